@@ -1,0 +1,80 @@
+# make demo   the main job, end to end, on this machine       make test   every check and test
+# make serve  the service with the demo's data                make bench  comparisons with peers
+# make setup  .venv with everything installed                 make web    the dashboard's assets
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+WORKERS ?= 2
+BIN := .venv/bin
+PIP := $(BIN)/pip --disable-pip-version-check --quiet
+SAY := @printf '\033[1m==> %s\033[0m\n'
+
+SETUP := .venv/.setup-stamp
+SETUP_INPUTS := requirements/dev.txt requirements/lock.txt $(wildcard */pyproject.toml)
+WEB := .cache/web-stamp
+WEB_INPUTS := $(shell find web -type f -not -path '*/node_modules/*' -not -path '*/dist/*' 2>/dev/null)
+
+.PHONY: help setup web demo serve test lint unit web-test bench lock clean
+
+help:
+	@sed -n 's/^# //p' Makefile
+
+setup: $(SETUP)
+
+$(SETUP): $(SETUP_INPUTS)
+	@test -x $(BIN)/python || { \
+	  $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; say make PYTHON=python3.12 ..."; exit 1; }; \
+	  echo "creating .venv"; $(PYTHON) -m venv .venv; }
+	$(SAY) "installing torch (the largest download)"
+	$(PIP) install torch==2.13.0
+	$(SAY) "installing pinned requirements"
+	$(PIP) install -r requirements/dev.txt -c requirements/lock.txt
+	$(SAY) "installing pockengine, pock-server and pock-agent from this checkout"
+	$(PIP) install -c requirements/lock.txt -e compiler -e server -e device_agent
+	@touch $@
+
+web: $(WEB)
+
+$(WEB): $(WEB_INPUTS)
+	@mkdir -p .cache
+	@if node -e 'const [a,b]=process.versions.node.split(".").map(Number);process.exit(a>20||(a===20&&b>=19)?0:1)' 2>/dev/null; then \
+	  printf '\033[1m==> %s\033[0m\n' "building the dashboard"; \
+	  (cd web && npm ci --no-audit --no-fund --loglevel=error && npm run build) && touch $@; \
+	else echo "Node.js 20.19 or newer is not installed: the service runs without its page"; fi
+
+demo: $(SETUP) web
+	@$(BIN)/python -m demo.run
+
+serve: $(SETUP) web
+	@$(BIN)/python -m demo.serve
+
+test: lint unit web-test
+
+lint: $(SETUP)
+	$(SAY) "ruff"
+	@$(BIN)/ruff check .
+	$(SAY) "mypy --strict"
+	@$(BIN)/mypy
+	$(SAY) "import rules"
+	@$(BIN)/lint-imports
+
+unit: $(SETUP) web
+	$(SAY) "pytest"
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope $(PYTEST_ARGS)
+
+web-test: web
+	@if test -d web/node_modules; then printf '\033[1m==> %s\033[0m\n' "dashboard unit tests"; cd web && npm test; \
+	elif test "$${POCK_REQUIRE_ALL:-0}" = 1; then echo "Node.js 20.19 or newer is required here"; exit 1; \
+	else echo "dashboard unit tests left out: Node.js 20.19 or newer is not installed"; fi
+
+bench: $(SETUP)
+	@$(BIN)/python -m benchmarks.step_time
+
+lock: $(SETUP)
+	@$(BIN)/pip freeze --exclude-editable | grep -vE '^(torch|triton|nvidia-|cuda-)|^-e' > requirements/lock.txt
+
+clean:
+	rm -rf .cache/demo .cache/web-stamp .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,88 @@
+"""What a backend gives the compiler: for one node, the kernels that compute it and what memory they want.
+
+Knows nothing of planning: the compiler plans with `Lowered.workspace_bytes` and `Lowered.inplace`, then hands a `Program`
+back to the backend, which emits the model's tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from ..ir import Graph, Node, Value
+from ..plan import MemoryPlan
+from ..targets import Target
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One compiled function. `symbol` contains a content hash, so equal work on equal shapes is one kernel; `source` is a
+    complete C translation unit that defines it."""
+
+    symbol: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Call:
+    """One execution of a kernel. `operands` are values of the node, in the order the kernel expects; the node's workspace
+    is appended when `workspace` is true."""
+
+    kernel: Kernel
+    operands: tuple[Value, ...]
+    workspace: bool
+    parallel: bool
+    flops: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """How one node is computed: calls in order, bytes of scratch memory while it runs, and the pairs (input index, output
+    index) that may share memory because each element is read before the same element is written."""
+
+    calls: tuple[Call, ...]
+    workspace_bytes: int = 0
+    inplace: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Location:
+    """Where a value lives at run time. `space` is one of arena, param, state, const, input."""
+
+    space: str
+    offset: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """One scheduled node with its kernels; `workspace` is the arena offset of its scratch memory, when it has any."""
+
+    node: Node
+    lowered: Lowered
+    workspace: int | None
+
+
+@dataclass(frozen=True)
+class Program:
+    """One entry point, planned: everything the emitter needs."""
+
+    name: str
+    graph: Graph
+    steps: tuple[Step, ...]
+    locations: Mapping[Value, Location]
+    outputs: Mapping[str, Value]
+    plan: MemoryPlan
+
+
+class Backend(Protocol):
+    """Turns legal nodes into kernels for one target."""
+
+    name: str
+
+    def unsupported(self, node: Node) -> str | None:
+        """Why this node cannot be lowered, or None."""
+
+    def lower(self, node: Node, target: Target, threads: int) -> Lowered:
+        """The kernels of one node."""

@@ -1,0 +1,83 @@
+/* What the emitted model and the runtime agree on. Freestanding: needs only <stdint.h> and <stddef.h>.
+ *
+ * A model is data: tables of tensors and of kernel calls. Memory is five blocks ("spaces"), each one allocation that the
+ * caller provides; a call's operands are (space, offset) pairs. The core (core.c) walks the table; everything that needs an
+ * operating system (threads, files, command line) is in the hosted part. */
+#ifndef POCK_H
+#define POCK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum pock_space { POCK_ARENA, POCK_PARAM, POCK_STATE, POCK_CONST, POCK_INPUT, POCK_SPACES };
+enum pock_dtype { POCK_F32, POCK_F64, POCK_F16, POCK_BF16, POCK_I8, POCK_U8, POCK_I32, POCK_I64, POCK_BOOL };
+
+/* Where a value lives: byte offset in a space; offsets are multiples of 64. */
+typedef struct {
+    uint64_t space : 4;
+    uint64_t offset : 60;
+} pock_ref;
+
+/* A named tensor. `fill` is the initial contents of optimizer state. `trained` is 1 when the step changes it. */
+typedef struct {
+    const char *name;
+    uint8_t dtype, rank, trained;
+    float fill;
+    const int64_t *shape;
+    uint64_t nbytes;
+    pock_ref ref;
+} pock_tensor;
+
+/* One kernel does share `task` of `tasks` of its work on the operands `arg`; shares never write the same bytes.
+ * Operands come in the order of the call's refs; the last one is the workspace when the kernel has one. */
+typedef void (*pock_kernel)(void *const *arg, int task, int tasks);
+
+typedef struct {
+    pock_kernel kernel;
+    const char *name;      /* the user's name for what this computes */
+    const char *symbol;    /* the kernel's name, as in kernels' sources */
+    uint32_t first_ref, refs;
+    uint32_t node;         /* index in the plan */
+    uint8_t parallel;      /* 0: run with tasks == 1 on the calling thread */
+    double flops, bytes;
+} pock_call;
+
+/* One entry point: train, eval or predict. Outputs lie in the arena, valid until the next run. */
+typedef struct {
+    const char *name;
+    const pock_call *calls;
+    uint32_t call_count;
+    const pock_ref *refs;
+    const pock_tensor *outputs; /* train: "loss" (f32 scalar) first. eval: "sample_loss" f32[batch], "correct" f32[batch], then the model's outputs */
+    uint32_t output_count;
+    uint64_t arena_bytes;
+} pock_program;
+
+typedef struct {
+    const char *name, *target;
+    uint32_t threads;                  /* the most threads the workspaces allow */
+    uint32_t batch;
+    uint64_t space_bytes[POCK_SPACES];
+    uint64_t predicted_peak_bytes;
+    const pock_tensor *params, *states, *consts, *inputs; /* the input "labels" is last, if there is one */
+    uint32_t param_count, state_count, const_count, input_count;
+    const pock_program *train, *eval, *predict;
+} pock_model;
+
+/* Defined by the emitted model.c. */
+extern const pock_model pock_model_data;
+
+/* How the core runs a kernel's shares; the hosted runtime gives a thread pool, a microcontroller none (NULL: one share). */
+typedef void (*pock_parallel)(void *context, pock_kernel kernel, void *const *arg);
+
+/* Called after each kernel when not NULL (profiling). */
+typedef void (*pock_observer)(void *context, uint32_t call);
+
+/* Runs all calls of a program in order. `space` holds the five base addresses, each 64-byte aligned. */
+void pock_run(const pock_program *program, char *const space[POCK_SPACES], pock_parallel parallel, void *context,
+              pock_observer observer, void *observer_context);
+
+/* Fills the state block with the tensors' initial values. */
+void pock_init_states(const pock_model *model, char *state_block);
+
+#endif

@@ -1,0 +1,136 @@
+"""Builds graphs node by node. Result types are given by the caller (`ops.Emitter` infers them from the op records)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from .graph import Array, Attrs, Graph, Node, Value
+from .types import DType, TensorType
+
+
+class Builder:
+    """Mutable while a graph is being made; `finish()` gives the immutable Graph.
+
+    `phase` and `origin` are stamped on each new node; set them before building."""
+
+    def __init__(self, name: str = "graph") -> None:
+        self.name = name
+        self.inputs: list[Value] = []
+        self.params: list[Value] = []
+        self.states: dict[Value, float] = {}
+        self.consts: dict[Value, Array] = {}
+        self.nodes: list[Node] = []
+        self.outputs: dict[str, Value] = {}
+        self.updates: dict[Value, Value] = {}
+        self.data: dict[str, Array] = {}
+        self.phase = "forward"
+        self.origin = ""
+        self._names: set[str] = set()
+        self._counter = 0
+        self._const_cache: dict[tuple[str, tuple[int, ...], bytes], Value] = {}
+
+    @classmethod
+    def extend(cls, graph: Graph) -> Builder:
+        """A builder that starts with everything `graph` has; values keep their identity."""
+        builder = cls(graph.name)
+        builder.adopt_sources(graph)
+        builder.nodes = list(graph.nodes)
+        builder.outputs = dict(graph.outputs)
+        builder.updates = dict(graph.updates)
+        builder._names.update(value.name for value in graph.values())
+        return builder
+
+    def adopt_sources(self, graph: Graph) -> None:
+        """Take over inputs, params, states, consts and data; used by passes that rebuild only the nodes."""
+        self.inputs += graph.inputs
+        self.params += graph.params
+        self.states.update(graph.states)
+        self.data.update(graph.data)
+        for value, array in graph.consts.items():
+            self.consts[value] = array
+            self._const_cache.setdefault(_const_key(array), value)
+        self._names.update(value.name for value in graph.sources())
+
+    def reserve(self, names: Iterable[str]) -> None:
+        """Keep these names for values that will be adopted later."""
+        self._names.update(names)
+
+    def fresh(self, hint: str) -> str:
+        """A name not used in this graph: the hint itself, or the hint with a number."""
+        name = hint
+        while not name or name in self._names:
+            self._counter += 1
+            name = f"{hint}.{self._counter}" if hint else f"v{self._counter}"
+        self._names.add(name)
+        return name
+
+    def input(self, name: str, type: TensorType) -> Value:
+        value = Value(self.fresh(name), type)
+        self.inputs.append(value)
+        return value
+
+    def param(self, name: str, type: TensorType, data: Array | None = None) -> Value:
+        value = Value(self.fresh(name), type)
+        self.params.append(value)
+        if data is not None:
+            self.data[name] = data
+        return value
+
+    def state(self, name: str, type: TensorType, fill: float = 0.0) -> Value:
+        value = Value(self.fresh(name), type)
+        self.states[value] = fill
+        return value
+
+    def const(self, array: Array | float | int, dtype: DType | None = None) -> Value:
+        """A constant; equal contents give the same value."""
+        contents = np.asarray(array, dtype=dtype.numpy if dtype else None)
+        key = _const_key(contents)
+        if key not in self._const_cache:
+            value = Value(self.fresh(""), TensorType(DType.of(contents.dtype), tuple(contents.shape)))
+            self.consts[value] = contents
+            self._const_cache[key] = value
+        return self._const_cache[key]
+
+    def node(
+        self,
+        op: str,
+        inputs: Sequence[Value],
+        types: Sequence[TensorType],
+        attrs: Attrs | None = None,
+        body: Graph | None = None,
+        names: Sequence[str] = (),
+    ) -> tuple[Value, ...]:
+        """Append a node and return its outputs."""
+        hints = list(names) or [""] * len(types)
+        outputs = tuple(Value(self.fresh(hint), type) for hint, type in zip(hints, types, strict=True))
+        self.nodes.append(Node(op, tuple(inputs), outputs, dict(attrs or {}), body, self.phase, self.origin))
+        return outputs
+
+    def finish(self) -> Graph:
+        """The finished graph, without unused constants."""
+        used = {value for node in self.nodes for value in node.inputs} | {*self.outputs.values(), *self.updates.values()}
+        return Graph(
+            self.name,
+            tuple(self.inputs),
+            tuple(self.params),
+            dict(self.states),
+            {value: array for value, array in self.consts.items() if value in used},
+            tuple(self.nodes),
+            dict(self.outputs),
+            dict(self.updates),
+            dict(self.data),
+        )
+
+
+def substitute(node: Node, mapping: Mapping[Value, Value]) -> Node:
+    """The node with its inputs replaced; outputs keep their identity. Returns the same object when nothing changes."""
+    inputs = tuple(mapping.get(value, value) for value in node.inputs)
+    if inputs == node.inputs:
+        return node
+    return Node(node.op, inputs, node.outputs, node.attrs, node.body, node.phase, node.origin)
+
+
+def _const_key(array: Array) -> tuple[str, tuple[int, ...], bytes]:
+    return (array.dtype.str + array.dtype.name, tuple(array.shape), np.ascontiguousarray(array).tobytes())

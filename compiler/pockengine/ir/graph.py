@@ -1,0 +1,112 @@
+"""The one intermediate representation: an immutable, topologically ordered SSA graph of tensors with static shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from .types import TensorType
+
+Attr = int | float | str | bool | tuple[int, ...] | tuple[str, ...]
+Attrs = Mapping[str, Attr]
+Array = np.ndarray[Any, Any]
+
+PHASES = ("forward", "backward", "update")
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """One tensor. Compared by identity; its name is unique in its graph."""
+
+    name: str
+    type: TensorType
+
+    def __repr__(self) -> str:
+        return f"%{self.name}:{self.type}"
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """One operation. `body` is set only for regions; `phase` says which part of the step it belongs to; `origin` is the
+    name of the user's node or parameter it came from, for error messages and profiles."""
+
+    op: str
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    attrs: Attrs = field(default_factory=dict)
+    body: Graph | None = None
+    phase: str = "forward"
+    origin: str = ""
+
+    @property
+    def output(self) -> Value:
+        """The only output."""
+        (value,) = self.outputs
+        return value
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """A computation.
+
+    inputs   what the caller gives at each step
+    params   the model's tensors, named as the user's framework names them; their contents are in `data`
+    states   optimizer state -> the number it is filled with before the first step
+    consts   small tensors known at compile time
+    outputs  result name -> value
+    updates  parameter or state -> the value it has after the step
+    data     parameter name -> contents (often memory-mapped); not part of the text form
+    """
+
+    name: str
+    inputs: tuple[Value, ...] = ()
+    params: tuple[Value, ...] = ()
+    states: Mapping[Value, float] = field(default_factory=dict)
+    consts: Mapping[Value, Array] = field(default_factory=dict)
+    nodes: tuple[Node, ...] = ()
+    outputs: Mapping[str, Value] = field(default_factory=dict)
+    updates: Mapping[Value, Value] = field(default_factory=dict)
+    data: Mapping[str, Array] = field(default_factory=dict)
+
+    def sources(self) -> Iterator[Value]:
+        """Values that exist before the first node: inputs, params, states, consts."""
+        yield from self.inputs
+        yield from self.params
+        yield from self.states
+        yield from self.consts
+
+    def values(self) -> Iterator[Value]:
+        """Every value, in definition order."""
+        yield from self.sources()
+        for node in self.nodes:
+            yield from node.outputs
+
+    def results(self) -> tuple[Value, ...]:
+        """The values that must survive the last node: outputs and new contents of updated tensors."""
+        return (*self.outputs.values(), *self.updates.values())
+
+    def producers(self) -> dict[Value, Node]:
+        """Value -> the node that computes it (sources are absent)."""
+        return {value: node for node in self.nodes for value in node.outputs}
+
+    def users(self) -> dict[Value, list[Node]]:
+        """Value -> the nodes that read it, in order, each once."""
+        users: dict[Value, list[Node]] = {value: [] for value in self.values()}
+        for node in self.nodes:
+            for value in dict.fromkeys(node.inputs):
+                users[value].append(node)
+        return users
+
+    def param(self, name: str) -> Value:
+        """The parameter called `name`; KeyError when there is none."""
+        for value in self.params:
+            if value.name == name:
+                return value
+        raise KeyError(name)
+
+    def with_(self, **changes: Any) -> Graph:
+        """A copy with some fields replaced."""
+        return replace(self, **changes)

@@ -1,0 +1,94 @@
+"""Data types and tensor types. Knows nothing of operators."""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+
+
+class DType(enum.Enum):
+    """Element type of a tensor; the value is its name in text form. `f64` exists for gradient checks and odd models."""
+
+    F64 = "f64"
+    F32 = "f32"
+    F16 = "f16"
+    BF16 = "bf16"
+    I8 = "i8"
+    U8 = "u8"
+    I32 = "i32"
+    I64 = "i64"
+    BOOL = "bool"
+
+    @property
+    def numpy(self) -> np.dtype[np.generic]:
+        """The numpy dtype of one element (bfloat16 through ml_dtypes)."""
+        return _NUMPY[self]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes per element."""
+        return int(self.numpy.itemsize)
+
+    @property
+    def is_float(self) -> bool:
+        """Whether gradients can flow through this type."""
+        return self in (DType.F64, DType.F32, DType.F16, DType.BF16)
+
+    @staticmethod
+    def of(dtype: np.dtype[np.generic] | type) -> DType:
+        """The DType of a numpy dtype; raises KeyError for types the compiler does not know."""
+        return _FROM_NUMPY[np.dtype(dtype)]
+
+
+_NUMPY: dict[DType, np.dtype[np.generic]] = {
+    DType.F64: np.dtype(np.float64),
+    DType.F32: np.dtype(np.float32),
+    DType.F16: np.dtype(np.float16),
+    DType.BF16: np.dtype(ml_dtypes.bfloat16),
+    DType.I8: np.dtype(np.int8),
+    DType.U8: np.dtype(np.uint8),
+    DType.I32: np.dtype(np.int32),
+    DType.I64: np.dtype(np.int64),
+    DType.BOOL: np.dtype(np.bool_),
+}
+_FROM_NUMPY = {dtype: ours for ours, dtype in _NUMPY.items()}
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """Element type and static shape."""
+
+    dtype: DType
+    shape: tuple[int, ...]
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.nbytes
+
+    def with_shape(self, shape: tuple[int, ...]) -> TensorType:
+        return TensorType(self.dtype, tuple(int(d) for d in shape))
+
+    def with_dtype(self, dtype: DType) -> TensorType:
+        return TensorType(dtype, self.shape)
+
+    def __str__(self) -> str:
+        return f"{self.dtype.value}[{','.join(map(str, self.shape))}]"
+
+
+def parse_type(text: str) -> TensorType:
+    """`f32[8,3]` -> TensorType."""
+    name, _, dims = text.rstrip("]").partition("[")
+    return TensorType(DType(name), tuple(int(d) for d in dims.split(",") if d))

@@ -1,0 +1,50 @@
+"""Structural invariants of a graph: SSA, topological order, unique names, updates of matching type."""
+
+from __future__ import annotations
+
+from .graph import PHASES, Graph, Value
+
+
+class VerifyError(AssertionError):
+    """A pass broke the IR: a defect of the compiler, never of the user's model."""
+
+
+def verify(graph: Graph, where: str = "") -> Graph:
+    """Return the graph unchanged, or raise VerifyError naming the first violation."""
+    problem = _first_problem(graph)
+    if problem:
+        raise VerifyError(f"{where or graph.name}: {problem}")
+    for node in graph.nodes:
+        if node.body is not None:
+            verify(node.body, f"{where or graph.name}/{node.outputs[0].name}")
+    return graph
+
+
+def _first_problem(graph: Graph) -> str | None:
+    defined: set[Value] = set()
+    names: set[str] = set()
+    for value in graph.sources():
+        if value.name in names:
+            return f"two values are named {value.name}"
+        names.add(value.name)
+        defined.add(value)
+    for node in graph.nodes:
+        if node.phase not in PHASES:
+            return f"{node.op} has the unknown phase {node.phase}"
+        for value in node.inputs:
+            if value not in defined:
+                return f"{node.op} {node.outputs[0].name} reads {value.name} before it is defined"
+        for value in node.outputs:
+            if value.name in names:
+                return f"two values are named {value.name}"
+            names.add(value.name)
+            defined.add(value)
+    for result in graph.results():
+        if result not in defined:
+            return f"the result {result.name} is not defined"
+    for target, new in graph.updates.items():
+        if target.type != new.type:
+            return f"the update of {target.name} has type {new.type}, not {target.type}"
+        if target not in graph.states and target not in graph.params:
+            return f"{target.name} is updated but is neither parameter nor state"
+    return None

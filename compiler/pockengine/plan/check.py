@@ -1,0 +1,56 @@
+"""Checks a memory plan against its schedule, sharing no code with the planner: everything is recomputed, step by step."""
+
+from pockengine.plan.schedule import MemoryPlan, Schedule, Slot
+
+
+class PlanError(Exception):
+    """A memory plan that must not be used; the message names the slots."""
+
+
+def check(schedule: Schedule, plan: MemoryPlan) -> None:
+    """Raise PlanError unless `plan` holds every buffer of `schedule`, aligned, inside the arena, and no two overlap."""
+    slots = _slots_by_name(plan)
+    _check_complete(schedule, slots)
+    for slot in plan.slots:
+        if slot.offset % 64:
+            raise PlanError(f"{_show(slot)} is misaligned: its offset is not a multiple of 64")
+        if slot.offset < 0 or slot.offset + slot.nbytes > plan.arena_bytes:
+            raise PlanError(f"{_show(slot)} lies outside the arena of {plan.arena_bytes} bytes")
+    peak = 0
+    for step in range(schedule.steps):
+        live = sorted((slot for slot in plan.slots if slot.first <= step <= slot.last), key=lambda slot: slot.offset)
+        for below, above in zip(live, live[1:], strict=False):
+            if below.offset + below.nbytes > above.offset:
+                raise PlanError(f"{_show(below)} and {_show(above)} overlap and are both alive in step {step}")
+        peak = max(peak, sum((slot.nbytes + 63) // 64 * 64 for slot in live))
+    if peak != plan.lower_bound_bytes:
+        raise PlanError(f"the plan states a lower bound of {plan.lower_bound_bytes} bytes; the live slots need {peak}")
+    if plan.arena_bytes < peak:
+        raise PlanError(f"the arena of {plan.arena_bytes} bytes is smaller than the {peak} bytes that are alive at once")
+
+
+def _slots_by_name(plan: MemoryPlan) -> dict[str, Slot]:
+    slots: dict[str, Slot] = {}
+    for slot in plan.slots:
+        if slot.value in slots:
+            raise PlanError(f"{slot.value!r} has two slots: {_show(slots[slot.value])} and {_show(slot)}")
+        slots[slot.value] = slot
+    return slots
+
+
+def _check_complete(schedule: Schedule, slots: dict[str, Slot]) -> None:
+    needed = {buffer.name: buffer for buffer in schedule.buffers if buffer.nbytes > 0}
+    for name, buffer in needed.items():
+        if name not in slots:
+            raise PlanError(f"{name!r} ({buffer.nbytes} bytes, steps {buffer.first}..{buffer.last}) has no slot")
+        slot = slots[name]
+        if (slot.nbytes, slot.first, slot.last) != (buffer.nbytes, buffer.first, buffer.last):
+            wanted = f"{buffer.nbytes} bytes in steps {buffer.first}..{buffer.last}"
+            raise PlanError(f"{_show(slot)} does not match the schedule, which wants {wanted}")
+    for name, slot in slots.items():
+        if name not in needed:
+            raise PlanError(f"{_show(slot)} is not a buffer of the schedule")
+
+
+def _show(slot: Slot) -> str:
+    return f"slot {slot.value!r} [{slot.offset}, {slot.offset + slot.nbytes}) of steps {slot.first}..{slot.last}"

@@ -1,10 +1,15 @@
-"""Checks a memory plan against its schedule, sharing no code with the planner: everything is recomputed, step by step."""
+"""Checks a memory plan against its schedule; shares no code with the planner, recomputes everything, step by step."""
 
+from itertools import pairwise
+
+from pockengine.errors import PockError
 from pockengine.plan.schedule import MemoryPlan, Schedule, Slot
 
 
-class PlanError(Exception):
-    """A memory plan that must not be used; the message names the slots."""
+class PlanError(PockError):
+    """A memory plan that must not be used: a defect of ours. The message names the slots."""
+
+    code = 1000
 
 
 def check(schedule: Schedule, plan: MemoryPlan) -> None:
@@ -19,14 +24,16 @@ def check(schedule: Schedule, plan: MemoryPlan) -> None:
     peak = 0
     for step in range(schedule.steps):
         live = sorted((slot for slot in plan.slots if slot.first <= step <= slot.last), key=lambda slot: slot.offset)
-        for below, above in zip(live, live[1:], strict=False):
+        for below, above in pairwise(live):
             if below.offset + below.nbytes > above.offset:
                 raise PlanError(f"{_show(below)} and {_show(above)} overlap and are both alive in step {step}")
         peak = max(peak, sum((slot.nbytes + 63) // 64 * 64 for slot in live))
     if peak != plan.lower_bound_bytes:
         raise PlanError(f"the plan states a lower bound of {plan.lower_bound_bytes} bytes; the live slots need {peak}")
     if plan.arena_bytes < peak:
-        raise PlanError(f"the arena of {plan.arena_bytes} bytes is smaller than the {peak} bytes that are alive at once")
+        raise PlanError(
+            f"the arena of {plan.arena_bytes} bytes is smaller than the {peak} bytes that are alive at once"
+        )
 
 
 def _slots_by_name(plan: MemoryPlan) -> dict[str, Slot]:

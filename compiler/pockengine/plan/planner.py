@@ -3,8 +3,6 @@
 Deterministic: the same schedule gives the same plan on every machine.
 """
 
-import random
-
 import numpy as np
 
 from pockengine.plan.placement import Attempt, Ints, Lifetimes, first_fit, skyline
@@ -44,17 +42,19 @@ def _lifetimes(buffers: tuple[Buffer, ...]) -> Lifetimes:
 
 def _place(lives: Lifetimes, lower_bound: int) -> Attempt:
     best: Attempt | None = None
-    best_order: Ints | None = None
+    reached: list[tuple[int, Ints]] = []
     for order in _orders(lives):
         for method in (first_fit, skyline):
-            attempt = method(lives, order, best.height - 1 if best else UNLIMITED)
-            if attempt.failed is None:
+            attempt = method(lives, order, UNLIMITED)
+            if attempt.height == lower_bound:
+                return attempt
+            if method is skyline:
+                reached.append((attempt.height, order))
+            if best is None or attempt.height < best.height:
                 best = attempt
-                best_order = order if method is first_fit else np.argsort(attempt.offset, kind="stable")
-            if best is not None and best.height == lower_bound:
-                return best
-    assert best is not None and best_order is not None  # the first attempt has no limit, so it cannot fail
-    return _improve(lives, best, best_order, lower_bound)
+    assert best is not None  # there is at least one order
+    _, start = min(reached, key=lambda entry: entry[0])
+    return _improve(lives, best, start, lower_bound)
 
 
 def _orders(lives: Lifetimes) -> list[Ints]:
@@ -65,26 +65,23 @@ def _orders(lives: Lifetimes) -> list[Ints]:
 
 
 def _improve(lives: Lifetimes, best: Attempt, order: Ints, lower_bound: int) -> Attempt:
-    """First-fit again and again under a lower limit, moving the buffer that did not fit ahead of what blocked it.
+    """The skyline again and again; what did not fit is ranked first next time.
 
-    The limit starts half-way to the lower bound and is relaxed when the search makes no progress towards it.
+    The limit is half-way from the best height to the lower bound: a closer one makes steps too small to matter, a
+    farther one cannot be reached, and its failures then promote the wrong buffers.
     """
-    chance = random.Random(0)
-    rounds = SEARCH_WORK // len(lives) + 1
-    current = order.copy()
-    for _ in range(rounds):
-        attempt = first_fit(lives, current, best.height - 1)
-        if attempt.failed is None:
-            best, order = attempt, current.copy()
-            if best.height == lower_bound:
-                break
+    for _ in range(SEARCH_WORK // len(lives) + 1):
+        limit = best.height - (best.height - lower_bound + 1) // 2
+        attempt = skyline(lives, order, limit)
+        if attempt.failed is not None:
+            order = _promoted(order, attempt.failed)
             continue
-        current = _promoted(current, attempt.failed, chance)
+        best = attempt
+        if best.height == lower_bound:
+            break
     return best
 
 
-def _promoted(order: Ints, index: int, chance: random.Random) -> Ints:
-    """`order` with `index` moved to a random earlier place, more often close to the front."""
-    at = int(np.flatnonzero(order == index)[0])
-    to = int(at * chance.random() ** 2)
-    return np.concatenate((order[:to], order[at : at + 1], order[to:at], order[at + 1 :]))
+def _promoted(order: Ints, index: int) -> Ints:
+    """`order` with the buffer `index` moved to the front."""
+    return np.concatenate((np.array([index]), order[order != index]))

@@ -1,4 +1,4 @@
-"""What the memory planner takes and gives: lifetimes in, offsets out. Plain data; knows nothing of graphs or kernels."""
+"""What the memory planner takes and gives: lifetimes in, offsets out. Plain data, without graphs or kernels."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,0 +1,122 @@
+"""What the compiler knows of a device: one TOML file each, read into an immutable `Target`. Knows nothing of graphs."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import asdict, dataclass, fields
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from pockengine.errors import TargetError, nearest
+from pockengine.targets import machine
+
+_OPERATING_SYSTEMS = ("linux", "macos")
+
+
+@dataclass(frozen=True)
+class Target:
+    """One device.
+
+    triple, cpu, features   what the C compiler is told (`zig cc -target triple -mcpu=cpu+feature-feature`)
+    cores                   cores worth giving a thread to
+    vector_bytes, registers width and number of the vector registers
+    mr, nr                  rows and columns (f32 elements) of the matrix micro-kernel
+    ram_bytes, l1_bytes, l2_bytes   memory, and first and second level data cache per core
+    """
+
+    name: str
+    description: str
+    triple: str
+    cpu: str
+    features: tuple[str, ...]
+    os: str
+    cores: int
+    ram_bytes: int
+    vector_bytes: int
+    registers: int
+    mr: int
+    nr: int
+    l1_bytes: int
+    l2_bytes: int
+
+    @property
+    def arch(self) -> str:
+        """First part of the triple: `x86_64`, `aarch64`."""
+        return self.triple.partition("-")[0]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values only, as the manifest stores them."""
+        return {**asdict(self), "features": list(self.features)}
+
+
+def get(name: str) -> Target:
+    """The target called `name`; `host` is this machine, resolved. TargetError names the nearest known target."""
+    if name not in _names():
+        raise TargetError(f"no target is called '{name}'{nearest(name, _names())}")
+    return _load(name)
+
+
+def all() -> tuple[Target, ...]:
+    """Every target, `host` first, the rest by name."""
+    return tuple(_load(name) for name in sorted(_names(), key=lambda name: (name != "host", name)))
+
+
+def parse(text: str, origin: str) -> Target:
+    """A target file's content as a Target; `origin` names the file in errors. The host's file gives only name and
+    description: the rest is measured. Raises TargetError for unknown, missing or mistyped keys."""
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise TargetError(f"{origin} is not valid TOML: {error}") from None
+    known = {field.name: field.type for field in fields(Target)}
+    for key in content:
+        if key not in known:
+            raise TargetError(f"{origin} has an unknown key '{key}'{nearest(key, known)}")
+    if content.get("cpu") == "native":
+        content = {**content, **machine.measure()}
+    missing = sorted(known.keys() - content.keys())
+    if missing:
+        raise TargetError(f"{origin} lacks {', '.join(missing)}")
+    return _checked({key: _typed(origin, key, known[key], value) for key, value in content.items()}, origin)
+
+
+def _typed(origin: str, key: str, kind: object, value: object) -> object:
+    """`value` when it has the field's type; whole positive numbers only, and no bool posing as int."""
+    if kind == "str" and isinstance(value, str) and value:
+        return value
+    if kind == "int" and isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return value
+    if str(kind).startswith("tuple") and isinstance(value, (list, tuple)) and _are_features(value):
+        return tuple(value)
+    wanted = {"str": "text", "int": "a positive whole number"}.get(str(kind), "a list of texts such as '+fullfp16'")
+    raise TargetError(f"{origin}: {key} must be {wanted}, not {value!r}")
+
+
+def _are_features(values: list[object] | tuple[object, ...]) -> bool:
+    """Whether every feature is `+name` or `-name`."""
+    return not [value for value in values if not (isinstance(value, str) and value[:1] in ("+", "-") and value[1:])]
+
+
+def _checked(content: dict[str, Any], origin: str) -> Target:
+    target = Target(**content)
+    if target.os not in _OPERATING_SYSTEMS:
+        raise TargetError(f"{origin}: os '{target.os}' is not supported{nearest(target.os, _OPERATING_SYSTEMS)}")
+    if target.os not in target.triple:
+        raise TargetError(f"{origin}: triple '{target.triple}' is not for os '{target.os}'")
+    return target
+
+
+@cache
+def _names() -> tuple[str, ...]:
+    folder = resources.files(__package__)
+    return tuple(sorted(file.name[:-5] for file in folder.iterdir() if file.name.endswith(".toml")))
+
+
+@cache
+def _load(name: str) -> Target:
+    file = f"{name}.toml"
+    target = parse(resources.files(__package__).joinpath(file).read_text("utf-8"), file)
+    if target.name != name:
+        raise TargetError(f"{file} calls itself '{target.name}'")
+    return target

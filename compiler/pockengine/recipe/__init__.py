@@ -1,0 +1,27 @@
+"""What the user wants trained, how, and with which loss: the recipe, and its resolution against one model."""
+
+from .loss import LOSSES, Loss
+from .optimizer import OPTIMIZERS, SGD, Adam, AdamW, Lion, Optimizer
+from .recipe import Recipe
+from .rules import ALL, FROZEN, UpdateRule
+from .scheme import Channels, Scheme, Update, parameter_order, resolve
+
+__all__ = [
+    "ALL",
+    "FROZEN",
+    "LOSSES",
+    "OPTIMIZERS",
+    "SGD",
+    "Adam",
+    "AdamW",
+    "Channels",
+    "Lion",
+    "Loss",
+    "Optimizer",
+    "Recipe",
+    "Scheme",
+    "Update",
+    "UpdateRule",
+    "parameter_order",
+    "resolve",
+]

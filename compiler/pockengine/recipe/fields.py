@@ -1,0 +1,70 @@
+"""Reading a recipe's mappings with errors that name the key, what was found, and what would have been right."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..errors import RecipeError, nearest
+
+_KINDS = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    dict: "a mapping",
+    list: "a list",
+}
+
+
+def check_keys(mapping: Mapping[Any, Any], known: Iterable[str], where: str) -> None:
+    """Raise RecipeError naming the first key that is not in `known`, with the nearest known key."""
+    known = tuple(known)
+    for key in mapping:
+        if key not in known:
+            raise RecipeError(f"{where} has the unknown key '{key}'{nearest(str(key), known)}")
+
+
+def describe(value: object) -> str:
+    """What a value is, for an error message: `a text ('fast')`."""
+    kind = next((text for type_, text in _KINDS.items() if type(value) is type_), None)
+    return f"{kind} ({value!r})" if kind else "nothing" if value is None else repr(value)
+
+
+def as_number(value: object, key: str, low: float, high: float = math.inf, *, above: bool = False) -> float:
+    """A finite float in `[low, high]` (or `(low, high]` with `above`). YAML reads `1e-3` as a text; it is accepted."""
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            raise RecipeError(f"{key} must be a number, not {describe(value)}") from None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise RecipeError(f"{key} must be a number, not {describe(value)}")
+    number = float(value)
+    if not math.isfinite(number) or number < low or number > high or (above and number == low):
+        bound = f"greater than {low:g}" if above else f"at least {low:g}"
+        upper = f" and at most {high:g}" if high < math.inf else ""
+        raise RecipeError(f"{key} must be {bound}{upper}, not {number:g}")
+    return number
+
+
+def as_count(value: object, key: str) -> int:
+    """A whole number of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise RecipeError(f"{key} must be a whole number, not {describe(value)}")
+    if value < 1:
+        raise RecipeError(f"{key} must be at least 1, not {value}")
+    return value
+
+
+def as_flag(value: object, key: str) -> bool:
+    if not isinstance(value, bool):
+        raise RecipeError(f"{key} must be true or false, not {describe(value)}")
+    return value
+
+
+def as_text(value: object, key: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise RecipeError(f"{key} must be a text, not {describe(value)}")
+    return value

@@ -1,0 +1,111 @@
+"""The recipe as a value: loss, optimizer, update rules, batch. Read from YAML or JSON, or made in Python."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ..errors import RecipeError, nearest
+from .fields import as_count, check_keys, describe
+from .loss import Loss
+from .optimizer import SGD, Optimizer, optimizer_mapping, optimizer_of
+from .rules import UpdateRule, rules_of
+
+_KEYS = ("loss", "optimizer", "update", "batch", "batch_norm")
+_BATCH_NORM = ("frozen", "train")
+
+
+@dataclass(frozen=True, init=False)
+class Recipe:
+    """What to train and how.
+
+    batch       samples per step; None keeps the model's own batch
+    batch_norm  `frozen` uses the running statistics as the model's evaluation does; `train` uses the batch's statistics
+                and updates the running ones
+    """
+
+    loss: Loss
+    optimizer: Optimizer
+    update: tuple[UpdateRule, ...]
+    batch: int | None
+    batch_norm: str
+
+    def __init__(
+        self,
+        loss: object = "cross_entropy",
+        optimizer: object = None,
+        update: object = "full",
+        batch: int | None = None,
+        batch_norm: str = "frozen",
+    ) -> None:
+        """Every argument takes what the recipe file takes; raises RecipeError."""
+        if batch_norm not in _BATCH_NORM:
+            hint = nearest(str(batch_norm), _BATCH_NORM)
+            raise RecipeError(f"batch_norm must be 'frozen' or 'train', not {describe(batch_norm)}{hint}")
+        object.__setattr__(self, "loss", Loss.of(loss))
+        object.__setattr__(self, "optimizer", SGD() if optimizer is None else optimizer_of(optimizer))
+        object.__setattr__(self, "update", rules_of(update))
+        object.__setattr__(self, "batch", None if batch is None else as_count(batch, "batch"))
+        object.__setattr__(self, "batch_norm", batch_norm)
+
+    @classmethod
+    def from_mapping(cls, mapping: object) -> Recipe:
+        """From the parsed content of a recipe file; unknown keys are errors."""
+        if not isinstance(mapping, Mapping):
+            raise RecipeError(f"a recipe is a mapping with the keys {', '.join(_KEYS)}, not {describe(mapping)}")
+        check_keys(mapping, _KEYS, "the recipe")
+        for key in ("loss", "update"):
+            if key not in mapping:
+                raise RecipeError(f"the recipe has no '{key}'")
+        return cls(**{key: mapping[key] for key in _KEYS if key in mapping})
+
+    @classmethod
+    def parse(cls, text: str) -> Recipe:
+        """From YAML or JSON text."""
+        try:
+            content = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            mark = getattr(error, "problem_mark", None)
+            where = f" at line {mark.line + 1}" if mark else ""
+            problem = getattr(error, "problem", None) or "it cannot be parsed"
+            raise RecipeError(f"the recipe is not valid YAML{where}: {problem}") from None
+        return cls.from_mapping(content)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Recipe:
+        """From a file."""
+        path = Path(path)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            raise RecipeError(f"there is no recipe '{path}'{_neighbour(path)}") from None
+        except UnicodeDecodeError:
+            raise RecipeError(f"the recipe '{path}' is not a text file") from None
+        except OSError as error:
+            raise RecipeError(f"cannot read the recipe '{path}': {error.strerror}") from None
+        return cls.parse(text)
+
+    def to_mapping(self) -> dict[str, Any]:
+        """The canonical form, defaults filled in; `Recipe.from_mapping` gives the same recipe back."""
+        mapping: dict[str, Any] = {
+            "loss": self.loss.to_mapping(),
+            "optimizer": optimizer_mapping(self.optimizer),
+            "update": [rule.to_mapping() for rule in self.update],
+            "batch_norm": self.batch_norm,
+        }
+        if self.batch is not None:
+            mapping["batch"] = self.batch
+        return mapping
+
+
+def _neighbour(path: Path) -> str:
+    """A hint naming a file of a similar name in the same folder."""
+    if not path.parent.is_dir():
+        return ""
+    close = difflib.get_close_matches(path.name, [entry.name for entry in path.parent.iterdir()], n=1)
+    return f" (did you mean '{path.parent / close[0]}'?)" if close else ""

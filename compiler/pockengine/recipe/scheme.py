@@ -1,0 +1,157 @@
+"""From rules and a model to a scheme: for each parameter, whether all of it, some channels, or nothing is trained."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+import numpy as np
+
+from ..errors import RecipeError, nearest
+from ..ir import Array, Graph, Value
+from .channels import channel_axis
+from .recipe import Recipe
+from .rules import ALL, FROZEN, UpdateRule
+
+_BLOCK = re.compile(r"(?:.*?\.)?\d+(?=\.)")
+
+
+@dataclass(frozen=True)
+class Channels:
+    """Only these indices along `axis` are trained; ascending."""
+
+    axis: int
+    indices: tuple[int, ...]
+
+
+Update = str | Channels
+"""`FROZEN`, `ALL`, or Channels."""
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """Parameter name -> what is trained of it, for every parameter of one graph, in model order."""
+
+    updates: Mapping[str, Update]
+
+    def of(self, name: str) -> Update:
+        """What is trained of the parameter; FROZEN for a name the scheme does not know."""
+        return self.updates.get(name, FROZEN)
+
+    def trained(self) -> tuple[str, ...]:
+        """Names of the parameters of which anything is trained, in model order."""
+        return tuple(name for name, update in self.updates.items() if update != FROZEN)
+
+
+def parameter_order(graph: Graph) -> tuple[Value, ...]:
+    """Parameters in model order: by first use in the graph; those never used come last."""
+    params = set(graph.params)
+    used = dict.fromkeys(value for node in graph.nodes for value in node.inputs if value in params)
+    return (*used, *(value for value in graph.params if value not in used))
+
+
+def running_statistics(graph: Graph) -> set[Value]:
+    """Means and variances of batch norms: updated by the forward pass, never by an optimizer."""
+    return {value for node in graph.nodes if node.op == "batch_norm" for value in node.inputs[3:5]}
+
+
+def resolve(recipe: Recipe, graph: Graph) -> Scheme:
+    """Apply the rules in order, first match wins. `graph` is the imported forward graph, with its parameters' data.
+
+    Raises RecipeError for a pattern that matches no parameter, a running statistic named exactly, and channels of a
+    tensor that has none."""
+    order = parameter_order(graph)
+    statistics = running_statistics(graph)
+    used = {value for node in graph.nodes for value in node.inputs}
+    candidates = [value for value in order if value not in statistics and value in used]
+    updates: dict[str, Update] = {value.name: FROZEN for value in order}
+    claimed: set[Value] = set()
+    for rule in recipe.update:
+        for value in _matches(rule, candidates, graph):
+            if value not in claimed:
+                claimed.add(value)
+                updates[value.name] = _update(rule, value, graph)
+    return Scheme(updates)
+
+
+def _matches(rule: UpdateRule, candidates: list[Value], graph: Graph) -> list[Value]:
+    """The parameters a rule is about, in model order."""
+    found = [value for value in candidates if fnmatchcase(value.name, rule.params)]
+    if not found:
+        raise RecipeError(_no_match(rule.params, candidates, graph))
+    if rule.last_blocks is not None:
+        found = _from(found, candidates, _blocks_start(rule.last_blocks, candidates))
+    if rule.head:
+        found = _from(found, candidates, _head_start(candidates, graph))
+    if rule.last is not None:
+        found = found[-rule.last :]
+    return found
+
+
+def _no_match(pattern: str, candidates: list[Value], graph: Graph) -> str:
+    names = [value.name for value in candidates]
+    statistics = {value.name for value in running_statistics(graph)}
+    if pattern in statistics:
+        return f"'{pattern}' is a running statistic of a batch norm; 'batch_norm: train' updates it, no rule can"
+    if any(fnmatchcase(name, pattern) for name in statistics):
+        return f"the pattern '{pattern}' matches only running statistics of batch norms, which are not trained"
+    if pattern in {value.name for value in graph.params}:
+        return f"the parameter '{pattern}' is not used by the model's outputs, so it cannot be trained"
+    plain = pattern.replace("*", "").strip(".")
+    contains = [name for name in names if plain and plain in name]
+    if contains:
+        return f"the pattern '{pattern}' matches no parameter (did you mean '*{plain}*', as in '{contains[0]}'?)"
+    return f"the pattern '{pattern}' matches no parameter{nearest(pattern, names)}"
+
+
+def _from(found: list[Value], candidates: list[Value], start: int) -> list[Value]:
+    tail = set(candidates[start:])
+    return [value for value in found if value in tail]
+
+
+def _blocks_start(count: int, candidates: list[Value]) -> int:
+    """Where the last `count` numbered blocks begin. A block is a name up to its first number: `encoder.layer.11`."""
+    starts: dict[str, int] = {}
+    for index, value in enumerate(candidates):
+        match = _BLOCK.match(value.name)
+        if match:
+            starts.setdefault(match[0], index)
+    if not starts:
+        raise RecipeError("last_blocks needs numbered blocks such as 'layer.3.…', and the model's parameters have none")
+    if count > len(starts):
+        raise RecipeError(f"last_blocks is {count}, but the model has only {len(starts)} numbered blocks")
+    return sorted(starts.values())[-count]
+
+
+def _head_start(candidates: list[Value], graph: Graph) -> int:
+    """The last layer: from the last weight (a parameter of rank 2 or more) on."""
+    weights = [index for index, value in enumerate(candidates) if value.type.rank >= 2]
+    if not weights:
+        raise RecipeError("the model has no weight of rank 2 or more, so it has no head; name the parameters instead")
+    return weights[-1]
+
+
+def _update(rule: UpdateRule, value: Value, graph: Graph) -> Update:
+    if rule.channels is None:
+        return ALL
+    axis = channel_axis(graph, value)
+    size = value.type.shape[axis]
+    if isinstance(rule.channels, int):
+        if rule.channels > size:
+            raise RecipeError(f"'{value.name}' has {size} channels, so {rule.channels} of them cannot be trained")
+        count = rule.channels
+    else:
+        count = max(1, round(rule.channels * size))
+    if count == size:
+        return ALL
+    return Channels(axis, most_important(graph.data[value.name], axis, count))
+
+
+def most_important(weight: Array, axis: int, count: int) -> tuple[int, ...]:
+    """The `count` indices along `axis` whose slices have the largest L2 norm, ascending; ties go to the lower index."""
+    others = tuple(other for other in range(weight.ndim) if other != axis)
+    norms = np.sum(np.square(weight.astype(np.float64)), axis=others)
+    ranked = np.argsort(-norms, kind="stable")[:count]
+    return tuple(int(index) for index in np.sort(ranked))

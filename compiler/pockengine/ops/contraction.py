@@ -1,0 +1,311 @@
+"""Matrix multiplication, convolution and the two gradients of convolution. Each gradient is again one of these ops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import ModelError
+from ..ir import Array, Attrs, Node, TensorType, Value
+from .emitter import Emitter
+from .movement import ints
+from .registry import Op, Sample, register
+
+
+def _matmul_type(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
+    a, b = inputs
+    if a.rank != b.rank or a.rank < 2 or a.shape[:-2] != b.shape[:-2]:
+        raise ModelError(f"matmul needs equal leading axes, got {a} and {b}")
+    m, k = a.shape[-2:][::-1] if attrs["trans_a"] else a.shape[-2:]
+    k2, n = b.shape[-2:][::-1] if attrs["trans_b"] else b.shape[-2:]
+    if k != k2:
+        raise ModelError(f"matmul contracts {k} with {k2} ({a} and {b})")
+    return (a.with_shape((*a.shape[:-2], m, n)),)
+
+
+def _matmul(inputs: Sequence[Array], attrs: Attrs) -> Sequence[Array]:
+    a, b = inputs
+    a = np.swapaxes(a, -1, -2) if attrs["trans_a"] else a
+    b = np.swapaxes(b, -1, -2) if attrs["trans_b"] else b
+    return [np.matmul(a, b)]
+
+
+def _matmul_vjp_a(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
+    b, trans_b, dy = node.inputs[1], bool(node.attrs["trans_b"]), dys[0]
+    if node.attrs["trans_a"]:
+        return e.op("matmul", b, dy, trans_a=trans_b, trans_b=True)
+    return e.op("matmul", dy, b, trans_a=False, trans_b=not trans_b)
+
+
+def _matmul_vjp_b(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
+    a, trans_a, dy = node.inputs[0], bool(node.attrs["trans_a"]), dys[0]
+    if node.attrs["trans_b"]:
+        return e.op("matmul", dy, a, trans_a=True, trans_b=trans_a)
+    return e.op("matmul", a, dy, trans_a=not trans_a, trans_b=False)
+
+
+def _matmul_cost(inputs: Sequence[TensorType], outputs: Sequence[TensorType], attrs: Attrs) -> int:
+    return 2 * outputs[0].size * inputs[0].shape[-2 if attrs["trans_a"] else -1]
+
+
+register(
+    Op(
+        "matmul",
+        "contraction",
+        _matmul_type,
+        _matmul,
+        vjps=(_matmul_vjp_a, _matmul_vjp_b),
+        cost=_matmul_cost,
+        samples=tuple(
+            Sample(shapes, {"trans_a": ta, "trans_b": tb})
+            for shapes, ta, tb in [
+                (("f32[5,7]", "f32[7,3]"), False, False),
+                (("f32[7,5]", "f32[7,3]"), True, False),
+                (("f32[5,7]", "f32[3,7]"), False, True),
+                (("f32[7,5]", "f32[3,7]"), True, True),
+                (("f32[2,3,17,9]", "f32[2,3,9,33]"), False, False),
+                (("f32[2,9,4]", "f32[2,5,9]"), True, True),
+                (("f32[1,64]", "f32[64,50]"), False, False),
+            ]
+        ),
+    )
+)
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """The attributes of a convolution, and images seen as NCHW whatever their layout."""
+
+    stride: tuple[int, int]
+    pad: tuple[int, int, int, int]
+    dilation: tuple[int, int]
+    groups: int
+    nhwc: bool
+
+    @classmethod
+    def of(cls, attrs: Attrs) -> Geometry:
+        stride, pad, dilation = ints(attrs, "stride"), ints(attrs, "pad"), ints(attrs, "dilation")
+        return cls(
+            (stride[0], stride[1]),
+            (pad[0], pad[1], pad[2], pad[3]),
+            (dilation[0], dilation[1]),
+            int(attrs["groups"]),
+            attrs["layout"] == "NHWC",
+        )
+
+    def nchw(self, shape: tuple[int, ...]) -> tuple[int, int, int, int]:
+        """(batch, channels, height, width) of an image shape in this layout."""
+        n, a, b, c = shape
+        return (n, c, a, b) if self.nhwc else (n, a, b, c)
+
+    def shape(self, n: int, c: int, h: int, w: int) -> tuple[int, int, int, int]:
+        """An image shape in this layout."""
+        return (n, h, w, c) if self.nhwc else (n, c, h, w)
+
+    def output_size(self, size: tuple[int, int], kernel: tuple[int, int]) -> tuple[int, int]:
+        """Height and width after the convolution."""
+        (top, left, bottom, right), (dh, dw) = self.pad, self.dilation
+        return (
+            (size[0] + top + bottom - dh * (kernel[0] - 1) - 1) // self.stride[0] + 1,
+            (size[1] + left + right - dw * (kernel[1] - 1) - 1) // self.stride[1] + 1,
+        )
+
+    def read(self, x: Array) -> Array:
+        """An image as NCHW."""
+        return np.transpose(x, (0, 3, 1, 2)) if self.nhwc else x
+
+    def write(self, x: Array) -> Array:
+        """An NCHW image in this layout."""
+        return np.ascontiguousarray(np.transpose(x, (0, 2, 3, 1))) if self.nhwc else x
+
+    def padded(self, x: Array, value: float = 0.0) -> Array:
+        top, left, bottom, right = self.pad
+        return np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=value)
+
+    def window(self, i: int, j: int, out: tuple[int, int]) -> tuple[slice, slice]:
+        """Where kernel tap (i, j) reads in the padded image."""
+        (sh, sw), (dh, dw) = self.stride, self.dilation
+        return (
+            slice(i * dh, i * dh + (out[0] - 1) * sh + 1, sh),
+            slice(j * dw, j * dw + (out[1] - 1) * sw + 1, sw),
+        )
+
+
+def _conv_type(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
+    x, w = inputs
+    g = Geometry.of(attrs)
+    n, c, h, wd = g.nchw(x.shape)
+    if w.rank != 4 or w.shape[1] * g.groups != c or w.shape[0] % g.groups:
+        raise ModelError(f"a convolution of {x} with weights {w} and {g.groups} groups does not fit")
+    out = g.output_size((h, wd), (w.shape[2], w.shape[3]))
+    if min(out) < 1:
+        raise ModelError(f"a convolution of {x} with weights {w} has no output pixels")
+    return (x.with_shape(g.shape(n, w.shape[0], *out)),)
+
+
+def _grouped(x: Array, groups: int) -> Array:
+    return x.reshape(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:])
+
+
+def _conv(inputs: Sequence[Array], attrs: Attrs) -> Sequence[Array]:
+    x, w = inputs
+    g = Geometry.of(attrs)
+    kh, kw = w.shape[2:]
+    padded = g.padded(g.read(x))
+    out = g.output_size(g.read(x).shape[2:], (kh, kw))
+    weights = w.reshape(g.groups, w.shape[0] // g.groups, *w.shape[1:])
+    result = np.zeros((x.shape[0], g.groups, w.shape[0] // g.groups, *out), x.dtype)
+    for i in range(kh):
+        for j in range(kw):
+            patch = padded[:, :, *g.window(i, j, out)]
+            result += np.einsum("ngchw,goc->ngohw", _grouped(patch, g.groups), weights[..., i, j], optimize=True)
+    return [g.write(result.reshape(x.shape[0], w.shape[0], *out))]
+
+
+def _conv_dx_type(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
+    dy, w = inputs
+    g = Geometry.of(attrs)
+    h, wd = ints(attrs, "size")
+    return (dy.with_shape(g.shape(g.nchw(dy.shape)[0], w.shape[1] * g.groups, h, wd)),)
+
+
+def _conv_dx(inputs: Sequence[Array], attrs: Attrs) -> Sequence[Array]:
+    dy, w = inputs
+    g = Geometry.of(attrs)
+    gradient = _grouped(g.read(dy), g.groups)
+    out, (h, wd), (kh, kw) = gradient.shape[3:], ints(attrs, "size"), w.shape[2:]
+    top, left, bottom, right = g.pad
+    padded = np.zeros((dy.shape[0], w.shape[1] * g.groups, h + top + bottom, wd + left + right), dy.dtype)
+    weights = w.reshape(g.groups, w.shape[0] // g.groups, *w.shape[1:])
+    for i in range(kh):
+        for j in range(kw):
+            part = np.einsum("ngohw,goc->ngchw", gradient, weights[..., i, j], optimize=True)
+            padded[:, :, *g.window(i, j, (out[0], out[1]))] += part.reshape(dy.shape[0], -1, *out)
+    return [g.write(padded[:, :, top : top + h, left : left + wd])]
+
+
+def _conv_dw_type(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
+    x, dy = inputs
+    g = Geometry.of(attrs)
+    kh, kw = ints(attrs, "kernel")
+    return (x.with_shape((g.nchw(dy.shape)[1], g.nchw(x.shape)[1] // g.groups, kh, kw)),)
+
+
+def _conv_dw(inputs: Sequence[Array], attrs: Attrs) -> Sequence[Array]:
+    x, dy = inputs
+    g = Geometry.of(attrs)
+    kh, kw = ints(attrs, "kernel")
+    padded, gradient = g.padded(g.read(x)), _grouped(g.read(dy), g.groups)
+    out = gradient.shape[3:]
+    channels = padded.shape[1] // g.groups
+    result = np.zeros((g.groups, gradient.shape[2], channels, kh, kw), x.dtype)
+    for i in range(kh):
+        for j in range(kw):
+            patch = _grouped(padded[:, :, *g.window(i, j, (out[0], out[1]))], g.groups)
+            result[..., i, j] = np.einsum("ngohw,ngchw->goc", gradient, patch, optimize=True)
+    return [result.reshape(-1, channels, kh, kw)]
+
+
+GEOMETRY_KEYS = ("stride", "pad", "dilation", "groups", "layout")
+
+
+def geometry_attrs(attrs: Attrs) -> dict[str, object]:
+    """The attributes shared by a convolution and its gradients."""
+    return {key: attrs[key] for key in GEOMETRY_KEYS}
+
+
+def _dx(e: Emitter, attrs: Attrs, dy: Value, w: Value, x_shape: tuple[int, ...]) -> Value:
+    _, _, h, wd = Geometry.of(attrs).nchw(x_shape)
+    return e.op("conv2d_dx", dy, w, size=(h, wd), **geometry_attrs(attrs))  # type: ignore[arg-type]
+
+
+def _dw(e: Emitter, attrs: Attrs, x: Value, dy: Value, kernel: tuple[int, ...]) -> Value:
+    return e.op("conv2d_dw", x, dy, kernel=tuple(kernel), **geometry_attrs(attrs))  # type: ignore[arg-type]
+
+
+def _fwd(e: Emitter, attrs: Attrs, x: Value, w: Value) -> Value:
+    return e.op("conv2d", x, w, **geometry_attrs(attrs))  # type: ignore[arg-type]
+
+
+def _conv_flops(channels_in: int, kernel: tuple[int, ...], groups: int, dy_size: int) -> int:
+    return 2 * dy_size * (channels_in // groups) * kernel[0] * kernel[1]
+
+
+def _samples(forward: bool, transposed: bool) -> tuple[Sample, ...]:
+    """The same geometries for the convolution and its gradients."""
+    cases = [
+        ((2, 3, 7, 6), (4, 3, 3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1),
+        ((1, 4, 8, 8), (6, 4, 1, 1), (1, 1), (0, 0, 0, 0), (1, 1), 1),
+        ((2, 3, 9, 9), (5, 3, 3, 3), (2, 2), (1, 1, 1, 1), (1, 1), 1),
+        ((1, 3, 8, 8), (5, 3, 3, 3), (2, 2), (0, 0, 1, 1), (1, 1), 1),
+        ((2, 20, 6, 5), (20, 1, 3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 20),
+        ((1, 6, 9, 7), (6, 1, 5, 5), (2, 2), (2, 2, 2, 2), (1, 1), 6),
+        ((1, 6, 7, 7), (4, 3, 3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 2),
+        ((1, 2, 9, 9), (3, 2, 3, 3), (1, 1), (2, 2, 2, 2), (2, 2), 1),
+        ((2, 3, 5, 5), (4, 3, 1, 1), (2, 2), (0, 0, 0, 0), (1, 1), 1),
+        ((1, 3, 1, 12), (4, 3, 1, 5), (1, 2), (0, 2, 0, 2), (1, 1), 1),
+    ]
+    samples = []
+    for layout in ("NHWC", "NCHW"):
+        for x, w, stride, pad, dilation, groups in cases:
+            attrs = {"stride": stride, "pad": pad, "dilation": dilation, "groups": groups, "layout": layout}
+            g = Geometry.of(attrs)
+            out = g.output_size((x[2], x[3]), (w[2], w[3]))
+            x_type = f"f32[{','.join(map(str, g.shape(*x)))}]"
+            w_type = f"f32[{','.join(map(str, w))}]"
+            dy_type = f"f32[{','.join(map(str, g.shape(x[0], w[0], *out)))}]"
+            if forward:
+                samples.append(Sample((x_type, w_type), attrs))
+            elif transposed:
+                samples.append(Sample((dy_type, w_type), {**attrs, "size": (x[2], x[3])}))
+            else:
+                samples.append(Sample((x_type, dy_type), {**attrs, "kernel": (w[2], w[3])}))
+    return tuple(samples)
+
+
+register(
+    Op(
+        "conv2d",
+        "contraction",
+        _conv_type,
+        _conv,
+        vjps=(
+            lambda e, n, dys: _dx(e, n.attrs, dys[0], n.inputs[1], n.inputs[0].type.shape),
+            lambda e, n, dys: _dw(e, n.attrs, n.inputs[0], dys[0], n.inputs[1].type.shape[2:]),
+        ),
+        cost=lambda i, o, a: _conv_flops(Geometry.of(a).nchw(i[0].shape)[1], i[1].shape[2:], int(a["groups"]), o[0].size),
+        samples=_samples(True, False),
+    )
+)
+register(
+    Op(
+        "conv2d_dx",
+        "contraction",
+        _conv_dx_type,
+        _conv_dx,
+        vjps=(
+            lambda e, n, dys: _fwd(e, n.attrs, dys[0], n.inputs[1]),
+            lambda e, n, dys: _dw(e, n.attrs, dys[0], n.inputs[0], n.inputs[1].type.shape[2:]),
+        ),
+        cost=lambda i, o, a: _conv_flops(Geometry.of(a).nchw(o[0].shape)[1], i[1].shape[2:], int(a["groups"]), i[0].size),
+        samples=_samples(False, True),
+    )
+)
+register(
+    Op(
+        "conv2d_dw",
+        "contraction",
+        _conv_dw_type,
+        _conv_dw,
+        vjps=(
+            lambda e, n, dys: _dx(e, n.attrs, n.inputs[1], dys[0], n.inputs[0].type.shape),
+            lambda e, n, dys: _fwd(e, n.attrs, n.inputs[0], dys[0]),
+        ),
+        cost=lambda i, o, a: _conv_flops(
+            Geometry.of(a).nchw(i[0].shape)[1], ints(a, "kernel"), int(a["groups"]), i[1].size
+        ),
+        samples=_samples(False, False),
+    )
+)

@@ -1,0 +1,276 @@
+"""Elementwise primitives. Binary ops broadcast as numpy does; comparisons give bool."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from scipy import special
+
+from ..errors import ModelError
+from ..ir import Array, Attrs, DType, Node, TensorType, Value
+from .emitter import Emitter
+from .registry import Op, Sample, Vjp, register
+
+UnaryVjp = Callable[[Emitter, Node, Value], Value]
+
+
+def _same(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
+    return (inputs[0],)
+
+
+def broadcast_type(inputs: Sequence[TensorType]) -> TensorType:
+    """The common dtype and the broadcast shape; ModelError when they do not fit."""
+    dtypes = {t.dtype for t in inputs}
+    if len(dtypes) != 1:
+        raise ModelError(f"operands have different element types: {', '.join(str(t) for t in inputs)}")
+    try:
+        shape = np.broadcast_shapes(*(t.shape for t in inputs))
+    except ValueError:
+        raise ModelError(f"shapes do not broadcast: {', '.join(str(t) for t in inputs)}") from None
+    return TensorType(inputs[0].dtype, tuple(int(d) for d in shape))
+
+
+def _binary_type(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
+    return (broadcast_type(inputs),)
+
+
+def _compare_type(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
+    return (broadcast_type(inputs).with_dtype(DType.BOOL),)
+
+
+def _where_type(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
+    value = broadcast_type(inputs[1:])
+    return (value.with_shape(np.broadcast_shapes(inputs[0].shape, value.shape)),)
+
+
+def _to(function: Callable[[Array], Array]) -> Callable[[Sequence[Array], Attrs], Sequence[Array]]:
+    def reference(inputs: Sequence[Array], attrs: Attrs) -> Sequence[Array]:
+        with np.errstate(all="ignore"):
+            return [np.asarray(function(inputs[0])).astype(inputs[0].dtype, copy=False)]
+
+    return reference
+
+
+def _unary(
+    name: str,
+    function: Callable[[Array], Array],
+    vjp: UnaryVjp | None,
+    low: float = -2.0,
+    high: float = 2.0,
+    dtypes: Sequence[str] = ("f32",),
+    flops: int = 1,
+) -> None:
+    vjps: tuple[Vjp | None, ...] = ((lambda e, node, dys: vjp(e, node, dys[0])),) if vjp else ()
+    samples = tuple(Sample((f"{d}[{s}]",), low=low, high=high) for d in dtypes for s in ("3,5", "2,3,17", ""))
+    register(
+        Op(
+            name,
+            "elementwise",
+            _same,
+            _to(function),
+            vjps=vjps,
+            samples=samples,
+            inplace=(0,),
+            cost=lambda i, o, a: flops * o[0].size,
+        )
+    )
+
+
+_unary("neg", np.negative, lambda e, n, dy: e.op("neg", dy), dtypes=("f32", "i32", "i64"))
+_unary("abs", np.abs, lambda e, n, dy: e.mul(dy, e.op("sign", n.inputs[0])), dtypes=("f32", "i32"))
+_unary("sign", np.sign, lambda e, n, dy: e.zeros(dy), low=0.1)
+_unary("exp", np.exp, lambda e, n, dy: e.mul(dy, n.output), flops=8)
+_unary("log", np.log, lambda e, n, dy: e.div(dy, n.inputs[0]), low=0.2, flops=8)
+_unary("sqrt", np.sqrt, lambda e, n, dy: e.mul(dy, e.div(0.5, n.output)), low=0.2)
+_unary(
+    "rsqrt",
+    lambda x: 1 / np.sqrt(x),
+    lambda e, n, dy: e.mul(dy, e.mul(e.mul(-0.5, n.output), e.mul(n.output, n.output))),
+    low=0.2,
+)
+_unary("reciprocal", np.reciprocal, lambda e, n, dy: e.op("neg", e.mul(dy, e.mul(n.output, n.output))), low=0.3)
+_unary("sin", np.sin, lambda e, n, dy: e.mul(dy, e.op("cos", n.inputs[0])), flops=8)
+_unary("cos", np.cos, lambda e, n, dy: e.op("neg", e.mul(dy, e.op("sin", n.inputs[0]))), flops=8)
+_unary("tanh", np.tanh, lambda e, n, dy: e.mul(dy, e.sub(1.0, e.mul(n.output, n.output))), flops=10)
+_unary(
+    "erf",
+    special.erf,
+    lambda e, n, dy: e.mul(dy, e.mul(2 / np.sqrt(np.pi), e.op("exp", e.op("neg", e.mul(n.inputs[0], n.inputs[0]))))),
+    flops=12,
+)
+_unary(
+    "sigmoid", special.expit, lambda e, n, dy: e.mul(dy, e.mul(n.output, e.sub(1.0, n.output))), flops=10
+)
+_unary("floor", np.floor, lambda e, n, dy: e.zeros(dy), low=0.1, high=0.9)
+_unary("ceil", np.ceil, lambda e, n, dy: e.zeros(dy), low=0.1, high=0.9)
+_unary("round", np.round, lambda e, n, dy: e.zeros(dy), low=0.1, high=0.4)
+_unary("logical_not", np.logical_not, None, dtypes=("bool",))
+
+
+def _clip_vjp(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
+    """The mask comes from the output, so that the input need not be kept; zero at the bounds, as in PyTorch's relu."""
+    y, low, high = node.output, float(node.attrs["lo"]), float(node.attrs["hi"])
+    mask = e.less(low, y) if np.isfinite(low) else None
+    if np.isfinite(high):
+        below = e.less(y, high)
+        mask = below if mask is None else e.op("logical_and", mask, below)
+    return dys[0] if mask is None else e.where(mask, dys[0], 0.0)
+
+
+register(
+    Op(
+        "clip",
+        "elementwise",
+        _same,
+        lambda inputs, attrs: [np.clip(inputs[0], attrs["lo"], attrs["hi"]).astype(inputs[0].dtype)],
+        vjps=(_clip_vjp,),
+        samples=(
+            Sample(("f32[3,5]",), {"lo": 0.0, "hi": float("inf")}),
+            Sample(("f32[2,3,17]",), {"lo": 0.0, "hi": 1.5}),
+            Sample(("f32[7]",), {"lo": float("-inf"), "hi": 0.5}),
+        ),
+        inplace=(0,),
+    )
+)
+
+
+def _cast_vjp(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
+    return e.cast(dys[0], node.inputs[0].type.dtype)
+
+
+register(
+    Op(
+        "cast",
+        "elementwise",
+        lambda inputs, attrs: (inputs[0].with_dtype(DType(attrs["to"])),),
+        lambda inputs, attrs: [inputs[0].astype(DType(attrs["to"]).numpy)],
+        vjps=(_cast_vjp,),
+        samples=tuple(
+            Sample((f"{a}[3,5]",), {"to": b})
+            for a, b in [
+                ("i64", "f32"),
+                ("i32", "f32"),
+                ("bool", "f32"),
+                ("f32", "i64"),
+                ("f32", "i32"),
+                ("i64", "i32"),
+                ("f32", "bool"),
+                ("bool", "i64"),
+                ("f32", "f32"),
+            ]
+        ),
+    )
+)
+
+
+def _side(vjp: Callable[[Emitter, Node, Value], Value], index: int) -> Vjp:
+    """A binary op's gradient for one side, summed down to that side's shape."""
+    return lambda e, node, dys: e.unbroadcast(vjp(e, node, dys[0]), node.inputs[index].type.shape)
+
+
+_PAIRS = (("3,5", "3,5"), ("2,3,4", "4"), ("4,1,5", "3,1"), ("", "6"), ("2,3,4", "2,1,1"))
+
+
+def _binary(
+    name: str,
+    function: Callable[[Array, Array], Array],
+    vjp_a: UnaryVjp | None = None,
+    vjp_b: UnaryVjp | None = None,
+    infer: Callable[[Sequence[TensorType], Attrs], tuple[TensorType, ...]] = _binary_type,
+    dtypes: Sequence[str] = ("f32", "i64"),
+    low: float = -2.0,
+    flops: int = 1,
+) -> None:
+    def reference(inputs: Sequence[Array], attrs: Attrs) -> Sequence[Array]:
+        with np.errstate(all="ignore"):
+            result = np.asarray(function(inputs[0], inputs[1]))
+        return [result if infer is _compare_type else result.astype(inputs[0].dtype, copy=False)]
+
+    vjps = (_side(vjp_a, 0), _side(vjp_b, 1)) if vjp_a and vjp_b else ()
+    samples = tuple(Sample((f"{d}[{a}]", f"{d}[{b}]"), low=low, ints=4) for d in dtypes for a, b in _PAIRS)
+    register(
+        Op(
+            name,
+            "elementwise",
+            infer,
+            reference,
+            vjps=vjps,
+            samples=samples,
+            inplace=(0, 1) if infer is _binary_type else (),
+            cost=lambda i, o, a: flops * o[0].size,
+        )
+    )
+
+
+def _divide(a: Array, b: Array) -> Array:
+    """True division of floats; integers truncate towards zero as in C and ONNX."""
+    if a.dtype.kind == "f" or a.dtype.kind == "V":
+        return np.asarray(a / b)
+    return np.asarray(np.trunc(a / np.where(b == 0, 1, b)))
+
+
+_binary("add", np.add, lambda e, n, dy: dy, lambda e, n, dy: dy)
+_binary("sub", np.subtract, lambda e, n, dy: dy, lambda e, n, dy: e.op("neg", dy))
+_binary("mul", np.multiply, lambda e, n, dy: e.mul(dy, n.inputs[1]), lambda e, n, dy: e.mul(dy, n.inputs[0]))
+_binary(
+    "div",
+    _divide,
+    lambda e, n, dy: e.div(dy, n.inputs[1]),
+    lambda e, n, dy: e.op("neg", e.div(e.mul(dy, n.output), n.inputs[1])),
+    low=0.3,
+)
+
+
+def _pick(e: Emitter, n: Node, dy: Value, first: bool) -> Value:
+    """Gradient of max or min: half to each side at a tie, as in PyTorch."""
+    a, b = n.inputs
+    mine, other = (a, b) if first else (b, a)
+    wins = e.less(other, mine) if n.op == "maximum" else e.less(mine, other)
+    tie = e.op("equal", a, b)
+    return e.where(wins, dy, e.where(tie, e.mul(dy, 0.5), 0.0))
+
+
+_binary("maximum", np.maximum, lambda e, n, dy: _pick(e, n, dy, True), lambda e, n, dy: _pick(e, n, dy, False))
+_binary("minimum", np.minimum, lambda e, n, dy: _pick(e, n, dy, True), lambda e, n, dy: _pick(e, n, dy, False))
+_binary(
+    "pow",
+    np.power,
+    lambda e, n, dy: e.mul(dy, e.mul(n.inputs[1], e.op("pow", n.inputs[0], e.sub(n.inputs[1], 1.0)))),
+    lambda e, n, dy: e.mul(dy, e.mul(n.output, e.op("log", n.inputs[0]))),
+    low=0.3,
+    dtypes=("f32",),
+    flops=20,
+)
+_binary("mod", np.mod, lambda e, n, dy: dy, lambda e, n, dy: e.op("neg", e.mul(dy, e.op("floor", e.div(*n.inputs)))), low=0.3)
+_binary("less", np.less, infer=_compare_type)
+_binary("less_equal", np.less_equal, infer=_compare_type)
+_binary("equal", np.equal, infer=_compare_type)
+_binary("logical_and", np.logical_and, dtypes=("bool",))
+_binary("logical_or", np.logical_or, dtypes=("bool",))
+
+
+def _where_side(index: int) -> Vjp:
+    def vjp(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
+        condition, dy = node.inputs[0], dys[0]
+        kept = e.where(condition, dy, 0.0) if index == 1 else e.where(condition, 0.0, dy)
+        return e.unbroadcast(kept, node.inputs[index].type.shape)
+
+    return vjp
+
+
+register(
+    Op(
+        "where",
+        "elementwise",
+        _where_type,
+        lambda inputs, attrs: [np.where(inputs[0], inputs[1], inputs[2])],
+        vjps=(None, _where_side(1), _where_side(2)),
+        samples=(
+            Sample(("bool[3,5]", "f32[3,5]", "f32[3,5]")),
+            Sample(("bool[3,1]", "f32[3,5]", "f32[]")),
+            Sample(("bool[4]", "i64[4]", "i64[1]")),
+        ),
+        inplace=(1, 2),
+    )
+)

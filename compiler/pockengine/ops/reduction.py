@@ -1,0 +1,72 @@
+"""Reductions over a set of axes, which stay in the shape as size 1."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ..ir import Array, Attrs, DType, Node, TensorType, Value
+from .emitter import Emitter
+from .registry import Op, Sample, Vjp, register
+
+
+def _reduced(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
+    axes = attrs["axes"]
+    assert isinstance(axes, tuple)
+    return (inputs[0].with_shape(tuple(1 if i in axes else d for i, d in enumerate(inputs[0].shape))),)
+
+
+def _reduction(name: str, function: Callable[..., Array], vjp: Vjp, low: float = -2.0) -> None:
+    def reference(inputs: Sequence[Array], attrs: Attrs) -> Sequence[Array]:
+        result = function(inputs[0], axis=attrs["axes"], keepdims=True)
+        return [np.asarray(result).astype(inputs[0].dtype, copy=False)]
+
+    cases = (("3,5", (1,)), ("3,5", (0,)), ("2,3,4,5", (0, 1, 2)), ("2,3,4,5", (2, 3)), ("2,3,4", (0, 1, 2)), ("4,3,5", (1,)))
+    samples = tuple(Sample((f"{t}[{shape}]",), {"axes": axes}, low=low) for t in ("f32", "i64") for shape, axes in cases)
+    register(
+        Op(
+            name,
+            "reduction",
+            _reduced,
+            reference,
+            vjps=(vjp,),
+            cost=lambda i, o, a: i[0].size,
+            samples=samples,
+        )
+    )
+
+
+def _extremum_vjp(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
+    """Shared equally by all elements that attain the extremum, as in PyTorch's amax."""
+    x = node.inputs[0]
+    axes = node.attrs["axes"]
+    assert isinstance(axes, tuple)
+    hit = e.cast(e.op("equal", x, node.output), x.type.dtype)
+    return e.mul(hit, e.div(dys[0], e.sum(hit, axes)))
+
+
+_reduction("reduce_sum", np.sum, lambda e, n, dys: e.broadcast_to(dys[0], n.inputs[0].type.shape))
+_reduction("reduce_max", np.max, _extremum_vjp)
+_reduction("reduce_min", np.min, _extremum_vjp)
+_reduction("reduce_prod", np.prod, lambda e, n, dys: e.div(e.mul(dys[0], n.output), n.inputs[0]), low=0.5)
+
+
+def _argmax_type(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
+    shape = tuple(1 if i == attrs["axis"] else d for i, d in enumerate(inputs[0].shape))
+    return (TensorType(DType.I64, shape),)
+
+
+register(
+    Op(
+        "argmax",
+        "movement",
+        _argmax_type,
+        lambda inputs, attrs: [np.argmax(inputs[0], axis=int(attrs["axis"]), keepdims=True).astype(np.int64)],
+        cost=lambda i, o, a: i[0].size,
+        samples=(Sample(("f32[3,5]",), {"axis": 1}), Sample(("f32[3,4,5]",), {"axis": 0}), Sample(("i64[3,4,5]",), {"axis": 1})),
+    )
+)
+
+

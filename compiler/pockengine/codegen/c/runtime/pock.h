@@ -12,13 +12,18 @@
 enum pock_space { POCK_ARENA, POCK_PARAM, POCK_STATE, POCK_CONST, POCK_INPUT, POCK_SPACES };
 enum pock_dtype { POCK_F32, POCK_F64, POCK_F16, POCK_BF16, POCK_I8, POCK_U8, POCK_I32, POCK_I64, POCK_BOOL };
 
+/* The most operands one call may have, workspace included. */
+#define POCK_MAX_OPERANDS 256
+
 /* Where a value lives: byte offset in a space; offsets are multiples of 64. */
 typedef struct {
     uint64_t space : 4;
     uint64_t offset : 60;
 } pock_ref;
 
-/* A named tensor. `fill` is the initial contents of optimizer state. `trained` is 1 when the step changes it. */
+/* A named tensor. `fill` is the initial contents of optimizer state. `trained` is 1 when the step changes it. `limit`, when
+ * not 0, is what every integer of an input must stay below (classes for labels, rows of the table for indices): kernels
+ * index memory with them, so the runtime refuses others. */
 typedef struct {
     const char *name;
     uint8_t dtype, rank, trained;
@@ -26,6 +31,7 @@ typedef struct {
     const int64_t *shape;
     uint64_t nbytes;
     pock_ref ref;
+    int64_t limit;
 } pock_tensor;
 
 /* One kernel does share `task` of `tasks` of its work on the operands `arg`; shares never write the same bytes.

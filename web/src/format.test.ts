@@ -1,0 +1,51 @@
+import { describe, expect, it } from "vitest";
+import * as format from "./format";
+
+describe("format", () => {
+  it.each([
+    [0, "0 B"],
+    [1023, "1023 B"],
+    [1536, "1.50 KiB"],
+    [12.34 * 1024 * 1024, "12.3 MiB"],
+    [500 * 1024 ** 3, "500 GiB"],
+    [null, "–"],
+  ])("bytes(%s)", (value, text) => expect(format.bytes(value)).toBe(text));
+
+  it.each([
+    [999, "999"],
+    [9999, "9,999"],
+    [12_345, "12.3 k"],
+    [2.5e6, "2.50 M"],
+    [3e11, "300 G"],
+    [undefined, "–"],
+  ])("count(%s)", (value, text) => expect(format.count(value)).toBe(text));
+
+  it.each([
+    [0.0123, "0.0123 ms"],
+    [12.345, "12.3 ms"],
+    [2345, "2.35 s"],
+  ])("milliseconds(%s)", (value, text) => expect(format.milliseconds(value)).toBe(text));
+
+  it.each([
+    [2.302585, "2.303"],
+    [0.00001234, "1.23e-5"],
+    [Number.NaN, "NaN"],
+  ])("loss(%s)", (value, text) => expect(format.loss(value)).toBe(text));
+
+  it("says how far a measurement is from the plan", () => {
+    expect(format.deviation(103, 100)).toBe("+3.0 %");
+    expect(format.deviation(95, 100)).toBe("−5.0 %");
+    expect(format.deviation(1, 0)).toBe("–");
+  });
+
+  it("tells times relative to now", () => {
+    const now = Date.parse("2026-01-02T00:00:00Z");
+    expect(format.ago("2026-01-01T23:59:56Z", now)).toBe("4 s ago");
+    expect(format.ago("2026-01-01T23:30:00Z", now)).toBe("30 min ago");
+    expect(format.ago("2026-01-01T12:00:00Z", now)).toBe("12 h ago");
+    expect(format.ago("2026-01-02T00:00:09Z", now)).toBe("now");
+    expect(format.ago(null, now)).toBe("never");
+    expect(format.duration("2026-01-01T23:58:55Z", null, now)).toBe("1 min 05 s");
+    expect(format.duration("2026-01-01T23:58:55Z", "2026-01-01T23:58:58.2Z", now)).toBe("3.2 s");
+  });
+});

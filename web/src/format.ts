@@ -1,0 +1,101 @@
+/** Numbers, times and names as people read them. Pure functions; nothing here touches the page. */
+
+const BYTE_UNITS = ["B", "KiB", "MiB", "GiB", "TiB"] as const;
+export const NOTHING = "–";
+
+/** Three significant digits, never in exponent form for the magnitudes that occur here. */
+function significant(value: number): string {
+  if (value === 0) return "0";
+  const digits = Math.max(0, 2 - Math.floor(Math.log10(Math.abs(value))));
+  return value.toFixed(Math.min(digits, 6));
+}
+
+/** 1536 -> "1.50 KiB". Binary units, because arenas and pages are powers of two. */
+export function bytes(value: number | null | undefined): string {
+  if (value === null || value === undefined || !Number.isFinite(value)) return NOTHING;
+  let scaled = value;
+  let unit = 0;
+  while (Math.abs(scaled) >= 1024 && unit < BYTE_UNITS.length - 1) {
+    scaled /= 1024;
+    unit += 1;
+  }
+  return `${unit === 0 ? String(Math.round(scaled)) : significant(scaled)} ${BYTE_UNITS[unit] ?? "B"}`;
+}
+
+/** 2_500_000 -> "2.50 M", for operation counts. */
+export function count(value: number | null | undefined): string {
+  if (value === null || value === undefined || !Number.isFinite(value)) return NOTHING;
+  const steps: [number, string][] = [
+    [1e12, " T"],
+    [1e9, " G"],
+    [1e6, " M"],
+    [1e4, " k"],
+  ];
+  for (const [size, name] of steps) {
+    if (Math.abs(value) >= size) return significant(value / (size === 1e4 ? 1e3 : size)) + name;
+  }
+  return Number.isInteger(value) ? value.toLocaleString("en-US") : significant(value);
+}
+
+/** 12.345 -> "12.3 ms", 2345 -> "2.35 s". */
+export function milliseconds(value: number | null | undefined): string {
+  if (value === null || value === undefined || !Number.isFinite(value)) return NOTHING;
+  return value >= 1000 ? `${significant(value / 1000)} s` : `${significant(value)} ms`;
+}
+
+/** A loss with four significant digits. */
+export function loss(value: number | null | undefined): string {
+  if (value === null || value === undefined) return NOTHING;
+  if (!Number.isFinite(value)) return String(value);
+  return value === 0 ? "0" : Math.abs(value) < 1e-3 ? value.toExponential(2) : value.toPrecision(4);
+}
+
+/** 0.9312 -> "93.1 %". */
+export function percent(value: number | null | undefined): string {
+  if (value === null || value === undefined || !Number.isFinite(value)) return NOTHING;
+  return `${(value * 100).toFixed(1)} %`;
+}
+
+/** How far `measured` is from `planned`: "+3.2 %". */
+export function deviation(measured: number, planned: number): string {
+  if (planned === 0) return NOTHING;
+  const relative = (measured / planned - 1) * 100;
+  return `${relative >= 0 ? "+" : "−"}${Math.abs(relative).toFixed(1)} %`;
+}
+
+/** "4 s ago", "3 min ago", "2 h ago", "5 days ago". A clock ahead of ours reads as "now". */
+export function ago(time: string | null | undefined, now: number): string {
+  if (!time) return "never";
+  const seconds = Math.floor((now - Date.parse(time)) / 1000);
+  if (Number.isNaN(seconds)) return NOTHING;
+  if (seconds < 2) return "now";
+  if (seconds < 90) return `${seconds} s ago`;
+  if (seconds < 90 * 60) return `${Math.round(seconds / 60)} min ago`;
+  if (seconds < 36 * 3600) return `${Math.round(seconds / 3600)} h ago`;
+  return `${Math.round(seconds / 86400)} days ago`;
+}
+
+/** Duration between two times, "1 min 05 s"; to `now` while the end is open. */
+export function duration(start: string | null | undefined, end: string | null | undefined, now: number): string {
+  if (!start) return NOTHING;
+  const seconds = Math.max(0, ((end ? Date.parse(end) : now) - Date.parse(start)) / 1000);
+  if (seconds < 60) return `${seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes} min ${String(Math.floor(seconds % 60)).padStart(2, "0")} s`;
+  return `${Math.floor(minutes / 60)} h ${String(minutes % 60).padStart(2, "0")} min`;
+}
+
+/** The first characters of a digest or the last of an id: enough to tell two apart. */
+export function shortDigest(digest: string): string {
+  return digest.slice(0, 12);
+}
+
+/** UUIDv7 begins with the time, so its end is what tells two apart. */
+export function shortId(id: string): string {
+  return id.slice(-8);
+}
+
+/** "[8, 3, 224, 224]" -> "8 × 3 × 224 × 224". */
+export function shape(dims: readonly number[]): string {
+  return dims.length === 0 ? "scalar" : dims.join(" × ");
+}

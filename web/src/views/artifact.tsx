@@ -1,0 +1,196 @@
+/** One artifact: summary, memory timeline, heaviest nodes, tensors, and what devices measured against the plan. */
+
+import { useState } from "preact/hooks";
+import type { Page as ListPage } from "../api/client";
+import type { Artifact, Tensor } from "../api/manifest";
+import type { Run } from "../api/types";
+import { Command, CopyButton } from "../components/copy";
+import { Facts, Figures } from "../components/figures";
+import { Empty, Loaded, Page, Section, TableFrame } from "../components/page";
+import { curl, curlBlob } from "../commands";
+import * as format from "../format";
+import { useResource } from "../hooks";
+import { link } from "../router";
+import { HeaviestNodes } from "../timeline/heavy";
+import { MemoryTimeline } from "../timeline/timeline";
+import { PlannedAgainstMeasured } from "./memory";
+import { recipeText } from "./recipe";
+import { summaryFigures } from "./summary";
+
+export function ArtifactView({ digest }: { readonly digest: string }) {
+  const path = `/artifacts/${digest}`;
+  const artifact = useResource<Artifact>(path);
+  const data = artifact.data;
+  return (
+    <Page
+      title={data?.name ?? format.shortDigest(digest)}
+      kind="Artifact"
+      back={data?.build_id ? { href: link.build(data.build_id), text: "Build" } : { href: "#/builds", text: "Builds" }}
+      command={curl(path)}
+    >
+      <Loaded of={artifact} what="the artifact">
+        {(loaded) => <Contents artifact={loaded} path={path} />}
+      </Loaded>
+    </Page>
+  );
+}
+
+function Contents({ artifact, path }: { readonly artifact: Artifact; readonly path: string }) {
+  const programs = Object.entries(artifact.programs).filter(([, program]) => program.nodes?.length > 0);
+  const [chosen, setChosen] = useState(programs.find(([name]) => name === "train")?.[0] ?? programs[0]?.[0] ?? "");
+  const program = artifact.programs[chosen];
+  return (
+    <>
+      <Section title="Summary">
+        <Figures
+          items={[
+            ...summaryFigures(artifact.summary, path, ".summary"),
+            { label: "Artifact", value: format.bytes(artifact.size), command: curl(path, ".size") },
+          ]}
+        />
+        <Command text={curlBlob(artifact.digest, `${artifact.name}.pock`)} of="downloading the artifact" />
+      </Section>
+      {programs.length > 1 && (
+        <fieldset class="choice card">
+          <legend>Program</legend>
+          {programs.map(([name]) => (
+            <label key={name}>
+              <input type="radio" name="program" checked={name === chosen} onChange={() => setChosen(name)} />
+              {name}
+            </label>
+          ))}
+        </fieldset>
+      )}
+      {program && (
+        <>
+          <Section
+            title="Memory timeline"
+            note={
+              `Every value of the ${chosen} program in its place in the arena, over the nodes in the order in which ` +
+              `they run. Arena ${format.bytes(program.arena_bytes)}, lower bound ` +
+              `${format.bytes(program.lower_bound_bytes)} (${format.deviation(program.arena_bytes, program.lower_bound_bytes)}).`
+            }
+            command={curl(path, `.programs.${chosen} | {arena_bytes, lower_bound_bytes, slots}`)}
+          >
+            <MemoryTimeline key={chosen} program={program} />
+          </Section>
+          <Section title="Heaviest nodes" command={curl(path, `.programs.${chosen}.nodes | sort_by(-.flops)`)}>
+            <HeaviestNodes nodes={program.nodes} />
+          </Section>
+        </>
+      )}
+      <Measured artifact={artifact} />
+      <Tensors tensors={artifact.tensors} path={path} />
+      <Details artifact={artifact} path={path} />
+    </>
+  );
+}
+
+/** Peaks that devices measured with this artifact, next to the plan. */
+function Measured({ artifact }: { readonly artifact: Artifact }) {
+  const path = artifact.build_id ? `/runs?build_id=${artifact.build_id}&state=succeeded&limit=50` : null;
+  const runs = useResource<ListPage<Run>>(path);
+  if (path === null) return null;
+  return (
+    <Section title="Planned against measured" command={curl(path)}>
+      <Loaded of={runs} what="runs">
+        {({ items }) => {
+          const measured = items.filter((run) => run.report?.train?.peak_rss_bytes);
+          if (measured.length === 0) return <Empty title="No device has run this artifact to the end yet." />;
+          return <PlannedAgainstMeasured runs={measured} planned={artifact.summary.predicted_peak_bytes} />;
+        }}
+      </Loaded>
+    </Section>
+  );
+}
+
+const TRAINED = { all: "all", channels: "channels", frozen: "frozen" } as const;
+
+function trainedText(tensor: Tensor): string {
+  return tensor.trained === "channels" && tensor.channels
+    ? `${tensor.channels.length} channels`
+    : TRAINED[tensor.trained];
+}
+
+function Tensors({ tensors, path }: { readonly tensors: readonly Tensor[]; readonly path: string }) {
+  const [onlyTrained, setOnlyTrained] = useState(true);
+  const shown = onlyTrained ? tensors.filter((tensor) => tensor.trained !== "frozen") : tensors;
+  return (
+    <Section title="Tensors" command={curl(path, ".tensors")}>
+      <label class="check">
+        <input
+          type="checkbox"
+          checked={onlyTrained}
+          onChange={(event) => setOnlyTrained(event.currentTarget.checked)}
+        />
+        Only what is trained ({tensors.filter((tensor) => tensor.trained !== "frozen").length} of {tensors.length})
+      </label>
+      <TableFrame label="Tensors">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Name</th>
+              <th scope="col">Role</th>
+              <th scope="col">Trained</th>
+              <th scope="col">Type</th>
+              <th scope="col">Shape</th>
+              <th scope="col" class="number">
+                Bytes
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {shown.map((tensor) => (
+              <tr key={`${tensor.role}:${tensor.name}`}>
+                <td class="mono">{tensor.name}</td>
+                <td>{tensor.role}</td>
+                <td>{trainedText(tensor)}</td>
+                <td>{tensor.dtype}</td>
+                <td class="nowrap">{format.shape(tensor.shape)}</td>
+                <td class="number">{format.bytes(tensor.nbytes)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </TableFrame>
+    </Section>
+  );
+}
+
+function Details({ artifact, path }: { readonly artifact: Artifact; readonly path: string }) {
+  const members = Object.entries(artifact.members);
+  return (
+    <Section title="Contents" command={curl(path, "{target, threads, recipe, members, created_by}")}>
+      <Facts
+        items={[
+          [
+            "SHA-256",
+            <span key="digest" class="mono wrap">
+              {artifact.digest} <CopyButton text={artifact.digest} of="SHA-256" what="value" />
+            </span>,
+          ],
+          ["Target", [artifact.target.name, artifact.target.triple, artifact.target.cpu].filter(Boolean).join(" · ")],
+          ["Threads", artifact.threads],
+          [
+            "Made by",
+            Object.entries(artifact.created_by)
+              .map(([tool, version]) => `${tool} ${version}`)
+              .join(", "),
+          ],
+          ["Inputs", artifact.inputs.map((port) => `${port.name} ${port.dtype} ${format.shape(port.shape)}`).join("; ")],
+          [
+            "Outputs",
+            artifact.outputs.map((port) => `${port.name} ${port.dtype} ${format.shape(port.shape)}`).join("; "),
+          ],
+          ...members.map(
+            ([name, member]) => [name, `${format.bytes(member.size)}, ${format.shortDigest(member.sha256)}`] as const,
+          ),
+        ]}
+      />
+      <h3>Recipe</h3>
+      <pre class="block" tabIndex={0} aria-label="Recipe">
+        {recipeText(artifact.recipe)}
+      </pre>
+    </Section>
+  );
+}

@@ -1,0 +1,60 @@
+/** Lists of builds and of runs, newest first. */
+
+import type { Build, Run } from "../api/types";
+import { Command } from "../components/copy";
+import { Empty, Loaded, Page, Section } from "../components/page";
+import { curl, curlPost } from "../commands";
+import { useList } from "../hooks";
+import { BuildTable, More, RunTable } from "./tables";
+
+export function BuildsView() {
+  const { of, more } = useList<Build>("/builds", 2000);
+  return (
+    <Page title="Builds" command={curl("/builds")}>
+      <Section title="All builds">
+        <Loaded of={of} what="builds">
+          {(builds) =>
+            builds.length === 0 ? (
+              <Empty title="No builds yet.">
+                <p>
+                  Request one from a <a href="#/models">model's page</a>, or:
+                </p>
+                <Command
+                  text={curlPost("/builds", { model_id: "MODEL_ID", recipe: { loss: "cross_entropy" }, target: "host" })}
+                  of="requesting a build"
+                />
+              </Empty>
+            ) : (
+              <BuildTable builds={builds} label="Builds" />
+            )
+          }
+        </Loaded>
+        <More more={more} />
+      </Section>
+    </Page>
+  );
+}
+
+export function RunsView() {
+  const { of, more } = useList<Run>("/runs", 2000);
+  return (
+    <Page title="Runs" command={curl("/runs")}>
+      <Section title="All runs">
+        <Loaded of={of} what="runs">
+          {(runs) =>
+            runs.length === 0 ? (
+              <Empty title="No runs yet.">
+                <p>
+                  Start one from the page of a <a href="#/builds">build</a> that has succeeded.
+                </p>
+              </Empty>
+            ) : (
+              <RunTable runs={runs} label="Runs" />
+            )
+          }
+        </Loaded>
+        <More more={more} />
+      </Section>
+    </Page>
+  );
+}

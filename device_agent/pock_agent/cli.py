@@ -1,0 +1,108 @@
+"""The `pock-agent` command. Exit codes: 0 done, 1 the job failed, 2 bad command line or set-up, 3 expelled."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import platform
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from urllib.parse import urlsplit
+
+from pock_agent import __version__, agent
+from pock_agent.errors import AgentError, NotWelcome
+from pock_agent.settings import Settings
+from pock_agent.storage import StateDirectory, default_state_directory
+
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; its exit code."""
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    signal.signal(signal.SIGTERM, _stop)
+    try:
+        return int(options.act(options))
+    except NotWelcome as error:
+        print(f"pock-agent: {error}", file=sys.stderr)
+        return 3
+    except AgentError as error:
+        print(f"pock-agent: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("pock-agent: stopped; a job in hand goes on at the next start", file=sys.stderr)
+        return 130
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="pock-agent", description="Runs training jobs of a PockEngine service here.")
+    parser.add_argument("--version", action="version", version=f"pock-agent {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    enroll = commands.add_parser("enroll", help="register this device with a service")
+    enroll.add_argument("url", metavar="URL", help="the service's address, e.g. https://pock.example.org")
+    enroll.add_argument("token", metavar="TOKEN", help="a one-time enrolment token, made on the service")
+    enroll.add_argument(
+        "--name", default=platform.node() or "device", help="the name people see (default: %(default)s)"
+    )
+    enroll.add_argument("--target", help="the target to build for; found out where possible")
+    enroll.set_defaults(act=_enroll)
+    run = commands.add_parser("run", help="wait for jobs and carry them out")
+    run.add_argument("--once", action="store_true", help="stop after one job; exit code 1 when it failed")
+    run.set_defaults(act=_run)
+    show = commands.add_parser("status", help="show who this device is and what it is doing")
+    show.add_argument("--json", action="store_true", help="print one JSON object")
+    show.set_defaults(act=_status)
+    for command in (enroll, run, show):
+        command.add_argument(
+            "--state-dir",
+            type=Path,
+            default=default_state_directory(),
+            metavar="D",
+            help="key, records and downloaded files of this device (default: %(default)s)",
+        )
+    return parser
+
+
+def _enroll(options: argparse.Namespace) -> int:
+    parts = urlsplit(options.url)
+    if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
+        print(
+            "pock-agent: warning: over http anyone on the way can pose as the service during enrolment; prefer https",
+            file=sys.stderr,
+        )
+    wish = agent.Enrollment(options.url, options.token, options.name, options.target)
+    identity = agent.enroll(wish, StateDirectory(options.state_dir), Settings())
+    print(f"enrolled as {identity.name!r} ({identity.device_id}), target {identity.target}")
+    print(f"next: pock-agent run --state-dir {options.state_dir}")
+    return 0
+
+
+def _run(options: argparse.Namespace) -> int:
+    succeeded = agent.run(StateDirectory(options.state_dir), Settings(), options.once)
+    return 0 if succeeded else 1
+
+
+def _status(options: argparse.Namespace) -> int:
+    found = agent.status(options.state_dir)
+    if options.json:
+        print(json.dumps(found))
+        return 0
+    process, job, last = found["running_process"], found["job"], found["last_job"]
+    print(f"device    {found['name']} ({found['device_id']})")
+    print(f"service   {found['url']}")
+    print(f"target    {found['target']}")
+    print(f"agent     {'not running' if process is None else f'running, process {process}'}")
+    print(f"job       {'none' if job is None else job['state']}")
+    if last is not None:
+        failure = f", {last['failure']['detail']}" if last["failure"] else ""
+        print(f"last job  {last['outcome']} at {last['finished_at']}{failure}")
+    return 0

@@ -1,0 +1,83 @@
+"""The agent's errors and the service's failure codes. Each message says what was wrong, where, and what to do."""
+
+from __future__ import annotations
+
+import errno
+from enum import IntEnum
+
+
+class FailureCode(IntEnum):
+    """Numbers of `docs/reference/api.md` that this agent reports."""
+
+    SERVICE = 1000
+    CRASHED = 2001
+    DISK_FULL = 2002
+    OUT_OF_MEMORY = 2003
+    VERIFICATION = 2004
+    BAD_RECIPE = 3003
+    TIMEOUT = 10001
+    DEVICE_MEMORY = 10002
+    BAD_ARGUMENT = 10003
+    BAD_DATA = 10004
+    CANCELLED = 10005
+
+
+class AgentError(Exception):
+    """Anything the agent says to a person in one sentence."""
+
+
+class Unreachable(AgentError):
+    """The service did not answer, or the connection broke. Worth another try."""
+
+
+class ServiceError(AgentError):
+    """The service answered with an error status.
+
+    Attributes: `status` (HTTP), `failure_code` (0 when the answer names none), `retry_after` in seconds or None.
+    """
+
+    def __init__(self, status: int, detail: str, failure_code: int = 0, retry_after: float | None = None) -> None:
+        super().__init__(f"the service answered {status}: {detail}")
+        self.status = status
+        self.detail = detail
+        self.failure_code = failure_code
+        self.retry_after = retry_after
+
+    @property
+    def transient(self) -> bool:
+        """Whether the same request may succeed later; every other 4xx is final."""
+        return self.status >= 500 or self.status in (408, 425, 429)
+
+
+class NotWelcome(AgentError):
+    """The service no longer accepts this device (revoked, or quarantined as a suspected clone). The agent stops."""
+
+
+class Refused(AgentError):
+    """Work that failed verification. `run_id` and `fence` are set only where the signature vouches for them."""
+
+    def __init__(self, reason: str, run_id: str | None = None, fence: int | None = None) -> None:
+        super().__init__(reason)
+        self.run_id = run_id
+        self.fence = fence
+
+
+class LeaseLost(AgentError):
+    """Another attempt owns the run now: stop at once and write nothing more about it."""
+
+
+class Cancelled(AgentError):
+    """The service asked to stop the run."""
+
+
+class JobFailed(AgentError):
+    """The job ends here; `code` and the message are what the service is told."""
+
+    def __init__(self, code: FailureCode, detail: str) -> None:
+        super().__init__(detail)
+        self.code = code
+
+
+def is_disk_full(error: OSError) -> bool:
+    """Whether a write failed for want of room: the disk, a quota, or a file size limit."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

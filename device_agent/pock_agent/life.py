@@ -1,0 +1,60 @@
+"""The life of a job as one table: where each state leads when it is done, fails, is cancelled, loses its lease, or is
+killed and started again. The state is on disk before anything of it happens, so the table decides after every kill
+whether the job is repeated or only reported.
+
+Everything before REPORTING may be repeated: what finished (blobs, phases) is on disk and is found again. REPORTING has
+the result on disk and sends that very result until the service has it, so a job is reported once, whatever happens.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class State(str, Enum):
+    """What the job in hand is at. The three phases have the names that the service knows them by."""
+
+    ACCEPTED = "accepted"  # verified and recorded; nothing starts before the first renewal of the lease
+    DOWNLOADING = "downloading"
+    EVAL_BEFORE = "eval_before"
+    TRAIN = "train"
+    EVAL_AFTER = "eval_after"
+    UPLOADING = "uploading"
+    REPORTING = "reporting"  # the result is on disk
+    REPORTED = "reported"  # over: the service has the result
+    ABANDONED = "abandoned"  # over: the run belongs to another attempt
+
+
+class Event(str, Enum):
+    """What can happen in a state."""
+
+    DONE = "done"
+    ERROR = "error"
+    CANCELLED = "cancelled"
+    LOST = "lost"
+    RESTART = "restart"
+
+
+_S = State
+# fmt: off
+_ROWS = (
+    # state           done             error            cancelled        lost          restart
+    (_S.ACCEPTED,     _S.DOWNLOADING,  _S.REPORTING,    _S.REPORTING,    _S.ABANDONED, _S.ACCEPTED),
+    (_S.DOWNLOADING,  _S.EVAL_BEFORE,  _S.REPORTING,    _S.REPORTING,    _S.ABANDONED, _S.ACCEPTED),
+    (_S.EVAL_BEFORE,  _S.TRAIN,        _S.REPORTING,    _S.REPORTING,    _S.ABANDONED, _S.ACCEPTED),
+    (_S.TRAIN,        _S.EVAL_AFTER,   _S.REPORTING,    _S.REPORTING,    _S.ABANDONED, _S.ACCEPTED),
+    (_S.EVAL_AFTER,   _S.UPLOADING,    _S.REPORTING,    _S.REPORTING,    _S.ABANDONED, _S.ACCEPTED),
+    (_S.UPLOADING,    _S.REPORTING,    _S.REPORTING,    _S.REPORTING,    _S.ABANDONED, _S.ACCEPTED),
+    (_S.REPORTING,    _S.REPORTED,     _S.ABANDONED,    _S.REPORTING,    _S.ABANDONED, _S.REPORTING),
+    (_S.REPORTED,     _S.REPORTED,     _S.REPORTED,     _S.REPORTED,     _S.REPORTED,  _S.REPORTED),
+    (_S.ABANDONED,    _S.ABANDONED,    _S.ABANDONED,    _S.ABANDONED,    _S.ABANDONED, _S.ABANDONED),
+)
+# fmt: on
+_EVENTS = (Event.DONE, Event.ERROR, Event.CANCELLED, Event.LOST, Event.RESTART)
+TABLE = {row[0]: dict(zip(_EVENTS, row[1:])) for row in _ROWS}
+FINAL = frozenset((State.REPORTED, State.ABANDONED))
+
+
+def after(state: State, event: Event) -> State:
+    """The state that follows."""
+    return TABLE[state][event]

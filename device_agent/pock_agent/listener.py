@@ -1,0 +1,97 @@
+"""Waits for work and decides whether to accept it. Must not know how a job is carried out; `worker` does."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+
+from pock_agent import backoff
+from pock_agent.envelope import admit, open_envelope
+from pock_agent.errors import AgentError, FailureCode, Refused, ServiceError, Unreachable
+from pock_agent.identity import Counters, Identity
+from pock_agent.job import JobRecord, load_job, manifest_of
+from pock_agent.life import Event, State
+from pock_agent.manifest import Manifest
+from pock_agent.service import Service
+from pock_agent.settings import Settings
+from pock_agent.storage import JsonObject, StateDirectory
+
+log = logging.getLogger(__name__)
+
+
+class Listener:
+    """The long poll of one device."""
+
+    def __init__(
+        self, state: StateDirectory, identity: Identity, counters: Counters, service: Service, settings: Settings
+    ) -> None:
+        self._state, self._identity, self._counters = state, identity, counters
+        self._service, self._settings = service, settings
+        self._failures = 0
+
+    def interrupted_job(self) -> tuple[JobRecord, Manifest] | None:
+        """The job that a kill, a crash or a power cut interrupted, ready to go on; None when there is none."""
+        try:
+            record = load_job(self._state)
+            if record is None:
+                self._state.clear_job()
+                return None
+            manifest = manifest_of(record, self._identity)
+        except AgentError as error:
+            log.error("%s", error)
+            self._state.clear_job()
+            return None
+        self._counters.accept_work(manifest.counter, manifest.issued_at)
+        stopped_in = record.state
+        record = JobRecord(**{**vars(record.moved(Event.RESTART)), "starts": record.starts + 1})
+        record.save(self._state)
+        log.info("run %s was interrupted in state %s and goes on", manifest.run_id, stopped_in.value)
+        return record, manifest
+
+    def next_job(self) -> tuple[JobRecord, Manifest]:
+        """Poll until there is work that verifies. Raises Refused for work that does not, NotWelcome when expelled."""
+        while True:
+            envelope = self._poll()
+            if envelope is not None:
+                return self._accept(envelope)
+
+    def _poll(self) -> JsonObject | None:
+        """One long poll, and the pause that has to follow it."""
+        try:
+            envelope, pause = self._service.work()
+        except (Unreachable, ServiceError) as error:
+            self._failures += 1
+            seconds = backoff.delay(self._settings, self._failures, error)
+            log.warning("asking for work: %s; again in %.1f s", error, seconds)
+            time.sleep(seconds)
+            return None
+        self._failures = 0
+        if envelope is None:
+            time.sleep((pause or 0.0) + random.uniform(0, self._settings.poll_jitter_seconds))
+        return envelope
+
+    def _accept(self, envelope: JsonObject) -> tuple[JobRecord, Manifest]:
+        try:
+            manifest = open_envelope(envelope, self._identity)
+            admit(manifest, self._counters.values, time.time())
+        except Refused as error:
+            self._report_refusal(error)
+            raise
+        # The record first: killed in between, the job goes on and the counter is caught up; never the other way round.
+        record = JobRecord(State.ACCEPTED, envelope)
+        record.save(self._state)
+        self._counters.accept_work(manifest.counter, manifest.issued_at)
+        return record, manifest
+
+    def _report_refusal(self, error: Refused) -> None:
+        """Tell the service why its own, properly signed work cannot be done; say nothing about anything else."""
+        log.error("work refused: %s", error)
+        if error.run_id is None or error.fence is None:
+            return
+        failure = {"code": int(FailureCode.VERIFICATION), "detail": str(error)}
+        body: JsonObject = {"fence": error.fence, "state": "failed", "report": {}, "failure": failure}
+        try:
+            self._service.send_result(error.run_id, body)
+        except (Unreachable, ServiceError) as trouble:
+            log.warning("the refusal could not be reported: %s", trouble)

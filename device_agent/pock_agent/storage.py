@@ -1,0 +1,144 @@
+"""The state directory: files that survive a power cut, and the lock that keeps a second agent out.
+
+Layout: `identity.json`, `device.key` (0600), `counters.json`, `job.json` (the job in hand), `last_job.json`,
+`cache/sha256/DIGEST`, `cache/partial/DIGEST`, `job/` (the working folder of the job in hand), `lock`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from pock_agent.errors import AgentError
+
+JsonObject = dict[str, Any]
+
+
+def write_atomically(path: Path, content: bytes, mode: int = 0o600) -> None:
+    """Replace `path` so that a power cut leaves the old content or the new, never a part of either."""
+    temporary = path.with_name(path.name + ".new")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(temporary, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+    sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """Make a rename in `path` durable."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_json(path: Path, value: JsonObject) -> None:
+    """Store one JSON object atomically."""
+    write_atomically(path, json.dumps(value, indent=1, sort_keys=True).encode())
+
+
+def read_json(path: Path) -> JsonObject | None:
+    """The object stored at `path`; None when there is none. A damaged file is an error that names it."""
+    try:
+        value = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except PermissionError as error:
+        raise AgentError(f"{path} is not readable for this user; run the agent as the user who enrolled it") from error
+    except ValueError as error:
+        raise AgentError(f"{path} is damaged ({error}); remove it, or enrol again in a new state directory") from error
+    if not isinstance(value, dict):
+        raise AgentError(f"{path} is damaged: it holds no JSON object; enrol again in a new state directory")
+    return value
+
+
+def default_state_directory() -> Path:
+    """`/var/lib/pock-agent` for root, the XDG state folder for anyone else."""
+    if os.geteuid() == 0:
+        return Path("/var/lib/pock-agent")
+    base = os.environ.get("XDG_STATE_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "state") / "pock-agent"
+
+
+class StateDirectory:
+    """Paths below one state directory, and its lock."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.identity = root / "identity.json"
+        self.key = root / "device.key"
+        self.counters = root / "counters.json"
+        self.job = root / "job.json"
+        self.last_job = root / "last_job.json"
+        self.cache = root / "cache"
+        self.work = root / "job"
+        self._lock_path = root / "lock"
+        self._lock: int | None = None
+
+    def create(self) -> None:
+        """Make the directory, readable for its owner only."""
+        try:
+            self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise AgentError(f"cannot create the state directory {self.root}: {error.strerror}") from error
+
+    def lock(self) -> None:
+        """Take the directory for this process until it ends.
+
+        Raises AgentError naming the other process when an agent already runs on it.
+        """
+        if not self.root.is_dir():
+            raise AgentError(f"{self.root} does not exist; enrol first: pock-agent enroll URL TOKEN")
+        descriptor = os.open(self._lock_path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            owner = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
+            os.close(descriptor)
+            raise AgentError(
+                f"another pock-agent (process {owner}) already uses {self.root}; "
+                "stop it, or give this one its own --state-dir"
+            ) from error
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+        self._lock = descriptor
+
+    def unlock(self) -> None:
+        """Give the directory back; harmless when it is not held."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def running_process(self) -> int | None:
+        """The process id of the agent that holds the lock, or None."""
+        try:
+            descriptor = os.open(self._lock_path, os.O_RDONLY)
+        except OSError:
+            return None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            text = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
+            return int(text) if text.isdigit() else 0
+        finally:
+            os.close(descriptor)
+        return None
+
+    def clear_job(self) -> None:
+        """Forget the job in hand: its record first, so that a kill in between cannot run it again."""
+        with contextlib.suppress(FileNotFoundError):
+            self.job.unlink()
+        shutil.rmtree(self.work, ignore_errors=True)

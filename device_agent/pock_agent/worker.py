@@ -1,0 +1,285 @@
+"""Carries one job out, state by state, along the table of `life`. Must not know how jobs arrive; `listener` does.
+
+Each state's step can be repeated. What a step finished is on disk before the record moves on.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+
+from pock_agent import backoff
+from pock_agent.cache import BlobCache, file_digest
+from pock_agent.child import Exit
+from pock_agent.control import JobControl
+from pock_agent.download import Downloader
+from pock_agent.errors import (
+    AgentError,
+    Cancelled,
+    FailureCode,
+    JobFailed,
+    LeaseLost,
+    ServiceError,
+    Unreachable,
+    is_disk_full,
+)
+from pock_agent.health import HealthLog, HealthReader
+from pock_agent.heartbeat import Heartbeat, Occupation
+from pock_agent.job import JobRecord, remember_last
+from pock_agent.lease import LeaseKeeper
+from pock_agent.life import FINAL, Event, State
+from pock_agent.manifest import Manifest
+from pock_agent.phases import (
+    PHASES,
+    WEIGHTS,
+    Workplace,
+    check_memory,
+    lay_out,
+    needed_blobs,
+    program_of,
+    run_phase,
+)
+from pock_agent.service import Service
+from pock_agent.settings import Settings
+from pock_agent.spool import EventSender, EventSpool
+from pock_agent.stability import judge
+from pock_agent.storage import JsonObject, StateDirectory, read_json, write_json
+
+log = logging.getLogger(__name__)
+_NO_LIMIT_SECONDS = 7 * 24 * 3600.0
+
+
+@dataclass(frozen=True)
+class Device:
+    """What every job of this agent shares."""
+
+    state: StateDirectory
+    service: Service
+    heartbeat: Heartbeat
+    settings: Settings
+
+
+class Worker:
+    """One job in hand, from its record to the end."""
+
+    def __init__(self, device: Device, record: JobRecord, manifest: Manifest) -> None:
+        self._device, self._record, self._manifest = device, record, manifest
+        self._settings, self._service, self._state = device.settings, device.service, device.state
+        self._control = JobControl()
+        self._cache = BlobCache(device.state.cache, device.settings)
+        self._lease = LeaseKeeper(device.service, manifest.run_id, manifest.fence, self._control, device.settings)
+        self._deadline = time.monotonic() + (manifest.limits.wall_seconds or _NO_LIMIT_SECONDS)
+        self._health: HealthLog | None = None
+        self._workplace: Workplace | None = None
+        self._enforced: JsonObject = {}
+        self._measured_peak: int | None = None
+        self._steps: dict[State, Callable[[], None]] = {
+            State.ACCEPTED: self._accept,
+            State.DOWNLOADING: self._download,
+            State.UPLOADING: self._upload,
+            State.REPORTING: self._report,
+            **dict.fromkeys(PHASES, self._phase),
+        }
+        (self._state.work / "reports").mkdir(parents=True, exist_ok=True)
+        self._spool = EventSpool(self._state.work / "events.jsonl")
+        self._sender = EventSender(
+            self._spool, self._service, manifest.run_id, manifest.fence, self._control, self._settings
+        )
+
+    def carry_out(self) -> JobRecord:
+        """Bring the job to its end; the final record. Interrupted anywhere, the record on disk says where to go on."""
+        manifest = self._manifest
+        self._device.heartbeat.occupy(Occupation(manifest.run_id, manifest.fence, self._control))
+        try:
+            while self._record.state not in FINAL:
+                self._advance()
+        finally:
+            self._lease.stop()
+            if self._health is not None:
+                self._health.stop()
+            self._device.heartbeat.occupy(None)
+        self._spool.close()
+        remember_last(self._state, self._record, manifest)
+        self._state.clear_job()
+        return self._record
+
+    def _advance(self) -> None:
+        """Take the step of the present state and move along the table."""
+        state, event = self._record.state, Event.DONE
+        log.info("run %s: %s", self._manifest.run_id, state.value)
+        try:
+            if self._record.starts > self._settings.max_starts and state is State.ACCEPTED:
+                raise JobFailed(FailureCode.CRASHED, f"interrupted {self._record.starts - 1} times; not tried again")
+            self._steps[state]()
+        except LeaseLost as error:
+            log.warning("run %s is given up: %s", self._manifest.run_id, error)
+            event = Event.LOST
+        except Cancelled as error:
+            event = self._failed(Event.CANCELLED, JobFailed(FailureCode.CANCELLED, str(error)))
+        except JobFailed as error:
+            event = self._failed(Event.ERROR, error)
+        except OSError as error:
+            code = FailureCode.DISK_FULL if is_disk_full(error) else FailureCode.CRASHED
+            event = self._failed(Event.ERROR, JobFailed(code, f"the agent stopped in state {state.value}: {error}"))
+        self._record = self._record.moved(event)
+        if event is Event.DONE and self._record.state is State.REPORTING:
+            self._record = replace(self._record, result=self._result("succeeded", None))
+        self._save()
+
+    def _failed(self, event: Event, error: JobFailed) -> Event:
+        """Put a failed result on the record, unless one is there already: what is being reported does not change."""
+        log.warning("run %s: %s (%d)", self._manifest.run_id, error, error.code)
+        if self._record.result is None:
+            self._record = replace(self._record, result=self._result("failed", error))
+        return event
+
+    def _save(self) -> None:
+        try:
+            self._record.save(self._state)
+        except OSError:
+            # Whatever filled the disk, the record has to fit: partial downloads and the child's files can go.
+            self._cache.drop_partials()
+            if self._record.state is State.REPORTING:
+                shutil.rmtree(self._state.work / "out", ignore_errors=True)
+            self._record.save(self._state)
+
+    # The steps, in the order of the table.
+
+    def _accept(self) -> None:
+        self._lease.acquire()
+        self._lease.start()
+
+    def _download(self) -> None:
+        check_memory(self._manifest)
+        placed = needed_blobs(self._manifest)
+        files = Downloader(self._service, self._cache, self._control, self._settings).fetch_all(placed.values())
+        self._control.check()
+        self._workplace = lay_out(self._state.work, self._manifest, files)
+        self._health = HealthLog(HealthReader(), self._settings.health_seconds, self._settings.health_samples)
+
+    def _phase(self) -> None:
+        phase = self._record.state
+        program = program_of(phase, self._manifest)
+        if program is None or self._finished_report(phase) is not None:
+            return
+        assert self._workplace is not None, "the table leads through DOWNLOADING"
+        self._begin_events(phase)
+        write_json(
+            self._state.work / "reports" / f"{phase.value}.json", self._measured(self._workplace, phase, program)
+        )
+
+    def _measured(self, workplace: Workplace, phase: State, program: str) -> JsonObject:
+        """The phase's report. A benchmark is repeated until it is stable, or has been tried often enough."""
+        tries = 0
+        while True:
+            report, ended = run_phase(workplace, phase, program, self._spool.append, self._control, self._deadline)
+            tries += 1
+            self._remember_exit(report, ended)
+            if program == "eval":
+                return report
+            stability = judge(_step_times(report), self._settings.bench_interval)
+            if program == "train" or stability.stable or tries == self._settings.bench_tries:
+                return {**report, "stability": {**asdict(stability), "tries": tries}}
+
+    def _begin_events(self, phase: State) -> None:
+        """A repeated phase counts its events from where it first began, so the service takes none of them twice."""
+        first = dict(self._record.first_events or {})
+        if phase.value in first:
+            self._spool.truncate(first[phase.value])
+            return
+        first[phase.value] = len(self._spool)
+        self._record = replace(self._record, first_events=first)
+        self._save()
+
+    def _upload(self) -> None:
+        if not self._uploads():
+            return
+        path = self._state.work / WEIGHTS
+        digest = file_digest(path)
+        failures = 0
+        while True:
+            self._control.check()
+            try:
+                self._service.upload(digest, path)
+                return
+            except (Unreachable, ServiceError) as error:
+                failures += 1
+                if isinstance(error, ServiceError) and error.status in (404, 409):
+                    raise LeaseLost(f"the weights are not wanted any more: {error}") from error
+                if isinstance(error, ServiceError) and not error.transient:
+                    code = FailureCode.VERIFICATION if error.status == 460 else FailureCode.SERVICE
+                    raise JobFailed(code, f"the trained weights could not be uploaded: {error}") from error
+                self._control.wait(backoff.delay(self._settings, failures, error))
+
+    def _report(self) -> None:
+        self._sender.drain()
+        body = self._record.result
+        assert body is not None, "the table reaches REPORTING with a result only"
+        failures = 0
+        while True:
+            if self._control.lost:
+                self._control.check()
+            try:
+                self._service.send_result(self._manifest.run_id, body)
+                return
+            except (Unreachable, ServiceError) as error:
+                failures += 1
+                if isinstance(error, ServiceError) and error.status in (404, 409):
+                    raise LeaseLost(f"the result is not wanted any more: {error}") from error
+                if isinstance(error, ServiceError) and not error.transient:
+                    raise JobFailed(FailureCode.SERVICE, f"the service does not take the result: {error}") from error
+                log.warning("sending the result: %s", error)
+                time.sleep(backoff.delay(self._settings, failures, error))
+
+    # What the result is made of.
+
+    def _finished_report(self, phase: State) -> JsonObject | None:
+        """The report of a phase that ended well, also before a restart; None when it has to run (again)."""
+        try:
+            report = read_json(self._state.work / "reports" / f"{phase.value}.json")
+        except AgentError:
+            return None
+        if phase is State.TRAIN and self._uploads() and not (self._state.work / WEIGHTS).exists():
+            return None
+        return report
+
+    def _uploads(self) -> bool:
+        return self._manifest.run.entry == "train" and self._manifest.run.save_weights
+
+    def _remember_exit(self, report: JsonObject, ended: Exit) -> None:
+        self._enforced = ended.enforced
+        peaks = [value for value in (report.get("peak_rss_bytes"), ended.peak_bytes) if isinstance(value, int)]
+        if peaks:
+            self._measured_peak = max(self._measured_peak or 0, peaks[0])
+
+    def _result(self, state: str, failure: JobFailed | None) -> JsonObject:
+        report: JsonObject = {phase.value: self._finished_report(phase) for phase in PHASES}
+        report["health"] = self._health_report()
+        body: JsonObject = {"fence": self._manifest.fence, "state": state, "report": report}
+        if state == "succeeded" and self._uploads():
+            body["weights_digest"] = file_digest(self._state.work / WEIGHTS)
+        if failure is not None:
+            body["failure"] = {"code": int(failure.code), "detail": str(failure)}
+        return body
+
+    def _health_report(self) -> JsonObject:
+        readings = {} if self._health is None else self._health.stop()
+        self._health = None
+        return {
+            **readings,
+            "emulated": self._workplace is not None and self._workplace.emulation.emulated,
+            "planned_peak_bytes": self._manifest.limits.required_bytes or None,
+            "measured_peak_bytes": self._measured_peak,
+            "confinement": self._enforced,
+            "starts": self._record.starts,
+        }
+
+
+def _step_times(report: JsonObject) -> list[float]:
+    """Milliseconds of each step, as far as the report gives them."""
+    times = report.get("step_ms")
+    samples = times.get("samples") if isinstance(times, dict) else None
+    return [float(value) for value in samples or [] if isinstance(value, (int, float))]

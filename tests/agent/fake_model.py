@@ -1,0 +1,88 @@
+"""The text of an executable that follows docs/reference/binary.md and trains nothing: what it does is told by its data.
+
+A data set is a JSON object `{program: instructions}`. Instructions: `steps_ms`, `print`, `stderr`, `exit`, `signal`,
+`hang_while` (a path: hang as long as it exists), `allocate` (bytes), `write` (bytes), `connect` (port), `read` (path),
+`leave_child`. What it finds out goes into its report under `found`.
+"""
+
+import textwrap
+
+SOURCE = textwrap.dedent("""\
+    #!/bin/sh
+    exec /usr/bin/python3 -IS -c "$(tail -n +3 "$0")" "$@"
+    import json, os, sys, time
+
+    def say(**event):
+        print(json.dumps(event), flush=True)
+
+    program, options = sys.argv[1], dict(zip(sys.argv[2::2], sys.argv[3::2]))
+    told = json.load(open(options["--data"])) if "--data" in options else {}
+    mine = told.get(program + "_loaded" if "--load" in options else program, told.get(program, {}))
+    steps = int(options.get("--steps", 0))
+    for needed in ("--params", "--threads", "--report"):
+        if needed not in options:
+            sys.exit("missing " + needed)
+    weights = open(options.get("--load", options["--params"]), "rb").read()
+    threads = int(options["--threads"])
+    say(event="start", entry=program, threads=threads, steps=steps, first_step=0, pid=os.getpid())
+    found = {"uid": os.getuid(), "environment": sorted(os.environ), "weights": len(weights)}
+    losses, samples, times = [], [], mine.get("steps_ms", [1.0])
+    for step in range(1, steps + 1):
+        loss, ms = 1.0 / (step + int(options.get("--seed", 0))), times[(step - 1) % len(times)]
+        losses.append(loss)
+        samples.append(ms)
+        say(event="step", step=step, loss=loss, ms=ms)
+    while os.path.exists(mine.get("hang_while", "")):
+        time.sleep(0.01)
+    for line in mine.get("print", []):
+        print(line, flush=True)
+    if "leave_child" in mine and os.fork() == 0:
+        time.sleep(60)
+        os._exit(0)
+    if "allocate" in mine:
+        try:
+            held = bytearray(mine["allocate"])
+            time.sleep(mine.get("hold_seconds", 0))
+        except MemoryError:
+            print("not enough memory", file=sys.stderr)
+            sys.exit(5)
+    if "write" in mine:
+        try:
+            open("out/big", "wb").write(bytes(mine["write"]))
+        except OSError as error:
+            print("cannot write out/big: " + error.strerror, file=sys.stderr)
+            sys.exit(4)
+    if "connect" in mine:
+        import socket
+        try:
+            socket.create_connection(("127.0.0.1", mine["connect"]), timeout=2).close()
+            found["connected"] = True
+        except OSError as error:
+            found["connected"] = False
+    for path in mine.get("read", []):
+        try:
+            found["read " + path] = len(open(path, "rb").read())
+        except OSError as error:
+            found["read " + path] = error.strerror
+    if "overwrite" in mine:
+        try:
+            open(mine["overwrite"], "r+b").write(b"x")
+            found["overwrote"] = True
+        except OSError:
+            found["overwrote"] = False
+    if "signal" in mine:
+        os.kill(os.getpid(), mine["signal"])
+    if "exit" in mine:
+        print(mine.get("stderr", "told to fail"), file=sys.stderr)
+        sys.exit(mine["exit"])
+    if "--save" in options:
+        open(options["--save"], "wb").write(b"trained " + weights)
+        say(event="saved", path=options["--save"])
+    report = {"entry": program, "steps": steps, "loss": losses, "peak_rss_bytes": 12345678, "found": found,
+              "cold_start_ms": 5.0, "step_ms": {"median": 1.0, "p10": 1.0, "p90": 1.0, "samples": samples}}
+    if program == "eval":
+        report.update(samples=10, loss=[0.5], accuracy=0.25 if "--load" not in options else 0.75)
+        say(event="eval", samples=10, loss=0.5, accuracy=report["accuracy"])
+    json.dump(report, open(options["--report"], "w"))
+    say(event="done", report=report)
+""").encode()

@@ -27,6 +27,7 @@ class Builder:
         self.data: dict[str, Array] = {}
         self.phase = "forward"
         self.origin = ""
+        self.producers: dict[Value, Node] = {}
         self._names: set[str] = set()
         self._counter = 0
         self._const_cache: dict[tuple[str, tuple[int, ...], bytes], Value] = {}
@@ -36,7 +37,8 @@ class Builder:
         """A builder that starts with everything `graph` has; values keep their identity."""
         builder = cls(graph.name)
         builder.adopt_sources(graph)
-        builder.nodes = list(graph.nodes)
+        for node in graph.nodes:
+            builder.keep(node)
         builder.outputs = dict(graph.outputs)
         builder.updates = dict(graph.updates)
         builder._names.update(value.name for value in graph.values())
@@ -105,8 +107,13 @@ class Builder:
         """Append a node and return its outputs."""
         hints = list(names) or [""] * len(types)
         outputs = tuple(Value(self.fresh(hint), type) for hint, type in zip(hints, types, strict=True))
-        self.nodes.append(Node(op, tuple(inputs), outputs, dict(attrs or {}), body, self.phase, self.origin))
+        self.keep(Node(op, tuple(inputs), outputs, dict(attrs or {}), body, self.phase, self.origin))
         return outputs
+
+    def keep(self, node: Node) -> None:
+        """Append a node that exists already; its outputs keep their identity."""
+        self.nodes.append(node)
+        self.producers.update(dict.fromkeys(node.outputs, node))
 
     def finish(self) -> Graph:
         """The finished graph, without unused constants."""

@@ -1,0 +1,17 @@
+"""Differentiation, and the training step built on it."""
+
+from .backward import active_values, backward, prepare
+from .step import CORRECT, LOSS, SAMPLE_LOSS, eval_graph, optimizer_op, predict_graph, train_graph
+
+__all__ = [
+    "CORRECT",
+    "LOSS",
+    "SAMPLE_LOSS",
+    "active_values",
+    "backward",
+    "eval_graph",
+    "optimizer_op",
+    "predict_graph",
+    "prepare",
+    "train_graph",
+]

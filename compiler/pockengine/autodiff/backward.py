@@ -1,0 +1,68 @@
+"""Reverse-mode differentiation of a graph: builds only what lies on a path from a wanted value to the loss."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..errors import UnsupportedOperatorError
+from ..ir import Builder, Graph, Node, Value
+from ..ops import Emitter, expand_where, get
+
+
+def active_values(graph: Graph, wanted: Iterable[Value]) -> set[Value]:
+    """Floating-point values that depend on a wanted one, the wanted ones included."""
+    active = set(wanted)
+    for node in graph.nodes:
+        if any(value in active for value in node.inputs):
+            active.update(value for value in node.outputs if value.type.dtype.is_float)
+    return active
+
+
+def prepare(graph: Graph, wanted: Iterable[Value]) -> Graph:
+    """Expand the composites on a path to a wanted value that have no gradient of their own."""
+    while True:
+        active = active_values(graph, wanted)
+        ready = expand_where(graph, lambda node: not get(node.op).vjps and any(v in active for v in node.inputs))
+        if ready is graph:
+            return graph
+        graph = ready
+
+
+def backward(graph: Graph, loss: str, wanted: Iterable[Value]) -> tuple[Builder, dict[Value, Value]]:
+    """Append the gradient of the scalar output `loss` to `graph`.
+
+    Returns a builder that holds graph and gradients, and the gradient of each wanted value that the loss depends on.
+    Raises UnsupportedOperatorError when an op on the path has no gradient, saying between what and what it stands."""
+    wanted = tuple(wanted)
+    active = active_values(graph, wanted)
+    builder = Builder.extend(graph)
+    builder.phase = "backward"
+    e = Emitter(builder)
+    root = graph.outputs[loss]
+    cotangents: dict[Value, Value] = {root: e.broadcast_to(e.scalar(1.0, root), root.type.shape)}
+    for node in reversed(graph.nodes):
+        if not any(value in cotangents for value in node.outputs):
+            continue
+        builder.origin = node.origin
+        arriving = [cotangents[v] if v in cotangents else e.zeros(v) for v in node.outputs]
+        for index, value in enumerate(node.inputs):
+            if value not in active:
+                continue
+            contribution = _contribution(e, node, index, arriving, wanted)
+            if contribution is not None:
+                before = cotangents.get(value)
+                cotangents[value] = contribution if before is None else e.add(before, contribution)
+    return builder, {value: cotangents[value] for value in wanted if value in cotangents}
+
+
+def _contribution(e: Emitter, node: Node, index: int, arriving: list[Value], wanted: tuple[Value, ...]) -> Value | None:
+    """What flows to one input; None where the gradient is zero everywhere (a condition, an index)."""
+    op = get(node.op)
+    if not op.vjps:
+        where = f" (node '{node.origin}')" if node.origin else ""
+        raise UnsupportedOperatorError(
+            f"operator '{node.op}'{where} has no gradient, and it stands between the loss and trained parameters such as "
+            f"'{wanted[0].name}'; freeze what lies before it"
+        )
+    vjp = op.vjps[index]
+    return vjp(e, node, arriving) if vjp else None

@@ -1,0 +1,82 @@
+"""Graph -> Graph functions. What runs in which order is the visible list PIPELINE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from ..ir import Graph, render, verify
+from ..ops import expand_where, prune
+from .cleanup import cse, fold
+from .fuse import fuse
+from .layout import channels_last
+from .order import reorder, save_masks
+from .simplify import simplify
+from .sparse import push_scale, push_select, scale_gradient_from_weights
+
+Pass = Callable[[Graph], Graph]
+
+
+def expand_composites(graph: Graph) -> Graph:
+    """Write every composite in primitives.
+
+    %y = silu(%x)   ->   %s = sigmoid(%x); %y = mul(%x, %s)
+    """
+    return expand_where(graph, lambda node: True)
+
+
+def tidy(graph: Graph) -> Graph:
+    """Simplify, then compute equal things once, then drop what is unused."""
+    return prune(cse(simplify(graph)))
+
+
+ALGEBRA: tuple[Pass, ...] = (
+    expand_composites,
+    tidy,
+    push_scale,
+    tidy,
+    scale_gradient_from_weights,
+    push_select,
+    tidy,
+)
+"""From what the user's model says to the least arithmetic that says the same."""
+
+SHAPING: tuple[Pass, ...] = (channels_last, tidy, save_masks, fuse, reorder)
+"""From arithmetic to regions in the order in which they run."""
+
+
+def optimise(
+    graph: Graph, frozen: Collection[str], passes: tuple[Pass, ...] = ALGEBRA + SHAPING, dump: Path | None = None
+) -> Graph:
+    """Run `passes` (constants folded before the first and after every `tidy`), verifying after each.
+
+    With `dump`, the graph after each pass is written to `dump/NN_pass.txt`."""
+    graph = verify(fold(graph, frozen), "fold")
+    for index, apply in enumerate(passes):
+        graph = verify(apply(graph), apply.__name__)
+        if apply is tidy:
+            graph = verify(fold(graph, frozen), "fold")
+        if dump is not None:
+            dump.mkdir(parents=True, exist_ok=True)
+            (dump / f"{index:02d}_{apply.__name__}.txt").write_text(render(graph))
+    return graph
+
+
+__all__ = [
+    "ALGEBRA",
+    "SHAPING",
+    "Pass",
+    "channels_last",
+    "cse",
+    "expand_composites",
+    "fold",
+    "fuse",
+    "optimise",
+    "push_scale",
+    "push_select",
+    "reorder",
+    "save_masks",
+    "scale_gradient_from_weights",
+    "simplify",
+    "tidy",
+]

@@ -1,0 +1,229 @@
+"""Fusion as data: neighbouring nodes become one region node, whose body is the sub-graph it replaces.
+
+Every elementwise, reduction and contraction node starts as a region of its own; regions merge along producer-consumer
+edges (and side by side for reductions over the same data) while the kinds fit (see docs/design/compiler.md) and no cycle
+appears. Overwriting a parameter counts as an edge from every reader of its old contents, so that fusing an update into
+its gradient never makes it wait for itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ..ir import Graph, Node, Value
+from ..ops import is_kind
+from ..ops.movement import ints
+from .order import overwrites
+
+MAX_INPUTS = 24
+"""Operands of one region: beyond this, pointers spill and the kernel is no faster than two."""
+
+Shape = tuple[int, ...]
+
+
+@dataclass
+class _Group:
+    """A region in the making. `space` is the loop space, `axes` the reduced axes of row and column regions; `ancestors` is
+    a bit set of the groups this one depends on."""
+
+    id: int
+    kind: str
+    space: Shape
+    axes: Shape = ()
+    members: list[Node] = field(default_factory=list)
+    ancestors: int = 0
+
+    @property
+    def forward(self) -> bool:
+        return self.members[0].phase == "forward"
+
+    @property
+    def reduced(self) -> Shape:
+        return tuple(1 if axis in self.axes else size for axis, size in enumerate(self.space))
+
+
+def fuse(graph: Graph) -> Graph:
+    """Group nodes into regions.
+
+        %a = conv2d(%x, %w); %b = mul(%a, %s); %y = clip(%b)   ->   %y = region(%x, %w, %s) {kind: contraction}
+    """
+    return _Fuser(graph).run()
+
+
+class _Fuser:
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.made = graph.producers()
+        self.users = graph.users()
+        self.overwritten = overwrites(graph)
+        self.position = {node: index for index, node in enumerate(graph.nodes)}
+        self.groups: dict[int, _Group] = {}
+        self.group_of: dict[Node, _Group] = {}
+
+    def run(self) -> Graph:
+        for index, node in enumerate(self.graph.nodes):
+            group = _Group(index, *_kind(node), members=[node])
+            self.groups[index] = group
+            self.group_of[node] = group
+            for other in self._dependencies(node):
+                group.ancestors |= self.group_of[other].ancestors | 1 << self.group_of[other].id
+            if group.kind != "single":
+                self._merge_around(node)
+        return self._emit()
+
+    def _dependencies(self, node: Node) -> Iterator[Node]:
+        for value in node.inputs:
+            if value in self.made:
+                yield self.made[value]
+        for reader in self.overwritten.get(node, ()):
+            if reader is not node:
+                yield reader
+
+    def _merge_around(self, node: Node) -> None:
+        """Merge the node's group with its producers' groups, the latest first, then with reductions beside it."""
+        producers = {self.group_of[self.made[v]].id for v in node.inputs if v in self.made}
+        for id in sorted(producers, reverse=True):
+            group = self.group_of[node]
+            if id in self.groups and id != group.id:
+                self._try_merge(self.groups[id], group)
+        if is_kind(node, "reduction"):
+            self._merge_beside(node)
+
+    def _merge_beside(self, node: Node) -> None:
+        """Reductions over the same data share one pass over it."""
+        for value in self._inputs(self.group_of[node].members):
+            if value.type.shape != self.group_of[node].space:
+                continue
+            for other in self.users[value]:
+                group, beside = self.group_of[node], self.group_of.get(other)
+                if beside and beside is not group and beside.kind == group.kind:
+                    self._try_merge(beside, group)
+
+    def _try_merge(self, producer: _Group, consumer: _Group) -> None:
+        merged = _combined(producer, consumer)
+        if merged is None or producer.forward != consumer.forward:
+            return
+        between = consumer.ancestors & ~(1 << producer.id)
+        if any(self.groups[id].ancestors >> producer.id & 1 for id in _bits(between) if id in self.groups):
+            return
+        depends = consumer.ancestors >> producer.id & 1
+        if producer.ancestors >> consumer.id & 1 or depends and producer.kind == consumer.kind == "column":
+            return
+        members = sorted([*producer.members, *consumer.members], key=self.position.__getitem__)
+        if len(self._inputs(members)) > MAX_INPUTS:
+            return
+        producer.kind, producer.space, producer.axes = merged
+        producer.members = members
+        self._absorb(producer, consumer)
+
+    def _absorb(self, into: _Group, gone: _Group) -> None:
+        del self.groups[gone.id]
+        for node in gone.members:
+            self.group_of[node] = into
+        into.ancestors = (into.ancestors | gone.ancestors) & ~(1 << into.id) & ~(1 << gone.id)
+        for group in self.groups.values():
+            if group.ancestors >> gone.id & 1 or group.ancestors >> into.id & 1:
+                group.ancestors = (group.ancestors | into.ancestors | 1 << into.id) & ~(1 << gone.id)
+
+    def _inputs(self, members: list[Node]) -> list[Value]:
+        inside = {value for node in members for value in node.outputs}
+        read = dict.fromkeys(value for node in members for value in node.inputs if value not in inside)
+        return [value for value in read if not self._literal(value)]
+
+    def _literal(self, value: Value) -> bool:
+        return value in self.graph.consts and value.type.rank == 0
+
+    def _emit(self) -> Graph:
+        """Regions in an order that respects dependencies, otherwise that of their first member."""
+        results = set(self.graph.results())
+        done: set[int] = set()
+        nodes: list[Node] = []
+        for start in list(self.groups.values()):
+            stack = [(start, False)]
+            while stack:
+                group, ready = stack.pop()
+                if group.id in done:
+                    continue
+                if ready:
+                    done.add(group.id)
+                    nodes.append(self._node(group, results))
+                    continue
+                stack.append((group, True))
+                below = {self.group_of[other].id for node in group.members for other in self._dependencies(node)}
+                stack += [(self.groups[id], False) for id in sorted(below - done - {group.id}, reverse=True)]
+        return self.graph.with_(nodes=tuple(nodes))
+
+    def _node(self, group: _Group, results: set[Value]) -> Node:
+        if group.kind == "single":
+            return group.members[0]
+        inside = set(group.members)
+        outputs = [
+            value
+            for node in group.members
+            for value in node.outputs
+            if value in results or any(user not in inside for user in self.users[value])
+        ]
+        inputs = self._inputs(group.members)
+        literals = {
+            value: self.graph.consts[value]
+            for node in group.members
+            for value in node.inputs
+            if self._literal(value)
+        }
+        body = Graph(
+            "body",
+            inputs=tuple(inputs),
+            consts=literals,
+            nodes=tuple(group.members),
+            outputs={value.name: value for value in outputs},
+        )
+        anchor = next((node for node in group.members if is_kind(node, "contraction")), group.members[-1])
+        phases = {node.phase for node in group.members}
+        phase = "update" if "update" in phases else anchor.phase
+        return Node("region", tuple(inputs), tuple(outputs), {"kind": group.kind}, body, phase, anchor.origin)
+
+
+def _bits(mask: int) -> Iterator[int]:
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+def _kind(node: Node) -> tuple[str, Shape, Shape]:
+    """Kind, loop space and reduced axes of one node alone."""
+    if node.op == "region" or is_kind(node, "movement", "pooling", "composite"):
+        return "single", (), ()
+    if is_kind(node, "reduction"):
+        axes, shape = ints(node.attrs, "axes"), node.inputs[0].type.shape
+        return ("row" if _trailing(shape, axes) else "column"), shape, axes
+    kind = "contraction" if is_kind(node, "contraction") else "elementwise"
+    return kind, node.output.type.shape, ()
+
+
+def _trailing(shape: Shape, axes: Shape) -> bool:
+    """Whether the reduced axes are the last ones, axes of size 1 aside."""
+    real = [axis for axis, size in enumerate(shape) if size != 1]
+    reduced = [axis for axis in real if axis in axes]
+    return real[len(real) - len(reduced) :] == reduced
+
+
+def _combined(producer: _Group, consumer: _Group) -> tuple[str, Shape, Shape] | None:
+    """What the two become as one region, or None when they do not fit."""
+    kinds = (producer.kind, consumer.kind)
+    if kinds in (("elementwise", "elementwise"), ("contraction", "elementwise")):
+        return (producer.kind, producer.space, ()) if producer.space == consumer.space else None
+    if kinds in (("elementwise", "row"), ("row", "elementwise")):
+        row, other = (producer, consumer) if producer.kind == "row" else (consumer, producer)
+        return ("row", row.space, row.axes) if other.space in (row.space, row.reduced) else None
+    if kinds == ("elementwise", "column"):
+        return ("column", consumer.space, consumer.axes) if producer.space == consumer.space else None
+    if kinds == ("column", "elementwise"):
+        fits = consumer.space == producer.reduced and math.prod(producer.reduced) < math.prod(producer.space)
+        return ("column", producer.space, producer.axes) if fits else None
+    if kinds in (("row", "row"), ("column", "column")):
+        same = producer.space == consumer.space and producer.axes == consumer.axes
+        return (producer.kind, producer.space, producer.axes) if same else None
+    return None

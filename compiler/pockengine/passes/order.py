@@ -1,0 +1,123 @@
+"""The order of nodes: what is saved between forward and backward, and when updates happen."""
+
+from __future__ import annotations
+
+import dataclasses
+import heapq
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+
+from ..ir import Graph, Node, Value
+from ..ops import is_kind
+
+
+def hoist(graph: Graph, chosen: Callable[[Node], bool]) -> Graph:
+    """Move the chosen nodes to right after the last of their inputs, into the forward phase."""
+    position = {value: -1 for value in graph.sources()}
+    keyed: list[tuple[float, int, Node]] = []
+    for index, old in enumerate(graph.nodes):
+        node, place = old, float(index)
+        if chosen(old):
+            place = max(position[value] for value in old.inputs) + 1e-6
+            node = dataclasses.replace(old, phase="forward")
+        keyed.append((place, index, node))
+        position.update(dict.fromkeys(node.outputs, place))
+    return graph.with_(nodes=tuple(node for _, _, node in sorted(keyed, key=lambda entry: entry[:2])))
+
+
+def save_masks(graph: Graph) -> Graph:
+    """Save what the backward pass needs of a forward value instead of the value, where that is smaller: a relu's
+    one-byte mask for its four-byte output.
+
+        forward %y … backward: %m = less(0, %y)   ->   forward %y, %m = less(0, %y) … backward: (reads only %m)
+    """
+    made = {value: node for node in graph.nodes for value in node.outputs}
+    forward = {value for value, node in made.items() if node.phase == "forward"} | set(graph.consts)
+    users = graph.users()
+    moved: set[Node] = set()
+    for value in [v for v in forward if v in made]:
+        cone = _cone(value, users, forward, graph)
+        if cone is None:
+            continue
+        inside = set(cone)
+        frontier = [out for node in cone for out in node.outputs if any(user not in inside for user in users[out])]
+        if cone and sum(out.type.nbytes for out in frontier) < value.type.nbytes:
+            moved |= inside
+    return hoist(graph, lambda node: node in moved)
+
+
+def _cone(value: Value, users: dict[Value, list[Node]], forward: set[Value], graph: Graph) -> list[Node] | None:
+    """The backward nodes that read `value` or each other and else only constants, if they are all elementwise with a
+    smaller result; None when some backward node needs the value itself."""
+    reading = [node for node in users[value] if node.phase != "forward"]
+    if not reading:
+        return None
+    cone: list[Node] = []
+    for node in reading:
+        others = [v for v in node.inputs if v is not value]
+        if not _shrinks(node, value) or any(v not in graph.consts for v in others):
+            return None
+        cone.append(node)
+    known = {value, *(out for node in cone for out in node.outputs)}
+    for node in graph.nodes:
+        if node.phase != "forward" and node not in cone and is_kind(node, "elementwise") and node.inputs:
+            if all(v in known or v in graph.consts for v in node.inputs) and any(v in known for v in node.inputs):
+                cone.append(node)
+                known.update(node.outputs)
+    return cone
+
+
+def _shrinks(node: Node, value: Value) -> bool:
+    return is_kind(node, "elementwise") and node.output.type.nbytes < value.type.nbytes
+
+
+def reorder(graph: Graph) -> Graph:
+    """Run each update as soon as its gradient is there and nobody needs the old parameter, and otherwise keep the order.
+
+        %dw1 %dw2 %w1' %w2'   ->   %dw1 %w1' %dw2 %w2'
+    """
+    nodes = graph.nodes
+    index = {node: i for i, node in enumerate(nodes)}
+    made = graph.producers()
+    waits: dict[Node, set[Node]] = {node: {made[v] for v in node.inputs if v in made} for node in nodes}
+    for writer, readers in overwrites(graph).items():
+        waits[writer] |= {node for node in readers if node is not writer}
+    followers: dict[Node, list[Node]] = defaultdict(list)
+    for node, before in waits.items():
+        for other in before:
+            followers[other].append(node)
+    missing = {node: len(before) for node, before in waits.items()}
+
+    def priority(node: Node) -> tuple[int, int]:
+        return (0 if node.phase == "update" else 1, index[node])
+
+    ready = [(priority(node), index[node]) for node in nodes if not missing[node]]
+    heapq.heapify(ready)
+    ordered: list[Node] = []
+    while ready:
+        node = nodes[heapq.heappop(ready)[1]]
+        ordered.append(node)
+        for follower in followers[node]:
+            missing[follower] -= 1
+            if not missing[follower]:
+                heapq.heappush(ready, (priority(follower), index[follower]))
+    assert len(ordered) == len(nodes), "an update waits for itself"
+    return graph.with_(nodes=tuple(ordered))
+
+
+def overwrites(graph: Graph) -> dict[Node, set[Node]]:
+    """Node that makes the new contents of a parameter or state -> the nodes that read the old contents."""
+    made, users = graph.producers(), graph.users()
+    result: dict[Node, set[Node]] = defaultdict(set)
+    for target, new in graph.updates.items():
+        if new in made:
+            result[made[new]] |= set(_readers(target, users))
+    return result
+
+
+def _readers(value: Value, users: dict[Value, list[Node]]) -> Iterable[Node]:
+    """Nodes that read the bytes of `value`: directly or through reshapes, which share them."""
+    for node in users[value]:
+        yield node
+        if node.op == "reshape":
+            yield from _readers(node.output, users)

@@ -1,0 +1,230 @@
+"""Canonical forms: fewer spellings of the same thing, so that later passes need to know only one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ..ir import Graph, Node, Value
+from ..ops import Emitter, rewrite
+from ..ops.movement import ints
+
+Simplification = Callable[[Emitter, Node], Value | None]
+
+
+def simplify(graph: Graph) -> Graph:
+    """Apply SIMPLIFICATIONS to each node until nothing changes.
+
+        %b = transpose(%w) {perm: [1, 0]}; %y = matmul(%x, %b)   ->   %y = matmul(%x, %w) {trans_b: true}
+    """
+    while True:
+        changed = False
+
+        def rule(e: Emitter, node: Node) -> Sequence[Value] | None:
+            nonlocal changed
+            for simplification in SIMPLIFICATIONS.get(node.op, ()):
+                value = simplification(e, node)
+                if value is not None:
+                    changed = True
+                    return [value]
+            return None
+
+        graph = rewrite(graph, rule)
+        if not changed:
+            return graph
+
+
+def _made_by(e: Emitter, value: Value, op: str) -> Node | None:
+    """The node that makes `value`, if it is of this op."""
+    node = e.builder.producers.get(value)
+    return node if node is not None and node.op == op else None
+
+
+def _scalar(e: Emitter, value: Value) -> float | None:
+    """The number a constant consists of, or None."""
+    array = e.builder.consts.get(value)
+    if array is None or array.size == 0 or array.dtype.kind not in "fiu" or not (array == array.flat[0]).all():
+        return None
+    return float(array.flat[0])
+
+
+def _same_type(e: Emitter, node: Node) -> Value | None:
+    """reshape, transpose, broadcast_to, slice, pad that change nothing."""
+    identity = node.op != "transpose" or ints(node.attrs, "perm") == tuple(range(node.output.type.rank))
+    return node.inputs[0] if identity and node.inputs[0].type == node.output.type else None
+
+
+def _merge_reshapes(e: Emitter, node: Node) -> Value | None:
+    inner = _made_by(e, node.inputs[0], "reshape")
+    return e.reshape(inner.inputs[0], node.output.type.shape) if inner else None
+
+
+def _merge_transposes(e: Emitter, node: Node) -> Value | None:
+    inner = _made_by(e, node.inputs[0], "transpose")
+    if not inner:
+        return None
+    first, second = ints(inner.attrs, "perm"), ints(node.attrs, "perm")
+    return e.transpose(inner.inputs[0], [first[p] for p in second])
+
+
+def _transpose_as_reshape(e: Emitter, node: Node) -> Value | None:
+    """Moving only axes of size 1 moves no data."""
+    shape = node.inputs[0].type.shape
+    moved = [p for p in ints(node.attrs, "perm") if shape[p] != 1]
+    return e.reshape(node.inputs[0], node.output.type.shape) if moved == sorted(moved) else None
+
+
+def _matmul_of_transpose(e: Emitter, node: Node) -> Value | None:
+    for side, flag in ((0, "trans_a"), (1, "trans_b")):
+        inner = _made_by(e, node.inputs[side], "transpose")
+        rank = node.inputs[side].type.rank
+        if inner and ints(inner.attrs, "perm") == (*range(rank - 2), rank - 1, rank - 2):
+            inputs = list(node.inputs)
+            inputs[side] = inner.inputs[0]
+            return e.op("matmul", *inputs, **{**node.attrs, flag: not node.attrs[flag]})
+    return None
+
+
+def _neutral(e: Emitter, node: Node) -> Value | None:
+    """x + 0, x - 0, x * 1, x / 1."""
+    neutral = 0.0 if node.op in ("add", "sub") else 1.0
+    sides = ((0, 1), (1, 0)) if node.op in ("add", "mul") else ((0, 1),)
+    for keep, other in sides:
+        if _scalar(e, node.inputs[other]) == neutral and node.inputs[keep].type == node.output.type:
+            return node.inputs[keep]
+    return None
+
+
+def _merge_scales(e: Emitter, node: Node) -> Value | None:
+    """(x * a) * b -> x * (a b) for scalar constants."""
+    for left, right in ((0, 1), (1, 0)):
+        outer, inner = _scalar(e, node.inputs[right]), _made_by(e, node.inputs[left], "mul")
+        if outer is None or node.inputs[right].type.rank or inner is None:
+            continue
+        for keep, other in ((0, 1), (1, 0)):
+            factor = _scalar(e, inner.inputs[other])
+            if factor is not None and not inner.inputs[other].type.rank:
+                return e.mul(inner.inputs[keep], factor * outer)
+    return None
+
+
+def _drop_broadcast(e: Emitter, node: Node) -> Value | None:
+    """Elementwise ops broadcast by themselves: op(broadcast_to(a), b) -> op(a, b) where the result's shape stays."""
+    for index, value in enumerate(node.inputs):
+        inner = _made_by(e, value, "broadcast_to")
+        if inner is None:
+            continue
+        inputs = [*node.inputs[:index], inner.inputs[0], *node.inputs[index + 1 :]]
+        if np.broadcast_shapes(*(v.type.shape for v in inputs)) == node.output.type.shape:
+            return e.op(node.op, *inputs, **node.attrs)
+    return None
+
+
+def _sink_broadcast(e: Emitter, node: Node) -> Value | None:
+    """op(broadcast_to(a), scalar) -> broadcast_to(op(a, scalar)): compute before spreading."""
+    sources = [_made_by(e, value, "broadcast_to") for value in node.inputs]
+    if not any(sources) or any(s is None and v.type.rank for s, v in zip(sources, node.inputs, strict=True)):
+        return None
+    inputs = [s.inputs[0] if s else v for s, v in zip(sources, node.inputs, strict=True)]
+    narrow = e.op(node.op, *inputs, **node.attrs)
+    return e.broadcast_to(narrow, node.output.type.shape) if narrow.type.size < node.output.type.size else None
+
+
+def _sink_reshape(e: Emitter, node: Node) -> Value | None:
+    """op(reshape(a), b) -> reshape(op(a, b)) where b lies along the axes the reshape leaves alone: elementwise ops then
+    stand next to the contraction that made `a` and can be fused into it."""
+    shape = node.output.type.shape
+    for value in node.inputs:
+        inner = _made_by(e, value, "reshape")
+        if inner is None or value.type.shape != shape or inner.inputs[0].type.rank < 2:
+            continue
+        before = inner.inputs[0].type.shape
+        tail = _common_tail(before, shape)
+        fits = all(v.type.shape == shape or v.type.rank <= tail for v in node.inputs)
+        if fits and tail:
+            inputs = [e.reshape(v, before) if v.type.shape == shape else v for v in node.inputs]
+            return e.reshape(e.op(node.op, *inputs, **node.attrs), shape)
+    return None
+
+
+def _reduce_of_reshape(e: Emitter, node: Node) -> Value | None:
+    """Reducing trailing axes commutes with reshaping the leading ones."""
+    inner, axes = _made_by(e, node.inputs[0], "reshape"), ints(node.attrs, "axes")
+    if inner is None:
+        return None
+    before, shape = inner.inputs[0].type.shape, node.inputs[0].type.shape
+    tail = _common_tail(before, shape)
+    if not axes or min(axes) < len(shape) - tail:
+        return None
+    moved = tuple(axis - len(shape) + len(before) for axis in axes)
+    return e.reshape(e.op(node.op, inner.inputs[0], axes=moved), node.output.type.shape)
+
+
+def _common_tail(a: tuple[int, ...], b: tuple[int, ...]) -> int:
+    """How many trailing axes two shapes share."""
+    count = 0
+    while count < min(len(a), len(b)) and a[-1 - count] == b[-1 - count]:
+        count += 1
+    return count
+
+
+def _merge_broadcasts(e: Emitter, node: Node) -> Value | None:
+    inner = _made_by(e, node.inputs[0], "broadcast_to")
+    return e.broadcast_to(inner.inputs[0], node.output.type.shape) if inner else None
+
+
+def _sum_of_broadcast(e: Emitter, node: Node) -> Value | None:
+    """Summing copies is multiplying: over axes that were spread from size 1."""
+    inner, axes = _made_by(e, node.inputs[0], "broadcast_to"), ints(node.attrs, "axes")
+    if not inner:
+        return None
+    source, full = inner.inputs[0], node.inputs[0].type
+    padded = (1,) * (full.rank - source.type.rank) + source.type.shape
+    if any(padded[axis] != 1 for axis in axes):
+        return None
+    count = full.size // node.output.type.size
+    return e.broadcast_to(e.mul(e.reshape(source, padded), float(count)), node.output.type.shape)
+
+
+def _reduce_nothing(e: Emitter, node: Node) -> Value | None:
+    return node.inputs[0] if node.inputs[0].type == node.output.type else None
+
+
+def _merge_sums(e: Emitter, node: Node) -> Value | None:
+    inner = _made_by(e, node.inputs[0], "reduce_sum")
+    return e.sum(inner.inputs[0], (*ints(inner.attrs, "axes"), *ints(node.attrs, "axes"))) if inner else None
+
+
+def _double_negation(e: Emitter, node: Node) -> Value | None:
+    inner = _made_by(e, node.inputs[0], "neg")
+    return inner.inputs[0] if inner else None
+
+
+def _add_of_negation(e: Emitter, node: Node) -> Value | None:
+    inner = _made_by(e, node.inputs[1], "neg")
+    return e.sub(node.inputs[0], inner.inputs[0]) if inner else None
+
+
+_UNARY = ("neg", "abs", "exp", "log", "sqrt", "rsqrt", "reciprocal", "sin", "cos", "tanh", "erf", "sigmoid", "clip", "cast")
+_BINARY = ("add", "sub", "mul", "div", "maximum", "minimum", "pow", "less", "less_equal", "equal", "where")
+
+SIMPLIFICATIONS: dict[str, tuple[Simplification, ...]] = {
+    "reshape": (_same_type, _merge_reshapes),
+    "transpose": (_same_type, _merge_transposes, _transpose_as_reshape),
+    "broadcast_to": (_same_type, _merge_broadcasts),
+    "slice": (_same_type,),
+    "pad": (_same_type,),
+    "concat": (_same_type,),
+    "matmul": (_matmul_of_transpose,),
+    "reduce_sum": (_reduce_nothing, _sum_of_broadcast, _merge_sums, _reduce_of_reshape),
+    "reduce_max": (_reduce_nothing, _reduce_of_reshape),
+    "reduce_min": (_reduce_nothing, _reduce_of_reshape),
+    **{op: (_sink_broadcast, _sink_reshape) for op in _UNARY},
+    **{op: (_drop_broadcast, _sink_broadcast, _sink_reshape) for op in _BINARY},
+}
+for _op in ("add", "sub", "mul", "div"):
+    SIMPLIFICATIONS[_op] = (_neutral, *SIMPLIFICATIONS[_op])
+SIMPLIFICATIONS["mul"] = (*SIMPLIFICATIONS["mul"], _merge_scales)
+SIMPLIFICATIONS["neg"] = (_double_negation, *SIMPLIFICATIONS["neg"])
+SIMPLIFICATIONS["add"] = (*SIMPLIFICATIONS["add"], _add_of_negation)

@@ -1,0 +1,183 @@
+"""Algebra that makes the sparse step cheap: selections and scales move through gradients to where they cost least."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ..ir import Graph, Node, Value
+from ..ops import Emitter, rewrite
+from ..ops.contraction import GEOMETRY_KEYS, Geometry
+from ..ops.movement import ints
+from .order import hoist
+
+Through = Callable[[Emitter, Node, Value, int], Value | None]
+
+
+def push_select(graph: Graph) -> Graph:
+    """Move a selection of channels through what computes the tensor, down to the saved activation.
+
+        gather(conv2d_dw(%x, %dy), %i) {axis: 1}   ->   conv2d_dw(gather(%x, %i), %dy)
+        gather(matmul(%a, %b), %i) {axis: 1}       ->   matmul(%a, gather(%b, %i))
+    """
+    while True:
+        changed = False
+
+        def rule(e: Emitter, node: Node) -> Sequence[Value] | None:
+            nonlocal changed
+            if node.op != "gather" or node.inputs[1] not in e.builder.consts or node.inputs[1].type.rank != 1:
+                return None
+            source = e.builder.producers.get(node.inputs[0])
+            if source is None or source.op not in _THROUGH:
+                return None
+            pushed = _THROUGH[source.op](e, source, node.inputs[1], int(node.attrs["axis"]))
+            changed = changed or pushed is not None
+            return None if pushed is None else [pushed]
+
+        graph = rewrite(graph, rule)
+        if not changed:
+            return _select_early(graph)
+
+
+def _take(e: Emitter, value: Value, indices: Value, axis: int) -> Value:
+    return e.op("gather", value, indices, axis=axis)
+
+
+def _through_conv2d_dw(e: Emitter, node: Node, indices: Value, axis: int) -> Value | None:
+    g, (x, dy) = Geometry.of(node.attrs), node.inputs
+    channel_axis = 3 if g.nhwc else 1
+    depthwise = g.groups == node.output.type.shape[0] and node.output.type.shape[1] == 1
+    if axis == 1 and g.groups == 1:
+        return e.op("conv2d_dw", _take(e, x, indices, channel_axis), dy, **node.attrs)
+    if axis == 0 and g.groups == 1:
+        return e.op("conv2d_dw", x, _take(e, dy, indices, channel_axis), **node.attrs)
+    if axis == 0 and depthwise:
+        taken = [_take(e, value, indices, channel_axis) for value in (x, dy)]
+        return e.op("conv2d_dw", *taken, **{**node.attrs, "groups": indices.type.size})
+    return None
+
+
+def _through_matmul(e: Emitter, node: Node, indices: Value, axis: int) -> Value | None:
+    rank = node.output.type.rank
+    a, b = node.inputs
+    if axis == rank - 2:
+        return e.op("matmul", _take(e, a, indices, rank - 1 if node.attrs["trans_a"] else rank - 2), b, **node.attrs)
+    if axis == rank - 1:
+        return e.op("matmul", a, _take(e, b, indices, rank - 2 if node.attrs["trans_b"] else rank - 1), **node.attrs)
+    return None
+
+
+def _through_transpose(e: Emitter, node: Node, indices: Value, axis: int) -> Value | None:
+    perm = ints(node.attrs, "perm")
+    return e.transpose(_take(e, node.inputs[0], indices, perm[axis]), perm)
+
+
+def _through_reshape(e: Emitter, node: Node, indices: Value, axis: int) -> Value | None:
+    """Where the selected axis and all after it are the same on both sides."""
+    before, after = node.inputs[0].type.shape, node.output.type.shape
+    tail = len(after) - axis
+    if len(before) < tail or before[-tail:] != after[-tail:]:
+        return None
+    shape = (*after[:axis], indices.type.size, *after[axis + 1 :])
+    return e.reshape(_take(e, node.inputs[0], indices, len(before) - tail), shape)
+
+
+def _through_elementwise(e: Emitter, node: Node, indices: Value, axis: int) -> Value | None:
+    """Only the operands that extend along the axis are selected from."""
+    rank, inputs = node.output.type.rank, []
+    for value in node.inputs:
+        own = axis - (rank - value.type.rank)
+        spread = own < 0 or value.type.shape[own] == 1
+        inputs.append(value if spread else _take(e, value, indices, own))
+    return e.op(node.op, *inputs, **node.attrs)
+
+
+def _through_sum(e: Emitter, node: Node, indices: Value, axis: int) -> Value | None:
+    if axis in ints(node.attrs, "axes"):
+        return None
+    return e.op("reduce_sum", _take(e, node.inputs[0], indices, axis), **node.attrs)
+
+
+_THROUGH: dict[str, Through] = {
+    "conv2d_dw": _through_conv2d_dw,
+    "matmul": _through_matmul,
+    "transpose": _through_transpose,
+    "reshape": _through_reshape,
+    "mul": _through_elementwise,
+    "add": _through_elementwise,
+    "neg": _through_elementwise,
+    "reduce_sum": _through_sum,
+}
+
+
+def _select_early(graph: Graph) -> Graph:
+    """A selection from a forward value belongs to the forward part, right after what it selects from, so that the rest
+    of that value need not be kept."""
+    forward = {value for node in graph.nodes if node.phase == "forward" for value in node.outputs} | set(graph.inputs)
+
+    def early(node: Node) -> bool:
+        return node.op == "gather" and node.phase == "backward" and node.inputs[0] in forward
+
+    return hoist(graph, early)
+
+
+def push_scale(graph: Graph) -> Graph:
+    """Move a per-channel scale of a gradient off the image and onto the weights, which are smaller.
+
+        conv2d_dx(mul(%dz, %s), %w)   ->   conv2d_dx(%dz, mul(%w, %s))
+        conv2d_dw(%x, mul(%dz, %s))   ->   mul(conv2d_dw(%x, %dz), %s)
+    """
+
+    def rule(e: Emitter, node: Node) -> Sequence[Value] | None:
+        if node.op not in ("conv2d_dx", "conv2d_dw"):
+            return None
+        image = node.inputs[0] if node.op == "conv2d_dx" else node.inputs[1]
+        split = _channel_scale(e, image)
+        if split is None:
+            return None
+        plain, scale = split
+        column = e.reshape(scale, (scale.type.size, 1, 1, 1))
+        if node.op == "conv2d_dx":
+            return [e.op("conv2d_dx", plain, e.mul(node.inputs[1], column), **node.attrs)]
+        return [e.mul(e.op("conv2d_dw", node.inputs[0], plain, **node.attrs), column)]
+
+    return rewrite(graph, rule)
+
+
+def _channel_scale(e: Emitter, image: Value) -> tuple[Value, Value] | None:
+    """(x, s) when `image` (NCHW) is x times one number a channel."""
+    node = e.builder.producers.get(image)
+    if node is None or node.op != "mul":
+        return None
+    for plain, scale in (node.inputs, node.inputs[::-1]):
+        if plain.type == image.type and scale.type.shape == (1, image.type.shape[1], 1, 1):
+            return plain, scale
+    return None
+
+
+def scale_gradient_from_weights(graph: Graph) -> Graph:
+    """The gradient of a per-channel scale after a convolution follows from the weight gradient, so that the convolution's
+    output need not be kept:  sum_pixels dz * conv(x, w) = sum_taps w * conv2d_dw(x, dz).
+
+        reduce_sum(mul(%dz, conv2d(%x, %w))) {axes: [0, 2, 3]}   ->   reduce_sum(mul(%w, conv2d_dw(%x, %dz))) {axes: [1, 2, 3]}
+
+    Applied where that weight gradient is computed anyway."""
+    gradients = {node.inputs: node for node in graph.nodes if node.op == "conv2d_dw"}
+
+    def rule(e: Emitter, node: Node) -> Sequence[Value] | None:
+        product = e.builder.producers.get(node.inputs[0]) if node.op == "reduce_sum" else None
+        if product is None or product.op != "mul" or ints(node.attrs, "axes") != (0, 2, 3):
+            return None
+        for dz, image in (product.inputs, product.inputs[::-1]):
+            conv = e.builder.producers.get(image)
+            if conv is None or conv.op != "conv2d" or (conv.inputs[0], dz) not in gradients:
+                continue
+            attrs = gradients[conv.inputs[0], dz].attrs
+            if any(attrs[key] != conv.attrs[key] for key in GEOMETRY_KEYS):
+                continue
+            dw = e.op("conv2d_dw", conv.inputs[0], dz, **attrs)
+            if dw.type != conv.inputs[1].type:
+                continue
+            return [e.reshape(e.sum(e.mul(conv.inputs[1], dw), (1, 2, 3)), node.output.type.shape)]
+        return None
+
+    return rewrite(graph, rule)

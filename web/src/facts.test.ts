@@ -4,7 +4,7 @@ import { factText, readable } from "./facts";
 describe("facts", () => {
   it("moves the unit from the name to the value", () => {
     expect(readable("memory_total_bytes")).toBe("Memory total");
-    expect(factText("memory_total_bytes", 8 * 1024 ** 3)).toBe("8.00 GiB");
+    expect(factText("memory_total_bytes", 8 * 1024 ** 3)).toBe("8.00\u00a0GiB");
     expect(factText("temperature_celsius", 41.5)).toBe("41.5 °C");
   });
 

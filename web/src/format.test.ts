@@ -1,6 +1,9 @@
 import { describe, expect, it } from "vitest";
 import * as format from "./format";
 
+/** The formats keep a number and its unit on one line. */
+const plain = (text: string) => text.replaceAll("\u00a0", " ");
+
 describe("format", () => {
   it.each([
     [0, "0 B"],
@@ -9,7 +12,7 @@ describe("format", () => {
     [12.34 * 1024 * 1024, "12.3 MiB"],
     [500 * 1024 ** 3, "500 GiB"],
     [null, "–"],
-  ])("bytes(%s)", (value, text) => expect(format.bytes(value)).toBe(text));
+  ])("bytes(%s)", (value, text) => expect(plain(format.bytes(value))).toBe(text));
 
   it.each([
     [999, "999"],
@@ -18,13 +21,13 @@ describe("format", () => {
     [2.5e6, "2.50 M"],
     [3e11, "300 G"],
     [undefined, "–"],
-  ])("count(%s)", (value, text) => expect(format.count(value)).toBe(text));
+  ])("count(%s)", (value, text) => expect(plain(format.count(value))).toBe(text));
 
   it.each([
     [0.0123, "0.0123 ms"],
     [12.345, "12.3 ms"],
     [2345, "2.35 s"],
-  ])("milliseconds(%s)", (value, text) => expect(format.milliseconds(value)).toBe(text));
+  ])("milliseconds(%s)", (value, text) => expect(plain(format.milliseconds(value))).toBe(text));
 
   it.each([
     [2.302585, "2.303"],
@@ -33,9 +36,19 @@ describe("format", () => {
   ])("loss(%s)", (value, text) => expect(format.loss(value)).toBe(text));
 
   it("says how far a measurement is from the plan", () => {
-    expect(format.deviation(103, 100)).toBe("+3.0 %");
-    expect(format.deviation(95, 100)).toBe("−5.0 %");
-    expect(format.deviation(1, 0)).toBe("–");
+    expect(plain(format.deviation(103, 100))).toBe("+3.0 %");
+    expect(plain(format.deviation(95, 100))).toBe("−5.0 %");
+    expect(plain(format.deviation(1, 0))).toBe("–");
+  });
+
+  it("never breaks a line between a number and its unit", () => {
+    for (const text of [format.bytes(2048), format.count(2e6), format.milliseconds(3), format.percent(0.5)])
+      expect(text).toMatch(/^[\d.]+\u00a0\S+$/);
+  });
+
+  it("writes times in UTC", () => {
+    expect(format.timestamp("2026-11-21T02:49:59.997714+01:00")).toBe("2026-11-21 01:49:59 UTC");
+    expect(format.timestamp(null)).toBe("–");
   });
 
   it("tells times relative to now", () => {

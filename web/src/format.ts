@@ -2,6 +2,8 @@
 
 const BYTE_UNITS = ["B", "KiB", "MiB", "GiB", "TiB"] as const;
 export const NOTHING = "–";
+/** Between a number and its unit, so that a line never breaks there. */
+const GAP = "\u00a0";
 
 /** Three significant digits, never in exponent form for the magnitudes that occur here. */
 function significant(value: number): string {
@@ -19,20 +21,20 @@ export function bytes(value: number | null | undefined): string {
     scaled /= 1024;
     unit += 1;
   }
-  return `${unit === 0 ? String(Math.round(scaled)) : significant(scaled)} ${BYTE_UNITS[unit] ?? "B"}`;
+  return `${unit === 0 ? String(Math.round(scaled)) : significant(scaled)}${GAP}${BYTE_UNITS[unit] ?? "B"}`;
 }
 
 /** 2_500_000 -> "2.50 M", for operation counts. */
 export function count(value: number | null | undefined): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return NOTHING;
   const steps: [number, string][] = [
-    [1e12, " T"],
-    [1e9, " G"],
-    [1e6, " M"],
-    [1e4, " k"],
+    [1e12, "T"],
+    [1e9, "G"],
+    [1e6, "M"],
+    [1e4, "k"],
   ];
   for (const [size, name] of steps) {
-    if (Math.abs(value) >= size) return significant(value / (size === 1e4 ? 1e3 : size)) + name;
+    if (Math.abs(value) >= size) return significant(value / (size === 1e4 ? 1e3 : size)) + GAP + name;
   }
   return Number.isInteger(value) ? value.toLocaleString("en-US") : significant(value);
 }
@@ -40,7 +42,7 @@ export function count(value: number | null | undefined): string {
 /** 12.345 -> "12.3 ms", 2345 -> "2.35 s". */
 export function milliseconds(value: number | null | undefined): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return NOTHING;
-  return value >= 1000 ? `${significant(value / 1000)} s` : `${significant(value)} ms`;
+  return value >= 1000 ? `${significant(value / 1000)}${GAP}s` : `${significant(value)}${GAP}ms`;
 }
 
 /** A loss with four significant digits. */
@@ -53,14 +55,14 @@ export function loss(value: number | null | undefined): string {
 /** 0.9312 -> "93.1 %". */
 export function percent(value: number | null | undefined): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return NOTHING;
-  return `${(value * 100).toFixed(1)} %`;
+  return `${(value * 100).toFixed(1)}${GAP}%`;
 }
 
 /** How far `measured` is from `planned`: "+3.2 %". */
 export function deviation(measured: number, planned: number): string {
   if (planned === 0) return NOTHING;
   const relative = (measured / planned - 1) * 100;
-  return `${relative >= 0 ? "+" : "−"}${Math.abs(relative).toFixed(1)} %`;
+  return `${relative >= 0 ? "+" : "−"}${Math.abs(relative).toFixed(1)}${GAP}%`;
 }
 
 /** "4 s ago", "3 min ago", "2 h ago", "5 days ago". A clock ahead of ours reads as "now". */
@@ -83,6 +85,13 @@ export function duration(start: string | null | undefined, end: string | null | 
   const minutes = Math.floor(seconds / 60);
   if (minutes < 60) return `${minutes} min ${String(Math.floor(seconds % 60)).padStart(2, "0")} s`;
   return `${Math.floor(minutes / 60)} h ${String(minutes % 60).padStart(2, "0")} min`;
+}
+
+/** "2026-11-21 01:49:59 UTC": the server's times are UTC, and so are its logs. */
+export function timestamp(time: string | null | undefined): string {
+  if (!time) return NOTHING;
+  const date = new Date(time);
+  return Number.isNaN(date.getTime()) ? time : `${date.toISOString().slice(0, 19).replace("T", " ")} UTC`;
 }
 
 /** The first characters of a digest or the last of an id: enough to tell two apart. */

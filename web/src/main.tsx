@@ -1,12 +1,13 @@
 import { render } from "preact";
 import { App } from "./app";
-import { restoreSession } from "./session";
+import { startSession } from "./session";
 import { startRouter } from "./router";
 import "./styles/base.css";
 import "./styles/parts.css";
 import "./styles/timeline.css";
 
-restoreSession();
+// Before the router, which must never see an address with a key in it.
+startSession();
 startRouter();
 const root = document.getElementById("app");
 if (root) render(<App />, root);

@@ -21,6 +21,11 @@ export function movingMean(values: readonly (number | null)[], window: number): 
   });
 }
 
+/** The step times that were measured, in milliseconds. */
+export function times(steps: readonly Step[]): number[] {
+  return steps.map((step) => step.ms).filter((ms) => ms !== null);
+}
+
 /** Quantile `q` of `values` by linear interpolation (NumPy's default); null for none. */
 export function quantile(values: readonly number[], q: number): number | null {
   if (values.length === 0) return null;

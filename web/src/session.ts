@@ -18,15 +18,19 @@ export function parseKeyFragment(fragment: string): { key: string; next: string 
   return key === "" ? null : { key, next: next.startsWith("/") ? next : "/" };
 }
 
-/** Takes a key out of the fragment, at once and without leaving it in the history; else restores the stored one. */
-export function restoreSession(): void {
-  const fromAddress = parseKeyFragment(location.hash);
-  if (fromAddress) {
-    history.replaceState(null, "", `#${fromAddress.next}`);
-    signIn(fromAddress.key);
-  } else {
-    apiKey.value = sessionStorage.getItem(STORED);
-  }
+/** Takes a key out of the address, at once and without leaving it in the history. */
+function takeKeyFromAddress(): boolean {
+  const found = parseKeyFragment(location.hash);
+  if (!found) return false;
+  history.replaceState(null, "", `#${found.next}`);
+  signIn(found.key);
+  return true;
+}
+
+/** Restores this tab's key or takes the one in the address; also when such a link is followed on the open page. */
+export function startSession(): void {
+  if (!takeKeyFromAddress()) apiKey.value = sessionStorage.getItem(STORED);
+  addEventListener("hashchange", takeKeyFromAddress);
 }
 
 export function signIn(key: string): void {

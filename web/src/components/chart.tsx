@@ -20,6 +20,8 @@ interface ChartProps {
   readonly xLabel: string;
   readonly lines: readonly Line[];
   readonly format: (value: number) => string;
+  /** Written behind the numbers of the y axis. */
+  readonly unit?: string;
   readonly fromZero?: boolean;
 }
 
@@ -36,7 +38,7 @@ function series(line: Line, color: string, format: (value: number) => string): u
   };
 }
 
-export function Chart({ description, x, xLabel, lines, format, fromZero = false }: ChartProps) {
+export function Chart({ description, x, xLabel, lines, format, unit = "", fromZero = false }: ChartProps) {
   const [frame, width] = useWidth<HTMLDivElement>();
   const plot = useRef<uPlot | null>(null);
   const Plot = usePlotter();
@@ -58,17 +60,17 @@ export function Chart({ description, x, xLabel, lines, format, fromZero = false 
       scales: { x: { time: false }, y: { range: (_plot, low, high) => yRange(low, high, fromZero) } },
       axes: [
         { ...axis, font, size: 32 },
-        { ...axis, font, size: 64, values: (_plot, values) => values.map((value) => format(value)) },
+        { ...axis, font, size: 64, values: (_plot, values) => values.map((value) => tick(value) + unit) },
       ],
       series: [{ label: xLabel }, ...lines.map((line) => series(line, color(line.color), format))],
-      legend: { live: true },
+      legend: { markers: { width: 2 } },
     };
     plot.current = new Plot(options, latest.current, frame.current);
     return () => {
       plot.current?.destroy();
       plot.current = null;
     };
-  }, [Plot, width, dark, kind, xLabel, fromZero]);
+  }, [Plot, width, dark, kind, xLabel, unit, fromZero]);
 
   useEffect(() => {
     plot.current?.setData(latest.current);
@@ -95,6 +97,11 @@ function usePlotter(): typeof uPlot | null {
     };
   }, []);
   return loaded?.plot ?? null;
+}
+
+/** An axis number without the zeros that a fixed precision would add: 0.5, not 0.5000. */
+function tick(value: number): string {
+  return String(Number(value.toPrecision(4)));
 }
 
 /** A little air around the values; never an empty interval, which uPlot cannot draw. */

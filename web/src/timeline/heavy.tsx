@@ -1,7 +1,7 @@
 /** The nodes that cost most, as bars: by operations or by bytes moved. */
 
 import { useState } from "preact/hooks";
-import type { PlanNode } from "../api/manifest";
+import type { PlanNode } from "../api/types";
 import { TableFrame } from "../components/page";
 import * as format from "../format";
 import { heaviest } from "./layout";

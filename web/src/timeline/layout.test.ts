@@ -1,8 +1,7 @@
 import { describe, expect, it } from "vitest";
-import type { Phase, Program } from "../api/manifest";
-import { aliveAt, boxes, heaviest, liveBytes, livePath, peakNode, phaseBands, ticks } from "./layout";
+import { aliveAt, boxes, heaviest, liveBytes, livePath, peakNode, phaseBands, type Plan, planOf, ticks } from "./layout";
 
-const node = (index: number, phase: Phase, flops: number) => ({
+const node = (index: number, phase: string, flops: number) => ({
   index,
   name: `n${index}`,
   op: "matmul",
@@ -12,9 +11,9 @@ const node = (index: number, phase: Phase, flops: number) => ({
   phase,
 });
 
-const program: Program = {
-  arena_bytes: 300,
-  lower_bound_bytes: 300,
+const program: Plan = {
+  arenaBytes: 300,
+  lowerBoundBytes: 300,
   nodes: [node(0, "forward", 5), node(1, "forward", 20), node(2, "backward", 75), node(3, "update", 0)],
   slots: [
     { value: "a", offset: 0, nbytes: 100, first: 0, last: 2, kind: "activation" },
@@ -38,7 +37,7 @@ describe("memory timeline", () => {
       return { value: `v${index}`, offset: 0, nbytes: random(1000), first, last: first + random(20 - first), kind: "x" };
     });
     const nodes = Array.from({ length: 20 }, (_, index) => node(index, "forward", 1));
-    const plan: Program = { arena_bytes: 1, lower_bound_bytes: 1, nodes, slots };
+    const plan: Plan = { arenaBytes: 1, lowerBoundBytes: 1, nodes, slots };
     const counted = nodes.map((_, index) => aliveAt(plan, index).reduce((sum, slot) => sum + slot.nbytes, 0));
     expect(liveBytes(plan)).toEqual(counted);
   });
@@ -72,8 +71,19 @@ describe("memory timeline", () => {
     ]);
   });
 
+  it("reads a manifest's program, and works out sizes that it does not state", () => {
+    const { nodes, slots } = { nodes: [...program.nodes], slots: [...program.slots] };
+    expect(planOf({ arena_bytes: 320, lower_bound_bytes: 310, nodes, slots })).toMatchObject({
+      arenaBytes: 320,
+      lowerBoundBytes: 310,
+    });
+    expect(planOf({ nodes, slots })).toMatchObject({ arenaBytes: 300, lowerBoundBytes: 300 });
+    expect(planOf({})).toBeNull();
+    expect(planOf(undefined)).toBeNull();
+  });
+
   it("survives a program without nodes", () => {
-    const empty: Program = { arena_bytes: 0, lower_bound_bytes: 0, nodes: [], slots: [] };
+    const empty: Plan = { arenaBytes: 0, lowerBoundBytes: 0, nodes: [], slots: [] };
     expect(liveBytes(empty)).toEqual([]);
     expect(peakNode([])).toBe(0);
     expect(livePath([], 10, 10, 1)).toBe("");

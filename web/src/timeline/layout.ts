@@ -1,6 +1,22 @@
 /** Geometry of the memory timeline: what is alive when, and where each slot is drawn. Knows nothing of the page. */
 
-import type { Phase, PlanNode, Program, Slot } from "../api/manifest";
+import type { PlanNode, Program, Slot } from "../api/types";
+
+/** A program's schedule and memory plan, complete. */
+export interface Plan {
+  readonly arenaBytes: number;
+  readonly lowerBoundBytes: number;
+  readonly nodes: readonly PlanNode[];
+  readonly slots: readonly Slot[];
+}
+
+/** The plan of a program in a manifest, which the server passes on unchecked; null if it has no nodes. */
+export function planOf(program: Partial<Program> | undefined): Plan | null {
+  if (!program?.nodes?.length) return null;
+  const plan = { nodes: program.nodes, slots: program.slots ?? [] };
+  const arenaBytes = program.arena_bytes ?? Math.max(0, ...plan.slots.map((slot) => slot.offset + slot.nbytes));
+  return { ...plan, arenaBytes, lowerBoundBytes: program.lower_bound_bytes ?? Math.max(0, ...liveBytes(plan)) };
+}
 
 export interface Box {
   readonly slot: Slot;
@@ -11,13 +27,13 @@ export interface Box {
 }
 
 export interface Band {
-  readonly phase: Phase;
+  readonly phase: string;
   readonly first: number;
   readonly last: number;
 }
 
 /** Sum of live bytes at every node. Length: number of nodes. */
-export function liveBytes(program: Program): number[] {
+export function liveBytes(program: Pick<Plan, "nodes" | "slots">): number[] {
   const change = new Array<number>(program.nodes.length + 1).fill(0);
   const last = program.nodes.length - 1;
   for (const slot of program.slots) {
@@ -41,7 +57,7 @@ export function peakNode(live: readonly number[]): number {
 }
 
 /** Slots alive at a node, the largest first. */
-export function aliveAt(program: Program, node: number): Slot[] {
+export function aliveAt(program: Plan, node: number): Slot[] {
   return program.slots
     .filter((slot) => slot.first <= node && node <= slot.last)
     .sort((a, b) => b.nbytes - a.nbytes || a.offset - b.offset);
@@ -51,7 +67,7 @@ export function aliveAt(program: Program, node: number): Slot[] {
  * Boxes of all slots in a plot of `width` x `height` pixels: x is the node index (a slot covers whole columns), y the
  * offset, growing upward to `top` bytes. Every box stays at least `MINIMUM` pixels wide and high so that it can be seen.
  */
-export function boxes(program: Program, width: number, height: number, top: number): Box[] {
+export function boxes(program: Plan, width: number, height: number, top: number): Box[] {
   const columns = Math.max(1, program.nodes.length);
   const MINIMUM = 0.75;
   return program.slots.map((slot) => {

@@ -1,11 +1,11 @@
 /** The memory timeline: every planned value as a box over (node, offset), and what is alive at one node. */
 
 import { useMemo, useState } from "preact/hooks";
-import type { Program, Slot } from "../api/manifest";
+import type { Slot } from "../api/types";
 import { TableFrame } from "../components/page";
 import * as format from "../format";
 import { useWidth } from "../hooks";
-import { aliveAt, boxes, liveBytes, livePath, peakNode, phaseBands, ticks } from "./layout";
+import { aliveAt, boxes, liveBytes, livePath, peakNode, phaseBands, type Plan, ticks } from "./layout";
 
 const LEFT = 68;
 const RIGHT = 12;
@@ -18,14 +18,15 @@ const ROWS = 12;
 
 const kindClass = (slot: Slot) => `slot-${KINDS.includes(slot.kind) ? slot.kind : "other"}`;
 
-export function MemoryTimeline({ program }: { readonly program: Program }) {
+export function MemoryTimeline({ program }: { readonly program: Plan }) {
   const [frame, width] = useWidth<HTMLDivElement>();
   const live = useMemo(() => liveBytes(program), [program]);
   const peak = peakNode(live);
   const [chosen, setChosen] = useState<number | null>(null);
   const [hovered, setHovered] = useState<Slot | null>(null);
   const node = chosen ?? peak;
-  const kinds = [...new Set(program.slots.map((slot) => slot.kind))];
+  const present = new Set(program.slots.map((slot) => slot.kind));
+  const kinds = [...KINDS.filter((kind) => present.delete(kind)), ...present];
   const phases = [...new Set(program.nodes.map((planned) => planned.phase))];
 
   if (program.nodes.length === 0 || program.slots.length === 0)
@@ -91,7 +92,7 @@ function SlotText({ slot }: { readonly slot: Slot }) {
 }
 
 interface DrawingProps {
-  readonly program: Program;
+  readonly program: Plan;
   readonly live: readonly number[];
   readonly node: number;
   readonly width: number;
@@ -101,7 +102,7 @@ interface DrawingProps {
 
 function Drawing({ program, live, node, width, hovered, onHover }: DrawingProps) {
   const inner = Math.max(60, width - LEFT - RIGHT);
-  const top = Math.max(program.arena_bytes, program.lower_bound_bytes, 1);
+  const top = Math.max(program.arenaBytes, program.lowerBoundBytes, 1);
   const drawn = useMemo(() => boxes(program, inner, PLOT, top), [program, inner, top]);
   const line = useMemo(() => livePath(live, inner, PLOT, top), [live, inner, top]);
   const y = (bytes: number) => PLOT - (bytes / top) * PLOT;
@@ -109,8 +110,8 @@ function Drawing({ program, live, node, width, hovered, onHover }: DrawingProps)
   const x = (index: number) => (index / columns) * inner;
   const total = TOP + PLOT + STRIP + BOTTOM;
   const description =
-    `Arena of ${format.bytes(program.arena_bytes)} over ${columns} nodes; ` +
-    `lower bound ${format.bytes(program.lower_bound_bytes)}; peak of ${format.bytes(live[peakNode(live)])} ` +
+    `Arena of ${format.bytes(program.arenaBytes)} over ${columns} nodes; ` +
+    `lower bound ${format.bytes(program.lowerBoundBytes)}; peak of ${format.bytes(live[peakNode(live)])} ` +
     `at node ${peakNode(live)}.`;
   return (
     <svg width={width} height={total} role="img" aria-label={description} onPointerLeave={() => onHover(null)}>
@@ -136,7 +137,7 @@ function Drawing({ program, live, node, width, hovered, onHover }: DrawingProps)
           );
         })}
         <path class="live-line" d={line} />
-        <line class="bound-line" x1={0} x2={inner} y1={y(program.lower_bound_bytes)} y2={y(program.lower_bound_bytes)} />
+        <line class="bound-line" x1={0} x2={inner} y1={y(program.lowerBoundBytes)} y2={y(program.lowerBoundBytes)} />
         <line class="node-line" x1={x(node + 0.5)} x2={x(node + 0.5)} y1={0} y2={PLOT + STRIP} />
         {phaseBands(program.nodes).map((band) => (
           <rect
@@ -159,7 +160,7 @@ function Drawing({ program, live, node, width, hovered, onHover }: DrawingProps)
 }
 
 interface AliveProps {
-  readonly program: Program;
+  readonly program: Plan;
   readonly node: number;
   readonly peak: number;
   readonly total: number;

@@ -1,8 +1,8 @@
 /** One artifact: summary, memory timeline, heaviest nodes, tensors, and what devices measured against the plan. */
 
-import { useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import type { Page as ListPage } from "../api/client";
-import type { Artifact, Tensor } from "../api/manifest";
+import type { Artifact, Tensor } from "../api/types";
 import type { Run } from "../api/types";
 import { Command, CopyButton } from "../components/copy";
 import { Facts, Figures } from "../components/figures";
@@ -11,6 +11,7 @@ import { curl, curlBlob } from "../commands";
 import * as format from "../format";
 import { useResource } from "../hooks";
 import { link } from "../router";
+import { planOf } from "../timeline/layout";
 import { HeaviestNodes } from "../timeline/heavy";
 import { MemoryTimeline } from "../timeline/timeline";
 import { PlannedAgainstMeasured } from "./memory";
@@ -36,9 +37,9 @@ export function ArtifactView({ digest }: { readonly digest: string }) {
 }
 
 function Contents({ artifact, path }: { readonly artifact: Artifact; readonly path: string }) {
-  const programs = Object.entries(artifact.programs).filter(([, program]) => program.nodes?.length > 0);
-  const [chosen, setChosen] = useState(programs.find(([name]) => name === "train")?.[0] ?? programs[0]?.[0] ?? "");
-  const program = artifact.programs[chosen];
+  const programs = Object.keys(artifact.programs).filter((name) => planOf(artifact.programs[name]) !== null);
+  const [chosen, setChosen] = useState(programs.includes("train") ? "train" : (programs[0] ?? ""));
+  const plan = useMemo(() => planOf(artifact.programs[chosen]), [artifact, chosen]);
   return (
     <>
       <Section title="Summary">
@@ -53,7 +54,7 @@ function Contents({ artifact, path }: { readonly artifact: Artifact; readonly pa
       {programs.length > 1 && (
         <fieldset class="choice card">
           <legend>Program</legend>
-          {programs.map(([name]) => (
+          {programs.map((name) => (
             <label key={name}>
               <input type="radio" name="program" checked={name === chosen} onChange={() => setChosen(name)} />
               {name}
@@ -61,21 +62,21 @@ function Contents({ artifact, path }: { readonly artifact: Artifact; readonly pa
           ))}
         </fieldset>
       )}
-      {program && (
+      {plan && (
         <>
           <Section
             title="Memory timeline"
             note={
               `Every value of the ${chosen} program in its place in the arena, over the nodes in the order in which ` +
-              `they run. Arena ${format.bytes(program.arena_bytes)}, lower bound ` +
-              `${format.bytes(program.lower_bound_bytes)} (${format.deviation(program.arena_bytes, program.lower_bound_bytes)}).`
+              `they run. Arena ${format.bytes(plan.arenaBytes)}, lower bound ` +
+              `${format.bytes(plan.lowerBoundBytes)} (${format.deviation(plan.arenaBytes, plan.lowerBoundBytes)}).`
             }
             command={curl(path, `.programs.${chosen} | {arena_bytes, lower_bound_bytes, slots}`)}
           >
-            <MemoryTimeline key={chosen} program={program} />
+            <MemoryTimeline key={chosen} program={plan} />
           </Section>
           <Section title="Heaviest nodes" command={curl(path, `.programs.${chosen}.nodes | sort_by(-.flops)`)}>
-            <HeaviestNodes nodes={program.nodes} />
+            <HeaviestNodes nodes={plan.nodes} />
           </Section>
         </>
       )}
@@ -97,19 +98,16 @@ function Measured({ artifact }: { readonly artifact: Artifact }) {
         {({ items }) => {
           const measured = items.filter((run) => run.report?.train?.peak_rss_bytes);
           if (measured.length === 0) return <Empty title="No device has run this artifact to the end yet." />;
-          return <PlannedAgainstMeasured runs={measured} planned={artifact.summary.predicted_peak_bytes} />;
+          return <PlannedAgainstMeasured runs={measured} planned={artifact.summary.predicted_peak_bytes ?? null} />;
         }}
       </Loaded>
     </Section>
   );
 }
 
-const TRAINED = { all: "all", channels: "channels", frozen: "frozen" } as const;
-
 function trainedText(tensor: Tensor): string {
-  return tensor.trained === "channels" && tensor.channels
-    ? `${tensor.channels.length} channels`
-    : TRAINED[tensor.trained];
+  if (tensor.trained !== "channels" || tensor.channels === null) return tensor.trained;
+  return `${Array.isArray(tensor.channels) ? tensor.channels.length : tensor.channels} channels`;
 }
 
 function Tensors({ tensors, path }: { readonly tensors: readonly Tensor[]; readonly path: string }) {

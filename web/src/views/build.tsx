@@ -78,6 +78,12 @@ export function BuildView({ id }: { readonly id: string }) {
                 )}
               </Section>
             )}
+            {data.state === "succeeded" && (
+              <>
+                <BuildRuns id={id} />
+                <NewRun build={data} />
+              </>
+            )}
             <Section title="Recipe" command={curl(path, ".recipe")}>
               <pre class="block" tabIndex={0} aria-label="Recipe">
                 {recipeText(data.recipe)}
@@ -90,12 +96,6 @@ export function BuildView({ id }: { readonly id: string }) {
         {log.problem && <ProblemBox problem={log.problem} />}
         <LogText text={log.text ?? lines} live={!ended} />
       </Section>
-      {build.data?.state === "succeeded" && (
-        <>
-          <BuildRuns id={id} />
-          <NewRun build={build.data} />
-        </>
-      )}
     </Page>
   );
 }

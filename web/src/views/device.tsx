@@ -53,7 +53,7 @@ function DeviceFigures({ device, path }: { readonly device: Device; readonly pat
             {
               label: "Last seen",
               value: format.ago(device.last_seen_at, now),
-              hint: device.last_seen_at ?? "",
+              hint: device.last_seen_at && format.timestamp(device.last_seen_at),
               command: curl(path, ".last_seen_at"),
             },
             { label: "Target", value: device.target ?? format.NOTHING, command: curl(path, ".target") },

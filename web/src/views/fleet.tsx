@@ -69,7 +69,7 @@ function DeviceCard({ device }: { readonly device: Device }) {
           <dt>
             Last seen <CopyButton text={curl(`/devices/${device.id}`, ".last_seen_at")} of={`${device.name}, last seen`} />
           </dt>
-          <dd title={device.last_seen_at ?? ""}>{format.ago(device.last_seen_at, now)}</dd>
+          <dd title={format.timestamp(device.last_seen_at)}>{format.ago(device.last_seen_at, now)}</dd>
         </div>
         <div>
           <dt>Current run</dt>

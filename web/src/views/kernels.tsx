@@ -8,9 +8,10 @@ const MOST = 20;
 const WIDTH = 160;
 
 export function Kernels({ kernels }: { readonly kernels: readonly KernelTime[] }) {
-  const ranked = [...kernels].sort((a, b) => b.ms - a.ms).slice(0, MOST);
-  const total = kernels.reduce((sum, kernel) => sum + kernel.ms, 0);
-  const largest = ranked[0]?.ms ?? 1;
+  const timed = kernels.map((kernel) => ({ ...kernel, ms: kernel.ms ?? 0 }));
+  const ranked = timed.sort((a, b) => b.ms - a.ms).slice(0, MOST);
+  const total = timed.reduce((sum, kernel) => sum + kernel.ms, 0);
+  const largest = ranked[0]?.ms || 1;
   return (
     <TableFrame label="Time per operator">
       <table>
@@ -28,8 +29,8 @@ export function Kernels({ kernels }: { readonly kernels: readonly KernelTime[] }
           </tr>
         </thead>
         <tbody>
-          {ranked.map((kernel) => (
-            <tr key={kernel.name}>
+          {ranked.map((kernel, index) => (
+            <tr key={index}>
               <td class="mono">{kernel.name}</td>
               <td class="mono">{kernel.kernel}</td>
               <td class="number">{format.milliseconds(kernel.ms)}</td>

@@ -37,7 +37,7 @@ export function PlannedAgainstMeasured({ runs, planned }: MemoryProps) {
             <th scope="col" class="number">
               Difference
             </th>
-            <th scope="col">Planned over measured</th>
+            <th scope="col">Planned (grey), measured (blue)</th>
           </tr>
         </thead>
         <tbody>

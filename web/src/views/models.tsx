@@ -49,7 +49,7 @@ export function ModelsView() {
                         <td class="mono" title={model.digest}>
                           {format.shortDigest(model.digest)}
                         </td>
-                        <td title={model.created_at}>{format.ago(model.created_at, now)}</td>
+                        <td title={format.timestamp(model.created_at)}>{format.ago(model.created_at, now)}</td>
                       </tr>
                     ))}
                   </tbody>
@@ -82,7 +82,7 @@ export function ModelView({ id }: { readonly id: string }) {
             <Figures
               items={[
                 { label: "Size", value: format.bytes(data.size), command: curl(path, ".size") },
-                { label: "Uploaded", value: format.ago(data.created_at, now), hint: data.created_at },
+                { label: "Uploaded", value: format.ago(data.created_at, now), hint: format.timestamp(data.created_at) },
                 {
                   label: "SHA-256",
                   value: <span class="mono">{format.shortDigest(data.digest)}</span>,

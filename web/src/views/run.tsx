@@ -13,7 +13,7 @@ import { factText, readable } from "../facts";
 import * as format from "../format";
 import { asProblem, useNow, useResource, useStream } from "../hooks";
 import { link } from "../router";
-import { mergeSteps, movingMean, quantile } from "../series";
+import { mergeSteps, movingMean, quantile, times } from "../series";
 import { Cancel } from "./cancel";
 import { Kernels } from "./kernels";
 import { PlannedAgainstMeasured } from "./memory";
@@ -26,8 +26,10 @@ export function RunView({ id }: { readonly id: string }) {
   // While a run goes on, its stream repeats everything from the first step.
   const stored = useStoredSteps(ended ? path : null);
   const stream = useStream(run.data === null || ended ? null : `${path}/events`, (name, data) => {
-    if (name === "steps") setLive((known) => mergeSteps(known, (data as { items: Step[] }).items));
-    else run.reload();
+    if (name === "steps") return setLive((known) => mergeSteps(known, (data as { items: Step[] }).items));
+    // A run that is leased again begins again: the steps of the lost attempt no longer count.
+    if (name === "state" && (data as { state: string }).state === "leased") setLive([]);
+    run.reload();
   });
   const steps = useMemo(() => mergeSteps(stored.steps, live), [stored.steps, live]);
   const data = run.data;
@@ -123,16 +125,16 @@ function Overview(props: { readonly run: Run; readonly steps: readonly Step[]; r
 /** Loss, accuracy and times: from the report when there is one, from the steps so far until then. */
 function resultFigures(run: Run, steps: readonly Step[], path: string): Figure[] {
   const train = run.report?.train;
-  const times = steps.map((step) => step.ms);
-  const median = train?.step_ms?.median ?? quantile(times, 0.5);
-  const p90 = train?.step_ms?.p90 ?? quantile(times, 0.9);
+  const measured = times(steps);
+  const median = train?.step_ms?.median ?? quantile(measured, 0.5);
+  const p90 = train?.step_ms?.p90 ?? quantile(measured, 0.9);
   const before = run.report?.eval_before;
   const after = run.report?.eval_after;
   const figures: Figure[] = [
     {
       label: "Loss, first → last",
       value: `${format.loss(steps[0]?.loss)} → ${format.loss(steps.at(-1)?.loss)}`,
-      command: curl(`${path}/steps?after=0`, "[.items[0].loss, .items[-1].loss]"),
+      command: curl(`${path}/steps`, "[.items[0].loss, .items[-1].loss]"),
     },
     {
       label: "Step time, median",
@@ -149,7 +151,7 @@ function resultFigures(run: Run, steps: readonly Step[], path: string): Figure[]
       hint: `on ${format.count((after ?? before)?.samples)} held-out samples`,
       command: curl(path, "[.report.eval_before.accuracy, .report.eval_after.accuracy]"),
     });
-  if (train?.cold_start_ms !== undefined)
+  if (typeof train?.cold_start_ms === "number")
     figures.push({
       label: "Cold start",
       value: format.milliseconds(train.cold_start_ms),
@@ -187,14 +189,14 @@ function Curves(props: { readonly steps: readonly Step[]; readonly ended: boolea
     () => [{ label: "Step time", values: steps.map((step) => step.ms), color: "series-2", style: "points" as const }],
     [steps],
   );
-  const command = ended ? curl(`${path}/steps?after=0`) : curlEvents(`${path}/events`);
+  const command = ended ? curl(`${path}/steps`) : curlEvents(`${path}/events`);
   if (steps.length === 0)
     return (
       <Section title="Loss" command={command}>
         <Empty title={ended ? "The run ended before its first step." : "No step has been reported yet."} />
       </Section>
     );
-  const times = steps.map((step) => step.ms);
+  const measured = times(steps);
   return (
     <>
       <Section title="Loss" command={command}>
@@ -212,14 +214,15 @@ function Curves(props: { readonly steps: readonly Step[]; readonly ended: boolea
       <Section title="Step time" command={command}>
         <Chart
           description={
-            `${times.length} samples: median ${format.milliseconds(quantile(times, 0.5))}, ` +
-            `10th percentile ${format.milliseconds(quantile(times, 0.1))}, ` +
-            `90th percentile ${format.milliseconds(quantile(times, 0.9))}.`
+            `${measured.length} samples: median ${format.milliseconds(quantile(measured, 0.5))}, ` +
+            `10th percentile ${format.milliseconds(quantile(measured, 0.1))}, ` +
+            `90th percentile ${format.milliseconds(quantile(measured, 0.9))}.`
           }
           x={x}
           xLabel="Step"
           lines={timeLines}
           format={format.milliseconds}
+          unit=" ms"
           fromZero
         />
       </Section>
@@ -236,7 +239,7 @@ function useStoredSteps(path: string | null): { steps: readonly Step[]; problem:
     const load = async () => {
       let steps: Step[] = [];
       for (;;) {
-        const after = steps.at(-1)?.step ?? 0;
+        const after = steps.at(-1)?.step ?? -1;
         const page = await get<{ items: Step[] }>(`${path}/steps?after=${after}`, abort.signal);
         if (page.items.length === 0) return;
         steps = mergeSteps(steps, page.items);

@@ -1,12 +1,12 @@
 /** The compiler's summary as figures; the same for a build's row and an artifact's manifest. */
 
-import type { Summary } from "../api/manifest";
+import type { Summary } from "../api/types";
 import type { Figure } from "../components/figures";
 import { curl } from "../commands";
 import * as format from "../format";
 
 /** `path` and `prefix` say where the command finds the summary: `curl path | jq prefix.arena_bytes`. */
-export function summaryFigures(summary: Partial<Summary>, path: string, prefix: string): Figure[] {
+export function summaryFigures(summary: Summary, path: string, prefix: string): Figure[] {
   const at = (name: string) => curl(path, `${prefix}.${name}`);
   const { arena_bytes: arena, lower_bound_bytes: bound } = summary;
   const dense = summary.nodes_backward_dense;
@@ -29,16 +29,17 @@ export function summaryFigures(summary: Partial<Summary>, path: string, prefix: 
     {
       label: "Backward nodes",
       value: format.count(summary.nodes_backward),
-      hint: dense === undefined ? undefined : `${format.count(dense)} before pruning`,
+      hint: typeof dense !== "number" ? undefined : `${format.count(dense)} before pruning`,
       command: at("nodes_backward"),
     },
     { label: "Kernels", value: format.count(summary.kernels), command: at("kernels") },
   ];
-  if (summary.flops)
+  const { forward, backward } = summary.flops ?? {};
+  if (typeof forward === "number" && typeof backward === "number")
     figures.push({
       label: "Operations per step",
-      value: format.count(summary.flops.forward + summary.flops.backward),
-      hint: `forward ${format.count(summary.flops.forward)}, backward ${format.count(summary.flops.backward)}`,
+      value: format.count(forward + backward),
+      hint: `forward ${format.count(forward)}, backward ${format.count(backward)}`,
       command: at("flops"),
     });
   return figures;

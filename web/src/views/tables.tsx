@@ -44,7 +44,7 @@ export function BuildTable({ builds, label }: { readonly builds: readonly Build[
                   <span class="faint"> position {build.queue_position}</span>
                 )}
               </td>
-              <td title={build.created_at}>{format.ago(build.created_at, now)}</td>
+              <td title={format.timestamp(build.created_at)}>{format.ago(build.created_at, now)}</td>
               <td class="number">{format.duration(build.started_at, build.finished_at, now)}</td>
             </tr>
           ))}
@@ -64,7 +64,7 @@ function lossText(run: Run): string {
 function accuracyText(run: Run): string {
   const before = run.report?.eval_before?.accuracy;
   const after = run.report?.eval_after?.accuracy;
-  return before === undefined && after === undefined
+  return (before ?? after ?? null) === null
     ? format.NOTHING
     : `${format.percent(before)} → ${format.percent(after)}`;
 }
@@ -116,7 +116,7 @@ export function RunTable({ runs, label }: { readonly runs: readonly Run[]; reado
               <td class="number">{format.milliseconds(run.report?.train?.step_ms?.median)}</td>
               <td class="number">{lossText(run)}</td>
               <td class="number">{accuracyText(run)}</td>
-              <td title={run.created_at}>{format.ago(run.created_at, now)}</td>
+              <td title={format.timestamp(run.created_at)}>{format.ago(run.created_at, now)}</td>
             </tr>
           ))}
         </tbody>

@@ -13,7 +13,7 @@ def channel_axis(graph: Graph, param: Value) -> int:
     """The axis of `param` along which its input channels lie.
 
     Convolution `[out, in / groups, kh, kw]`: 1, with groups 0; matrix product: the contracted axis; through transposes
-    and reshapes that only add or drop axes of size 1. Raises RecipeError for tensors without channels: biases, norm scales,
+    and reshapes that only add or drop axes of size 1. Raises RecipeError for tensors without channels: biases, scales,
     embedding tables."""
     if param.type.rank < 2:
         raise RecipeError(

@@ -1,0 +1,206 @@
+"""Reads an ONNX file: its structure as a protobuf, its weights as views of the memory-mapped file, never copied.
+
+The protobuf library would copy every weight twice, so the wire format is walked once here: initializers' `raw_data` is
+left out of what the library parses and remembered by position. Knows nothing of operators.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from onnx import helper, numpy_helper
+
+from ..errors import ModelError
+from ..ir import Array
+
+# Field numbers of onnx.proto, and the wire types of protobuf.
+_MODEL_GRAPH, _GRAPH_INITIALIZER, _TENSOR_NAME, _TENSOR_RAW_DATA = 7, 5, 8, 9
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+
+Span = tuple[int, int]
+"""Start and end of a message in the file."""
+
+
+@dataclass(frozen=True)
+class OnnxFile:
+    """A model without its weights, and the weights by initializer name (read-only arrays)."""
+
+    proto: onnx.ModelProto
+    tensors: Mapping[str, Array]
+
+
+def read_onnx(path: Path) -> OnnxFile:
+    """Read and check a file; raises ModelError when it is missing, truncated or not ONNX."""
+    if path.is_dir():
+        raise ModelError(f"'{path}' is a folder, not an ONNX file")
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            content = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)) if size else memoryview(b"")
+    except FileNotFoundError:
+        raise ModelError(f"there is no model '{path}'") from None
+    except OSError as error:
+        raise ModelError(f"cannot read the model '{path}': {error.strerror}") from None
+    return _parse(path, content)
+
+
+def _parse(path: Path, content: memoryview) -> OnnxFile:
+    if not len(content):
+        raise ModelError(f"'{path}' is empty")
+    raw: dict[str, Span] = {}
+    proto = onnx.ModelProto()
+    try:
+        proto.ParseFromString(_without_weights(content, raw))
+    except (DecodeError, UnicodeDecodeError, _Malformed):
+        raise ModelError(f"'{path}' is not an ONNX model, or it is truncated") from None
+    if not proto.HasField("graph") or not proto.opset_import or not (proto.graph.node or proto.graph.output):
+        raise ModelError(f"'{path}' is not an ONNX model: it holds no graph")
+    tensors = {t.name: _tensor(path, content, t, raw.get(t.name)) for t in proto.graph.initializer}
+    return OnnxFile(proto, tensors)
+
+
+def from_proto(proto: onnx.ModelProto) -> OnnxFile:
+    """The same for a model already in memory; arrays are views of its bytes."""
+    return OnnxFile(proto, {t.name: numpy_helper.to_array(t) for t in proto.graph.initializer})
+
+
+class _Malformed(Exception):
+    """The bytes are not a protobuf message."""
+
+
+def _without_weights(content: memoryview, raw: dict[str, Span]) -> bytes:
+    """The model's bytes with the `raw_data` of all initializers left out and noted in `raw`."""
+    model = bytearray()
+    for number, start, end, payload in _fields(content, (0, len(content))):
+        if number != _MODEL_GRAPH:
+            model += content[start:end]
+            continue
+        graph = bytearray()
+        for inner, inner_start, inner_end, inner_payload in _fields(content, payload):
+            if inner == _GRAPH_INITIALIZER:
+                _append_message(graph, _GRAPH_INITIALIZER, _tensor_header(content, inner_payload, raw))
+            else:
+                graph += content[inner_start:inner_end]
+        _append_message(model, _MODEL_GRAPH, graph)
+    return bytes(model)
+
+
+def _tensor_header(content: memoryview, span: Span, raw: dict[str, Span]) -> bytes:
+    header, name, data = bytearray(), "", None
+    for number, start, end, payload in _fields(content, span):
+        if number == _TENSOR_RAW_DATA:
+            data = payload
+            continue
+        if number == _TENSOR_NAME:
+            name = bytes(content[slice(*payload)]).decode()
+        header += content[start:end]
+    if data is not None:
+        raw[name] = data
+    return bytes(header)
+
+
+def _fields(content: memoryview, span: Span) -> Iterator[tuple[int, int, int, Span]]:
+    """(field number, start, end, span of the payload) of each field of a message."""
+    position, stop = span
+    while position < stop:
+        start = position
+        key, position = _varint(content, position, stop)
+        number, wire = key >> 3, key & 7
+        if number == 0:
+            raise _Malformed
+        begin = position
+        if wire == _VARINT:
+            _, position = _varint(content, position, stop)
+        elif wire == _BYTES:
+            length, begin = _varint(content, position, stop)
+            position = begin + length
+        elif wire in (_FIXED64, _FIXED32):
+            position += 8 if wire == _FIXED64 else 4
+        else:
+            raise _Malformed
+        if position > stop:
+            raise _Malformed
+        yield number, start, position, (begin, position)
+
+
+def _varint(content: memoryview, position: int, stop: int) -> tuple[int, int]:
+    result = 0
+    for shift in range(0, 70, 7):
+        if position >= stop:
+            raise _Malformed
+        byte = content[position]
+        position += 1
+        result |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return result, position
+    raise _Malformed
+
+
+def _append_message(buffer: bytearray, number: int, message: bytes | bytearray) -> None:
+    for value in (number << 3 | _BYTES, len(message)):
+        while value >= 0x80:
+            buffer.append(value & 0x7F | 0x80)
+            value >>= 7
+        buffer.append(value)
+    buffer += message
+
+
+def _tensor(path: Path, content: memoryview, tensor: onnx.TensorProto, raw: Span | None) -> Array:
+    """The contents of one initializer: a view of the file, of its external file, or (typed fields) a small copy."""
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        return _external(path, tensor)
+    if raw is None:
+        return np.asarray(numpy_helper.to_array(tensor))
+    return _view(path, tensor, content[slice(*raw)])
+
+
+def _view(path: Path, tensor: onnx.TensorProto, data: memoryview) -> Array:
+    dtype, shape = _layout(path, tensor)
+    expected = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    if len(data) != expected:
+        raise ModelError(f"'{path}' is damaged: the tensor '{tensor.name}' has {len(data)} bytes instead of {expected}")
+    return np.frombuffer(data, dtype).reshape(shape)
+
+
+def _layout(path: Path, tensor: onnx.TensorProto) -> tuple[np.dtype[np.generic], tuple[int, ...]]:
+    if tensor.data_type in (onnx.TensorProto.UINT4, onnx.TensorProto.INT4, onnx.TensorProto.STRING):
+        name = onnx.TensorProto.DataType.Name(tensor.data_type)
+        raise ModelError(f"the tensor '{tensor.name}' in '{path}' has the element type {name}, which is not supported")
+    try:
+        return np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type)), tuple(tensor.dims)
+    except (KeyError, ValueError):
+        raise ModelError(f"the tensor '{tensor.name}' in '{path}' has no valid element type") from None
+
+
+def _external(path: Path, tensor: onnx.TensorProto) -> Array:
+    """A weight stored in a file beside the model, memory-mapped. The file must lie in the model's own folder."""
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    folder = path.resolve().parent
+    location = (folder / entries.get("location", "")).resolve()
+    if not location.is_relative_to(folder) or location == folder:
+        raise ModelError(
+            f"the tensor '{tensor.name}' points outside the model's folder ('{entries.get('location', '')}')"
+        )
+    dtype, shape = _layout(path, tensor)
+    nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    try:
+        offset, length = int(entries.get("offset", "0")), int(entries.get("length", nbytes))
+    except ValueError:
+        raise ModelError(f"the tensor '{tensor.name}' has an external position that is not a number") from None
+    if length != nbytes or offset < 0:
+        raise ModelError(f"'{path}' is damaged: the tensor '{tensor.name}' has {length} bytes instead of {nbytes}")
+    try:
+        available = location.stat().st_size
+    except OSError:
+        raise ModelError(f"the weights of '{tensor.name}' are missing: there is no file '{location}'") from None
+    if offset + nbytes > available:
+        raise ModelError(f"'{location}' is truncated: '{tensor.name}' ends at byte {offset + nbytes} of {available}")
+    if nbytes == 0:
+        return np.zeros(shape, dtype)
+    return np.memmap(location, dtype, mode="r", offset=offset, shape=shape)

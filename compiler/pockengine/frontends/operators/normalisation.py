@@ -1,0 +1,104 @@
+"""Normalisations and softmax: composites of ours wherever there is one, so that a backend can claim them whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...ir import Value
+from .registry import NodeContext, Operand, converts
+
+
+@converts("Softmax", "LogSoftmax")
+def softmax(c: NodeContext) -> Sequence[Operand]:
+    x = c.value(0)
+    op = "softmax" if c.node.op_type == "Softmax" else "log_softmax"
+    return [c.e.op(op, x, axis=c.axis("axis", -1, x.type.rank))]
+
+
+def _only_first_output(c: NodeContext) -> None:
+    if any(c.node.output[1:]):
+        raise c.unsupported(f"the output '{next(name for name in c.node.output[1:] if name)}'")
+
+
+@converts("BatchNormalization")
+def batch_norm(c: NodeContext) -> Sequence[Operand]:
+    """As evaluation does it; a recipe may turn it into training. ONNX's momentum is what is kept, ours what is new."""
+    if c.attr("training_mode", 0):
+        raise c.unsupported(
+            "training mode (export the model in evaluation mode; the recipe's 'batch_norm: train' trains it)"
+        )
+    _only_first_output(c)
+    values = [c.value(index) for index in range(5)]
+    return [
+        c.e.op(
+            "batch_norm",
+            *values,
+            epsilon=c.attr("epsilon", 1e-5),
+            momentum=round(1.0 - c.attr("momentum", 0.9), 6),
+            training=False,
+        )
+    ]
+
+
+@converts("LayerNormalization")
+def layer_norm(c: NodeContext) -> Sequence[Operand]:
+    _only_first_output(c)
+    x, scale, bias = c.value(0), c.value(1), c.optional(2)
+    if bias is None:
+        bias = c.e.const(np.zeros(scale.type.shape, scale.type.dtype.numpy))
+    axis = c.axis("axis", -1, x.type.rank)
+    return [c.e.op("layer_norm", x, scale, bias, axis=axis, epsilon=c.attr("epsilon", 1e-5))]
+
+
+@converts("RMSNormalization", "SimplifiedLayerNormalization")
+def rms_norm(c: NodeContext) -> Sequence[Operand]:
+    _only_first_output(c)
+    x = c.value(0)
+    axis = c.axis("axis", -1, x.type.rank)
+    return [c.e.op("rms_norm", x, c.value(1), axis=axis, epsilon=c.attr("epsilon", 1e-5))]
+
+
+def _standardise(c: NodeContext, x: Value, axes: Sequence[int], epsilon: float) -> Value:
+    centred = c.e.sub(x, c.e.mean(x, axes))
+    variance = c.e.mean(c.e.mul(centred, centred), axes)
+    return c.e.mul(centred, c.e.op("rsqrt", c.e.add(variance, epsilon)))
+
+
+def _per_channel(c: NodeContext, value: Value, rank: int) -> Value:
+    return c.e.reshape(value, (value.type.size, *[1] * (rank - 2)))
+
+
+@converts("InstanceNormalization")
+def instance_norm(c: NodeContext) -> Sequence[Operand]:
+    x = c.value(0)
+    y = _standardise(c, x, range(2, x.type.rank), c.attr("epsilon", 1e-5))
+    scaled = c.e.mul(y, _per_channel(c, c.value(1), x.type.rank))
+    return [c.e.add(scaled, _per_channel(c, c.value(2), x.type.rank))]
+
+
+@converts("GroupNormalization")
+def group_norm(c: NodeContext) -> Sequence[Operand]:
+    """Scale and bias are per channel from opset 21 on, per group before."""
+    x, groups = c.value(0), int(c.attr("num_groups", 1))
+    n, channels = x.type.shape[:2]
+    grouped = c.e.reshape(x, (n, groups, x.type.size // (n * groups)))
+    y = c.e.reshape(_standardise(c, grouped, [2], c.attr("epsilon", 1e-5)), x.type.shape)
+    scale, bias = c.value(1), c.value(2)
+    if scale.type.size != channels:
+        scale, bias = (
+            c.e.reshape(c.e.broadcast_to(c.e.reshape(v, (groups, 1)), (groups, channels // groups)), (channels,))
+            for v in (scale, bias)
+        )
+    scaled = c.e.mul(y, _per_channel(c, scale, x.type.rank))
+    return [c.e.add(scaled, _per_channel(c, bias, x.type.rank))]
+
+
+@converts("LpNormalization")
+def lp_normalisation(c: NodeContext) -> Sequence[Operand]:
+    x = c.value(0)
+    axis = c.axis("axis", -1, x.type.rank)
+    if c.attr("p", 2) == 1:
+        return [c.e.op("div", x, c.e.sum(c.e.op("abs", x), [axis]))]
+    return [c.e.op("div", x, c.e.op("sqrt", c.e.sum(c.e.mul(x, x), [axis])))]

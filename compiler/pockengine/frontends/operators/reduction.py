@@ -1,0 +1,72 @@
+"""Reductions along axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ...ir import Value
+from .registry import NodeContext, Operand, converts
+
+_REDUCE = ("Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "SumSquare", "LogSum", "LogSumExp")
+
+
+def _axes(c: NodeContext, rank: int) -> tuple[int, ...] | None:
+    """Axes from the attribute (older opsets) or the second input; None when there is nothing to do."""
+    given = c.ints(1, "the axes") if c.has(1) else tuple(c.attr("axes", ()))
+    if not given and c.attr("noop_with_empty_axes", 0):
+        return None
+    return tuple(sorted({c.check_axis(axis, rank) for axis in given})) if given else tuple(range(rank))
+
+
+@converts(*(f"Reduce{kind}" for kind in _REDUCE))
+def reduce(c: NodeContext) -> Sequence[Operand]:
+    x = c.value(0)
+    axes = _axes(c, x.type.rank)
+    kind = c.node.op_type.removeprefix("Reduce")
+    if axes is None or x.type.rank == 0:
+        return [_reduce(c, kind, x, ())]
+    reduced = _reduce(c, kind, x, axes)
+    if c.attr("keepdims", 1):
+        return [reduced]
+    return [c.e.reshape(reduced, [d for axis, d in enumerate(x.type.shape) if axis not in axes])]
+
+
+def _reduce(c: NodeContext, kind: str, x: Value, axes: tuple[int, ...]) -> Value:
+    e = c.e
+    if kind == "L1":
+        return e.sum(e.op("abs", x), axes)
+    if kind in ("L2", "SumSquare"):
+        total = e.sum(e.mul(x, x), axes)
+        return e.op("sqrt", total) if kind == "L2" else total
+    if kind == "LogSum":
+        return e.op("log", e.sum(x, axes))
+    if kind == "LogSumExp":
+        peak = e.max(x, axes)
+        return e.add(e.op("log", e.sum(e.op("exp", e.sub(x, peak)), axes)), peak)
+    if kind == "Mean":
+        count = math.prod(x.type.shape[axis] for axis in axes)
+        total = e.sum(x, axes)
+        return e.mean(x, axes) if x.type.dtype.is_float else e.op("div", total, e.scalar(count, total))
+    if not axes:
+        return x
+    return e.op(f"reduce_{kind.lower()}", x, axes=axes)
+
+
+@converts("ArgMax", "ArgMin")
+def arg_extremum(c: NodeContext) -> Sequence[Operand]:
+    x = c.value(0)
+    axis = c.axis("axis", 0, x.type.rank)
+    if c.attr("select_last_index", 0):
+        raise c.unsupported("select_last_index")
+    found = c.e.op("argmax", c.e.op("neg", x) if c.node.op_type == "ArgMin" else x, axis=axis)
+    if c.attr("keepdims", 1):
+        return [found]
+    return [c.e.reshape(found, [d for index, d in enumerate(found.type.shape) if index != axis])]
+
+
+@converts("GlobalAveragePool", "GlobalMaxPool")
+def global_pool(c: NodeContext) -> Sequence[Operand]:
+    x = c.value(0)
+    axes = tuple(range(2, x.type.rank))
+    return [c.e.mean(x, axes) if c.node.op_type == "GlobalAveragePool" else c.e.max(x, axes)]

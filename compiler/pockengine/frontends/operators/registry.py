@@ -1,0 +1,151 @@
+"""The table of ONNX operators that we translate, and what a translation sees of its node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from ...errors import DynamicShapeError, ModelError, UnsupportedOperatorError
+from ...ir import Array, DType, Value
+from ...ops import Emitter
+
+Operand = Value | Array
+"""A tensor computed by the graph (or a parameter or input), or one known at import."""
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class NodeContext:
+    """One ONNX node while it is translated.
+
+    operands  its inputs in order, None where an optional input is left out
+    opset     version of the operator set the node belongs to
+    where     for messages: the node and what needs it
+    """
+
+    e: Emitter
+    node: onnx.NodeProto
+    operands: tuple[Operand | None, ...]
+    opset: int
+    where: str
+    attributes: Mapping[str, Any]
+
+    def has(self, index: int) -> bool:
+        return index < len(self.operands) and self.operands[index] is not None
+
+    def value(self, index: int) -> Value:
+        """An input as a value of the graph; constants become graph constants."""
+        operand = self.operands[index] if index < len(self.operands) else None
+        if operand is None:
+            raise ModelError(f"input {index} of {self.where} is missing")
+        return operand if isinstance(operand, Value) else self.e.const(_checked(operand, self.where))
+
+    def optional(self, index: int) -> Value | None:
+        return self.value(index) if self.has(index) else None
+
+    def constant(self, index: int) -> Array | None:
+        """The contents of an input known at import, else None."""
+        operand = self.operands[index] if index < len(self.operands) else None
+        return None if operand is None or isinstance(operand, Value) else operand
+
+    def static(self, index: int, what: str) -> Array:
+        """The contents of an input that has to be known at import."""
+        array = self.constant(index)
+        if array is None:
+            raise DynamicShapeError(
+                f"{what} of {self.where} depends on data, but shapes have to be known when compiling"
+            )
+        return array
+
+    def ints(self, index: int, what: str) -> tuple[int, ...]:
+        return tuple(int(v) for v in self.static(index, what).reshape(-1))
+
+    def shape(self, index: int) -> tuple[int, ...]:
+        operand = self.operands[index]
+        assert operand is not None
+        return operand.type.shape if isinstance(operand, Value) else tuple(operand.shape)
+
+    def attr(self, name: str, default: _T) -> _T:
+        """An attribute, or its default. Bytes come back as text, lists as tuples."""
+        found: _T = self.attributes.get(name, default)
+        return found
+
+    def axis(self, name: str, default: int, rank: int) -> int:
+        return self.check_axis(self.attr(name, default), rank)
+
+    def check_axis(self, axis: int, rank: int) -> int:
+        if not -rank <= axis < max(rank, 1):
+            raise ModelError(f"axis {axis} of {self.where} does not exist in a tensor of rank {rank}")
+        return axis % rank if rank else 0
+
+    def unsupported(self, what: str) -> UnsupportedOperatorError:
+        """An error saying which use of a known operator is not covered."""
+        return UnsupportedOperatorError(f"{self.where}: {what} is not supported")
+
+
+Converter = Callable[[NodeContext], Sequence[Operand]]
+
+_CONVERTERS: dict[str, Converter] = {}
+
+
+def converts(*names: str) -> Callable[[Converter], Converter]:
+    """Register a function as the translation of these operators of the default ONNX domain."""
+
+    def register(function: Converter) -> Converter:
+        for name in names:
+            assert name not in _CONVERTERS, f"two translations of {name}"
+            _CONVERTERS[name] = function
+        return function
+
+    return register
+
+
+def find(name: str) -> Converter | None:
+    """The translation of an operator, or None."""
+    return _CONVERTERS.get(name)
+
+
+def known() -> tuple[str, ...]:
+    """Names of all operators with a translation."""
+    return tuple(sorted(_CONVERTERS))
+
+
+def read_attributes(node: onnx.NodeProto) -> dict[str, Any]:
+    """Attributes as Python values: text, numbers, tuples, protos."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, bytes):
+            return value.decode()
+        if isinstance(value, float):
+            # ONNX stores single precision: 1e-5 comes back as 9.999999747e-06, and the shortest text restores it.
+            return float(str(np.float32(value)))
+        if isinstance(value, list | tuple) or type(value).__name__.startswith("Repeated"):
+            return tuple(plain(item) for item in value)
+        return value
+
+    return {attribute.name: plain(helper.get_attribute_value(attribute)) for attribute in node.attribute}
+
+
+def dtype_of(onnx_type: int, where: str) -> DType:
+    """Our element type for an ONNX one; UnsupportedOperatorError when we have none."""
+    try:
+        return DType.of(np.dtype(helper.tensor_dtype_to_np_dtype(onnx_type)))
+    except (KeyError, ValueError):
+        name = (
+            onnx.TensorProto.DataType.Name(onnx_type) if onnx_type in onnx.TensorProto.DataType.values() else onnx_type
+        )
+        raise UnsupportedOperatorError(f"{where}: the element type {name} is not supported") from None
+
+
+def _checked(array: Array, where: str) -> Array:
+    try:
+        DType.of(array.dtype)
+    except (KeyError, TypeError):
+        raise UnsupportedOperatorError(f"{where}: the element type {array.dtype} is not supported") from None
+    return array

@@ -1,0 +1,103 @@
+"""PyTorch -> Graph, through PyTorch's own ONNX exporter, unoptimised so that parameters keep name and layout."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ModelError, PockError
+from ..ir import Graph
+from .onnx_file import from_proto
+from .onnx_import import import_model
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+OPSET = 23
+"""The first opset with attention as one operator."""
+
+
+def from_torch(
+    module: nn.Module,
+    args: Any = (),
+    kwargs: Mapping[str, Any] | None = None,
+    dims: Mapping[str, int] | None = None,
+) -> Graph:
+    """Import a module as its evaluation mode computes it.
+
+    args, kwargs  example inputs; their shapes, batch included, are those of the compiled model
+    dims          values of dynamic dimensions, for modules that mark their inputs' dimensions as dynamic
+
+    Inputs are called as the module's `forward` calls them, parameters as its `state_dict` does, outputs by their key
+    (`logits`) when the module returns a mapping, else `output`. The module is left in the mode it was in. Raises
+    ModelError when PyTorch is not installed or cannot export the module."""
+    try:
+        import torch
+    except ImportError:
+        raise ModelError("from_torch needs PyTorch: pip install 'pockengine[torch]'") from None
+    positional = args if isinstance(args, tuple) else (args,)
+    named = dict(kwargs or {})
+    training = module.training
+    module.eval()
+    try:
+        with torch.no_grad():
+            outputs = list(_named_tensors(module(*positional, **named)))
+        with _quiet():
+            program = torch.onnx.export(
+                module,
+                positional,
+                kwargs=named,
+                dynamo=True,
+                optimize=False,
+                verbose=False,
+                opset_version=OPSET,
+                output_names=[name for name, _ in outputs],
+            )
+    except PockError:
+        raise
+    except Exception as error:
+        # The exporter raises errors of many kinds, whose long reports stay available as the cause.
+        raise ModelError(f"PyTorch cannot export {type(module).__name__} to ONNX: {_summary(error)}") from error
+    finally:
+        module.train(training)
+    assert program is not None
+    parameters = {name for name, tensor in module.state_dict().items() if tensor.is_floating_point()}
+    return import_model(from_proto(program.model_proto), type(module).__name__, dims, parameters=parameters)
+
+
+def _named_tensors(result: Any, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
+    """(name, tensor) of everything a module returned, in the order in which the exporter flattens it."""
+    if result is None:
+        return
+    if isinstance(result, Mapping):
+        for key, item in result.items():
+            yield from _named_tensors(item, f"{prefix}.{key}" if prefix else str(key))
+    elif isinstance(result, Sequence):
+        for index, item in enumerate(result):
+            yield from _named_tensors(item, f"{prefix or 'output'}.{index}")
+    else:
+        yield prefix or "output", result
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """The exporter's chatter says nothing to our user; its errors arrive as exceptions."""
+    previous = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(previous)
+
+
+def _summary(error: BaseException) -> str:
+    """The first line of the innermost cause."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

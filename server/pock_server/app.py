@@ -1,0 +1,82 @@
+"""Puts the service together as one ASGI application."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import APIRouter, FastAPI
+from fastapi.routing import APIRoute
+
+import pock_server.artifacts.endpoints
+import pock_server.auth.endpoints
+import pock_server.blobs.endpoints
+import pock_server.builds.endpoints
+import pock_server.datasets.endpoints
+import pock_server.devices.agent_endpoints
+import pock_server.devices.endpoints
+import pock_server.health.endpoints
+import pock_server.models.endpoints
+import pock_server.runs.agent_endpoints
+import pock_server.runs.endpoints
+import pock_server.targets.endpoints
+import pock_server.web.pages
+from pock_server import __version__, openapi
+from pock_server.clock import Clock
+from pock_server.http import problems
+from pock_server.http.headers import HeadersMiddleware
+from pock_server.runner.background import Background
+from pock_server.services import Services, make_services
+from pock_server.settings import Settings
+
+_ROUTERS = (
+    pock_server.blobs.endpoints.router,
+    pock_server.models.endpoints.router,
+    pock_server.datasets.endpoints.router,
+    pock_server.targets.endpoints.router,
+    pock_server.builds.endpoints.router,
+    pock_server.artifacts.endpoints.router,
+    pock_server.devices.endpoints.router,
+    pock_server.runs.endpoints.router,
+    pock_server.auth.endpoints.router,
+    pock_server.devices.agent_endpoints.router,
+    pock_server.runs.agent_endpoints.router,
+)
+
+
+def create_app(settings: Settings, clock: Clock | None = None) -> FastAPI:
+    """The application for these settings; the database must have been migrated before it serves."""
+    services = make_services(settings, clock)
+    app = FastAPI(
+        title="PockEngine",
+        version=__version__,
+        description="Compiles fine-tuning steps and runs them on a fleet of devices.",
+        # Their pages load scripts from elsewhere, which the content security policy forbids.
+        docs_url=None,
+        redoc_url=None,
+        lifespan=_lifespan,
+        generate_unique_id_function=_operation_id,
+        max_body_size=settings.max_json_bytes,
+    )
+    app.state.services = services
+    problems.install(app)
+    openapi.install(app)
+    api = APIRouter(prefix="/v1")
+    for router in _ROUTERS:
+        api.include_router(router)
+    app.include_router(api)
+    app.include_router(pock_server.health.endpoints.router)
+    app.include_router(pock_server.web.pages.router)
+    app.add_middleware(HeadersMiddleware, observe=services.metrics.observe)
+    return app
+
+
+def _operation_id(route: APIRoute) -> str:
+    return route.name
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    services = app.state.services
+    assert isinstance(services, Services)
+    async with Background(services):
+        yield
+    services.database.engine.dispose()

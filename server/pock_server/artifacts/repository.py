@@ -1,0 +1,31 @@
+"""Queries on artifacts."""
+
+from sqlalchemy.orm import Session
+
+from pock_server.artifacts.tables import ArtifactRecord
+from pock_server.http.problems import Failure, Problem
+
+
+class Artifacts:
+    """The artifacts of one workspace."""
+
+    def __init__(self, session: Session, workspace_id: str) -> None:
+        self.session = session
+        self.workspace_id = workspace_id
+
+    def find(self, digest: str) -> ArtifactRecord | None:
+        """The artifact with this digest."""
+        return self.session.get(ArtifactRecord, (self.workspace_id, digest))
+
+    def require(self, digest: str) -> ArtifactRecord:
+        """The artifact with this digest; raises a 404 `Problem` if the workspace has none."""
+        row = self.find(digest)
+        if row is None:
+            raise Problem(Failure.NOT_FOUND, f"There is no artifact {digest}.")
+        return row
+
+    def add(self, row: ArtifactRecord) -> None:
+        """Insert the artifact unless another build made the same bytes before."""
+        if self.find(row.digest) is None:
+            self.session.add(row)
+            self.session.flush()

@@ -1,0 +1,1 @@
+"""Content-addressed bytes and resumable uploads."""

@@ -1,0 +1,41 @@
+"""Blobs that a workspace possesses, and uploads on their way to become blobs."""
+
+from datetime import datetime
+
+from sqlalchemy import BigInteger, ForeignKey, String
+from sqlalchemy.orm import Mapped, mapped_column
+
+from pock_server.db.base import Base, WorkspaceRow
+
+
+class BlobRecord(Base):
+    """A workspace's claim to some bytes. Two workspaces with the same bytes share the object, never the claim."""
+
+    __tablename__ = "blobs"
+
+    workspace_id: Mapped[str] = mapped_column(String(36), ForeignKey("workspaces.id"), primary_key=True)
+    digest: Mapped[str] = mapped_column(String(64), primary_key=True)
+    size: Mapped[int] = mapped_column(BigInteger)
+    created_at: Mapped[datetime]
+
+
+class UploadRecord(WorkspaceRow):
+    """An upload: `received` bytes of `size` are durable."""
+
+    __tablename__ = "uploads"
+
+    digest: Mapped[str] = mapped_column(String(64))
+    size: Mapped[int] = mapped_column(BigInteger)
+    received: Mapped[int] = mapped_column(BigInteger)
+    complete: Mapped[bool]
+
+
+class UploadPartRecord(Base):
+    """One durable stretch of an upload and the object that holds it."""
+
+    __tablename__ = "upload_parts"
+
+    upload_id: Mapped[str] = mapped_column(String(36), ForeignKey("uploads.id", ondelete="CASCADE"), primary_key=True)
+    start: Mapped[int] = mapped_column(BigInteger, primary_key=True)
+    size: Mapped[int] = mapped_column(BigInteger)
+    object_key: Mapped[str] = mapped_column(String(200))

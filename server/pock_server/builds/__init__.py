@@ -1,0 +1,1 @@
+"""Requests to compile a model for a target, their progress and log."""

@@ -1,0 +1,53 @@
+"""Queries on builds."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from sqlalchemy import Select, select
+from sqlalchemy.orm import Session
+
+from pock_server.builds.schemas import BuildState
+from pock_server.builds.tables import BuildRecord
+from pock_server.db.repository import Repository
+
+_LIVE = (BuildState.QUEUED, BuildState.RUNNING, BuildState.SUCCEEDED)
+
+
+class Builds(Repository[BuildRecord]):
+    """The builds of one workspace."""
+
+    row_class = BuildRecord
+    noun = "build"
+
+    def find_live(self, key: str) -> BuildRecord | None:
+        """The build of this request that is waiting, running or done."""
+        return self.session.scalars(
+            self.select().where(BuildRecord.key == key, BuildRecord.state.in_(_LIVE))
+        ).one_or_none()
+
+
+def queue_positions(session: Session, rows: Iterable[BuildRecord]) -> dict[str, int]:
+    """Place in the queue of the queued ones among `rows`, 1 is next.
+
+    All workspaces wait in one queue, so this counts (and only counts) the builds of others too.
+    """
+    if not any(row.state == BuildState.QUEUED for row in rows):
+        return {}
+    return {build_id: place for place, build_id in enumerate(session.scalars(_queue()), start=1)}
+
+
+def next_queued(session: Session) -> BuildRecord | None:
+    """The oldest queued build of all workspaces, for runners."""
+    build_id = session.scalars(_queue().limit(1)).one_or_none()
+    return session.get(BuildRecord, build_id) if build_id else None
+
+
+def running_builds(session: Session, lease_expired_at: datetime) -> list[BuildRecord]:
+    """Running builds of all workspaces whose runner has been silent since before this moment, for the sweeper."""
+    query = select(BuildRecord).where(BuildRecord.state == BuildState.RUNNING)
+    return list(session.scalars(query.where(BuildRecord.lease_expires_at < lease_expired_at)))
+
+
+def _queue() -> Select[str]:
+    query = select(BuildRecord.id).where(BuildRecord.state == BuildState.QUEUED)
+    return query.order_by(BuildRecord.created_at, BuildRecord.id)

@@ -1,0 +1,105 @@
+"""Bodies of the build calls."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from pock_server.http.fields import Digest, Id, JsonObject, Name
+from pock_server.http.pages import PageOut
+
+
+class BuildState(StrEnum):
+    """Where a build stands."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class BuildIn(BaseModel):
+    """A build to make."""
+
+    model_id: Id
+    recipe: JsonObject | Annotated[str, StringConstraints(max_length=100_000)] = Field(
+        description="An object, or YAML text."
+    )
+    target: Name = Field(description="A name from `GET /v1/targets`.")
+    threads: int | None = Field(default=None, ge=1, le=256, description="Default: the target's cores.")
+    name: Name | None = Field(default=None, description="Default: the model's name.")
+
+
+class ProgressOut(BaseModel):
+    """How far a build is."""
+
+    stage: str
+    done: int
+    total: int
+    fraction: float = Field(ge=0, le=1, description="Of this stage.")
+
+
+class FailureOut(BaseModel):
+    """Why a build or run failed."""
+
+    code: int = Field(description="A failure code of docs/service.md.")
+    detail: str = Field(description="One sentence.")
+
+
+class Flops(BaseModel):
+    """Floating point operations of one step."""
+
+    model_config = ConfigDict(extra="allow")
+
+    forward: int | float | None = None
+    backward: int | float | None = None
+
+
+class SummaryOut(BaseModel):
+    """What `pock compile --json` prints; the compiler may add fields."""
+
+    model_config = ConfigDict(extra="allow")
+
+    arena_bytes: int | None = None
+    lower_bound_bytes: int | None = None
+    param_bytes: int | None = None
+    state_bytes: int | None = None
+    const_bytes: int | None = None
+    input_bytes: int | None = None
+    predicted_peak_bytes: int | None = None
+    nodes_forward: int | None = None
+    nodes_backward_dense: int | None = None
+    nodes_backward: int | None = None
+    kernels: int | None = None
+    compile_seconds: float | None = None
+    cache_hits: int | None = None
+    flops: Flops | None = None
+    trained_parameters: int | None = None
+
+
+class BuildOut(BaseModel):
+    """A build."""
+
+    id: Id
+    model_id: Id
+    model_name: str
+    name: str
+    target: str
+    threads: int
+    recipe: dict[str, Any]
+    compiler_version: str
+    state: BuildState
+    progress: ProgressOut | None
+    queue_position: int | None = Field(description="1 is next; null unless queued.")
+    summary: SummaryOut | None
+    artifact_digest: Digest | None
+    failure: FailureOut | None
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+class BuildPage(PageOut[BuildOut]):
+    """Builds, newest first."""

@@ -1,0 +1,137 @@
+"""Accepts, shows and cancels builds."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import yaml
+
+from pock_server.builds.lifecycle import BUILD_LIFECYCLE
+from pock_server.builds.repository import Builds
+from pock_server.builds.schemas import BuildIn, BuildOut, BuildState, FailureOut, ProgressOut, SummaryOut
+from pock_server.builds.tables import BuildRecord
+from pock_server.clock import new_id
+from pock_server.db.unit import Unit
+from pock_server.events.repository import Events
+from pock_server.http.fields import canonical_json, check_json
+from pock_server.http.problems import Failure, Problem
+from pock_server.models.repository import Models
+from pock_server.models.tables import ModelRecord
+from pock_server.targets.service import Compiler
+
+QUEUE = "builds"
+"""Topic that wakes runners."""
+
+
+@dataclass(frozen=True)
+class Requested:
+    """The build that answers a request, and whether the request made it."""
+
+    row: BuildRecord
+    created: bool
+
+
+def request_build(unit: Unit, workspace_id: str, order: BuildIn, compiler: Compiler, now: datetime) -> Requested:
+    """Queue a build, or find the one that the same request made before."""
+    model = Models(unit.session, workspace_id).require(order.model_id)
+    target = compiler.require_target(order.target)
+    recipe = read_recipe(order.recipe)
+    threads = order.threads or default_threads(target)
+    key = build_key(model, recipe, order.target, threads, compiler.version)
+    builds = Builds(unit.session, workspace_id)
+    existing = builds.find_live(key)
+    if existing is not None:
+        return Requested(existing, created=False)
+    row = BuildRecord(
+        id=new_id(now),
+        workspace_id=workspace_id,
+        created_at=now,
+        key=key,
+        model_id=model.id,
+        model_name=model.name,
+        name=order.name or model.name,
+        target=order.target,
+        threads=threads,
+        recipe=recipe,
+        compiler_version=compiler.version,
+        state=BuildState.QUEUED,
+        attempt=0,
+    )
+    builds.add(row)
+    Events(unit.session, workspace_id).append(row.id, "state", {"state": BuildState.QUEUED}, now)
+    unit.announce(QUEUE)
+    return Requested(row, created=True)
+
+
+def read_recipe(recipe: dict[str, Any] | str) -> dict[str, Any]:
+    """The recipe as an object; a 422 `Problem` if it is text that is not a YAML mapping. The worker checks the rest."""
+    if isinstance(recipe, dict):
+        return recipe
+    try:
+        found = yaml.safe_load(recipe)
+        if not isinstance(found, dict):
+            raise ValueError("it is not a mapping")
+        check_json(found)
+        if not all(isinstance(key, str) for key in found):
+            raise ValueError("its keys must be texts")
+        canonical_json(found)
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
+        raise Problem(Failure.BAD_RECIPE, f"The recipe cannot be read: {' '.join(str(error).split())}.") from None
+    return found
+
+
+def default_threads(target: Mapping[str, Any]) -> int:
+    """The target's cores, 1 if its description does not say."""
+    cores = target.get("cores")
+    return cores if isinstance(cores, int) and 1 <= cores <= 256 else 1
+
+
+def build_key(model: ModelRecord, recipe: dict[str, Any], target: str, threads: int, compiler_version: str) -> str:
+    """SHA-256 of everything that decides the result of a build."""
+    inputs = {
+        "model": model.digest,
+        "external": model.external,
+        "recipe": recipe,
+        "target": target,
+        "threads": threads,
+        "compiler": compiler_version,
+    }
+    return hashlib.sha256(canonical_json(inputs).encode()).hexdigest()
+
+
+def cancel_build(unit: Unit, workspace_id: str, build_id: str, now: datetime) -> BuildRecord:
+    """Cancel a build that is not over; its runner stops the child. Cancelling twice changes nothing."""
+    row = Builds(unit.session, workspace_id).require(build_id)
+    if row.state != BuildState.CANCELLED:
+        BUILD_LIFECYCLE.move(unit, row, BuildState.CANCELLED, now, finished_at=now)
+    return row
+
+
+def read_log(events: Events, build_id: str) -> str:
+    """The build's log."""
+    return "".join(str(row.data["text"]) + "\n" for row in events.of_kind(build_id, "log"))
+
+
+def describe(row: BuildRecord, positions: Mapping[str, int]) -> BuildOut:
+    """The build as the API shows it."""
+    return BuildOut(
+        id=row.id,
+        model_id=row.model_id,
+        model_name=row.model_name,
+        name=row.name,
+        target=row.target,
+        threads=row.threads,
+        recipe=row.recipe,
+        compiler_version=row.compiler_version,
+        state=BuildState(row.state),
+        progress=ProgressOut(**row.progress) if row.progress else None,
+        queue_position=positions.get(row.id),
+        summary=SummaryOut(**row.summary) if row.summary else None,
+        artifact_digest=row.artifact_digest,
+        failure=FailureOut(**row.failure) if row.failure else None,
+        created_at=row.created_at,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+    )

@@ -1,0 +1,41 @@
+"""Build requests."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ForeignKey, Index, Integer, String, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from pock_server.db.base import WorkspaceRow, page_index
+
+_LIVE = text("state IN ('queued', 'running', 'succeeded')")
+
+
+class BuildRecord(WorkspaceRow):
+    """A request to compile a model; `key` is the digest of everything that decides its result."""
+
+    __tablename__ = "builds"
+    __table_args__ = (
+        page_index("builds"),
+        # The same request twice is one build; a failed or cancelled one may be tried again.
+        Index("uq_builds_live_key", "workspace_id", "key", unique=True, sqlite_where=_LIVE, postgresql_where=_LIVE),
+        Index("ix_builds_state", "state"),
+    )
+
+    key: Mapped[str] = mapped_column(String(64))
+    model_id: Mapped[str] = mapped_column(String(36), ForeignKey("models.id"))
+    model_name: Mapped[str] = mapped_column(String(200))
+    name: Mapped[str] = mapped_column(String(200))
+    target: Mapped[str] = mapped_column(String(100))
+    threads: Mapped[int]
+    recipe: Mapped[dict[str, Any]]
+    compiler_version: Mapped[str] = mapped_column(String(200))
+    state: Mapped[str] = mapped_column(String(20))
+    attempt: Mapped[int] = mapped_column(Integer)
+    lease_expires_at: Mapped[datetime | None]
+    progress: Mapped[dict[str, Any] | None]
+    summary: Mapped[dict[str, Any] | None]
+    artifact_digest: Mapped[str | None] = mapped_column(String(64))
+    failure: Mapped[dict[str, Any] | None]
+    started_at: Mapped[datetime | None]
+    finished_at: Mapped[datetime | None]

@@ -1,0 +1,1 @@
+"""Datasets (safetensors) with the tensors that their headers declare."""

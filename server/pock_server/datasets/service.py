@@ -1,0 +1,67 @@
+"""Registers datasets after reading their headers."""
+
+from datetime import datetime
+
+from sqlalchemy.orm import Session
+
+from pock_server.blobs.repository import Blobs
+from pock_server.blobs.store import BlobStore
+from pock_server.clock import new_id
+from pock_server.datasets.repository import Datasets
+from pock_server.datasets.safetensors_header import MalformedSafetensors, TensorEntry, read_header
+from pock_server.datasets.schemas import DatasetIn, DatasetOut, TensorOut
+from pock_server.datasets.tables import DatasetRecord
+from pock_server.http.problems import Failure, Problem
+
+
+def create_dataset(
+    session: Session, store: BlobStore, workspace_id: str, order: DatasetIn, now: datetime
+) -> DatasetRecord:
+    """Register a dataset; a 422 `Problem` says what is wrong with a file that is none."""
+    blob = Blobs(session, workspace_id).require(order.digest)
+    try:
+        entries = read_header(lambda start, length: store.read(order.digest, start, length), blob.size)
+    except MalformedSafetensors as error:
+        raise Problem(Failure.BAD_DATA, f"This is not a safetensors file: {error}.") from None
+    row = DatasetRecord(
+        id=new_id(now),
+        workspace_id=workspace_id,
+        created_at=now,
+        name=order.name,
+        digest=order.digest,
+        size=blob.size,
+        samples=_samples(entries),
+        tensors=[{"name": e.name, "dtype": e.dtype, "shape": list(e.shape)} for e in entries],
+    )
+    return Datasets(session, workspace_id).add(row)
+
+
+def _samples(entries: tuple[TensorEntry, ...]) -> int:
+    if not entries:
+        raise Problem(Failure.BAD_DATA, "The dataset holds no tensors; give one per model input, and labels.")
+    first = entries[0]
+    for entry in entries:
+        if not entry.shape:
+            raise Problem(Failure.BAD_DATA, f"Tensor {entry.name!r} has no dimension; the first must count samples.")
+        if entry.shape[0] != first.shape[0]:
+            detail = (
+                f"Tensor {entry.name!r} has {entry.shape[0]} samples, but {first.name!r} has {first.shape[0]}; "
+                "all need the same."
+            )
+            raise Problem(Failure.BAD_DATA, detail)
+    if first.shape[0] == 0:
+        raise Problem(Failure.BAD_DATA, "The dataset holds zero samples.")
+    return first.shape[0]
+
+
+def describe(row: DatasetRecord) -> DatasetOut:
+    """The dataset as the API shows it."""
+    return DatasetOut(
+        id=row.id,
+        name=row.name,
+        digest=row.digest,
+        size=row.size,
+        samples=row.samples,
+        tensors=[TensorOut(**tensor) for tensor in row.tensors],
+        created_at=row.created_at,
+    )

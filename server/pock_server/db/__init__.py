@@ -1,0 +1,1 @@
+"""Tables' common ground, the engine, and the unit of work; knows no domain."""

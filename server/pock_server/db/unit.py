@@ -1,0 +1,52 @@
+"""One request or task is one transaction, and its messages go out only after the commit."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import Engine
+from sqlalchemy.orm import Session, sessionmaker
+
+from pock_server.db.engine import BEGIN
+
+
+class Unit:
+    """A write transaction and the topics to announce once it is committed."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._topics: list[str] = []
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """What will be announced, in order and without repeats."""
+        return tuple(dict.fromkeys(self._topics))
+
+    def announce(self, *topics: str) -> None:
+        """Ring these topics' bells after the commit, or never if it fails."""
+        self._topics.extend(topics)
+
+
+class Database:
+    """Opens read and write transactions."""
+
+    def __init__(self, engine: Engine, publish: Callable[[str], None]) -> None:
+        self.engine = engine
+        self._publish = publish
+        self._readers = sessionmaker(engine, expire_on_commit=False)
+        self._writers = sessionmaker(engine.execution_options(**{BEGIN: "IMMEDIATE"}), expire_on_commit=False)
+
+    @contextmanager
+    def read(self) -> Iterator[Session]:
+        """A transaction that is never committed."""
+        with self._readers() as session:
+            yield session
+
+    @contextmanager
+    def write(self) -> Iterator[Unit]:
+        """A transaction that is committed at the end of the block, or rolled back by an exception."""
+        with self._writers() as session:
+            unit = Unit(session)
+            yield unit
+            session.commit()
+        for topic in unit.topics:
+            self._publish(topic)

@@ -1,0 +1,76 @@
+"""What endpoints ask for: the services, a transaction, and the authenticated caller."""
+
+from collections.abc import Callable, Iterator
+from typing import Annotated
+
+from fastapi import Depends, Request, Security
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from sqlalchemy.orm import Session
+
+from pock_server.auth.schemas import Scope
+from pock_server.auth.service import Caller, authenticate
+from pock_server.db.unit import Unit
+from pock_server.devices.sessions import AgentCaller, authenticate_session
+from pock_server.services import Services
+
+api_key = HTTPBearer(auto_error=False, scheme_name="apiKey", description="`pk_<id>_<secret>`")
+device_session = HTTPBearer(auto_error=False, scheme_name="deviceSession", description="`ps_<id>_<secret>`")
+
+
+def get_services(request: Request) -> Services:
+    """The services of the application that received the request."""
+    services = request.app.state.services
+    assert isinstance(services, Services)
+    return services
+
+
+ServicesDep = Annotated[Services, Depends(get_services)]
+
+
+def read_session(services: ServicesDep) -> Iterator[Session]:
+    """A read transaction for the time of the endpoint."""
+    with services.database.read() as session:
+        yield session
+
+
+def write_unit(services: ServicesDep) -> Iterator[Unit]:
+    """A write transaction, committed after the endpoint and before the response is sent."""
+    with services.database.write() as unit:
+        yield unit
+
+
+ReadSession = Annotated[Session, Depends(read_session, scope="function")]
+WriteUnit = Annotated[Unit, Depends(write_unit, scope="function")]
+
+
+def caller_with(*any_of: Scope) -> Callable[..., Caller]:
+    """A dependency that authenticates an API key and demands one of the scopes."""
+
+    def caller(
+        services: ServicesDep, bearer: Annotated[HTTPAuthorizationCredentials | None, Security(api_key)]
+    ) -> Caller:
+        with services.database.read() as session:
+            found = authenticate(session, bearer.credentials if bearer else None, services.clock.now())
+        found.demand(*any_of)
+        return found
+
+    return caller
+
+
+Reader = Annotated[Caller, Depends(caller_with(Scope.READ))]
+ModelWriter = Annotated[Caller, Depends(caller_with(Scope.MODELS_WRITE))]
+UploadReader = Annotated[Caller, Depends(caller_with(Scope.READ, Scope.MODELS_WRITE))]
+BuildWriter = Annotated[Caller, Depends(caller_with(Scope.BUILDS_WRITE))]
+RunWriter = Annotated[Caller, Depends(caller_with(Scope.RUNS_WRITE))]
+DeviceAdmin = Annotated[Caller, Depends(caller_with(Scope.DEVICES_ADMIN))]
+KeyAdmin = Annotated[Caller, Depends(caller_with(Scope.KEYS_ADMIN))]
+
+
+def agent_caller(
+    services: ServicesDep, bearer: Annotated[HTTPAuthorizationCredentials | None, Security(device_session)]
+) -> AgentCaller:
+    """The device behind a session token; notes that it was seen."""
+    return authenticate_session(services.database, bearer.credentials if bearer else None, services.clock.now())
+
+
+Agent = Annotated[AgentCaller, Depends(agent_caller)]

@@ -1,0 +1,43 @@
+"""Queries on devices and enrolment tokens."""
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from pock_server.db.repository import Repository
+from pock_server.devices.schemas import DeviceStatus
+from pock_server.devices.tables import DeviceRecord, EnrolmentTokenRecord
+
+
+class Devices(Repository[DeviceRecord]):
+    """The devices of one workspace."""
+
+    row_class = DeviceRecord
+    noun = "device"
+
+
+class EnrolmentTokens(Repository[EnrolmentTokenRecord]):
+    """The enrolment tokens of one workspace."""
+
+    row_class = EnrolmentTokenRecord
+    noun = "enrolment token"
+
+
+def find_token_anywhere(session: Session, token_id: str) -> EnrolmentTokenRecord | None:
+    """The token with this id; its workspace is what enrolment finds out."""
+    return session.get(EnrolmentTokenRecord, token_id)
+
+
+def find_device_anywhere(session: Session, device_id: str) -> DeviceRecord | None:
+    """The device with this id; its workspace is what opening a session finds out."""
+    return session.get(DeviceRecord, device_id)
+
+
+def find_session_anywhere(session: Session, session_id: str) -> DeviceRecord | None:
+    """The device with this session; its workspace is what authentication finds out."""
+    return session.scalars(select(DeviceRecord).where(DeviceRecord.session_id == session_id)).one_or_none()
+
+
+def count_active(session: Session) -> int:
+    """Active devices of all workspaces: they share the service's capacity for heartbeats."""
+    query = select(func.count()).select_from(DeviceRecord).where(DeviceRecord.status == DeviceStatus.ACTIVE)
+    return session.scalar(query) or 0

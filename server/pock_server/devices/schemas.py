@@ -1,0 +1,123 @@
+"""Bodies of the calls about devices, and of those that devices make about themselves."""
+
+from datetime import datetime
+from enum import StrEnum
+
+from pydantic import BaseModel, Field
+
+from pock_server.http.fields import Base64Key, Base64Signature, Id, JsonObject, Name
+from pock_server.http.pages import PageOut
+
+MAX_TOKEN_SECONDS = 900
+
+
+class DeviceStatus(StrEnum):
+    """What the service decided about a device."""
+
+    ACTIVE = "active"
+    QUARANTINED = "quarantined"
+    REVOKED = "revoked"
+
+
+class DeviceState(StrEnum):
+    """What a person sees: the status, or for active devices what they are doing."""
+
+    ONLINE = "online"
+    OFFLINE = "offline"
+    BUSY = "busy"
+    QUARANTINED = "quarantined"
+    REVOKED = "revoked"
+
+
+class TokenIn(BaseModel):
+    """An enrolment token to make."""
+
+    name: Name | None = Field(default=None, description="Name of the device; default: the one it gives itself.")
+    pool: Name = "default"
+    ttl_seconds: int = Field(default=MAX_TOKEN_SECONDS, ge=1, le=MAX_TOKEN_SECONDS)
+
+
+class TokenCreated(BaseModel):
+    """A token just made; this is the only time it is shown."""
+
+    id: Id
+    token: str
+    expires_at: datetime
+
+
+class DeviceOut(BaseModel):
+    """A device."""
+
+    id: Id
+    name: str
+    pool: str
+    target: str | None = Field(description="The target that the device says it is.")
+    state: DeviceState
+    last_seen_at: datetime | None
+    facts: JsonObject = Field(description="What the agent reports: processor, memory, temperature, battery and so on.")
+    agent_version: str | None
+    current_run_id: Id | None
+    created_at: datetime
+
+
+class DevicePage(PageOut[DeviceOut]):
+    """Devices, newest first."""
+
+
+class EnrolIn(BaseModel):
+    """A device that wants in."""
+
+    token: str = Field(max_length=200)
+    name: Name
+    public_key: Base64Key
+    facts: JsonObject = Field(default_factory=dict, description="`target` and `agent_version` are shown on their own.")
+
+
+class EnrolOut(BaseModel):
+    """What the device keeps."""
+
+    device_id: Id
+    server_public_key: Base64Key
+    key_id: str
+    heartbeat_seconds: float
+    poll_seconds: float
+
+
+class SessionIn(BaseModel):
+    """A session request, signed over `pock-session\\n{device_id}\\n{counter}\\n{issued_at}`."""
+
+    device_id: Id
+    counter: int = Field(ge=1, le=2**31 - 1, description="Greater than in any earlier request.")
+    issued_at: str = Field(max_length=64, pattern=r"^[0-9A-Za-z:.+\-]+$", description="RFC 3339, as it was signed.")
+    signature: Base64Signature
+
+
+class SessionOut(BaseModel):
+    """A session; it replaces the device's earlier one."""
+
+    session_token: str
+    expires_at: datetime
+    heartbeat_seconds: float
+
+
+class AgentState(StrEnum):
+    """What the agent is doing."""
+
+    IDLE = "idle"
+    BUSY = "busy"
+
+
+class HeartbeatIn(BaseModel):
+    """A sign of life."""
+
+    state: AgentState
+    run_id: Id | None = None
+    fence: int | None = Field(default=None, ge=0, le=2**31 - 1)
+    facts: JsonObject | None = Field(default=None, description="Replaces what was reported before.")
+
+
+class HeartbeatOut(BaseModel):
+    """When to come back, and what to stop."""
+
+    heartbeat_seconds: float
+    cancel: list[Id] = Field(description="Runs to stop.")

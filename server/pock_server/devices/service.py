@@ -1,0 +1,120 @@
+"""Lets devices in, shows them, and sends them away."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from pock_server.auth import secrets
+from pock_server.clock import new_id
+from pock_server.db.unit import Unit
+from pock_server.devices.repository import Devices, EnrolmentTokens, count_active, find_token_anywhere
+from pock_server.devices.schemas import DeviceOut, DeviceState, DeviceStatus, EnrolIn, TokenCreated, TokenIn
+from pock_server.devices.sessions import end_session
+from pock_server.devices.tables import DeviceRecord, EnrolmentTokenRecord
+from pock_server.http.problems import Failure, Problem
+from pock_server.settings import Settings
+
+_MISSED_HEARTBEATS = 3
+
+
+def create_token(tokens: EnrolmentTokens, order: TokenIn, now: datetime) -> TokenCreated:
+    """Make an enrolment token; the answer holds its only copy."""
+    credential = secrets.generate(secrets.Kind.ENROLMENT_TOKEN, new_id(now))
+    row = EnrolmentTokenRecord(
+        id=credential.row_id,
+        workspace_id=tokens.workspace_id,
+        created_at=now,
+        name=order.name,
+        pool=order.pool,
+        secret_hash=credential.hash,
+        expires_at=now + timedelta(seconds=order.ttl_seconds),
+        used_at=None,
+    )
+    tokens.add(row)
+    return TokenCreated(id=row.id, token=credential.text, expires_at=row.expires_at)
+
+
+def enrol(unit: Unit, order: EnrolIn, now: datetime) -> DeviceRecord:
+    """Turn a token into a device; a 401 `Problem` says whether the token is unknown, used or expired."""
+    token = _take_token(unit, order.token, now)
+    device = DeviceRecord(
+        id=new_id(now),
+        workspace_id=token.workspace_id,
+        created_at=now,
+        name=token.name or order.name,
+        pool=token.pool,
+        status=DeviceStatus.ACTIVE,
+        public_key=order.public_key,
+        facts={},
+        last_seen_at=now,
+        session_counter=0,
+        work_counter=0,
+        token_id=token.id,
+    )
+    note_facts(device, order.facts)
+    return Devices(unit.session, token.workspace_id).add(device)
+
+
+def _take_token(unit: Unit, text: str, now: datetime) -> EnrolmentTokenRecord:
+    credential = secrets.parse(text, secrets.Kind.ENROLMENT_TOKEN)
+    token = find_token_anywhere(unit.session, credential.row_id) if credential else None
+    if credential is None or token is None or not credential.matches(token.secret_hash):
+        raise Problem(Failure.TOKEN_UNKNOWN, "This enrolment token is not known here; make one and copy all of it.")
+    if token.used_at is not None:
+        raise Problem(Failure.TOKEN_USED, "This enrolment token was used already; make a new one for each device.")
+    if token.expires_at <= now:
+        detail = f"This enrolment token expired at {token.expires_at.isoformat()}; make a new one."
+        raise Problem(Failure.TOKEN_EXPIRED, detail)
+    token.used_at = now
+    return token
+
+
+def note_facts(device: DeviceRecord, facts: dict[str, Any]) -> None:
+    """Keep what the agent reports about its device."""
+    device.facts = facts
+    target, version = facts.get("target"), facts.get("agent_version")
+    if isinstance(target, str):
+        device.target = target[:100]
+    if isinstance(version, str):
+        device.agent_version = version[:100]
+
+
+def heartbeat_seconds(session: Session, settings: Settings) -> float:
+    """Time between two heartbeats, stretched so that the whole fleet stays below its limit."""
+    return max(settings.heartbeat_seconds, count_active(session) / settings.heartbeats_per_second)
+
+
+def revoke(unit: Unit, devices: Devices, device_id: str) -> DeviceRecord:
+    """Send a device away; its sessions end at once. Revoking it again changes nothing."""
+    device = devices.require(device_id)
+    device.status = DeviceStatus.REVOKED
+    device.current_run_id = None
+    end_session(device)
+    unit.announce(f"device:{device.id}")
+    return device
+
+
+def describe(row: DeviceRecord, now: datetime, heartbeat: float) -> DeviceOut:
+    """The device as the API shows it; `heartbeat` is the present interval in seconds."""
+    return DeviceOut(
+        id=row.id,
+        name=row.name,
+        pool=row.pool,
+        target=row.target,
+        state=_state(row, now, heartbeat),
+        last_seen_at=row.last_seen_at,
+        facts=row.facts,
+        agent_version=row.agent_version,
+        current_run_id=row.current_run_id,
+        created_at=row.created_at,
+    )
+
+
+def _state(row: DeviceRecord, now: datetime, heartbeat: float) -> DeviceState:
+    if row.status != DeviceStatus.ACTIVE:
+        return DeviceState(row.status)
+    limit = timedelta(seconds=_MISSED_HEARTBEATS * heartbeat)
+    if row.last_seen_at is None or now - row.last_seen_at > limit:
+        return DeviceState.OFFLINE
+    return DeviceState.BUSY if row.current_run_id else DeviceState.ONLINE

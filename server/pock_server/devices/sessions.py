@@ -1,0 +1,109 @@
+"""Sessions of devices: opened by a signature over a counter that only grows, so that a copied key is noticed."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from pock_server.auth import secrets
+from pock_server.clock import new_id
+from pock_server.db.unit import Database, Unit
+from pock_server.devices.repository import Devices, find_device_anywhere, find_session_anywhere
+from pock_server.devices.schemas import DeviceStatus, SessionIn
+from pock_server.devices.tables import DeviceRecord
+from pock_server.http.problems import Failure, Problem
+from pock_server.signing import verify
+
+# `last_seen_at` is written at most this often: a fleet's polls must not become a fleet's writes.
+_SEEN_RESOLUTION = timedelta(seconds=5)
+
+
+@dataclass(frozen=True)
+class AgentCaller:
+    """The device behind a request."""
+
+    workspace_id: str
+    device_id: str
+    session_id: str
+
+
+@dataclass(frozen=True)
+class OpenedSession:
+    """A new session's token and end."""
+
+    token: str
+    expires_at: datetime
+
+
+def open_session(database: Database, order: SessionIn, now: datetime, life: timedelta) -> OpenedSession:
+    """Open a session and end the device's earlier one.
+
+    Raises a 401 `Problem` for a wrong signature and a 409 one for a counter that was used before: then two holders of
+    one key exist, and the device is quarantined. The signature comes first, or anyone could quarantine any device.
+    """
+    with database.write() as unit:
+        device = find_device_anywhere(unit.session, order.device_id)
+        message = f"pock-session\n{order.device_id}\n{order.counter}\n{order.issued_at}".encode()
+        if device is None or not verify(device.public_key, order.signature, message):
+            detail = "The signature is not that of an enrolled device; enrol again (pock-agent enroll URL TOKEN)."
+            raise Problem(Failure.SIGNATURE_INVALID, detail)
+        refuse_inactive(device)
+        if order.counter > device.session_counter:
+            return _grant(device, order.counter, now, life)
+        _quarantine(unit, device)
+    raise _quarantined()
+
+
+def _grant(device: DeviceRecord, counter: int, now: datetime, life: timedelta) -> OpenedSession:
+    credential = secrets.generate(secrets.Kind.DEVICE_SESSION, new_id(now))
+    device.session_counter = counter
+    device.session_id = credential.row_id
+    device.session_hash = credential.hash
+    device.session_expires_at = now + life
+    device.last_seen_at = now
+    return OpenedSession(credential.text, device.session_expires_at)
+
+
+def _quarantine(unit: Unit, device: DeviceRecord) -> None:
+    device.status = DeviceStatus.QUARANTINED
+    end_session(device)
+    unit.announce(f"device:{device.id}")
+
+
+def end_session(device: DeviceRecord) -> None:
+    """Make the device's session token worthless."""
+    device.session_id = device.session_hash = device.session_expires_at = None
+
+
+def authenticate_session(database: Database, credential_text: str | None, now: datetime) -> AgentCaller:
+    """The device that the session token stands for; raises a 401 `Problem` otherwise."""
+    challenge = {"WWW-Authenticate": "Bearer"}
+    credential = secrets.parse(credential_text, secrets.Kind.DEVICE_SESSION) if credential_text else None
+    with database.read() as session:
+        device = find_session_anywhere(session, credential.row_id) if credential else None
+    if credential is None:
+        detail = "Send a session token of this service as `Authorization: Bearer ps_<id>_<secret>`."
+        raise Problem(Failure.KEY_UNKNOWN, detail, challenge)
+    if device is None or not credential.matches(device.session_hash or ""):
+        raise Problem(Failure.SESSION_EXPIRED, "This session was replaced or never existed; open a new one.", challenge)
+    refuse_inactive(device)
+    if device.session_expires_at is None or device.session_expires_at <= now:
+        raise Problem(Failure.SESSION_EXPIRED, "This session has expired; open a new one.", challenge)
+    if device.last_seen_at is None or now - device.last_seen_at >= _SEEN_RESOLUTION:
+        with database.write() as unit:
+            Devices(unit.session, device.workspace_id).require(device.id).last_seen_at = now
+    return AgentCaller(device.workspace_id, device.id, credential.row_id)
+
+
+def refuse_inactive(device: DeviceRecord) -> None:
+    """Raise a `Problem` if the device was quarantined or revoked."""
+    if device.status == DeviceStatus.QUARANTINED:
+        raise _quarantined()
+    if device.status == DeviceStatus.REVOKED:
+        raise Problem(Failure.DEVICE_REVOKED, "This device was revoked; enrol it again with a new token.")
+
+
+def _quarantined() -> Problem:
+    detail = (
+        "This device is quarantined: a session counter was used twice, so two machines may hold its key. "
+        "Revoke it and enrol it again."
+    )
+    return Problem(Failure.DEVICE_QUARANTINED, detail)

@@ -1,0 +1,47 @@
+"""Devices and the tokens that let them in."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ForeignKey, Index, Integer, String
+from sqlalchemy.orm import Mapped, mapped_column
+
+from pock_server.db.base import WorkspaceRow, page_index
+
+
+class EnrolmentTokenRecord(WorkspaceRow):
+    """A one-off invitation; only a hash of its secret is kept."""
+
+    __tablename__ = "enrolment_tokens"
+
+    name: Mapped[str | None] = mapped_column(String(200))
+    pool: Mapped[str] = mapped_column(String(200))
+    secret_hash: Mapped[str] = mapped_column(String(64))
+    expires_at: Mapped[datetime]
+    used_at: Mapped[datetime | None]
+
+
+class DeviceRecord(WorkspaceRow):
+    """A device; it has at most one session, and its counters only grow."""
+
+    __tablename__ = "devices"
+    __table_args__ = (
+        page_index("devices"),
+        Index("uq_devices_session_id", "session_id", unique=True),
+    )
+
+    name: Mapped[str] = mapped_column(String(200))
+    pool: Mapped[str] = mapped_column(String(200))
+    status: Mapped[str] = mapped_column(String(20))
+    public_key: Mapped[str] = mapped_column(String(44))
+    target: Mapped[str | None] = mapped_column(String(100))
+    facts: Mapped[dict[str, Any]]
+    agent_version: Mapped[str | None] = mapped_column(String(100))
+    last_seen_at: Mapped[datetime | None]
+    current_run_id: Mapped[str | None] = mapped_column(String(36))
+    session_counter: Mapped[int] = mapped_column(Integer)
+    session_id: Mapped[str | None] = mapped_column(String(36))
+    session_hash: Mapped[str | None] = mapped_column(String(64))
+    session_expires_at: Mapped[datetime | None]
+    work_counter: Mapped[int] = mapped_column(Integer)
+    token_id: Mapped[str] = mapped_column(String(36), ForeignKey("enrolment_tokens.id"))

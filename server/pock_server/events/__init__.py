@@ -1,0 +1,1 @@
+"""The history of a build or run, stored and streamed."""

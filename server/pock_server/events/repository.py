@@ -1,0 +1,55 @@
+"""Queries on events."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from pock_server.events.tables import EventRecord
+
+BATCH = 500
+
+
+class Events:
+    """The events of one workspace."""
+
+    def __init__(self, session: Session, workspace_id: str) -> None:
+        self.session = session
+        self.workspace_id = workspace_id
+
+    def append(self, subject_id: str, kind: str, data: dict[str, Any], now: datetime) -> None:
+        """Add an event. Writers of one subject hold that subject's row, so numbers are never taken twice."""
+        last = self.session.scalar(select(func.max(EventRecord.seq)).where(EventRecord.subject_id == subject_id)) or 0
+        self.session.add(
+            EventRecord(
+                subject_id=subject_id,
+                seq=last + 1,
+                workspace_id=self.workspace_id,
+                kind=kind,
+                data=data,
+                created_at=now,
+            )
+        )
+        self.session.flush()
+
+    def after(self, subject_id: str, seq: int) -> list[EventRecord]:
+        """The next events after `seq`, at most `BATCH`."""
+        query = (
+            select(EventRecord)
+            .where(EventRecord.workspace_id == self.workspace_id)
+            .where(EventRecord.subject_id == subject_id, EventRecord.seq > seq)
+            .order_by(EventRecord.seq)
+            .limit(BATCH)
+        )
+        return list(self.session.scalars(query))
+
+    def of_kind(self, subject_id: str, kind: str) -> list[EventRecord]:
+        """All events of one kind, in order."""
+        query = (
+            select(EventRecord)
+            .where(EventRecord.workspace_id == self.workspace_id)
+            .where(EventRecord.subject_id == subject_id, EventRecord.kind == kind)
+            .order_by(EventRecord.seq)
+        )
+        return list(self.session.scalars(query))

@@ -1,0 +1,58 @@
+"""Streams the stored events of one build or run as server-sent events, from any point on, until it is over."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Header
+from fastapi.concurrency import run_in_threadpool
+from fastapi.sse import ServerSentEvent
+
+from pock_server.events.repository import Events
+from pock_server.events.tables import EventRecord
+from pock_server.services import Services
+
+# Another process may have written the event, and its bell does not ring here.
+_LOOK_SECONDS = 1.0
+
+LastEventId = Annotated[
+    int, Header(ge=0, le=2**31 - 1, alias="Last-Event-ID", description="Number of the last event received.")
+]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Whose events are streamed; `final` are the states after which nothing follows."""
+
+    workspace_id: str
+    id: str
+    topic: str
+    final: frozenset[str]
+
+
+async def stream(services: Services, subject: Subject, after: int) -> AsyncIterator[ServerSentEvent]:
+    """All events after number `after`; ends with the event of a final state."""
+    with services.hub.listen(subject.topic) as bell:
+        while not services.hub.closing:
+            rows = await run_in_threadpool(_load, services, subject, after)
+            for row in rows:
+                after = row.seq
+                yield ServerSentEvent(id=str(row.seq), event=row.kind, data=row.data)
+                if row.kind == "state" and row.data.get("state") in subject.final:
+                    return
+            if not rows:
+                if await run_in_threadpool(_is_over, services, subject):
+                    return
+                await bell.wait(_LOOK_SECONDS)
+
+
+def _load(services: Services, subject: Subject, after: int) -> list[EventRecord]:
+    with services.database.read() as session:
+        return Events(session, subject.workspace_id).after(subject.id, after)
+
+
+def _is_over(services: Services, subject: Subject) -> bool:
+    """A client that already has the last event must not wait for another one."""
+    with services.database.read() as session:
+        states = Events(session, subject.workspace_id).of_kind(subject.id, "state")
+    return bool(states) and states[-1].data.get("state") in subject.final

@@ -1,0 +1,33 @@
+"""Health over HTTP; no key is needed, exactly for these paths."""
+
+from fastapi import APIRouter, Response
+
+from pock_server.dependencies import ReadSession, ServicesDep
+from pock_server.health.schemas import Alive, Readiness
+from pock_server.health.service import check_all, count_rows
+from pock_server.http.problems import PROBLEMS, Failure, Problem
+
+router = APIRouter(tags=["health"], responses=PROBLEMS)
+
+
+@router.get("/healthz")
+def healthz() -> Alive:
+    """The process is alive."""
+    return Alive()
+
+
+@router.get("/readyz")
+def readyz(services: ServicesDep) -> Readiness:
+    """Database, migrations and object store are ready."""
+    checks = check_all(services)
+    broken = [f"{check.name} ({check.detail})" for check in checks if not check.ok]
+    if broken:
+        raise Problem(Failure.NOT_READY, f"Not ready: {'; '.join(broken)}.", {"Retry-After": "5"})
+    return Readiness(status="ok", checks=checks)
+
+
+@router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+def metrics(services: ServicesDep, session: ReadSession) -> Response:
+    """Prometheus metrics."""
+    body = services.metrics.render(count_rows(session))
+    return Response(body, media_type="text/plain; version=0.0.4; charset=utf-8")

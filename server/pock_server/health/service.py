@@ -1,0 +1,51 @@
+"""What `/readyz` checks and `/metrics` counts."""
+
+from collections.abc import Callable
+
+from sqlalchemy import func, select, text
+from sqlalchemy.orm import Session
+
+from pock_server.builds.tables import BuildRecord
+from pock_server.devices.tables import DeviceRecord
+from pock_server.health.schemas import Check
+from pock_server.migrations.runner import current_revision, head_revision
+from pock_server.runs.tables import RunRecord
+from pock_server.services import Services
+
+
+def check_all(services: Services) -> list[Check]:
+    """The state of everything that requests depend on."""
+    return [
+        _check("database", lambda: _check_database(services)),
+        _check("migrations", lambda: _check_migrations(services)),
+        _check("store", services.blobs.check),
+    ]
+
+
+def _check(name: str, probe: Callable[[], None]) -> Check:
+    try:
+        probe()
+    except Exception as error:  # whatever is wrong with a dependency is the answer, not a crash
+        return Check(name=name, ok=False, detail=type(error).__name__ + ": " + str(error).split("\n")[0][:200])
+    return Check(name=name, ok=True, detail="ok")
+
+
+def _check_database(services: Services) -> None:
+    with services.database.read() as session:
+        session.execute(text("SELECT 1"))
+
+
+def _check_migrations(services: Services) -> None:
+    current, head = current_revision(services.database.engine), head_revision()
+    if current != head:
+        raise RuntimeError(f"the database is at {current or 'no revision'}, not {head}; run `pock-server migrate`")
+
+
+def count_rows(session: Session) -> dict[tuple[str, str], int]:
+    """Builds and runs by state and devices by status, over all workspaces."""
+    columns = (("build", BuildRecord.state), ("run", RunRecord.state), ("device", DeviceRecord.status))
+    return {
+        (kind, state): count
+        for kind, column in columns
+        for state, count in session.execute(select(column, func.count()).group_by(column)).tuples()
+    }

@@ -1,0 +1,60 @@
+"""Field types that several domains' schemas share; each refuses what some database or device could not store."""
+
+import json
+import math
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, StringConstraints
+
+DIGEST = r"^[0-9a-f]{64}$"
+UUID = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
+
+Digest = Annotated[str, StringConstraints(pattern=DIGEST), Field(description="SHA-256, lower-case hexadecimal.")]
+Id = Annotated[str, StringConstraints(pattern=UUID), Field(description="UUIDv7.")]
+Name = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]+$", min_length=1, max_length=200)]
+FileName = Annotated[
+    str,
+    StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.\-]*(/[A-Za-z0-9_][A-Za-z0-9_.\-]*)*$", max_length=200),
+    Field(description="Relative path without dot segments, as the model names its external data file."),
+]
+Base64Key = Annotated[
+    str,
+    StringConstraints(pattern=r"^[A-Za-z0-9+/]{43}=$"),
+    Field(description="Raw Ed25519 public key (32 bytes), base64."),
+]
+Base64Signature = Annotated[
+    str,
+    StringConstraints(pattern=r"^[A-Za-z0-9+/]{86}==$"),
+    Field(description="Ed25519 signature (64 bytes), base64."),
+]
+
+_MAX_DEPTH = 32
+
+
+def check_json(value: Any, depth: int = 0) -> Any:
+    """Refuse what JSON texts of other programs cannot hold: NaN, infinities, NUL, lone surrogates, endless nesting."""
+    if depth > _MAX_DEPTH:
+        raise ValueError(f"is nested deeper than {_MAX_DEPTH} levels")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("holds a number that is not finite")
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        raise ValueError("holds an integer beyond 64 bits")
+    if isinstance(value, str):
+        if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
+            raise ValueError("holds text that cannot be stored")
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            check_json(key, depth + 1)
+            check_json(item, depth + 1)
+    elif isinstance(value, list):
+        for item in value:
+            check_json(item, depth + 1)
+    return value
+
+
+JsonObject = Annotated[dict[str, Any], AfterValidator(check_json)]
+
+
+def canonical_json(value: Any) -> str:
+    """The one text of a JSON value: sorted keys, no spaces. Equal values have equal texts, so texts can be hashed."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)

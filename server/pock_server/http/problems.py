@@ -1,0 +1,163 @@
+"""Every error the service answers, as RFC 9457 problem+json with a numbered failure code."""
+
+from collections.abc import Mapping
+from enum import Enum
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+
+MEDIA_TYPE = "application/problem+json"
+
+
+class Failure(Enum):
+    """Failure code, HTTP status, title, and whether the same request may succeed later."""
+
+    INTERNAL = 1000, 500, "Internal error", True
+    KEY_UNKNOWN = 1001, 401, "Missing or unknown credentials", False
+    KEY_EXPIRED = 1002, 401, "Expired API key", False
+    KEY_REVOKED = 1003, 401, "Revoked API key", False
+    SCOPE_MISSING = 1004, 403, "Scope missing", False
+    NOT_FOUND = 1005, 404, "Not found", False
+    INVALID = 1006, 422, "Invalid request", False
+    REQUEST_REFUSED = 1007, 400, "Request refused", False
+    KEY_REUSED = 1008, 422, "Idempotency key reused with another body", False
+    KEY_IN_FLIGHT = 1009, 409, "Request with this idempotency key in progress", True
+    OFFSET_WRONG = 1010, 409, "Wrong upload offset", False
+    DIGEST_MISMATCH = 1011, 460, "Digest mismatch", False
+    TOO_LARGE = 1012, 413, "Too large", False
+    CURSOR_INVALID = 1013, 422, "Invalid cursor", False
+    STATE_CONFLICT = 1014, 409, "Not possible in this state", False
+    TOKEN_UNKNOWN = 1015, 401, "Unknown enrolment token", False
+    TOKEN_EXPIRED = 1016, 401, "Expired enrolment token", False
+    TOKEN_USED = 1017, 401, "Enrolment token already used", False
+    SIGNATURE_INVALID = 1018, 401, "Invalid device signature", False
+    DEVICE_QUARANTINED = 1019, 409, "Device quarantined", False
+    DEVICE_REVOKED = 1020, 401, "Device revoked", False
+    LEASE_LOST = 1021, 409, "Lease lost", False
+    RANGE_UNSATISFIABLE = 1022, 416, "Range not satisfiable", False
+    SESSION_EXPIRED = 1023, 401, "Session expired or replaced", False
+    NOT_READY = 1024, 503, "Not ready", True
+    BAD_RECIPE = 3003, 422, "Bad recipe", False
+    BAD_ARGUMENT = 10003, 422, "Bad argument", False
+    BAD_DATA = 10004, 422, "Bad data", False
+    COMPILER_UNKNOWN = 20001, 503, "Compiler not described yet", True
+
+    @property
+    def code(self) -> int:
+        """The number in `failure_code`."""
+        return int(self.value[0])
+
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+        return int(self.value[1])
+
+
+class Problem(Exception):
+    """Raise anywhere below a request to answer with a problem; `detail` is one sentence that says what to do."""
+
+    def __init__(self, failure: Failure, detail: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(detail)
+        self.failure = failure
+        self.detail = detail
+        self.headers = dict(headers or {})
+
+
+class FieldError(BaseModel):
+    """One part of a request that did not validate."""
+
+    where: str = Field(description="Path of the part, e.g. `body.recipe.batch`.")
+    message: str
+
+
+class ProblemOut(BaseModel):
+    """RFC 9457 problem details with PockEngine's extensions."""
+
+    model_config = ConfigDict(title="Problem")
+
+    type: str = Field(description="URI reference of the failure's documentation.")
+    title: str
+    status: int
+    detail: str = Field(description="One sentence: what was wrong and what to do.")
+    failure_code: int
+    retryable: bool = Field(description="Whether the same request may succeed later.")
+    errors: list[FieldError] | None = Field(default=None, description="The parts of the request that were wrong.")
+
+
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    code: {"description": text, "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemOut"}}}}
+    for code, text in (("4XX", "The request cannot be served."), ("5XX", "The service failed."))
+}
+"""`responses=` of every router. 4XX covers 422: `openapi.py` removes FastAPI's own validation error."""
+
+
+def problem_response(
+    failure: Failure,
+    detail: str,
+    *,
+    status: int | None = None,
+    headers: Mapping[str, str] | None = None,
+    errors: list[FieldError] | None = None,
+) -> JSONResponse:
+    """A problem+json response; `status` overrides the failure's own."""
+    code, usual_status, title, retryable = failure.value
+    body = ProblemOut(
+        type=f"/docs/failures#{code}",
+        title=title,
+        status=status or usual_status,
+        detail=detail,
+        failure_code=code,
+        retryable=retryable,
+        errors=errors,
+    )
+    content = body.model_dump(exclude_none=True)
+    return JSONResponse(content, status_code=body.status, headers=dict(headers or {}), media_type=MEDIA_TYPE)
+
+
+async def _on_problem(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, Problem)
+    return problem_response(error.failure, error.detail, headers=error.headers)
+
+
+async def _on_http_exception(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        return problem_response(Failure.NOT_FOUND, f"There is nothing at {_printable(request.url.path)}.")
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        allowed = (error.headers or {}).get("Allow", "another method")
+        detail = f"{request.method} is not possible here; use {allowed}."
+        return problem_response(Failure.REQUEST_REFUSED, detail, status=error.status_code, headers=error.headers)
+    detail = str(error.detail)
+    return problem_response(Failure.REQUEST_REFUSED, detail, status=error.status_code, headers=error.headers)
+
+
+async def _on_invalid(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    # The rejected input is left out of the answer: it may be large, secret, or not encodable.
+    errors = [
+        FieldError(where=_printable(".".join(str(part) for part in item["loc"])), message=_printable(item["msg"]))
+        for item in error.errors()
+    ]
+    first = errors[0] if errors else FieldError(where="body", message="is not valid")
+    return problem_response(Failure.INVALID, f"{first.where}: {first.message}.", errors=errors)
+
+
+async def _on_crash(_request: Request, _error: Exception) -> JSONResponse:
+    return problem_response(Failure.INTERNAL, "The service failed; its log says why. Try again later.")
+
+
+def _printable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def install(app: FastAPI) -> None:
+    """Make every error of `app` a problem."""
+    app.add_exception_handler(Problem, _on_problem)
+    app.add_exception_handler(HTTPException, _on_http_exception)
+    app.add_exception_handler(RequestValidationError, _on_invalid)
+    app.add_exception_handler(Exception, _on_crash)

@@ -1,0 +1,63 @@
+"""Wakes waiting requests of this process when something changed: a doorbell, never the truth (that is the database).
+
+A listener must look at the database after it has started to listen and after every ring or time-out, so a lost ring
+costs one time-out and nothing else.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Bell:
+    """Rings once for any number of `ring` calls since the last wait."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._event = asyncio.Event()
+
+    def ring(self) -> None:
+        """Wake the listener; safe from any thread."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._event.set)
+
+    async def wait(self, timeout: float) -> bool:
+        """Wait for a ring for at most `timeout` seconds; says whether it rang."""
+        try:
+            await asyncio.wait_for(self._event.wait(), timeout)
+        except TimeoutError:
+            return False
+        self._event.clear()
+        return True
+
+
+class Hub:
+    """Topics are plain words: `builds`, `build:ID`, `run:ID`, `device:ID`."""
+
+    def __init__(self) -> None:
+        self._bells: dict[str, set[Bell]] = defaultdict(set)
+        self.closing = False
+
+    def publish(self, topic: str) -> None:
+        """Ring everyone who listens to `topic`; safe from any thread."""
+        for bell in tuple(self._bells.get(topic, ())):
+            bell.ring()
+
+    @contextmanager
+    def listen(self, topic: str) -> Iterator[Bell]:
+        """A bell that rings for `topic` while the block runs; call from the event loop."""
+        bell = Bell()
+        self._bells[topic].add(bell)
+        try:
+            yield bell
+        finally:
+            self._bells[topic].discard(bell)
+            if not self._bells[topic]:
+                del self._bells[topic]
+
+    def close(self) -> None:
+        """Wake everyone for the last time, so that streams end when the server stops."""
+        self.closing = True
+        for topic in tuple(self._bells):
+            self.publish(topic)

@@ -1,0 +1,1 @@
+"""Requests that create work happen once, however often a client repeats them."""

@@ -1,0 +1,1 @@
+"""The database's schema over time; tables are made here and nowhere else."""

@@ -1,0 +1,1 @@
+"""Models that users uploaded; their bytes are never interpreted here."""

@@ -1,0 +1,34 @@
+"""Models over HTTP."""
+
+from fastapi import APIRouter
+
+from pock_server.dependencies import ModelWriter, Reader, ReadSession, ServicesDep, WriteUnit
+from pock_server.http.fields import Id
+from pock_server.http.pages import PageQuery
+from pock_server.http.problems import PROBLEMS
+from pock_server.idempotency.route import IDEMPOTENT, IdempotentRoute
+from pock_server.models.repository import Models
+from pock_server.models.schemas import ModelIn, ModelOut, ModelPage
+from pock_server.models.service import create_model as create
+from pock_server.models.service import describe
+
+router = APIRouter(prefix="/models", tags=["models"], responses=PROBLEMS, route_class=IdempotentRoute)
+
+
+@router.post("", status_code=201, dependencies=[IDEMPOTENT])
+def create_model(body: ModelIn, caller: ModelWriter, unit: WriteUnit, services: ServicesDep) -> ModelOut:
+    """Register an uploaded ONNX file as a model."""
+    return describe(create(unit.session, caller.workspace_id, body, services.clock.now()))
+
+
+@router.get("")
+def list_models(caller: Reader, session: ReadSession, page: PageQuery) -> ModelPage:
+    """List models."""
+    found = Models(session, caller.workspace_id).page(page)
+    return ModelPage(items=[describe(row) for row in found.rows], next_cursor=found.next_cursor)
+
+
+@router.get("/{model_id}")
+def get_model(model_id: Id, caller: Reader, session: ReadSession) -> ModelOut:
+    """One model."""
+    return describe(Models(session, caller.workspace_id).require(model_id))

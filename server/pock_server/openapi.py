@@ -1,0 +1,35 @@
+"""Finishes the OpenAPI document: problems as the only error format."""
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from pock_server.http.problems import ProblemOut
+
+
+def install(app: FastAPI) -> None:
+    """Replace `app.openapi` by one that describes errors as the service sends them."""
+
+    def document() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            app.openapi_schema = _finish(
+                get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+            )
+        return app.openapi_schema
+
+    app.openapi = document  # type: ignore[method-assign]
+
+
+def _finish(document: dict[str, Any]) -> dict[str, Any]:
+    schemas = document["components"]["schemas"]
+    problem = ProblemOut.model_json_schema(ref_template="#/components/schemas/{model}")
+    schemas.update(problem.pop("$defs", {}))
+    schemas["ProblemOut"] = problem
+    for name in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(name, None)
+    for path in document["paths"].values():
+        for operation in path.values():
+            # FastAPI describes its own validation error; ours is a problem, covered by 4XX.
+            operation["responses"].pop("422", None)
+    return document

@@ -1,0 +1,1 @@
+"""Claims queued builds and sweeps lost leases."""

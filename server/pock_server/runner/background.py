@@ -1,0 +1,87 @@
+"""The tasks that live as long as the server: the sweeper and, embedded, the runner."""
+
+import asyncio
+import logging
+from types import TracebackType
+
+from pock_server.builds.service import QUEUE
+from pock_server.runner.child import Child, start_worker, stop_worker
+from pock_server.runner.claims import Claim, claim_next, finish, give_back
+from pock_server.runner.sweeper import sweep_all
+from pock_server.services import Services
+
+_LOOK_SECONDS = 1.0
+_RETRY_SECONDS = 20.0
+_log = logging.getLogger(__name__)
+
+
+class Background:
+    """Starts the tasks on entry and ends them, giving builds back, on exit."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> None:
+        """Start."""
+        self._tasks.append(asyncio.create_task(_sweep_forever(self._services)))
+        if self._services.settings.runner == "inprocess":
+            self._tasks.append(asyncio.create_task(_describe_compiler(self._services)))
+            for _ in range(self._services.settings.parallel_builds):
+                self._tasks.append(asyncio.create_task(_build_forever(self._services)))
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop."""
+        self._services.hub.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+async def _sweep_forever(services: Services) -> None:
+    while True:
+        try:
+            await asyncio.to_thread(sweep_all, services)
+        except Exception:
+            _log.exception("the sweeper failed; it tries again")
+        await asyncio.sleep(services.settings.sweep_seconds)
+
+
+async def _describe_compiler(services: Services) -> None:
+    """Have a worker write down what the compiler can do; again until it succeeds."""
+    while True:
+        process = await start_worker(services, "describe")
+        try:
+            _, errors = await process.communicate()
+        finally:
+            await stop_worker(process)
+        if process.returncode == 0:
+            return
+        _log.error("the worker could not describe the compiler:\n%s", errors.decode("utf-8", "replace"))
+        await asyncio.sleep(_RETRY_SECONDS)
+
+
+async def _build_forever(services: Services) -> None:
+    with services.hub.listen(QUEUE) as bell:
+        while True:
+            try:
+                claim = await asyncio.to_thread(claim_next, services)
+                if claim is None:
+                    await bell.wait(_LOOK_SECONDS)
+                else:
+                    await _build(services, claim)
+            except Exception:
+                _log.exception("the runner failed; it goes on")
+                await asyncio.sleep(_LOOK_SECONDS)
+
+
+async def _build(services: Services, claim: Claim) -> None:
+    try:
+        outcome = await Child(services, claim).run()
+    except asyncio.CancelledError:
+        await asyncio.to_thread(give_back, services, claim)
+        raise
+    if outcome is not None:
+        await asyncio.to_thread(finish, services, claim, outcome)

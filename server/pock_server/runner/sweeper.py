@@ -1,0 +1,66 @@
+"""Finds what was lost: runs and builds whose holder went silent, deadlines that passed, uploads nobody finished."""
+
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+
+from pock_server.blobs.repository import Uploads, stale_uploads
+from pock_server.builds.repository import Builds, running_builds
+from pock_server.db.unit import Unit
+from pock_server.http.problems import Problem
+from pock_server.runner.claims import take_from_lost_runner
+from pock_server.runs.leases import sweep
+from pock_server.runs.repository import Runs, overdue_runs
+from pock_server.services import Services
+
+_UPLOAD_LIFE = timedelta(hours=24)
+_Task = Callable[[Unit, Services, str, str], None]
+"""Deals with one row, given its workspace and id."""
+_log = logging.getLogger(__name__)
+
+
+def sweep_all(services: Services) -> None:
+    """Deal with everything lost; each in a transaction of its own, so that one cannot hold up the others."""
+    now = services.clock.now()
+    with services.database.read() as session:
+        runs = [(row.workspace_id, row.id) for row in overdue_runs(session, now)]
+        builds = [(row.workspace_id, row.id) for row in running_builds(session, now)]
+        uploads = [(row.workspace_id, row.id) for row in stale_uploads(session, now - _UPLOAD_LIFE)]
+    for workspace_id, run_id in runs:
+        _alone(services, _sweep_run, workspace_id, run_id)
+    for workspace_id, build_id in builds:
+        _alone(services, _sweep_build, workspace_id, build_id)
+    for workspace_id, upload_id in uploads:
+        _drop_upload(services, workspace_id, upload_id)
+
+
+def _alone(services: Services, task: _Task, workspace_id: str, row_id: str) -> None:
+    try:
+        with services.database.write() as unit:
+            task(unit, services, workspace_id, row_id)
+    except Problem as problem:  # somebody moved the row first: then it is not lost
+        _log.info("sweeper: %s", problem.detail)
+
+
+def _sweep_run(unit: Unit, services: Services, workspace_id: str, run_id: str) -> None:
+    now = services.clock.now()
+    run = Runs(unit.session, workspace_id).require(run_id)
+    deadlines = (run.lease_expires_at, run.queue_ends_at, run.run_ends_at)
+    if any(moment is not None and moment < now for moment in deadlines):
+        sweep(unit, run, services.settings, now)
+
+
+def _sweep_build(unit: Unit, services: Services, workspace_id: str, build_id: str) -> None:
+    row = Builds(unit.session, workspace_id).require(build_id)
+    if row.lease_expires_at is not None and row.lease_expires_at < services.clock.now():
+        take_from_lost_runner(unit, row, services)
+
+
+def _drop_upload(services: Services, workspace_id: str, upload_id: str) -> None:
+    with services.database.write() as unit:
+        uploads = Uploads(unit.session, workspace_id)
+        upload = uploads.require(upload_id)
+        keys = uploads.part_keys(upload)
+        uploads.drop_parts(upload)
+        unit.session.delete(upload)
+    services.blobs.delete_objects(keys)

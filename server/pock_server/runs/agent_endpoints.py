@@ -1,0 +1,122 @@
+"""Work, leases, events and results over HTTP, for agents."""
+
+import time
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query, Request
+from fastapi.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect
+from starlette.responses import JSONResponse, Response
+
+from pock_server.blobs.download import blob_response
+from pock_server.blobs.endpoints import BYTES, DOWNLOAD, UNLIMITED
+from pock_server.blobs.repository import Blobs
+from pock_server.blobs.schemas import UploadIn
+from pock_server.blobs.service import Receiver, start_upload
+from pock_server.dependencies import Agent, ReadSession, ServicesDep, WriteUnit
+from pock_server.devices.sessions import AgentCaller
+from pock_server.http.fields import Digest, Id
+from pock_server.http.problems import PROBLEMS
+from pock_server.runs import leases, reports
+from pock_server.runs.agent_service import require_readable, require_writable, take_work
+from pock_server.runs.schemas import (
+    BlobStored,
+    EventsIn,
+    EventsOut,
+    LeaseIn,
+    LeaseOut,
+    ResultIn,
+    ResultOut,
+    WorkEnvelope,
+)
+from pock_server.services import Services
+
+router = APIRouter(prefix="/agent", tags=["agents"], responses=PROBLEMS)
+
+# Work may have been queued by another process, whose bell does not ring here.
+_LOOK_SECONDS = 5.0
+
+
+@router.get("/work", response_model=WorkEnvelope, responses={204: {"description": "Nothing to do; ask again."}})
+async def get_work(
+    request: Request,
+    agent: Agent,
+    services: ServicesDep,
+    wait: Annotated[float, Query(ge=0, le=60, description="Seconds to wait for work.")] = 0,
+) -> Response:
+    """Wait for the next piece of work."""
+    deadline = time.monotonic() + min(wait, services.settings.poll_seconds)
+    with services.hub.listen(f"device:{agent.device_id}") as bell:
+        while not await request.is_disconnected():
+            envelope = await run_in_threadpool(take_work, services, agent)
+            if envelope is not None:
+                return JSONResponse(envelope.model_dump())
+            remaining = deadline - time.monotonic()
+            if remaining <= 0 or services.hub.closing:
+                break
+            await bell.wait(min(remaining, _LOOK_SECONDS))
+    return Response(status_code=204, headers={"Retry-After": "2"} if services.hub.closing else {})
+
+
+@router.post("/runs/{run_id}/lease")
+def renew_lease(run_id: Id, body: LeaseIn, agent: Agent, unit: WriteUnit, services: ServicesDep) -> LeaseOut:
+    """Renew the lease; nothing may start before this has succeeded once."""
+    run = leases.require_lease(unit, agent.device_id, agent.workspace_id, run_id, body.fence)
+    return leases.renew(unit, run, services.settings, services.clock.now())
+
+
+@router.post("/runs/{run_id}/events")
+def post_run_events(run_id: Id, body: EventsIn, agent: Agent, unit: WriteUnit, services: ServicesDep) -> EventsOut:
+    """Report the executable's lines; those already received are ignored."""
+    run = leases.require_lease(unit, agent.device_id, agent.workspace_id, run_id, body.fence)
+    return EventsOut(next_seq=reports.take_events(unit, run, body, services.clock.now()))
+
+
+@router.post("/runs/{run_id}/result")
+def post_run_result(run_id: Id, body: ResultIn, agent: Agent, unit: WriteUnit, services: ServicesDep) -> ResultOut:
+    """Report the end of a run."""
+    run = leases.require_lease(unit, agent.device_id, agent.workspace_id, run_id, body.fence)
+    return ResultOut(state=reports.take_result(unit, run, body, services.clock.now()))
+
+
+@router.get("/blobs/sha256/{digest}", response_class=Response, responses=DOWNLOAD)
+def get_agent_blob(
+    digest: Digest, request: Request, agent: Agent, session: ReadSession, services: ServicesDep
+) -> Response:
+    """Download a blob of the current work, or a range of it."""
+    require_readable(session, agent, digest)
+    return blob_response(request, services.blobs, digest, Blobs(session, agent.workspace_id).require(digest).size)
+
+
+@router.put(
+    "/blobs/sha256/{digest}",
+    status_code=201,
+    max_body_size=UNLIMITED,
+    response_model=BlobStored,
+    responses={200: {"model": BlobStored, "description": "The blob is known."}},
+    openapi_extra={"requestBody": {"required": True, "content": BYTES}},
+)
+async def put_agent_blob(
+    digest: Digest,
+    request: Request,
+    agent: Agent,
+    services: ServicesDep,
+    content_length: Annotated[int, Header(ge=1, le=2**53, description="Bytes.")],
+) -> Response:
+    """Store trained weights."""
+    upload_id, known = await run_in_threadpool(_start, services, agent, digest, content_length)
+    stored = BlobStored(digest=digest, size=content_length)
+    if known:
+        return JSONResponse(stored.model_dump(), status_code=200)
+    try:
+        await Receiver(services, agent.workspace_id, upload_id).receive(0, request.stream())
+    except ClientDisconnect:
+        return Response(status_code=400)
+    return JSONResponse(stored.model_dump(), status_code=201)
+
+
+def _start(services: Services, agent: AgentCaller, digest: str, size: int) -> tuple[str, bool]:
+    with services.database.write() as unit:
+        require_writable(unit.session, agent)
+        row = start_upload(unit, services, agent.workspace_id, UploadIn(digest=digest, size=size))
+        return row.id, row.complete

@@ -1,0 +1,87 @@
+"""Runs over HTTP, for people."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query
+from fastapi.sse import EventSourceResponse, ServerSentEvent
+
+from pock_server.dependencies import Reader, ReadSession, RunWriter, ServicesDep, WriteUnit
+from pock_server.events.stream import LastEventId, Subject, stream
+from pock_server.http.fields import Id
+from pock_server.http.pages import PageQuery
+from pock_server.http.problems import PROBLEMS
+from pock_server.idempotency.route import IDEMPOTENT, IdempotentRoute
+from pock_server.runs import service
+from pock_server.runs.lifecycle import RUN_LIFECYCLE
+from pock_server.runs.repository import Runs
+from pock_server.runs.schemas import MAX_INT, RunIn, RunOut, RunPage, RunState, StepList, StepOut
+from pock_server.runs.tables import RunRecord
+
+router = APIRouter(prefix="/runs", tags=["runs"], responses=PROBLEMS, route_class=IdempotentRoute)
+
+
+@router.post("", status_code=202, dependencies=[IDEMPOTENT])
+def create_run(body: RunIn, caller: RunWriter, unit: WriteUnit, services: ServicesDep) -> RunOut:
+    """Let a device run a build on a dataset."""
+    row = service.request_run(unit, caller.workspace_id, body, services.settings, services.clock.now())
+    return service.describe(row, Runs(unit.session, caller.workspace_id).queue_positions([row]))
+
+
+@router.get("")
+def list_runs(
+    caller: Reader,
+    session: ReadSession,
+    page: PageQuery,
+    device_id: Annotated[Id | None, Query()] = None,
+    build_id: Annotated[Id | None, Query()] = None,
+    state: Annotated[RunState | None, Query()] = None,
+) -> RunPage:
+    """List runs."""
+    wanted = ((RunRecord.device_id, device_id), (RunRecord.build_id, build_id), (RunRecord.state, state))
+    runs = Runs(session, caller.workspace_id)
+    found = runs.page(page, *(column == value for column, value in wanted if value is not None))
+    positions = runs.queue_positions(found.rows)
+    return RunPage(items=[service.describe(row, positions) for row in found.rows], next_cursor=found.next_cursor)
+
+
+@router.get("/{run_id}")
+def get_run(run_id: Id, caller: Reader, session: ReadSession) -> RunOut:
+    """One run."""
+    runs = Runs(session, caller.workspace_id)
+    row = runs.require(run_id)
+    return service.describe(row, runs.queue_positions([row]))
+
+
+@router.get("/{run_id}/steps")
+def list_run_steps(
+    run_id: Id,
+    caller: Reader,
+    session: ReadSession,
+    after: Annotated[int, Query(ge=-1, le=MAX_INT, description="Number of the last step received.")] = -1,
+) -> StepList:
+    """Steps of the run's present attempt after step number `after`."""
+    runs = Runs(session, caller.workspace_id)
+    rows = runs.steps(runs.require(run_id), after)
+    return StepList(items=[StepOut(step=row.step, loss=row.loss, ms=row.ms) for row in rows])
+
+
+@router.post("/{run_id}/cancel")
+def cancel_run(run_id: Id, caller: RunWriter, unit: WriteUnit, services: ServicesDep) -> RunOut:
+    """Cancel a run that is not over."""
+    return service.describe(service.cancel_run(unit, caller.workspace_id, run_id, services.clock.now()), {})
+
+
+def _subject(run_id: Id, caller: Reader, services: ServicesDep) -> Subject:
+    with services.database.read() as session:
+        row = Runs(session, caller.workspace_id).require(run_id)
+    return Subject(row.workspace_id, row.id, f"run:{row.id}", frozenset(RUN_LIFECYCLE.final))
+
+
+@router.get("/{run_id}/events", response_class=EventSourceResponse)
+async def stream_run_events(
+    subject: Annotated[Subject, Depends(_subject)], services: ServicesDep, last_event_id: LastEventId = 0
+) -> AsyncIterator[ServerSentEvent]:
+    """Server-sent events `state`, `steps` and `eval`, from the beginning or after `Last-Event-ID`."""
+    async for event in stream(services, subject, last_event_id):
+        yield event

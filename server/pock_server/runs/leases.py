@@ -1,0 +1,114 @@
+"""Who works on a run: leases with fencing numbers, so that a device that lost its lease cannot write any more."""
+
+from datetime import datetime, timedelta
+
+from pock_server.db.unit import Unit
+from pock_server.devices.repository import Devices
+from pock_server.devices.schemas import DeviceStatus
+from pock_server.devices.tables import DeviceRecord
+from pock_server.http.problems import Failure, Problem
+from pock_server.runs.lifecycle import HELD, OPEN, RUN_LIFECYCLE
+from pock_server.runs.repository import Runs
+from pock_server.runs.schemas import LeaseOut, RunState
+from pock_server.runs.tables import RunRecord
+from pock_server.settings import Settings
+
+LOST_DEVICE = 2005
+TIMEOUT = 10001
+# The device enforces the deadline itself; only one that does not is overruled, this much later.
+_GRACE = timedelta(minutes=2)
+
+
+def lease_next(unit: Unit, device: DeviceRecord, settings: Settings, now: datetime) -> RunRecord | None:
+    """Lease the device's next run to it. A run that it already holds is leased anew: it forgot about it."""
+    runs = Runs(unit.session, device.workspace_id)
+    held = runs.held_by(device.id)
+    if held is not None:
+        take_back(unit, held, settings, now, "the device started anew")
+    run = next(iter(runs.of_device(device.id, (RunState.QUEUED,))), None)
+    if run is None:
+        return None
+    RUN_LIFECYCLE.move(
+        unit,
+        run,
+        RunState.LEASED,
+        now,
+        attempt=run.attempt + 1,
+        fence=run.fence + 1,
+        lease_expires_at=now + timedelta(seconds=settings.lease_seconds),
+        queue_ends_at=None,
+        next_seq=0,
+        progress=None,
+    )
+    device.current_run_id = run.id
+    device.work_counter += 1
+    return run
+
+
+def require_lease(unit: Unit, device_id: str, workspace_id: str, run_id: str, fence: int) -> RunRecord:
+    """The device's run, if `fence` is that of its present lease; raises a 404 or 409 `Problem` otherwise."""
+    run = Runs(unit.session, workspace_id).require(run_id)
+    if run.device_id != device_id:
+        raise Problem(Failure.NOT_FOUND, f"There is no run {run_id}.")
+    if run.fence != fence or run.state == RunState.QUEUED:
+        raise Problem(Failure.LEASE_LOST, f"The lease with fence {fence} is lost; stop and ask for work again.")
+    return run
+
+
+def renew(unit: Unit, run: RunRecord, settings: Settings, now: datetime) -> LeaseOut:
+    """Extend the lease; the first renewal starts the run. A run that is over must be stopped."""
+    if run.state not in HELD:
+        return LeaseOut(expires_at=run.lease_expires_at or now, cancel=True)
+    expires_at = now + timedelta(seconds=settings.lease_seconds)
+    if run.state == RunState.LEASED:
+        ends_at = now + timedelta(seconds=run.deadline_seconds) + _GRACE
+        RUN_LIFECYCLE.move(unit, run, RunState.RUNNING, now, started_at=now, run_ends_at=ends_at)
+    run.lease_expires_at = expires_at
+    return LeaseOut(expires_at=expires_at, cancel=False)
+
+
+def take_back(unit: Unit, run: RunRecord, settings: Settings, now: datetime, reason: str) -> None:
+    """End a lease from the server's side: the run waits again, or fails after its last attempt."""
+    if run.attempt >= settings.max_attempts:
+        fail(unit, run, LOST_DEVICE, f"Given up after {run.attempt} attempts: {reason}.", now)
+        return
+    RUN_LIFECYCLE.move(
+        unit, run, RunState.QUEUED, now, lease_expires_at=None, run_ends_at=None, started_at=None, progress=None
+    )
+    clear_device(unit, run)
+
+
+def fail(unit: Unit, run: RunRecord, code: int, detail: str, now: datetime) -> None:
+    """End the run as failed."""
+    failure = {"code": code, "detail": detail}
+    RUN_LIFECYCLE.move(unit, run, RunState.FAILED, now, failure=failure, finished_at=now)
+    clear_device(unit, run)
+
+
+def clear_device(unit: Unit, run: RunRecord) -> None:
+    """The device is free of this run, and may take another."""
+    device = Devices(unit.session, run.workspace_id).require(run.device_id)
+    if device.current_run_id == run.id:
+        device.current_run_id = None
+    unit.announce(f"device:{run.device_id}")
+
+
+def release_device(unit: Unit, device: DeviceRecord, now: datetime) -> None:
+    """Fail everything that a device which will never come back was to do."""
+    for run in Runs(unit.session, device.workspace_id).of_device(device.id, OPEN):
+        fail(unit, run, LOST_DEVICE, f"Device {device.name} was {device.status}.", now)
+
+
+def sweep(unit: Unit, run: RunRecord, settings: Settings, now: datetime) -> None:
+    """Deal with one overdue run."""
+    device = Devices(unit.session, run.workspace_id).require(run.device_id)
+    if run.state not in OPEN:
+        return
+    if run.state == RunState.QUEUED:
+        fail(unit, run, TIMEOUT, "No device took this run before its queue deadline.", now)
+    elif run.run_ends_at is not None and run.run_ends_at < now:
+        fail(unit, run, TIMEOUT, f"The device did not finish within {run.deadline_seconds:.0f} s.", now)
+    elif device.status != DeviceStatus.ACTIVE:
+        fail(unit, run, LOST_DEVICE, f"Device {device.name} is {device.status}.", now)
+    else:
+        take_back(unit, run, settings, now, "the device stopped renewing its lease")

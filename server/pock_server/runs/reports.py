@@ -1,0 +1,104 @@
+"""What devices report: the executable's lines as they come, and the result. Every write carries the lease's fence."""
+
+import math
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from pydantic import ValidationError
+from sqlalchemy import select
+
+from pock_server.blobs.repository import Blobs
+from pock_server.db.unit import Unit
+from pock_server.events.repository import Events
+from pock_server.http.problems import Failure, Problem
+from pock_server.runs.leases import clear_device, fail
+from pock_server.runs.lifecycle import HELD, RUN_LIFECYCLE
+from pock_server.runs.schemas import EventsIn, ResultIn, RunReport, RunState
+from pock_server.runs.tables import RunRecord, RunStepRecord
+
+_CRASHED = 2001
+_EVALUATIONS = frozenset({"eval_before", "eval_after", "eval"})
+
+
+def take_events(unit: Unit, run: RunRecord, order: EventsIn, now: datetime) -> int:
+    """Store events not seen before; the number of the next one. Events of a run that is over are dropped.
+
+    A gap is accepted: a lost measurement is no reason to lose the rest.
+    """
+    fresh = order.events[max(0, run.next_seq - order.first_seq) :]
+    run.next_seq = max(run.next_seq, order.first_seq + len(order.events))
+    if run.state not in HELD:
+        return run.next_seq
+    _take_steps(unit, run, [e for e in fresh if e.get("event") == "step" and e.get("phase") not in _EVALUATIONS], now)
+    for event in fresh:
+        if event.get("event") == "eval":
+            _take_evaluation(unit, run, event, now)
+    return run.next_seq
+
+
+def _take_steps(unit: Unit, run: RunRecord, events: Sequence[dict[str, Any]], now: datetime) -> None:
+    seen = set(unit.session.scalars(_known_steps(run)))
+    items: list[dict[str, Any]] = []
+    for event in events:
+        step = event.get("step")
+        if type(step) is not int or not 0 <= step < 2**31 or step in seen:
+            continue
+        seen.add(step)
+        item = {"step": step, "loss": _number(event.get("loss")), "ms": _number(event.get("ms"))}
+        items.append(item)
+        unit.session.add(RunStepRecord(run_id=run.id, fence=run.fence, **item))
+    if not items:
+        return
+    run.progress = {"step": items[-1]["step"], "steps": run.steps, "loss": items[-1]["loss"]}
+    Events(unit.session, run.workspace_id).append(run.id, "steps", {"items": items}, now)
+    unit.announce(f"run:{run.id}")
+
+
+def _known_steps(run: RunRecord) -> Any:
+    return select(RunStepRecord.step).where(RunStepRecord.run_id == run.id, RunStepRecord.fence == run.fence)
+
+
+def _take_evaluation(unit: Unit, run: RunRecord, event: dict[str, Any], now: datetime) -> None:
+    data: dict[str, Any] = {key: _number(event.get(key)) for key in ("samples", "loss", "accuracy")}
+    phase = event.get("phase")
+    data["phase"] = phase if phase in _EVALUATIONS else "eval"
+    Events(unit.session, run.workspace_id).append(run.id, "eval", data, now)
+    unit.announce(f"run:{run.id}")
+
+
+def _number(value: Any) -> float | None:
+    """A finite number or None: a diverged loss is not representable in JSON."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value if math.isfinite(value) and abs(value) < 1e300 else None
+
+
+def take_result(unit: Unit, run: RunRecord, order: ResultIn, now: datetime) -> RunState:
+    """End the run; repeating it, or reporting a run that was cancelled meanwhile, changes nothing."""
+    if run.state not in HELD:
+        return RunState(run.state)
+    report = _checked_report(order.report)
+    if order.weights_digest is not None:
+        Blobs(unit.session, run.workspace_id).require(order.weights_digest)
+    run.report, run.weights_digest = report, order.weights_digest
+    if order.state == RunState.FAILED:
+        failure = order.failure
+        code, detail = (failure.code, failure.detail) if failure else (_CRASHED, "The device gave no reason.")
+        fail(unit, run, code, detail, now)
+    else:
+        RUN_LIFECYCLE.move(unit, run, RunState.SUCCEEDED, now, finished_at=now)
+        clear_device(unit, run)
+    return RunState(run.state)
+
+
+def _checked_report(report: dict[str, Any] | None) -> dict[str, Any] | None:
+    if report is None:
+        return None
+    try:
+        RunReport.model_validate(report)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in ("report", *first["loc"]))
+        raise Problem(Failure.INVALID, f"body.{where}: {first['msg']}.") from None
+    return report

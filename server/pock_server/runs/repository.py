@@ -1,0 +1,62 @@
+"""Queries on runs."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from sqlalchemy import or_, select
+from sqlalchemy.orm import Session
+
+from pock_server.db.repository import Repository
+from pock_server.runs.lifecycle import HELD, OPEN
+from pock_server.runs.schemas import RunState
+from pock_server.runs.tables import RunRecord, RunStepRecord
+
+STEPS_AT_ONCE = 10_000
+
+
+class Runs(Repository[RunRecord]):
+    """The runs of one workspace."""
+
+    row_class = RunRecord
+    noun = "run"
+
+    def of_device(self, device_id: str, states: Sequence[RunState]) -> list[RunRecord]:
+        """The device's runs in these states, oldest first."""
+        query = self.select().where(RunRecord.device_id == device_id, RunRecord.state.in_(states))
+        return list(self.session.scalars(query.order_by(RunRecord.created_at, RunRecord.id)))
+
+    def held_by(self, device_id: str) -> RunRecord | None:
+        """The run that the device holds a lease on."""
+        return next(iter(self.of_device(device_id, HELD)), None)
+
+    def open_of(self, device_id: str) -> list[RunRecord]:
+        """The device's runs that are not over."""
+        return self.of_device(device_id, OPEN)
+
+    def queue_positions(self, rows: Iterable[RunRecord]) -> dict[str, int]:
+        """Place in their devices' queues of the queued ones among `rows`, 1 is next."""
+        devices = {row.device_id for row in rows if row.state == RunState.QUEUED}
+        places: dict[str, int] = {}
+        for device_id in devices:
+            for place, row in enumerate(self.of_device(device_id, (RunState.QUEUED,)), start=1):
+                places[row.id] = place
+        return places
+
+    def steps(self, run: RunRecord, after: int) -> list[RunStepRecord]:
+        """Steps of the run's present lease with numbers above `after`, in order, at most `STEPS_AT_ONCE`."""
+        query = (
+            select(RunStepRecord)
+            .where(RunStepRecord.run_id == run.id, RunStepRecord.fence == run.fence, RunStepRecord.step > after)
+            .order_by(RunStepRecord.step)
+            .limit(STEPS_AT_ONCE)
+        )
+        return list(self.session.scalars(query))
+
+
+def overdue_runs(session: Session, now: datetime) -> list[RunRecord]:
+    """Open runs of all workspaces with a lease or deadline in the past, for the sweeper."""
+    query = select(RunRecord).where(
+        RunRecord.state.in_(OPEN),
+        or_(RunRecord.lease_expires_at < now, RunRecord.queue_ends_at < now, RunRecord.run_ends_at < now),
+    )
+    return list(session.scalars(query))

@@ -1,0 +1,142 @@
+"""Accepts, shows and cancels runs."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from pock_server.artifacts.repository import Artifacts
+from pock_server.artifacts.tables import ArtifactRecord
+from pock_server.builds.repository import Builds
+from pock_server.builds.schemas import BuildState, FailureOut
+from pock_server.builds.tables import BuildRecord
+from pock_server.clock import new_id
+from pock_server.datasets.repository import Datasets
+from pock_server.datasets.tables import DatasetRecord
+from pock_server.db.unit import Unit
+from pock_server.devices.repository import Devices
+from pock_server.devices.schemas import DeviceStatus
+from pock_server.events.repository import Events
+from pock_server.http.problems import Failure, Problem
+from pock_server.runs.envelope import Work
+from pock_server.runs.leases import clear_device
+from pock_server.runs.lifecycle import RUN_LIFECYCLE
+from pock_server.runs.repository import Runs
+from pock_server.runs.schemas import Entry, RunIn, RunOut, RunProgressOut, RunReport, RunState
+from pock_server.runs.tables import RunRecord
+from pock_server.settings import Settings
+
+
+def request_run(unit: Unit, workspace_id: str, order: RunIn, settings: Settings, now: datetime) -> RunRecord:
+    """Queue a run; a `Problem` says why the device could not do it."""
+    build = _finished_build(unit.session, workspace_id, order.build_id)
+    device = Devices(unit.session, workspace_id).require(order.device_id)
+    if device.status != DeviceStatus.ACTIVE:
+        raise Problem(Failure.STATE_CONFLICT, f"Device {device.name} is {device.status}; choose another one.")
+    artifact = Artifacts(unit.session, workspace_id).require(build.artifact_digest or "")
+    datasets = Datasets(unit.session, workspace_id)
+    for dataset_id in filter(None, (order.dataset_id, order.eval_dataset_id)):
+        check_dataset(datasets.require(dataset_id), artifact)
+    wait = order.queue_deadline_seconds
+    row = RunRecord(
+        id=new_id(now),
+        workspace_id=workspace_id,
+        created_at=now,
+        build_id=build.id,
+        device_id=device.id,
+        device_name=device.name,
+        target=build.target,
+        dataset_id=order.dataset_id,
+        eval_dataset_id=order.eval_dataset_id,
+        entry=order.entry,
+        steps=order.steps,
+        threads=order.threads or build.threads,
+        seed=order.seed,
+        save_weights=order.save_weights,
+        deadline_seconds=order.deadline_seconds or settings.run_deadline_seconds,
+        queue_ends_at=now + timedelta(seconds=wait) if wait else None,
+        state=RunState.QUEUED,
+        attempt=0,
+        fence=0,
+        next_seq=0,
+    )
+    Runs(unit.session, workspace_id).add(row)
+    Events(unit.session, workspace_id).append(row.id, "state", {"state": RunState.QUEUED}, now)
+    unit.announce(f"device:{device.id}")
+    return row
+
+
+def _finished_build(session: Session, workspace_id: str, build_id: str) -> BuildRecord:
+    build = Builds(session, workspace_id).require(build_id)
+    if build.state != BuildState.SUCCEEDED:
+        raise Problem(Failure.STATE_CONFLICT, f"Build {build.name} is {build.state}; runs need a succeeded one.")
+    return build
+
+
+def check_dataset(dataset: DatasetRecord, artifact: ArtifactRecord) -> None:
+    """Raise a 422 `Problem` unless the dataset has one fitting tensor per model input."""
+    found: dict[str, Mapping[str, Any]] = {tensor["name"]: tensor for tensor in dataset.tensors}
+    for wanted in artifact.inputs:
+        name, shape = wanted["name"], list(wanted["shape"])[1:]
+        tensor = found.get(name)
+        if tensor is None:
+            detail = f"Dataset {dataset.name} has no tensor {name!r}; it has {', '.join(sorted(found))}."
+            raise Problem(Failure.BAD_DATA, detail)
+        if tensor["dtype"] != wanted["dtype"] or list(tensor["shape"])[1:] != shape:
+            detail = (
+                f"Tensor {name!r} of dataset {dataset.name} is {tensor['dtype']}{tensor['shape']}; "
+                f"the model needs {wanted['dtype']} with {shape} per sample."
+            )
+            raise Problem(Failure.BAD_DATA, detail)
+
+
+def gather_work(session: Session, run: RunRecord) -> Work:
+    """The run with everything it needs; all of it belongs to the run's workspace."""
+    build = Builds(session, run.workspace_id).require(run.build_id)
+    datasets = Datasets(session, run.workspace_id)
+    return Work(
+        run=run,
+        artifact=Artifacts(session, run.workspace_id).require(build.artifact_digest or ""),
+        artifact_name=build.name,
+        required_bytes=int((build.summary or {}).get("predicted_peak_bytes") or 0),
+        train=datasets.require(run.dataset_id),
+        evaluation=datasets.require(run.eval_dataset_id) if run.eval_dataset_id else None,
+    )
+
+
+def cancel_run(unit: Unit, workspace_id: str, run_id: str, now: datetime) -> RunRecord:
+    """Cancel a run that is not over; its device learns it at the next renewal or heartbeat. Repeating is harmless."""
+    row = Runs(unit.session, workspace_id).require(run_id)
+    if row.state != RunState.CANCELLED:
+        RUN_LIFECYCLE.move(unit, row, RunState.CANCELLED, now, finished_at=now)
+        clear_device(unit, row)
+    return row
+
+
+def describe(row: RunRecord, positions: Mapping[str, int]) -> RunOut:
+    """The run as the API shows it."""
+    return RunOut(
+        id=row.id,
+        build_id=row.build_id,
+        device_id=row.device_id,
+        device_name=row.device_name,
+        target=row.target,
+        dataset_id=row.dataset_id,
+        eval_dataset_id=row.eval_dataset_id,
+        entry=Entry(row.entry),
+        steps=row.steps,
+        threads=row.threads,
+        seed=row.seed,
+        save_weights=row.save_weights,
+        state=RunState(row.state),
+        attempt=row.attempt,
+        queue_position=positions.get(row.id),
+        progress=RunProgressOut(**row.progress) if row.progress else None,
+        report=RunReport(**row.report) if row.report else None,
+        weights_digest=row.weights_digest,
+        failure=FailureOut(**row.failure) if row.failure else None,
+        created_at=row.created_at,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+    )

@@ -1,0 +1,42 @@
+"""What a process of the service is made of, built once from the settings and handed to every request."""
+
+from dataclasses import dataclass
+
+from pock_server.blobs.store import BlobStore, open_store
+from pock_server.clock import Clock, SystemClock
+from pock_server.db.engine import make_engine
+from pock_server.db.unit import Database
+from pock_server.health.metrics import Metrics
+from pock_server.hub import Hub
+from pock_server.settings import Settings
+from pock_server.signing import Signer
+from pock_server.targets.service import CompilerFile
+
+
+@dataclass(frozen=True)
+class Services:
+    """The long-lived parts; immutable, shared by all threads."""
+
+    settings: Settings
+    database: Database
+    blobs: BlobStore
+    signer: Signer
+    hub: Hub
+    clock: Clock
+    metrics: Metrics
+    compiler: CompilerFile
+
+
+def make_services(settings: Settings, clock: Clock | None = None) -> Services:
+    """Open the database and the store, and load or make the signing key."""
+    hub = Hub()
+    return Services(
+        settings=settings,
+        database=Database(make_engine(settings), hub.publish),
+        blobs=open_store(settings),
+        signer=Signer.load_or_create(settings.data_dir / "keys" / "signing.pem"),
+        hub=hub,
+        clock=clock or SystemClock(),
+        metrics=Metrics(),
+        compiler=CompilerFile(settings.compiler_file),
+    )

@@ -1,0 +1,64 @@
+"""Everything an operator can choose, read from `POCK_*` variables; the defaults are the embedded service."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+_PREFIX = "POCK_"
+
+
+class Settings(BaseSettings):
+    """One immutable value per process; `POCK_DATA_DIR=/srv/pock` sets `data_dir`, and so on."""
+
+    model_config = SettingsConfigDict(env_prefix=_PREFIX, frozen=True, extra="ignore")
+
+    data_dir: Path = Field(default=Path("pock-data"), description="Database, blobs and keys of the embedded service.")
+    database_url: str = Field(default="", description="SQLAlchemy URL; empty means SQLite inside the data folder.")
+    store_url: str = Field(default="", description="Object store URL; empty means a folder inside the data folder.")
+    web_dist: Path = Field(default=Path(__file__).parent / "web_dist", description="The built dashboard.")
+
+    runner: Literal["inprocess", "none"] = Field(
+        default="inprocess", description="Who builds: this process, or nobody."
+    )
+    worker_command: tuple[str, ...] = Field(
+        default=(sys.executable, "-m", "pock_server.worker"), description="Child command; the build id is appended."
+    )
+    parallel_builds: int = Field(default=1, ge=1, description="Builds that run at once in this process.")
+    build_timeout_seconds: float = Field(default=1800, gt=0, description="A build that takes longer fails.")
+    build_lease_seconds: float = Field(
+        default=30, gt=0, description="A runner silent for this long has lost its build."
+    )
+
+    heartbeat_seconds: float = Field(default=15, gt=0, description="Shortest time between two heartbeats of a device.")
+    heartbeats_per_second: float = Field(default=50, gt=0, description="Upper bound for the whole fleet.")
+    poll_seconds: float = Field(default=25, gt=0, description="How long a request for work may wait.")
+    lease_seconds: float = Field(
+        default=300, gt=0, description="A run whose lease is not renewed for this long is lost."
+    )
+    max_attempts: int = Field(default=3, ge=1, description="Times a run or build is tried before it fails.")
+    session_seconds: float = Field(default=3600, gt=0, description="Life of a device's session token.")
+    run_deadline_seconds: float = Field(default=3600, gt=0, description="Wall-clock limit of a run that names none.")
+    sweep_seconds: float = Field(default=5, gt=0, description="Time between two searches for lost leases.")
+
+    max_json_bytes: int = Field(default=4 << 20, gt=0, description="Largest JSON request body.")
+    max_blob_bytes: int = Field(default=64 << 30, gt=0, description="Largest upload.")
+    upload_part_bytes: int = Field(default=8 << 20, gt=0, description="Bytes of an upload made durable at once.")
+
+    @property
+    def effective_database_url(self) -> str:
+        """The configured database, or SQLite in the data folder."""
+        return self.database_url or f"sqlite:///{self.data_dir.resolve() / 'pock.sqlite3'}"
+
+    @property
+    def compiler_file(self) -> Path:
+        """Where a worker writes the compiler's version and targets, for processes that may not import it."""
+        return self.data_dir / "compiler.json"
+
+    def environment(self) -> dict[str, str]:
+        """The variables that give a child process these same settings."""
+        values = self.model_dump(mode="json")
+        return {_PREFIX + k.upper(): v if isinstance(v, str) else json.dumps(v) for k, v in values.items()}

@@ -1,0 +1,1 @@
+"""Devices the compiler can build for, as a worker last described them."""

@@ -1,0 +1,46 @@
+"""The dashboard's files. They are built from `web/` and may be absent; the API does not need them."""
+
+from pathlib import Path
+
+from fastapi import APIRouter
+from starlette.responses import FileResponse, HTMLResponse, Response
+
+from pock_server.dependencies import ServicesDep
+from pock_server.http.problems import Failure, Problem
+
+router = APIRouter(include_in_schema=False)
+
+_MISSING = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>PockEngine</title>
+<h1>PockEngine</h1>
+<p>The service runs, but its dashboard is not built. Build it with Node.js 20.19 or newer:</p>
+<pre>make web</pre>
+<p>or <code>npm ci &amp;&amp; npm run build</code> in the folder <code>web</code>. The API is described at
+<a href="/openapi.json">/openapi.json</a>.</p>
+"""
+
+
+@router.get("/{path:path}")
+def page(path: str, services: ServicesDep) -> Response:
+    """A built file, or the dashboard itself for its own addresses."""
+    if path == "v1" or path.startswith("v1/"):
+        raise Problem(Failure.NOT_FOUND, "There is no such call; /openapi.json lists all of them.")
+    folder = services.settings.web_dist.resolve()
+    index = folder / "index.html"
+    if not index.is_file():
+        return HTMLResponse(_MISSING, status_code=200 if path == "" else 404)
+    found = _inside(folder, path)
+    if found is not None:
+        hashed = path.startswith("assets/")
+        return FileResponse(found, headers={"Cache-Control": f"public, max-age={31536000 if hashed else 0}"})
+    if "." in path.rsplit("/", 1)[-1]:
+        raise Problem(Failure.NOT_FOUND, "The dashboard has no such file.")
+    return FileResponse(index, headers={"Cache-Control": "no-cache"})
+
+
+def _inside(folder: Path, path: str) -> Path | None:
+    """The file at `path`, if it lies inside of the folder."""
+    if "\0" in path:
+        return None
+    found = (folder / path).resolve()
+    return found if found.is_file() and found.is_relative_to(folder) else None

@@ -1,0 +1,45 @@
+"""The worker's side of the JSON lines that `pock_server.runner.child` reads."""
+
+import json
+import os
+import sys
+import threading
+from dataclasses import dataclass, field
+from typing import Any, TextIO
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Writes one JSON object a line; safe from any thread."""
+
+    stream: TextIO
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @classmethod
+    def take_stdout(cls) -> "Lines":
+        """Keep stdout for JSON lines: whatever else prints there, children included, goes to stderr from now on."""
+        mine = os.fdopen(os.dup(1), "w", encoding="utf-8")
+        sys.stdout.flush()
+        os.dup2(2, 1)
+        return cls(mine)
+
+    def progress(self, stage: str, done: int, total: int) -> None:
+        """How far a stage is; the compiler's callback."""
+        self._write({"event": "progress", "stage": str(stage), "done": int(done), "total": int(total)})
+
+    def log(self, text: str) -> None:
+        """Something for the build's log."""
+        self._write({"event": "log", "text": text})
+
+    def failed(self, code: int, detail: str) -> None:
+        """The build failed."""
+        self._write({"event": "failed", "code": code, "detail": detail})
+
+    def artifact(self, artifact: dict[str, Any]) -> None:
+        """The build succeeded; the fields are those of `pock_server.runner.claims.Built`."""
+        self._write({"event": "artifact", "artifact": artifact})
+
+    def _write(self, message: dict[str, Any]) -> None:
+        with self.lock:
+            self.stream.write(json.dumps(message) + "\n")
+            self.stream.flush()

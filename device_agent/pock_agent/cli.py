@@ -73,14 +73,14 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _enroll(options: argparse.Namespace) -> int:
+    wish = agent.Enrollment(options.url, options.token, options.name, options.target)
+    identity = agent.enroll(wish, StateDirectory(options.state_dir), Settings())
     parts = urlsplit(options.url)
     if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
         print(
-            "pock-agent: warning: over http anyone on the way can pose as the service during enrolment; prefer https",
+            "pock-agent: warning: enrolled over plain http, where anyone on the way can pose as the service; prefer https",
             file=sys.stderr,
         )
-    wish = agent.Enrollment(options.url, options.token, options.name, options.target)
-    identity = agent.enroll(wish, StateDirectory(options.state_dir), Settings())
     print(f"enrolled as {identity.name!r} ({identity.device_id}), target {identity.target}")
     print(f"next: pock-agent run --state-dir {options.state_dir}")
     return 0

@@ -107,7 +107,7 @@ class Downloader:
                 os.lseek(descriptor, start, os.SEEK_SET)
             while left:
                 self._control.check()
-                chunk = answer.read(min(self._settings.download_chunk_bytes, left))
+                chunk = answer.read1(min(self._settings.download_chunk_bytes, left))
                 if not chunk:
                     raise Unreachable(f"the connection ended {left} bytes before the end of blob {blob.sha256}")
                 _append(descriptor, chunk)

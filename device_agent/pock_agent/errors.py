@@ -71,10 +71,10 @@ class Cancelled(AgentError):
 
 
 class JobFailed(AgentError):
-    """The job ends here; `code` and the message are what the service is told."""
+    """The job ends here; `code` and the message (at most 2000 characters) are what the service is told."""
 
     def __init__(self, code: FailureCode, detail: str) -> None:
-        super().__init__(detail)
+        super().__init__(detail[:2000])
         self.code = code
 
 

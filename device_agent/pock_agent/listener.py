@@ -8,7 +8,7 @@ import time
 
 from pock_agent import backoff
 from pock_agent.envelope import admit, open_envelope
-from pock_agent.errors import AgentError, FailureCode, Refused, ServiceError, Unreachable
+from pock_agent.errors import AgentError, FailureCode, NotWelcome, Refused, ServiceError, Unreachable
 from pock_agent.identity import Counters, Identity
 from pock_agent.job import JobRecord, load_job, manifest_of
 from pock_agent.life import Event, State
@@ -61,6 +61,8 @@ class Listener:
         try:
             envelope, pause = self._service.work()
         except (Unreachable, ServiceError) as error:
+            if isinstance(error, ServiceError) and error.status in (403, 409):
+                raise NotWelcome(f"the service gives this device no work: {error.detail}") from error
             self._failures += 1
             seconds = backoff.delay(self._settings, self._failures, error)
             log.warning("asking for work: %s; again in %.1f s", error, seconds)

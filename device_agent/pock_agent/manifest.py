@@ -46,7 +46,7 @@ class Artifact:
 
 @dataclass(frozen=True)
 class Run:
-    """How to run it. `threads` 0 means as many as the device has."""
+    """How to run it. With `threads` 0 the executable chooses."""
 
     entry: str
     steps: int

@@ -58,7 +58,9 @@ class Workplace:
         for member, option in _PARAMETERS.items():
             if member in members:
                 command += [option, f"artifact/{member}"]
-        command += ["--threads", str(run.threads or usable_cpus()), "--report", f"out/{phase.value}.json"]
+        command += ["--report", f"out/{phase.value}.json"]
+        if run.threads:
+            command += ["--threads", str(run.threads)]
         if program in ("train", "bench"):
             command += ["--steps", str(run.steps)]
         if program == "train":

@@ -83,7 +83,8 @@ class Worker:
             State.REPORTING: self._report,
             **dict.fromkeys(PHASES, self._phase),
         }
-        (self._state.work / "reports").mkdir(parents=True, exist_ok=True)
+        self._state.work.mkdir(exist_ok=True)
+        (self._state.work / "reports").mkdir(exist_ok=True, mode=0o700)
         self._spool = EventSpool(self._state.work / "events.jsonl")
         self._sender = EventSender(
             self._spool, self._service, manifest.run_id, manifest.fence, self._control, self._settings
@@ -114,6 +115,8 @@ class Worker:
             if self._record.starts > self._settings.max_starts and state is State.ACCEPTED:
                 raise JobFailed(FailureCode.CRASHED, f"interrupted {self._record.starts - 1} times; not tried again")
             self._steps[state]()
+            if state is not State.REPORTING:
+                self._control.check()
         except LeaseLost as error:
             log.warning("run %s is given up: %s", self._manifest.run_id, error)
             event = Event.LOST

@@ -38,13 +38,15 @@ ROUTES = (
 
 @dataclass
 class Answer:
-    """What goes back. `length` overrides Content-Length; `cut` closes the connection after that many body bytes."""
+    """What goes back. `length` overrides Content-Length; `cut` closes the connection after that many body bytes,
+    and `stall` keeps it open after the body until the event is set."""
 
     status: int = 200
     body: bytes = b""
     headers: dict[str, str] = field(default_factory=dict)
     length: int | None = None
     cut: int | None = None
+    stall: threading.Event | None = None
 
 
 @dataclass
@@ -227,6 +229,9 @@ class ServiceDouble:
         handler.end_headers()
         content = answer.body if answer.cut is None else answer.body[: answer.cut]
         handler.wfile.write(content)
+        if answer.stall is not None:
+            handler.wfile.flush()
+            answer.stall.wait(20)
         if answer.cut is not None or answer.length is not None:
             handler.close_connection = True
 

@@ -1,0 +1,136 @@
+"""The smaller parts: health readings, the event spool, the judgement of stability."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from pock_agent.facts import device_facts
+from pock_agent.health import HealthLog, HealthReader
+from pock_agent.spool import EventSpool
+from pock_agent.stability import judge
+from pock_agent.target import detect_target
+from tests.agent.conftest import Device
+from tests.agent.service_double import as_json
+
+
+def write(root: Path, name: str, content: str) -> None:
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content)
+
+
+@pytest.fixture
+def phone(tmp_path: Path) -> Path:
+    """The /sys and /proc of a warm device on battery, with one broken sensor."""
+    write(tmp_path, "sys/class/thermal/thermal_zone0/temp", "48500\n")
+    write(tmp_path, "sys/class/thermal/thermal_zone1/temp", "71250\n")
+    write(tmp_path, "sys/class/thermal/thermal_zone2/temp", "-274000\n")
+    write(tmp_path, "sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", "1500000\n")
+    write(tmp_path, "sys/devices/system/cpu/cpu1/cpufreq/scaling_cur_freq", "600000\n")
+    write(tmp_path, "sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", "3\n")
+    write(tmp_path, "sys/class/power_supply/battery/capacity", "67\n")
+    write(tmp_path, "sys/class/power_supply/battery/status", "Discharging\n")
+    write(tmp_path, "proc/meminfo", "MemTotal:  8000000 kB\nMemAvailable:    2000 kB\n")
+    return tmp_path
+
+
+def test_every_reading_of_a_device(phone: Path) -> None:
+    sample = HealthReader(phone).sample()
+    assert (sample.temperature_c, sample.frequency_mhz) == (71.25, 1500.0)
+    assert (sample.battery_percent, sample.on_battery, sample.throttled) == (67.0, True, False)
+    assert sample.free_memory_bytes == 2000 * 1024
+
+
+def test_throttling_during_the_job_shows_in_the_report(phone: Path) -> None:
+    log = HealthLog(HealthReader(phone), interval=60, limit=10)
+    write(phone, "sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", "4\n")
+    write(phone, "sys/class/thermal/thermal_zone1/temp", "90000\n")
+    report = log.stop()
+    assert (report["throttled"], report["max_temperature_c"]) == (True, 90.0)
+    assert (report["before"]["temperature_c"], report["after"]["temperature_c"]) == (71.25, 90.0)
+
+
+@pytest.mark.parametrize(("word", "throttled"), [("0x0", False), ("0x50000", False), ("0x50005", True)])
+def test_a_raspberry_pis_firmware_says_whether_it_is_throttled_now(word: str, throttled: bool, tmp_path: Path) -> None:
+    write(tmp_path, "sys/devices/platform/soc/soc:firmware/get_throttled", word)
+    assert HealthReader(tmp_path).sample().throttled is throttled
+
+
+def test_a_device_without_sensors_reports_none(tmp_path: Path) -> None:
+    sample = HealthReader(tmp_path).sample()
+    assert (sample.temperature_c, sample.throttled, sample.battery_percent, sample.free_memory_bytes) == (None,) * 4
+
+
+def test_the_facts_of_this_machine(tmp_path: Path) -> None:
+    facts = device_facts("host", tmp_path / "not" / "there")
+    assert facts["memory_bytes"] > 1 << 20 and facts["cpus"] >= 1 and facts["disk_free_bytes"] > 0
+    assert (facts["target"], facts["emulated"]) == ("host", False)
+
+
+def test_a_device_at_a_loopback_address_is_the_services_own_machine() -> None:
+    assert detect_target("http://127.0.0.1:8000") in ("host", "apple-m1")
+
+
+def test_a_spool_survives_a_line_cut_short(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    spool = EventSpool(path)
+    for number in range(3):
+        spool.append({"n": number})
+    spool.close()
+    with path.open("ab") as file:
+        file.write(b'{"n": 3')
+    spool = EventSpool(path)
+    assert len(spool) == 3
+    spool.append({"n": "three"})
+    assert spool.read(2, 10) == [{"n": 2}, {"n": "three"}]
+    spool.truncate(1)
+    spool.append({"n": "one"})
+    assert spool.read(0, 10) == [{"n": 0}, {"n": "one"}]
+    assert spool.read(2, 10) == [] and spool.read(7, 10) == []
+    spool.close()
+
+
+def test_events_are_sent_once_though_answers_get_lost(device: Device) -> None:
+    """The service took a batch and its answer was lost: the repeat changes nothing."""
+
+    def lose_answer(request: object) -> object:
+        answer = device.double.answer_events(request)  # type: ignore[arg-type]
+        return as_json({"title": "lost"}, 502) if request.number % 2 else answer  # type: ignore[attr-defined]
+
+    device.double.on("events", lose_answer)  # type: ignore[arg-type]
+    run_id = device.give()
+    assert device.run(events_batch=2)
+    events = device.double.events[run_id]
+    assert [event["step"] for event in events if event["event"] == "step"] == [1, 2, 3, 4, 5]
+    assert len(events) == 3 * 2 + 2 + 1 + 5  # three starts and ends, two evaluations, one save, five steps
+
+
+def test_a_service_that_never_takes_events_does_not_hold_the_result_up(device: Device) -> None:
+    device.double.on("events", lambda request: as_json({"next_seq": 0}))
+    run_id = device.give()
+    assert device.run(events_drain_seconds=0.3)
+    assert len(device.double.results[run_id]) == 1
+
+
+def test_steady_times_are_stable_and_wild_ones_are_not() -> None:
+    source = random.Random(1)
+    assert judge([10 + source.gauss(0, 0.1) for _ in range(100)], 0.05).stable
+    assert not judge([source.choice([5.0, 15.0]) for _ in range(100)], 0.05).stable
+    assert not judge([10.0] * 5, 0.05).stable
+
+
+def test_the_interval_of_the_median_covers_it_as_often_as_it_says() -> None:
+    """95 % of samples of a skewed distribution give an interval around the true median."""
+    source = random.Random(2)
+    true_median = 0.6931471805599453
+    covered = 0
+    for _ in range(400):
+        samples = [source.expovariate(1.0) for _ in range(101)]
+        verdict = judge(samples, 0.05)
+        assert verdict.relative_interval is not None
+        middle = sorted(samples)[50]
+        covered += abs(middle - true_median) <= verdict.relative_interval * middle
+    assert covered >= 0.93 * 400

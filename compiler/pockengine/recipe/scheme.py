@@ -57,6 +57,15 @@ def running_statistics(graph: Graph) -> set[Value]:
     return {value for node in graph.nodes if node.op == "batch_norm" for value in node.inputs[3:5]}
 
 
+def reaching(graph: Graph, output: Value) -> set[Value]:
+    """Every value that `output` depends on, itself included."""
+    found = {output}
+    for node in reversed(graph.nodes):
+        if any(value in found for value in node.outputs):
+            found.update(node.inputs)
+    return found
+
+
 def resolve(recipe: Recipe, graph: Graph) -> Scheme:
     """Apply the rules in order, first match wins. `graph` is the imported forward graph, with its parameters' data.
 
@@ -64,8 +73,8 @@ def resolve(recipe: Recipe, graph: Graph) -> Scheme:
     tensor that has none."""
     order = parameter_order(graph)
     statistics = running_statistics(graph)
-    used = {value for node in graph.nodes for value in node.inputs}
-    candidates = [value for value in order if value not in statistics and value in used]
+    reached = reaching(graph, graph.outputs[recipe.loss.pick_output(graph.outputs)])
+    candidates = [value for value in order if value not in statistics and value in reached]
     updates: dict[str, Update] = {value.name: FROZEN for value in order}
     claimed: set[Value] = set()
     for rule in recipe.update:
@@ -98,7 +107,7 @@ def _no_match(pattern: str, candidates: list[Value], graph: Graph) -> str:
     if any(fnmatchcase(name, pattern) for name in statistics):
         return f"the pattern '{pattern}' matches only running statistics of batch norms, which are not trained"
     if pattern in {value.name for value in graph.params}:
-        return f"the parameter '{pattern}' is not used by the model's outputs, so it cannot be trained"
+        return f"the loss does not depend on the parameter '{pattern}', so it cannot be trained"
     plain = pattern.replace("*", "").strip(".")
     contains = [name for name in names if plain and plain in name]
     if contains:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...ir import DType, Value
+from .movement import narrow
 from .registry import NodeContext, Operand, converts
 
 
@@ -84,17 +85,12 @@ def gather_nd(c: NodeContext) -> Sequence[Operand]:
 @converts("OneHot")
 def one_hot(c: NodeContext) -> Sequence[Operand]:
     depth = int(c.static(1, "the depth").reshape(()))
-    off, on = (c.e.reshape(part, ()) for part in _off_on(c))
+    off, on = (c.e.reshape(narrow(c.e, c.value(2), 0, part, part + 1), ()) for part in range(2))
     indices = _indices(c, 0, depth)
     axis = c.axis("axis", -1, indices.type.rank + 1)
     shape = [*indices.type.shape[:axis], 1, *indices.type.shape[axis:]]
     classes = np.arange(depth).astype(indices.type.dtype.numpy).reshape([depth] + [1] * (len(shape) - axis - 1))
     return [c.e.where(c.e.op("equal", c.e.reshape(indices, shape), c.e.const(classes)), on, off)]
-
-
-def _off_on(c: NodeContext) -> tuple[Value, Value]:
-    values = c.static(2, "the values")
-    return c.e.const(values[0]), c.e.const(values[1])
 
 
 @converts("CumSum")

@@ -1,0 +1,77 @@
+"""Whole models: what the imported graph computes is what PyTorch computes, under PyTorch's names."""
+
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+
+from pockengine.frontends import load
+from pockengine.interp import evaluate
+from tests.compiler.models import zoo
+
+NAMES = list(zoo.MODELS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_from_torch_computes_the_same(name):
+    inputs = zoo.MODELS[name].inputs(3)
+    with torch.no_grad():
+        expected = zoo.module(name)(**inputs).logits.numpy()
+    found = evaluate(zoo.graph(name), {key: tensor.numpy() for key, tensor in inputs.items()})
+    assert np.abs(expected).max() > 0.01
+    np.testing.assert_allclose(found["logits"], expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_from_torch_keeps_names_and_contents(name):
+    state = {key: value for key, value in zoo.module(name).state_dict().items() if value.is_floating_point()}
+    graph = zoo.graph(name)
+    assert {value.name for value in graph.params} == state.keys()
+    for key, tensor in state.items():
+        np.testing.assert_array_equal(graph.data[key], tensor.numpy())
+    assert [value.name for value in graph.inputs] == list(zoo.MODELS[name].inputs(0))
+    assert list(graph.outputs) == ["logits"]
+
+
+def test_attention_and_norms_arrive_whole():
+    ops = [node.op for node in zoo.graph("bert").nodes]
+    assert ops.count("attention") == 2
+    assert ops.count("layer_norm") == 5
+    assert "gelu" in ops
+    assert [node.op for node in zoo.graph("resnet18").nodes].count("batch_norm") == 20
+
+
+@pytest.fixture(scope="module")
+def optimised_bert(tmp_path_factory) -> Path:
+    """BERT as a user exports it who knows only `torch.onnx.export`: linear weights transposed and renamed."""
+    path = tmp_path_factory.mktemp("onnx") / "bert.onnx"
+    inputs = zoo.MODELS["bert"].inputs(0)
+    torch.onnx.export(zoo.module("bert"), (), path, kwargs=inputs, dynamo=True, verbose=False, output_names=["logits"])
+    return path
+
+
+def test_default_export_gets_its_names_back(optimised_bert):
+    """All but the two embeddings whose constant lookups the exporter itself has folded."""
+    graph = load(optimised_bert)
+    state = zoo.module("bert").state_dict()
+    names = {value.name for value in graph.params}
+    folded = {f"bert.embeddings.{kind}_embeddings.weight" for kind in ("position", "token_type")}
+    assert state.keys() - names == folded
+    for key in state.keys() & names:
+        np.testing.assert_array_equal(graph.data[key], state[key].numpy())
+
+
+def test_default_export_computes_what_onnxruntime_does(optimised_bert):
+    feeds = {key: tensor.numpy() for key, tensor in zoo.MODELS["bert"].inputs(5).items()}
+    expected = onnxruntime.InferenceSession(optimised_bert).run(None, feeds)[0]
+    found = evaluate(load(optimised_bert), feeds)["logits"]
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_weights_are_mapped_not_copied(optimised_bert):
+    graph = load(optimised_bert)
+    array = graph.data["bert.embeddings.word_embeddings.weight"]
+    assert not array.flags.owndata
+    assert not array.flags.writeable

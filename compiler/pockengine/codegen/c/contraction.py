@@ -1,0 +1,304 @@
+"""Kernels of `contraction` regions: packers, micro-kernel and epilogue put together as a schedule says."""
+
+from __future__ import annotations
+
+from ...ir import Node
+from ...targets import Target
+from ..backend import Call, Kernel, Lowered
+from . import microkernel
+from .contraction_plan import ContractionPlan
+from .epilogue import Epilogue
+from .indexing import flat_offset
+from .maps import Access
+from .mathlib import functions
+from .packers import Packer
+from .region import body_of, call, inplace_pairs
+from .source import SIGNATURE, Code, kernel
+
+
+def lower(node: Node, target: Target, threads: int) -> Lowered:
+    """Kernels of a contraction region."""
+    if node.outputs[0].type.size == 0:
+        return Lowered(())
+    plan = ContractionPlan.of(node, target, threads)
+    operands = set(plan.anchor.inputs)
+    allowed = [
+        (i, o)
+        for i, value in enumerate(body_of(node).inputs)
+        for o in range(len(node.outputs))
+        if value not in operands and value.type.shape == node.outputs[o].type.shape
+    ]
+    return Lowered(_calls(plan), plan.workspace_bytes(), inplace_pairs(node, allowed))
+
+
+def _calls(plan: ContractionPlan) -> tuple[Call, ...]:
+    """Packing of B when it is shared, the contraction, the sum of partial results when k is split."""
+    workspace = plan.workspace_bytes() > 0
+    product = product_kernel(plan)
+    if plan.schedule.right == "shared":
+        return (
+            call(plan.node, pack_kernel(plan), True, True, share=0.0),
+            call(plan.node, product, True),
+        )
+    if plan.schedule.split == "k":
+        return (call(plan.node, product, True, share=0.95), call(plan.node, reduce_kernel(plan), True, share=0.05))
+    return (call(plan.node, product, workspace),)
+
+
+def pack_kernel(plan: ContractionPlan) -> Kernel:
+    """Packs all of B for every task."""
+    code = Code()
+    _emit_right_packers(plan, code)
+    batch = plan.sizes[0]
+    with code.block(SIGNATURE):
+        code.line(f"const float *right = arg[{plan.arguments[1]}];")
+        code.line(f"float *packed = arg[{_workspace_index(plan)}];")
+        code.share(batch * plan.panels)
+        with code.loop("unit", "last", "first"):
+            code.line(f"const ptrdiff_t batch = unit / {plan.panels}, panel = unit % {plan.panels};")
+            code.line(f"pack_panel(right + {_batch_offset(plan, plan.contraction.right)},")
+            panel = f"batch * {plan.right_bytes // 4} + panel * {plan.schedule.columns * plan.sizes[3]}"
+            code.line(f"           packed + {panel}, panel, 0, {plan.sizes[3]});")
+    return kernel("pack", f"panels of {_title(plan)}", code.text())
+
+
+def reduce_kernel(plan: ContractionPlan) -> Kernel:
+    """Adds up the partial results of a contraction whose k was split, and finishes them."""
+    code, s = Code(), plan.schedule
+    batch, m, n, _ = plan.sizes
+    needs = Epilogue(body_of(plan.node), plan.anchor, plan.contraction).emit(code)
+    tiles = -(-m // s.rows)
+    with code.block(SIGNATURE):
+        code.line(f"const char *const workspace = arg[{_workspace_index(plan)}];")
+        code.line("const ptrdiff_t parts = *(const int64_t *)(const void *)workspace;")
+        code.line(f"const ptrdiff_t part = {plan.task_bytes // 4};")
+        start = plan.shared_bytes + plan.left_bytes + plan.right_bytes
+        code.line(f"const float *const sums = (const float *)(const void *)(workspace + {start});")
+        code.line(f"float tile[{s.rows * s.columns}];")
+        code.share(batch * tiles)
+        with code.loop("unit", "last", "first"):
+            code.line(f"const ptrdiff_t batch = unit / {tiles}, m = unit % {tiles} * {s.rows};")
+            code.line(f"const ptrdiff_t rows = {m} - m < {s.rows} ? {m} - m : {s.rows};")
+            with code.loop("panel", plan.panels):
+                code.line(f"const ptrdiff_t n = panel * {s.columns}, left = {n} - n;")
+                code.line(f"const ptrdiff_t cols = left < {s.columns} ? left : {s.columns};")
+                with code.loop("i", "rows"):
+                    code.line(f"const float *from = sums + (batch * {s.block} + m + i) * {plan.padded_columns} + n;")
+                    with code.loop("j", "cols", vectorize=True):
+                        code.line(f"tile[i * {s.columns} + j] = from[j];")
+                    with code.loop("p", "parts", 1), code.loop("j", "cols", vectorize=True):
+                        code.line(f"tile[i * {s.columns} + j] += from[p * part + j];")
+                code.line(f"finish(arg, batch, m, n, tile, {s.columns}, rows, cols);")
+    return kernel("reduce", f"sum of the parts of {_title(plan)}", code.text(), functions(needs))
+
+
+def product_kernel(plan: ContractionPlan) -> Kernel:
+    """The contraction itself."""
+    code, s = Code(), plan.schedule
+    code.line(microkernel.vector_type(s.lanes))
+    code.line()
+    needs: set[str] = set()
+    if s.split != "k":
+        needs = Epilogue(body_of(plan.node), plan.anchor, plan.contraction).emit(code)
+    if s.pack_left:
+        _left_packer(plan).emit(code)
+    if s.right in ("private", "block"):
+        _emit_right_packers(plan, code)
+    for tile in dict.fromkeys(tile for vectors, _ in _panel_widths(plan) for tile in _tiles(plan, vectors)):
+        code.line(microkernel.define(tile))
+        code.line()
+    for width, cols in _panel_widths(plan):
+        _emit_panel(plan, code, width, cols)
+    with code.block(SIGNATURE):
+        _emit_main(plan, code)
+    return kernel(plan.anchor.op, _title(plan), code.text(), functions(needs))
+
+
+def _title(plan: ContractionPlan) -> str:
+    shapes = " , ".join(str(value.type) for value in plan.anchor.inputs)
+    attrs = {key: value for key, value in plan.anchor.attrs.items() if key not in ("layout",)}
+    return f"{plan.anchor.op}({shapes}) {attrs}: b, m, n, k = {plan.sizes}, {plan.schedule}"
+
+
+def _workspace_index(plan: ContractionPlan) -> int:
+    return len(plan.node.inputs) + len(plan.node.outputs)
+
+
+def _batch_offset(plan: ContractionPlan, access: Access) -> str:
+    axis = plan.contraction.b
+    text = flat_offset("batch", [d.extent for d in axis], access.along(axis))
+    return f"{access.base} + {text}" if access.base else text
+
+
+def _panel_widths(plan: ContractionPlan) -> list[tuple[int, int]]:
+    """(vectors, columns) of the full panels, if any, and of the last one, if it is narrower."""
+    s, n = plan.schedule, plan.sizes[2]
+    full, rest = divmod(n, s.columns)
+    return ([(s.vectors, s.columns)] if full else []) + ([(-(-rest // s.lanes), rest)] if rest else [])
+
+
+def _left_packer(plan: ContractionPlan) -> Packer:
+    x_step, k_step = (1, plan.packed_row_step) if plan.left_rows_inner else (plan.packed_row_step, 1)
+    return Packer("pack_rows", plan.contraction.left, plan.contraction.m, plan.contraction.k, x_step, k_step)
+
+
+def _emit_right_packers(plan: ContractionPlan, code: Code) -> None:
+    """Define `pack_panel`, which packs one panel of B as [k][column] and fills missing columns with zeros."""
+    c, s = plan.contraction, plan.schedule
+    widths = _panel_widths(plan)
+    for index, (vectors, _) in enumerate(widths):
+        Packer(f"pack_columns{index}", c.right, c.n, c.k, 1, vectors * s.lanes).emit(code)
+    full = plan.sizes[2] // s.columns
+    header = "static void\npack_panel(const float *src, float *dst, ptrdiff_t panel, ptrdiff_t k0, ptrdiff_t k1)"
+    with code.block(header):
+        code.line(f"const ptrdiff_t n0 = panel * {s.columns};")
+        for index, (vectors, cols) in enumerate(widths):
+            width = vectors * s.lanes
+            with code.block(f"if (panel {'<' if cols == s.columns else '>='} {full})"):
+                if cols < width:
+                    with code.loop("k", "k1 - k0"), code.loop("n", width, cols):
+                        code.line(f"dst[k * {width} + n] = 0.0f;")
+                code.line(f"pack_columns{index}(src, dst, n0, n0 + {cols}, k0, k1);")
+    code.line()
+
+
+def _strides_of_left(plan: ContractionPlan) -> tuple[int, int]:
+    """(row, k) strides with which the micro-kernel reads A."""
+    if plan.schedule.pack_left:
+        return (1, plan.packed_row_step) if plan.left_rows_inner else (plan.packed_row_step, 1)
+    row, k = plan.contraction.left.linear(plan.contraction.m), plan.contraction.left.linear(plan.contraction.k)
+    assert row is not None and k is not None
+    return row, k
+
+
+def _stride_of_sums(plan: ContractionPlan, vectors: int) -> int:
+    """Elements between rows of the tile the micro-kernel writes: a local one, or the workspace's."""
+    return plan.padded_columns if plan.accumulates else vectors * plan.schedule.lanes
+
+
+def _tiles(plan: ContractionPlan, vectors: int) -> list[microkernel.Tile]:
+    """The variants of the micro-kernel for one panel width: full height, and the height of the last rows."""
+    s = plan.schedule
+    a_row, a_k = _strides_of_left(plan)
+    b_k = plan.contraction.right.linear(plan.contraction.k) if s.right == "direct" else vectors * s.lanes
+    full, rest = divmod(plan.sizes[1], s.rows)
+    heights = ([s.rows] if full else []) + ([rest] if rest else [])
+    return [
+        microkernel.Tile(rows, vectors, s.lanes, a_row, a_k, b_k or 0, _stride_of_sums(plan, vectors)) for rows in heights
+    ]
+
+
+def _emit_panel(plan: ContractionPlan, code: Code, vectors: int, cols: int) -> None:
+    """One panel of B against the rows m0 .. m1 of a block of A."""
+    s = plan.schedule
+    a_row, c_row = _strides_of_left(plan)[0], _stride_of_sums(plan, vectors)
+    tiles = _tiles(plan, vectors)
+    header = f"static void\npanel_{vectors}_{cols}(void *const *arg, ptrdiff_t batch, const float *a, const float *b, float *sums,\n"
+    header += "    ptrdiff_t m0, ptrdiff_t m1, ptrdiff_t n0, ptrdiff_t depth, int more, int finished)"
+    with code.block(header):
+        if not plan.accumulates:
+            code.line(f"float tile[{s.rows * c_row}] __attribute__((aligned(64)));")
+        with code.block(f"for (ptrdiff_t m = m0; m < m1; m += {s.rows})"):
+            code.line(f"const ptrdiff_t rows = m1 - m < {s.rows} ? m1 - m : {s.rows};")
+            code.line(f"const float *const a_rows = a + (m - m0) * {a_row};")
+            code.line(f"float *const c = {f'sums + (m - m0) * {c_row} + n0' if plan.accumulates else 'tile'};")
+            for tile in tiles:
+                code.line(f"if (rows == {tile.rows})")
+                code.line(f"    {tile.name}(depth, a_rows, b, c, more);")
+            if s.split != "k":
+                code.line("if (finished)")
+                code.line(f"    finish(arg, batch, m, n0, c, {c_row}, rows, {cols});")
+    code.line()
+
+
+def _emit_main(plan: ContractionPlan, code: Code) -> None:
+    s, c = plan.schedule, plan.contraction
+    batches, m, _, k = plan.sizes
+    tiles = -(-m // s.rows)
+    code.line(f"const float *const left = arg[{plan.arguments[0]}];")
+    code.line(f"const float *const right = arg[{plan.arguments[1]}];")
+    if plan.workspace_bytes():
+        _emit_workspace(plan, code)
+    units = {"b": batches, "m": tiles, "n": plan.panels, "k": plan.blocks_of_k}[s.split]
+    code.share(units)
+    ranges = {"b": (0, batches), "m": (0, m), "n": (0, plan.panels), "k": (0, plan.blocks_of_k)}
+    for axis, (low, high) in ranges.items():
+        if axis != s.split:
+            code.line(f"const ptrdiff_t {axis}_first = {low}, {axis}_last = {high};")
+        elif axis == "m":
+            code.line(f"const ptrdiff_t m_first = first * {s.rows}, m_last = last * {s.rows} < {m} ? last * {s.rows} : {m};")
+        else:
+            code.line(f"const ptrdiff_t {axis}_first = first, {axis}_last = last;")
+    with code.loop("batch", "b_last", "b_first"):
+        code.line(f"const float *const a = left + {_batch_offset(plan, c.left)};")
+        if s.right != "shared":
+            code.line(f"const float *const b = right + {_batch_offset(plan, c.right)};")
+        if s.right == "private":
+            with code.loop("panel", "n_last", "n_first"):
+                code.line(f"pack_panel(b, panels + panel * {s.columns * k}, panel, 0, {k});")
+        with code.block(f"for (ptrdiff_t m0 = m_first; m0 < m_last; m0 += {s.block})"):
+            code.line(f"const ptrdiff_t m1 = m_last - m0 < {s.block} ? m_last : m0 + {s.block};")
+            with code.loop("part", "k_last", "k_first"):
+                _emit_block(plan, code)
+    if s.split == "k":
+        with code.block("if (first == last)"):
+            with code.loop("i", plan.sums_bytes // 4):
+                code.line("sums[i] = 0.0f;")
+
+
+def _emit_workspace(plan: ContractionPlan, code: Code) -> None:
+    s = plan.schedule
+    code.line(f"char *const workspace = arg[{_workspace_index(plan)}];")
+    if plan.task_bytes:
+        code.line(f"char *const own = workspace + {plan.shared_bytes} + task * (ptrdiff_t){plan.task_bytes};")
+    offset = 0
+    if s.pack_left:
+        code.line("float *const rows = (float *)(void *)own;")
+        offset += plan.left_bytes
+    if s.right == "shared":
+        code.line("const float *const panels = (const float *)(const void *)workspace;")
+    elif s.right != "direct":
+        code.line(f"float *const panels = (float *)(void *)(own + {offset});")
+        offset += plan.right_bytes
+    if plan.accumulates:
+        code.line(f"float *const sums = (float *)(void *)(own + {offset});")
+    if s.split == "k":
+        code.line("if (task == 0)")
+        code.line("    *(int64_t *)(void *)workspace = tasks;")
+
+
+def _emit_block(plan: ContractionPlan, code: Code) -> None:
+    """One block of rows and of k: pack, then every panel."""
+    s, c = plan.schedule, plan.contraction
+    k = plan.sizes[3]
+    a_row, a_k = _strides_of_left(plan)
+    code.line(f"const ptrdiff_t k0 = part * {s.depth}, depth = {k} - k0 < {s.depth} ? {k} - k0 : {s.depth};")
+    if s.pack_left:
+        code.line("pack_rows(a, rows, m0, m1, k0, k0 + depth);")
+        code.line("const float *const a_block = rows;")
+    else:
+        code.line(f"const float *const a_block = a + m0 * {a_row} + k0 * {a_k};")
+    if s.right == "block":
+        with code.loop("panel", "n_last", "n_first"):
+            code.line(f"pack_panel(b, panels + panel * {s.columns * s.depth}, panel, k0, k0 + depth);")
+    full = plan.sizes[2] // s.columns
+    sums = "0"
+    if plan.accumulates:
+        batch_step = s.block * plan.padded_columns
+        sums = f"sums + batch * {batch_step}" if s.split == "k" else "sums"
+    with code.loop("panel", "n_last", "n_first"):
+        code.line(f"const ptrdiff_t n0 = panel * {s.columns};")
+        for vectors, cols in _panel_widths(plan):
+            width = vectors * s.lanes
+            if s.right == "direct":
+                source = f"b + k0 * {c.right.linear(c.k)} + n0"
+            elif s.right == "block":
+                source = f"panels + panel * {s.columns * s.depth}"
+            else:
+                batch = f"batch * {plan.right_bytes // 4} + " if s.right == "shared" else ""
+                source = f"panels + {batch}panel * {s.columns * k} + k0 * {width}"
+            code.line(f"if (panel {'<' if cols == s.columns else '>='} {full})")
+            code.line(
+                f"    panel_{vectors}_{cols}(arg, batch, a_block, {source}, {sums}, m0, m1, n0, depth, "
+                f"part > k_first, part == {plan.blocks_of_k - 1});"
+            )

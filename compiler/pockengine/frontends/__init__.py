@@ -2,5 +2,6 @@
 
 from .onnx_import import load
 from .pytorch import from_torch
+from .survey import OperatorUse, Survey, UnsupportedNode, survey
 
-__all__ = ["from_torch", "load"]
+__all__ = ["OperatorUse", "Survey", "UnsupportedNode", "from_torch", "load", "survey"]

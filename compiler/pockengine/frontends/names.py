@@ -47,8 +47,12 @@ def restore(file: OnnxFile) -> OnnxFile:
     tensors: dict[str, Array] = {found.get(name, name): array for name, array in file.tensors.items()}
     for name in found.values():
         tensors[name] = np.transpose(tensors[name])
-    turned = [helper.make_node("Transpose", [new], [old], name=f"{new}.T", perm=[1, 0]) for old, new in found.items()]
-    nodes = [*turned, *proto.graph.node]
+    nodes: list[onnx.NodeProto] = []
+    for node in file.proto.graph.node:
+        # Each transpose stands before the product that reads it, so that parameters keep the model's order.
+        for old in found.keys() & set(node.input):
+            nodes.append(helper.make_node("Transpose", [found[old]], [old], name=f"{found[old]}.T", perm=[1, 0]))
+        nodes.append(node)
     del proto.graph.node[:]
     proto.graph.node.extend(nodes)
     for tensor in proto.graph.initializer:

@@ -1,5 +1,6 @@
 """What the user wants trained, how, and with which loss: the recipe, and its resolution against one model."""
 
+from .layers import Layer, LayerParameter, layers_of, node_flops
 from .loss import LOSSES, Loss
 from .optimizer import OPTIMIZERS, SGD, Adam, AdamW, Lion, Optimizer
 from .recipe import Recipe
@@ -15,6 +16,8 @@ __all__ = [
     "Adam",
     "AdamW",
     "Channels",
+    "Layer",
+    "LayerParameter",
     "Lion",
     "Loss",
     "Optimizer",
@@ -22,6 +25,8 @@ __all__ = [
     "Scheme",
     "Update",
     "UpdateRule",
+    "layers_of",
+    "node_flops",
     "parameter_order",
     "resolve",
 ]

@@ -1,0 +1,226 @@
+"""Models that cannot be compiled: each is refused with one sentence that says what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import helper
+from torch import nn
+
+from pockengine.errors import DynamicShapeError, ModelError, UnsupportedOperatorError
+from pockengine.frontends import from_torch, load, survey
+
+from .onnx_models import model, save, single
+
+WEIGHT = np.arange(12, dtype=np.float32).reshape(3, 4)
+
+
+def matmul_model(batch: int | str | None = 2) -> onnx.ModelProto:
+    node = helper.make_node("MatMul", ["x", "w"], ["y"], name="fc")
+    return model([node], {"x": (np.float32, [batch, 3])}, ["y"], {"w": WEIGHT})
+
+
+def message(error: type[Exception], path: Path, **options) -> str:
+    with pytest.raises(error) as caught:
+        load(path, **options)
+    text = str(caught.value)
+    assert "\n" not in text
+    return text
+
+
+def test_missing_file(tmp_path):
+    assert "there is no model" in message(ModelError, tmp_path / "nothing.onnx")
+
+
+def test_folder(tmp_path):
+    assert "is a folder" in message(ModelError, tmp_path)
+
+
+def test_empty_file(tmp_path):
+    (tmp_path / "m.onnx").touch()
+    assert "is empty" in message(ModelError, tmp_path / "m.onnx")
+
+
+@pytest.mark.parametrize("content", [b"PK\x03\x04 not a model", b"\x08", b"\xff" * 40, b"hello world\n" * 9])
+def test_not_onnx(tmp_path, content):
+    path = tmp_path / "m.onnx"
+    path.write_bytes(content)
+    assert "not an ONNX model" in message(ModelError, path)
+
+
+def test_truncated_at_every_byte(tmp_path):
+    whole = matmul_model().SerializeToString()
+    path = tmp_path / "m.onnx"
+    refused = 0
+    for length in range(1, len(whole)):
+        path.write_bytes(whole[:length])
+        try:
+            load(path)
+        except ModelError:
+            refused += 1
+    # Only a cut between two complete top-level fields can leave a smaller, valid model.
+    assert refused >= len(whole) - 12
+
+
+def test_wrong_weight_size(tmp_path):
+    proto = matmul_model()
+    proto.graph.initializer[0].raw_data = proto.graph.initializer[0].raw_data[:-4]
+    assert "'w' has 44 bytes instead of 48" in message(ModelError, save(proto, tmp_path / "m.onnx"))
+
+
+def test_unsupported_operator_is_named_with_node_and_use(tmp_path):
+    nodes = [
+        helper.make_node("NonZero", ["x"], ["places"], name="find"),
+        helper.make_node("Cast", ["places"], ["y"], name="convert", to=1),
+    ]
+    path = save(model(nodes, {"x": (np.float32, [3])}, ["y"]), tmp_path / "m.onnx")
+    text = message(UnsupportedOperatorError, path)
+    for part in ("'NonZero'", "'find'", "output 'y'", "Cast (node 'convert')"):
+        assert part in text
+
+
+def test_unsupported_operator_that_nothing_needs_is_no_matter(tmp_path):
+    proto = matmul_model()
+    proto.graph.node.append(helper.make_node("NonZero", ["y"], ["unused"], name="find"))
+    assert [node.op for node in load(save(proto, tmp_path / "m.onnx")).nodes] == ["matmul"]
+
+
+def test_unsupported_attribute_names_the_node(tmp_path):
+    proto, _ = single("MaxPool", [np.zeros((1, 1, 4, 4), np.float32)], outputs=2, kernel_shape=[2, 2])
+    text = message(UnsupportedOperatorError, save(proto, tmp_path / "m.onnx"))
+    assert "the_MaxPool" in text
+    assert "indices" in text
+
+
+def test_foreign_domain_is_named(tmp_path):
+    node = helper.make_node("FusedMatMul", ["x", "w"], ["y"], name="fc", domain="com.microsoft")
+    proto = model([node], {"x": (np.float32, [2, 3])}, ["y"], {"w": WEIGHT})
+    proto.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    assert "com.microsoft.FusedMatMul" in message(UnsupportedOperatorError, save(proto, tmp_path / "m.onnx"))
+
+
+def test_dynamic_dimension_is_named(tmp_path):
+    path = save(matmul_model("samples"), tmp_path / "m.onnx")
+    assert "--dim samples=VALUE" in message(DynamicShapeError, path)
+    assert load(path, dims={"samples": 5}).inputs[0].type.shape == (5, 3)
+    assert load(path, batch=7).inputs[0].type.shape == (7, 3)
+
+
+def test_unnamed_dynamic_dimension(tmp_path):
+    path = save(matmul_model(None), tmp_path / "m.onnx")
+    assert "--dim x:0=VALUE" in message(DynamicShapeError, path)
+    assert load(path, dims={"x:0": 5}).inputs[0].type.shape == (5, 3)
+
+
+def test_unknown_dimension_names_the_nearest(tmp_path):
+    path = save(matmul_model("samples"), tmp_path / "m.onnx")
+    assert "'samples'" in message(DynamicShapeError, path, dims={"sample": 5}, batch=5)
+
+
+def test_static_batch_is_not_another(tmp_path):
+    text = message(ModelError, save(matmul_model(2), tmp_path / "m.onnx"), batch=8)
+    assert "batch of 2" in text
+    assert "dynamic first dimension" in text
+
+
+def test_shape_that_depends_on_data(tmp_path):
+    node = helper.make_node("Reshape", ["x", "shape"], ["y"], name="view")
+    proto = model([node], {"x": (np.float32, [4]), "shape": (np.int64, [2])}, ["y"])
+    assert "depends on data" in message(DynamicShapeError, save(proto, tmp_path / "m.onnx"))
+
+
+def test_mismatched_shapes_name_the_node(tmp_path):
+    node = helper.make_node("MatMul", ["x", "w"], ["y"], name="fc")
+    proto = model([node], {"x": (np.float32, [2, 5])}, ["y"], {"w": WEIGHT})
+    assert "'fc'" in message(ModelError, save(proto, tmp_path / "m.onnx"))
+
+
+def test_old_opset(tmp_path):
+    proto, _ = single("Relu", [WEIGHT], opset=11)
+    assert "opset 11" in message(ModelError, save(proto, tmp_path / "m.onnx"))
+
+
+def test_undefined_value(tmp_path):
+    node = helper.make_node("Relu", ["nowhere"], ["y"], name="act")
+    assert "'nowhere'" in message(ModelError, save(model([node], {}, ["y"]), tmp_path / "m.onnx"))
+
+
+def external(tmp_path: Path, location: str, **entries: str) -> Path:
+    """A model whose weight lies in another file."""
+    proto = matmul_model()
+    tensor = proto.graph.initializer[0]
+    (tmp_path / "w.bin").write_bytes(tensor.raw_data)
+    tensor.ClearField("raw_data")
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    for key, value in {"location": location, **entries}.items():
+        tensor.external_data.add(key=key, value=value)
+    path = tmp_path / "m.onnx"
+    path.write_bytes(proto.SerializeToString())
+    return path
+
+
+def test_external_weights_are_mapped(tmp_path):
+    weight = load(external(tmp_path, "w.bin", offset="0", length="48")).data["w"]
+    assert isinstance(weight, np.memmap)
+    np.testing.assert_array_equal(weight, WEIGHT)
+
+
+def test_external_file_missing(tmp_path):
+    assert "there is no file" in message(ModelError, external(tmp_path, "other.bin"))
+
+
+def test_external_file_short(tmp_path):
+    path = external(tmp_path, "w.bin")
+    (tmp_path / "w.bin").write_bytes(b"\0" * 40)
+    assert "truncated" in message(ModelError, path)
+
+
+@pytest.mark.parametrize("location", ["../w.bin", "/etc/passwd", "a/../../w.bin", ""])
+def test_external_file_outside_the_folder(tmp_path, location):
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "w.bin").write_bytes(b"\0" * 48)
+    assert "outside the model's folder" in message(ModelError, external(tmp_path / "inner", location))
+
+
+def test_external_link_out_of_the_folder(tmp_path):
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "secret").write_bytes(b"\0" * 48)
+    path = external(tmp_path / "inner", "link")
+    (tmp_path / "inner" / "link").symlink_to(tmp_path / "secret")
+    assert "outside the model's folder" in message(ModelError, path)
+
+
+def test_module_that_pytorch_cannot_export():
+    class Erratic(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * 2 if x.sum().item() > 0 else x.reshape(-1)[: int(x.sum())]
+
+    with pytest.raises(ModelError, match="cannot export Erratic"):
+        from_torch(Erratic(), torch.ones(3))
+
+
+def test_from_torch_restores_the_mode():
+    module = nn.Sequential(nn.Linear(3, 2), nn.Dropout(0.5)).train()
+    graph = from_torch(module, torch.ones(4, 3))
+    assert module.training
+    assert [value.name for value in graph.inputs] == ["input"]
+    assert list(graph.outputs) == ["output"]
+
+
+def test_survey_says_where_unsupported_nodes_lie(tmp_path):
+    nodes = [
+        helper.make_node("NonZero", ["x"], ["early"], name="before"),
+        helper.make_node("Cast", ["early"], ["cast"], to=1),
+        helper.make_node("MatMul", ["cast", "w"], ["hidden"], name="fc"),
+        helper.make_node("Unique", ["hidden"], ["y"], name="after"),
+    ]
+    path = save(model(nodes, {"x": (np.float32, [3])}, ["y"], {"w": WEIGHT}), tmp_path / "m.onnx")
+    found = {node.node: node.position for node in survey(path, ["w"]).unsupported}
+    assert "frozen part" in found["before"]
+    assert "gradient" in found["after"]
+    statuses = {use.operator: use.status for use in survey(path).operators}
+    assert statuses == {"NonZero": "unsupported", "Cast": "supported", "MatMul": "supported", "Unique": "unsupported"}

@@ -78,7 +78,7 @@ def _enroll(options: argparse.Namespace) -> int:
     parts = urlsplit(options.url)
     if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
         print(
-            "pock-agent: warning: enrolled over plain http, where anyone on the way can pose as the service; prefer https",
+            "pock-agent: warning: plain http lets anyone on the way pose as the service; prefer https",
             file=sys.stderr,
         )
     print(f"enrolled as {identity.name!r} ({identity.device_id}), target {identity.target}")

@@ -37,7 +37,9 @@ class Device:
 
     def job(self, told: object = None, evaluate: bool = True, **changes: Any) -> dict[str, Any]:
         """A proper payload; `changes` replace or extend its parts (`run`, `limits`, ...)."""
-        payload = self.double.payload(self.identity.device_id, fake_model.SOURCE, told or {}, evaluate)
+        payload = self.double.payload(
+            self.identity.device_id, fake_model.SOURCE, fake_model.dataset(told or {}), evaluate
+        )
         for name, value in changes.items():
             payload[name] = {**payload[name], **value} if isinstance(value, dict) else value
         return payload

@@ -1,10 +1,13 @@
 """The text of an executable that follows docs/reference/binary.md and trains nothing: what it does is told by its data.
 
-A data set is a JSON object `{program: instructions}`. Instructions: `steps_ms`, `print`, `stderr`, `exit`, `signal`,
+A data set is a safetensors file whose metadata has, under `told`, a JSON object `{program: instructions}`.
+Instructions: `steps_ms`, `print`, `stderr`, `exit`, `signal`, `overwrite` (path), `hold_seconds`,
 `hang_while` (a path: hang as long as it exists), `allocate` (bytes), `write` (bytes), `connect` (port), `read` (path),
 `leave_child`. What it finds out goes into its report under `found`.
 """
 
+import json
+import struct
 import textwrap
 
 SOURCE = textwrap.dedent("""\
@@ -16,7 +19,9 @@ SOURCE = textwrap.dedent("""\
         print(json.dumps(event), flush=True)
 
     program, options = sys.argv[1], dict(zip(sys.argv[2::2], sys.argv[3::2]))
-    told = json.load(open(options["--data"])) if "--data" in options else {}
+    data = open(options["--data"], "rb").read()
+    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    told = json.loads(header["__metadata__"]["told"])
     mine = told.get(program + "_loaded" if "--load" in options else program, told.get(program, {}))
     steps = int(options.get("--steps", 0))
     for needed in ("--params", "--threads", "--report"):
@@ -86,3 +91,14 @@ SOURCE = textwrap.dedent("""\
     json.dump(report, open(options["--report"], "w"))
     say(event="done", report=report)
 """).encode()
+
+
+def dataset(told: object) -> bytes:
+    """A data set of two samples that tells the executable what to do."""
+    header = {
+        "__metadata__": {"told": json.dumps(told)},
+        "input": {"dtype": "F32", "shape": [2, 4], "data_offsets": [0, 32]},
+        "labels": {"dtype": "I64", "shape": [2], "data_offsets": [32, 48]},
+    }
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + bytes(48)

@@ -154,10 +154,10 @@ class ServiceDouble:
         self.blobs[digest] = content
         return {"sha256": digest, "size": len(content)}
 
-    def payload(self, device_id: str, executable: bytes, told: object, evaluate: bool = True) -> dict[str, Any]:
+    def payload(self, device_id: str, executable: bytes, content: bytes, evaluate: bool = True) -> dict[str, Any]:
         """A proper job; tests change what they want to change."""
         self.work_counter += 1
-        data = self.add_blob(json.dumps(told).encode())
+        data = self.add_blob(content)
         members = {"bin/model": self.add_blob(executable), "params.safetensors": self.add_blob(b"parameters" * 100)}
         now = time.time()
         return {

@@ -1,5 +1,6 @@
 """The C backend: readable C kernels for one target, compiled with `zig cc`, and the tables that make them a model."""
 
 from .backend import CBackend
+from .emit_model import Model, Tensor, emit_model, kernel_sources
 
-__all__ = ["CBackend"]
+__all__ = ["CBackend", "Model", "Tensor", "emit_model", "kernel_sources"]

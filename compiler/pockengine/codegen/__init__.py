@@ -1,0 +1,1 @@
+"""Code generation: what a backend is, and the backends."""

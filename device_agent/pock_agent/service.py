@@ -62,7 +62,7 @@ class Service:
 
     def work(self) -> tuple[JsonObject | None, float | None]:
         """`GET /agent/work`: a signed envelope, or None with the pause that the service asks for."""
-        wait = self._settings.poll_seconds
+        wait = min(self._settings.poll_seconds, self._identity.poll_seconds)
         timeout = wait + self._settings.request_timeout_seconds
         answer = self._call("GET", f"/v1/agent/work?wait={wait:g}", timeout=timeout)
         if answer.status == 204:

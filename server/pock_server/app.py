@@ -23,6 +23,7 @@ from pock_server import __version__, openapi
 from pock_server.clock import Clock
 from pock_server.http import problems
 from pock_server.http.headers import HeadersMiddleware
+from pock_server.idempotency.middleware import IdempotencyMiddleware
 from pock_server.runner.background import Background
 from pock_server.services import Services, make_services
 from pock_server.settings import Settings
@@ -40,6 +41,8 @@ _ROUTERS = (
     pock_server.devices.agent_endpoints.router,
     pock_server.runs.agent_endpoints.router,
 )
+_CREATE_WORK = ("/v1/models", "/v1/datasets", "/v1/builds", "/v1/runs")
+"""POSTs that honour `Idempotency-Key`."""
 
 
 def create_app(settings: Settings, clock: Clock | None = None) -> FastAPI:
@@ -65,6 +68,7 @@ def create_app(settings: Settings, clock: Clock | None = None) -> FastAPI:
     app.include_router(api)
     app.include_router(pock_server.health.endpoints.router)
     app.include_router(pock_server.web.pages.router)
+    app.add_middleware(IdempotencyMiddleware, services=services, paths=_CREATE_WORK)
     app.add_middleware(HeadersMiddleware, observe=services.metrics.observe)
     return app
 

@@ -1,7 +1,8 @@
 """Objects in a local folder, S3, GCS or Azure, chosen by URL. Knows bytes and keys, not who may see them."""
 
 import hashlib
-from collections.abc import AsyncIterator, Iterable, Iterator
+import tempfile
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,14 +42,17 @@ class BlobStore:
 
     def put_parts(self, digest: str, keys: Iterable[str]) -> bool:
         """Join objects into the blob `digest`; False, and nothing stored, if their bytes have another digest."""
-        keys = tuple(keys)
         found = hashlib.sha256()
-        for chunk in self._chunks(keys):
-            found.update(chunk)
-        if found.hexdigest() != digest:
-            return False
-        if not self.has(digest):
-            obstore.put(self.objects, _blob_key(digest), self._chunks(keys))
+        with tempfile.NamedTemporaryFile(prefix="pock-upload-") as file:
+            for key in keys:
+                for chunk in obstore.get(self.objects, key).stream(min_chunk_size=_CHUNK):
+                    found.update(chunk)
+                    file.write(chunk)
+            file.flush()
+            if found.hexdigest() != digest:
+                return False
+            if not self.has(digest):
+                obstore.put(self.objects, _blob_key(digest), Path(file.name))
         return True
 
     def put_object(self, key: str, data: bytes) -> None:
@@ -97,11 +101,6 @@ class BlobStore:
     def check(self) -> None:
         """Raise if the store cannot be reached."""
         self.has("0" * 64)
-
-    def _chunks(self, keys: Iterable[str]) -> Iterator[bytes]:
-        for key in keys:
-            for chunk in obstore.get(self.objects, key).stream(min_chunk_size=_CHUNK):
-                yield bytes(chunk)
 
 
 def open_store(settings: Settings) -> BlobStore:

@@ -18,9 +18,9 @@ from pock_server.events.stream import LastEventId, Subject, stream
 from pock_server.http.fields import Id
 from pock_server.http.pages import PageQuery
 from pock_server.http.problems import PROBLEMS
-from pock_server.idempotency.route import IDEMPOTENT, IdempotentRoute
+from pock_server.idempotency.header import IDEMPOTENT
 
-router = APIRouter(prefix="/builds", tags=["builds"], responses=PROBLEMS, route_class=IdempotentRoute)
+router = APIRouter(prefix="/builds", tags=["builds"], responses=PROBLEMS)
 
 
 @router.post(

@@ -10,9 +10,9 @@ from pock_server.dependencies import ModelWriter, Reader, ReadSession, ServicesD
 from pock_server.http.fields import Id
 from pock_server.http.pages import PageQuery
 from pock_server.http.problems import PROBLEMS
-from pock_server.idempotency.route import IDEMPOTENT, IdempotentRoute
+from pock_server.idempotency.header import IDEMPOTENT
 
-router = APIRouter(prefix="/datasets", tags=["datasets"], responses=PROBLEMS, route_class=IdempotentRoute)
+router = APIRouter(prefix="/datasets", tags=["datasets"], responses=PROBLEMS)
 
 
 @router.post("", status_code=201, dependencies=[IDEMPOTENT])

@@ -80,7 +80,7 @@ class ProblemOut(BaseModel):
 
     model_config = ConfigDict(title="Problem")
 
-    type: str = Field(description="URI reference of the failure's documentation.")
+    type: str = Field(description="Identifies the failure: `urn:pock:failure:CODE`.")
     title: str
     status: int
     detail: str = Field(description="One sentence: what was wrong and what to do.")
@@ -107,7 +107,7 @@ def problem_response(
     """A problem+json response; `status` overrides the failure's own."""
     code, usual_status, title, retryable = failure.value
     body = ProblemOut(
-        type=f"/docs/failures#{code}",
+        type=f"urn:pock:failure:{code}",
         title=title,
         status=status or usual_status,
         detail=detail,

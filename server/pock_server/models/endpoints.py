@@ -6,13 +6,13 @@ from pock_server.dependencies import ModelWriter, Reader, ReadSession, ServicesD
 from pock_server.http.fields import Id
 from pock_server.http.pages import PageQuery
 from pock_server.http.problems import PROBLEMS
-from pock_server.idempotency.route import IDEMPOTENT, IdempotentRoute
+from pock_server.idempotency.header import IDEMPOTENT
 from pock_server.models.repository import Models
 from pock_server.models.schemas import ModelIn, ModelOut, ModelPage
 from pock_server.models.service import create_model as create
 from pock_server.models.service import describe
 
-router = APIRouter(prefix="/models", tags=["models"], responses=PROBLEMS, route_class=IdempotentRoute)
+router = APIRouter(prefix="/models", tags=["models"], responses=PROBLEMS)
 
 
 @router.post("", status_code=201, dependencies=[IDEMPOTENT])

@@ -11,14 +11,14 @@ from pock_server.events.stream import LastEventId, Subject, stream
 from pock_server.http.fields import Id
 from pock_server.http.pages import PageQuery
 from pock_server.http.problems import PROBLEMS
-from pock_server.idempotency.route import IDEMPOTENT, IdempotentRoute
+from pock_server.idempotency.header import IDEMPOTENT
 from pock_server.runs import service
 from pock_server.runs.lifecycle import RUN_LIFECYCLE
 from pock_server.runs.repository import Runs
 from pock_server.runs.schemas import MAX_INT, RunIn, RunOut, RunPage, RunState, StepList, StepOut
 from pock_server.runs.tables import RunRecord
 
-router = APIRouter(prefix="/runs", tags=["runs"], responses=PROBLEMS, route_class=IdempotentRoute)
+router = APIRouter(prefix="/runs", tags=["runs"], responses=PROBLEMS)
 
 
 @router.post("", status_code=202, dependencies=[IDEMPOTENT])

@@ -1,0 +1,113 @@
+"""A request with an Idempotency-Key is served once."""
+
+import threading
+from typing import Any
+
+from pock_server.auth.service import Caller, authenticate
+from pock_server.idempotency.service import Reservation, reserve
+from tests.server.harness import Person, Server, assert_problem
+
+DAY = 86_400
+
+
+def post(person: Person, key: str, name: str = "net", path: str = "/models") -> Any:
+    body = {"name": name, "digest": person.upload(b"graph")}
+    return person.post(path, body, headers={"Idempotency-Key": key})
+
+
+def count(person: Person) -> int:
+    return len(person.get("/models").json()["items"])
+
+
+def test_repeat_is_answered_from_memory(person: Person) -> None:
+    first, second = post(person, "k"), post(person, "k")
+    assert (first.status_code, second.status_code) == (201, 201)
+    assert first.json() == second.json() and count(person) == 1
+    assert "idempotency-replayed" not in first.headers and second.headers["idempotency-replayed"] == "true"
+
+
+def test_other_body_with_the_same_key_is_refused(person: Person) -> None:
+    post(person, "k")
+    assert_problem(post(person, "k", name="other"), 422, 1008)
+    assert count(person) == 1
+
+
+def test_keys_belong_to_their_caller_and_route(server: Server, person: Person) -> None:
+    post(person, "k")
+    assert post(server.person(), "k").json()["id"] != post(person, "k").json()["id"]
+    assert_problem(post(person, "k", path="/datasets"), 422, 10004)
+
+
+def test_failed_request_may_be_repeated(person: Person) -> None:
+    body = {"name": "net", "digest": "0" * 64}
+    for _ in range(2):
+        assert_problem(person.post("/models", body, headers={"Idempotency-Key": "k"}), 404, 1005)
+    assert post(person, "k").status_code == 201
+
+
+def test_memory_ends_after_a_day(server: Server, person: Person) -> None:
+    first = post(person, "k").json()
+    server.clock.advance(DAY - 1)
+    assert post(person, "k").json() == first
+    server.clock.advance(2)
+    assert post(person, "k").json() != first
+
+
+def test_second_request_during_the_first_conflicts(server: Server, person: Person) -> None:
+    body = {"name": "net", "digest": person.upload(b"graph")}
+    reserved = reserve(server.services, _caller(server, person), "/v1/models", "k", b"{}")
+    assert isinstance(reserved, Reservation)
+    assert_problem(person.post("/models", body, headers={"Idempotency-Key": "k"}), 422, 1008)
+    answer = person.call("POST", "/models", content=b"{}", headers={"Idempotency-Key": "k"})
+    assert_problem(answer, 409, 1009)
+    assert answer.json()["retryable"] is True and answer.headers["retry-after"]
+    reserved.release()
+    assert post(person, "k").status_code == 201
+
+
+def test_reservation_of_a_dead_process_expires(server: Server, person: Person) -> None:
+    reserve(server.services, _caller(server, person), "/v1/models", "k", b"{}")
+    server.clock.advance(301)
+    assert post(person, "k").status_code == 201
+
+
+def test_many_at_once_make_one(person: Person) -> None:
+    person.upload(b"graph")
+    answers: list[Any] = []
+    threads = [threading.Thread(target=lambda: answers.append(post(person, "k"))) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {answer.status_code for answer in answers} <= {201, 409}
+    assert len({answer.json()["id"] for answer in answers if answer.status_code == 201}) == 1
+    assert count(person) == 1
+
+
+def test_wrong_credentials_reserve_nothing(server: Server, person: Person) -> None:
+    thief = Person(server.client, "pk_" + "0" * 32 + "_" + "0" * 64)
+    assert_problem(thief.post("/models", {}, headers={"Idempotency-Key": "k"}), 401, 1001)
+    post(person, "k")
+    assert_problem(thief.post("/models", {}, headers={"Idempotency-Key": "k"}), 401, 1001)
+
+
+def _caller(server: Server, person: Person) -> Caller:
+    with server.services.database.read() as session:
+        return authenticate(session, person.key, server.clock.now())
+
+
+def test_every_documented_header_is_guarded(server: Server, person: Person) -> None:
+    document = server.client.get("/openapi.json").json()
+    declared = [
+        (path, method)
+        for path, operations in document["paths"].items()
+        for method, operation in operations.items()
+        if any(parameter["name"].lower() == "idempotency-key" for parameter in operation.get("parameters", []))
+    ]
+    assert len(declared) == 4
+    for path, method in declared:
+        assert method == "post"
+        # A guarded call is refused before its body is looked at.
+        reserve(server.services, _caller(server, person), path, "taken", b"{}")
+        answer = person.call("POST", path.removeprefix("/v1"), content=b"{}", headers={"Idempotency-Key": "taken"})
+        assert_problem(answer, 409, 1009)

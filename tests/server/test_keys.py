@@ -1,0 +1,124 @@
+"""API keys: what opens the API, what does not, and what each scope allows."""
+
+import pytest
+
+from pock_server.auth.schemas import Scope
+from tests.server.harness import Person, Server, assert_problem
+
+DAY = 86_400
+UNKNOWN = "018f0000-0000-7000-8000-000000000000"
+
+
+def test_missing_wrong_and_foreign_credentials_are_unknown(server: Server, person: Person) -> None:
+    wrong = person.key[:-4] + ("0000" if person.key[-4:] != "0000" else "1111")
+    for credential in (
+        None,
+        "Bearer nonsense",
+        f"Bearer {wrong}",
+        f"Basic {person.key}",
+        "Bearer ps_" + person.key[3:],
+    ):
+        headers = {"Authorization": credential} if credential else {}
+        answer = server.client.get("/v1/models", headers=headers)
+        assert_problem(answer, 401, 1001)
+        assert answer.headers["www-authenticate"] == "Bearer"
+
+
+def test_expired_key(server: Server) -> None:
+    person = server.person(ttl_days=1)
+    server.clock.advance(DAY - 1)
+    assert person.get("/models").status_code == 200
+    server.clock.advance(1)
+    assert_problem(person.get("/models"), 401, 1002)
+
+
+def test_created_key_works_until_it_is_revoked(server: Server, person: Person) -> None:
+    made = person.post("/api-keys", {"name": "ci", "scopes": ["read"], "ttl_days": 5}).json()
+    other = Person(server.client, made["key"])
+    assert made["key"].startswith("pk_") and other.get("/models").status_code == 200
+    listed = person.get("/api-keys").json()["items"]
+    assert [row["name"] for row in listed] == ["ci", "test"]
+    assert all("key" not in row and "secret" not in str(row) for row in listed)
+    assert person.call("DELETE", f"/api-keys/{made['id']}").status_code == 204
+    assert person.call("DELETE", f"/api-keys/{made['id']}").status_code == 204
+    assert_problem(other.get("/models"), 401, 1003)
+    assert_problem(person.call("DELETE", f"/api-keys/{UNKNOWN}"), 404, 1005)
+
+
+def test_secret_is_stored_as_a_hash_only(server: Server, person: Person) -> None:
+    person.get("/models")
+    secret = person.key.rsplit("_", 1)[1].encode()
+    files = [path for path in server.services.settings.data_dir.rglob("*") if path.is_file()]
+    assert files and not any(secret in path.read_bytes() for path in files)
+
+
+def test_key_lives_ninety_days_at_most(person: Person) -> None:
+    assert_problem(person.post("/api-keys", {"name": "x", "scopes": ["read"], "ttl_days": 91}), 422, 1006)
+
+
+def test_key_cannot_grant_more_than_it_has(server: Server) -> None:
+    admin = server.person(Scope.KEYS_ADMIN, Scope.READ)
+    assert admin.post("/api-keys", {"name": "x", "scopes": ["read"]}).status_code == 201
+    assert_problem(admin.post("/api-keys", {"name": "x", "scopes": ["models:write"]}), 403, 1004)
+
+
+CALLS = [
+    ("GET", "/models", Scope.READ),
+    ("GET", f"/models/{UNKNOWN}", Scope.READ),
+    ("GET", "/datasets", Scope.READ),
+    ("GET", f"/datasets/{UNKNOWN}", Scope.READ),
+    ("GET", "/targets", Scope.READ),
+    ("GET", "/builds", Scope.READ),
+    ("GET", f"/builds/{UNKNOWN}", Scope.READ),
+    ("GET", f"/builds/{UNKNOWN}/log", Scope.READ),
+    ("GET", f"/builds/{UNKNOWN}/events", Scope.READ),
+    ("GET", f"/artifacts/{'0' * 64}", Scope.READ),
+    ("GET", f"/blobs/sha256/{'0' * 64}", Scope.READ),
+    ("GET", "/devices", Scope.READ),
+    ("GET", f"/devices/{UNKNOWN}", Scope.READ),
+    ("GET", "/runs", Scope.READ),
+    ("GET", f"/runs/{UNKNOWN}", Scope.READ),
+    ("GET", f"/runs/{UNKNOWN}/steps", Scope.READ),
+    ("GET", f"/runs/{UNKNOWN}/events", Scope.READ),
+    ("POST", "/uploads", Scope.MODELS_WRITE),
+    ("PATCH", f"/uploads/{UNKNOWN}", Scope.MODELS_WRITE),
+    ("POST", "/models", Scope.MODELS_WRITE),
+    ("POST", "/datasets", Scope.MODELS_WRITE),
+    ("POST", "/builds", Scope.BUILDS_WRITE),
+    ("POST", f"/builds/{UNKNOWN}/cancel", Scope.BUILDS_WRITE),
+    ("POST", "/runs", Scope.RUNS_WRITE),
+    ("POST", f"/runs/{UNKNOWN}/cancel", Scope.RUNS_WRITE),
+    ("POST", "/enrollment-tokens", Scope.DEVICES_ADMIN),
+    ("DELETE", f"/devices/{UNKNOWN}", Scope.DEVICES_ADMIN),
+    ("POST", "/api-keys", Scope.KEYS_ADMIN),
+    ("GET", "/api-keys", Scope.KEYS_ADMIN),
+    ("DELETE", f"/api-keys/{UNKNOWN}", Scope.KEYS_ADMIN),
+]
+
+
+@pytest.mark.parametrize("method,path,scope", CALLS, ids=lambda value: str(value)[:40])
+def test_each_call_needs_its_scope(server: Server, method: str, path: str, scope: Scope) -> None:
+    options = {"headers": {"Upload-Offset": "0"}} if method == "PATCH" else {}
+    others = [other for other in Scope if other is not scope]
+    assert_problem(server.person(*others).call(method, path, **options), 403, 1004)
+    assert server.person(scope).call(method, path, **options).status_code not in (401, 403)
+
+
+def test_every_documented_call_is_in_the_scope_table(server: Server) -> None:
+    shape = {(method, path.split("?")[0].replace(UNKNOWN, "{}").replace("0" * 64, "{}")) for method, path, _ in CALLS}
+    document = server.client.get("/openapi.json").json()
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            if {"apiKey": []} not in operation.get("security", []) or method == "head":
+                continue
+            plain = path.removeprefix("/v1")
+            for name in [part for part in plain.split("/") if part.startswith("{")]:
+                plain = plain.replace(name, "{}")
+            assert (method.upper(), plain) in shape
+
+
+def test_uploads_may_be_probed_with_either_scope(server: Server, person: Person) -> None:
+    digest = person.upload(b"bytes")
+    for scope in (Scope.READ, Scope.MODELS_WRITE):
+        assert server.person(scope).call("HEAD", f"/blobs/sha256/{digest}").status_code == 200
+    assert server.person(Scope.RUNS_WRITE).call("HEAD", f"/blobs/sha256/{digest}").status_code == 403

@@ -1,0 +1,204 @@
+#include "platform.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "batch.h"
+
+static size_t elements_per_sample(const pock_tensor *input, const pock_model *model) {
+    return (size_t)input->nbytes / pock_dtype_bytes(input->dtype) / model->batch;
+}
+
+/* NaN is checked before conversion: no integer stands for it. */
+static int convert_sample(const pock_dataset *dataset, const pock_tensor *input, const pock_stored *stored, void *to,
+                          uint64_t sample, pock_error *error) {
+    size_t count = elements_per_sample(input, dataset->model);
+    size_t bad = pock_convert(to, input->dtype, dataset->scratch, stored->dtype, count);
+    if (bad == count) {
+        return POCK_OK;
+    }
+    double value = 0;
+    if (stored->dtype == POCK_F32) {
+        value = (double)((const float *)dataset->scratch)[bad];
+    } else if (stored->dtype == POCK_F64) {
+        value = ((const double *)dataset->scratch)[bad];
+    } else {
+        return pock_fail(error, POCK_BAD_DATA, "'%s' in %s holds a number at sample %llu that %s cannot hold", input->name,
+                         dataset->file.path, (unsigned long long)sample, pock_dtype_name(input->dtype));
+    }
+    if (value != value) {
+        return pock_fail(error, POCK_BAD_DATA, "'%s' in %s holds a NaN at sample %llu", input->name, dataset->file.path,
+                         (unsigned long long)sample);
+    }
+    return pock_fail(error, POCK_BAD_DATA, "'%s' in %s holds %g at sample %llu, which %s cannot hold", input->name,
+                     dataset->file.path, value, (unsigned long long)sample, pock_dtype_name(input->dtype));
+}
+
+/* Reads one sample of one input to `to`, converted and checked. */
+static int read_sample(const pock_dataset *dataset, uint32_t index, uint64_t sample, void *to, pock_error *error) {
+    const pock_tensor *input = &dataset->model->inputs[index];
+    const pock_stored *stored = dataset->inputs[index];
+    size_t count = elements_per_sample(input, dataset->model);
+    size_t bytes = count * pock_dtype_bytes(stored->dtype);
+    int same = stored->dtype == input->dtype;
+    int code = pock_file_read(dataset->file.descriptor, dataset->file.path, same ? to : dataset->scratch, bytes,
+                              stored->begin + sample * bytes, error);
+    if (!code && !same) {
+        code = convert_sample(dataset, input, stored, to, sample, error);
+    }
+    return code ? code : pock_check_values(input, to, count, count, dataset->file.path, sample, error);
+}
+
+static int check_shape(const pock_dataset *dataset, const pock_tensor *input, const pock_stored *stored,
+                       pock_error *error) {
+    const char *path = dataset->file.path;
+    if (stored->dtype != input->dtype && !pock_convertible(input->dtype, stored->dtype)) {
+        return pock_fail(error, POCK_BAD_DATA, "'%s' in %s is %s, the model needs %s", input->name, path,
+                         pock_dtype_name(stored->dtype), pock_dtype_name(input->dtype));
+    }
+    if (stored->rank != input->rank || stored->rank == 0 ||
+        memcmp(stored->shape + 1, input->shape + 1, (input->rank - 1u) * sizeof(int64_t)) != 0) {
+        return pock_fail(error, POCK_BAD_DATA, "'%s' in %s has shape %s, the model needs %s with any number of samples first",
+                         input->name, path, pock_show_shape(stored->shape, stored->rank).text,
+                         pock_show_shape(input->shape, input->rank).text);
+    }
+    return POCK_OK;
+}
+
+static int match_input(pock_dataset *dataset, uint32_t index, int needed, pock_error *error) {
+    const pock_tensor *input = &dataset->model->inputs[index];
+    const pock_tensor_file *file = &dataset->file;
+    const pock_stored *stored = pock_tensor_file_find(file, input->name);
+    if (!needed) {
+        return POCK_OK;
+    }
+    if (!stored) {
+        return pock_fail(error, POCK_BAD_DATA, "%s has no tensor '%s'%s", file->path, input->name,
+                         pock_nearest(input->name, pock_stored_at, file->tensors, file->count).text);
+    }
+    int code = check_shape(dataset, input, stored, error);
+    if (code) {
+        return code;
+    }
+    uint64_t samples = (uint64_t)stored->shape[0];
+    if (samples == 0) {
+        return pock_fail(error, POCK_BAD_DATA, "%s has no samples", file->path);
+    }
+    if (dataset->samples && dataset->samples != samples) {
+        return pock_fail(error, POCK_BAD_DATA, "'%s' in %s has %llu samples, another tensor has %llu", input->name,
+                         file->path, (unsigned long long)samples, (unsigned long long)dataset->samples);
+    }
+    dataset->samples = samples;
+    dataset->inputs[index] = stored;
+    return POCK_OK;
+}
+
+/* A tensor that the model does not read is most likely a misspelt one. */
+static int refuse_unknown(const pock_dataset *dataset, pock_error *error) {
+    const pock_model *model = dataset->model;
+    for (size_t i = 0; i < dataset->file.count; i++) {
+        const char *name = dataset->file.tensors[i].name;
+        int known = strcmp(name, "labels") == 0;
+        for (uint32_t input = 0; input < model->input_count; input++) {
+            known |= strcmp(name, model->inputs[input].name) == 0;
+        }
+        if (!known) {
+            return pock_fail(error, POCK_BAD_DATA, "%s has a tensor '%s' that is no input of the model%s",
+                             dataset->file.path, name,
+                             pock_nearest(name, pock_tensor_at, model->inputs, model->input_count).text);
+        }
+    }
+    return POCK_OK;
+}
+
+static int allocate_scratch(pock_dataset *dataset, pock_error *error) {
+    size_t most = 1;
+    for (uint32_t i = 0; i < dataset->model->input_count; i++) {
+        const pock_tensor *input = &dataset->model->inputs[i];
+        if (dataset->inputs[i] && dataset->inputs[i]->dtype != input->dtype) {
+            size_t bytes = elements_per_sample(input, dataset->model) * pock_dtype_bytes(dataset->inputs[i]->dtype);
+            most = bytes > most ? bytes : most;
+        }
+    }
+    dataset->scratch = malloc(most);
+    return dataset->scratch ? POCK_OK : pock_fail(error, POCK_MEMORY, "out of memory reading %s", dataset->file.path);
+}
+
+/* Labels are small: all are checked before the first step, so that a bad one does not show up after an hour. */
+static int check_all_labels(const pock_dataset *dataset, pock_error *error) {
+    const pock_tensor *labels = pock_labels(dataset->model);
+    uint32_t index = dataset->model->input_count - 1;
+    if (!labels || !dataset->inputs[index]) {
+        return POCK_OK;
+    }
+    void *sample = malloc((size_t)labels->nbytes / dataset->model->batch);
+    int code = sample ? POCK_OK : pock_fail(error, POCK_MEMORY, "out of memory reading %s", dataset->file.path);
+    for (uint64_t i = 0; i < dataset->samples && !code; i++) {
+        code = read_sample(dataset, index, i, sample, error);
+    }
+    free(sample);
+    return code;
+}
+
+int pock_dataset_open(pock_dataset *dataset, const pock_model *model, const char *path, int labelled, pock_error *error) {
+    dataset->model = model;
+    if (model->input_count > POCK_MAX_INPUTS) {
+        return pock_fail(error, POCK_FAILED, "the model has more than %d inputs", POCK_MAX_INPUTS);
+    }
+    int code = pock_tensor_file_open(&dataset->file, path, error);
+    for (uint32_t i = 0; i < model->input_count && !code; i++) {
+        code = match_input(dataset, i, labelled || &model->inputs[i] != pock_labels(model), error);
+    }
+    code = code ? code : refuse_unknown(dataset, error);
+    code = code ? code : allocate_scratch(dataset, error);
+    code = code ? code : check_all_labels(dataset, error);
+    if (code) {
+        pock_dataset_close(dataset);
+    }
+    return code;
+}
+
+void pock_dataset_close(pock_dataset *dataset) {
+    free(dataset->scratch);
+    pock_tensor_file_close(&dataset->file);
+    memset(dataset, 0, sizeof *dataset);
+}
+
+int pock_dataset_fill(pock_dataset *dataset, const pock_machine *machine, const pock_order *order, uint64_t position,
+                      uint64_t last, pock_error *error) {
+    const pock_model *model = dataset->model;
+    int code = POCK_OK;
+    for (uint32_t row = 0; row < model->batch && !code; row++) {
+        uint64_t at = position + row < last ? position + row : last;
+        uint64_t sample = pock_order_at(order, at);
+        for (uint32_t i = 0; i < model->input_count && !code; i++) {
+            char *block = pock_machine_at(machine, &model->inputs[i]);
+            if (dataset->inputs[i]) {
+                code = read_sample(dataset, i, sample, block + row * (model->inputs[i].nbytes / model->batch), error);
+            }
+        }
+    }
+    return code;
+}
+
+/* A small linear congruential generator (Numerical Recipes): the values matter little, that they repeat does. */
+void pock_fill_synthetic(const pock_machine *machine) {
+    uint32_t seed = 1;
+    for (uint32_t i = 0; i < machine->model->input_count; i++) {
+        const pock_tensor *input = &machine->model->inputs[i];
+        void *block = pock_machine_at(machine, input);
+        size_t count = (size_t)input->nbytes / pock_dtype_bytes(input->dtype);
+        memset(block, 0, (size_t)input->nbytes);
+        for (size_t element = 0; element < count; element++) {
+            seed = seed * 1664525u + 1013904223u;
+            int64_t drawn = input->limit ? (int64_t)(seed >> 8) % input->limit : 0;
+            if (input->dtype == POCK_F32) {
+                ((float *)block)[element] = (float)(seed >> 8) / 8388608.0f - 1.0f;
+            } else if (input->dtype == POCK_I64) {
+                ((int64_t *)block)[element] = drawn;
+            } else if (input->dtype == POCK_I32) {
+                ((int32_t *)block)[element] = (int32_t)drawn;
+            }
+        }
+    }
+}

@@ -1,0 +1,61 @@
+#include "platform.h"
+
+#include "job.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+int pock_emit(pock_job *job, pock_json *json) {
+    int code = POCK_OK;
+    if (!json->failed) {
+        json->text[json->length++] = '\n'; /* the writer keeps room for one byte more */
+    }
+    if (json->failed) {
+        code = pock_fail(&job->error, POCK_MEMORY, "out of memory writing a line of output");
+    } else if (pock_write_all(STDOUT_FILENO, json->text, json->length) != 0) {
+        code = pock_fail(&job->error, POCK_IO, "cannot write to standard output: %s", strerror(errno));
+    }
+    pock_json_free(json);
+    return code;
+}
+
+int pock_emit_start(pock_job *job, const pock_program *program, uint64_t steps, uint64_t first_step) {
+    const pock_model *model = job->machine.model;
+    pock_json json = {0};
+    pock_json_open(&json, NULL, '{');
+    pock_json_string(&json, "event", "start");
+    pock_json_string(&json, "entry", pock_entry_name(job->options->entry));
+    pock_json_string(&json, "target", model->target);
+    pock_json_integer(&json, "threads", job->machine.threads);
+    pock_json_integer(&json, "arena_bytes", program->arena_bytes);
+    pock_json_integer(&json, "param_bytes", model->space_bytes[POCK_PARAM]);
+    pock_json_integer(&json, "state_bytes", model->space_bytes[POCK_STATE]);
+    pock_json_integer(&json, "steps", steps);
+    pock_json_integer(&json, "first_step", first_step);
+    pock_json_close(&json, '}');
+    return pock_emit(job, &json);
+}
+
+int pock_emit_saved(pock_job *job, const char *path) {
+    pock_json json = {0};
+    pock_json_open(&json, NULL, '{');
+    pock_json_string(&json, "event", "saved");
+    pock_json_string(&json, "path", path);
+    pock_json_close(&json, '}');
+    return pock_emit(job, &json);
+}
+
+void pock_timed_run(pock_job *job, const pock_program *program, double *ms) {
+    int profiled = job->measured.profiled == program;
+    double start = pock_now();
+    job->measured.mark = start;
+    pock_machine_run(&job->machine, program, profiled ? pock_measured_observe : NULL, &job->measured);
+    *ms = pock_now() - start;
+}
+
+double pock_scalar(const pock_machine *machine, const pock_program *program, const char *name) {
+    const pock_tensor *output = pock_program_output(program, name);
+    return output ? (double)*(const float *)pock_machine_at(machine, output) : NAN;
+}

@@ -1,0 +1,242 @@
+#include "platform.h"
+
+#include "memory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "tensor_file.h"
+
+#define HUGE_PAGE ((size_t)2 << 20)
+
+static int out_of_memory(const pock_model *model, pock_error *error) {
+    return pock_fail(error, POCK_MEMORY, "not enough memory: '%s' needs %.1f MB; compile it with a smaller batch or update",
+                     model->name, (double)model->predicted_peak_bytes / 1e6);
+}
+
+#if defined(__linux__)
+/* Without this check an overcommitting kernel would say yes now and kill the process later, without a sentence. */
+static int fits_in_free_memory(const pock_model *model, uint64_t needed, pock_error *error) {
+    char line[128];
+    unsigned long long kilobytes = 0;
+    uint64_t available = 0;
+    FILE *file = fopen("/proc/meminfo", "r");
+    if (!file) {
+        return POCK_OK;
+    }
+    while (fgets(line, sizeof line, file)) {
+        if (sscanf(line, "MemAvailable: %llu", &kilobytes) == 1 || sscanf(line, "SwapFree: %llu", &kilobytes) == 1) {
+            available += kilobytes * 1024;
+        }
+    }
+    fclose(file);
+    return available && needed > available ? out_of_memory(model, error) : POCK_OK;
+}
+#else
+static int fits_in_free_memory(const pock_model *model, uint64_t needed, pock_error *error) {
+    (void)model;
+    (void)needed;
+    (void)error;
+    return POCK_OK;
+}
+#endif
+
+/* Big blocks start at a huge page's boundary, so that walking them costs few page-table lookups. */
+static char *map_block(size_t bytes, size_t *mapped) {
+    size_t extra = bytes >= 2 * HUGE_PAGE ? HUGE_PAGE : 0;
+    char *start = mmap(NULL, bytes + extra, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0);
+    if (start == MAP_FAILED) {
+        return NULL;
+    }
+    size_t lead = extra ? (HUGE_PAGE - (size_t)start % HUGE_PAGE) % HUGE_PAGE : 0;
+    if (lead) {
+        munmap(start, lead);
+    }
+    if (extra > lead) {
+        munmap(start + lead + bytes, extra - lead);
+    }
+#if defined(MADV_HUGEPAGE)
+    if (extra) {
+        madvise(start + lead, bytes, MADV_HUGEPAGE);
+    }
+#endif
+    *mapped = bytes;
+    return start + lead;
+}
+
+static int map_spaces(pock_machine *machine, pock_error *error) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    uint64_t needed = 0;
+    for (int space = 0; space < POCK_SPACES; space++) {
+        needed += machine->model->space_bytes[space];
+    }
+    int code = needed > SIZE_MAX / 2 ? out_of_memory(machine->model, error)
+                                     : fits_in_free_memory(machine->model, needed, error);
+    for (int space = 0; space < POCK_SPACES && !code; space++) {
+        size_t bytes = ((size_t)machine->model->space_bytes[space] + page) / page * page;
+        machine->space[space] = map_block(bytes, &machine->mapped[space]);
+        code = machine->space[space] ? POCK_OK : out_of_memory(machine->model, error);
+    }
+    return code;
+}
+
+static int read_all(pock_machine *machine, const char *path, const pock_tensor *tensors, uint32_t count,
+                    pock_error *error) {
+    pock_tensor_file file = {0};
+    int code = pock_tensor_file_open(&file, path, error);
+    for (uint32_t i = 0; i < count && !code; i++) {
+        const pock_stored *stored = pock_tensor_file_find(&file, tensors[i].name);
+        if (!stored) {
+            code = pock_fail(error, POCK_BAD_DATA, "%s lacks '%s'%s", path, tensors[i].name,
+                             pock_nearest(tensors[i].name, pock_stored_at, file.tensors, file.count).text);
+        } else {
+            code = pock_tensor_file_read(&file, stored, &tensors[i], pock_machine_at(machine, &tensors[i]), error);
+        }
+    }
+    pock_tensor_file_close(&file);
+    return code;
+}
+
+static int choose_threads(pock_machine *machine, uint32_t asked, pock_error *error) {
+    uint32_t most = machine->model->threads ? machine->model->threads : 1;
+    if (asked > most) {
+        return pock_fail(error, POCK_USAGE, "%u threads are too many: this model was compiled for at most %u", asked, most);
+    }
+    uint32_t cores = pock_cores();
+    machine->threads = asked ? asked : (cores < most ? cores : most);
+    return POCK_OK;
+}
+
+int pock_machine_open(pock_machine *machine, const pock_model *model, const char *params_path, const char *consts_path,
+                      uint32_t threads, pock_error *error) {
+    machine->model = model;
+    int code = choose_threads(machine, threads, error);
+    code = code ? code : map_spaces(machine, error);
+    code = code ? code : read_all(machine, params_path, model->params, model->param_count, error);
+    if (model->const_count) {
+        code = code ? code : read_all(machine, consts_path, model->consts, model->const_count, error);
+    }
+    if (!code) {
+        pock_init_states(model, machine->space[POCK_STATE]);
+        code = pock_pool_open(&machine->pool, machine->threads, error);
+    }
+    return code;
+}
+
+void pock_machine_close(pock_machine *machine) {
+    pock_pool_close(machine->pool);
+    for (int space = 0; space < POCK_SPACES; space++) {
+        if (machine->space[space]) {
+            munmap(machine->space[space], machine->mapped[space]);
+        }
+    }
+    memset(machine, 0, sizeof *machine);
+}
+
+static int is_replaceable(const pock_machine *machine, const pock_tensor *tensor) {
+    return tensor->trained || !machine->model->const_count;
+}
+
+static int is_compiled_in(const pock_tensor *tensor, pock_error *error) {
+    return pock_fail(error, POCK_BAD_DATA,
+                     "frozen parameter '%s' differs from the one compiled in; compile the model again with these weights",
+                     tensor->name);
+}
+
+int pock_machine_may_replace(const pock_machine *machine, const pock_tensor *tensor, const void *data,
+                             pock_error *error) {
+    if (is_replaceable(machine, tensor) || memcmp(data, pock_machine_at(machine, tensor), (size_t)tensor->nbytes) == 0) {
+        return POCK_OK;
+    }
+    return is_compiled_in(tensor, error);
+}
+
+/* As pock_machine_may_replace, of contents in a file, read piece by piece to keep the promised memory. */
+static int may_load(const pock_machine *machine, const pock_tensor *tensor, const pock_tensor_file *file,
+                    const pock_stored *stored, pock_error *error) {
+    char piece[8192];
+    const char *present = pock_machine_at(machine, tensor);
+    int code = pock_tensor_file_fits(file, stored, tensor, error);
+    if (code || is_replaceable(machine, tensor)) {
+        return code;
+    }
+    for (uint64_t at = 0; at < stored->nbytes && !code; at += sizeof piece) {
+        size_t bytes = stored->nbytes - at < sizeof piece ? (size_t)(stored->nbytes - at) : sizeof piece;
+        code = pock_file_read(file->descriptor, file->path, piece, bytes, stored->begin + at, error);
+        if (!code && memcmp(piece, present + at, bytes) != 0) {
+            code = is_compiled_in(tensor, error);
+        }
+    }
+    return code;
+}
+
+static int load_one(pock_machine *machine, const pock_tensor_file *file, const pock_stored *stored, int only_check,
+                    pock_error *error) {
+    const pock_model *model = machine->model;
+    for (uint32_t i = 0; i < model->param_count; i++) {
+        const pock_tensor *param = &model->params[i];
+        if (strcmp(param->name, stored->name) == 0) {
+            return only_check ? may_load(machine, param, file, stored, error)
+                              : pock_tensor_file_read(file, stored, param, pock_machine_at(machine, param), error);
+        }
+    }
+    return pock_fail(error, POCK_BAD_DATA, "%s holds '%s', which is not a parameter of this model%s", file->path,
+                     stored->name, pock_nearest(stored->name, pock_tensor_at, model->params, model->param_count).text);
+}
+
+/* Every tensor is checked before the first is replaced, so that a refused file changes nothing. */
+int pock_machine_load(pock_machine *machine, const char *path, pock_error *error) {
+    pock_tensor_file file = {0};
+    int code = pock_tensor_file_open(&file, path, error);
+    if (!code && !file.count) {
+        code = pock_fail(error, POCK_BAD_DATA, "%s holds no tensor", path);
+    }
+    for (int only_check = 1; only_check >= 0; only_check--) {
+        for (size_t i = 0; i < file.count && !code; i++) {
+            code = load_one(machine, &file, &file.tensors[i], only_check, error);
+        }
+    }
+    pock_tensor_file_close(&file);
+    return code;
+}
+
+int pock_machine_save(const pock_machine *machine, const char *path, pock_error *error) {
+    const pock_model *model = machine->model;
+    pock_entry *entries = calloc(model->param_count + 1, sizeof *entries);
+    if (!entries) {
+        return pock_fail(error, POCK_MEMORY, "out of memory writing %s", path);
+    }
+    for (uint32_t i = 0; i < model->param_count; i++) {
+        const pock_tensor *param = &model->params[i];
+        entries[i] = (pock_entry){param->name, param->dtype, param->rank, param->shape, param->nbytes,
+                                  pock_machine_at(machine, param)};
+    }
+    int code = pock_tensor_file_write(path, entries, model->param_count, "{\"format\":\"pt\"}", error);
+    free(entries);
+    return code;
+}
+
+void pock_machine_run(pock_machine *machine, const pock_program *program, pock_observer observer, void *context) {
+    pock_run(program, machine->space, machine->pool ? pock_pool_run : NULL, machine->pool, observer, context);
+}
+
+void *pock_machine_at(const pock_machine *machine, const pock_tensor *tensor) {
+    return machine->space[tensor->ref.space] + (size_t)tensor->ref.offset;
+}
+
+const pock_tensor *pock_program_output(const pock_program *program, const char *name) {
+    for (uint32_t i = 0; i < program->output_count; i++) {
+        if (strcmp(program->outputs[i].name, name) == 0) {
+            return &program->outputs[i];
+        }
+    }
+    return NULL;
+}
+
+const pock_tensor *pock_labels(const pock_model *model) {
+    const pock_tensor *last = model->input_count ? &model->inputs[model->input_count - 1] : NULL;
+    return last && strcmp(last->name, "labels") == 0 ? last : NULL;
+}

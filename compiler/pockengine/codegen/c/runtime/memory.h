@@ -1,0 +1,45 @@
+/* A model in memory: its five blocks, each allocated once, filled from the weights files. */
+#ifndef POCK_MEMORY_H
+#define POCK_MEMORY_H
+
+#include "error.h"
+#include "pock.h"
+#include "threads.h"
+
+typedef struct {
+    const pock_model *model;
+    char *space[POCK_SPACES];
+    size_t mapped[POCK_SPACES];
+    pock_pool *pool;
+    uint32_t threads;
+} pock_machine;
+
+/* Allocates, reads parameters and constants, initialises optimizer state, starts the threads. `threads` 0 means as many as
+ * the model allows and the machine has. Start with all zero; close also after a failure. */
+int pock_machine_open(pock_machine *machine, const pock_model *model, const char *params_path, const char *consts_path,
+                      uint32_t threads, pock_error *error);
+void pock_machine_close(pock_machine *machine);
+
+/* Replaces parameters by those in a file, which may be a part of them. */
+int pock_machine_load(pock_machine *machine, const char *path, pock_error *error);
+
+/* Writes all parameters. */
+int pock_machine_save(const pock_machine *machine, const char *path, pock_error *error);
+
+/* Refuses new contents of a frozen tensor when constants derived from it were compiled in. */
+int pock_machine_may_replace(const pock_machine *machine, const pock_tensor *tensor, const void *data,
+                             pock_error *error);
+
+/* Runs a program on the current contents of the input block. */
+void pock_machine_run(pock_machine *machine, const pock_program *program, pock_observer observer, void *context);
+
+/* Where a tensor lies. */
+void *pock_machine_at(const pock_machine *machine, const pock_tensor *tensor);
+
+/* The output called `name` of a program, or NULL. */
+const pock_tensor *pock_program_output(const pock_program *program, const char *name);
+
+/* The input `labels`, or NULL: it is the last one. */
+const pock_tensor *pock_labels(const pock_model *model);
+
+#endif

@@ -1,0 +1,55 @@
+/* The compiled model as a library: open, step, read the tensors, close.
+ *
+ * Every function but pock_info and pock_message returns 0, or a code as the executable's exit codes (2 bad argument,
+ * 3 bad data, 4 input/output, 5 not enough memory); pock_message then has one sentence. A session is used by one thread at a
+ * time; several sessions may be open at once. pock_info tells names, types, shapes and order of inputs and tensors. */
+#ifndef POCK_MODEL_H
+#define POCK_MODEL_H
+
+#include <stddef.h>
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+#define POCK_API __attribute__((visibility("default")))
+
+typedef struct pock_session pock_session;
+
+/* One JSON object: target, inputs, outputs, tensors, memory. Valid as long as the library is loaded; NULL without memory. */
+POCK_API const char *pock_info(void);
+
+/* Opens a session on the weights files; `consts_path` may be NULL when the model has none, `threads` 0 takes as many as the
+ * model allows and the machine has. `*session` is set also on failure (unless memory ran out), for pock_message; close it. */
+POCK_API int pock_open(pock_session **session, const char *params_path, const char *consts_path, int threads);
+
+/* One whole training step. `batch` has one pointer per input, in order, labels last. `*loss` may be NaN: see whether it is. */
+POCK_API int pock_step(pock_session *session, const void *const *batch, float *loss);
+
+/* The model's outputs, copied to one pointer per output (NULL: not wanted). `batch` needs no labels. */
+POCK_API int pock_predict(pock_session *session, const void *const *batch, void *const *outputs);
+
+/* Loss and correctness (1 or 0) of each sample of a batch; `correct` may be NULL. */
+POCK_API int pock_eval(pock_session *session, const void *const *batch, float *sample_loss, float *correct);
+
+/* Copies a parameter or optimizer state by name; `bytes` must be its size. */
+POCK_API int pock_get_tensor(pock_session *session, const char *name, void *data, size_t bytes);
+POCK_API int pock_set_tensor(pock_session *session, const char *name, const void *data, size_t bytes);
+
+/* Weights as safetensors: all written, or those in the file replaced. */
+POCK_API int pock_save(pock_session *session, const char *path);
+POCK_API int pock_load(pock_session *session, const char *path);
+
+/* Threads in use. */
+POCK_API int pock_threads(const pock_session *session);
+
+/* What went wrong last. */
+POCK_API const char *pock_message(const pock_session *session);
+
+POCK_API void pock_close(pock_session *session);
+
+#if defined(__cplusplus)
+}
+#endif
+
+#endif

@@ -1,0 +1,159 @@
+#include "platform.h"
+
+#include "options.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FOR(entry) (1u << (entry))
+#define RUNS (FOR(POCK_TRAIN) | FOR(POCK_EVAL) | FOR(POCK_PREDICT) | FOR(POCK_BENCH))
+
+enum kind { TEXT, NUMBER, SWITCH };
+
+/* One row an option: where its value goes, which entry points know it, and the least number it takes. */
+static const struct option {
+    const char *name;
+    enum kind kind;
+    size_t field;
+    unsigned entries;
+    uint64_t least;
+} OPTIONS[] = {
+    {"--data", TEXT, offsetof(pock_options, data), RUNS, 0},
+    {"--steps", NUMBER, offsetof(pock_options, steps), FOR(POCK_TRAIN) | FOR(POCK_BENCH), 1},
+    {"--threads", NUMBER, offsetof(pock_options, threads), RUNS, 1},
+    {"--seed", NUMBER, offsetof(pock_options, seed), FOR(POCK_TRAIN), 0},
+    {"--no-shuffle", SWITCH, offsetof(pock_options, no_shuffle), FOR(POCK_TRAIN), 0},
+    {"--save", TEXT, offsetof(pock_options, save), FOR(POCK_TRAIN), 0},
+    {"--load", TEXT, offsetof(pock_options, load), RUNS, 0},
+    {"--resume", TEXT, offsetof(pock_options, resume), FOR(POCK_TRAIN), 0},
+    {"--checkpoint", TEXT, offsetof(pock_options, checkpoint), FOR(POCK_TRAIN), 0},
+    {"--checkpoint-every", NUMBER, offsetof(pock_options, checkpoint_every), FOR(POCK_TRAIN), 1},
+    {"--report", TEXT, offsetof(pock_options, report), RUNS, 0},
+    {"--params", TEXT, offsetof(pock_options, params), RUNS, 0},
+    {"--consts", TEXT, offsetof(pock_options, consts), RUNS, 0},
+    {"--out", TEXT, offsetof(pock_options, out), FOR(POCK_PREDICT), 0},
+    {"--profile", SWITCH, offsetof(pock_options, profile), FOR(POCK_BENCH) | FOR(POCK_TRAIN), 0},
+    {"--help", SWITCH, offsetof(pock_options, help), RUNS | FOR(POCK_INFO), 0},
+};
+#define OPTION_COUNT (sizeof OPTIONS / sizeof *OPTIONS)
+
+static const char *const ENTRIES[] = {"train", "eval", "predict", "bench", "info"};
+#define ENTRY_COUNT (sizeof ENTRIES / sizeof *ENTRIES)
+
+const char *pock_entry_name(enum pock_entry_point entry) {
+    return ENTRIES[entry];
+}
+
+const char *pock_usage(void) {
+    return "usage: model train   --data D.safetensors --steps N [--threads T] [--seed S | --no-shuffle]\n"
+           "                     [--save W] [--load W] [--checkpoint C --checkpoint-every N] [--resume C]\n"
+           "                     [--report R.json] [--profile]\n"
+           "       model eval    --data D.safetensors [--load W] [--report R.json]\n"
+           "       model predict --data D.safetensors --out O.safetensors [--load W]\n"
+           "       model bench   --steps N [--data D.safetensors] [--profile] [--report R.json]\n"
+           "       model info\n"
+           "every run: [--params P.safetensors] [--consts K.safetensors]\n";
+}
+
+static const char *option_at(const void *options, size_t index) {
+    return ((const struct option *)options)[index].name;
+}
+
+static int parse_number(const struct option *option, const char *text, uint64_t *value, pock_error *error) {
+    char *end = NULL;
+    errno = 0;
+    *value = strtoull(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end || errno || *value < option->least) {
+        return pock_fail(error, POCK_USAGE, "%s takes a whole number of at least %llu, not '%s'", option->name,
+                         (unsigned long long)option->least, text);
+    }
+    return POCK_OK;
+}
+
+static const struct option *find_option(const char *name) {
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        if (strcmp(OPTIONS[i].name, name) == 0) {
+            return &OPTIONS[i];
+        }
+    }
+    return NULL;
+}
+
+/* Takes the option at `*index` and its value. */
+static int take_option(pock_options *options, int count, char **arguments, int *index, pock_error *error) {
+    const char *name = arguments[*index];
+    const struct option *option = find_option(name);
+    if (!option) {
+        return pock_fail(error, POCK_USAGE, "unknown option '%s'%s", name,
+                         pock_nearest(name, option_at, OPTIONS, OPTION_COUNT).text);
+    }
+    if (!(option->entries & FOR(options->entry))) {
+        return pock_fail(error, POCK_USAGE, "%s is not an option of '%s'", name, ENTRIES[options->entry]);
+    }
+    char *field = (char *)options + option->field;
+    if (option->kind == SWITCH) {
+        *(int *)(void *)field = 1;
+        return POCK_OK;
+    }
+    if (++*index == count) {
+        return pock_fail(error, POCK_USAGE, "%s needs a value", name);
+    }
+    if (option->kind == NUMBER) {
+        options->seed_given |= strcmp(name, "--seed") == 0;
+        return parse_number(option, arguments[*index], (uint64_t *)(void *)field, error);
+    }
+    *(const char **)(void *)field = arguments[*index];
+    return POCK_OK;
+}
+
+static int check_together(const pock_options *options, pock_error *error) {
+    const char *entry = ENTRIES[options->entry];
+    if (options->help || options->entry == POCK_INFO) {
+        return POCK_OK;
+    }
+    if (!options->data && options->entry != POCK_BENCH) {
+        return pock_fail(error, POCK_USAGE, "%s needs --data", entry);
+    }
+    if (!options->steps && (options->entry == POCK_TRAIN || options->entry == POCK_BENCH)) {
+        return pock_fail(error, POCK_USAGE, "%s needs --steps", entry);
+    }
+    if (!options->out && options->entry == POCK_PREDICT) {
+        return pock_fail(error, POCK_USAGE, "predict needs --out");
+    }
+    if (options->seed_given && options->no_shuffle) {
+        return pock_fail(error, POCK_USAGE, "--seed and --no-shuffle exclude each other");
+    }
+    if (!options->checkpoint != !options->checkpoint_every) {
+        return pock_fail(error, POCK_USAGE, "--checkpoint and --checkpoint-every go together");
+    }
+    return POCK_OK;
+}
+
+int pock_options_parse(pock_options *options, int count, char **arguments, pock_error *error) {
+    memset(options, 0, sizeof *options);
+    if (count < 2) {
+        return pock_fail(error, POCK_USAGE, "say what to do: train, eval, predict, bench or info (see --help)");
+    }
+    if (strcmp(arguments[1], "--help") == 0 || strcmp(arguments[1], "-h") == 0) {
+        options->help = 1;
+        return POCK_OK;
+    }
+    size_t entry = 0;
+    while (entry < ENTRY_COUNT && strcmp(arguments[1], ENTRIES[entry]) != 0) {
+        entry++;
+    }
+    if (entry == ENTRY_COUNT) {
+        return pock_fail(error, POCK_USAGE, "unknown entry point '%s'%s", arguments[1],
+                         pock_nearest(arguments[1], pock_string_at, ENTRIES, ENTRY_COUNT).text);
+    }
+    options->entry = (enum pock_entry_point)entry;
+    for (int index = 2; index < count; index++) {
+        int code = take_option(options, count, arguments, &index, error);
+        if (code) {
+            return code;
+        }
+    }
+    return check_together(options, error);
+}

@@ -1,0 +1,46 @@
+/* Measurements of a run, and the report they become. */
+#ifndef POCK_REPORT_H
+#define POCK_REPORT_H
+
+#include "json.h"
+#include "memory.h"
+
+/* Milliseconds on a clock that never goes back. */
+double pock_now(void);
+
+/* Highest resident memory of this process so far, in bytes; 0 where the system does not tell. */
+uint64_t pock_peak_rss(void);
+
+/* What a run measured: milliseconds of each step, and the losses to report (of each step, or one of a whole dataset).
+ * `accuracy` is negative when there is none; `samples` is 0 unless a dataset was gone through once. Start with all zero. */
+typedef struct {
+    double started, cold_start_ms, accuracy;
+    double *ms;
+    double *loss;
+    size_t steps, losses, capacity;
+    uint64_t samples;
+    int warmed_up; /* the first step is like the others */
+    double *call_ms; /* per call of the profiled program, summed over steps; NULL without --profile */
+    const pock_program *profiled;
+    double mark;
+} pock_measured;
+
+/* Ends the cold start, the first time it is called. */
+void pock_measured_started(pock_measured *measured);
+
+/* Adds a step. */
+int pock_measured_add(pock_measured *measured, double loss, double ms, pock_error *error);
+int pock_measured_profile(pock_measured *measured, const pock_program *program, pock_error *error);
+void pock_measured_free(pock_measured *measured);
+
+/* A pock_observer whose context is the pock_measured: charges the time since `mark` to a call. */
+void pock_measured_observe(void *measured, uint32_t call);
+
+/* The report's JSON object; sorts a copy of the samples. */
+void pock_report_write(pock_json *json, const char *key, const char *entry, const pock_machine *machine,
+                       const pock_measured *measured);
+
+/* The object `model info` prints. */
+void pock_info_write(pock_json *json, const pock_model *model);
+
+#endif

@@ -1,0 +1,20 @@
+/* Threads that do a kernel's shares. Share t always goes to thread t, so results do not depend on timing. */
+#ifndef POCK_THREADS_H
+#define POCK_THREADS_H
+
+#include "error.h"
+#include "pock.h"
+
+typedef struct pock_pool pock_pool;
+
+/* A pool of `threads` including the caller; NULL in `*pool` when that is one. */
+int pock_pool_open(pock_pool **pool, uint32_t threads, pock_error *error);
+void pock_pool_close(pock_pool *pool);
+
+/* A pock_parallel whose context is the pool: returns when all shares are done. */
+void pock_pool_run(void *pool, pock_kernel kernel, void *const *arg);
+
+/* Cores this process may use. */
+uint32_t pock_cores(void);
+
+#endif

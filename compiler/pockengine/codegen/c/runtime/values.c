@@ -1,0 +1,143 @@
+/* What single elements of a batch may be. */
+#include "platform.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "batch.h"
+
+static int is_integer(uint8_t dtype) {
+    return dtype == POCK_I8 || dtype == POCK_U8 || dtype == POCK_I32 || dtype == POCK_I64 || dtype == POCK_BOOL;
+}
+
+/* Element `index` of an integer array. */
+static int64_t integer_at(const void *data, uint8_t dtype, size_t index) {
+    switch (dtype) {
+    case POCK_I8:
+        return ((const int8_t *)data)[index];
+    case POCK_I32:
+        return ((const int32_t *)data)[index];
+    case POCK_I64:
+        return ((const int64_t *)data)[index];
+    default:
+        return ((const uint8_t *)data)[index];
+    }
+}
+
+/* Index of the first NaN, or count. Looks at bits: the exponent all ones, the fraction not zero. */
+static size_t first_nan(const void *data, uint8_t dtype, size_t count) {
+    size_t index = 0;
+    if (dtype == POCK_F64) {
+        const double *values = data;
+        while (index < count && !isnan(values[index])) {
+            index++;
+        }
+    } else if (dtype == POCK_F32) {
+        const float *values = data;
+        while (index < count && !isnan(values[index])) {
+            index++;
+        }
+    } else {
+        const uint16_t *values = data;
+        uint16_t infinity = dtype == POCK_F16 ? 0x7C00 : 0x7F80;
+        while (index < count && (values[index] & 0x7FFF) <= infinity) {
+            index++;
+        }
+    }
+    return index;
+}
+
+static int has_nan(const void *data, uint8_t dtype, size_t count) {
+    if (dtype != POCK_F32) {
+        return first_nan(data, dtype, count) < count;
+    }
+    const float *values = data;
+    int found = 0;
+    for (size_t i = 0; i < count; i++) { /* no early exit, so that it runs at memory speed */
+        found |= values[i] != values[i];
+    }
+    return found;
+}
+
+static int check_limit(const pock_tensor *input, const void *data, size_t count, size_t per_sample, const char *where,
+                       uint64_t sample, pock_error *error) {
+    for (size_t i = 0; i < count; i++) {
+        int64_t value = integer_at(data, input->dtype, i);
+        if (value < 0 || value >= input->limit) {
+            return pock_fail(error, POCK_BAD_DATA, "'%s' in %s holds %lld at sample %llu; it must be 0 to %lld", input->name,
+                             where, (long long)value, (unsigned long long)(sample + i / per_sample),
+                             (long long)input->limit - 1);
+        }
+    }
+    return POCK_OK;
+}
+
+int pock_check_values(const pock_tensor *input, const void *data, size_t count, size_t per_sample, const char *where,
+                      uint64_t sample, pock_error *error) {
+    if (is_integer(input->dtype)) {
+        return input->limit ? check_limit(input, data, count, per_sample, where, sample, error) : POCK_OK;
+    }
+    if (!has_nan(data, input->dtype, count)) {
+        return POCK_OK;
+    }
+    size_t found = first_nan(data, input->dtype, count);
+    return pock_fail(error, POCK_BAD_DATA, "'%s' in %s holds a NaN at sample %llu", input->name, where,
+                     (unsigned long long)(sample + found / per_sample));
+}
+
+int pock_convertible(uint8_t to_dtype, uint8_t from_dtype) {
+    int from_float = from_dtype == POCK_F32 || from_dtype == POCK_F64;
+    return (is_integer(to_dtype) && (is_integer(from_dtype) || from_float)) ||
+           (to_dtype == POCK_F32 && (is_integer(from_dtype) || from_float));
+}
+
+/* Stores the integer where the type can hold it; 0 when it cannot. */
+static int store_integer(void *to, uint8_t dtype, size_t index, int64_t value) {
+    switch (dtype) {
+    case POCK_I8:
+        ((int8_t *)to)[index] = (int8_t)value;
+        break;
+    case POCK_I32:
+        ((int32_t *)to)[index] = (int32_t)value;
+        break;
+    case POCK_I64:
+        ((int64_t *)to)[index] = value;
+        break;
+    case POCK_BOOL:
+        ((uint8_t *)to)[index] = value != 0;
+        break;
+    default:
+        ((uint8_t *)to)[index] = (uint8_t)value;
+        break;
+    }
+    return integer_at(to, dtype, index) == value;
+}
+
+static int store_real(void *to, uint8_t dtype, size_t index, double value) {
+    if (dtype == POCK_F32) {
+        ((float *)to)[index] = (float)value;
+        return (double)(float)value == value;
+    }
+    /* 2^53: beyond it not every integer is a double, so the text that was meant is unknown. */
+    return value == floor(value) && fabs(value) <= 9007199254740992.0 && store_integer(to, dtype, index, (int64_t)value);
+}
+
+size_t pock_convert(void *to, uint8_t to_dtype, const void *from, uint8_t from_dtype, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        int kept = 0;
+        if (from_dtype == POCK_F32) {
+            kept = store_real(to, to_dtype, i, (double)((const float *)from)[i]);
+        } else if (from_dtype == POCK_F64) {
+            kept = store_real(to, to_dtype, i, ((const double *)from)[i]);
+        } else if (to_dtype == POCK_F32) {
+            int64_t value = integer_at(from, from_dtype, i);
+            kept = value >= -(1 << 24) && value <= (1 << 24) && store_real(to, to_dtype, i, (double)value);
+        } else {
+            kept = store_integer(to, to_dtype, i, integer_at(from, from_dtype, i));
+        }
+        if (!kept) {
+            return i;
+        }
+    }
+    return count;
+}

@@ -1,0 +1,233 @@
+"""Compiles and links C for a target with `zig cc`, which cross-compiles to every target from one pip package.
+
+Knows flags, files and processes; nothing of graphs or kernels. Every object goes through the cache, so a kernel is
+compiled once per target, whichever model it belongs to. Output depends only on the inputs: no path, time or build id
+gets in.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import cache as remember
+from importlib import metadata
+from importlib.resources import files
+from pathlib import Path
+
+import ziglang
+
+from pockengine.codegen.object_cache import Inputs, ObjectCache, default_folder, platform_folder
+from pockengine.errors import ToolchainError
+from pockengine.targets import Target
+
+Progress = Callable[[int, int], None]
+"""Called with (objects ready, objects wanted) as compilation goes on."""
+
+RUNTIME = Path(str(files("pockengine.codegen.c") / "runtime"))
+"""The runtime's C sources."""
+
+_ZIG = Path(ziglang.__file__).parent / ("zig.exe" if os.name == "nt" else "zig")
+
+_COMMON = (
+    "-std=gnu11", "-g0", "-fPIC", "-fvisibility=hidden", "-ffunction-sections", "-fdata-sections",
+    "-fno-stack-protector", "-fno-sanitize=undefined", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables",
+    "-Wall", "-Wextra", "-Werror",
+)  # fmt: skip
+_KERNEL = ("-O3", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-Wno-unused-parameter")
+_HOSTED = ("-O2", "-Wconversion", "-Wshadow", "-Wstrict-prototypes", "-Wmissing-prototypes")
+_TABLES = ("-O1",)
+
+_LIBRARY_ONLY = ("library.c",)
+_EXECUTABLE_ONLY = (
+    "main.c", "job.c", "train.c", "evaluate.c", "bench.c", "options.c", "checkpoint.c", "dataset.c", "order.c",
+)  # fmt: skip
+_STATIC = {"linux": ("-static",), "macos": ()}
+
+
+@dataclass(frozen=True)
+class Objects:
+    """Compiled kernels by symbol, and how many of them the cache had."""
+
+    paths: Mapping[str, Path]
+    cache_hits: int
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """One translation unit to compile: what to call it in errors, and everything its object depends on."""
+
+    name: str
+    source: str
+    headers: Mapping[str, str]
+    triple: str
+    cpu: str
+    flags: tuple[str, ...]
+
+    def inputs(self) -> Inputs:
+        return {
+            "source": self.source,
+            "triple": self.triple,
+            "cpu": self.cpu,
+            "flags": " ".join(self.flags),
+            "zig": zig_version(),
+            **{f"header {name}": text for name, text in self.headers.items()},
+        }
+
+
+@remember
+def zig_version() -> str:
+    """Version of the C compiler, as its package states it."""
+    return metadata.version("ziglang")
+
+
+def compile_objects(
+    sources: Mapping[str, str], target: Target, cache: Path | None = None, progress: Progress | None = None
+) -> Objects:
+    """Compiles kernels (symbol -> complete C source) for a target, in as many processes as there are cores.
+
+    `cache` is the folder of compiled objects (default: `POCK_CACHE_DIR`, or the platform's). Raises ToolchainError
+    naming the kernel that does not compile.
+    """
+    units = [_kernel_unit(symbol, source, target) for symbol, source in sources.items()]
+    paths, hits = _compile_all(units, _cache(cache), progress)
+    return Objects(dict(zip(sources, paths, strict=True)), hits)
+
+
+def link_executable(objects: Objects, model_c: str, target: Target, cache: Path | None = None) -> bytes:
+    """The target's training program: kernels, the model's tables, the hosted runtime; static where possible."""
+    runtime = _runtime(target.triple, target, without=_LIBRARY_ONLY)
+    flags = ("-Wl,--gc-sections", *_STATIC[target.os])
+    return _link(objects, model_c, runtime, target, target.triple, flags, _cache(cache))
+
+
+def link_library(objects: Objects, model_c: str, target: Target, cache: Path | None = None) -> bytes:
+    """The same model as a shared library with the functions of model.h, for the C library that most systems have (glibc
+    2.17 or newer on Linux)."""
+    triple = f"{target.arch}-linux-gnu.2.17" if target.os == "linux" else target.triple
+    runtime = _runtime(triple, target, without=_EXECUTABLE_ONLY)
+    name = library_name(target)
+    named = ("-Wl,-soname," if target.os == "linux" else "-Wl,-install_name,@rpath/") + name
+    flags = ("-shared", named, "-Wl,--gc-sections", "-lpthread", "-lm")
+    return _link(objects, model_c, runtime, target, triple, flags, _cache(cache))
+
+
+def library_name(target: Target) -> str:
+    """`libmodel.so`, or as the target's system spells it."""
+    return "libmodel.dylib" if target.os == "macos" else "libmodel.so"
+
+
+def library_header() -> str:
+    """The C header of the library."""
+    return (RUNTIME / "model.h").read_text("utf-8")
+
+
+def prepare(target: Target, cache: Path | None = None) -> None:
+    """Builds what the first link for a target needs (its C library: some 40 s), so that later ones are quick."""
+    with _cache(cache).workspace() as folder:
+        source = folder / "empty.c"
+        source.write_text("int main(void) { return 0; }\n", "utf-8")
+        triples = {target.triple, f"{target.arch}-linux-gnu.2.17"} if target.os == "linux" else {target.triple}
+        for triple in sorted(triples):
+            flags = ["-target", triple, "-O2", "-lpthread", "-o", str(folder / "empty")]
+            _zig([*flags, str(source)], folder)
+
+
+def _kernel_unit(symbol: str, source: str, target: Target) -> _Unit:
+    return _Unit(symbol, source, {}, target.triple, _cpu(target), (*_COMMON, *_KERNEL))
+
+
+def _runtime(triple: str, target: Target, without: tuple[str, ...]) -> list[_Unit]:
+    """The hosted runtime's units but those in `without`."""
+    headers = {path.name: path.read_text("utf-8") for path in sorted(RUNTIME.glob("*.h"))}
+    sources = [path for path in sorted(RUNTIME.glob("*.c")) if path.name not in without]
+    flags = (*_COMMON, *_HOSTED)
+    return [_Unit(path.name, path.read_text("utf-8"), headers, triple, _cpu(target), flags) for path in sources]
+
+
+def _link(
+    objects: Objects,
+    model_c: str,
+    runtime: list[_Unit],
+    target: Target,
+    triple: str,
+    flags: tuple[str, ...],
+    cache: ObjectCache,
+) -> bytes:
+    pock_h = {"pock.h": (RUNTIME / "pock.h").read_text("utf-8")}
+    model = _Unit("model.c", model_c, pock_h, target.triple, _cpu(target), (*_COMMON, *_TABLES))
+    made, _ = _compile_all([model, *runtime], cache, None)
+    inputs = [*(objects.paths[symbol] for symbol in sorted(objects.paths)), *made]
+    with cache.workspace() as folder:
+        output = folder / "linked"
+        listed = folder / "objects.rsp"
+        listed.write_text("\n".join(f'"{path}"' for path in inputs), "utf-8")
+        # No -mcpu: it would only make zig build the C library again for each CPU, which takes most of a minute.
+        command = ["-target", triple, "-O2", "-s", *flags, f"@{listed}", "-o", str(output)]
+        failure = _zig(command, folder)
+        if failure:
+            raise ToolchainError(f"the program for {target.name} does not link: {failure}")
+        return output.read_bytes()
+
+
+def _compile_all(units: list[_Unit], cache: ObjectCache, progress: Progress | None) -> tuple[list[Path], int]:
+    """Objects of the units, in order, and the number of cache hits."""
+    found = [cache.find(unit.inputs()) for unit in units]
+    missing = [index for index, path in enumerate(found) if path is None]
+    hits = len(units) - len(missing)
+    if progress:
+        progress(hits, len(units))
+    with ThreadPoolExecutor(max(2, os.cpu_count() or 1)) as workers:
+        jobs = {workers.submit(_compile, units[index], cache): index for index in missing}
+        try:
+            for done, job in enumerate(as_completed(jobs), start=hits + 1):
+                found[jobs[job]] = job.result()
+                if progress:
+                    progress(done, len(units))
+        except ToolchainError:
+            workers.shutdown(cancel_futures=True)
+            raise
+    return [path for path in found if path is not None], hits
+
+
+def _compile(unit: _Unit, cache: ObjectCache) -> Path:
+    with cache.workspace() as folder:
+        source, made = folder / "unit.c", folder / "unit.o"
+        source.write_text(unit.source, "utf-8")
+        for name, text in unit.headers.items():
+            (folder / name).write_text(text, "utf-8")
+        places = [f"-ffile-prefix-map={folder}=.", "-c", str(source), "-o", str(made)]
+        failure = _zig(["-target", unit.triple, f"-mcpu={unit.cpu}", *unit.flags, *places], folder)
+        if failure:
+            raise ToolchainError(f"'{unit.name}' does not compile for {unit.cpu}: {failure}")
+        return cache.store(unit.inputs(), made)
+
+
+def _zig(arguments: list[str], folder: Path) -> str | None:
+    """Runs `zig cc` with its scratch in `folder`; what it complains of first, or None. The C libraries it builds for
+    new targets are kept where `ZIG_GLOBAL_CACHE_DIR` says, else in the platform's cache folder."""
+    places = {
+        "ZIG_GLOBAL_CACHE_DIR": os.environ.get("ZIG_GLOBAL_CACHE_DIR") or str(platform_folder() / "zig"),
+        "ZIG_LOCAL_CACHE_DIR": str(folder / "zig"),
+        "SOURCE_DATE_EPOCH": "0",
+    }
+    done = subprocess.run(
+        [str(_ZIG), "cc", *arguments], capture_output=True, text=True, errors="replace", env={**os.environ, **places}
+    )
+    if done.returncode == 0:
+        return None
+    said = done.stderr.replace(f"{folder}{os.sep}", "")
+    first = re.search(r"^.*\berror: .*$", said, re.MULTILINE)
+    return first[0] if first else said.strip()[-500:] or f"zig cc ended with status {done.returncode}"
+
+
+def _cpu(target: Target) -> str:
+    """As `-mcpu` wants it: `cortex_a72-aes-sha2`."""
+    return target.cpu + "".join(target.features)
+
+
+def _cache(folder: Path | None) -> ObjectCache:
+    return ObjectCache(folder or default_folder())

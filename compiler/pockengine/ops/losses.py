@@ -76,7 +76,11 @@ def _bce_vjp(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
     return e.mul(e.sub(e.op("sigmoid", node.inputs[0]), node.inputs[1]), dys[0])
 
 
-composite("bce_with_logits", _bce, (Sample(("f32[4,7]", "f32[4,7]")),), [_bce_vjp, None])
+def _bce_target_vjp(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
+    return e.op("neg", e.mul(node.inputs[0], dys[0]))
+
+
+composite("bce_with_logits", _bce, (Sample(("f32[4,7]", "f32[4,7]")),), [_bce_vjp, _bce_target_vjp])
 
 
 @dataclass(frozen=True)

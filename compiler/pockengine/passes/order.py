@@ -74,35 +74,53 @@ def _shrinks(node: Node, value: Value) -> bool:
 def reorder(graph: Graph) -> Graph:
     """Run each update as soon as its gradient is there and nobody needs the old parameter, and otherwise keep the order.
 
-        %dw1 %dw2 %w1' %w2'   ->   %dw1 %w1' %dw2 %w2'
+    %dw1 %dw2 %w1' %w2'   ->   %dw1 %w1' %dw2 %w2'
     """
-    nodes = graph.nodes
-    index = {node: i for i, node in enumerate(nodes)}
-    made = graph.producers()
-    waits: dict[Node, set[Node]] = {node: {made[v] for v in node.inputs if v in made} for node in nodes}
-    for writer, readers in overwrites(graph).items():
-        waits[writer] |= {node for node in readers if node is not writer}
+    waits = _waits(graph)
+    keys = _keys(graph, waits)
     followers: dict[Node, list[Node]] = defaultdict(list)
     for node, before in waits.items():
         for other in before:
             followers[other].append(node)
     missing = {node: len(before) for node, before in waits.items()}
-
-    def priority(node: Node) -> tuple[int, int]:
-        return (0 if node.phase == "update" else 1, index[node])
-
-    ready = [(priority(node), index[node]) for node in nodes if not missing[node]]
+    index = {node: i for i, node in enumerate(graph.nodes)}
+    ready = [(keys[node], index[node]) for node in graph.nodes if not missing[node]]
     heapq.heapify(ready)
     ordered: list[Node] = []
     while ready:
-        node = nodes[heapq.heappop(ready)[1]]
+        node = graph.nodes[heapq.heappop(ready)[1]]
         ordered.append(node)
         for follower in followers[node]:
             missing[follower] -= 1
             if not missing[follower]:
-                heapq.heappush(ready, (priority(follower), index[follower]))
-    assert len(ordered) == len(nodes), "an update waits for itself"
+                heapq.heappush(ready, (keys[follower], index[follower]))
+    assert len(ordered) == len(graph.nodes), "an update waits for itself"
     return graph.with_(nodes=tuple(ordered))
+
+
+def _waits(graph: Graph) -> dict[Node, set[Node]]:
+    """Node -> the nodes that must run before it."""
+    made = graph.producers()
+    waits = {node: {made[v] for v in node.inputs if v in made} for node in graph.nodes}
+    for writer, readers in overwrites(graph).items():
+        waits[writer] |= {node for node in readers if node is not writer}
+    return waits
+
+
+def _keys(graph: Graph, waits: dict[Node, set[Node]]) -> dict[Node, float]:
+    """When each node would like to run: its place in the graph; for updates and views right after what they wait for,
+    and when they wait for nothing, right before their first user."""
+    keys: dict[Node, float] = {}
+    for index, node in enumerate(graph.nodes):
+        soon = node.phase == "update" or node.op == "reshape"
+        before = [keys[other] for other in waits[node] if other in keys]
+        keys[node] = max(before) + 1e-6 if soon and before else float(index)
+    users = graph.users()
+    for node in reversed(graph.nodes):
+        following = [keys[user] for value in node.outputs for user in users[value]]
+        if not waits[node] and following:
+            keys[node] = max(keys[node], min(following) - 1e-6)
+    return keys
 
 
 def overwrites(graph: Graph) -> dict[Node, set[Node]]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..ir import Graph, Node, Value
-from ..ops import Emitter, rewrite
+from ..ops import Emitter, is_kind, rewrite
 from ..ops.movement import ints
 
 Simplification = Callable[[Emitter, Node], Value | None]
@@ -137,12 +137,14 @@ def _sink_reshape(e: Emitter, node: Node) -> Value | None:
     shape = node.output.type.shape
     for value in node.inputs:
         inner = _made_by(e, value, "reshape")
-        if inner is None or value.type.shape != shape or inner.inputs[0].type.rank < 2:
+        if inner is None or value.type.shape != shape or _is_source(e, inner.inputs[0]):
             continue
         before = inner.inputs[0].type.shape
         tail = _common_tail(before, shape)
         fits = all(v.type.shape == shape or v.type.rank <= tail for v in node.inputs)
-        if fits and tail:
+        others = [v for v in node.inputs if v is not value and v.type.shape == shape]
+        flatter = len(before) < len(shape) and tail > 0
+        if fits and (flatter or all(_is_source(e, v) for v in others)):
             inputs = [e.reshape(v, before) if v.type.shape == shape else v for v in node.inputs]
             return e.reshape(e.op(node.op, *inputs, **node.attrs), shape)
     return None
@@ -159,6 +161,26 @@ def _reduce_of_reshape(e: Emitter, node: Node) -> Value | None:
         return None
     moved = tuple(axis - len(shape) + len(before) for axis in axes)
     return e.reshape(e.op(node.op, inner.inputs[0], axes=moved), node.output.type.shape)
+
+
+def _reshape_of_sources(e: Emitter, node: Node) -> Value | None:
+    """reshape(op(parameter)) -> op(reshape(parameter)): the reshape is free there, and the op can be fused."""
+    inner = e.builder.producers.get(node.inputs[0])
+    if inner is None or not is_kind(inner, "elementwise"):
+        return None
+    if not _is_source(e, inner.output) or any(v.type.shape not in ((), inner.output.type.shape) for v in inner.inputs):
+        return None
+    inputs = [e.reshape(v, node.output.type.shape) if v.type.rank else v for v in inner.inputs]
+    return e.op(inner.op, *inputs, **inner.attrs)
+
+
+def _is_source(e: Emitter, value: Value, depth: int = 4) -> bool:
+    """Whether the value is a parameter, state, constant or input, a view of one, or a short elementwise chain of them."""
+    node = e.builder.producers.get(value)
+    if node is None:
+        return True
+    follows = node.op == "reshape" or is_kind(node, "elementwise")
+    return depth > 0 and follows and all(_is_source(e, v, depth - 1) for v in node.inputs)
 
 
 def _common_tail(a: tuple[int, ...], b: tuple[int, ...]) -> int:
@@ -210,7 +232,7 @@ _UNARY = ("neg", "abs", "exp", "log", "sqrt", "rsqrt", "reciprocal", "sin", "cos
 _BINARY = ("add", "sub", "mul", "div", "maximum", "minimum", "pow", "less", "less_equal", "equal", "where")
 
 SIMPLIFICATIONS: dict[str, tuple[Simplification, ...]] = {
-    "reshape": (_same_type, _merge_reshapes),
+    "reshape": (_same_type, _merge_reshapes, _reshape_of_sources),
     "transpose": (_same_type, _merge_transposes, _transpose_as_reshape),
     "broadcast_to": (_same_type, _merge_broadcasts),
     "slice": (_same_type,),

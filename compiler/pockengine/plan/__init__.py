@@ -1,7 +1,7 @@
 """Memory planning: lifetimes in, one arena with an offset for every buffer out, as data; and an independent checker."""
 
-from pockengine.plan.check import PlanError, check
-from pockengine.plan.planner import plan
-from pockengine.plan.schedule import ALIGNMENT, Buffer, MemoryPlan, Schedule, Slot
+from .check import PlanError, check
+from .planner import plan
+from .schedule import ALIGNMENT, Buffer, MemoryPlan, Schedule, Slot, aligned
 
-__all__ = ["ALIGNMENT", "Buffer", "MemoryPlan", "PlanError", "Schedule", "Slot", "check", "plan"]
+__all__ = ["ALIGNMENT", "Buffer", "MemoryPlan", "PlanError", "Schedule", "Slot", "aligned", "check", "plan"]

@@ -1,0 +1,142 @@
+"""Laws 2 of DESIGN section 8: each pass leaves the meaning alone, and a sparse gradient is the dense one restricted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from pockengine import interp, passes
+from pockengine.autodiff import eval_graph, train_graph
+from pockengine.ir import Graph, parse, render
+from pockengine.passes import ALGEBRA, SHAPING
+from pockengine.recipe import ALL, FROZEN, Channels, Recipe, Scheme
+from tests.compiler.passes.networks import batch, cnn, transformer
+
+NETWORKS = {"cnn": cnn, "transformer": transformer}
+SCHEMES: dict[str, Callable[[Graph], Scheme]] = {
+    "full": lambda g: Scheme({p.name: ALL for p in g.params if "running" not in p.name}),
+    "bias": lambda g: Scheme({p.name: ALL if p.name.endswith("bias") else FROZEN for p in g.params}),
+    "head": lambda g: Scheme({p.name: ALL if p.name.startswith("fc") else FROZEN for p in g.params}),
+    "channels": lambda g: Scheme({p.name: _half(p.name, p.type.shape) for p in g.params}),
+}
+OPTIMIZERS = {"momentum": {"name": "sgd", "lr": 0.1, "momentum": 0.9, "weight_decay": 0.01}, "adamw": {"name": "adamw"}}
+
+
+def _half(name: str, shape: tuple[int, ...]) -> str | Channels:
+    if name not in ("c1.weight", "c2.weight", "query.weight", "up.weight", "fc.weight"):
+        return FROZEN
+    axis = 0 if name == "c2.weight" else 1
+    return Channels(axis, tuple(range(0, shape[axis], 2)))
+
+
+def training(network: str, scheme: str, optimizer: str = "momentum", **recipe: str) -> tuple[Graph, Graph, Scheme]:
+    """(model, training graph, scheme)."""
+    model = NETWORKS[network]()
+    chosen = SCHEMES[scheme](model)
+    return model, train_graph(model, Recipe(optimizer=OPTIMIZERS[optimizer], **recipe), chosen), chosen
+
+
+def frozen_of(model: Graph, graph: Graph) -> list[str]:
+    updated = {target.name for target in graph.updates}
+    return [value.name for value in model.params if value.name not in updated]
+
+
+def assert_same_step(before: Graph, after: Graph, arrays: dict[str, np.ndarray]) -> None:
+    """Two steps of each give the same losses and the same updated tensors."""
+    first, second = dict(before.data), dict(before.data)
+    for _ in range(2):
+        expected, actual = interp.step(before, arrays, first), interp.step(after, arrays, second)
+        np.testing.assert_allclose(actual["loss"], expected["loss"], rtol=1e-5)
+    assert first.keys() == second.keys()
+    for name, array in first.items():
+        np.testing.assert_allclose(second[name], array, rtol=2e-3, atol=2e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("network", NETWORKS)
+def test_each_pass_keeps_the_step(network: str, scheme: str, optimizer: str) -> None:
+    model, graph, _ = training(network, scheme, optimizer)
+    frozen, arrays = frozen_of(model, graph), batch(model)
+    current = graph
+    for apply in ALGEBRA + SHAPING:
+        following = passes.optimise(current, frozen, (apply,))
+        assert_same_step(current, following, arrays)
+        current = following
+    assert_same_step(graph, current, arrays)
+    assert render(parse(render(current))) == render(current)
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_sparse_gradient_is_the_dense_one_restricted(network: str) -> None:
+    model, sparse, scheme = training(network, "channels")
+    dense = train_graph(
+        model, Recipe(optimizer=OPTIMIZERS["momentum"]), Scheme({name: ALL for name in scheme.trained()})
+    )
+    optimised = passes.optimise(sparse, frozen_of(model, sparse))
+    arrays, whole, part = batch(model), dict(model.data), dict(model.data)
+    interp.step(dense, arrays, whole)
+    interp.step(optimised, arrays, part)
+    for name in scheme.trained():
+        chosen = scheme.of(name)
+        assert isinstance(chosen, Channels)
+        place = (slice(None),) * chosen.axis + (list(chosen.indices),)
+        np.testing.assert_allclose(part[name][place], whole[name][place], rtol=1e-4, atol=1e-6)
+        others = np.delete(part[name], chosen.indices, chosen.axis)
+        np.testing.assert_array_equal(others, np.delete(model.data[name], chosen.indices, chosen.axis))
+
+
+def test_selection_reaches_the_saved_activation() -> None:
+    """The weight gradient of c1 is computed for half of its 16 input channels, from a selection made in the forward part."""
+    model, graph, _ = training("cnn", "channels")
+    optimised = passes.optimise(graph, frozen_of(model, graph))
+    gathers = [node for node in optimised.nodes if node.op == "gather" and node.phase == "forward"]
+    assert any(node.output.type.shape == (2, 4, 4, 8) for node in gathers)
+    bodies = [inner for node in optimised.nodes if node.body for inner in node.body.nodes]
+    assert any(node.op == "conv2d_dw" and node.output.type.shape == (32, 8, 1, 1) for node in bodies)
+
+
+def test_frozen_prefix_has_no_backward_nodes() -> None:
+    _, graph, _ = training("cnn", "head")
+    assert not [node for node in graph.nodes if node.phase == "backward" and "conv2d" in node.op]
+
+
+def test_training_mode_batch_norm_updates_running_statistics() -> None:
+    model, graph, _ = training("cnn", "full", batch_norm="train")
+    updated = {target.name for target in graph.updates}
+    assert {"b0.running_mean", "b0.running_var"} <= updated
+    assert_same_step(graph, passes.optimise(graph, frozen_of(model, graph)), batch(model))
+
+
+def test_sgd_update_is_fused_into_the_weight_gradient() -> None:
+    """With plain SGD and frozen norms a weight gradient never exists in memory."""
+    model = cnn()
+    scheme = Scheme({"c1.weight": ALL})
+    graph = train_graph(model, Recipe(optimizer={"name": "sgd", "lr": 0.1}), scheme)
+    optimised = passes.optimise(graph, frozen_of(model, graph))
+    (writer,) = [n for n in optimised.nodes if any(v in optimised.updates.values() for v in n.outputs)]
+    assert writer.body is not None
+    assert writer.body.nodes[0].op == "conv2d_dw"
+    assert len(writer.outputs) == 1
+
+
+def test_updates_follow_their_gradients() -> None:
+    """No update waits for the end of the backward pass."""
+    model, graph, _ = training("cnn", "full")
+    optimised = passes.optimise(graph, frozen_of(model, graph))
+    made = optimised.producers()
+    position = {node: index for index, node in enumerate(optimised.nodes)}
+    first = min(position[made[new]] for new in optimised.updates.values() if new in made)
+    assert first < len(optimised.nodes) * 0.6
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_evaluation_agrees_with_training_loss(network: str) -> None:
+    model, graph, _ = training(network, "full")
+    arrays = batch(model)
+    evaluated = passes.optimise(eval_graph(model, Recipe()), [value.name for value in model.params])
+    outputs = interp.evaluate(evaluated, arrays)
+    assert np.mean(outputs["sample_loss"]) == pytest.approx(float(interp.evaluate(graph, arrays)["loss"]), rel=1e-5)
+    right = np.argmax(outputs["logits"], -1) == arrays["labels"]
+    np.testing.assert_array_equal(outputs["correct"], right.astype(np.float32))

@@ -29,6 +29,9 @@ from pock_agent.target import Emulation, emulation_for
 
 PHASES = (State.EVAL_BEFORE, State.TRAIN, State.EVAL_AFTER)
 WEIGHTS = "out/weights.safetensors"
+CHECKPOINT = "out/checkpoint.safetensors"
+_CHECKPOINT_STEPS = 50  # a shorter training is repeated rather than written down on the way
+_CHECKPOINTS = 20  # at most about this many are written in a longer one
 _PARAMETERS = {"params.safetensors": "--params", "consts.safetensors": "--consts"}
 _EMULATOR_BYTES = 512 * MIB  # the emulator's translated code comes on top of what the program itself uses
 _EXIT_MEANING = {
@@ -48,8 +51,8 @@ class Workplace:
     manifest: Manifest
     emulation: Emulation
 
-    def command(self, phase: State, program: str) -> list[str]:
-        """The command line of one phase; `program` is the entry of the executable."""
+    def command(self, phase: State, program: str, resume: bool) -> list[str]:
+        """The command line of one phase; `program` is the entry of the executable. `resume` a training if it can be."""
         run, members = self.manifest.run, self.manifest.artifact.members
         command = [*self.emulation.prefix, f"./artifact/{self.manifest.artifact.executable}", program]
         data = self._data(phase)
@@ -64,12 +67,21 @@ class Workplace:
         if program in ("train", "bench"):
             command += ["--steps", str(run.steps)]
         if program == "train":
-            command += ["--seed", str(run.seed)]
+            command += ["--seed", str(run.seed), *self._checkpoint(resume)]
             if run.save_weights or self.manifest.eval_data is not None:
                 command += ["--save", WEIGHTS]
         if phase is State.EVAL_AFTER:
             command += ["--load", WEIGHTS]
         return command
+
+    def _checkpoint(self, resume: bool) -> list[str]:
+        """Options that let a long training go on after a restart."""
+        steps = self.manifest.run.steps
+        if steps <= _CHECKPOINT_STEPS:
+            return []
+        every = max(_CHECKPOINT_STEPS, math.ceil(steps / _CHECKPOINTS))
+        options = ["--checkpoint", CHECKPOINT, "--checkpoint-every", str(every)]
+        return [*options, "--resume", CHECKPOINT] if resume and (self.folder / CHECKPOINT).exists() else options
 
     def _data(self, phase: State) -> str | None:
         evaluates = phase is not State.TRAIN
@@ -158,6 +170,7 @@ def run_phase(
     workplace: Workplace,
     phase: State,
     program: str,
+    resume: bool,
     on_event: Callable[[JsonObject], None],
     control: JobControl,
     deadline: float,
@@ -179,7 +192,7 @@ def run_phase(
         on_event({**event, "phase": phase.value})
 
     confinement = confinement_of(workplace, max(1.0, deadline - time.monotonic()))
-    command = workplace.command(phase, program)
+    command = workplace.command(phase, program, resume)
     with Child(command, workplace.folder, workplace.folder / "out", confinement) as child:
         ended = child.watch(deliver, control, deadline)
     _judge(ended, program, workplace.manifest.limits.wall_seconds, confinement.memory_bytes)

@@ -32,6 +32,7 @@ from pock_agent.job import JobRecord, remember_last
 from pock_agent.lease import LeaseKeeper
 from pock_agent.life import FINAL, Event, State
 from pock_agent.manifest import Manifest
+from pock_agent.phase_events import PhaseEvents
 from pock_agent.phases import (
     PHASES,
     WEIGHTS,
@@ -169,17 +170,20 @@ class Worker:
         if program is None or self._finished_report(phase) is not None:
             return
         assert self._workplace is not None, "the table leads through DOWNLOADING"
-        self._begin_events(phase)
-        write_json(
-            self._state.work / "reports" / f"{phase.value}.json", self._measured(self._workplace, phase, program)
-        )
+        repeated = phase.value in (self._record.first_events or {})
+        events = PhaseEvents(self._spool, self._first_event(phase))
+        report = self._measured(self._workplace, phase, program, repeated, events)
+        write_json(self._state.work / "reports" / f"{phase.value}.json", report)
 
-    def _measured(self, workplace: Workplace, phase: State, program: str) -> JsonObject:
+    def _measured(
+        self, workplace: Workplace, phase: State, program: str, resume: bool, events: PhaseEvents
+    ) -> JsonObject:
         """The phase's report. A benchmark is repeated until it is stable, or has been tried often enough."""
         tries = 0
         while True:
-            report, ended = run_phase(workplace, phase, program, self._spool.append, self._control, self._deadline)
+            report, ended = run_phase(workplace, phase, program, resume, events.append, self._control, self._deadline)
             tries += 1
+            report = events.complete(report)
             self._remember_exit(report, ended)
             if program == "eval":
                 return report
@@ -187,15 +191,14 @@ class Worker:
             if program == "train" or stability.stable or tries == self._settings.bench_tries:
                 return {**report, "stability": {**asdict(stability), "tries": tries}}
 
-    def _begin_events(self, phase: State) -> None:
-        """A repeated phase counts its events from where it first began, so the service takes none of them twice."""
+    def _first_event(self, phase: State) -> int:
+        """The sequence number where a phase first began, on disk before it does."""
         first = dict(self._record.first_events or {})
-        if phase.value in first:
-            self._spool.truncate(first[phase.value])
-            return
-        first[phase.value] = len(self._spool)
-        self._record = replace(self._record, first_events=first)
-        self._save()
+        if phase.value not in first:
+            first[phase.value] = len(self._spool)
+            self._record = replace(self._record, first_events=first)
+            self._save()
+        return first[phase.value]
 
     def _upload(self) -> None:
         if not self._uploads():

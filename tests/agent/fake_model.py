@@ -2,6 +2,7 @@
 
 A data set is a safetensors file whose metadata has, under `told`, a JSON object `{program: instructions}`.
 Instructions: `steps_ms`, `print`, `stderr`, `exit`, `signal`, `overwrite` (path), `hold_seconds`,
+`hang_after` (a step) with `hang_at` (a path),
 `hang_while` (a path: hang as long as it exists), `allocate` (bytes), `write` (bytes), `connect` (port), `read` (path),
 `leave_child`. What it finds out goes into its report under `found`.
 """
@@ -27,16 +28,25 @@ SOURCE = textwrap.dedent("""\
     for needed in ("--params", "--threads", "--report"):
         if needed not in options:
             sys.exit("missing " + needed)
+    first_step = json.load(open(options["--resume"]))["step"] if "--resume" in options else 0
+    every = int(options.get("--checkpoint-every", 0))
     weights = open(options.get("--load", options["--params"]), "rb").read()
     threads = int(options["--threads"])
-    say(event="start", entry=program, threads=threads, steps=steps, first_step=0, pid=os.getpid())
+    say(event="start", entry=program, threads=threads, steps=steps, first_step=first_step, pid=os.getpid())
     found = {"uid": os.getuid(), "environment": sorted(os.environ), "weights": len(weights)}
     losses, samples, times = [], [], mine.get("steps_ms", [1.0])
-    for step in range(1, steps + 1):
+    for step in range(first_step + 1, steps + 1):
         loss, ms = 1.0 / (step + int(options.get("--seed", 0))), times[(step - 1) % len(times)]
         losses.append(loss)
         samples.append(ms)
         say(event="step", step=step, loss=loss, ms=ms)
+        if every and step % every == 0:
+            with open(options["--checkpoint"] + ".new", "w") as file:
+                json.dump({"step": step}, file)
+            os.rename(options["--checkpoint"] + ".new", options["--checkpoint"])
+            say(event="saved", path=options["--checkpoint"])
+        while step == mine.get("hang_after") and os.path.exists(mine["hang_at"]):
+            time.sleep(0.01)
     while os.path.exists(mine.get("hang_while", "")):
         time.sleep(0.01)
     for line in mine.get("print", []):

@@ -222,6 +222,30 @@ def test_a_lease_that_cannot_be_renewed_in_time_stops_the_job(device: Device, fl
     assert not any(map(is_running, child_processes(device.double, run_id)))
 
 
+@pytest.mark.parametrize("killed_at", [20, 50, 70], ids="killed_at_{}".format)
+def test_a_long_training_goes_on_at_its_checkpoint(killed_at: int, device: Device, flag: Path) -> None:
+    """The service sees every step once, and the report is that of a training that was never interrupted."""
+    told = {"train": {"hang_after": killed_at, "hang_at": str(flag), "steps_ms": [3.0, 1.0, 2.0]}}
+    run_id = device.give(told, evaluate=False, run={"steps": 120})
+    process = spawn(device.state.root)
+    device.double.wait_for(lambda: killed_at in _steps(device, run_id), f"step {killed_at}")
+    process.kill()
+    process.communicate()
+    flag.unlink()
+    assert device.run()
+    (result,) = device.double.results[run_id]
+    report = result["report"]["train"]
+    assert _steps(device, run_id) == list(range(1, 121))
+    assert report["loss"] == [1 / step for step in range(1, 121)]
+    assert report["step_ms"]["samples"] == [3.0, 1.0, 2.0] * 40
+    assert (report["steps"], report.get("resumed_at")) == (120, 50 if killed_at >= 50 else None)
+    assert [e["event"] for e in device.double.events[run_id]].count("start") == 1
+
+
+def _steps(device: Device, run_id: str) -> list[int]:
+    return [event["step"] for event in device.double.events[run_id] if event["event"] == "step"]
+
+
 def test_a_job_interrupted_again_and_again_is_reported_as_crashed(device: Device, flag: Path) -> None:
     run_id = device.give({"train": {"hang_while": str(flag)}})
     for interruption in range(1, 4):

@@ -5,10 +5,14 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pock_agent.facts import device_facts
 from pock_agent.health import HealthLog, HealthReader
+from pock_agent.phase_events import summary
 from pock_agent.spool import EventSpool
 from pock_agent.stability import judge
 from pock_agent.target import detect_target
@@ -134,3 +138,12 @@ def test_the_interval_of_the_median_covers_it_as_often_as_it_says() -> None:
         middle = sorted(samples)[50]
         covered += abs(middle - true_median) <= verdict.relative_interval * middle
     assert covered >= 0.93 * 400
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.floats(0.1, 1e6), min_size=2, max_size=60))
+def test_step_times_are_summed_up_as_numpy_does(samples: list[float]) -> None:
+    found = summary(samples)
+    expected = np.quantile(samples[1:], [0.5, 0.1, 0.9])
+    assert np.allclose([found["median"], found["p10"], found["p90"]], expected)
+    assert found["samples"] == samples

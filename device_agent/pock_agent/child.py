@@ -64,14 +64,26 @@ class Exit:
 
 
 def unprivileged_user() -> tuple[int, int] | None:
-    """User and group for children when the agent is root; None when there is no privilege to drop."""
+    """User and group for children when the agent is root; None when there is no privilege to drop.
+
+    In a container that maps few users, `nobody` may be a user that nobody can become.
+    """
     if os.geteuid() != 0:
         return None
     try:
         entry = pwd.getpwnam("nobody")
     except KeyError:
-        return 65534, 65534
-    return entry.pw_uid, entry.pw_gid
+        return None
+    mapped = _is_mapped(entry.pw_uid, "/proc/self/uid_map") and _is_mapped(entry.pw_gid, "/proc/self/gid_map")
+    return (entry.pw_uid, entry.pw_gid) if mapped else None
+
+
+def _is_mapped(number: int, path: str) -> bool:
+    try:
+        ranges = [[int(word) for word in line.split()] for line in Path(path).read_text().splitlines()]
+    except OSError:
+        return True  # a system without user namespaces
+    return any(first <= number < first + count for first, _, count in ranges)
 
 
 class Child:

@@ -26,9 +26,9 @@ def main() -> None:
     # The limits come last: a limit on memory or files must not stop the launcher itself half-way.
     enforced = {
         "network": not _leave_network(),
+        "oom_first": _volunteer_for_the_oom_killer(),  # before the change of user, which makes that file root's
         "user": _drop_user(specification["user"]),
         "tied_to_agent": _tie_to_agent(specification["agent"]),
-        "oom_first": _volunteer_for_the_oom_killer(),
         "limits": _limit(specification["limits"]),
     }
     os.write(status, json.dumps(enforced).encode() + b"\n")
@@ -61,8 +61,8 @@ def _leave_network() -> bool:
     return True
 
 
-def _drop_user(user: "list[int] | None") -> str:
-    """Become the given user and group, for good."""
+def _drop_user(user: "list[int] | None") -> int:
+    """Become the given user and group, for good; the user's number."""
     if user is not None:
         os.setgroups([])
         os.setgid(user[1])
@@ -70,7 +70,7 @@ def _drop_user(user: "list[int] | None") -> str:
     os.umask(0o077)
     if sys.platform.startswith("linux"):
         _library().prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    return str(os.getuid())
+    return os.getuid()
 
 
 def _tie_to_agent(agent: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import shutil
 import signal
 import struct
@@ -30,7 +31,12 @@ def found(result: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.skipif(not AS_ROOT, reason="only root can become another user")
 @pytest.mark.may_skip
 def test_a_root_agent_runs_the_child_as_nobody(device: Device) -> None:
-    assert found(device.carry_out(evaluate=False))["uid"] not in (0, None)
+    result = device.carry_out(evaluate=False)
+    assert found(result)["uid"] == pwd.getpwnam("nobody").pw_uid
+    confinement = result["report"]["health"]["confinement"]
+    assert confinement["user"] == found(result)["uid"]
+    assert confinement["tied_to_agent"] and confinement["oom_first"]
+    assert {"RLIMIT_CORE", "RLIMIT_CPU", "RLIMIT_DATA", "RLIMIT_FSIZE", "RLIMIT_NOFILE"} == set(confinement["limits"])
 
 
 @pytest.mark.skipif(not AS_ROOT, reason="another user's child could read them")

@@ -29,7 +29,7 @@ POCK_API int pock_step(pock_session *session, const void *const *batch, float *l
 /* The model's outputs, copied to one pointer per output (NULL: not wanted). `batch` needs no labels. */
 POCK_API int pock_predict(pock_session *session, const void *const *batch, void *const *outputs);
 
-/* Loss and correctness (1 or 0) of each sample of a batch; `correct` may be NULL. */
+/* Loss and correctness of each sample of a batch: 1 or 0, or -1 where the model has no notion of correct. */
 POCK_API int pock_eval(pock_session *session, const void *const *batch, float *sample_loss, float *correct);
 
 /* Copies a parameter or optimizer state by name; `bytes` must be its size. */

@@ -1,0 +1,44 @@
+"""Artifacts: manifest, deterministic archive, verification, running on this machine."""
+
+from pockengine.artifact.artifact import Artifact
+from pockengine.artifact.errors import (
+    AlteredArchiveError,
+    BadManifestError,
+    DigestMismatchError,
+    DuplicateMemberError,
+    ExtraMemberError,
+    MissingManifestError,
+    MissingMemberError,
+    NotAnArchiveError,
+    UnsafePathError,
+    UnsupportedFormatError,
+    WrongMachineError,
+)
+from pockengine.artifact.manifest import FORMAT, EntryPoints, Manifest, Member, PortInfo, TensorInfo, parse
+from pockengine.artifact.run import run_artifact
+from pockengine.artifact.session import Evaluation, Session
+
+__all__ = [
+    "FORMAT",
+    "AlteredArchiveError",
+    "Artifact",
+    "BadManifestError",
+    "DigestMismatchError",
+    "DuplicateMemberError",
+    "EntryPoints",
+    "Evaluation",
+    "ExtraMemberError",
+    "Manifest",
+    "Member",
+    "MissingManifestError",
+    "MissingMemberError",
+    "NotAnArchiveError",
+    "PortInfo",
+    "Session",
+    "TensorInfo",
+    "UnsafePathError",
+    "UnsupportedFormatError",
+    "WrongMachineError",
+    "parse",
+    "run_artifact",
+]

@@ -1,0 +1,146 @@
+"""An artifact: what compiling gives and a device runs. In memory after a build, on disk as `NAME.pock`."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pockengine.artifact import archive
+from pockengine.artifact.archive import Content, Held
+from pockengine.artifact.errors import (
+    DigestMismatchError,
+    ExtraMemberError,
+    MissingManifestError,
+    MissingMemberError,
+)
+from pockengine.artifact.manifest import Json, Manifest, Member, parse
+from pockengine.artifact.session import Session
+from pockengine.codegen.object_cache import default_folder
+from pockengine.errors import ArtifactError
+
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A manifest and the files it describes. `summary` is what `pock compile --json` prints; after a build it also has
+    `compile_seconds` and `cache_hits`, which are no part of the artifact."""
+
+    manifest: Manifest
+    contents: Mapping[str, Content]
+    summary: Json
+
+    @staticmethod
+    def create(manifest: Manifest, members: Mapping[str, bytes], summary: Json | None = None) -> Artifact:
+        """An artifact of these files; their digests go into the manifest."""
+        digests = {name: Member(hashlib.sha256(data).hexdigest(), len(data)) for name, data in sorted(members.items())}
+        complete = manifest.with_members(digests)
+        contents = {name: Held(data) for name, data in sorted(members.items())}
+        return Artifact(complete, contents, manifest.summary if summary is None else summary)
+
+    @staticmethod
+    def open(path: str | os.PathLike[str]) -> Artifact:
+        """Reads and verifies an artifact: structure, manifest, every member's digest, and that nothing else changed.
+        Raises a subclass of ArtifactError for each thing that can be wrong."""
+        file = Path(path)
+        if not file.is_file():
+            raise ArtifactError(f"there is no artifact at {file}")
+        contents: dict[str, Content] = dict(archive.read(file))
+        stated = contents.pop(MANIFEST, None)
+        if stated is None:
+            raise MissingManifestError(f"{file} has no {MANIFEST}: it is not an artifact")
+        manifest = parse(b"".join(stated.chunks()))
+        _verify(file, manifest, contents)
+        archive.check_canonical(file, {**contents, MANIFEST: stated})
+        return Artifact(manifest, contents, manifest.summary)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the manifest, which has the digests of everything else: equal artifacts have equal digests."""
+        return hashlib.sha256(self.manifest.to_json()).hexdigest()
+
+    def read(self, member: str) -> bytes:
+        """The bytes of a member. Raises KeyError for names the manifest does not list."""
+        return b"".join(self.contents[member].chunks())
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the archive; it appears at `path` whole or not at all. Raises OSError."""
+        file = Path(path)
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as output:
+                for piece in archive.pack({**self.contents, MANIFEST: Held(self.manifest.to_json())}):
+                    output.write(piece)
+                output.flush()
+                os.fsync(output.fileno())
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, file)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+
+    def unpack(self, folder: Path | None = None) -> Path:
+        """Puts the files into a folder named by their digest below `folder` (default: the cache folder), once, and
+        returns it. Files that are there already are verified again."""
+        parent = (folder or default_folder()) / "artifacts"
+        place = parent / self.digest
+        if place.is_dir() and self._is_intact(place):
+            return place
+        parent.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(prefix="work-", dir=parent))
+        try:
+            self._write_files(work / "new")
+            if place.exists():
+                place.rename(work / "damaged")
+            (work / "new").rename(place)
+        except OSError:
+            if not self._is_intact(place):  # else another process was first
+                raise
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+        return place
+
+    def load(self, threads: int = 0) -> Session:
+        """A session on this machine; `threads` 0 takes as many as the artifact allows and the machine has. Raises
+        WrongMachineError when the artifact is for another kind of machine."""
+        return Session(self.manifest, self.unpack, threads)
+
+    def _write_files(self, folder: Path) -> None:
+        for name, content in self.contents.items():
+            file = folder / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with file.open("wb") as output:
+                for piece in content.chunks():
+                    output.write(piece)
+            if name == self.manifest.entry_points.executable:
+                file.chmod(0o755)
+
+    def _is_intact(self, folder: Path) -> bool:
+        """Whether a folder holds the members' bytes."""
+        for name, member in self.manifest.members.items():
+            try:
+                with (folder / name).open("rb") as file:
+                    if hashlib.file_digest(file, "sha256").hexdigest() != member.sha256:
+                        return False
+            except OSError:
+                return False
+        return True
+
+
+def _verify(file: Path, manifest: Manifest, contents: Mapping[str, Content]) -> None:
+    for name in manifest.members:
+        if name not in contents:
+            raise MissingMemberError(f"{file} lacks '{name}', which its manifest lists")
+    for name, content in contents.items():
+        if name not in manifest.members:
+            raise ExtraMemberError(f"{file} holds '{name}', which its manifest does not list")
+        stated = manifest.members[name]
+        if archive.digest(content) != (stated.sha256, stated.size):
+            raise DigestMismatchError(
+                f"'{name}' in {file} is damaged: its digest is not the manifest's; fetch it again"
+            )

@@ -1,0 +1,109 @@
+"""The shared library of an artifact, called through ctypes. Knows C types and pointers, nothing of batches or names."""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pockengine.errors import ArtifactError, DataError, PockError
+
+_ERRORS: dict[int, type[PockError]] = {2: DataError, 3: DataError, 4: ArtifactError, 5: ArtifactError}
+Array = np.ndarray[Any, Any]
+
+
+class NativeModel:
+    """One open session of the library. Methods raise DataError or ArtifactError with the library's own sentence."""
+
+    def __init__(self, library: Path, params: Path, consts: Path | None, threads: int) -> None:
+        self._library = _load(library)
+        self._handle = ctypes.c_void_p()
+        consts_path = str(consts).encode() if consts else None
+        try:
+            self._check(self._library.pock_open(ctypes.byref(self._handle), str(params).encode(), consts_path, threads))
+        except PockError:
+            self.close()
+            raise
+
+    def step(self, batch: list[Array]) -> float:
+        """One training step; its loss, which may be NaN."""
+        loss = ctypes.c_float()
+        self._check(self._library.pock_step(self._open(), _pointers(batch), ctypes.byref(loss)))
+        return float(loss.value)
+
+    def predict(self, batch: list[Array], outputs: list[Array]) -> None:
+        """Fills `outputs`."""
+        self._check(self._library.pock_predict(self._open(), _pointers(batch), _pointers(outputs)))
+
+    def evaluate(self, batch: list[Array], sample_loss: Array, correct: Array) -> None:
+        """Fills the loss and the correctness of each sample: 1 or 0, or -1 where the model has no notion of correct."""
+        loss, right = ctypes.c_void_p(sample_loss.ctypes.data), ctypes.c_void_p(correct.ctypes.data)
+        self._check(self._library.pock_eval(self._open(), _pointers(batch), loss, right))
+
+    def get(self, name: str, array: Array) -> None:
+        """Copies a tensor into `array`."""
+        data = ctypes.c_void_p(array.ctypes.data)
+        self._check(self._library.pock_get_tensor(self._open(), name.encode(), data, ctypes.c_size_t(array.nbytes)))
+
+    def set(self, name: str, array: Array) -> None:
+        """Replaces a tensor."""
+        data = ctypes.c_void_p(array.ctypes.data)
+        self._check(self._library.pock_set_tensor(self._open(), name.encode(), data, ctypes.c_size_t(array.nbytes)))
+
+    def save(self, path: Path) -> None:
+        """Writes all parameters as safetensors."""
+        self._check(self._library.pock_save(self._open(), str(path).encode()))
+
+    def load(self, path: Path) -> None:
+        """Replaces the parameters that a safetensors file holds."""
+        self._check(self._library.pock_load(self._open(), str(path).encode()))
+
+    @property
+    def threads(self) -> int:
+        """Threads in use."""
+        return int(self._library.pock_threads(self._open()))
+
+    def close(self) -> None:
+        """Frees memory and threads; may be called twice."""
+        if self._handle.value:
+            self._library.pock_close(self._handle)
+            self._handle = ctypes.c_void_p()
+
+    def _open(self) -> ctypes.c_void_p:
+        if not self._handle.value:
+            raise ArtifactError("this session is closed; load the artifact again")
+        return self._handle
+
+    def _check(self, code: int) -> None:
+        if code:
+            message = self._library.pock_message(self._handle) if self._handle.value else b"out of memory"
+            raise _ERRORS.get(code, ArtifactError)(message.decode("utf-8", "replace"))
+
+
+def _load(path: Path) -> ctypes.CDLL:
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise ArtifactError(f"this machine cannot load the artifact's library: {error}") from None
+    pointer = ctypes.c_void_p
+    library.pock_open.argtypes = [ctypes.POINTER(pointer), ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int]
+    library.pock_step.argtypes = [pointer, ctypes.POINTER(pointer), ctypes.POINTER(ctypes.c_float)]
+    library.pock_predict.argtypes = [pointer, ctypes.POINTER(pointer), ctypes.POINTER(pointer)]
+    library.pock_eval.argtypes = [pointer, ctypes.POINTER(pointer), pointer, pointer]
+    library.pock_get_tensor.argtypes = [pointer, ctypes.c_char_p, pointer, ctypes.c_size_t]
+    library.pock_set_tensor.argtypes = [pointer, ctypes.c_char_p, pointer, ctypes.c_size_t]
+    library.pock_save.argtypes = [pointer, ctypes.c_char_p]
+    library.pock_load.argtypes = [pointer, ctypes.c_char_p]
+    library.pock_threads.argtypes = [pointer]
+    library.pock_message.argtypes = [pointer]
+    library.pock_message.restype = ctypes.c_char_p
+    library.pock_close.argtypes = [pointer]
+    library.pock_close.restype = None
+    return library
+
+
+def _pointers(arrays: list[Array]) -> Any:
+    """A C array of the arrays' addresses; the caller keeps the arrays alive."""
+    return (ctypes.c_void_p * max(1, len(arrays)))(*(array.ctypes.data for array in arrays))

@@ -1,0 +1,1 @@
+"""Side-by-side comparisons with peers, each reproducible by one command."""

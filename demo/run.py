@@ -1,0 +1,170 @@
+"""`make demo`: the main job, end to end, on this machine: one table, the page's address, exit code 0."""
+
+import contextlib
+import shutil
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from demo import digits, fleet, model, service
+from demo.client import Client, Json, ServiceError
+from demo.processes import StartError
+from demo.table import Outcome, largest_difference, outcome_table, size
+
+CACHE = Path(".cache")
+HOME = CACHE / "demo"
+RECIPE = Path(__file__).with_name("recipe.yaml")
+HOST_STEPS = 400
+PI_STEPS = 5
+AGREEMENT = 1e-4
+BUILD_SECONDS = 600.0
+RUN_SECONDS = 600.0
+
+console = Console()
+
+
+class DemoError(Exception):
+    """Something did not come out as the demo promises."""
+
+
+def main() -> int:
+    """Run the demo; the exit code."""
+    try:
+        service.refuse_second(HOME)
+        shutil.rmtree(HOME, ignore_errors=True)
+        demonstrate()
+    except (DemoError, ServiceError, StartError) as error:
+        console.print(f"make demo: {error}", markup=False, highlight=False)
+        return 1
+    except KeyboardInterrupt:
+        console.print("stopped; everything the demo started has been ended")
+        return 130
+    return 0
+
+
+def demonstrate() -> None:
+    """Every step, in the order a user would take them."""
+    splits = digits.load_splits()
+    device_data, held_out = digits.shifted(splits.device), digits.shifted(splits.held_out)
+    with bar("pre-training MobileNetV2 on digits") as progress:
+        made = model.pretrained(splits.train, splits.held_out, CACHE / "models", progress)
+    console.print(f"accuracy on upright, light-on-dark digits, before the shift: {made.accuracy:.1%}")
+    HOME.mkdir(parents=True)
+    train_file, eval_file = HOME / "device.safetensors", HOME / "held-out.safetensors"
+    device_data.save(train_file, model.INPUT)
+    held_out.save(eval_file, model.INPUT)
+    members = fleet.devices(HOME / "devices")
+    with service.serving(HOME) as address, Client(address.url, address.key) as client:
+        console.print(f"service on {address.url}")
+        ids = {device.name: fleet.enroll(device, address.url, client) for device in members}
+        with fleet.agents_running(members):
+            builds = build_both(client, made.path)
+            data = {
+                "dataset_id": add_dataset(client, train_file),
+                "eval_dataset_id": add_dataset(client, eval_file),
+            }
+            outcomes = run_all(client, members, ids, builds, data)
+    console.print(outcome_table(outcomes))
+    check_agreement(outcomes)
+    console.print(f"page: {address.page}", soft_wrap=True, highlight=False)
+    console.print("The demo's service has ended; [bold]make serve[/] brings it up again at this address.")
+
+
+def build_both(client: Client, onnx: Path) -> dict[str, Json]:
+    """Upload the model, request a build for each target, wait for both; the builds by target."""
+    created = client.post("/models", {"name": "mobilenet_v2-digits", "digest": client.upload(onnx)})
+    requests = {
+        target: client.post(
+            "/builds", {"model_id": created["id"], "recipe": RECIPE.read_text(), "target": target, "threads": threads}
+        )
+        for target, threads in (("host", 2), (fleet.PI, 4))
+    }
+    builds = {}
+    for target, request in requests.items():
+        with bar(f"building for {target}") as progress:
+            build = client.wait(f"/builds/{request['id']}", partial(show_build, progress=progress), BUILD_SECONDS)
+        builds[target] = build
+        summary = build["summary"]
+        console.print(
+            f"  {summary['nodes_backward']} of {summary['nodes_backward_dense']} backward nodes kept, "
+            f"arena {size(summary['arena_bytes'])}, lower bound {size(summary['lower_bound_bytes'])}"
+        )
+    return builds
+
+
+def show_build(build: Json, progress: model.Progress) -> None:
+    """Move the bar to where the build is."""
+    state = build.get("progress") or {}
+    progress(round(100 * float(state.get("fraction") or 0.0)), 100)
+
+
+def add_dataset(client: Client, path: Path) -> str:
+    """Upload a dataset; its id."""
+    return str(client.post("/datasets", {"name": path.stem, "digest": client.upload(path)})["id"])
+
+
+def run_all(
+    client: Client,
+    members: tuple[fleet.Device, ...],
+    ids: dict[str, str],
+    builds: dict[str, Json],
+    data: dict[str, str],
+) -> list[Outcome]:
+    """One run on each device, one after the other so that they do not disturb each other's times."""
+    outcomes = []
+    for device in members:
+        steps = HOST_STEPS if device.target == "host" else PI_STEPS
+        body: dict[str, Any] = {"build_id": builds[device.target]["id"], "device_id": ids[device.name], "steps": steps}
+        request = client.post("/runs", {**body, **data, "entry": "train", "save_weights": True})
+        with bar(f"fine-tuning on {device.name}") as progress:
+            try:
+                seen = partial(show_run, progress=progress, steps=steps)
+                run = client.wait(f"/runs/{request['id']}", seen, RUN_SECONDS)
+            except ServiceError as error:
+                raise DemoError(f"{error}\nThe agent said:\n{fleet.last_words(device)}") from error
+        outcomes.append(Outcome(device.name, device.target != "host", run))
+    return outcomes
+
+
+def show_run(run: Json, progress: model.Progress, steps: int) -> None:
+    """Move the bar to the step that the run has reported."""
+    state = run.get("progress") or {}
+    progress(steps if run["state"] == "succeeded" else int(state.get("step") or 0), steps)
+
+
+def check_agreement(outcomes: list[Outcome]) -> None:
+    """The emulated Raspberry Pi has to compute what the host computes, step by step."""
+    if len(outcomes) == 1:
+        console.print(
+            f"The {fleet.PI} binary was built, not run: qemu-aarch64-static (Debian: qemu-user-static) is missing."
+        )
+        return
+    host, emulated = outcomes
+    difference = largest_difference(host.losses, emulated.losses)
+    if difference > AGREEMENT:
+        raise DemoError(f"the losses on {emulated.device} differ from the host's by {difference:.1e} of their value")
+    console.print(
+        f"The losses of {emulated.device} agree with the host's: largest relative difference {difference:.1e}."
+    )
+
+
+@contextlib.contextmanager
+def bar(title: str) -> Iterator[model.Progress]:
+    """A progress bar that is moved by calling the value with steps done and steps in all."""
+    columns = (TextColumn("{task.description:45}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task(title, total=None)
+
+        def move(done: int, total: int) -> None:
+            progress.update(task, completed=done, total=total)
+
+        yield move
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from pockengine import targets
+from pockengine.targets import get as get_target
 from pockengine.artifact.artifact import Artifact
 from pockengine.artifact.errors import WrongMachineError
 from pockengine.artifact.manifest import Manifest
@@ -26,7 +26,7 @@ def run_artifact(path: str | os.PathLike[str], entry: str, arguments: Sequence[s
 
 def _emulator(manifest: Manifest) -> list[str]:
     """What to put before the executable: nothing on its own kind of machine."""
-    host, built = targets.get("host"), manifest.target
+    host, built = get_target("host"), manifest.target
     arch = str(built["triple"]).partition("-")[0]
     if built["os"] != host.os:
         raise WrongMachineError(f"the artifact is for {built['name']} ({built['os']}), this machine runs {host.os}")

@@ -10,7 +10,7 @@ from types import TracebackType
 
 import numpy as np
 
-from pockengine import targets
+from pockengine.targets import get as get_target
 from pockengine.artifact.errors import WrongMachineError
 from pockengine.artifact.manifest import Manifest, PortInfo, TensorInfo
 from pockengine.artifact.native import Array, NativeModel
@@ -200,7 +200,7 @@ def _describe(tensor: TensorInfo) -> str:
 
 def _check_machine(manifest: Manifest) -> None:
     """A library runs only where system, architecture and vector registers are those it was compiled for."""
-    host, built = targets.get("host"), manifest.target
+    host, built = get_target("host"), manifest.target
     arch = str(built["triple"]).partition("-")[0]
     same_kind = built["os"] == host.os and arch == host.arch and built.get("vector_bytes", 0) <= host.vector_bytes
     same_cpu = (built["cpu"], list(built.get("features", []))) == (host.cpu, list(host.features))

@@ -5,7 +5,7 @@ from .loss import LOSSES, Loss
 from .optimizer import OPTIMIZERS, SGD, Adam, AdamW, Lion, Optimizer
 from .recipe import Recipe
 from .rules import ALL, FROZEN, UpdateRule
-from .scheme import Channels, Scheme, Update, parameter_order, resolve
+from .scheme import Channels, Scheme, Update, parameter_order, resolve, running_statistics, trained_elements
 
 __all__ = [
     "ALL",
@@ -29,4 +29,6 @@ __all__ = [
     "node_flops",
     "parameter_order",
     "resolve",
+    "running_statistics",
+    "trained_elements",
 ]

@@ -1,0 +1,97 @@
+"""From planned programs to machine code: the model's tables, compiled kernels, executable and library."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..codegen import toolchain
+from ..codegen.c import Model, Tensor, emit_model, kernel_sources
+from ..ir import Array, DType, TensorType
+from ..plan import aligned
+from .stages import Planned, Progress, quiet
+
+RUNTIME_BYTES = 1 << 20
+"""What the running executable needs beside its five blocks of memory: code, tables, C library, stacks of two threads and
+the buffers of file reading. A constant, stated in docs/reference/binary.md and checked by a test."""
+
+CONST_NAME = "const.{}"
+
+
+@dataclass(frozen=True)
+class Built:
+    """Machine code of one model for one target."""
+
+    executable: bytes
+    library: bytes
+    consts: dict[str, Array]
+    kernels: int
+    cache_hits: int
+    space_bytes: dict[str, int]
+    predicted_peak_bytes: int
+
+
+def build(planned: Planned, cache: Path | None = None, progress: Progress = quiet) -> Built:
+    """Compile the kernels (through the object cache) and link. Raises ToolchainError naming a kernel that fails."""
+    sources = kernel_sources(planned.programs.values())
+    objects = toolchain.compile_objects(
+        sources, planned.target, cache, lambda done, total: progress("compile", done, total)
+    )
+    model = describe(planned)
+    text = emit_model(model)
+    progress("link", 0, 2)
+    executable = toolchain.link_executable(objects, text, planned.target, cache)
+    progress("link", 1, 2)
+    library = toolchain.link_library(objects, text, planned.target, cache)
+    progress("link", 2, 2)
+    consts = {CONST_NAME.format(i): array for i, (_, array) in enumerate(planned.spaces.consts.values())}
+    return Built(
+        executable, library, consts, len(sources), objects.cache_hits, dict(model.space_bytes), model.predicted_peak_bytes
+    )
+
+
+def space_bytes(planned: Planned) -> dict[str, int]:
+    """Bytes of each of the five blocks of memory."""
+    return {"arena": aligned(planned.arena_bytes), **planned.spaces.sizes}
+
+
+def predicted_peak_bytes(planned: Planned) -> int:
+    """The most memory the executable will use: its five blocks and RUNTIME_BYTES."""
+    return sum(space_bytes(planned).values()) + RUNTIME_BYTES
+
+
+def describe(planned: Planned) -> Model:
+    """The tables of model.c."""
+    places, trained = planned.spaces.places, set(planned.scheme.trained())
+    train = planned.programs["train"].graph
+    updated = {value.name for value in train.updates}
+    params = tuple(
+        Tensor(value.name, value.type, places["param", value.name], trained=value.name in updated or value.name in trained)
+        for value in planned.model.params
+        if ("param", value.name) in places
+    )
+    states = tuple(
+        Tensor(value.name, value.type, places["state", value.name], trained=True, fill=fill)
+        for value, fill in train.states.items()
+    )
+    consts = tuple(
+        Tensor(CONST_NAME.format(index), TensorType(DType.of(array.dtype), tuple(array.shape)), location)
+        for index, (location, array) in enumerate(planned.spaces.consts.values())
+    )
+    inputs = tuple(
+        Tensor(value.name, value.type, places["input", value.name], limit=planned.limits.get(value.name, 0))
+        for value in planned.inputs
+    )
+    return Model(
+        planned.name,
+        planned.target.name,
+        planned.threads,
+        planned.batch,
+        params,
+        states,
+        consts,
+        inputs,
+        planned.programs,
+        space_bytes(planned),
+        predicted_peak_bytes(planned),
+    )

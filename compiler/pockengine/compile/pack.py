@@ -1,0 +1,137 @@
+"""From planned programs and machine code to an artifact: manifest, weights, the text of the graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import save
+
+from ..artifact import Artifact, EntryPoints, Manifest, PortInfo, TensorInfo
+from ..codegen import toolchain
+from ..codegen.backend import Program
+from ..ir import Array, Value, render
+from ..recipe import ALL, FROZEN, Channels
+from .build import Built, predicted_peak_bytes, space_bytes
+from .stages import Planned
+
+
+def pack(planned: Planned, built: Built, compile_seconds: float) -> Artifact:
+    """The artifact; its summary has `compile_seconds` and `cache_hits`, its manifest only what is deterministic."""
+    library = f"bin/{toolchain.library_name(planned.target)}"
+    members = {
+        "bin/model": built.executable,
+        library: built.library,
+        "bin/model.h": toolchain.library_header().encode(),
+        "params.safetensors": _tensors({value.name: planned.model.data[value.name] for value in planned.model.params}),
+        "graph.txt": "\n".join(render(program.graph) for program in planned.programs.values()).encode(),
+    }
+    if built.consts:
+        members["consts.safetensors"] = _tensors(built.consts)
+    stated = summary(planned, built.kernels)
+    manifest = Manifest(
+        name=planned.name,
+        created_by={"pockengine": metadata.version("pockengine"), "zig": toolchain.zig_version()},
+        target=planned.target.to_dict(),
+        recipe=planned.recipe.to_mapping(),
+        threads=planned.threads,
+        summary=stated,
+        programs={name: _program(program) for name, program in planned.programs.items()},
+        tensors=tuple(_tensor_table(planned)),
+        inputs=tuple(_port(value.name, value) for value in planned.inputs),
+        outputs=tuple(_port(name, value) for name, value in planned.model.outputs.items()),
+        entry_points=EntryPoints(library=library),
+    )
+    extra = {"compile_seconds": round(compile_seconds, 3), "cache_hits": built.cache_hits}
+    return Artifact.create(manifest, members, {**stated, **extra})
+
+
+def summary(planned: Planned, kernels: int) -> dict[str, Any]:
+    """The figures of docs/reference/binary.md that do not depend on when and where the build ran. Bytes and operations."""
+    sizes, counts = space_bytes(planned), planned.counts
+    return {
+        "arena_bytes": sizes["arena"],
+        "lower_bound_bytes": planned.lower_bound_bytes,
+        "param_bytes": sizes["param"],
+        "state_bytes": sizes["state"],
+        "const_bytes": sizes["const"],
+        "input_bytes": sizes["input"],
+        "predicted_peak_bytes": predicted_peak_bytes(planned),
+        "nodes_forward": counts.forward,
+        "nodes_backward": counts.backward,
+        "nodes_backward_dense": counts.backward_dense,
+        "kernels": kernels,
+        "flops": dict(counts.flops),
+        "parameters": sum(value.type.size for value in planned.model.params),
+        "trained_parameters": sum(_trained_size(planned, value) for value in planned.model.params),
+    }
+
+
+def _trained_size(planned: Planned, value: Value) -> int:
+    update = planned.scheme.of(value.name)
+    if isinstance(update, Channels):
+        return value.type.size // value.type.shape[update.axis] * len(update.indices)
+    return value.type.size if update == ALL else 0
+
+
+def _tensors(arrays: Mapping[str, Array]) -> bytes:
+    return save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+
+
+def _program(program: Program) -> dict[str, Any]:
+    """One entry point for the manifest: its nodes in order, and the plan."""
+    nodes = []
+    for index, step in enumerate(program.steps):
+        calls = step.lowered.calls
+        kind = step.node.body.nodes[0].op if step.node.body else step.node.op
+        nodes.append(
+            {
+                "index": index,
+                "name": step.node.origin or step.node.outputs[0].name,
+                "op": kind,
+                "kernel": calls[-1].kernel.symbol if calls else "",
+                "flops": sum(call.flops for call in calls),
+                "bytes": sum(call.bytes for call in calls),
+                "phase": step.node.phase,
+            }
+        )
+    slots = [
+        {
+            "value": slot.value,
+            "offset": slot.offset,
+            "nbytes": slot.nbytes,
+            "first": slot.first,
+            "last": slot.last,
+            "kind": slot.kind,
+        }
+        for slot in program.plan.slots
+    ]
+    plan = program.plan
+    return {
+        "arena_bytes": plan.arena_bytes,
+        "lower_bound_bytes": plan.lower_bound_bytes,
+        "nodes": nodes,
+        "slots": slots,
+    }
+
+
+def _tensor_table(planned: Planned) -> list[TensorInfo]:
+    rows = []
+    for value in planned.model.params:
+        update = planned.scheme.of(value.name)
+        channels = update.indices if isinstance(update, Channels) else None
+        kind = "channels" if channels is not None else ALL if update == ALL else FROZEN
+        rows.append(_tensor(value, "param", kind, channels))
+    rows += [_tensor(value, "state", "all", None) for value in planned.programs["train"].graph.states]
+    return rows
+
+
+def _tensor(value: Value, role: str, trained: str, channels: tuple[int, ...] | None) -> TensorInfo:
+    type = value.type
+    return TensorInfo(value.name, type.dtype.value, type.shape, type.nbytes, role, trained, channels)
+
+
+def _port(name: str, value: Value) -> PortInfo:
+    return PortInfo(name, value.type.dtype.value, value.type.shape)

@@ -4,6 +4,7 @@ import { startSession } from "./session";
 import { startRouter } from "./router";
 import "./styles/base.css";
 import "./styles/parts.css";
+import "./styles/forms.css";
 import "./styles/timeline.css";
 
 // Before the router, which must never see an address with a key in it.

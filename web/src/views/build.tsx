@@ -26,7 +26,7 @@ export function BuildView({ id }: { readonly id: string }) {
   const stream = useStream(build.data === null || ended ? null : `${path}/events`, (name, data) => {
     if (name === "state") build.reload();
     else if (name === "progress") setProgress(data as BuildProgress);
-    else if (name === "log") setLines((known) => `${known}${(data as { text: string }).text}`);
+    else if (name === "log") setLines((known) => `${known}${(data as { text: string }).text}\n`);
   });
   const log = useLog(ended ? `${path}/log` : null);
   const state = build.data?.state;

@@ -1,0 +1,114 @@
+"""The real service in a process of its own, and a client that puts data into it over its REST interface."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+from safetensors.numpy import save
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Service:
+    """A running service: where it listens, an API key with every scope, and a client that uses it."""
+
+    url: str
+    key: str
+    client: httpx.Client
+
+    def get(self, path: str) -> Any:
+        """The answer to GET /v1`path`."""
+        return self._answer(self.client.get(path))
+
+    def post(self, path: str, body: Any) -> Any:
+        """The answer to POST /v1`path`."""
+        return self._answer(self.client.post(path, json=body))
+
+    def _answer(self, response: httpx.Response) -> Any:
+        assert response.is_success, response.text
+        return response.json()
+
+    def upload(self, data: bytes) -> str:
+        """Store a blob; its digest."""
+        digest = hashlib.sha256(data).hexdigest()
+        upload = self.post("/uploads", {"digest": digest, "size": len(data)})
+        if not upload["complete"]:
+            sent = self.client.patch(f"/uploads/{upload['id']}", content=data, headers={"Upload-Offset": "0"})
+            assert sent.status_code == 204, sent.text
+        return digest
+
+    def add_model(self, name: str) -> dict[str, Any]:
+        """Register a model file. The worker of these tests does not read it."""
+        return self.post("/models", {"name": name, "digest": self.upload(f"model {name}".encode() * 1000)})
+
+    def add_dataset(self, name: str, samples: int) -> dict[str, Any]:
+        """Register a dataset of random images."""
+        images = np.random.default_rng(0).random((samples, 3, 32, 32), dtype=np.float32)
+        labels = np.arange(samples, dtype=np.int64) % 10
+        digest = self.upload(save({"input": images, "labels": labels}))
+        return self.post("/datasets", {"name": name, "digest": digest})
+
+    def request_build(self, model: dict[str, Any], name: str, **recipe: Any) -> dict[str, Any]:
+        """Request a build for the host."""
+        full = {"loss": "cross_entropy", "optimizer": {"name": "sgd", "lr": 0.05}, "batch": 8, **recipe}
+        return self.post("/builds", {"model_id": model["id"], "recipe": full, "target": "host", "name": name})
+
+    def wait_for_build(self, build: dict[str, Any], state: str) -> dict[str, Any]:
+        """The build once it has this state."""
+        return wait_until(lambda: self.get(f"/builds/{build['id']}"), lambda row: row["state"] == state)
+
+
+def wait_until(look: Callable[[], Any], good: Callable[[Any], bool], seconds: float = 20) -> Any:
+    """What `look` gives once it is good; fails after `seconds` with what it gave last."""
+    ends_at = time.monotonic() + seconds
+    while not good(found := look()):
+        assert time.monotonic() < ends_at, found
+        time.sleep(0.05)
+    return found
+
+
+@contextmanager
+def running_service(data_dir: Path, web_dist: Path) -> Iterator[Service]:
+    """Start `pock-server serve` on a free loopback port with an empty database and the tests' build worker."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(REPOSITORY),
+        "POCK_DATA_DIR": str(data_dir),
+        "POCK_WEB_DIST": str(web_dist),
+        "POCK_WORKER_COMMAND": json.dumps([sys.executable, "-m", "tests.web.worker"]),
+        "POCK_PARALLEL_BUILDS": "2",
+    }
+    program = [str(Path(sys.executable).with_name("pock-server"))]
+    key = _json_of([*program, "create-key", "--json"], environment)["key"]
+    errors = data_dir / "errors.txt"
+    with errors.open("wb") as log:
+        command = [*program, "serve", "--port", "0", "--json"]
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=log)
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, errors.read_text()
+        url = json.loads(line)["url"]
+        headers = {"Authorization": f"Bearer {key}"}
+        with httpx.Client(base_url=f"{url}/v1", headers=headers, timeout=20) as client:
+            service = Service(url, key, client)
+            wait_until(lambda: client.get("/targets").status_code, lambda status: status == 200)
+            yield service
+    finally:
+        process.terminate()
+        process.wait(timeout=20)
+
+
+def _json_of(command: list[str], environment: dict[str, str]) -> Any:
+    return json.loads(subprocess.run(command, env=environment, check=True, capture_output=True).stdout)

@@ -1,0 +1,92 @@
+"""Builds and runs are followed live: the page changes without a reload, and forms start new ones."""
+
+from pathlib import Path
+
+from playwright.sync_api import expect
+
+from tests.web.data import Data, start_run
+from tests.web.device import Device, evaluation, loss, report, step
+from tests.web.service import Service, wait_until
+from tests.web.visitor import Visitor
+
+
+def test_build_is_followed_live(visitor: Visitor, data: Data, service: Service, tmp_path: Path) -> None:
+    gate = tmp_path / "go on"
+    build = service.request_build(data.model, "followed", wait_for=str(gate))
+    visitor.sign_in()
+    visitor.open(f"/builds/{build['id']}", "followed")
+    expect(visitor.page.get_by_text("kernels: 3 of 10")).to_be_visible()
+    expect(visitor.page.get_by_role("progressbar")).to_have_attribute("value", "0.3")
+    expect(visitor.section("Log")).to_contain_text("kernel 3 of 10")
+    expect(visitor.page.get_by_text("live", exact=True)).to_be_visible()
+    visitor.screenshot("build-running-light")
+    assert visitor.accessibility_violations() == []
+    gate.touch()
+    expect(visitor.page.get_by_text("succeeded", exact=True)).to_be_visible()
+    expect(visitor.section("Log")).to_contain_text("packing")
+    visitor.page.get_by_role("link", name="Open the artifact").click()
+    expect(visitor.section("Memory timeline").locator("svg[role=img]")).to_be_visible()
+
+
+def test_build_can_be_cancelled(visitor: Visitor, data: Data, service: Service, tmp_path: Path) -> None:
+    build = service.request_build(data.model, "unwanted", wait_for=str(tmp_path / "never"))
+    visitor.sign_in()
+    visitor.open(f"/builds/{build['id']}", "unwanted")
+    visitor.page.get_by_role("button", name="Cancel build").click()
+    expect(visitor.page.get_by_text("cancelled", exact=True)).to_be_visible()
+    assert service.get(f"/builds/{build['id']}")["state"] == "cancelled"
+
+
+def test_run_is_followed_live(visitor: Visitor, data: Data, service: Service) -> None:
+    device = Device(service, "live-device")
+    run = start_run(service, data.build, device, data.dataset, steps=30)
+    visitor.sign_in()
+    visitor.open(f"/runs/{run['id']}", "live-device")
+    expect(visitor.page.get_by_text("Waiting for the device")).to_be_visible()
+    device.take_run()
+    device.report(evaluation("eval_before", 0.25), *map(step, range(1, 11)))
+    expect(visitor.page.get_by_text("step 10 of 30")).to_be_visible()
+    expect(visitor.figure("Loss, first → last")).to_have_text(f"2.300 → {loss(10):#.4g}")
+    expect(visitor.section("Loss").locator("canvas")).to_be_visible()
+    visitor.screenshot("run-live-light")
+    assert visitor.accessibility_violations() == []
+    device.report(*map(step, range(11, 31)))
+    expect(visitor.figure("Loss, first → last")).to_have_text(f"2.300 → {loss(30):#.4g}")
+    device.finish(state="succeeded", report=report(30, 3_700_000, 3_600_000))
+    expect(visitor.figure("Accuracy, before → after")).to_have_text("31.0 % → 94.0 %")
+    expect(visitor.page.get_by_text("succeeded", exact=True)).to_be_visible()
+
+
+def test_fleet_shows_a_device_at_work_and_a_new_one(visitor: Visitor, data: Data, service: Service) -> None:
+    visitor.sign_in()
+    visitor.open("/fleet", "Fleet")
+    device = Device(service, "newcomer")
+    card = visitor.page.get_by_role("listitem").filter(has_text="newcomer")
+    expect(card).to_contain_text("online")
+    run = start_run(service, data.build, device, data.dataset)
+    device.take_run()
+    expect(card).to_contain_text("busy")
+    expect(card.get_by_role("link", name=run["id"][-8:])).to_be_visible()
+    device.finish(state="succeeded", report=None)
+
+
+def test_forms_request_a_build_and_start_a_run(visitor: Visitor, data: Data, service: Service) -> None:
+    visitor.sign_in()
+    visitor.open(f"/models/{data.model['id']}", "mobilenet")
+    form = visitor.section("Request a build")
+    form.get_by_label("Recipe").fill("loss: [not: closed")
+    form.get_by_role("button", name="Request build").click()
+    expect(form.get_by_role("alert")).to_contain_text("The recipe cannot be read")
+    form.get_by_label("Recipe").fill("loss: cross_entropy\nbatch: 4\n")
+    form.get_by_role("button", name="Request build").click()
+    expect(visitor.section("Recipe")).to_contain_text('"batch": 4')
+    device = Device(service, "form-device")
+    form = visitor.section("Start a run")
+    form.get_by_label("Device").select_option(device.id)
+    form.get_by_label("Steps").fill("7")
+    form.get_by_role("button", name="Start run").click()
+    visitor.heading("train, 7 steps on form-device")
+    found = wait_until(lambda: service.get(f"/runs?device_id={device.id}")["items"], bool)
+    assert [(run["steps"], run["dataset_id"]) for run in found] == [(7, data.dataset["id"])]
+    device.take_run()
+    device.finish(state="succeeded", report=None)

@@ -1,0 +1,72 @@
+"""What a person does with the page, and what must hold on every page."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.web.service import Service
+
+
+@dataclass(frozen=True)
+class Visitor:
+    """One tab of a fresh browser profile."""
+
+    page: Page
+    service: Service
+    axe: str
+    results: Path
+    complaints: list[str]
+    """What the browser's console said is wrong; the test fails unless it is empty in the end."""
+
+    def sign_in(self) -> None:
+        """Follow a link that carries the key, as the demo prints it."""
+        self.page.goto(f"{self.service.url}/#key={self.service.key}")
+        self.heading("Overview")
+
+    def open(self, address: str, heading: str) -> None:
+        """Go to an address of the signed-in page, such as `/fleet`."""
+        self.page.evaluate("address => { location.hash = address }", address)
+        self.heading(heading)
+
+    def heading(self, text: str) -> None:
+        """Wait for the view with this title."""
+        expect(self.page.get_by_role("heading", level=1)).to_contain_text(text)
+
+    def section(self, title: str) -> Locator:
+        """The section under a heading."""
+        heading = self.page.get_by_role("heading", level=2, name=title)
+        return self.page.locator("section").filter(has=heading)
+
+    def figure(self, label: str) -> Locator:
+        """The value of a key figure."""
+        figures = self.page.locator(".figure").filter(has=self.page.locator("dt", has_text=label))
+        return figures.first.locator(".figure-value")
+
+    def copy_command(self, of: str) -> str:
+        """Press the copy button of a number or section; what is on the clipboard then."""
+        self.page.get_by_role("button", name=f"Copy the command of {of}", exact=True).click()
+        expect(self.page.get_by_text("Copied", exact=True)).to_be_visible()
+        copied: str = self.page.evaluate("navigator.clipboard.readText()")
+        return copied
+
+    def screenshot(self, name: str) -> None:
+        """Save what the whole page looks like under web/test-results."""
+        self.results.mkdir(exist_ok=True)
+        self.page.screenshot(path=self.results / f"{name}.png", full_page=True)
+
+    def accessibility_violations(self, rules: list[str] | None = None) -> list[str]:
+        """What axe-core finds wrong with the page as it is, by all of its rules or some."""
+        self.page.evaluate(self.axe)
+        found = self.page.evaluate("rules => axe.run(rules ? { runOnly: rules } : {})", rules)
+        assert found["passes"], "axe has checked nothing"
+        return [
+            f"{violation['id']}: {violation['help']}: {node['html'][:200]}"
+            for violation in found["violations"]
+            for node in violation["nodes"]
+        ]
+
+    def is_wider_than_the_screen(self) -> bool:
+        """Whether a person would have to scroll the page sideways."""
+        wide: bool = self.page.evaluate("document.documentElement.scrollWidth > innerWidth")
+        return wide

@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except NotWelcome as error:
         print(f"pock-agent: {error}", file=sys.stderr)
         return 3
-    except AgentError as error:
+    except (AgentError, OSError) as error:
         print(f"pock-agent: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

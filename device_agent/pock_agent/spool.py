@@ -92,12 +92,18 @@ class EventSender:
         self._done.set()
         self._thread.join(self._settings.events_drain_seconds + self._settings.request_timeout_seconds)
 
+    def stop(self) -> None:
+        """End the thread without sending what is left; harmless after `drain`."""
+        self._give_up_at = 0.0
+        self._done.set()
+        self._thread.join(self._settings.request_timeout_seconds)
+
     def _run(self) -> None:
         failures = 0
-        while not self._control.lost and time.monotonic() < self._give_up_at:
+        while not self._over():
             finishing = self._done.is_set()
             try:
-                while self._send():
+                while not self._over() and self._send():
                     failures = 0
                 if finishing:
                     return
@@ -111,6 +117,9 @@ class EventSender:
                 time.sleep(min(pause, max(0.0, self._give_up_at - time.monotonic())))
             else:
                 self._done.wait(pause)
+
+    def _over(self) -> bool:
+        return self._control.lost or time.monotonic() >= self._give_up_at
 
     def _send(self) -> bool:
         """Send one batch; whether there was one. The service's own count decides where to go on."""

@@ -5,6 +5,7 @@ Each state's step can be repeated. What a step finished is on disk before the re
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import shutil
 import time
@@ -100,11 +101,13 @@ class Worker:
                 self._advance()
         finally:
             self._lease.stop()
+            self._sender.stop()
             if self._health is not None:
                 self._health.stop()
             self._device.heartbeat.occupy(None)
         self._spool.close()
-        remember_last(self._state, self._record, manifest)
+        with contextlib.suppress(OSError):  # only `pock-agent status` misses it
+            remember_last(self._state, self._record, manifest)
         self._state.clear_job()
         return self._record
 
@@ -148,7 +151,10 @@ class Worker:
             self._cache.drop_partials()
             if self._record.state is State.REPORTING:
                 shutil.rmtree(self._state.work / "out", ignore_errors=True)
-            self._record.save(self._state)
+            try:
+                self._record.save(self._state)
+            except OSError as error:
+                raise AgentError(f"{self._state.job} cannot be written ({error.strerror}); free some room") from error
 
     # The steps, in the order of the table.
 

@@ -22,6 +22,7 @@ import pock_server.web.pages
 from pock_server import __version__, openapi
 from pock_server.clock import Clock
 from pock_server.http import problems
+from pock_server.http.bodies import BodyLimitMiddleware
 from pock_server.http.headers import HeadersMiddleware
 from pock_server.idempotency.middleware import IdempotencyMiddleware
 from pock_server.runner.background import Background
@@ -57,7 +58,6 @@ def create_app(settings: Settings, clock: Clock | None = None) -> FastAPI:
         redoc_url=None,
         lifespan=_lifespan,
         generate_unique_id_function=_operation_id,
-        max_body_size=settings.max_json_bytes,
     )
     app.state.services = services
     problems.install(app)
@@ -69,6 +69,7 @@ def create_app(settings: Settings, clock: Clock | None = None) -> FastAPI:
     app.include_router(pock_server.health.endpoints.router)
     app.include_router(pock_server.web.pages.router)
     app.add_middleware(IdempotencyMiddleware, services=services, paths=_CREATE_WORK)
+    app.add_middleware(BodyLimitMiddleware, limit=settings.max_json_bytes)
     app.add_middleware(HeadersMiddleware, observe=services.metrics.observe)
     return app
 

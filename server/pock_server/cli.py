@@ -152,3 +152,7 @@ def _refuse(message: str) -> typer.Exit:
 def main() -> None:
     """Entry point."""
     app()
+
+
+if __name__ == "__main__":
+    main()

@@ -16,9 +16,6 @@ from pock_server.http.problems import PROBLEMS
 
 router = APIRouter(tags=["blobs"], responses=PROBLEMS)
 
-UNLIMITED = 1 << 62
-"""Body limit of routes that count bytes themselves."""
-
 BYTES: dict[str, Any] = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 DOWNLOAD: dict[int | str, dict[str, Any]] = {
     200: {"description": "The whole blob.", "content": BYTES},
@@ -62,7 +59,6 @@ def head_upload(upload_id: Id, caller: UploadReader, session: ReadSession) -> Re
     "/uploads/{upload_id}",
     status_code=204,
     response_class=Response,
-    max_body_size=UNLIMITED,
     openapi_extra={"requestBody": {"required": True, "content": BYTES}},
 )
 async def append_to_upload(

@@ -11,22 +11,22 @@ class Metrics:
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         self._requests = Counter(
-            "pock_http_requests_total", "Requests served.", ("method", "route", "status"), registry=self._registry
+            "pock_http_requests_total", "Requests served.", ("operation", "status"), registry=self._registry
         )
         self._seconds = Histogram(
             "pock_http_request_seconds",
             "Time to the end of the response.",
-            ("method", "route"),
+            ("operation",),
             registry=self._registry,
         )
         self._rows = Gauge(
             "pock_rows", "Builds, runs and devices by state.", ("kind", "state"), registry=self._registry
         )
 
-    def observe(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count one request; `route` is its path template, so that ids do not become labels."""
-        self._requests.labels(method, route, str(status)).inc()
-        self._seconds.labels(method, route).observe(seconds)
+    def observe(self, operation: str, status: int, seconds: float) -> None:
+        """Count one request by its operation id of the OpenAPI document: ids in paths must not become labels."""
+        self._requests.labels(operation, str(status)).inc()
+        self._seconds.labels(operation).observe(seconds)
 
     def render(self, rows: Mapping[tuple[str, str], int]) -> bytes:
         """The text format, with these counts of rows by (kind, state)."""

@@ -47,5 +47,5 @@ def count_rows(session: Session) -> dict[tuple[str, str], int]:
     return {
         (kind, state): count
         for kind, column in columns
-        for state, count in session.execute(select(column, func.count()).group_by(column)).tuples()
+        for state, count in session.execute(select(column, func.count()).group_by(column))
     }

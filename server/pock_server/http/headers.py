@@ -18,8 +18,8 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 
-Observe = Callable[[str, str, int, float], None]
-"""Takes method, route template, status and seconds."""
+Observe = Callable[[str, int, float], None]
+"""Takes operation id, status and seconds."""
 
 
 class HeadersMiddleware:
@@ -51,5 +51,5 @@ class HeadersMiddleware:
         try:
             await self._app(scope, receive, send_with_headers)
         finally:
-            route = getattr(scope.get("route"), "path", None) or "other"
-            self._observe(scope["method"], route, status, time.perf_counter() - started)
+            operation = getattr(scope.get("route"), "name", None) or "other"
+            self._observe(operation, status, time.perf_counter() - started)

@@ -13,7 +13,8 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pock_server.auth.service import Caller, authenticate
-from pock_server.http.problems import Failure, Problem, problem_response
+from pock_server.http.bodies import replay
+from pock_server.http.problems import Problem, problem_response
 from pock_server.idempotency.header import NAME
 from pock_server.idempotency.service import Reservation, StoredAnswer, reserve
 from pock_server.services import Services
@@ -68,13 +69,9 @@ class IdempotencyMiddleware:
 
     async def _claim(self, request: Request, key: str) -> tuple[Reservation | StoredAnswer, bytes]:
         caller = await run_in_threadpool(self._authenticate, request)
-        body, limit = bytearray(), self._services.settings.max_json_bytes
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > limit:
-                raise Problem(Failure.TOO_LARGE, f"At most {limit} bytes are accepted.")
-        claim = await run_in_threadpool(reserve, self._services, caller, request.url.path, key, bytes(body))
-        return claim, bytes(body)
+        body = await request.body()
+        claim = await run_in_threadpool(reserve, self._services, caller, request.url.path, key, body)
+        return claim, body
 
     def _authenticate(self, request: Request) -> Caller:
         kind, _, credential = request.headers.get("Authorization", "").partition(" ")
@@ -84,10 +81,6 @@ class IdempotencyMiddleware:
 
     async def _serve(self, claim: Reservation, body: bytes, scope: Scope, receive: Receive, send: Send) -> None:
         answer = _Answer()
-        pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-        async def replay() -> Message:
-            return pending.pop() if pending else await receive()
 
         async def note(message: Message) -> None:
             answer.note(message)
@@ -97,7 +90,7 @@ class IdempotencyMiddleware:
             await send(message)
 
         try:
-            await self._app(scope, replay, note)
+            await self._app(scope, replay(body, receive), note)
         finally:
             if not answer.worth_keeping:
                 await run_in_threadpool(claim.release)

@@ -9,7 +9,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 
 from pock_server.blobs.download import blob_response
-from pock_server.blobs.endpoints import BYTES, DOWNLOAD, UNLIMITED
+from pock_server.blobs.endpoints import BYTES, DOWNLOAD
 from pock_server.blobs.repository import Blobs
 from pock_server.blobs.schemas import UploadIn
 from pock_server.blobs.service import Receiver, start_upload
@@ -91,7 +91,6 @@ def get_agent_blob(
 @router.put(
     "/blobs/sha256/{digest}",
     status_code=201,
-    max_body_size=UNLIMITED,
     response_model=BlobStored,
     responses={200: {"model": BlobStored, "description": "The blob is known."}},
     openapi_extra={"requestBody": {"required": True, "content": BYTES}},

@@ -1,0 +1,108 @@
+"""The in-process runner with real child processes (a double of the worker command, which compiles nothing)."""
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.server.conftest import ServerFactory
+from tests.server.harness import FAKE_WORKER, Person, Server, assert_problem, sse
+
+COMMAND = (sys.executable, str(FAKE_WORKER))
+
+
+def wait_for(probe: Callable[[], Any], seconds: float = 30) -> Any:
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends:
+        found = probe()
+        if found:
+            return found
+        time.sleep(0.05)
+    raise AssertionError("waited in vain")
+
+
+def finished(person: Person, build_id: str) -> dict[str, Any]:
+    def look() -> dict[str, Any] | None:
+        build = person.get(f"/builds/{build_id}").json()
+        return build if build["finished_at"] else None
+
+    return dict(wait_for(look))
+
+
+@pytest.fixture
+def server(start_server: ServerFactory) -> Server:
+    return start_server(runner="inprocess", worker_command=COMMAND)
+
+
+def test_worker_is_listened_to(person: Person) -> None:
+    build = finished(person, person.build(name="succeed").json()["id"])
+    assert build["state"] == "succeeded" and build["summary"] == {**build["summary"], "kernels": 5}
+    assert build["progress"] == {"stage": "codegen", "done": 1, "total": 4, "fraction": 0.25}
+    log = person.get(f"/builds/{build['id']}/log").text.splitlines()
+    assert set(log) == {"asked to succeed", "a line that is not JSON", "a line on stderr"}
+    assert person.get(f"/artifacts/{build['artifact_digest']}").json()["format"] == 1
+    kinds = [kind for _, kind, _ in sse(person.get(f"/builds/{build['id']}/events").text)]
+    assert kinds[0] == "state" and kinds[-1] == "state" and {"log", "progress"} <= set(kinds)
+
+
+@pytest.mark.parametrize(
+    "behaviour,code,says", [("fail", 3002, "Foo"), ("crash", 2001, "exit status 7"), ("die", 2003, "memory")]
+)
+def test_failures_of_the_worker(person: Person, behaviour: str, code: int, says: str) -> None:
+    build = finished(person, person.build(name=behaviour).json()["id"])
+    assert build["state"] == "failed" and build["failure"]["code"] == code
+    assert says in build["failure"]["detail"]
+    assert "a line on stderr" in person.get(f"/builds/{build['id']}/log").text
+
+
+def test_cancel_ends_the_child(server: Server, person: Person) -> None:
+    build_id = person.build(name="hang").json()["id"]
+    pid = _child(server)
+    assert person.post(f"/builds/{build_id}/cancel").json()["state"] == "cancelled"
+    wait_for(lambda: not _alive(pid))
+    model = person.model(b"another")["id"]
+    assert finished(person, person.build(model_id=model, name="succeed").json()["id"])["state"] == "succeeded"
+    assert person.get(f"/builds/{build_id}").json()["state"] == "cancelled"
+
+
+def test_child_that_takes_too_long_is_ended(start_server: ServerFactory) -> None:
+    server = start_server(runner="inprocess", worker_command=COMMAND, build_timeout_seconds=2.5)
+    person = server.person()
+    build = finished(person, person.build(name="hang").json()["id"])
+    assert build["failure"]["code"] == 10001
+    assert not _alive(_child(server))
+
+
+def test_stopping_the_server_gives_the_build_back(server: Server, person: Person) -> None:
+    build_id = person.build(name="hang").json()["id"]
+    pid = _child(server)
+    server.client.__exit__(None, None, None)
+    assert not _alive(pid)
+    try:
+        build = person.get(f"/builds/{build_id}").json()
+        assert build["state"] == "queued" and build["started_at"] is None
+    finally:
+        server.client.__enter__()  # the fixture leaves it again
+
+
+def test_describes_the_compiler_when_it_starts(server: Server, person: Person) -> None:
+    file = server.services.settings.compiler_file
+    wait_for(lambda: "fake" in file.read_text())
+    assert [target["name"] for target in person.get("/targets").json()["items"]] == ["host"]
+    assert_problem(person.build(target="raspberry-pi-4"), 422, 10003)
+
+
+def _child(server: Server) -> int:
+    file = server.services.settings.data_dir / "worker.pid"
+    return int(wait_for(lambda: file.exists() and file.read_text()))
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

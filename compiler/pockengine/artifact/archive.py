@@ -29,6 +29,10 @@ _DOS_DATE = (0 << 9) | (1 << 5) | 1  # 1980-01-01, the earliest a zip can say
 _VERSION = 20
 _UNIX = 3
 _LARGEST = (1 << 32) - 1
+_DAMAGE = (
+    zipfile.BadZipFile, EOFError, zlib.error, struct.error, ValueError, IndexError, NotImplementedError, RuntimeError,
+)  # fmt: skip
+"""What zipfile raises on damaged archives, depending on where the damage is."""
 _SAFE = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*")
 
 
@@ -63,7 +67,7 @@ class Stored:
             with zipfile.ZipFile(self.archive) as opened, opened.open(self.name) as member:
                 while piece := member.read(_CHUNK):
                     yield piece
-        except (zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError, RuntimeError) as error:
+        except _DAMAGE as error:
             raise NotAnArchiveError(f"{self.archive} is damaged at '{self.name}': {error}") from None
 
 
@@ -101,7 +105,7 @@ def read(path: Path) -> dict[str, Stored]:
     try:
         with zipfile.ZipFile(path) as opened:
             names = opened.namelist()
-    except (zipfile.BadZipFile, EOFError, struct.error) as error:
+    except _DAMAGE as error:
         raise NotAnArchiveError(f"{path} is not an artifact: {error}") from None
     for name in names:
         if names.count(name) > 1:

@@ -1,4 +1,4 @@
-"""A small model written by hand as the compiler would emit it: softmax regression with momentum, to test the runtime alone.
+"""A small model written by hand as the compiler would emit it, to test the runtime alone: softmax regression.
 
 logits = (x * scale + offset) W^T + b, with `scale` frozen, `offset` a constant, and W, b trained by SGD with momentum.
 """
@@ -11,9 +11,10 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors.numpy import save_file
+
 from pockengine.codegen import toolchain
 from pockengine.targets import Target
-from safetensors.numpy import save_file
 
 Tensors = Mapping[str, NDArray[np.generic]]
 
@@ -25,7 +26,8 @@ void k_forward(void *const *arg, int task, int tasks) {
     for (int row = task; row < BATCH; row += tasks)
         for (int c = 0; c < CLASSES; c++) {
             float sum = b[c];
-            for (int d = 0; d < FEATURES; d++) sum += (x[row * FEATURES + d] * scale[d] + offset[d]) * w[c * FEATURES + d];
+            for (int d = 0; d < FEATURES; d++)
+                sum += (x[row * FEATURES + d] * scale[d] + offset[d]) * w[c * FEATURES + d];
             logits[row * CLASSES + c] = sum;
         }
 }

@@ -7,8 +7,9 @@ import sys
 
 import pytest
 
-from pockengine import targets
 from pockengine.errors import TargetError
+from pockengine.targets import Target, get, parse
+from pockengine.targets import all as all_targets
 
 NAMES = {
     "host", "x86-64-v3", "raspberry-pi-4", "raspberry-pi-5", "raspberry-pi-zero-2", "jetson-orin-nano",
@@ -34,17 +35,17 @@ l2_bytes = 1
 
 
 def test_every_promised_device_has_a_target() -> None:
-    assert {target.name for target in targets.all()} == NAMES
+    assert {target.name for target in all_targets()} == NAMES
 
 
 def test_host_is_explicit() -> None:
-    host = targets.get("host")
+    host = get("host")
     assert "native" not in (host.cpu, *host.features)
     assert host.cores >= 1 and host.ram_bytes > 1 << 28
 
 
-@pytest.mark.parametrize("target", targets.all(), ids=lambda target: target.name)
-def test_zig_knows_the_cpu_and_its_features(target: targets.Target) -> None:
+@pytest.mark.parametrize("target", all_targets(), ids=lambda target: target.name)
+def test_zig_knows_the_cpu_and_its_features(target: Target) -> None:
     cpu = target.cpu + "".join(target.features)
     command = [sys.executable, "-m", "ziglang", "build-obj", "--show-builtin", "-target", target.triple, f"-mcpu={cpu}"]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -54,8 +55,8 @@ def test_zig_knows_the_cpu_and_its_features(target: targets.Target) -> None:
         assert listed == (feature[0] == "+"), feature
 
 
-@pytest.mark.parametrize("target", targets.all(), ids=lambda target: target.name)
-def test_micro_kernel_fits_the_registers(target: targets.Target) -> None:
+@pytest.mark.parametrize("target", all_targets(), ids=lambda target: target.name)
+def test_micro_kernel_fits_the_registers(target: Target) -> None:
     lanes = target.vector_bytes // 4
     assert target.nr % lanes == 0
     assert target.mr * target.nr // lanes + target.nr // lanes <= target.registers
@@ -63,11 +64,11 @@ def test_micro_kernel_fits_the_registers(target: targets.Target) -> None:
 
 def test_unknown_name_gets_a_hint() -> None:
     with pytest.raises(TargetError, match="did you mean 'raspberry-pi-4'"):
-        targets.get("raspbery-pi4")
+        get("raspbery-pi4")
 
 
 def test_a_whole_file_parses() -> None:
-    assert targets.parse(GOOD, "toy.toml").to_dict()["features"] == ["-aes"]
+    assert parse(GOOD, "toy.toml").to_dict()["features"] == ["-aes"]
 
 
 @pytest.mark.parametrize(
@@ -86,4 +87,4 @@ def test_a_whole_file_parses() -> None:
 def test_a_malformed_file_is_refused(before: str, after: str, message: str) -> None:
     assert before in GOOD
     with pytest.raises(TargetError, match=message):
-        targets.parse(GOOD.replace(before, after), "toy.toml")
+        parse(GOOD.replace(before, after), "toy.toml")

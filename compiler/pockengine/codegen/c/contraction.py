@@ -216,7 +216,8 @@ def _emit_main(plan: ContractionPlan, code: Code) -> None:
     batches, m, _, k = plan.sizes
     tiles = -(-m // s.rows)
     code.line(f"const float *const left = arg[{plan.arguments[0]}];")
-    code.line(f"const float *const right = arg[{plan.arguments[1]}];")
+    if s.right != "shared":
+        code.line(f"const float *const right = arg[{plan.arguments[1]}];")
     if plan.workspace_bytes():
         _emit_workspace(plan, code)
     units = {"b": batches, "m": tiles, "n": plan.panels, "k": plan.blocks_of_k}[s.split]

@@ -5,7 +5,7 @@ from .loss import LOSSES, Loss
 from .optimizer import OPTIMIZERS, SGD, Adam, AdamW, Lion, Optimizer
 from .recipe import Recipe
 from .rules import ALL, FROZEN, UpdateRule
-from .scheme import Channels, Scheme, Update, parameter_order, resolve, running_statistics, trained_elements
+from .scheme import Channels, Scheme, Update, parameter_order, resolve, running_statistics
 
 __all__ = [
     "ALL",
@@ -30,5 +30,4 @@ __all__ = [
     "parameter_order",
     "resolve",
     "running_statistics",
-    "trained_elements",
 ]

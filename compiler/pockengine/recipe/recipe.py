@@ -90,6 +90,10 @@ class Recipe:
             raise RecipeError(f"cannot read the recipe '{path}': {error.strerror}") from None
         return cls.parse(text)
 
+    def with_batch(self, batch: int | None) -> Recipe:
+        """The same recipe for another batch."""
+        return Recipe(self.loss, self.optimizer, self.update, batch, self.batch_norm)
+
     def to_mapping(self) -> dict[str, Any]:
         """The canonical form, defaults filled in; `Recipe.from_mapping` gives the same recipe back."""
         mapping: dict[str, Any] = {

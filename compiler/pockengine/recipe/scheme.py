@@ -45,18 +45,6 @@ class Scheme:
         return tuple(name for name, update in self.updates.items() if update != FROZEN)
 
 
-def trained_elements(scheme: Scheme, graph: Graph) -> int:
-    """How many numbers the scheme trains."""
-    total = 0
-    for value in graph.params:
-        update = scheme.of(value.name)
-        if isinstance(update, Channels):
-            total += value.type.size // value.type.shape[update.axis] * len(update.indices)
-        elif update == ALL:
-            total += value.type.size
-    return total
-
-
 def parameter_order(graph: Graph) -> tuple[Value, ...]:
     """Parameters in model order: by first use in the graph; those never used come last."""
     params = set(graph.params)

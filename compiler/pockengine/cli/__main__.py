@@ -1,0 +1,5 @@
+"""`python -m pockengine.cli` is `pock`."""
+
+from . import main
+
+main()

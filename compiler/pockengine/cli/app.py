@@ -1,0 +1,132 @@
+"""Commands and options of `pock`, and the one place where errors become a sentence and an exit code."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..artifact import run_artifact
+from ..errors import PockError, nearest
+from . import compiling, console
+
+BAD_INPUT, IO_FAILED = 2, 4
+
+app = typer.Typer(
+    name="pock",
+    help="Compile a fine-tuning step into a native program for one device, and run it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+Model = Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="An ONNX model, opset 13 or newer.")]
+TargetName = Annotated[str, typer.Option("--target", help="A device of `pock targets`.")]
+Dims = Annotated[list[str] | None, typer.Option("--dim", metavar="NAME=VALUE", help="Size of a dynamic dimension.")]
+Batch = Annotated[int | None, typer.Option("--batch", min=1, help="Samples per step; default: the recipe's.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+@app.command("compile")
+def compile_command(
+    model: Model,
+    recipe: Annotated[Path, typer.Option("--recipe", metavar="R.yaml", help="Loss, optimizer and what to update.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="OUT.pock", help="The artifact to write.")],
+    target: TargetName = "host",
+    batch: Batch = None,
+    threads: Annotated[int | None, typer.Option("--threads", min=1, help="Default: the target's cores.")] = None,
+    dim: Dims = None,
+    name: Annotated[str | None, typer.Option("--name", help="The artifact's name; default: the model's.")] = None,
+    json: Json = False,
+    dump: Annotated[Path | None, typer.Option("--dump", metavar="DIR", help="Write the graph after each pass.")] = None,
+) -> None:
+    """Compile a model and a recipe into an artifact for one target."""
+    request = compiling.CompileRequest(
+        model, recipe, output, target, batch, threads, compiling.parse_dims(dim or []), name, dump
+    )
+    compiling.compile_model(request, as_json=json)
+
+
+@app.command("check")
+def check_command(
+    model: Model,
+    recipe: Annotated[
+        Path | None, typer.Option("--recipe", metavar="R.yaml", help="Also estimate this recipe.")
+    ] = None,
+    target: TargetName = "host",
+    batch: Batch = None,
+    dim: Dims = None,
+    json: Json = False,
+) -> None:
+    """Say which operators are supported, what the layers are, and what training would take. Compiles nothing."""
+    supported = compiling.check_model(model, recipe, target, batch, compiling.parse_dims(dim or []), as_json=json)
+    if not supported:
+        raise typer.Exit(BAD_INPUT)
+
+
+_ENTRIES = ("train", "eval", "predict", "bench", "info")
+
+
+@app.command(
+    "run",
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    add_help_option=False,
+)
+def run_command(
+    context: typer.Context,
+    artifact: Annotated[Path, typer.Argument(metavar="OUT.pock", help="An artifact made by `pock compile`.")],
+    entry: Annotated[str, typer.Argument(metavar="{train|eval|predict|bench|info}")],
+) -> None:
+    """Run an artifact's program; every further option goes to it (docs/reference/binary.md)."""
+    if entry not in _ENTRIES:
+        raise PockError(f"an artifact has no entry '{entry}'{nearest(entry, _ENTRIES)}")
+    raise typer.Exit(run_artifact(artifact, entry, context.args))
+
+
+@app.command("targets")
+def targets_command(json: Json = False) -> None:
+    """List the devices the compiler builds for."""
+    console.show_targets(as_json=json)
+
+
+@app.command(
+    "serve",
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    add_help_option=False,
+)
+def serve_command(context: typer.Context) -> None:
+    """Start the service with its dashboard; options go to `pock-server`."""
+    if importlib.util.find_spec("pock_server") is None:
+        raise PockError("the service is not installed: pip install pock-server")
+    program = Path(sys.executable).with_name("pock-server")
+    raise typer.Exit(subprocess.call([str(program), *context.args]))
+
+
+def main() -> None:
+    """Entry point of `pock`: bad input is one sentence on stderr and exit code 2, a failing disk 4."""
+    try:
+        code = app(standalone_mode=False)
+    except PockError as error:
+        code = _fail(str(error), BAD_INPUT)
+    except typer.TyperException as error:
+        code = _fail(error.format_message(), BAD_INPUT)
+    except typer.Abort:
+        code = 130
+    except OSError as error:
+        place = f" '{error.filename}'" if error.filename else ""
+        code = _fail(f"cannot read or write{place}: {error.strerror or error}", IO_FAILED)
+    sys.stdout.flush()
+    # A reader that has gone away (`pock … | head`) must not turn into a traceback while the interpreter exits.
+    os._exit(code) if sys.stdout.closed else sys.exit(code)
+
+
+def _fail(message: str, code: int) -> int:
+    text = " ".join(message.split()).rstrip(".")
+    print(f"pock: {text}", file=sys.stderr)
+    return code

@@ -1,0 +1,87 @@
+"""`pock compile` and `pock check`: from options to library calls, with progress on stderr."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..check import check_file
+from ..compile import compile
+from ..errors import DynamicShapeError, PockError
+from ..frontends import load
+from ..recipe import Recipe
+from ..targets import get as get_target
+from . import console
+
+
+@dataclass(frozen=True)
+class CompileRequest:
+    """The options of `pock compile`."""
+
+    model: Path
+    recipe: Path
+    output: Path
+    target: str
+    batch: int | None
+    threads: int | None
+    dims: Mapping[str, int]
+    name: str | None
+    dump: Path | None
+
+
+def parse_dims(texts: Sequence[str]) -> dict[str, int]:
+    """`["batch=8"]` -> `{"batch": 8}`."""
+    dims: dict[str, int] = {}
+    for text in texts:
+        name, equals, value = text.rpartition("=")
+        if not equals or not name or not value.isdigit() or int(value) < 1:
+            raise DynamicShapeError(f"--dim takes NAME=VALUE, such as batch=8, not '{text}'")
+        dims[name] = int(value)
+    return dims
+
+
+def compile_model(request: CompileRequest, *, as_json: bool) -> None:
+    """Compile and save; what cannot work is refused before any work is done."""
+    recipe, target = Recipe.load(request.recipe), get_target(request.target)
+    if not request.output.absolute().parent.is_dir():
+        raise PockError(f"the folder '{request.output.parent}' for the artifact does not exist")
+    if request.output.is_dir():
+        raise PockError(f"'{request.output}' is a folder: name a file, such as '{request.output / 'model.pock'}'")
+    batch = request.batch if request.batch is not None else recipe.batch
+    with console.progress() as report:
+        report("import", 0, 1)
+        graph = load(request.model, request.dims, batch)
+        report("import", 1, 1)
+        artifact = compile(
+            graph,
+            recipe.with_batch(batch),
+            target,
+            request.threads,
+            name=request.name,
+            progress=report,
+            dump=request.dump,
+        )
+        artifact.save(request.output)
+    summary = {**artifact.summary, "output": str(request.output)}
+    if as_json:
+        print(json.dumps(summary))
+    else:
+        console.show_summary(request.output, target.name, summary)
+
+
+def check_model(
+    model: Path, recipe: Path | None, target: str, batch: int | None, dims: Mapping[str, int], *, as_json: bool
+) -> bool:
+    """Print the report; returns whether the model can be compiled."""
+    wanted = Recipe.load(recipe) if recipe else None
+    with console.progress() as report:
+        report("check", 0, 1)
+        result = check_file(model, wanted, target, dims, batch)
+        report("check", 1, 1)
+    if as_json:
+        print(json.dumps(result.to_mapping()))
+    else:
+        console.show_check(result)
+    return result.supported

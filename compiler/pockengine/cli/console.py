@@ -1,0 +1,154 @@
+"""What `pock` shows a person: tables on stdout, progress on stderr."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from ..check import CheckReport, Estimate
+from ..compile import Progress as Report
+from ..recipe import ALL, Layer
+from ..targets import all as all_targets
+
+_DOING = {
+    "import": "reading the model",
+    "check": "checking",
+    "resolve": "resolving the recipe",
+    "optimise": "optimising the graph",
+    "plan": "planning memory",
+    "compile": "compiling kernels",
+    "link": "linking",
+    "pack": "packing",
+}
+
+
+@contextmanager
+def progress() -> Iterator[Report]:
+    """A progress bar on stderr while the block runs, nothing where stderr is not a terminal; gives the callback."""
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    bar.disable = not bar.console.is_terminal
+    with bar:
+        task = bar.add_task("starting", total=1)
+        stage = ""
+
+        def report(current: str, done: int, total: int) -> None:
+            nonlocal stage
+            if current != stage:
+                stage = current
+                bar.reset(task)
+            bar.update(task, description=_DOING.get(current, current), completed=done, total=max(total, 1))
+
+        yield report
+
+
+def size(nbytes: int) -> str:
+    """Bytes for a person: `12.3 MB`."""
+    number = float(nbytes)
+    for unit in ("B", "KB", "MB"):
+        if number < 1000:
+            return f"{number:.0f} B" if unit == "B" else f"{number:.1f} {unit}"
+        number /= 1000
+    return f"{number:.1f} GB"
+
+
+def count(number: int) -> str:
+    """A count for a person: `1.2 M`."""
+    value = float(number)
+    for unit in ("", " k", " M", " G"):
+        if value < 1000:
+            return f"{value:.0f}" if not unit else f"{value:.1f}{unit}"
+        value /= 1000
+    return f"{value:.1f} T"
+
+
+def _pairs(rows: Mapping[str, str]) -> Table:
+    table = Table.grid(padding=(0, 2))
+    for label, text in rows.items():
+        table.add_row(label, text)
+    return table
+
+
+def show_summary(output: Path, target: str, summary: Mapping[str, Any]) -> None:
+    """The result of `pock compile`."""
+    built = f"{summary['kernels']} ({summary['cache_hits']} from the cache), {summary['compile_seconds']:.1f} s"
+    rows = {"artifact": str(output), "target": target, **_figures(summary), "kernels": built}
+    Console().print(_pairs(rows))
+
+
+def _figures(summary: Mapping[str, Any]) -> dict[str, str]:
+    dense = summary["nodes_backward_dense"]
+    return {
+        "trained": f"{count(summary['trained_parameters'])} of {count(summary['parameters'])} numbers",
+        "nodes": f"{summary['nodes_forward']} forward, {summary['nodes_backward']} backward (training all: {dense})",
+        "operations": ", ".join(f"{count(value)} {phase}" for phase, value in summary["flops"].items()),
+        "arena": f"{size(summary['arena_bytes'])} (lower bound {size(summary['lower_bound_bytes'])})",
+        "parameters": f"{size(summary['param_bytes'])}, optimizer state {size(summary['state_bytes'])}",
+        "peak memory": size(summary["predicted_peak_bytes"]),
+    }
+
+
+def show_check(report: CheckReport) -> None:
+    """The result of `pock check`."""
+    console = Console()
+    operators = Table("operator", "count", "status", box=None, title="Operators", title_justify="left")
+    for use in report.operators:
+        operators.add_row(use.operator, str(use.count), use.status)
+    console.print(operators)
+    for node in report.unsupported:
+        where = f"{node.operator} (node '{node.node}'), needed for {node.needed_for}" if node.node else node.needed_for
+        console.print(f"\nnot supported: {where}; it lies {node.position}", highlight=False, soft_wrap=True)
+    if report.layers:
+        console.print(_layer_table(report.layers))
+    if report.estimate:
+        console.print(_pairs(_estimate_rows(report.estimate)))
+
+
+def _layer_table(layers: tuple[Layer, ...]) -> Table:
+    table = Table("layer", "shape", "parameters", "operations", "share", "trained", box=None, title="\nLayers")
+    table.title_justify = "left"
+    for layer in layers:
+        sizes = layer.to_mapping()["param_count"]
+        trained = [_trained(p.name.rpartition(".")[2], p.trained, p.channels) for p in layer.parameters]
+        shape, share = "×".join(map(str, layer.shape)), f"{layer.share:.1%}"
+        table.add_row(layer.name, shape, count(sizes), count(layer.flops), share, " ".join(t for t in trained if t))
+    return table
+
+
+def _trained(name: str, what: str, channels: int | None) -> str:
+    if channels is not None:
+        return f"{name}[{channels}]"
+    return name if what == ALL else ""
+
+
+def _estimate_rows(estimate: Estimate) -> dict[str, str]:
+    verdict = "fits" if estimate.fits else "does not fit"
+    return {
+        "\ntarget": f"\n{estimate.target}, {estimate.threads} threads, {size(estimate.ram_bytes)}: {verdict}",
+        **_figures(estimate.summary),
+    }
+
+
+def show_targets(*, as_json: bool) -> None:
+    """The result of `pock targets`."""
+    targets = all_targets()
+    if as_json:
+        print(json.dumps([target.to_dict() for target in targets]))
+        return
+    table = Table("target", "description", "triple", "cores", "memory", box=None)
+    for target in targets:
+        table.add_row(target.name, target.description, target.triple, str(target.cores), size(target.ram_bytes))
+    Console().print(table)

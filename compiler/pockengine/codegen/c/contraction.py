@@ -11,7 +11,7 @@ from .epilogue import Epilogue
 from .indexing import flat_offset
 from .maps import Access
 from .mathlib import functions
-from .packers import Packer
+from .packers import Packer, transposition
 from .region import body_of, call, inplace_pairs
 from .source import SIGNATURE, Code, kernel
 
@@ -48,6 +48,8 @@ def _calls(plan: ContractionPlan) -> tuple[Call, ...]:
 def pack_kernel(plan: ContractionPlan) -> Kernel:
     """Packs all of B for every task."""
     code = Code()
+    code.line(microkernel.vector_type(plan.schedule.lanes))
+    code.line()
     _emit_right_packers(plan, code)
     batch = plan.sizes[0]
     with code.block(SIGNATURE):
@@ -139,15 +141,24 @@ def _panel_widths(plan: ContractionPlan) -> list[tuple[int, int]]:
 
 def _left_packer(plan: ContractionPlan) -> Packer:
     x_step, k_step = (1, plan.packed_row_step) if plan.left_rows_inner else (plan.packed_row_step, 1)
-    return Packer("pack_rows", plan.contraction.left, plan.contraction.m, plan.contraction.k, x_step, k_step)
+    lanes = plan.schedule.lanes
+    return Packer("pack_rows", plan.contraction.left, plan.contraction.m, plan.contraction.k, x_step, k_step, lanes, False)
 
 
 def _emit_right_packers(plan: ContractionPlan, code: Code) -> None:
     """Define `pack_panel`, which packs one panel of B as [k][column] and fills missing columns with zeros."""
     c, s = plan.contraction, plan.schedule
     widths = _panel_widths(plan)
-    for index, (vectors, _) in enumerate(widths):
-        Packer(f"pack_columns{index}", c.right, c.n, c.k, 1, vectors * s.lanes).emit(code)
+    whole = s.right != "block"
+    packers = [
+        Packer(f"pack_columns{index}", c.right, c.n, c.k, 1, vectors * s.lanes, s.lanes, whole)
+        for index, (vectors, _) in enumerate(widths)
+    ]
+    if any(packer.turns for packer in packers):
+        code.line(transposition(s.lanes))
+        code.line()
+    for packer in packers:
+        packer.emit(code)
     full = plan.sizes[2] // s.columns
     header = "static void\npack_panel(const float *src, float *dst, ptrdiff_t panel, ptrdiff_t k0, ptrdiff_t k1)"
     with code.block(header):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from .indexing import digits, dot
+from .indexing import collapse, digits, dot
 from .maps import Access, Axis
 from .schedule import contiguous
 from .source import VECTORIZE, Code
@@ -21,18 +21,73 @@ class Packer:
     k: Axis
     x_step: int
     k_step: int
+    lanes: int
+    whole: bool
 
     def emit(self, code: Code) -> None:
-        """Define `static void NAME(const float *src, float *dst, ptrdiff_t x0, ptrdiff_t x1, ptrdiff_t k0, ptrdiff_t k1)`."""
-        inner_k = contiguous(self.access, self.k) or not contiguous(self.access, self.across)
+        """Define `static void NAME(const float *src, float *dst, ptrdiff_t x0, ptrdiff_t x1, ptrdiff_t k0, ptrdiff_t k1)`.
+
+        `whole` says that k0 .. k1 is always all of k."""
         header = "static __attribute__((noinline)) void\n"
         header += f"{self.name}(const float *src, float *dst, ptrdiff_t x0, ptrdiff_t x1, ptrdiff_t k0, ptrdiff_t k1)"
+        order = self._storage_order()
         with code.block(header):
-            if inner_k:
+            if order is not None:
+                self._turn(code, order)
+            elif self._inner_is_k():
                 self._walk(code, "x", self.across, self.x_step, "k", self.k, self.k_step)
             else:
                 self._walk(code, "k", self.k, self.k_step, "x", self.across, self.x_step)
         code.line()
+
+    @property
+    def turns(self) -> bool:
+        """Whether the packer calls `transpose`, which `transposition` defines."""
+        return self._storage_order() is not None
+
+    def _inner_is_k(self) -> bool:
+        """Whether to walk along k inside: where memory is contiguous, else where the steps are shorter."""
+        if contiguous(self.access, self.k) or contiguous(self.access, self.across):
+            return contiguous(self.access, self.k)
+        steps = [self.access.strides.get(axis[-1].name, 0) if axis else 0 for axis in (self.k, self.across)]
+        return steps[0] <= steps[1]
+
+    def _storage_order(self) -> Axis | None:
+        """The digits of k from outermost to innermost in memory, when k is one contiguous run for each x and must be laid
+        across vectors: then square blocks are transposed in registers."""
+        strides = self.access.strides
+        if self.k_step == 1 or self.access.windows or not self.k or any(digit.name not in strides for digit in self.k):
+            return None
+        order = tuple(sorted(self.k, key=lambda digit: -strides[digit.name]))
+        if order != self.k and not self.whole:
+            return None
+        extents, (merged,) = collapse([digit.extent for digit in order], [self.access.along(order)])
+        fits = len(extents) == 1 and merged == (1,) and self.access.linear(self.across) is not None
+        return order if fits and extents[0] >= self.lanes else None
+
+    def _turn(self, code: Code, order: Axis) -> None:
+        """Blocks of `lanes` x `lanes`; what is left over goes one by one."""
+        lanes, step = self.lanes, self.access.linear(self.across)
+        code.line(f"const float *const first = src + x0 * {step} + k0;")
+        with code.block(f"for (ptrdiff_t x = 0; x < x1 - x0; x += {lanes})"):
+            code.line(f"const ptrdiff_t rows = x1 - x0 - x < {lanes} ? x1 - x0 - x : {lanes};")
+            code.line("ptrdiff_t k = 0;")
+            with code.block(f"for (; k + {lanes} <= k1 - k0 && rows == {lanes}; k += {lanes})"):
+                code.line(f"vec block[{lanes}];")
+                with code.loop("i", lanes):
+                    code.line(f"block[i] = *(const vec *)(first + (x + i) * {step} + k);")
+                code.line("transpose(block);")
+                with code.loop("i", lanes):
+                    code.line(f"*(vec *)(dst + {self._place(order, '(k + i)')} * {self.k_step} + x) = block[i];")
+            with code.block("for (; k < k1 - k0; ++k)"), code.loop("i", "rows"):
+                code.line(f"dst[{self._place(order, 'k')} * {self.k_step} + x + i] = first[(x + i) * {step} + k];")
+
+    def _place(self, order: Axis, at: str) -> str:
+        """C expression of the index k of the element that lies `at` elements from the start in memory."""
+        if order == self.k:
+            return at
+        below = {d.name: math.prod(e.extent for e in self.k[i + 1 :]) for i, d in enumerate(self.k)}
+        return f"({dot(digits(at, [d.extent for d in order]), [below[d.name] for d in order])})"
 
     def _walk(
         self, code: Code, slow: str, slow_axis: Axis, slow_step: int, fast: str, fast_axis: Axis, fast_step: int
@@ -97,3 +152,22 @@ class Packer:
                 conditions.append(f"{name} >= 0 && {name} < {window.extent}")
             offsets.append(dot([name], [window.stride]))
         return " && ".join(conditions)
+
+
+def transposition(lanes: int) -> str:
+    """C function that transposes a square of vectors: at each stage two vectors swap blocks of `size` elements."""
+    lines = ["static inline __attribute__((always_inline)) void", "transpose(vec *block)", "{"]
+    size = 1
+    while size < lanes:
+        low = [j if not j & size else lanes + j - size for j in range(lanes)]
+        high = [j + size if not j & size else lanes + j for j in range(lanes)]
+        for i in range(lanes):
+            if not i & size:
+                pair = f"block[{i}], block[{i + size}]"
+                lines.append("    {")
+                lines.append(f"        const vec low = __builtin_shufflevector({pair}, {', '.join(map(str, low))});")
+                lines.append(f"        block[{i + size}] = __builtin_shufflevector({pair}, {', '.join(map(str, high))});")
+                lines.append(f"        block[{i}] = low;")
+                lines.append("    }")
+        size *= 2
+    return "\n".join([*lines, "}"])

@@ -1,4 +1,7 @@
-"""A small client of the service's REST interface (docs/reference/api.md): what a script of a user would do."""
+"""A small client of the service's REST interface (docs/reference/api.md): what a script of a user would do.
+
+A refusal that the service calls retryable is tried again for a minute.
+"""
 
 import hashlib
 import time
@@ -11,6 +14,7 @@ import httpx
 
 PART_BYTES = 4 << 20
 POLL_SECONDS = 0.5
+RETRY_SECONDS = 60.0
 FINAL = frozenset({"succeeded", "failed", "cancelled"})
 
 Json = dict[str, Any]
@@ -36,11 +40,11 @@ class Client:
 
     def get(self, path: str, **query: Any) -> Json:
         """The JSON object at `path`."""
-        return self._request("GET", path, params=query).json()
+        return _object(self._request("GET", path, params=query))
 
     def post(self, path: str, body: Json) -> Json:
         """Create something; the request carries its own idempotency key."""
-        return self._request("POST", path, json=body, headers={"Idempotency-Key": str(uuid4())}).json()
+        return _object(self._request("POST", path, json=body, headers={"Idempotency-Key": str(uuid4())}))
 
     def upload(self, path: Path) -> str:
         """Store a file as a blob, in parts, and return its SHA-256; nothing is sent when the service has it."""
@@ -73,8 +77,17 @@ class Client:
             time.sleep(POLL_SECONDS)
 
     def _request(self, method: str, path: str, **options: Any) -> httpx.Response:
-        response = self._http.request(method, path, **options)
-        if response.is_error:
+        deadline = time.monotonic() + RETRY_SECONDS
+        while True:
+            response = self._http.request(method, path, **options)
+            if not response.is_error:
+                return response
             problem = response.json() if "json" in response.headers.get("content-type", "") else {}
+            if problem.get("retryable") and time.monotonic() < deadline:
+                time.sleep(POLL_SECONDS)
+                continue
             raise ServiceError(f"{method} {path}: {problem.get('detail') or problem.get('title') or response.text}")
-        return response
+
+
+def _object(response: httpx.Response) -> Json:
+    return dict(response.json())

@@ -41,6 +41,7 @@ def pretrained(train: Samples, held_out: Samples, cache: Path, progress: Progres
     model = make_model()
     if weights.exists():
         model.load_state_dict(torch.load(weights, weights_only=True))
+        progress(1, 1)
     else:
         pretrain(model, train, progress)
         cache.mkdir(parents=True, exist_ok=True)

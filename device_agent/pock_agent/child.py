@@ -24,8 +24,9 @@ from pock_agent.control import JobControl
 from pock_agent.storage import JsonObject
 
 _LAUNCHER = Path(__file__).with_name("launcher.py")
-_LINE_LIMIT = 16 << 20  # a report with its samples is one line
+_LINE_LIMIT = 64 << 20  # a report with its samples is one line
 _ERROR_TAIL = 4096
+_CHUNK = 65536
 _TICK = 0.2  # between two looks at the clock, the memory and the reasons to stop
 _PACE = 0.02  # least time between two reads: the agent must not take the processor from what it measures
 _ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
@@ -167,14 +168,16 @@ class Child:
                 os.set_blocking(stream.fileno(), False)
                 selector.register(stream, selectors.EVENT_READ, stream)
             while selector.get_map():
+                busy = False
                 for key, _ in selector.select(_TICK):
-                    chunk = os.read(key.fd, 65536)
+                    chunk = os.read(key.fd, _CHUNK)
+                    busy = busy or len(chunk) == _CHUNK
                     if chunk:
                         yield key.data, chunk
                     else:
                         selector.unregister(key.fileobj)
                 yield None, b""
-                time.sleep(_PACE)
+                time.sleep(0.0 if busy else _PACE)
                 if self._process.poll() is not None:
                     self._kill()  # a grandchild that kept the pipes open must not keep the agent
 

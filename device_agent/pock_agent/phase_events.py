@@ -6,9 +6,9 @@ checkpoint keeps those up to it, so that step numbers, sequence numbers and the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pock_agent.report import numbers, step_times, summary
 from pock_agent.spool import EventSpool
 from pock_agent.storage import JsonObject
 
@@ -46,9 +46,8 @@ class PhaseEvents:
         """The report of the whole training, where the executable could only report what came after its checkpoint."""
         if not self._earlier.losses:
             return report
-        times = report.get("step_ms")
-        samples = [*self._earlier.times, *_numbers(times.get("samples") if isinstance(times, dict) else None)]
-        losses = [*self._earlier.losses, *_numbers(report.get("loss"))]
+        samples = [*self._earlier.times, *step_times(report)]
+        losses = [*self._earlier.losses, *numbers(report.get("loss"))]
         return {
             **report,
             "steps": len(losses),
@@ -71,25 +70,4 @@ class PhaseEvents:
                     losses.append(event.get("loss"))
                     times.append(event.get("ms"))
         self._spool.truncate(kept)
-        self._earlier = _Earlier(tuple(_numbers(losses)), tuple(_numbers(times)))
-
-
-def summary(samples: Sequence[float]) -> JsonObject:
-    """Median, p10 and p90 (linear between neighbours) without the first step, which is the cold start; all samples."""
-    steady = sorted(samples[1:] or samples)
-    named = {"median": 0.5, "p10": 0.1, "p90": 0.9}
-    return {**{name: _quantile(steady, fraction) for name, fraction in named.items()}, "samples": list(samples)}
-
-
-def _quantile(ordered: Sequence[float], fraction: float) -> float | None:
-    if not ordered:
-        return None
-    position = fraction * (len(ordered) - 1)
-    low = int(position)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (position - low)
-
-
-def _numbers(values: object) -> list[float]:
-    items = values if isinstance(values, list) else []
-    return [float(value) for value in items if isinstance(value, (int, float)) and not isinstance(value, bool)]
+        self._earlier = _Earlier(tuple(numbers(losses)), tuple(numbers(times)))

@@ -31,6 +31,7 @@ PHASES = (State.EVAL_BEFORE, State.TRAIN, State.EVAL_AFTER)
 WEIGHTS = "out/weights.safetensors"
 CHECKPOINT = "out/checkpoint.safetensors"
 _CHECKPOINT_STEPS = 50  # a shorter training is repeated rather than written down on the way
+_EVENT_BYTES = 64 * 1024  # an event is a few numbers; only the last one carries the report
 _CHECKPOINTS = 20  # at most about this many are written in a longer one
 _PARAMETERS = {"params.safetensors": "--params", "consts.safetensors": "--consts"}
 _EMULATOR_BYTES = 512 * MIB  # the emulator's translated code comes on top of what the program itself uses
@@ -184,11 +185,11 @@ def run_phase(
 
     def deliver(line: bytes) -> None:
         event = parse_event(line)
-        if event is None:
+        if event is None or (event["event"] != "done" and len(line) > _EVENT_BYTES):
             return
         allowed.take()
         if event["event"] == "done" and isinstance(event.get("report"), dict):
-            reports.append(event["report"])
+            reports.append(event.pop("report"))  # it goes with the result, and may be large
         on_event({**event, "phase": phase.value})
 
     confinement = confinement_of(workplace, max(1.0, deadline - time.monotonic()))

@@ -44,6 +44,7 @@ from pock_agent.phases import (
     program_of,
     run_phase,
 )
+from pock_agent.report import step_times, thinned
 from pock_agent.service import Service
 from pock_agent.settings import Settings
 from pock_agent.spool import EventSender, EventSpool
@@ -179,7 +180,7 @@ class Worker:
         repeated = phase.value in (self._record.first_events or {})
         events = PhaseEvents(self._spool, self._first_event(phase))
         report = self._measured(self._workplace, phase, program, repeated, events)
-        write_json(self._state.work / "reports" / f"{phase.value}.json", report)
+        write_json(self._state.work / "reports" / f"{phase.value}.json", thinned(report))
 
     def _measured(
         self, workplace: Workplace, phase: State, program: str, resume: bool, events: PhaseEvents
@@ -193,7 +194,7 @@ class Worker:
             self._remember_exit(report, ended)
             if program == "eval":
                 return report
-            stability = judge(_step_times(report), self._settings.bench_interval)
+            stability = judge(step_times(report), self._settings.bench_interval)
             if program == "train" or stability.stable or tries == self._settings.bench_tries:
                 return {**report, "stability": {**asdict(stability), "tries": tries}}
 
@@ -288,10 +289,3 @@ class Worker:
             "confinement": self._enforced,
             "starts": self._record.starts,
         }
-
-
-def _step_times(report: JsonObject) -> list[float]:
-    """Milliseconds of each step, as far as the report gives them."""
-    times = report.get("step_ms")
-    samples = times.get("samples") if isinstance(times, dict) else None
-    return [float(value) for value in samples or [] if isinstance(value, (int, float))]

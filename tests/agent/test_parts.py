@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pock_agent.facts import device_facts
 from pock_agent.health import HealthLog, HealthReader
-from pock_agent.phase_events import summary
+from pock_agent.report import MOST_SAMPLES, summary, thinned
 from pock_agent.spool import EventSpool
 from pock_agent.stability import judge
 from pock_agent.target import detect_target
@@ -147,3 +147,13 @@ def test_step_times_are_summed_up_as_numpy_does(samples: list[float]) -> None:
     expected = np.quantile(samples[1:], [0.5, 0.1, 0.9])
     assert np.allclose([found["median"], found["p10"], found["p90"]], expected)
     assert found["samples"] == samples
+
+
+@pytest.mark.parametrize("steps", [1, MOST_SAMPLES, MOST_SAMPLES + 1, 3 * MOST_SAMPLES, 130_007])
+def test_the_report_of_a_long_training_keeps_evenly_spaced_steps_and_the_last(steps: int) -> None:
+    report = {"steps": steps, "loss": list(range(steps)), "step_ms": {"median": 1.0, "samples": list(range(steps))}}
+    kept = thinned(report)
+    assert len(kept["loss"]) <= MOST_SAMPLES and kept["loss"][-1] == steps - 1
+    assert kept["step_ms"]["samples"] == kept["loss"] and kept["step_ms"]["median"] == 1.0
+    assert {b - a for a, b in zip(kept["loss"], kept["loss"][1:], strict=False)} <= {kept.get("every", 1)}
+    assert kept is report or len(kept["loss"]) >= MOST_SAMPLES / 2

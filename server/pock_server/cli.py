@@ -17,6 +17,7 @@ from pock_server.auth.service import create_key as make_key
 from pock_server.devices.repository import EnrolmentTokens
 from pock_server.devices.schemas import MAX_TOKEN_SECONDS, TokenIn
 from pock_server.devices.service import create_token as make_token
+from pock_server.hub import Hub
 from pock_server.migrations.runner import upgrade
 from pock_server.services import Services, make_services
 from pock_server.settings import Settings
@@ -29,14 +30,21 @@ Workspace = Annotated[str, typer.Option(help="Name of the workspace; made if the
 
 
 class _Server(uvicorn.Server):
-    """Says where it listens as soon as it does."""
+    """Says where it listens as soon as it does, and ends streams and long polls as soon as it stops."""
 
-    announcement = ""
+    def __init__(self, config: uvicorn.Config, hub: Hub, announcement: str) -> None:
+        super().__init__(config)
+        self._hub = hub
+        self._announcement = announcement
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
-            print(self.announcement, flush=True)
+            print(self._announcement, flush=True)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._hub.close()
+        await super().shutdown(sockets)
 
 
 @app.command()
@@ -51,8 +59,9 @@ def serve(
     """Serve the API and the dashboard."""
     settings = _settings(data_dir)
     application = create_app(settings)
+    services: Services = application.state.services
     if migrate_first:
-        upgrade(application.state.services.database.engine)
+        upgrade(services.database.engine)
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -64,8 +73,8 @@ def serve(
     shown = f"[{host}]" if ":" in host else host
     url = f"http://{shown}:{listener.getsockname()[1]}"
     config = uvicorn.Config(application, log_level=log_level, access_log=False, timeout_graceful_shutdown=3)
-    server = _Server(config)
-    server.announcement = json.dumps({"url": url}) if as_json else f"PockEngine serves at {url}"
+    announcement = json.dumps({"url": url}) if as_json else f"PockEngine serves at {url}"
+    server = _Server(config, services.hub, announcement)
     server.run(sockets=[listener])
     if not server.started:
         raise typer.Exit(1)

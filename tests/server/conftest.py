@@ -27,6 +27,24 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "pock.sqlite3"
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory, template: Path) -> Iterator[Server]:
+    """One server for all tests of a module that leave nothing behind."""
+    clock = MovableClock()
+    settings = make_settings(tmp_path_factory.mktemp("shared"), template)
+    describe_compiler(settings)
+    client, services = make_client(settings, clock)
+    with client:
+        yield Server(client, services, clock)
+    services.database.engine.dispose()
+
+
+@pytest.fixture(scope="module")
+def reader(shared: Server) -> Person:
+    """Someone on the shared server."""
+    return shared.person()
+
+
 @pytest.fixture
 def start_server(tmp_path: Path, template: Path) -> Iterator[ServerFactory]:
     """Starts servers with changed settings; they stop at the end of the test."""

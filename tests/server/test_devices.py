@@ -55,8 +55,8 @@ def test_expired_token(server: Server, person: Person) -> None:
 
 
 @pytest.mark.parametrize("token", ["", "nonsense", "pt_" + "0" * 32 + "_" + "0" * 64])
-def test_unknown_token(server: Server, token: str) -> None:
-    assert_problem(new_device(server).enrol(token), 401, 1015)
+def test_unknown_token(shared: Server, token: str) -> None:
+    assert_problem(new_device(shared).enrol(token), 401, 1015)
 
 
 def test_token_with_wrong_secret_is_unknown_and_not_used_up(server: Server, person: Person) -> None:

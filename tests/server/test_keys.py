@@ -97,11 +97,11 @@ CALLS = [
 
 
 @pytest.mark.parametrize("method,path,scope", CALLS, ids=lambda value: str(value)[:40])
-def test_each_call_needs_its_scope(server: Server, method: str, path: str, scope: Scope) -> None:
+def test_each_call_needs_its_scope(shared: Server, method: str, path: str, scope: Scope) -> None:
     options = {"headers": {"Upload-Offset": "0"}} if method == "PATCH" else {}
     others = [other for other in Scope if other is not scope]
-    assert_problem(server.person(*others).call(method, path, **options), 403, 1004)
-    assert server.person(scope).call(method, path, **options).status_code not in (401, 403)
+    assert_problem(shared.person(*others).call(method, path, **options), 403, 1004)
+    assert shared.person(scope).call(method, path, **options).status_code not in (401, 403)
 
 
 def test_every_documented_call_is_in_the_scope_table(server: Server) -> None:

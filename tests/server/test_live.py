@@ -38,7 +38,9 @@ def process(folder: Path) -> Iterator[subprocess.Popen[str]]:
         "POCK_SWEEP_SECONDS": "0.2",
     }
     arguments = [*COMMAND, "serve", "--port", "0", "--data-dir", str(folder), "--json"]
-    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, env=environment) as child:
+    with subprocess.Popen(
+        arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as child:
         yield child
         child.kill()
 
@@ -145,3 +147,5 @@ def test_stops_in_spite_of_open_streams(process: subprocess.Popen[str], client: 
         next_event(stream.iter_lines())
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=20) in (0, -signal.SIGTERM)
+    assert process.stderr is not None
+    assert "timeout graceful shutdown exceeded" not in process.stderr.read()

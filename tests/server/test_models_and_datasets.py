@@ -25,16 +25,16 @@ def test_model_keeps_its_external_files(person: Person) -> None:
 
 
 @pytest.mark.parametrize("file", ["../up", "/etc/passwd", "a/../b", ".hidden", "a//b", "", "a\\..\\b", "a/"])
-def test_external_file_names_cannot_leave_the_model_folder(person: Person, file: str) -> None:
-    digest = person.upload(b"graph")
-    assert_problem(person.post("/models", {"name": "net", "digest": digest, "external": {file: digest}}), 422, 1006)
+def test_external_file_names_cannot_leave_the_model_folder(reader: Person, file: str) -> None:
+    digest = reader.upload(b"graph")
+    assert_problem(reader.post("/models", {"name": "net", "digest": digest, "external": {file: digest}}), 422, 1006)
 
 
-def test_model_needs_uploaded_bytes(person: Person) -> None:
-    assert_problem(person.post("/models", {"name": "net", "digest": "0" * 64}), 404, 1005)
+def test_model_needs_uploaded_bytes(reader: Person) -> None:
+    assert_problem(reader.post("/models", {"name": "net", "digest": "0" * 64}), 404, 1005)
     external = {"w": "0" * 64}
     assert_problem(
-        person.post("/models", {"name": "n", "digest": person.upload(b"g"), "external": external}), 404, 1005
+        reader.post("/models", {"name": "n", "digest": reader.upload(b"g"), "external": external}), 404, 1005
     )
 
 
@@ -63,11 +63,11 @@ def test_dataset_shows_what_its_header_declares(person: Person) -> None:
         (safetensors({}), "no tensors"),
     ],
 )
-def test_what_is_no_dataset_is_bad_data(person: Person, data: bytes, says: str) -> None:
-    answer = person.post("/datasets", {"name": "d", "digest": person.upload(data)})
+def test_what_is_no_dataset_is_bad_data(reader: Person, data: bytes, says: str) -> None:
+    answer = reader.post("/datasets", {"name": "d", "digest": reader.upload(data)})
     assert_problem(answer, 422, 10004)
     assert says in answer.json()["detail"]
-    assert person.get("/datasets").json()["items"] == []
+    assert reader.get("/datasets").json()["items"] == []
 
 
 def file_with(header: Any, data: bytes = b"") -> bytes:
@@ -137,13 +137,13 @@ def test_new_rows_do_not_shift_later_pages(person: Person) -> None:
 
 
 @pytest.mark.parametrize("cursor", ["nonsense", "bm8=", "WzEsMl0", "ImEi", "%00", "eyJ9"])
-def test_foreign_cursor_is_refused(person: Person, cursor: str) -> None:
-    assert_problem(person.get("/models", params={"cursor": cursor}), 422, 1013)
+def test_foreign_cursor_is_refused(reader: Person, cursor: str) -> None:
+    assert_problem(reader.get("/models", params={"cursor": cursor}), 422, 1013)
 
 
 @pytest.mark.parametrize("limit", ["0", "201", "many"])
-def test_page_size_is_limited(person: Person, limit: str) -> None:
-    assert_problem(person.get("/models", params={"limit": limit}), 422, 1006)
+def test_page_size_is_limited(reader: Person, limit: str) -> None:
+    assert_problem(reader.get("/models", params={"limit": limit}), 422, 1006)
 
 
 def test_workspaces_do_not_see_each_other(server: Server, person: Person) -> None:

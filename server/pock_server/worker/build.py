@@ -40,7 +40,8 @@ def build(settings: Settings, build_id: str, lines: Lines) -> None:
         try:
             lines.artifact(_compile(task, store, Path(folder), lines))
         except pock.PockError as error:
-            lines.failed(int(error.code), str(error))
+            # The user knows the model by its name, not by where this process put it.
+            lines.failed(int(error.code), str(error).replace(str(_model_path(Path(folder))), task.name))
         except Exception:
             lines.log(traceback.format_exc())
             lines.failed(_INTERNAL, "The compiler failed unexpectedly; the build's log has its trace.")
@@ -56,7 +57,7 @@ def _load(settings: Settings, build_id: str) -> Task:
 def _compile(task: Task, store: BlobStore, folder: Path, lines: Lines) -> dict[str, Any]:
     lines.log(f"model {task.name}, target {task.target}, {task.threads} threads")
     recipe = pock.Recipe.from_mapping(task.recipe)
-    model = folder / "model" / "model.onnx"
+    model = _model_path(folder)
     store.download(task.model_digest, model)
     for file, digest in task.external.items():
         store.download(digest, model.parent / file)
@@ -64,11 +65,13 @@ def _compile(task: Task, store: BlobStore, folder: Path, lines: Lines) -> dict[s
     artifact = pock.compile(
         graph, recipe, target=task.target, threads=task.threads, name=task.name, progress=lines.progress
     )
-    for line in getattr(artifact, "log", None) or ():
-        lines.log(str(line))
     path = folder / "artifact.pock"
     artifact.save(path)
     return {**_store(path, store), "summary": artifact.summary}
+
+
+def _model_path(folder: Path) -> Path:
+    return folder / "model" / "model.onnx"
 
 
 def _store(path: Path, store: BlobStore) -> dict[str, Any]:

@@ -83,8 +83,7 @@ def plan_programs(
     lower = _lowerer(backend, target, threads)
     train = train_graph(model, recipe, scheme)
     graphs = {"train": train, "eval": eval_graph(model, recipe), "predict": predict_graph(model)}
-    updated = {value.name for value in train.updates}
-    frozen = {value.name for value in model.params} - updated
+    frozen = _frozen(model, train)
     spaces, programs = Spaces(), dict[str, Program]()
     flops: Mapping[str, int] = {}
     nodes: Mapping[str, int] = {}
@@ -121,6 +120,11 @@ def _lowerer(backend: Backend, target: Target, threads: int) -> Lower:
     return lower
 
 
+def _frozen(model: Graph, train: Graph) -> set[str]:
+    """Parameters that no update changes."""
+    return {value.name for value in model.params} - {value.name for value in train.updates}
+
+
 def _refuse_unsupported(graph: Graph, backend: Backend) -> None:
     for node in graph.nodes:
         reason = None if node.op == "reshape" else backend.unsupported(node)
@@ -151,7 +155,7 @@ def _dense_backward_nodes(model: Graph, recipe: Recipe) -> int:
         for value in model.params
     }
     graph = train_graph(model, recipe, Scheme(full))
-    counts = _phase_counts(optimise(graph, (), ALGEBRA))
+    counts = _phase_counts(optimise(graph, _frozen(model, graph), ALGEBRA))
     return counts["backward"] + counts["update"]
 
 

@@ -5,13 +5,29 @@ from collections.abc import Generator
 
 import pytest
 
+REQUIRE_ALL = os.environ.get("POCK_REQUIRE_ALL") == "1"
+
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Turn a skip into a failure under POCK_REQUIRE_ALL=1, so that a missing tool cannot hide a test."""
     report = yield
-    required = os.environ.get("POCK_REQUIRE_ALL") == "1" and item.get_closest_marker("may_skip") is None
-    if required and report.skipped and not hasattr(report, "wasxfail"):
+    if REQUIRE_ALL and report.skipped and not hasattr(report, "wasxfail") and not item.get_closest_marker("may_skip"):
         report.outcome = "failed"
-        report.longrepr = f"skipped where everything is required: {report.longreprtext}"
+        report.longrepr = f"skipped where everything is required: {_reason(report.longrepr)}"
     return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """The same for a module that skips itself whole."""
+    report = yield
+    if REQUIRE_ALL and report.skipped:
+        report.outcome = "failed"
+        report.longrepr = f"skipped where everything is required: {_reason(report.longrepr)}"
+    return report
+
+
+def _reason(longrepr: object) -> object:
+    """What was given to `pytest.skip`, without its place."""
+    return longrepr[2] if isinstance(longrepr, tuple) else longrepr

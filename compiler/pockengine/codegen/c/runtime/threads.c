@@ -11,7 +11,7 @@
 
 #define LINE 128            /* bytes two threads never share by accident */
 #define SPINS 6000          /* looks before a thread goes to sleep: some 50 microseconds */
-#define STACK_BYTES 262144u /* kernels keep their scratch in the arena, so little is needed */
+#define STACK_BYTES 1048576u /* address space, not memory; some systems put all thread-local variables there too */
 
 typedef struct {
     pthread_t thread;

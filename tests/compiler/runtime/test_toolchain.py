@@ -1,0 +1,149 @@
+"""The toolchain: the object cache, errors that name the kernel, reproducible output, and every target's runtime."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import ziglang
+from safetensors.numpy import save_file
+
+from pockengine.codegen import toolchain
+from pockengine.codegen.object_cache import ObjectCache
+from pockengine.errors import ToolchainError
+from pockengine.targets import get
+from tests.compiler.runtime.conftest import TOY, Run
+
+GOOD = "void k_one(void *const *arg, int task, int tasks) { *(int *)arg[0] = 1; }\n"
+STRICT = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-Wconversion", "-Wshadow", "-Wstrict-prototypes"]
+
+
+def zig(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [str(Path(ziglang.__file__).parent / "zig"), "cc", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_an_object_is_compiled_once(tmp_path: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    first = toolchain.compile_objects({"k_one": GOOD}, get("host"), tmp_path, lambda *counts: seen.append(counts))
+    again = toolchain.compile_objects({"k_one": GOOD}, get("host"), tmp_path)
+    other = toolchain.compile_objects({"k_one": GOOD}, get("raspberry-pi-4"), tmp_path)
+    assert (first.cache_hits, again.cache_hits, other.cache_hits) == (0, 1, 0)
+    assert first.paths == again.paths != other.paths
+    assert seen == [(0, 1), (1, 1)]
+    assert not list(tmp_path.glob("work-*"))
+
+
+def test_a_damaged_or_colliding_entry_is_made_again(tmp_path: Path) -> None:
+    (path,) = toolchain.compile_objects({"k_one": GOOD}, get("host"), tmp_path).paths.values()
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])
+    assert toolchain.compile_objects({"k_one": GOOD}, get("host"), tmp_path).cache_hits == 0
+    assert path.read_bytes() == whole
+    record = path.parent / "inputs.json"
+    stored = json.loads(record.read_text())
+    stored["inputs"]["source"] += " "
+    record.write_text(json.dumps(stored))
+    assert toolchain.compile_objects({"k_one": GOOD}, get("host"), tmp_path).cache_hits == 0
+    assert toolchain.compile_objects({"k_one": GOOD}, get("host"), tmp_path).cache_hits == 1
+
+
+def test_processes_share_a_cache(tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path; from pockengine.codegen.object_cache import ObjectCache\n"
+        "for i in range(100):\n"
+        "    cache = ObjectCache(Path(sys.argv[1]))\n"
+        "    with cache.workspace() as folder:\n"
+        "        (folder / 'o').write_text(str(i)); cache.store({'source': str(i)}, folder / 'o')\n"
+    )
+    running = [subprocess.Popen([sys.executable, "-c", script, str(tmp_path)]) for _ in range(3)]
+    assert [process.wait() for process in running] == [0, 0, 0]
+    for i in range(100):
+        found = ObjectCache(tmp_path).find({"source": str(i)})
+        assert found is not None and found.read_text() == str(i)
+
+
+def test_an_error_names_the_kernel(tmp_path: Path) -> None:
+    with pytest.raises(ToolchainError, match="'k_bad' does not compile for .*unit.c:1:1: error: unknown type name"):
+        toolchain.compile_objects({"k_bad": "vod k_bad(void);\n"}, get("host"), tmp_path)
+
+
+def test_a_missing_kernel_is_a_link_error(tmp_path: Path) -> None:
+    objects = toolchain.compile_objects({"k_one": GOOD}, get("host"), tmp_path)
+    with pytest.raises(ToolchainError, match=r"does not link: .*undefined symbol: k_"):
+        toolchain.link_executable(objects, TOY.model_c(), get("host"))
+
+
+def test_output_depends_only_on_inputs(tmp_path: Path) -> None:
+    target = get("host")
+    builds = []
+    for cache in (tmp_path / "first", tmp_path / "a" / "longer" / "second"):
+        objects = toolchain.compile_objects(TOY.sources(), target, cache)
+        builds.append(toolchain.link_executable(objects, TOY.model_c(), target, cache))
+    assert builds[0] == builds[1]
+    assert str(tmp_path).encode() not in builds[0]
+    assert len(builds[0]) < 300_000
+
+
+@pytest.mark.parametrize("name", ["x86-64-v3", "snapdragon-8-gen-3", "apple-m1"])
+def test_every_kind_of_target_links(name: str, tmp_path: Path) -> None:
+    executable = TOY.build(tmp_path, get(name), library=True)
+    magic = b"\xcf\xfa\xed\xfe" if name == "apple-m1" else b"\x7fELF"
+    library = tmp_path / "bin" / toolchain.library_name(get(name))
+    assert executable.read_bytes()[:4] == library.read_bytes()[:4] == magic
+
+
+def test_aarch64_gives_the_hosts_losses(run: Run, data: Path, tmp_path: Path) -> None:
+    emulator = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
+    if emulator is None:
+        pytest.skip("qemu-user is not installed")
+    binary = TOY.build(tmp_path / "pi", get("raspberry-pi-4"))
+    arguments = ("train", "--data", data, "--steps", 10, "--threads", 2)
+    emulated = run(*arguments, binary=binary, prefix=(emulator,))
+    assert emulated.code == 0, emulated.sentence
+    np.testing.assert_allclose(emulated.losses, run(*arguments).losses, rtol=1e-4)
+
+
+def test_the_core_needs_no_operating_system(tmp_path: Path) -> None:
+    core, made = toolchain.RUNTIME / "core.c", tmp_path / "core.o"
+    where = ["-target", "thumb-freestanding-eabi", "-mcpu=cortex_m7", "-ffreestanding", "-nostdinc"]
+    headers = ["-isystem", Path(ziglang.__file__).parent / "lib" / "include"]
+    done = zig(*where, *headers, *STRICT, "-Os", "-c", core, "-o", made)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert made.stat().st_size < 4096
+
+
+def test_the_header_is_c_and_cpp(tmp_path: Path) -> None:
+    for suffix, flags in (("c", STRICT), ("cpp", ["-Wall", "-Wextra", "-Werror", "-nostdinc++"])):
+        source = tmp_path / f"use.{suffix}"
+        source.write_text('#include "model.h"\nint use(pock_session *s, const void *const *b, float *l);\n')
+        done = zig("-I", toolchain.RUNTIME, *flags, "-c", source, "-o", tmp_path / "use.o")
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_no_undefined_behaviour(tmp_path: Path, run: Run, data: Path) -> None:
+    """The whole runtime under clang's sanitizer, which ends the process, on good and on malformed input."""
+    for name, text in {**TOY.sources(), "model": TOY.model_c()}.items():
+        (tmp_path / f"{name}.c").write_text(text)
+    TOY.write_weights(tmp_path)
+    sources = [path for path in sorted(toolchain.RUNTIME.glob("*.c")) if path.name != "library.c"]
+    flags = ["-target", get("host").triple, "-O2", "-s", "-static", "-fsanitize=undefined", "-fsanitize-trap=undefined"]
+    done = zig(*flags, "-I", toolchain.RUNTIME, *sources, *sorted(tmp_path.glob("*.c")), "-o", tmp_path / "model")
+    assert done.returncode == 0, done.stderr
+    binary = tmp_path / "model"
+    save_file({"input": np.zeros((3, 4), np.float32)}, tmp_path / "bad.safetensors")
+    (tmp_path / "worse.safetensors").write_bytes(b"\xff" * 40)
+    checkpoint = ("--checkpoint", "c", "--checkpoint-every", 2)
+    assert run("train", "--data", data, "--steps", 4, "--threads", 2, *checkpoint, "--profile", binary=binary).code == 0
+    assert run("train", "--data", data, "--steps", 6, "--resume", "c", "--save", "w", binary=binary).code == 0
+    assert run("eval", "--data", data, "--load", "w", binary=binary).code == 0
+    assert run("predict", "--data", data, "--out", "o", binary=binary).code == 0
+    assert run("bench", "--steps", 3, binary=binary).code == 0
+    assert run("info", binary=binary).code == 0
+    assert run("train", "--data", "bad.safetensors", "--steps", 1, binary=binary).code == 3
+    assert run("train", "--data", "worse.safetensors", "--steps", 1, binary=binary).code == 3

@@ -1,11 +1,16 @@
 """Uploads that resume, digests that are checked, downloads in ranges."""
 
+import threading
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pock_server.blobs.download import parse_range
+from pock_server.blobs.service import Receiver
 from pock_server.http.problems import Problem
+from pock_server.runner.sweeper import sweep_all
 from tests.server.conftest import ServerFactory
 from tests.server.harness import Person, Server, assert_problem, digest_of
 
@@ -18,7 +23,7 @@ def begin(person: Person, data: bytes = DATA, **changes: object) -> str:
     return str(answer.json()["id"])
 
 
-def send(person: Person, upload_id: str, offset: int, data: bytes) -> object:
+def send(person: Person, upload_id: str, offset: int, data: bytes) -> Any:
     return person.call("PATCH", f"/uploads/{upload_id}", content=data, headers={"Upload-Offset": str(offset)})
 
 
@@ -76,6 +81,44 @@ def test_upload_beyond_the_limit_is_refused(start_server: ServerFactory) -> None
 def test_large_upload_is_stored_part_by_part(start_server: ServerFactory) -> None:
     person = start_server(upload_part_bytes=64).person()
     assert person.get(f"/blobs/sha256/{person.upload(DATA)}").content == DATA
+
+
+def test_interrupted_check_is_repeated_by_an_empty_body(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(_: Receiver) -> None:
+        raise RuntimeError("the server stopped here")
+
+    upload_id = begin(person)
+    with monkeypatch.context() as patched:
+        patched.setattr(Receiver, "_finish", stop)
+        assert send(person, upload_id, 0, DATA).status_code == 500
+    assert person.call("HEAD", f"/uploads/{upload_id}").headers["upload-offset"] == str(len(DATA))
+    assert person.call("HEAD", f"/blobs/sha256/{digest_of(DATA)}").status_code == 404
+    assert send(person, upload_id, len(DATA), b"").status_code == 204
+    assert person.get(f"/blobs/sha256/{digest_of(DATA)}").content == DATA
+
+
+def test_of_racing_requests_one_wins(person: Person) -> None:
+    upload_id = begin(person)
+    answers: list[Any] = []
+    threads = [threading.Thread(target=lambda: answers.append(send(person, upload_id, 0, DATA))) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(answer.status_code for answer in answers) == [204, 409, 409, 409, 409]
+    assert person.get(f"/blobs/sha256/{digest_of(DATA)}").content == DATA
+
+
+def test_unfinished_upload_is_dropped_after_a_day(server: Server, person: Person) -> None:
+    upload_id = begin(person)
+    send(person, upload_id, 0, DATA[:100])
+    server.clock.advance(86_000)
+    sweep_all(server.services)
+    assert person.call("HEAD", f"/uploads/{upload_id}").status_code == 200
+    server.clock.advance(1000)
+    sweep_all(server.services)
+    assert person.call("HEAD", f"/uploads/{upload_id}").status_code == 404
+    assert [path for path in (server.services.settings.data_dir / "objects").rglob("*") if path.is_file()] == []
 
 
 def test_known_blob_needs_no_second_upload(person: Person) -> None:

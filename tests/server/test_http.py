@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from pock_server.http.problems import Failure
 from pock_server.signing import Signer, verify
 from tests.server.conftest import ServerFactory
 from tests.server.harness import Person, Server, assert_problem
@@ -99,3 +100,10 @@ def test_document_describes_errors_as_problems(server: Server) -> None:
             assert "422" not in operation["responses"]
     names = [operation["operationId"] for operations in document["paths"].values() for operation in operations.values()]
     assert len(names) == len(set(names))
+
+
+def test_every_failure_code_is_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "service.md").read_text(encoding="utf-8")
+    table = page.split("## Failure codes")[1].split("## ")[0]
+    assert [kind for kind in Failure if str(kind.code) not in table] == []
+    assert len({kind.code for kind in Failure}) == len(Failure)

@@ -19,6 +19,6 @@ class IdempotencyRecord(Base):
     route: Mapped[str] = mapped_column(String(100), primary_key=True)
     key: Mapped[str] = mapped_column(String(200), primary_key=True)
     body_hash: Mapped[str] = mapped_column(String(64))
-    created_at: Mapped[datetime]
+    created_at: Mapped[datetime] = mapped_column(index=True)
     status: Mapped[int | None]
     answer: Mapped[dict[str, Any] | None]

@@ -27,7 +27,7 @@ def devices(folder: Path) -> tuple[Device, ...]:
     """This machine, and a Raspberry Pi 4 where qemu-user can stand in for it."""
     fleet = [Device("this-machine", "host", folder / "host")]
     if can_run_aarch64():
-        fleet.append(Device("raspberry-pi-4-emulated", PI, folder / PI))
+        fleet.append(Device(PI, PI, folder / PI))
     return tuple(fleet)
 
 

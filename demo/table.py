@@ -7,13 +7,13 @@ from rich.table import Table
 
 KIB, MIB = 1 << 10, 1 << 20
 TITLES = (
-    "steps",
-    "step median",
-    "p90",
-    "planned arena",
-    "peak memory",
-    "loss first → last",
-    "accuracy before → after",
+    "\n\nsteps",
+    "step\nmedian\nms",
+    "\np90\nms",
+    "planned\narena\nMiB",
+    "peak\nmemory\nMiB",
+    "loss\nfirst\n→ last",
+    "accuracy\nbefore →\nafter, %",
 )
 
 
@@ -36,31 +36,29 @@ class Outcome:
 
 
 def outcome_table(outcomes: list[Outcome]) -> Table:
-    """Device, step median and p90, planned arena, measured peak memory, losses, accuracies."""
-    table = Table(title="Fine-tuned on the device")
-    table.add_column("device")
-    for title in (
-        "steps",
-        "step median",
-        "p90",
-        "planned arena",
-        "peak memory",
-        "loss first → last",
-        "accuracy before → after",
-    ):
-        table.add_column(title, justify="right")
+    """Device, step median and p90, planned arena, measured peak memory, losses, accuracies; fits 80 columns."""
+    emulated = any(outcome.emulated for outcome in outcomes)
+    table = Table(
+        title="Fine-tuned on the device",
+        caption="* emulated: its times and memory are the emulator's" if emulated else None,
+        box=None,
+        padding=(0, 1),
+    )
+    table.add_column("\n\ndevice", no_wrap=True)
+    for title in TITLES:
+        table.add_column(title, justify="right", no_wrap=True)
     for outcome in outcomes:
         report = outcome.run["report"]["train"]
         step = report["step_ms"]
         table.add_row(
-            f"{outcome.device} (emulated: times say nothing)" if outcome.emulated else outcome.device,
+            outcome.device + "*" * outcome.emulated,
             str(report["steps"]),
-            f"{step['median']:.2f} ms",
-            f"{step['p90']:.2f} ms",
-            size(report["arena_bytes"]),
-            size(report["peak_rss_bytes"]),
-            f"{outcome.losses[0]:.3f} → {outcome.losses[-1]:.3f}",
-            f"{outcome.accuracy('before'):.1%} → {outcome.accuracy('after'):.1%}",
+            f"{step['median']:.2f}",
+            f"{step['p90']:.2f}",
+            f"{report['arena_bytes'] / MIB:.2f}",
+            f"{report['peak_rss_bytes'] / MIB:.2f}",
+            f"{outcome.losses[0]:.2f} → {outcome.losses[-1]:.2f}",
+            f"{100 * outcome.accuracy('before'):.1f} → {100 * outcome.accuracy('after'):.1f}",
         )
     return table
 

@@ -55,7 +55,7 @@ def test_an_emulated_raspberry_pi_computes_the_hosts_losses(scene: Scene, tmp_pa
 
 
 def test_an_agent_killed_in_mid_run_finishes_it_after_a_restart(scene: Scene, tmp_path: Path) -> None:
-    steps = 20_000
+    steps = 8_000
     device, device_id = scene.enroll("killed", "host", tmp_path / "device")
     path = scene.request_run(device_id, "host", steps)
     command = [program("pock-agent"), "run", "--state-dir", str(device.folder)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import ziglang
 from safetensors.numpy import save_file
 
 from pockengine.codegen import toolchain
-from pockengine.codegen.object_cache import ObjectCache
+from pockengine.codegen.object_cache import ObjectCache, platform_folder
 from pockengine.errors import ToolchainError
 from pockengine.targets import get
 from tests.compiler.runtime.conftest import TOY, Run
@@ -25,7 +26,8 @@ STRICT = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-Wconversion", "-Wshadow",
 
 def zig(*arguments: object) -> subprocess.CompletedProcess[str]:
     command = [str(Path(ziglang.__file__).parent / "zig"), "cc", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True)
+    environment = {"ZIG_GLOBAL_CACHE_DIR": str(platform_folder() / "zig"), **os.environ}  # as the toolchain's
+    return subprocess.run(command, capture_output=True, text=True, env=environment)
 
 
 def test_an_object_is_compiled_once(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #define LINE 128            /* bytes two threads never share by accident */
-#define SPINS 6000          /* looks before a thread goes to sleep: some 50 microseconds */
+#define SPINS 1500          /* looks before a thread goes to sleep: some 20 to 80 microseconds */
 #define STACK_BYTES 1048576u /* address space, not memory; some systems put all thread-local variables there too */
 
 typedef struct {

@@ -13,7 +13,7 @@ import textwrap
 
 SOURCE = textwrap.dedent("""\
     #!/bin/sh
-    exec /usr/bin/python3 -IS -c "$(tail -n +3 "$0")" "$@"
+    exec python3 -IS -c "$(tail -n +3 "$0")" "$@"
     import json, os, sys, time
 
     def say(**event):

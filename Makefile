@@ -66,7 +66,7 @@ unit: $(SETUP) web
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope $(PYTEST_ARGS)
 
 web-test: web
-	@if test -d web/node_modules; then printf '\033[1m==> %s\033[0m\n' "dashboard unit tests"; cd web && npm test; \
+	@if test -d web/node_modules; then printf '\033[1m==> %s\033[0m\n' "dashboard: types, lint, unit tests"; cd web && npm run check; \
 	elif test "$${POCK_REQUIRE_ALL:-0}" = 1; then echo "Node.js 20.19 or newer is required here"; exit 1; \
 	else echo "dashboard unit tests left out: Node.js 20.19 or newer is not installed"; fi
 

@@ -42,7 +42,7 @@ def outcome_table(outcomes: list[Outcome]) -> Table:
         title="Fine-tuned on the device",
         caption="* emulated: its times and memory are the emulator's" if emulated else None,
         box=None,
-        padding=(0, 1),
+        padding=(0, 1, 0, 0),
     )
     table.add_column("\n\ndevice", no_wrap=True)
     for title in TITLES:

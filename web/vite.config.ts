@@ -37,9 +37,9 @@ export default defineConfig({
   },
   server: {
     proxy: {
-      "/v1": "http://127.0.0.1:8000",
-      "/readyz": "http://127.0.0.1:8000",
-      "/openapi.json": "http://127.0.0.1:8000",
+      "/v1": "http://127.0.0.1:8080",
+      "/readyz": "http://127.0.0.1:8080",
+      "/openapi.json": "http://127.0.0.1:8080",
     },
   },
 });

@@ -15,8 +15,8 @@ FACTS = {
     "agent_version": "0.1.0",
     "cpu_model": "Cortex-A72",
     "cores": 4,
-    "memory_total_bytes": 4 * 1024**3,
-    "temperature_celsius": 48.5,
+    "memory_bytes": 4 * 1024**3,
+    "health": {"temperature_c": 48.5, "battery_percent": None},
 }
 
 
@@ -98,6 +98,7 @@ def report(steps: int, peak_rss_bytes: int, planned: int) -> dict[str, Any]:
             "steps": steps,
             "loss": [loss(number) for number in range(1, steps + 1)],
             "step_ms": {"median": 11.0, "p10": 10.0, "p90": 12.0, "samples": times},
+            "stability": {"relative_interval": 0.031, "samples": steps, "stable": True, "tries": 1},
             "cold_start_ms": 84.0,
             "peak_rss_bytes": peak_rss_bytes,
             "predicted_peak_bytes": planned,
@@ -108,5 +109,5 @@ def report(steps: int, peak_rss_bytes: int, planned: int) -> dict[str, Any]:
         },
         "eval_before": {**common, "entry": "eval", "steps": 45, "samples": 360, "loss": [1.9], "accuracy": 0.31},
         "eval_after": {**common, "entry": "eval", "steps": 45, "samples": 360, "loss": [0.2], "accuracy": 0.94},
-        "health": {"temperature_celsius": 51.5, "throttled": False},
+        "health": {"max_temperature_c": 51.5, "throttled": False, "after": {"free_memory_bytes": 2**31}},
     }

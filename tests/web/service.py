@@ -50,23 +50,32 @@ class Service:
 
     def add_model(self, name: str) -> dict[str, Any]:
         """Register a model file. The worker of these tests does not read it."""
-        return self.post("/models", {"name": name, "digest": self.upload(f"model {name}".encode() * 1000)})
+        row: dict[str, Any] = self.post(
+            "/models", {"name": name, "digest": self.upload(f"model {name}".encode() * 1000)}
+        )
+        return row
 
     def add_dataset(self, name: str, samples: int) -> dict[str, Any]:
         """Register a dataset of random images."""
         images = np.random.default_rng(0).random((samples, 3, 32, 32), dtype=np.float32)
         labels = np.arange(samples, dtype=np.int64) % 10
         digest = self.upload(save({"input": images, "labels": labels}))
-        return self.post("/datasets", {"name": name, "digest": digest})
+        row: dict[str, Any] = self.post("/datasets", {"name": name, "digest": digest})
+        return row
 
     def request_build(self, model: dict[str, Any], name: str, **recipe: Any) -> dict[str, Any]:
         """Request a build for the host."""
         full = {"loss": "cross_entropy", "optimizer": {"name": "sgd", "lr": 0.05}, "batch": 8, **recipe}
-        return self.post("/builds", {"model_id": model["id"], "recipe": full, "target": "host", "name": name})
+        order = {"model_id": model["id"], "recipe": full, "target": "host", "name": name}
+        row: dict[str, Any] = self.post("/builds", order)
+        return row
 
     def wait_for_build(self, build: dict[str, Any], state: str) -> dict[str, Any]:
         """The build once it has this state."""
-        return wait_until(lambda: self.get(f"/builds/{build['id']}"), lambda row: row["state"] == state)
+        row: dict[str, Any] = wait_until(
+            lambda: self.get(f"/builds/{build['id']}"), lambda found: found["state"] == state
+        )
+        return row
 
 
 def wait_until(look: Callable[[], Any], good: Callable[[Any], bool], seconds: float = 20) -> Any:

@@ -67,7 +67,9 @@ def test_lower_bound_and_arena_are_drawn_to_scale(timeline: Locator) -> None:
 
 def test_hover_tells_the_values_name_and_bytes(timeline: Locator) -> None:
     timeline.locator("rect[data-value=activation_3]").hover()
-    expect(timeline.locator(".hovered")).to_contain_text("activation_3 · 64.0 KiB (65,536 bytes) · activation")
+    expect(timeline.locator(".hovered")).to_contain_text(
+        "activation_3 · 64.0 KiB (65,536 bytes) · activation of conv2d, layers.3.conv · offset 196,608 · nodes 3–40"
+    )
 
 
 def test_another_node_can_be_chosen_by_keyboard(timeline: Locator) -> None:

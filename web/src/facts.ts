@@ -2,26 +2,52 @@
 
 import * as format from "./format";
 
+const UNITS: Readonly<Record<string, (value: number) => string>> = {
+  bytes: format.bytes,
+  ms: format.milliseconds,
+  seconds: (value) => format.milliseconds(value * 1000),
+  c: (value) => `${value} °C`,
+  celsius: (value) => `${value} °C`,
+  mhz: (value) => `${value} MHz`,
+  percent: (value) => `${value} %`,
+};
+
+/** "memory_total_bytes" -> ["memory total", "bytes"]; without a known unit the second is "". */
+function split(name: string): [string, string] {
+  const words = name.split("_");
+  const unit = words.length > 1 && (words.at(-1) ?? "") in UNITS ? (words.pop() ?? "") : "";
+  return [words.join(" "), unit];
+}
+
 /** "memory_total_bytes" -> "Memory total". The unit is in the value. */
 export function readable(name: string): string {
-  const words = name.replace(/_(bytes|ms|celsius|mhz|percent)$/, "").replaceAll("_", " ");
+  const [words] = split(name);
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
+/** A value with its unit; lists of records only say how many they hold, what is unknown is left out. */
 export function factText(name: string, value: unknown): string {
   if (value === null || value === undefined) return format.NOTHING;
   if (typeof value === "number") {
-    if (name.endsWith("_bytes")) return format.bytes(value);
-    if (name.endsWith("_ms")) return format.milliseconds(value);
-    if (name.endsWith("_celsius")) return `${value} °C`;
-    if (name.endsWith("_mhz")) return `${value} MHz`;
-    if (name.endsWith("_percent")) return `${value} %`;
-    return String(value);
+    const [, unit] = split(name);
+    return UNITS[unit]?.(value) ?? String(value);
   }
-  if (Array.isArray(value)) return value.map((item) => factText("", item)).join(", ");
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  if (Array.isArray(value)) {
+    if (value.some((item) => typeof item === "object")) return `${value.length} records`;
+    return value.map((item) => factText("", item)).join(", ");
+  }
   if (typeof value === "object")
-    return Object.entries(value)
-      .map(([key, item]) => `${readable(key)} ${factText(key, item)}`)
+    return factRows(value)
+      .map(([key, text]) => `${key.toLowerCase()} ${text}`)
       .join(", ");
-  return typeof value === "boolean" ? (value ? "yes" : "no") : String(value);
+  return String(value);
+}
+
+/** Name and value of every fact that is known. */
+export function factRows(facts: object): [string, string][] {
+  return Object.entries(facts)
+    .filter(([, value]) => value !== null && value !== undefined)
+    .map(([name, value]): [string, string] => [readable(name), factText(name, value)])
+    .filter(([, text]) => text !== "");
 }

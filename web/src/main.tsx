@@ -2,6 +2,7 @@ import { render } from "preact";
 import { App } from "./app";
 import { startSession } from "./session";
 import { startRouter } from "./router";
+import "uplot/dist/uPlot.min.css";
 import "./styles/base.css";
 import "./styles/parts.css";
 import "./styles/forms.css";

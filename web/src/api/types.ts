@@ -13,6 +13,7 @@ export type KernelTime = Schemas["KernelMs"];
 export type Model = Schemas["ModelOut"];
 export type PlanNode = Schemas["NodeOut"];
 export type Program = Schemas["ProgramOut"];
+export type Report = Schemas["ReportOut"];
 export type Run = Schemas["RunOut"];
 /** One value's place in the arena: bytes `offset … offset + nbytes`, alive from node `first` to node `last` inclusive. */
 export type Slot = Schemas["SlotOut"];

@@ -2,7 +2,6 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import type uPlot from "uplot";
-import "uplot/dist/uPlot.min.css";
 import { useDark, useWidth } from "../hooks";
 
 export interface Line {
@@ -26,12 +25,14 @@ interface ChartProps {
 }
 
 const HEIGHT = 240;
+/** Distances between marks of the x axis, which counts steps: there is no step 2.5. */
+const WHOLE_STEPS = [1, 10, 100, 1000, 10_000, 100_000, 1_000_000].flatMap((power) => [power, 2 * power, 5 * power]);
 
 function series(line: Line, color: string, format: (value: number) => string): uPlot.Series {
   return {
     label: line.label,
     stroke: line.style === "faint" ? `${color}66` : color,
-    width: line.style === "line" ? 2 : line.style === "faint" ? 1 : 0,
+    width: line.style === "line" ? 2 : 1,
     points: line.style === "points" ? { show: true, size: 4, fill: color, width: 0 } : { show: false },
     ...(line.style === "points" ? { paths: () => null } : {}),
     value: (_plot, value: number | null) => (value === null ? "–" : format(value)),
@@ -59,7 +60,7 @@ export function Chart({ description, x, xLabel, lines, format, unit = "", fromZe
       height: HEIGHT,
       scales: { x: { time: false }, y: { range: (_plot, low, high) => yRange(low, high, fromZero) } },
       axes: [
-        { ...axis, font, size: 32 },
+        { ...axis, font, size: 32, incrs: WHOLE_STEPS },
         { ...axis, font, size: 64, values: (_plot, values) => values.map((value) => tick(value) + unit) },
       ],
       series: [{ label: xLabel }, ...lines.map((line) => series(line, color(line.color), format))],
@@ -104,10 +105,10 @@ function tick(value: number): string {
   return String(Number(value.toPrecision(4)));
 }
 
-/** A little air around the values; never an empty interval, which uPlot cannot draw. */
+/** A little air around the values, and never so little that rounding errors of a constant series look like a fall. */
 function yRange(low: number | null, high: number | null, fromZero: boolean): [number, number] {
   const bottom = fromZero ? 0 : (low ?? 0);
   const top = high ?? 1;
-  const air = (top - bottom || Math.abs(top) || 1) * 0.08;
+  const air = Math.max((top - bottom) * 0.08, Math.abs(top) * 0.02) || 1;
   return [fromZero ? 0 : bottom - air, top + air];
 }

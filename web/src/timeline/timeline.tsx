@@ -57,7 +57,7 @@ export function MemoryTimeline({ program }: { readonly program: Plan }) {
         )}
       </div>
       <p class="hovered" aria-hidden="true">
-        {hovered ? <SlotText slot={hovered} /> : "Point at a value to see its name and bytes."}
+        {hovered ? <SlotText slot={hovered} program={program} /> : "Point at a value to see its name and bytes."}
       </p>
       <label class="node-picker">
         <span>
@@ -82,11 +82,18 @@ export function MemoryTimeline({ program }: { readonly program: Plan }) {
   );
 }
 
-function SlotText({ slot }: { readonly slot: Slot }) {
+/** "conv2d, node_Conv_7": the node that a value comes from, which says more than the compiler's name for the value. */
+function makerOf(slot: Slot, program: Plan): string {
+  const maker = program.nodes[slot.first];
+  return maker ? `${maker.op}, ${maker.name}` : format.NOTHING;
+}
+
+function SlotText({ slot, program }: { readonly slot: Slot; readonly program: Plan }) {
   return (
     <>
       <strong>{slot.value}</strong> · {format.bytes(slot.nbytes)} ({slot.nbytes.toLocaleString("en-US")} bytes) ·{" "}
-      {slot.kind} · offset {slot.offset.toLocaleString("en-US")} · nodes {slot.first}–{slot.last}
+      {slot.kind} of {makerOf(slot, program)} · offset {slot.offset.toLocaleString("en-US")} · nodes {slot.first}–
+      {slot.last}
     </>
   );
 }
@@ -181,6 +188,7 @@ function Alive({ program, node, peak, total, onHover }: AliveProps) {
           <thead>
             <tr>
               <th scope="col">Value</th>
+              <th scope="col">Made by</th>
               <th scope="col">Kind</th>
               <th scope="col" class="number">
                 Bytes
@@ -197,7 +205,8 @@ function Alive({ program, node, peak, total, onHover }: AliveProps) {
             {(all ? alive : alive.slice(0, ROWS)).map((slot, index) => (
               <tr key={index} onPointerEnter={() => onHover(slot)} onPointerLeave={() => onHover(null)}>
                 <td class="mono">{slot.value}</td>
-                <td>
+                <td>{makerOf(slot, program)}</td>
+                <td class="nowrap">
                   <span class={`swatch ${kindClass(slot)}`} aria-hidden="true" /> {slot.kind}
                 </td>
                 <td class="number" title={`${slot.nbytes} bytes`}>

@@ -7,7 +7,7 @@ import type { Run } from "../api/types";
 import { Command, CopyButton } from "../components/copy";
 import { Facts, Figures } from "../components/figures";
 import { Empty, Loaded, Page, Section, TableFrame } from "../components/page";
-import { curl, curlBlob } from "../commands";
+import { curl, curlBlob, quote } from "../commands";
 import * as format from "../format";
 import { useResource } from "../hooks";
 import { link } from "../router";
@@ -36,9 +36,11 @@ export function ArtifactView({ digest }: { readonly digest: string }) {
   );
 }
 
+const PROGRAMS = ["train", "eval", "predict"];
+
 function Contents({ artifact, path }: { readonly artifact: Artifact; readonly path: string }) {
-  const programs = Object.keys(artifact.programs).filter((name) => planOf(artifact.programs[name]) !== null);
-  const [chosen, setChosen] = useState(programs.includes("train") ? "train" : (programs[0] ?? ""));
+  const programs = PROGRAMS.filter((name) => planOf(artifact.programs[name]) !== null);
+  const [chosen, setChosen] = useState(programs[0] ?? "train");
   const plan = useMemo(() => planOf(artifact.programs[chosen]), [artifact, chosen]);
   return (
     <>
@@ -50,6 +52,7 @@ function Contents({ artifact, path }: { readonly artifact: Artifact; readonly pa
           ]}
         />
         <Command text={curlBlob(artifact.digest, `${artifact.name}.pock`)} of="downloading the artifact" />
+        <Command text={`pock run ${quote(`${artifact.name}.pock`)} bench --steps 50`} of="measuring the step time here" />
       </Section>
       {programs.length > 1 && (
         <fieldset class="choice card">
@@ -110,9 +113,14 @@ function trainedText(tensor: Tensor): string {
   return `${Array.isArray(tensor.channels) ? tensor.channels.length : tensor.channels} channels`;
 }
 
+/** Rows of the tensor table before the person asks for all. */
+const TENSORS = 20;
+
 function Tensors({ tensors, path }: { readonly tensors: readonly Tensor[]; readonly path: string }) {
   const [onlyTrained, setOnlyTrained] = useState(true);
-  const shown = onlyTrained ? tensors.filter((tensor) => tensor.trained !== "frozen") : tensors;
+  const [all, setAll] = useState(false);
+  const wanted = onlyTrained ? tensors.filter((tensor) => tensor.trained !== "frozen") : tensors;
+  const shown = all ? wanted : wanted.slice(0, TENSORS);
   return (
     <Section title="Tensors" command={curl(path, ".tensors")}>
       <label class="check">
@@ -151,6 +159,11 @@ function Tensors({ tensors, path }: { readonly tensors: readonly Tensor[]; reado
           </tbody>
         </table>
       </TableFrame>
+      {wanted.length > TENSORS && (
+        <button type="button" class="button" onClick={() => setAll(!all)}>
+          {all ? "Show fewer" : `Show all ${wanted.length}`}
+        </button>
+      )}
     </Section>
   );
 }

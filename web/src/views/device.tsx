@@ -5,7 +5,7 @@ import { StateBadge } from "../components/badge";
 import { Figures, Facts } from "../components/figures";
 import { Empty, Loaded, Page, Section } from "../components/page";
 import { curl } from "../commands";
-import { factText, readable } from "../facts";
+import { factRows } from "../facts";
 import * as format from "../format";
 import { useList, useNow, useResource } from "../hooks";
 import { link } from "../router";
@@ -44,7 +44,7 @@ export function DeviceView({ id }: { readonly id: string }) {
 
 function DeviceFigures({ device, path }: { readonly device: Device; readonly path: string }) {
   const now = useNow();
-  const facts = Object.entries(device.facts).map(([name, value]) => [readable(name), factText(name, value)] as const);
+  const facts = factRows(device.facts);
   return (
     <>
       <Section title="Now">

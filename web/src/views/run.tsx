@@ -2,14 +2,14 @@
 
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { get, type Problem } from "../api/client";
-import { type Run, RUN_ENDED, type Step } from "../api/types";
+import { type Report, type Run, RUN_ENDED, type Step } from "../api/types";
 import { LiveBadge, Progress, StateBadge } from "../components/badge";
 import { Chart } from "../components/chart";
 import { Figures, Facts, type Figure } from "../components/figures";
-import { Empty, Loaded, Page, ProblemBox, Section } from "../components/page";
+import { Empty, Loaded, Loading, Page, ProblemBox, Section } from "../components/page";
 import { curl, curlBlob, curlEvents } from "../commands";
 import { Command } from "../components/copy";
-import { factText, readable } from "../facts";
+import { factRows } from "../facts";
 import * as format from "../format";
 import { asProblem, useNow, useResource, useStream } from "../hooks";
 import { link } from "../router";
@@ -67,7 +67,8 @@ export function RunView({ id }: { readonly id: string }) {
         )}
       </Loaded>
       {stored.problem && <ProblemBox problem={stored.problem} />}
-      <Curves steps={steps} ended={ended} path={path} />
+      {steps.length === 0 && ended && !stored.complete && <Loading what="steps" />}
+      {data && (steps.length > 0 || !ended || stored.complete) && <Curves steps={steps} ended={ended} path={path} />}
       {data?.report?.train?.peak_rss_bytes && (
         <Section title="Planned against measured memory">
           <PlannedAgainstMeasured runs={[data]} planned={null} />
@@ -80,11 +81,7 @@ export function RunView({ id }: { readonly id: string }) {
       )}
       {data?.report?.health && Object.keys(data.report.health).length > 0 && (
         <Section title="Health of the device" command={curl(path, ".report.health")}>
-          <Facts
-            items={Object.entries(data.report.health).map(
-              ([name, value]) => [readable(name), factText(name, value)] as const,
-            )}
-          />
+          <Facts items={factRows(data.report.health)} />
         </Section>
       )}
       {data?.weights_digest && (
@@ -139,7 +136,7 @@ function resultFigures(run: Run, steps: readonly Step[], path: string): Figure[]
     {
       label: "Step time, median",
       value: format.milliseconds(median),
-      hint: train?.step_ms ? undefined : "so far",
+      hint: train?.step_ms ? stability(train) : "so far",
       command: curl(path, ".report.train.step_ms.median"),
     },
     { label: "Step time, p90", value: format.milliseconds(p90), command: curl(path, ".report.train.step_ms.p90") },
@@ -159,6 +156,13 @@ function resultFigures(run: Run, steps: readonly Step[], path: string): Figure[]
       command: curl(path, ".report.train.cold_start_ms"),
     });
   return figures;
+}
+
+/** What the agent found about the step times: their confidence interval, and whether it is narrow enough to compare. */
+function stability(train: Report): string | undefined {
+  const verdict = train.stability as { stable?: boolean; relative_interval?: number } | undefined;
+  if (verdict?.stable === undefined || verdict.relative_interval === undefined) return undefined;
+  return `${verdict.stable ? "stable" : "unstable"}, interval ${format.percent(verdict.relative_interval)}`;
 }
 
 function placeFigures(run: Run, path: string, now: number): Figure[] {
@@ -230,9 +234,16 @@ function Curves(props: { readonly steps: readonly Step[]; readonly ended: boolea
   );
 }
 
+interface StoredSteps {
+  readonly steps: readonly Step[];
+  /** False until everything has arrived, or it turned out that it will not. */
+  readonly complete: boolean;
+  readonly problem: Problem | null;
+}
+
 /** The steps that the server has stored, page by page from the first. */
-function useStoredSteps(path: string | null): { steps: readonly Step[]; problem: Problem | null } {
-  const [state, setState] = useState<{ steps: readonly Step[]; problem: Problem | null }>({ steps: [], problem: null });
+function useStoredSteps(path: string | null): StoredSteps {
+  const [state, setState] = useState<StoredSteps>({ steps: [], complete: false, problem: null });
   useEffect(() => {
     if (path === null) return;
     const abort = new AbortController();
@@ -241,13 +252,14 @@ function useStoredSteps(path: string | null): { steps: readonly Step[]; problem:
       for (;;) {
         const after = steps.at(-1)?.step ?? -1;
         const page = await get<{ items: Step[] }>(`${path}/steps?after=${after}`, abort.signal);
-        if (page.items.length === 0) return;
         steps = mergeSteps(steps, page.items);
-        setState({ steps, problem: null });
+        const complete = page.items.length === 0;
+        setState({ steps, complete, problem: null });
+        if (complete) return;
       }
     };
     load().catch((error: unknown) => {
-      if (!abort.signal.aborted) setState((old) => ({ ...old, problem: asProblem(error) }));
+      if (!abort.signal.aborted) setState((old) => ({ ...old, complete: true, problem: asProblem(error) }));
     });
     return () => abort.abort();
   }, [path]);

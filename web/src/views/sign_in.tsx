@@ -53,8 +53,8 @@ export function SignInView() {
         </form>
         <p class="note">
           The key stays in this tab until it is closed. It needs the scope <code>read</code>; requesting builds and runs
-          needs <code>builds:write</code> and <code>runs:write</code>. The service prints a first key when it is started
-          for the first time.
+          needs <code>builds:write</code> and <code>runs:write</code>. Who runs the service makes a key with{" "}
+          <code>pock-server create-key</code>.
         </p>
       </section>
     </Page>

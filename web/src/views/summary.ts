@@ -34,12 +34,12 @@ export function summaryFigures(summary: Summary, path: string, prefix: string): 
     },
     { label: "Kernels", value: format.count(summary.kernels), command: at("kernels") },
   ];
-  const { forward, backward } = summary.flops ?? {};
-  if (typeof forward === "number" && typeof backward === "number")
+  const flops = Object.entries(summary.flops ?? {}).filter((part): part is [string, number] => typeof part[1] === "number");
+  if (flops.length > 0)
     figures.push({
       label: "Operations per step",
-      value: format.count(forward + backward),
-      hint: `forward ${format.count(forward)}, backward ${format.count(backward)}`,
+      value: format.count(flops.reduce((sum, [, operations]) => sum + operations, 0)),
+      hint: flops.map(([phase, operations]) => `${phase} ${format.count(operations)}`).join(", "),
       command: at("flops"),
     });
   return figures;

@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from sqlalchemy import update
 
+from pock_server.db.base import StatefulRow
 from pock_server.db.unit import Unit
 from pock_server.events.repository import Events
 from pock_server.http.problems import Failure, Problem
@@ -20,7 +21,7 @@ class Lifecycle(Generic[State]):
     """Allowed transitions of one kind of row; a state without successors is final."""
 
     noun: str
-    row_class: Any
+    row_class: type[StatefulRow]
     transitions: Mapping[State, frozenset[State]]
 
     @property
@@ -28,7 +29,7 @@ class Lifecycle(Generic[State]):
         """States that are never left."""
         return frozenset(state for state, following in self.transitions.items() if not following)
 
-    def move(self, unit: Unit, row: Any, to: State, now: datetime, **changes: Any) -> None:
+    def move(self, unit: Unit, row: StatefulRow, to: State, now: datetime, **changes: Any) -> None:
         """Move `row` to another state and set `changes`, write the `state` event, ring the row's bell after commit.
 
         Raises a 409 `Problem` if the table does not allow it or another process moved the row first.

@@ -30,7 +30,7 @@ class Settings(BaseSettings):
     parallel_builds: int = Field(default=1, ge=1, description="Builds that run at once in this process.")
     build_timeout_seconds: float = Field(default=1800, gt=0, description="A build that takes longer fails.")
     build_lease_seconds: float = Field(
-        default=30, gt=0, description="A runner silent for this long has lost its build."
+        default=60, gt=0, description="A runner silent for this long has lost its build."
     )
 
     heartbeat_seconds: float = Field(default=15, gt=0, description="Shortest time between two heartbeats of a device.")

@@ -6,12 +6,12 @@ from typing import Any
 from sqlalchemy import ForeignKey, Index, Integer, String, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from pock_server.db.base import WorkspaceRow, page_index
+from pock_server.db.base import StatefulRow, page_index
 
 _LIVE = text("state IN ('queued', 'running', 'succeeded')")
 
 
-class BuildRecord(WorkspaceRow):
+class BuildRecord(StatefulRow):
     """A request to compile a model; `key` is the digest of everything that decides its result."""
 
     __tablename__ = "builds"
@@ -30,7 +30,6 @@ class BuildRecord(WorkspaceRow):
     threads: Mapped[int]
     recipe: Mapped[dict[str, Any]]
     compiler_version: Mapped[str] = mapped_column(String(200))
-    state: Mapped[str] = mapped_column(String(20))
     attempt: Mapped[int] = mapped_column(Integer)
     lease_expires_at: Mapped[datetime | None]
     progress: Mapped[dict[str, Any] | None]

@@ -58,6 +58,14 @@ class WorkspaceRow(Base):
     created_at: Mapped[datetime]
 
 
+class StatefulRow(WorkspaceRow):
+    """A row with a status; only `pock_server.lifecycle` changes it."""
+
+    __abstract__ = True
+
+    state: Mapped[str] = mapped_column(String(20))
+
+
 def page_index(table: str) -> Index:
     """The index that serves the pages of a listed table."""
     return Index(f"ix_{table}_page", "workspace_id", "created_at", "id")

@@ -1,1 +1,4 @@
-"""The database's schema over time; tables are made here and nowhere else."""
+"""The database's schema over time; tables are made here and nowhere else.
+
+A new revision is a new module in `versions/`. tests/server/test_migrations.py says what differs from the tables.
+"""

@@ -7,7 +7,7 @@ import os
 import signal
 import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from typing import Any
+from collections.abc import Callable
 
 from pock_server.runner.claims import Broken, Built, Claim, Journal, still_held, write_down
 from pock_server.services import Services
@@ -87,7 +87,7 @@ class Child:
         journal, self._journal = self._journal, Journal()
         return await asyncio.to_thread(write_down, self._services, self._claim, journal)
 
-    async def _read(self, stream: asyncio.StreamReader, take: Any) -> None:
+    async def _read(self, stream: asyncio.StreamReader, take: Callable[[str], None]) -> None:
         async for line in stream:
             take(line.decode("utf-8", "replace").rstrip().replace("\0", ""))
 

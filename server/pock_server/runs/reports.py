@@ -38,11 +38,13 @@ def take_events(unit: Unit, run: RunRecord, order: EventsIn, now: datetime) -> i
 
 
 def _take_steps(unit: Unit, run: RunRecord, events: Sequence[dict[str, Any]], now: datetime) -> None:
-    seen = set(unit.session.scalars(_known_steps(run)))
+    numbered = [(step, event) for event in events if (step := _step_number(event)) is not None]
+    if not numbered:
+        return
+    seen = _known_steps(unit, run, min(step for step, _ in numbered), max(step for step, _ in numbered))
     items: list[dict[str, Any]] = []
-    for event in events:
-        step = event.get("step")
-        if type(step) is not int or not 0 <= step < 2**31 or step in seen:
+    for step, event in numbered:
+        if step in seen:
             continue
         seen.add(step)
         item = {"step": step, "loss": _number(event.get("loss")), "ms": _number(event.get("ms"))}
@@ -55,8 +57,14 @@ def _take_steps(unit: Unit, run: RunRecord, events: Sequence[dict[str, Any]], no
     unit.announce(f"run:{run.id}")
 
 
-def _known_steps(run: RunRecord) -> Any:
-    return select(RunStepRecord.step).where(RunStepRecord.run_id == run.id, RunStepRecord.fence == run.fence)
+def _step_number(event: dict[str, Any]) -> int | None:
+    step = event.get("step")
+    return step if type(step) is int and 0 <= step < 2**31 else None
+
+
+def _known_steps(unit: Unit, run: RunRecord, first: int, last: int) -> set[int]:
+    query = select(RunStepRecord.step).where(RunStepRecord.run_id == run.id, RunStepRecord.fence == run.fence)
+    return set(unit.session.scalars(query.where(RunStepRecord.step.between(first, last))))
 
 
 def _take_evaluation(unit: Unit, run: RunRecord, event: dict[str, Any], now: datetime) -> None:

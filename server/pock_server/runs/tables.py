@@ -6,10 +6,10 @@ from typing import Any
 from sqlalchemy import BigInteger, Float, ForeignKey, Index, Integer, String
 from sqlalchemy.orm import Mapped, mapped_column
 
-from pock_server.db.base import Base, WorkspaceRow, page_index
+from pock_server.db.base import Base, StatefulRow, page_index
 
 
-class RunRecord(WorkspaceRow):
+class RunRecord(StatefulRow):
     """One piece of work for one device. `fence` grows with every lease; writes with an older one are refused."""
 
     __tablename__ = "runs"
@@ -33,7 +33,6 @@ class RunRecord(WorkspaceRow):
     deadline_seconds: Mapped[float] = mapped_column(Float)
     queue_ends_at: Mapped[datetime | None]
     run_ends_at: Mapped[datetime | None]
-    state: Mapped[str] = mapped_column(String(20))
     attempt: Mapped[int]
     fence: Mapped[int]
     lease_expires_at: Mapped[datetime | None]

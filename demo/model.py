@@ -15,15 +15,13 @@ import transformers
 from transformers import MobileNetV2Config, MobileNetV2ForImageClassification
 
 from demo.digits import SIDE, Samples
+from demo.progress import Progress
 
 INPUT = "pixel_values"
 EPOCHS = 24
 BATCH = 50
 PEAK_RATE = 4e-3
 EXPORT_BATCH = 16
-
-Progress = Callable[[int, int], None]
-"""Called with steps done and steps in all."""
 
 
 @dataclass(frozen=True)

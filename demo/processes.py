@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import FrameType
 
 import httpx
 
@@ -19,6 +20,15 @@ Process = subprocess.Popen[bytes]
 
 class StartError(Exception):
     """A process ended or did not answer; the message holds the end of its log."""
+
+
+def treat_sigterm_as_interrupt() -> None:
+    """Let SIGTERM unwind the stack as Ctrl-C does, so that everything that was started is ended."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
 
 
 def free_port() -> int:

@@ -1,31 +1,25 @@
 """`make demo`: the main job, end to end, on this machine: one table, the page's address, exit code 0."""
 
-import contextlib
 import shutil
 import sys
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-from demo import digits, fleet, model, service
+from demo import fleet, service
 from demo.client import Client, Json, ServiceError
-from demo.processes import StartError
+from demo.processes import StartError, treat_sigterm_as_interrupt
+from demo.progress import Progress, bar, console
+from demo.service import HOME
 from demo.table import Outcome, largest_difference, outcome_table, size
 
-CACHE = Path(".cache")
-HOME = CACHE / "demo"
+MODELS = Path(".cache/models")
 RECIPE = Path(__file__).with_name("recipe.yaml")
 HOST_STEPS = 400
 PI_STEPS = 5
 AGREEMENT = 1e-4
 BUILD_SECONDS = 600.0
 RUN_SECONDS = 600.0
-
-console = Console()
 
 
 class DemoError(Exception):
@@ -34,12 +28,13 @@ class DemoError(Exception):
 
 def main() -> int:
     """Run the demo; the exit code."""
+    treat_sigterm_as_interrupt()
     try:
         service.refuse_second(HOME)
         shutil.rmtree(HOME, ignore_errors=True)
         demonstrate()
     except (DemoError, ServiceError, StartError) as error:
-        console.print(f"make demo: {error}", markup=False, highlight=False)
+        console.print(f"make demo: {error}", markup=False)
         return 1
     except KeyboardInterrupt:
         console.print("stopped; everything the demo started has been ended")
@@ -49,10 +44,12 @@ def main() -> int:
 
 def demonstrate() -> None:
     """Every step, in the order a user would take them."""
+    with console.status("loading PyTorch"):
+        from demo import digits, model
     splits = digits.load_splits()
     device_data, held_out = digits.shifted(splits.device), digits.shifted(splits.held_out)
     with bar("pre-training MobileNetV2 on digits") as progress:
-        made = model.pretrained(splits.train, splits.held_out, CACHE / "models", progress)
+        made = model.pretrained(splits.train, splits.held_out, MODELS, progress)
     console.print(f"accuracy on upright, light-on-dark digits, before the shift: {made.accuracy:.1%}")
     HOME.mkdir(parents=True)
     train_file, eval_file = HOME / "device.safetensors", HOME / "held-out.safetensors"
@@ -70,8 +67,9 @@ def demonstrate() -> None:
             }
             outcomes = run_all(client, members, ids, builds, data)
     console.print(outcome_table(outcomes))
+    check_recovery(outcomes[0])
     check_agreement(outcomes)
-    console.print(f"page: {address.page}", soft_wrap=True, highlight=False)
+    console.print(f"page: {address.page}", soft_wrap=True)
     console.print("The demo's service has ended; [bold]make serve[/] brings it up again at this address.")
 
 
@@ -97,7 +95,7 @@ def build_both(client: Client, onnx: Path) -> dict[str, Json]:
     return builds
 
 
-def show_build(build: Json, progress: model.Progress) -> None:
+def show_build(build: Json, progress: Progress) -> None:
     """Move the bar to where the build is."""
     state = build.get("progress") or {}
     progress(round(100 * float(state.get("fraction") or 0.0)), 100)
@@ -131,10 +129,16 @@ def run_all(
     return outcomes
 
 
-def show_run(run: Json, progress: model.Progress, steps: int) -> None:
+def show_run(run: Json, progress: Progress, steps: int) -> None:
     """Move the bar to the step that the run has reported."""
     state = run.get("progress") or {}
     progress(steps if run["state"] == "succeeded" else int(state.get("step") or 0), steps)
+
+
+def check_recovery(outcome: Outcome) -> None:
+    """Fine-tuning on the device has to make the model better at what the device sees."""
+    if outcome.accuracy("after") <= outcome.accuracy("before"):
+        raise DemoError(f"the accuracy on {outcome.device} did not rise: see the table")
 
 
 def check_agreement(outcomes: list[Outcome]) -> None:
@@ -151,19 +155,6 @@ def check_agreement(outcomes: list[Outcome]) -> None:
     console.print(
         f"The losses of {emulated.device} agree with the host's: largest relative difference {difference:.1e}."
     )
-
-
-@contextlib.contextmanager
-def bar(title: str) -> Iterator[model.Progress]:
-    """A progress bar that is moved by calling the value with steps done and steps in all."""
-    columns = (TextColumn("{task.description:45}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console) as progress:
-        task = progress.add_task(title, total=None)
-
-        def move(done: int, total: int) -> None:
-            progress.update(task, completed=done, total=total)
-
-        yield move
 
 
 if __name__ == "__main__":

@@ -3,20 +3,16 @@
 import contextlib
 import signal
 import sys
-from types import FrameType
-
-from rich.console import Console
 
 from demo import fleet, service
-from demo.processes import StartError
-from demo.run import HOME
-
-console = Console()
+from demo.processes import StartError, treat_sigterm_as_interrupt
+from demo.progress import console
+from demo.service import HOME
 
 
 def main() -> int:
     """Serve until interrupted; the exit code."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    treat_sigterm_as_interrupt()
     try:
         service.refuse_second(HOME)
         HOME.mkdir(parents=True, exist_ok=True)
@@ -24,7 +20,7 @@ def main() -> int:
         with service.serving(HOME) as address, fleet.agents_running(enrolled):
             if not enrolled:
                 console.print("There is nothing here yet; `make demo` trains a model and leaves its results.")
-            console.print(f"page: {address.page}", soft_wrap=True, highlight=False)
+            console.print(f"page: {address.page}", soft_wrap=True)
             console.print("Ctrl-C stops the service and its agents.")
             with contextlib.suppress(KeyboardInterrupt):
                 signal.pause()
@@ -34,10 +30,6 @@ def main() -> int:
     except KeyboardInterrupt:
         pass
     return 0
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

@@ -11,6 +11,9 @@ import httpx
 
 from demo.processes import StartError, free_port, program, running, wait_until_ready
 
+HOME = Path(".cache/demo")
+"""Everything that the last `make demo` left: data, devices, logs."""
+
 
 @dataclass(frozen=True)
 class Address:

@@ -88,7 +88,7 @@ class ContractionPlan:
     @property
     def right_bytes(self) -> int:
         depth = self.schedule.depth if self.schedule.right == "block" else self.sizes[3]
-        return 0 if self.schedule.right == "direct" else aligned(4 * depth * self.padded_columns)
+        return 0 if self.schedule.right == "direct" else aligned(4 * max(1, depth) * self.padded_columns)
 
     @property
     def sums_bytes(self) -> int:

@@ -46,8 +46,10 @@ def collapse(extents: Sequence[int], strides: Sequence[Ints]) -> tuple[Ints, tup
 
 
 def digits(flat: str, extents: Sequence[int]) -> list[str]:
-    """C expressions of the digits of the flat index `flat` in the mixed radix `extents`."""
+    """C expressions of the digits of the flat index `flat` in the mixed radix `extents` (empty loops count as one: their
+    bodies never run, but must not divide by zero)."""
     result = []
+    extents = [max(1, extent) for extent in extents]
     for axis in range(len(extents)):
         below = math.prod(extents[axis + 1 :])
         text = flat if below == 1 else f"{flat} / {below}"

@@ -95,7 +95,7 @@ class Packer:
         """Run along the fast axis's last digit; everything else is decoded once per run."""
         run_axis = fast_axis[-1:] if fast_axis and not self.access.touches(fast_axis[-1:]) else ()
         outer_axis = fast_axis[: len(fast_axis) - len(run_axis)]
-        run = math.prod(digit.extent for digit in run_axis)
+        run = max(1, math.prod(digit.extent for digit in run_axis))
         step = self.access.strides.get(run_axis[0].name, 0) if run_axis else 0
         with code.loop(slow, f"{slow}1", f"{slow}0"):
             names = self._decode(code, slow, slow_axis)

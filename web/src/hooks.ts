@@ -163,10 +163,7 @@ export function useStream(path: string | null, onEvent: (name: string, data: unk
     follow(
       path,
       abort.signal,
-      ({ event, data }) => {
-        handler.current(event, JSON.parse(data));
-        return true;
-      },
+      ({ event, data }) => handler.current(event, JSON.parse(data)),
       (connected) => setStream({ connected, problem: null }),
     ).catch((error: unknown) => {
       if (!abort.signal.aborted) setStream({ connected: false, problem: asProblem(error) });

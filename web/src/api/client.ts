@@ -87,13 +87,13 @@ const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 15_000;
 
 /**
- * Follows an event stream until `signal` aborts or `onEvent` returns false, reconnecting with `Last-Event-ID`. A wait
- * doubles after every failed try. An answer that trying again cannot change (4xx) ends it with that problem.
+ * Follows an event stream until `signal` aborts, reconnecting with `Last-Event-ID`. The wait before another try doubles
+ * after every failed one. An answer that trying again cannot change (4xx) ends it with that problem.
  */
 export async function follow(
   path: string,
   signal: AbortSignal,
-  onEvent: (event: ServerEvent) => boolean,
+  onEvent: (event: ServerEvent) => void,
   onConnected: (connected: boolean) => void,
 ): Promise<void> {
   let lastId: string | null = null;
@@ -113,10 +113,7 @@ export async function follow(
         if (!chunk || chunk.done) break;
         for (const event of parser.push(chunk.value)) {
           lastId = event.id;
-          if (!onEvent(event)) {
-            await reader?.cancel();
-            return;
-          }
+          onEvent(event);
         }
       }
     } catch (error) {

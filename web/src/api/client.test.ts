@@ -1,0 +1,102 @@
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { apiKey } from "../session";
+import { follow, get, post, Problem, problemOf } from "./client";
+
+/** Answers requests one after the other, and keeps what was asked. */
+function answerWith(...responses: (Response | Error)[]): Request[] {
+  const asked: Request[] = [];
+  vi.stubGlobal("fetch", (url: string, init: RequestInit) => {
+    asked.push(new Request(url, init));
+    const next = responses.shift();
+    if (next === undefined) return new Promise(() => undefined);
+    return next instanceof Error ? Promise.reject(next) : Promise.resolve(next);
+  });
+  return asked;
+}
+
+const problem = (status: number, body: unknown) => new Response(JSON.stringify(body), { status });
+const stream = (text: string) => new Response(text, { headers: { "Content-Type": "text/event-stream" } });
+
+afterEach(() => {
+  vi.unstubAllGlobals();
+  apiKey.value = null;
+});
+
+describe("requests", () => {
+  it("carry the key, and a fresh idempotency key when they create something", async () => {
+    apiKey.value = "pk_1_a";
+    const asked = answerWith(Response.json({}), Response.json({}), Response.json({}));
+    await get("/devices");
+    await post("/runs", { steps: 1 });
+    await post("/runs", { steps: 1 });
+    expect(asked.map((request) => request.headers.get("Authorization"))).toEqual(Array(3).fill("Bearer pk_1_a"));
+    const [, first, second] = asked.map((request) => request.headers.get("Idempotency-Key"));
+    expect(first).toMatch(/^[0-9a-f]{32}$/);
+    expect(second).not.toBe(first);
+  });
+
+  it("fail with the server's problem", async () => {
+    answerWith(problem(422, { title: "Bad recipe", detail: "No such loss.", failure_code: 3003, retryable: false }));
+    await expect(get("/builds")).rejects.toMatchObject({
+      title: "Bad recipe",
+      detail: "No such loss.",
+      status: 422,
+      failureCode: 3003,
+    });
+  });
+
+  it("say so when nobody answers", async () => {
+    answerWith(new TypeError("Failed to fetch"));
+    await expect(get("/builds")).rejects.toMatchObject({ title: "No connection", retryable: true });
+  });
+});
+
+describe("problemOf", () => {
+  it("makes do with an answer that is not a problem", async () => {
+    const found = await problemOf(new Response("<h1>Bad gateway</h1>\nmore", { status: 502, statusText: "Bad Gateway" }));
+    expect(found).toMatchObject({ title: "Bad Gateway", detail: "<h1>Bad gateway</h1>", status: 502, failureCode: null });
+    expect((await problemOf(new Response("", { status: 500 }))).detail).toBe("The server answered 500.");
+  });
+});
+
+describe("follow", () => {
+  it("reconnects after the last event and ends when told to", async () => {
+    const asked = answerWith(
+      stream("retry: 1\n\nid: 1\ndata: a\n\nid: 2\ndata: b\n\n"),
+      stream("retry: 1\n\nid: 3\ndata: c\n\n"),
+    );
+    const abort = new AbortController();
+    const seen: string[] = [];
+    const states: boolean[] = [];
+    await follow(
+      "/runs/1/events",
+      abort.signal,
+      ({ data }) => {
+        seen.push(data);
+        if (data === "c") abort.abort();
+      },
+      (connected) => states.push(connected),
+    );
+    expect(seen).toEqual(["a", "b", "c"]);
+    expect(asked.map((request) => request.headers.get("Last-Event-ID"))).toEqual([null, "2"]);
+    expect(states.slice(0, 3)).toEqual([true, false, true]);
+  });
+
+  it("gives up on an answer that will not change", async () => {
+    const asked = answerWith(problem(404, { title: "Not found", detail: "There is no run 1." }));
+    const following = follow("/runs/1/events", new AbortController().signal, vi.fn(), vi.fn());
+    await expect(following).rejects.toBeInstanceOf(Problem);
+    expect(asked).toHaveLength(1);
+  });
+
+  it("tries again after a server error", async () => {
+    vi.useFakeTimers();
+    const abort = new AbortController();
+    const asked = answerWith(problem(503, {}), new TypeError("Failed to fetch"), stream("data: a\n\n"));
+    const following = follow("/runs/1/events", abort.signal, () => abort.abort(), vi.fn());
+    await vi.advanceTimersByTimeAsync(5000);
+    await following;
+    expect(asked).toHaveLength(3);
+    vi.useRealTimers();
+  });
+});

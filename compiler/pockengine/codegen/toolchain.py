@@ -126,14 +126,12 @@ def library_header() -> str:
 
 
 def prepare(target: Target, cache: Path | None = None) -> None:
-    """Builds what the first link for a target needs (its C library: some 40 s), so that later ones are quick."""
-    with _cache(cache).workspace() as folder:
-        source = folder / "empty.c"
-        source.write_text("int main(void) { return 0; }\n", "utf-8")
-        triples = {target.triple, f"{target.arch}-linux-gnu.2.17"} if target.os == "linux" else {target.triple}
-        for triple in sorted(triples):
-            flags = ["-target", triple, "-O2", "-lpthread", "-o", str(folder / "empty")]
-            _zig([*flags, str(source)], folder)
+    """Builds what the first program for a target needs beside its kernels: zig's C libraries for it (some 40 s each
+    architecture) and the runtime. Later builds find them."""
+    nothing = Objects({}, 0)
+    empty = '#include "pock.h"\nconst pock_model pock_model_data = {.name = "empty"};\n'
+    link_executable(nothing, empty, target, cache)
+    link_library(nothing, empty, target, cache)
 
 
 def _kernel_unit(symbol: str, source: str, target: Target) -> _Unit:

@@ -55,6 +55,15 @@ def test_a_damaged_or_colliding_entry_is_made_again(tmp_path: Path) -> None:
     assert toolchain.compile_objects({"k_one": GOOD}, get("host"), tmp_path).cache_hits == 1
 
 
+def test_a_prepared_target_only_lacks_the_model(tmp_path: Path) -> None:
+    toolchain.prepare(get("host"), tmp_path)
+    ready = len(list(tmp_path.glob("objects/*/*")))
+    objects = toolchain.compile_objects(TOY.sources(), get("host"), tmp_path)
+    toolchain.link_executable(objects, TOY.model_c(), get("host"), tmp_path)
+    toolchain.link_library(objects, TOY.model_c(), get("host"), tmp_path)
+    assert len(list(tmp_path.glob("objects/*/*"))) == ready + len(TOY.sources()) + 1  # and model.c
+
+
 def test_processes_share_a_cache(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path; from pockengine.codegen.object_cache import ObjectCache\n"

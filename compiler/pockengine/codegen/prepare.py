@@ -1,0 +1,28 @@
+"""`python -m pockengine.codegen.prepare NAME…`: readies the C compiler for targets, so that first builds are quick.
+
+Zig builds its C library once for each architecture, which takes most of a minute; set-up scripts and images do it ahead.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from pockengine.codegen.toolchain import prepare
+from pockengine.errors import PockError
+from pockengine.targets import get
+
+
+def main(names: list[str]) -> int:
+    """Prepares each target; the exit code."""
+    try:
+        for target in [get(name) for name in names]:
+            print(f"preparing the C compiler for {target.name}", flush=True)
+            prepare(target)
+    except PockError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

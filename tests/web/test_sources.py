@@ -1,11 +1,9 @@
-"""The front end's own checks, and that its types come from the document that the server prints."""
+"""The front end's types come from the document that the server prints, and its packages are pinned."""
 
 import json
 import subprocess
 import sys
 from pathlib import Path
-
-import pytest
 
 from tests.web.service import REPOSITORY
 
@@ -19,11 +17,6 @@ def test_openapi_document_is_the_servers() -> None:
     assert json.loads(printed) == kept, "run: pock-server openapi > web/openapi.json"
 
 
-def test_types_lint_and_unit_tests(node_modules: Path) -> None:
-    done = subprocess.run(["npm", "run", "-s", "check"], cwd=WEB, capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 def test_lock_file_pins_versions_and_names_no_host() -> None:
     lock = json.loads((WEB / "package-lock.json").read_text())
     package = json.loads((WEB / "package.json").read_text())
@@ -33,8 +26,8 @@ def test_lock_file_pins_versions_and_names_no_host() -> None:
         assert lock["packages"][f"node_modules/{name}"]["version"] == version
 
 
-@pytest.mark.parametrize("suffix", [".ts", ".tsx", ".css"])
-def test_files_are_short(suffix: str) -> None:
-    files = [path for path in (WEB / "src").rglob(f"*{suffix}") if path.name != "schema.ts"]
+def test_style_sheets_are_short() -> None:
+    """The linter sees to the other sources."""
+    files = list((WEB / "src").rglob("*.css"))
     assert files
     assert {str(path): count for path in files if (count := len(path.read_text().splitlines())) > 400} == {}

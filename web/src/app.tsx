@@ -13,7 +13,11 @@ import { RunView } from "./views/run";
 import { SignInView } from "./views/sign_in";
 import { StartView } from "./views/start";
 
-const NAVIGATION: readonly { readonly text: string; readonly href: string; readonly views: readonly Route["view"][] }[] = [
+const NAVIGATION: readonly {
+  readonly text: string;
+  readonly href: string;
+  readonly views: readonly Route["view"][];
+}[] = [
   { text: "Overview", href: "#/", views: ["start"] },
   { text: "Fleet", href: "#/fleet", views: ["fleet", "device"] },
   { text: "Models", href: "#/models", views: ["models", "model"] },

@@ -15,6 +15,8 @@ describe("facts", () => {
     expect(factText("features", ["neon", "fp16"])).toBe("neon, fp16");
     expect(factText("samples", [{ temperature_c: 1 }, { temperature_c: 2 }])).toBe("2 records");
     expect(factText("throttled", false)).toBe("no");
-    expect(factRows({ battery_percent: null, throttled: true, health: { temperature_c: null } })).toEqual([["Throttled", "yes"]]);
+    expect(factRows({ battery_percent: null, throttled: true, health: { temperature_c: null } })).toEqual([
+      ["Throttled", "yes"],
+    ]);
   });
 });

@@ -11,7 +11,10 @@ const DETAILS = { devices: "device", models: "model", builds: "build", artifacts
 
 /** "#/runs/ID" -> the run view. An unknown address is the "missing" view, never an error. */
 export function parseRoute(fragment: string): Route {
-  const [first, second, ...rest] = fragment.replace(/^#?\/?/, "").split("/").filter(Boolean);
+  const [first, second, ...rest] = fragment
+    .replace(/^#?\/?/, "")
+    .split("/")
+    .filter(Boolean);
   if (first === undefined) return { view: "start" };
   if (rest.length > 0) return { view: "missing" };
   if (second === undefined) {

@@ -53,8 +53,15 @@ describe("requests", () => {
 
 describe("problemOf", () => {
   it("makes do with an answer that is not a problem", async () => {
-    const found = await problemOf(new Response("<h1>Bad gateway</h1>\nmore", { status: 502, statusText: "Bad Gateway" }));
-    expect(found).toMatchObject({ title: "Bad Gateway", detail: "<h1>Bad gateway</h1>", status: 502, failureCode: null });
+    const found = await problemOf(
+      new Response("<h1>Bad gateway</h1>\nmore", { status: 502, statusText: "Bad Gateway" }),
+    );
+    expect(found).toMatchObject({
+      title: "Bad Gateway",
+      detail: "<h1>Bad gateway</h1>",
+      status: 502,
+      failureCode: null,
+    });
     expect((await problemOf(new Response("", { status: 500 }))).detail).toBe("The server answered 500.");
   });
 });

@@ -48,7 +48,12 @@ export function HeaviestNodes({ nodes }: { readonly nodes: readonly PlanNode[] }
                 <td>
                   <span class="share">
                     <svg width="120" height="10" aria-hidden="true">
-                      <rect class={`phase-${node.phase}`} width={Math.max(1, (share / largest) * 120)} height="10" rx="2" />
+                      <rect
+                        class={`phase-${node.phase}`}
+                        width={Math.max(1, (share / largest) * 120)}
+                        height="10"
+                        rx="2"
+                      />
                     </svg>
                     {format.percent(share)}
                   </span>

@@ -1,5 +1,16 @@
 import { describe, expect, it } from "vitest";
-import { aliveAt, boxes, heaviest, liveBytes, livePath, peakNode, phaseBands, type Plan, planOf, ticks } from "./layout";
+import {
+  aliveAt,
+  boxes,
+  heaviest,
+  liveBytes,
+  livePath,
+  peakNode,
+  phaseBands,
+  type Plan,
+  planOf,
+  ticks,
+} from "./layout";
 
 const node = (index: number, phase: string, flops: number) => ({
   index,
@@ -34,7 +45,14 @@ describe("memory timeline", () => {
     const random = (below: number) => (seed = (seed * 48271) % 2147483647) % below;
     const slots = Array.from({ length: 60 }, (_, index) => {
       const first = random(20);
-      return { value: `v${index}`, offset: 0, nbytes: random(1000), first, last: first + random(20 - first), kind: "x" };
+      return {
+        value: `v${index}`,
+        offset: 0,
+        nbytes: random(1000),
+        first,
+        last: first + random(20 - first),
+        kind: "x",
+      };
     });
     const nodes = Array.from({ length: 20 }, (_, index) => node(index, "forward", 1));
     const plan: Plan = { arenaBytes: 1, lowerBoundBytes: 1, nodes, slots };

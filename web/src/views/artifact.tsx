@@ -52,7 +52,10 @@ function Contents({ artifact, path }: { readonly artifact: Artifact; readonly pa
           ]}
         />
         <Command text={curlBlob(artifact.digest, `${artifact.name}.pock`)} of="downloading the artifact" />
-        <Command text={`pock run ${quote(`${artifact.name}.pock`)} bench --steps 50`} of="measuring the step time here" />
+        <Command
+          text={`pock run ${quote(`${artifact.name}.pock`)} bench --steps 50`}
+          of="measuring the step time here"
+        />
       </Section>
       {programs.length > 1 && (
         <fieldset class="choice card">
@@ -188,7 +191,10 @@ function Details({ artifact, path }: { readonly artifact: Artifact; readonly pat
               .map(([tool, version]) => `${tool} ${version}`)
               .join(", "),
           ],
-          ["Inputs", artifact.inputs.map((port) => `${port.name} ${port.dtype} ${format.shape(port.shape)}`).join("; ")],
+          [
+            "Inputs",
+            artifact.inputs.map((port) => `${port.name} ${port.dtype} ${format.shape(port.shape)}`).join("; "),
+          ],
           [
             "Outputs",
             artifact.outputs.map((port) => `${port.name} ${port.dtype} ${format.shape(port.shape)}`).join("; "),

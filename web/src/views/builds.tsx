@@ -20,7 +20,11 @@ export function BuildsView() {
                   Request one from a <a href="#/models">model's page</a>, or:
                 </p>
                 <Command
-                  text={curlPost("/builds", { model_id: "MODEL_ID", recipe: { loss: "cross_entropy" }, target: "host" })}
+                  text={curlPost("/builds", {
+                    model_id: "MODEL_ID",
+                    recipe: { loss: "cross_entropy" },
+                    target: "host",
+                  })}
                   of="requesting a build"
                 />
               </Empty>

@@ -67,7 +67,8 @@ function DeviceCard({ device }: { readonly device: Device }) {
         </div>
         <div>
           <dt>
-            Last seen <CopyButton text={curl(`/devices/${device.id}`, ".last_seen_at")} of={`${device.name}, last seen`} />
+            Last seen{" "}
+            <CopyButton text={curl(`/devices/${device.id}`, ".last_seen_at")} of={`${device.name}, last seen`} />
           </dt>
           <dd title={format.timestamp(device.last_seen_at)}>{format.ago(device.last_seen_at, now)}</dd>
         </div>

@@ -186,7 +186,12 @@ function Curves(props: { readonly steps: readonly Step[]; readonly ended: boolea
     const window = Math.max(2, Math.round(losses.length / 20));
     return [
       { label: "Loss of the step", values: losses, color: "series-1", style: "faint" as const },
-      { label: "Mean of the last steps", values: movingMean(losses, window), color: "series-1", style: "line" as const },
+      {
+        label: "Mean of the last steps",
+        values: movingMean(losses, window),
+        color: "series-1",
+        style: "line" as const,
+      },
     ];
   }, [steps]);
   const timeLines = useMemo(

@@ -35,7 +35,7 @@ export function StartView() {
                 <a href="#/fleet">{countOf(devices, (item) => item.state === "online" || item.state === "busy")}</a>
               ),
               hint: `of ${countOf(devices)} enrolled`,
-              command: curl("/devices", "[.items[] | select(.state == \"online\" or .state == \"busy\")] | length"),
+              command: curl("/devices", '[.items[] | select(.state == "online" or .state == "busy")] | length'),
             },
             {
               label: "Models",
@@ -98,10 +98,7 @@ function FirstSteps() {
         </li>
         <li>
           On the device:
-          <Command
-            text={`pock-agent enroll ${location.origin} TOKEN && pock-agent run`}
-            of="enrolling the device"
-          />
+          <Command text={`pock-agent enroll ${location.origin} TOKEN && pock-agent run`} of="enrolling the device" />
         </li>
       </ol>
     </Section>

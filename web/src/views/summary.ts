@@ -34,7 +34,9 @@ export function summaryFigures(summary: Summary, path: string, prefix: string): 
     },
     { label: "Kernels", value: format.count(summary.kernels), command: at("kernels") },
   ];
-  const flops = Object.entries(summary.flops ?? {}).filter((part): part is [string, number] => typeof part[1] === "number");
+  const flops = Object.entries(summary.flops ?? {}).filter(
+    (part): part is [string, number] => typeof part[1] === "number",
+  );
   if (flops.length > 0)
     figures.push({
       label: "Operations per step",

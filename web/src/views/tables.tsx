@@ -64,9 +64,7 @@ function lossText(run: Run): string {
 function accuracyText(run: Run): string {
   const before = run.report?.eval_before?.accuracy;
   const after = run.report?.eval_after?.accuracy;
-  return (before ?? after ?? null) === null
-    ? format.NOTHING
-    : `${format.percent(before)} → ${format.percent(after)}`;
+  return (before ?? after ?? null) === null ? format.NOTHING : `${format.percent(before)} → ${format.percent(after)}`;
 }
 
 export function RunTable({ runs, label }: { readonly runs: readonly Run[]; readonly label: string }) {

@@ -15,7 +15,7 @@ SAY := @printf '\033[1m==> %s\033[0m\n'
 SETUP := .venv/.setup-stamp
 SETUP_INPUTS := requirements/dev.txt requirements/lock.txt $(wildcard */pyproject.toml)
 WEB := .cache/web-stamp
-WEB_INPUTS := $(shell find web -type f -not -path '*/node_modules/*' -not -path '*/dist/*' 2>/dev/null)
+WEB_INPUTS := $(shell find web -type f -not -path '*/node_modules/*' -not -path '*/test-results/*' -not -name schema.ts 2>/dev/null)
 
 .PHONY: help setup web demo serve test lint unit web-test bench lock clean
 

@@ -1,6 +1,7 @@
 """`python -m pockengine.codegen.prepare NAME…`: readies the C compiler for targets, so that first builds are quick.
 
-Zig builds its C library once for each architecture, which takes most of a minute; set-up scripts and images do it ahead.
+Zig builds its C library once for each architecture, which takes most of a minute: set-up scripts and images do it
+ahead.
 """
 
 from __future__ import annotations

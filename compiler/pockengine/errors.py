@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 
 class PockError(Exception):
-    """Base class; `str(error)` is one sentence that says what is wrong and what to do. `code` follows docs/reference/api.md."""
+    """Base class; `str(error)` is one sentence that says what is wrong and what to do. `code` follows
+    docs/reference/api.md."""
 
     code = 1000
 

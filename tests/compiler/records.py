@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+
 from pockengine import ops
 from pockengine.ir import Array, Builder, DType, Graph, parse_type, verify
 from pockengine.ops import Emitter, Op, Sample

@@ -20,12 +20,9 @@ def active_values(graph: Graph, wanted: Iterable[Value]) -> set[Value]:
 
 def prepare(graph: Graph, wanted: Iterable[Value]) -> Graph:
     """Expand the composites on a path to a wanted value that have no gradient of their own."""
-    while True:
-        active = active_values(graph, wanted)
-        ready = expand_where(graph, lambda node: not get(node.op).vjps and any(v in active for v in node.inputs))
-        if ready is graph:
-            return graph
-        graph = ready
+    active = active_values(graph, wanted)
+    ready = expand_where(graph, lambda node: not get(node.op).vjps and any(v in active for v in node.inputs))
+    return graph if ready is graph else prepare(ready, wanted)
 
 
 def backward(graph: Graph, loss: str, wanted: Iterable[Value]) -> tuple[Builder, dict[Value, Value]]:
@@ -61,8 +58,8 @@ def _contribution(e: Emitter, node: Node, index: int, arriving: list[Value], wan
     if not op.vjps:
         where = f" (node '{node.origin}')" if node.origin else ""
         raise UnsupportedOperatorError(
-            f"operator '{node.op}'{where} has no gradient, and it stands between the loss and trained parameters such as "
-            f"'{wanted[0].name}'; freeze what lies before it"
+            f"operator '{node.op}'{where} has no gradient, and it stands between the loss and trained parameters "
+            f"such as '{wanted[0].name}'; freeze what lies before it"
         )
     vjp = op.vjps[index]
     return vjp(e, node, arriving) if vjp else None

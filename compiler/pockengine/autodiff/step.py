@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import RecipeError
 from ..ir import Attr, Builder, DType, Graph, TensorType, Value, verify
 from ..ops import Emitter, prune
-from ..ops.losses import LossValues, get_loss
+from ..ops.losses import LOSSES, LossValues
 from ..ops.optimizers import MOMENTUM, OPTIMIZERS, OptimizerSpec
 from ..recipe import FROZEN, Channels, Optimizer, Recipe, Scheme
 from .backward import backward, prepare
@@ -53,12 +53,14 @@ def train_graph(model: Graph, recipe: Recipe, scheme: Scheme) -> Graph:
 
 
 def _with_loss(model: Graph, recipe: Recipe) -> tuple[Builder, LossValues]:
-    spec, name = get_loss(recipe.loss.name), recipe.loss.pick_output(model.outputs)
+    spec, name = LOSSES[recipe.loss.name], recipe.loss.pick_output(model.outputs)
     builder = Builder.extend(model)
     builder.origin = "loss"
     output = model.outputs[name]
     if any(value.name == recipe.loss.target for value in model.inputs):
-        raise RecipeError(f"the model already has an input called '{recipe.loss.target}'; give loss.target another name")
+        raise RecipeError(
+            f"the model already has an input called '{recipe.loss.target}'; give loss.target another name"
+        )
     labels = builder.input(recipe.loss.target, spec.labels(output.type))
     return builder, spec.build(Emitter(builder), output, labels)
 
@@ -133,5 +135,3 @@ def optimizer_op(optimizer: Optimizer) -> tuple[OptimizerSpec, dict[str, Attr]]:
     if settings.get("momentum"):
         spec = MOMENTUM
     return spec, {key: settings[key] for key in spec.attrs}
-
-

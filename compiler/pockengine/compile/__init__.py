@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-
 from ..artifact import Artifact
 from ..ir import Graph
 from ..recipe import Recipe

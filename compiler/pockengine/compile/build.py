@@ -12,8 +12,8 @@ from ..plan import aligned
 from .stages import Planned, Progress, quiet
 
 RUNTIME_BYTES = 1 << 20
-"""What the running executable needs beside its five blocks of memory: code, tables, C library, stacks of two threads and
-the buffers of file reading. A constant, stated in docs/reference/binary.md and checked by a test."""
+"""What the running executable needs beside its five blocks of memory: code, tables, C library, stacks of two threads
+and the buffers of file reading. A constant, stated in docs/reference/binary.md and checked by a test."""
 
 CONST_NAME = "const.{}"
 
@@ -46,7 +46,13 @@ def build(planned: Planned, cache: Path | None = None, progress: Progress = quie
     progress("link", 2, 2)
     consts = {CONST_NAME.format(i): array for i, (_, array) in enumerate(planned.spaces.consts.values())}
     return Built(
-        executable, library, consts, len(sources), objects.cache_hits, dict(model.space_bytes), model.predicted_peak_bytes
+        executable,
+        library,
+        consts,
+        len(sources),
+        objects.cache_hits,
+        dict(model.space_bytes),
+        model.predicted_peak_bytes,
     )
 
 
@@ -66,7 +72,9 @@ def describe(planned: Planned) -> Model:
     train = planned.programs["train"].graph
     updated = {value.name for value in train.updates}
     params = tuple(
-        Tensor(value.name, value.type, places["param", value.name], trained=value.name in updated or value.name in trained)
+        Tensor(
+            value.name, value.type, places["param", value.name], trained=value.name in updated or value.name in trained
+        )
         for value in planned.model.params
         if ("param", value.name) in places
     )

@@ -49,7 +49,8 @@ def pack(planned: Planned, built: Built, compile_seconds: float) -> Artifact:
 
 
 def summary(planned: Planned, kernels: int) -> dict[str, Any]:
-    """The figures of docs/reference/binary.md that do not depend on when and where the build ran. Bytes and operations."""
+    """The figures of docs/reference/binary.md that do not depend on when and where the build ran. Bytes and
+    operations."""
     sizes, counts = space_bytes(planned), planned.counts
     return {
         "arena_bytes": sizes["arena"],

@@ -135,7 +135,9 @@ def _refuse_unsupported(graph: Graph, backend: Backend) -> None:
 def _flops(graph: Graph) -> dict[str, int]:
     totals = {"forward": 0, "backward": 0, "update": 0}
     for node in graph.nodes:
-        totals[node.phase] += get(node.op).cost([v.type for v in node.inputs], [v.type for v in node.outputs], node.attrs)
+        totals[node.phase] += get(node.op).cost(
+            [v.type for v in node.inputs], [v.type for v in node.outputs], node.attrs
+        )
     return totals
 
 
@@ -183,4 +185,3 @@ def _bounds(node: Node) -> list[tuple[int, int]]:
 
 
 __all__ = ["STAGES", "Counts", "Planned", "Progress", "plan_programs", "quiet"]
-

@@ -1,4 +1,5 @@
-"""The intermediate representation: types, graphs, builder, text form, verifier. The ground layer; imports nothing of ours."""
+"""The intermediate representation: types, graphs, builder, text form, verifier. The ground layer; imports nothing of
+ours."""
 
 from .builder import Builder, substitute
 from .graph import PHASES, Array, Attr, Attrs, Graph, Node, Value

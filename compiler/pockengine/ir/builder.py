@@ -117,7 +117,10 @@ class Builder:
 
     def finish(self) -> Graph:
         """The finished graph, without unused constants."""
-        used = {value for node in self.nodes for value in node.inputs} | {*self.outputs.values(), *self.updates.values()}
+        used = {value for node in self.nodes for value in node.inputs} | {
+            *self.outputs.values(),
+            *self.updates.values(),
+        }
         return Graph(
             self.name,
             tuple(self.inputs),

@@ -10,7 +10,9 @@ import numpy as np
 
 from .types import TensorType
 
-Attr = int | float | str | bool | tuple[int, ...] | tuple[str, ...]
+Attr = Any
+"""A JSON-like value: int, float, str, bool, or a tuple of ints or strings. What each op has is said by its record,
+which mypy cannot see, so the accessors of the ops narrow it."""
 Attrs = Mapping[str, Attr]
 Array = np.ndarray[Any, Any]
 

@@ -1,16 +1,16 @@
 """Lossless text form of a graph: `parse(render(g))` gives the same graph. Parameter contents are not part of it.
 
-    graph "net"
-    input %x : f32[8,4]
-    param %w : f32[4,2]
-    state %m : f32[4,2] = 0.0
-    const %c : f32[] = "AACAPw=="          little-endian bytes in base64
-    %y : f32[8,2] = matmul(%x, %w) {"trans_a": false, "trans_b": false} @forward "fc"
-    %z : f32[8,2] = region(%y) {"kind": "elementwise"} @forward ""
-      graph "body"                         a region's body, indented
-      ...
-    output "logits" = %y
-    update %w = %z
+graph "net"
+input %x : f32[8,4]
+param %w : f32[4,2]
+state %m : f32[4,2] = 0.0
+const %c : f32[] = "AACAPw=="          little-endian bytes in base64
+%y : f32[8,2] = matmul(%x, %w) {"trans_a": false, "trans_b": false} @forward "fc"
+%z : f32[8,2] = region(%y) {"kind": "elementwise"} @forward ""
+  graph "body"                         a region's body, indented
+  ...
+output "logits" = %y
+update %w = %z
 """
 
 from __future__ import annotations
@@ -140,9 +140,7 @@ def _parse_block(lines: list[str], indent: str) -> tuple[Graph, list[str]]:
                 body, lines = _parse_block(lines, indent + "  ")
             attrs = {key: _attr(value) for key, value in json.loads(match[4]).items()}
             nodes.append(Node(match[2], read, written, attrs, body, match[5], json.loads(match[6])))
-    graph = Graph(
-        name, tuple(inputs), tuple(params), states, consts, tuple(nodes), outputs, updates
-    )
+    graph = Graph(name, tuple(inputs), tuple(params), states, consts, tuple(nodes), outputs, updates)
     return graph, lines
 
 

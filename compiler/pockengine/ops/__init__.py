@@ -5,6 +5,18 @@ from .emitter import Emitter
 from .registry import Op, Sample, all_ops, get, is_kind, register
 from .rewrite import Rule, expand_where, prune, rewrite
 
-__all__ = ["Emitter", "Op", "Rule", "Sample", "all_ops", "expand_where", "get", "is_kind", "prune", "register", "rewrite"]
+__all__ = [
+    "Emitter",
+    "Op",
+    "Rule",
+    "Sample",
+    "all_ops",
+    "expand_where",
+    "get",
+    "is_kind",
+    "prune",
+    "register",
+    "rewrite",
+]
 
 del composites, contraction, elementwise, losses, movement, optimizers, pooling, reduction

@@ -55,7 +55,11 @@ def _log_softmax_vjp(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
     return e.sub(dy, e.mul(e.op("exp", node.output), e.sum(dy, [int(node.attrs["axis"])])))
 
 
-_AXES = (Sample(("f32[3,5]",), {"axis": 1}), Sample(("f32[2,3,19]",), {"axis": -1}), Sample(("f32[2,6,3]",), {"axis": 1}))
+_AXES = (
+    Sample(("f32[3,5]",), {"axis": 1}),
+    Sample(("f32[2,3,19]",), {"axis": -1}),
+    Sample(("f32[2,6,3]",), {"axis": 1}),
+)
 composite("softmax", _softmax, _AXES, [_softmax_vjp])
 composite("log_softmax", _log_softmax, _AXES, [_log_softmax_vjp])
 
@@ -91,8 +95,8 @@ composite("rms_norm", _rms_norm, (Sample(("f32[2,3,8]", "f32[8]"), {"axis": -1, 
 
 
 def _batch_norm(e: Emitter, inputs: Sequence[Value], attrs: Attrs) -> Sequence[Value]:
-    """Channels are axis 1. Inference: y = x * s + t with one s and t a channel. Training: statistics of the batch, and new running ones
-    (unbiased variance, as PyTorch keeps them)."""
+    """Channels are axis 1. Inference: y = x * s + t with one s and t a channel. Training: statistics of the batch,
+    and new running ones (unbiased variance, as PyTorch keeps them)."""
     x, scale, bias, mean, variance = inputs
     epsilon = float(attrs["epsilon"])
     axes = [axis for axis in range(x.type.rank) if axis != 1]
@@ -145,7 +149,8 @@ composite("silu", _silu, (Sample(("f32[3,17]",)),))
 
 
 def _attention(e: Emitter, inputs: Sequence[Value], attrs: Attrs) -> Sequence[Value]:
-    """q, k, v: [batch, heads, time, depth]; an optional mask is added to the scores (broadcast), -inf hides a position."""
+    """q, k, v: [batch, heads, time, depth]; an optional mask is added to the scores (broadcast), -inf hides a
+    position."""
     q, k, v = inputs[:3]
     scores = e.mul(e.matmul(q, k, trans_b=True), float(attrs["scale"]))
     if len(inputs) > 3:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import ModelError
-from ..ir import Array, Attrs, Node, TensorType, Value
+from ..ir import Array, Attr, Attrs, Node, TensorType, Value
 from .emitter import Emitter
 from .movement import ints
 from .registry import Op, Sample, register
@@ -211,22 +211,22 @@ def _conv_dw(inputs: Sequence[Array], attrs: Attrs) -> Sequence[Array]:
 GEOMETRY_KEYS = ("stride", "pad", "dilation", "groups", "layout")
 
 
-def geometry_attrs(attrs: Attrs) -> dict[str, object]:
+def geometry_attrs(attrs: Attrs) -> dict[str, Attr]:
     """The attributes shared by a convolution and its gradients."""
     return {key: attrs[key] for key in GEOMETRY_KEYS}
 
 
 def _dx(e: Emitter, attrs: Attrs, dy: Value, w: Value, x_shape: tuple[int, ...]) -> Value:
     _, _, h, wd = Geometry.of(attrs).nchw(x_shape)
-    return e.op("conv2d_dx", dy, w, size=(h, wd), **geometry_attrs(attrs))  # type: ignore[arg-type]
+    return e.op("conv2d_dx", dy, w, size=(h, wd), **geometry_attrs(attrs))
 
 
 def _dw(e: Emitter, attrs: Attrs, x: Value, dy: Value, kernel: tuple[int, ...]) -> Value:
-    return e.op("conv2d_dw", x, dy, kernel=tuple(kernel), **geometry_attrs(attrs))  # type: ignore[arg-type]
+    return e.op("conv2d_dw", x, dy, kernel=tuple(kernel), **geometry_attrs(attrs))
 
 
 def _fwd(e: Emitter, attrs: Attrs, x: Value, w: Value) -> Value:
-    return e.op("conv2d", x, w, **geometry_attrs(attrs))  # type: ignore[arg-type]
+    return e.op("conv2d", x, w, **geometry_attrs(attrs))
 
 
 def _conv_flops(channels_in: int, kernel: tuple[int, ...], groups: int, dy_size: int) -> int:
@@ -275,7 +275,9 @@ register(
             lambda e, n, dys: _dx(e, n.attrs, dys[0], n.inputs[1], n.inputs[0].type.shape),
             lambda e, n, dys: _dw(e, n.attrs, n.inputs[0], dys[0], n.inputs[1].type.shape[2:]),
         ),
-        cost=lambda i, o, a: _conv_flops(Geometry.of(a).nchw(i[0].shape)[1], i[1].shape[2:], int(a["groups"]), o[0].size),
+        cost=lambda i, o, a: _conv_flops(
+            Geometry.of(a).nchw(i[0].shape)[1], i[1].shape[2:], int(a["groups"]), o[0].size
+        ),
         samples=_samples(True, False),
     )
 )
@@ -289,7 +291,9 @@ register(
             lambda e, n, dys: _fwd(e, n.attrs, dys[0], n.inputs[1]),
             lambda e, n, dys: _dw(e, n.attrs, dys[0], n.inputs[0], n.inputs[1].type.shape[2:]),
         ),
-        cost=lambda i, o, a: _conv_flops(Geometry.of(a).nchw(o[0].shape)[1], i[1].shape[2:], int(a["groups"]), i[0].size),
+        cost=lambda i, o, a: _conv_flops(
+            Geometry.of(a).nchw(o[0].shape)[1], i[1].shape[2:], int(a["groups"]), i[0].size
+        ),
         samples=_samples(False, True),
     )
 )

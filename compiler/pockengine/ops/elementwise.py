@@ -99,9 +99,7 @@ _unary(
     lambda e, n, dy: e.mul(dy, e.mul(2 / np.sqrt(np.pi), e.op("exp", e.op("neg", e.mul(n.inputs[0], n.inputs[0]))))),
     flops=12,
 )
-_unary(
-    "sigmoid", special.expit, lambda e, n, dy: e.mul(dy, e.mul(n.output, e.sub(1.0, n.output))), flops=10
-)
+_unary("sigmoid", special.expit, lambda e, n, dy: e.mul(dy, e.mul(n.output, e.sub(1.0, n.output))), flops=10)
 _unary("floor", np.floor, lambda e, n, dy: e.zeros(dy), low=0.1, high=0.9)
 _unary("ceil", np.ceil, lambda e, n, dy: e.zeros(dy), low=0.1, high=0.9)
 _unary("round", np.round, lambda e, n, dy: e.zeros(dy), low=0.1, high=0.4)
@@ -185,7 +183,7 @@ def _binary(
     def reference(inputs: Sequence[Array], attrs: Attrs) -> Sequence[Array]:
         with np.errstate(all="ignore"):
             result = np.asarray(function(inputs[0], inputs[1]))
-        return [result if infer is _compare_type else result.astype(inputs[0].dtype, copy=False)]
+        return [result if infer is _compare_type else result.astype(np.result_type(*inputs), copy=False)]
 
     vjps = (_side(vjp_a, 0), _side(vjp_b, 1)) if vjp_a and vjp_b else ()
     samples = tuple(Sample((f"{d}[{a}]", f"{d}[{b}]"), low=low, ints=4) for d in dtypes for a, b in _PAIRS)
@@ -242,7 +240,13 @@ _binary(
     dtypes=("f32",),
     flops=20,
 )
-_binary("mod", np.mod, lambda e, n, dy: dy, lambda e, n, dy: e.op("neg", e.mul(dy, e.op("floor", e.div(*n.inputs)))), low=0.3)
+_binary(
+    "mod",
+    np.mod,
+    lambda e, n, dy: dy,
+    lambda e, n, dy: e.op("neg", e.mul(dy, e.op("floor", e.div(*n.inputs)))),
+    low=0.3,
+)
 _binary("less", np.less, infer=_compare_type)
 _binary("less_equal", np.less_equal, infer=_compare_type)
 _binary("equal", np.equal, infer=_compare_type)

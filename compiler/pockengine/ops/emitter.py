@@ -120,7 +120,8 @@ class Emitter:
 
     # contractions
     def matmul(self, a: Value, b: Value, trans_a: bool = False, trans_b: bool = False) -> Value:
-        """numpy's matmul for ranks >= 2, each operand's last two axes transposed on request; broadcasts leading axes."""
+        """numpy's matmul for ranks >= 2, each operand's last two axes transposed on request; broadcasts leading
+        axes."""
         if b.type.rank == 2 and a.type.rank > 2 and not trans_a:
             flat = self.reshape(a, (math.prod(a.type.shape[:-1]), a.type.shape[-1]))
             product = self.op("matmul", flat, b, trans_a=False, trans_b=trans_b)

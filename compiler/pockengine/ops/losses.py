@@ -1,5 +1,5 @@
-"""Losses. Each composite gives one number per position; `build` reduces them to the scalar that is trained on and to the
-per-sample loss and accuracy that evaluation reports."""
+"""Losses. Each composite gives one number per position; `build` reduces them to the scalar that is trained on and to
+the per-sample loss and accuracy that evaluation reports."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import RecipeError, nearest
 from ..ir import Attrs, DType, Node, TensorType, Value
 from .composites import composite
 from .emitter import Emitter
@@ -150,10 +149,3 @@ LOSSES: dict[str, LossSpec] = {
     "bce_with_logits": LossSpec(lambda t: t, _binary),
 }
 """Recipe name -> loss."""
-
-
-def get_loss(name: str) -> LossSpec:
-    """The loss of this name, or RecipeError with the nearest one."""
-    if name not in LOSSES:
-        raise RecipeError(f"unknown loss '{name}'{nearest(name, LOSSES)}")
-    return LOSSES[name]

@@ -240,7 +240,7 @@ def _scatter_add(inputs: Sequence[Array], attrs: Attrs) -> Sequence[Array]:
     axis, rank = int(attrs["axis"]), indices.ndim
     result = np.zeros((*updates.shape[:axis], int(attrs["size"]), *updates.shape[axis + rank :]), updates.dtype)
     flat = updates.reshape(*updates.shape[:axis], indices.size, *updates.shape[axis + rank :])
-    np.add.at(result, (slice(None),) * axis + (indices.reshape(-1),), flat)
+    np.add.at(np.moveaxis(result, axis, 0), indices.reshape(-1), np.moveaxis(flat, axis, 0))
     return [result]
 
 
@@ -281,5 +281,3 @@ register(
         ),
     )
 )
-
-

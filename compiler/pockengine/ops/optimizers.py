@@ -6,7 +6,7 @@ recurrence c <- beta c + (1 - beta), which is exact where 1 - beta^t computed in
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..ir import Attrs, Value
@@ -17,13 +17,14 @@ from .registry import Sample
 
 @dataclass(frozen=True)
 class OptimizerSpec:
-    """op: the composite. slots: per-parameter state tensors. corrections: attribute names of the betas whose shared bias
-    correction the op takes as further inputs. attrs: every attribute with its default."""
+    """op: the composite. slots: per-parameter state tensors. corrections: attribute names of the betas whose shared
+    bias correction the op takes as further inputs. attrs: names of the hyper-parameters it needs (defaults are the
+    recipe's)."""
 
     op: str
     slots: tuple[str, ...]
     corrections: tuple[str, ...]
-    attrs: Mapping[str, float | bool]
+    attrs: tuple[str, ...]
 
 
 def _number(attrs: Attrs, key: str) -> float:
@@ -82,25 +83,32 @@ def _lion(e: Emitter, inputs: Sequence[Value], attrs: Attrs) -> Sequence[Value]:
     return [e.sub(w, e.mul(step, _number(attrs, "lr"))), _blend(e, _number(attrs, "beta2"), m, g)]
 
 
-_ADAM_DEFAULTS = {"lr": 1e-3, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0.0}
-_SGD_DEFAULTS = {"lr": 0.01, "momentum": 0.0, "nesterov": False, "weight_decay": 0.0}
+_SGD_ATTRS = ("lr", "momentum", "nesterov", "weight_decay")
+_ADAM_ATTRS = ("lr", "beta1", "beta2", "eps", "weight_decay")
 
 OPTIMIZERS: dict[str, OptimizerSpec] = {
-    "sgd": OptimizerSpec("sgd", (), (), _SGD_DEFAULTS),
-    "adam": OptimizerSpec("adam", ("m", "v"), ("beta1", "beta2"), _ADAM_DEFAULTS),
-    "adamw": OptimizerSpec("adamw", ("m", "v"), ("beta1", "beta2"), {**_ADAM_DEFAULTS, "weight_decay": 0.01}),
-    "lion": OptimizerSpec("lion", ("m",), (), {"lr": 1e-4, "beta1": 0.9, "beta2": 0.99, "weight_decay": 0.0}),
+    "sgd": OptimizerSpec("sgd", (), (), ("lr", "weight_decay")),
+    "adam": OptimizerSpec("adam", ("m", "v"), ("beta1", "beta2"), _ADAM_ATTRS),
+    "adamw": OptimizerSpec("adamw", ("m", "v"), ("beta1", "beta2"), _ADAM_ATTRS),
+    "lion": OptimizerSpec("lion", ("m",), (), ("lr", "beta1", "beta2", "weight_decay")),
 }
 """Recipe name -> optimizer."""
 
-MOMENTUM = OptimizerSpec("sgd_momentum", ("momentum",), (), _SGD_DEFAULTS)
+MOMENTUM = OptimizerSpec("sgd_momentum", ("momentum",), (), _SGD_ATTRS)
 """What `sgd` becomes when its momentum is not zero."""
 
 _W = ("f32[5,3]", "f32[5,3]")
-_SGD = {**_SGD_DEFAULTS, "momentum": 0.9, "weight_decay": 0.1}
-composite("sgd", _sgd, (Sample(_W, _SGD),))
-composite("sgd_momentum", _sgd_momentum, tuple(Sample((*_W, "f32[5,3]"), {**_SGD, "nesterov": n}) for n in (False, True)))
-_ADAM_TYPES = (*_W, "f32[5,3]", "f32[5,3]", "f32[]", "f32[]")
+_SAMPLE = {"lr": 0.1, "momentum": 0.9, "nesterov": False, "beta1": 0.9, "beta2": 0.99, "eps": 1e-8, "weight_decay": 0.1}
+
+
+def _sample(shapes: tuple[str, ...], attrs: tuple[str, ...], **changes: float | bool) -> Sample:
+    return Sample(shapes, {**{name: _SAMPLE[name] for name in attrs}, **changes}, low=0.1)
+
+
+composite("sgd", _sgd, (_sample(_W, OPTIMIZERS["sgd"].attrs),))
+composite(
+    "sgd_momentum", _sgd_momentum, tuple(_sample((*_W, "f32[5,3]"), _SGD_ATTRS, nesterov=n) for n in (False, True))
+)
 for _name, _expand in (("adam", _adam), ("adamw", _adamw)):
-    composite(_name, _expand, (Sample(_ADAM_TYPES, {**_ADAM_DEFAULTS, "weight_decay": 0.1}, low=0.1),))
-composite("lion", _lion, (Sample((*_W, "f32[5,3]"), {**OPTIMIZERS["lion"].attrs, "weight_decay": 0.1}),))
+    composite(_name, _expand, (_sample((*_W, "f32[5,3]", "f32[5,3]", "f32[]", "f32[]"), _ADAM_ATTRS),))
+composite("lion", _lion, (_sample((*_W, "f32[5,3]"), OPTIMIZERS["lion"].attrs),))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ..ir import Array, Attrs, Node, TensorType, Value
+from ..ir import Array, Attr, Attrs, Node, TensorType, Value
 from .contraction import Geometry
 from .emitter import Emitter
 from .movement import ints
@@ -64,7 +64,8 @@ def _window_sizes(attrs: Attrs, size: tuple[int, int]) -> Array:
     if attrs["count_include_pad"]:
         return np.full((1, 1, *out), float(kernel[0] * kernel[1]))
     ones = g.padded(np.ones((1, 1, *size)))
-    return np.add.reduce([ones[:, :, *g.window(i, j, out)] for i, j in _taps(attrs)])
+    covered: Array = np.sum([ones[:, :, *g.window(i, j, out)] for i, j in _taps(attrs)], axis=0)
+    return covered
 
 
 def _avg_pool(inputs: Sequence[Array], attrs: Attrs) -> Sequence[Array]:
@@ -119,14 +120,14 @@ def _samples(extra: Attrs, inputs: str) -> tuple[Sample, ...]:
     samples = []
     for layout in ("NHWC", "NCHW"):
         for shape, kernel, stride, pad in _CASES:
-            attrs: dict[str, object] = {"kernel": kernel, "stride": stride, "pad": pad, "layout": layout, **extra}
-            g = _geometry(attrs)  # type: ignore[arg-type]
+            attrs: dict[str, Attr] = {"kernel": kernel, "stride": stride, "pad": pad, "layout": layout, **extra}
+            g = _geometry(attrs)
             out = g.output_size((shape[2], shape[3]), kernel)
             text = {"x": g.shape(*shape), "y": g.shape(shape[0], shape[1], *out)}
             if inputs == "y":
                 attrs["size"] = (shape[2], shape[3])
             types = tuple(f"f32[{','.join(map(str, text[c]))}]" for c in inputs)
-            samples.append(Sample(types, attrs))  # type: ignore[arg-type]
+            samples.append(Sample(types, attrs))
     return tuple(samples)
 
 
@@ -136,7 +137,17 @@ def _window_cost(inputs: Sequence[TensorType], outputs: Sequence[TensorType], at
 
 
 _MAX, _AVG = {"dilation": (1, 1)}, {"count_include_pad": False}
-register(Op("max_pool", "pooling", _pool_type, _max_pool, vjps=(_max_pool_vjp,), cost=_window_cost, samples=_samples(_MAX, "x")))
+register(
+    Op(
+        "max_pool",
+        "pooling",
+        _pool_type,
+        _max_pool,
+        vjps=(_max_pool_vjp,),
+        cost=_window_cost,
+        samples=_samples(_MAX, "x"),
+    )
+)
 register(
     Op(
         "max_pool_dx",

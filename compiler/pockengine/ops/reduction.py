@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -23,8 +22,17 @@ def _reduction(name: str, function: Callable[..., Array], vjp: Vjp, low: float =
         result = function(inputs[0], axis=attrs["axes"], keepdims=True)
         return [np.asarray(result).astype(inputs[0].dtype, copy=False)]
 
-    cases = (("3,5", (1,)), ("3,5", (0,)), ("2,3,4,5", (0, 1, 2)), ("2,3,4,5", (2, 3)), ("2,3,4", (0, 1, 2)), ("4,3,5", (1,)))
-    samples = tuple(Sample((f"{t}[{shape}]",), {"axes": axes}, low=low) for t in ("f32", "i64") for shape, axes in cases)
+    cases = (
+        ("3,5", (1,)),
+        ("3,5", (0,)),
+        ("2,3,4,5", (0, 1, 2)),
+        ("2,3,4,5", (2, 3)),
+        ("2,3,4", (0, 1, 2)),
+        ("4,3,5", (1,)),
+    )
+    samples = tuple(
+        Sample((f"{t}[{shape}]",), {"axes": axes}, low=low) for t in ("f32", "i64") for shape, axes in cases
+    )
     register(
         Op(
             name,
@@ -65,8 +73,10 @@ register(
         _argmax_type,
         lambda inputs, attrs: [np.argmax(inputs[0], axis=int(attrs["axis"]), keepdims=True).astype(np.int64)],
         cost=lambda i, o, a: i[0].size,
-        samples=(Sample(("f32[3,5]",), {"axis": 1}), Sample(("f32[3,4,5]",), {"axis": 0}), Sample(("i64[3,4,5]",), {"axis": 1})),
+        samples=(
+            Sample(("f32[3,5]",), {"axis": 1}),
+            Sample(("f32[3,4,5]",), {"axis": 0}),
+            Sample(("i64[3,4,5]",), {"axis": 1}),
+        ),
     )
 )
-
-

@@ -43,8 +43,8 @@ class Sample:
 class Op:
     """One record. `kind` is one of elementwise, reduction, contraction, movement, pooling, composite, region.
 
-    vjps    one function per input, None where the gradient is zero or undefined (integer inputs); empty: not differentiable
-    inplace indices of inputs whose memory the only output may take over, element by element
+    vjps    one function per input, None where the gradient is zero or undefined (integer inputs); empty: not
+    differentiable inplace indices of inputs whose memory the only output may take over, element by element
     """
 
     name: str

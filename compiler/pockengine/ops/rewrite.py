@@ -13,7 +13,8 @@ Rule = Callable[[Emitter, Node], Sequence[Value] | None]
 
 
 def rewrite(graph: Graph, rule: Rule) -> Graph:
-    """The graph with `rule` applied to each node in order. New nodes take the phase and origin of the node they replace."""
+    """The graph with `rule` applied to each node in order. New nodes take the phase and origin of the node they
+    replace."""
     builder = Builder(graph.name)
     builder.adopt_sources(graph)
     builder.reserve(value.name for value in graph.values())
@@ -34,7 +35,7 @@ def rewrite(graph: Graph, rule: Rule) -> Graph:
 def expand_where(graph: Graph, chosen: Callable[[Node], bool]) -> Graph:
     """Replace the chosen composites by their expansions, until none is left that is chosen.
 
-        %y = gelu(%x)   ->   %a = mul(%x, 0.707…); %b = erf(%a); …
+    %y = gelu(%x)   ->   %a = mul(%x, 0.707…); %b = erf(%a); …
     """
 
     def rule(e: Emitter, node: Node) -> Sequence[Value] | None:

@@ -10,8 +10,8 @@ from ..ir import Builder, Graph, Node, Value, substitute
 from ..ops import prune
 
 FOLD_LIMIT = 64 * 1024
-"""Bytes up to which a value that depends only on frozen parameters is computed at compile time: beyond it, carrying both
-the parameter and the result would cost more memory than the arithmetic costs time."""
+"""Bytes up to which a value that depends only on frozen parameters is computed at compile time: beyond it, carrying
+both the parameter and the result would cost more memory than the arithmetic costs time."""
 
 
 def cse(graph: Graph) -> Graph:

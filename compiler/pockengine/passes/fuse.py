@@ -1,9 +1,9 @@
 """Fusion as data: neighbouring nodes become one region node, whose body is the sub-graph it replaces.
 
 Every elementwise, reduction and contraction node starts as a region of its own; regions merge along producer-consumer
-edges (and side by side for reductions over the same data) while the kinds fit (see docs/design/compiler.md) and no cycle
-appears. Overwriting a parameter counts as an edge from every reader of its old contents, so that fusing an update into
-its gradient never makes it wait for itself.
+edges (and side by side for reductions over the same data) while the kinds fit (see docs/design/compiler.md) and no
+cycle appears. Overwriting a parameter counts as an edge from every reader of its old contents, so that fusing an
+update into its gradient never makes it wait for itself.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ Shape = tuple[int, ...]
 
 @dataclass
 class _Group:
-    """A region in the making. `space` is the loop space, `axes` the reduced axes of row and column regions; `ancestors` is
-    a bit set of the groups this one depends on."""
+    """A region in the making. `space` is the loop space, `axes` the reduced axes of row and column regions;
+    `ancestors` is a bit set of the groups this one depends on."""
 
     id: int
     kind: str
@@ -47,7 +47,7 @@ class _Group:
 def fuse(graph: Graph) -> Graph:
     """Group nodes into regions.
 
-        %a = conv2d(%x, %w); %b = mul(%a, %s); %y = clip(%b)   ->   %y = region(%x, %w, %s) {kind: contraction}
+    %a = conv2d(%x, %w); %b = mul(%a, %s); %y = clip(%b)   ->   %y = region(%x, %w, %s) {kind: contraction}
     """
     return _Fuser(graph).run()
 
@@ -109,7 +109,7 @@ class _Fuser:
         if any(self.groups[id].ancestors >> producer.id & 1 for id in _bits(between) if id in self.groups):
             return
         depends = consumer.ancestors >> producer.id & 1
-        if producer.ancestors >> consumer.id & 1 or depends and producer.kind == consumer.kind == "column":
+        if producer.ancestors >> consumer.id & 1 or (depends and producer.kind == consumer.kind == "column"):
             return
         members = sorted([*producer.members, *consumer.members], key=self.position.__getitem__)
         if len(self._inputs(members)) > MAX_INPUTS:
@@ -167,10 +167,7 @@ class _Fuser:
         ]
         inputs = self._inputs(group.members)
         literals = {
-            value: self.graph.consts[value]
-            for node in group.members
-            for value in node.inputs
-            if self._literal(value)
+            value: self.graph.consts[value] for node in group.members for value in node.inputs if self._literal(value)
         }
         body = Graph(
             "body",

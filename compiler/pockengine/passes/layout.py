@@ -1,4 +1,5 @@
-"""Images become channels-last, the layout the kernels compute in; transposes appear only where a value leaves that world."""
+"""Images become channels-last, the layout the kernels compute in; transposes appear only where a value leaves that
+world."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..ir import Builder, Graph, Node, Value
+from ..ir import Attr, Builder, Graph, Node, Value
 from ..ops import Emitter, is_kind
 from ..ops.movement import ints
 
@@ -19,8 +20,8 @@ IMAGE_OPS = ("conv2d", "conv2d_dx", "conv2d_dw", "max_pool", "max_pool_dx", "avg
 def channels_last(graph: Graph) -> Graph:
     """One sweep: image operators take and give channels-last values, other operators follow where they can.
 
-        %y = conv2d(%x, %w) {NCHW}; %z = add(%y, %b)
-          -> %xt = transpose(%x); %yt = conv2d(%xt, %w) {NHWC}; %zt = add(%yt, %bt)
+    %y = conv2d(%x, %w) {NCHW}; %z = add(%y, %b)
+      -> %xt = transpose(%x); %yt = conv2d(%xt, %w) {NHWC}; %zt = add(%yt, %bt)
     """
     return _Sweep(graph).run() if any(node.op in IMAGE_OPS for node in graph.nodes) else graph
 
@@ -81,7 +82,7 @@ class _Sweep:
 
     def emit(self, node: Node, inputs: Sequence[Value], **attrs: object) -> bool:
         """Append the channels-last twin of `node`."""
-        self.last[node.output] = self.e.op(node.op, *inputs, **{**node.attrs, **attrs})  # type: ignore[arg-type]
+        self.last[node.output] = self.e.op(node.op, *inputs, **{**node.attrs, **attrs})
         return True
 
 
@@ -111,7 +112,7 @@ def _reduction(sweep: _Sweep, node: Node) -> bool:
     return sweep.emit(node, [sweep._last(node.inputs[0])], axes=axes)
 
 
-def _permuted(key: str, values: Sequence[int]) -> dict[str, object]:
+def _permuted(key: str, values: Sequence[int]) -> dict[str, Attr]:
     return {key: tuple(values[p] for p in NHWC)}
 
 
@@ -121,7 +122,7 @@ def _per_axis(*keys: str) -> Callable[[_Sweep, Node], bool]:
     def rule(sweep: _Sweep, node: Node) -> bool:
         if node.inputs[0].type.rank != 4 or node.output.type.rank != 4:
             return False
-        attrs: dict[str, object] = {}
+        attrs: dict[str, Attr] = {}
         for key in keys:
             attrs.update(_permuted(key, ints(node.attrs, key)))
         return sweep.emit(node, [sweep._last(node.inputs[0])], **attrs)
@@ -135,7 +136,7 @@ def _concat(sweep: _Sweep, node: Node) -> bool:
 
 def _select(sweep: _Sweep, node: Node) -> bool:
     """Gather and scatter with a list of indices keep the rank."""
-    if node.inputs[-1].type.rank != 1 or node.op == "gather" and node.inputs[0] not in sweep.last:
+    if node.inputs[-1].type.rank != 1 or (node.op == "gather" and node.inputs[0] not in sweep.last):
         return False
     values = [sweep._last(node.inputs[0]), *(sweep._plain(value) for value in node.inputs[1:])]
     return sweep.emit(node, values, axis=_axis(int(node.attrs["axis"])))
@@ -153,15 +154,15 @@ def _transpose(sweep: _Sweep, node: Node) -> bool:
 
 def _reshape(sweep: _Sweep, node: Node) -> bool:
     """[N, C, 1, 1] -> [N, C] moves no data in either layout."""
-    n, c, h, w = node.inputs[0].type.shape
-    if h * w != 1 or node.inputs[0] in sweep.plain:
+    height, width = node.inputs[0].type.shape[2:]
+    if height * width != 1 or node.inputs[0] in sweep.plain:
         return False
     sweep.plain[node.output] = sweep.e.reshape(sweep.last[node.inputs[0]], node.output.type.shape)
     return True
 
 
 _FOLLOW: dict[str, Callable[[_Sweep, Node], bool]] = {
-    **{name: _reduction for name in ("reduce_sum", "reduce_max", "reduce_min", "reduce_prod")},
+    **dict.fromkeys(("reduce_sum", "reduce_max", "reduce_min", "reduce_prod"), _reduction),
     "slice": _per_axis("starts", "stops", "steps"),
     "pad": _per_axis("low", "high", "interior"),
     "broadcast_to": _per_axis("shape"),
@@ -170,4 +171,3 @@ _FOLLOW: dict[str, Callable[[_Sweep, Node], bool]] = {
     "transpose": _transpose,
     "reshape": _reshape,
 }
-

@@ -13,7 +13,7 @@ from ..ops import is_kind
 
 def hoist(graph: Graph, chosen: Callable[[Node], bool]) -> Graph:
     """Move the chosen nodes to right after the last of their inputs, into the forward phase."""
-    position = {value: -1 for value in graph.sources()}
+    position = dict.fromkeys(graph.sources(), -1.0)
     keyed: list[tuple[float, int, Node]] = []
     for index, old in enumerate(graph.nodes):
         node, place = old, float(index)
@@ -60,10 +60,11 @@ def _cone(value: Value, users: dict[Value, list[Node]], forward: set[Value], gra
         cone.append(node)
     known = {value, *(out for node in cone for out in node.outputs)}
     for node in graph.nodes:
-        if node.phase != "forward" and node not in cone and is_kind(node, "elementwise") and node.inputs:
-            if all(v in known or v in graph.consts for v in node.inputs) and any(v in known for v in node.inputs):
-                cone.append(node)
-                known.update(node.outputs)
+        inside = [v for v in node.inputs if v in known]
+        rest = all(v in known or v in graph.consts for v in node.inputs)
+        if node.phase != "forward" and node not in cone and is_kind(node, "elementwise") and inside and rest:
+            cone.append(node)
+            known.update(node.outputs)
     return cone
 
 
@@ -72,7 +73,8 @@ def _shrinks(node: Node, value: Value) -> bool:
 
 
 def reorder(graph: Graph) -> Graph:
-    """Run each update as soon as its gradient is there and nobody needs the old parameter, and otherwise keep the order.
+    """Run each update as soon as its gradient is there and nobody needs the old parameter, and otherwise keep the
+    order.
 
     %dw1 %dw2 %w1' %w2'   ->   %dw1 %w1' %dw2 %w2'
     """

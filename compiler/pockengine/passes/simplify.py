@@ -16,7 +16,7 @@ Simplification = Callable[[Emitter, Node], Value | None]
 def simplify(graph: Graph) -> Graph:
     """Apply SIMPLIFICATIONS to each node until nothing changes.
 
-        %b = transpose(%w) {perm: [1, 0]}; %y = matmul(%x, %b)   ->   %y = matmul(%x, %w) {trans_b: true}
+    %b = transpose(%w) {perm: [1, 0]}; %y = matmul(%x, %b)   ->   %y = matmul(%x, %w) {trans_b: true}
     """
     while True:
         changed = False
@@ -175,7 +175,8 @@ def _reshape_of_sources(e: Emitter, node: Node) -> Value | None:
 
 
 def _is_source(e: Emitter, value: Value, depth: int = 4) -> bool:
-    """Whether the value is a parameter, state, constant or input, a view of one, or a short elementwise chain of them."""
+    """Whether the value is a parameter, state, constant or input, a view of one, or a short elementwise chain of
+    them."""
     node = e.builder.producers.get(value)
     if node is None:
         return True
@@ -228,7 +229,22 @@ def _add_of_negation(e: Emitter, node: Node) -> Value | None:
     return e.sub(node.inputs[0], inner.inputs[0]) if inner else None
 
 
-_UNARY = ("neg", "abs", "exp", "log", "sqrt", "rsqrt", "reciprocal", "sin", "cos", "tanh", "erf", "sigmoid", "clip", "cast")
+_UNARY = (
+    "neg",
+    "abs",
+    "exp",
+    "log",
+    "sqrt",
+    "rsqrt",
+    "reciprocal",
+    "sin",
+    "cos",
+    "tanh",
+    "erf",
+    "sigmoid",
+    "clip",
+    "cast",
+)
 _BINARY = ("add", "sub", "mul", "div", "maximum", "minimum", "pow", "less", "less_equal", "equal", "where")
 
 SIMPLIFICATIONS: dict[str, tuple[Simplification, ...]] = {
@@ -242,8 +258,8 @@ SIMPLIFICATIONS: dict[str, tuple[Simplification, ...]] = {
     "reduce_sum": (_reduce_nothing, _sum_of_broadcast, _merge_sums, _reduce_of_reshape),
     "reduce_max": (_reduce_nothing, _reduce_of_reshape),
     "reduce_min": (_reduce_nothing, _reduce_of_reshape),
-    **{op: (_sink_broadcast, _sink_reshape) for op in _UNARY},
-    **{op: (_drop_broadcast, _sink_broadcast, _sink_reshape) for op in _BINARY},
+    **dict.fromkeys(_UNARY, (_sink_broadcast, _sink_reshape)),
+    **dict.fromkeys(_BINARY, (_drop_broadcast, _sink_broadcast, _sink_reshape)),
 }
 for _op in ("add", "sub", "mul", "div"):
     SIMPLIFICATIONS[_op] = (_neutral, *SIMPLIFICATIONS[_op])

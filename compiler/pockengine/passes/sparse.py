@@ -16,8 +16,8 @@ Through = Callable[[Emitter, Node, Value, int], Value | None]
 def push_select(graph: Graph) -> Graph:
     """Move a selection of channels through what computes the tensor, down to the saved activation.
 
-        gather(conv2d_dw(%x, %dy), %i) {axis: 1}   ->   conv2d_dw(gather(%x, %i), %dy)
-        gather(matmul(%a, %b), %i) {axis: 1}       ->   matmul(%a, gather(%b, %i))
+    gather(conv2d_dw(%x, %dy), %i) {axis: 1}   ->   conv2d_dw(gather(%x, %i), %dy)
+    gather(matmul(%a, %b), %i) {axis: 1}       ->   matmul(%a, gather(%b, %i))
     """
     while True:
         changed = False
@@ -123,8 +123,8 @@ def _select_early(graph: Graph) -> Graph:
 def push_scale(graph: Graph) -> Graph:
     """Move a per-channel scale of a gradient off the image and onto the weights, which are smaller.
 
-        conv2d_dx(mul(%dz, %s), %w)   ->   conv2d_dx(%dz, mul(%w, %s))
-        conv2d_dw(%x, mul(%dz, %s))   ->   mul(conv2d_dw(%x, %dz), %s)
+    conv2d_dx(mul(%dz, %s), %w)   ->   conv2d_dx(%dz, mul(%w, %s))
+    conv2d_dw(%x, mul(%dz, %s))   ->   mul(conv2d_dw(%x, %dz), %s)
     """
 
     def rule(e: Emitter, node: Node) -> Sequence[Value] | None:
@@ -155,10 +155,11 @@ def _channel_scale(e: Emitter, image: Value) -> tuple[Value, Value] | None:
 
 
 def scale_gradient_from_weights(graph: Graph) -> Graph:
-    """The gradient of a per-channel scale after a convolution follows from the weight gradient, so that the convolution's
-    output need not be kept:  sum_pixels dz * conv(x, w) = sum_taps w * conv2d_dw(x, dz).
+    """The gradient of a per-channel scale after a convolution follows from the weight gradient, so that the
+    convolution's output need not be kept:  sum_pixels dz * conv(x, w) = sum_taps w * conv2d_dw(x, dz).
 
-        reduce_sum(mul(%dz, conv2d(%x, %w))) {axes: [0, 2, 3]}   ->   reduce_sum(mul(%w, conv2d_dw(%x, %dz))) {axes: [1, 2, 3]}
+        reduce_sum(mul(%dz, conv2d(%x, %w))) {axes: [0, 2, 3]}   ->   reduce_sum(mul(%w, conv2d_dw(%x, %dz))) {axes:
+        [1, 2, 3]}
 
     Applied where that weight gradient is computed anyway."""
     gradients = {node.inputs: node for node in graph.nodes if node.op == "conv2d_dw"}

@@ -1,7 +1,7 @@
 """What the user wants trained, how, and with which loss: the recipe, and its resolution against one model."""
 
 from .layers import Layer, LayerParameter, layers_of, node_flops
-from .loss import LOSSES, Loss
+from .loss import Loss
 from .optimizer import OPTIMIZERS, SGD, Adam, AdamW, Lion, Optimizer
 from .recipe import Recipe
 from .rules import ALL, FROZEN, UpdateRule
@@ -10,7 +10,6 @@ from .scheme import Channels, Scheme, Update, parameter_order, resolve, running_
 __all__ = [
     "ALL",
     "FROZEN",
-    "LOSSES",
     "OPTIMIZERS",
     "SGD",
     "Adam",

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import RecipeError, nearest
+from ..ops.losses import LOSSES
 from .fields import as_text, check_keys, describe
-
-LOSSES = ("cross_entropy", "mse", "bce_with_logits", "causal_lm")
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
-"""What the summary promises of each model: sparse recipes shrink the graph, the plan is tight and true, the executable is
-small and deterministic, and another architecture computes the same."""
+"""What the summary promises of each model: sparse recipes shrink the graph, the plan is tight and true, the
+executable is small and deterministic, and another architecture computes the same."""
 
 from __future__ import annotations
 

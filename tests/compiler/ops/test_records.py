@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from pockengine import interp, ops
 from pockengine.autodiff import backward, prepare
 from pockengine.ir import Array, Builder, Graph, parse, render
@@ -48,7 +49,8 @@ def test_every_op_has_samples() -> None:
 
 @pytest.mark.parametrize(("op", "sample", "index"), GRADIENTS)
 def test_gradient_against_finite_difference(op: Op, sample: Sample, index: int) -> None:
-    """d/dt loss(x + t v) at t = 0, in float64, for a random direction v and a random linear loss of the first output."""
+    """d/dt loss(x + t v) at t = 0, in float64, for a random direction v and a random linear loss of the first
+    output."""
     graph = graph_of(op, sample)
     arrays = inputs_of(graph, sample, dtype=np.float64)
     rng = np.random.default_rng(1)

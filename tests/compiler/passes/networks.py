@@ -1,8 +1,10 @@
-"""Small networks written in the IR, with batch norm, residuals, depthwise and grouped convolution: what passes are tested on."""
+"""Small networks written in the IR, with batch norm, residuals, depthwise and grouped convolution: what passes are
+tested on."""
 
 from __future__ import annotations
 
 import numpy as np
+
 from pockengine.ir import Builder, DType, Graph, TensorType, Value
 from pockengine.ops import Emitter
 
@@ -17,7 +19,9 @@ class Net:
 
     def param(self, name: str, *shape: int, positive: bool = False) -> Value:
         data = self.rng.standard_normal(shape).astype(np.float32) * np.float32(0.3)
-        return self.builder.param(name, TensorType(DType.F32, shape), np.abs(data) + np.float32(0.5) if positive else data)
+        return self.builder.param(
+            name, TensorType(DType.F32, shape), np.abs(data) + np.float32(0.5) if positive else data
+        )
 
     def conv(self, x: Value, name: str, out: int, kernel: int, stride: int = 1, groups: int = 1) -> Value:
         weight = self.param(f"{name}.weight", out, x.type.shape[1] // groups, kernel, kernel)
@@ -76,9 +80,7 @@ def transformer(batch: int = 2, time: int = 6, width: int = 16, heads: int = 2) 
     h = _layer_norm(net, e.add(h, net.linear(merged, "out", width)), "norm1")
     inner = e.op("gelu", net.linear(h, "up", 4 * width), approximate="none")
     h = _layer_norm(net, e.add(h, net.linear(inner, "down", width)), "norm2")
-    first = e.reshape(
-        e.op("slice", h, starts=(0, 0, 0), stops=(batch, 1, width), steps=(1, 1, 1)), (batch, width)
-    )
+    first = e.reshape(e.op("slice", h, starts=(0, 0, 0), stops=(batch, 1, width), steps=(1, 1, 1)), (batch, width))
     return net.finish(net.linear(e.op("tanh", first), "fc", 5))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+
 from pockengine import interp, passes
 from pockengine.autodiff import eval_graph, train_graph
 from pockengine.ir import Graph, parse, render
@@ -71,9 +72,7 @@ def test_each_pass_keeps_the_step(network: str, scheme: str, optimizer: str) -> 
 @pytest.mark.parametrize("network", NETWORKS)
 def test_sparse_gradient_is_the_dense_one_restricted(network: str) -> None:
     model, sparse, scheme = training(network, "channels")
-    dense = train_graph(
-        model, Recipe(optimizer=OPTIMIZERS["momentum"]), Scheme({name: ALL for name in scheme.trained()})
-    )
+    dense = train_graph(model, Recipe(optimizer=OPTIMIZERS["momentum"]), Scheme(dict.fromkeys(scheme.trained(), ALL)))
     optimised = passes.optimise(sparse, frozen_of(model, sparse))
     arrays, whole, part = batch(model), dict(model.data), dict(model.data)
     interp.step(dense, arrays, whole)
@@ -88,7 +87,8 @@ def test_sparse_gradient_is_the_dense_one_restricted(network: str) -> None:
 
 
 def test_selection_reaches_the_saved_activation() -> None:
-    """The weight gradient of c1 is computed for half of its 16 input channels, from a selection made in the forward part."""
+    """The weight gradient of c1 is computed for half of its 16 input channels, from a selection made in the forward
+    part."""
     model, graph, _ = training("cnn", "channels")
     optimised = passes.optimise(graph, frozen_of(model, graph))
     gathers = [node for node in optimised.nodes if node.op == "gather" and node.phase == "forward"]

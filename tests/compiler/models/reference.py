@@ -1,0 +1,62 @@
+"""The PyTorch side of a comparison: the same model, data, optimizer and update scheme, step by step."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from pockengine.ir import Array
+from pockengine.recipe import ALL, SGD, AdamW, Channels, Optimizer, Scheme
+
+from . import zoo
+
+
+def train(name: str, scheme: Scheme, optimizer: Optimizer, steps: int) -> tuple[list[float], dict[str, Array]]:
+    """Losses and final tensors of `steps` training steps, one new batch each.
+
+    PyTorch knows no channel-sparse update, so it is emulated: the gradient outside the channels is zeroed before the
+    step and the weight there restored after it (weight decay would move it)."""
+    torch.set_num_threads(1)  # PyTorch's spinning threads are many times slower where tests run side by side
+    module = zoo.MODELS[name].build()
+    masks: dict[str, torch.Tensor] = {}
+    for key, parameter in module.named_parameters():
+        update = scheme.of(key)
+        parameter.requires_grad_(update == ALL or isinstance(update, Channels))
+        if isinstance(update, Channels):
+            masks[key] = _mask(parameter, update)
+    trained = {key: parameter for key, parameter in module.named_parameters() if parameter.requires_grad}
+    torch_optimizer = _optimizer(optimizer, list(trained.values()))
+    losses = []
+    for step in range(steps):
+        logits = module(**zoo.MODELS[name].inputs(step)).logits
+        loss = nn.functional.cross_entropy(logits, zoo.MODELS[name].labels(step))
+        torch_optimizer.zero_grad()
+        loss.backward()
+        before = {key: trained[key].detach().clone() for key in masks}
+        for key, mask in masks.items():
+            gradient = trained[key].grad
+            assert gradient is not None
+            gradient.mul_(mask)
+        torch_optimizer.step()
+        with torch.no_grad():
+            for key, mask in masks.items():
+                trained[key].copy_(torch.where(mask.bool(), trained[key], before[key]))
+        losses.append(loss.item())
+    return losses, {key: tensor.numpy().copy() for key, tensor in module.state_dict().items()}
+
+
+def _mask(parameter: torch.Tensor, update: Channels) -> torch.Tensor:
+    mask = torch.zeros_like(parameter)
+    mask.index_fill_(update.axis, torch.tensor(update.indices), 1.0)
+    return mask
+
+
+def _optimizer(settings: Optimizer, parameters: list[torch.Tensor]) -> torch.optim.Optimizer:
+    if isinstance(settings, SGD):
+        return torch.optim.SGD(
+            parameters, lr=settings.lr, momentum=settings.momentum, weight_decay=settings.weight_decay
+        )
+    assert isinstance(settings, AdamW)
+    return torch.optim.AdamW(
+        parameters, lr=settings.lr, betas=settings.betas, eps=settings.eps, weight_decay=settings.weight_decay
+    )

@@ -18,19 +18,16 @@ from importlib import metadata
 from importlib.resources import files
 from pathlib import Path
 
-import ziglang
-
 from pockengine.codegen.object_cache import Inputs, ObjectCache, default_folder, platform_folder
 from pockengine.errors import ToolchainError
 from pockengine.targets import Target
+from pockengine.targets.machine import ZIG
 
 Progress = Callable[[int, int], None]
 """Called with (objects ready, objects wanted) as compilation goes on."""
 
 RUNTIME = Path(str(files("pockengine.codegen.c") / "runtime"))
 """The runtime's C sources."""
-
-_ZIG = Path(ziglang.__file__).parent / ("zig.exe" if os.name == "nt" else "zig")
 
 _COMMON = (
     "-std=gnu11", "-g0", "-fPIC", "-fvisibility=hidden", "-ffunction-sections", "-fdata-sections",
@@ -213,7 +210,7 @@ def _zig(arguments: list[str], folder: Path) -> str | None:
         "SOURCE_DATE_EPOCH": "0",
     }
     done = subprocess.run(
-        [str(_ZIG), "cc", *arguments], capture_output=True, text=True, errors="replace", env={**os.environ, **places}
+        [str(ZIG), "cc", *arguments], capture_output=True, text=True, errors="replace", env={**os.environ, **places}
     )
     if done.returncode == 0:
         return None

@@ -16,7 +16,9 @@ import ziglang
 
 from pockengine.errors import TargetError
 
-_ZIG = Path(ziglang.__file__).parent / ("zig.exe" if os.name == "nt" else "zig")
+ZIG = Path(ziglang.__file__).parent / "zig"
+"""The C compiler, as its package installs it."""
+
 _ARCHITECTURES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
 
 
@@ -57,7 +59,7 @@ def _vectors(features: frozenset[str], arch: str) -> dict[str, int]:
 @cache
 def _builtin(*arguments: str) -> tuple[str, frozenset[str]]:
     """The CPU model and all its features as zig resolves them."""
-    command = [str(_ZIG), "build-obj", "--show-builtin", *arguments]
+    command = [str(ZIG), "build-obj", "--show-builtin", *arguments]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     model = re.search(r"\.model = &std\.Target\.\w+\.cpu\.@?\"?(\w+)", text)
     listed = re.search(r"featureSet\(&\.\{(.*?)\}\)", text, re.DOTALL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import shutil
@@ -135,6 +136,53 @@ def test_the_header_is_c_and_cpp(tmp_path: Path) -> None:
         source.write_text('#include "model.h"\nint use(pock_session *s, const void *const *b, float *l);\n')
         done = zig("-I", toolchain.RUNTIME, *flags, "-c", source, "-o", tmp_path / "use.o")
         assert (done.returncode, done.stderr) == (0, "")
+
+
+USE = """
+#include <stdio.h>
+#include "model.h"
+int main(int count, char **paths) {
+    static const float input[8 * 5] = {1, 2, 3};
+    static const long long labels[8] = {2, 1};
+    const void *batch[] = {input, labels};
+    pock_session *session;
+    float loss = 0;
+    if (count != 3 || pock_open(&session, paths[1], paths[2], 2)) return 1;
+    for (int step = 0; step < 3; step++) {
+        if (pock_step(session, batch, &loss)) return 2;
+        printf("%.9g\\n", (double)loss);
+    }
+    if (pock_get_tensor(session, "fc.wieght", &loss, 4) != 2) return 3;
+    fputs(pock_message(session), stderr);
+    pock_close(session);
+    return 0;
+}
+"""
+
+
+def test_a_c_program_uses_the_library(tmp_path: Path) -> None:
+    host = get("host")
+    TOY.build(tmp_path, host, library=True)
+    (tmp_path / "use.c").write_text(USE)
+    folder = tmp_path / "bin"
+    where = ["-target", f"{host.arch}-linux-gnu.2.17", "-O2", "-s", "-I", toolchain.RUNTIME, f"-Wl,-rpath,{folder}"]
+    built = zig(*where, *STRICT, tmp_path / "use.c", folder / "libmodel.so", "-o", tmp_path / "use")
+    assert built.returncode == 0, built.stderr
+    weights = [tmp_path / "params.safetensors", tmp_path / "consts.safetensors"]
+    done = subprocess.run([tmp_path / "use", *weights], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "the model has no tensor 'fc.wieght' (did you mean 'fc.weight'?)")
+    x, labels = np.zeros((8, 5), np.float32), np.zeros(8, np.int64)
+    x[0, :3], labels[:2] = (1, 2, 3), (2, 1)
+    losses, _ = TOY.reference([{"input": x, "labels": labels}] * 3)
+    np.testing.assert_allclose([float(line) for line in done.stdout.split()], losses, rtol=1e-5)
+
+
+def test_only_the_api_is_visible(tmp_path: Path) -> None:
+    TOY.build(tmp_path, get("host"), library=True)
+    library = ctypes.CDLL(str(tmp_path / "bin" / "libmodel.so"))
+    assert library.pock_step
+    for hidden in ("pock_run", "pock_model_data", "k_forward"):
+        assert not hasattr(library, hidden)
 
 
 def test_no_undefined_behaviour(tmp_path: Path, run: Run, data: Path) -> None:

@@ -29,11 +29,11 @@ $(SETUP): $(SETUP_INPUTS)
 	  $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; say make PYTHON=python3.12 ..."; exit 1; }; \
 	  echo "creating .venv"; $(PYTHON) -m venv .venv; }
 	$(SAY) "installing torch (the largest download)"
-	$(PIP) install torch==2.13.0
+	@$(BIN)/pip --disable-pip-version-check install torch==2.13.0
 	$(SAY) "installing pinned requirements"
-	$(PIP) install -r requirements/dev.txt -c requirements/lock.txt
+	@$(PIP) install -r requirements/dev.txt -c requirements/lock.txt
 	$(SAY) "installing pockengine, pock-server and pock-agent from this checkout"
-	$(PIP) install -c requirements/lock.txt -e compiler -e server -e device_agent
+	@$(PIP) install -c requirements/lock.txt -e compiler -e server -e device_agent
 	@touch $@
 
 web: $(WEB)

@@ -72,7 +72,13 @@ def serve(
         ) from None
     shown = f"[{host}]" if ":" in host else host
     url = f"http://{shown}:{listener.getsockname()[1]}"
-    config = uvicorn.Config(application, log_level=log_level, access_log=False, timeout_graceful_shutdown=3)
+    config = uvicorn.Config(
+        application,
+        log_level=log_level,
+        access_log=False,
+        timeout_graceful_shutdown=3,
+        timeout_keep_alive=60,  # longer than the pause between two heartbeats, so that agents keep their connection
+    )
     announcement = json.dumps({"url": url}) if as_json else f"PockEngine serves at {url}"
     server = _Server(config, services.hub, announcement)
     server.run(sockets=[listener])

@@ -1,15 +1,17 @@
-"""What endpoints ask for: the services, a transaction, and the authenticated caller."""
+"""What endpoints ask for: the services and the authenticated caller.
 
-from collections.abc import Callable, Iterator
+A transaction is not among them: it would be opened and committed in other turns of the thread pool than the endpoint's,
+and with every thread waiting to begin, none would be left to commit. Endpoints open theirs in a `with` of their own.
+"""
+
+from collections.abc import Callable
 from typing import Annotated
 
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
-from sqlalchemy.orm import Session
 
 from pock_server.auth.schemas import Scope
 from pock_server.auth.service import Caller, authenticate
-from pock_server.db.unit import Unit
 from pock_server.devices.sessions import AgentCaller, authenticate_session
 from pock_server.services import Services
 
@@ -25,22 +27,6 @@ def get_services(request: Request) -> Services:
 
 
 ServicesDep = Annotated[Services, Depends(get_services)]
-
-
-def read_session(services: ServicesDep) -> Iterator[Session]:
-    """A read transaction for the time of the endpoint."""
-    with services.database.read() as session:
-        yield session
-
-
-def write_unit(services: ServicesDep) -> Iterator[Unit]:
-    """A write transaction, committed after the endpoint and before the response is sent."""
-    with services.database.write() as unit:
-        yield unit
-
-
-ReadSession = Annotated[Session, Depends(read_session, scope="function")]
-WriteUnit = Annotated[Unit, Depends(write_unit, scope="function")]
 
 
 def caller_with(*any_of: Scope) -> Callable[..., Caller]:

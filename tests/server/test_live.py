@@ -1,5 +1,6 @@
 """The real command on a real socket: start-up, live streams, long polls, shutdown, and the other commands."""
 
+import asyncio
 import json
 import os
 import signal
@@ -123,6 +124,17 @@ def test_long_poll_waits_and_wakes(client: httpx.Client, person: Person, folder:
     assert answers[0].status_code == 200
     # The server looks again every five seconds in any case; a wake-up by the bell is what is tested.
     assert time.monotonic() - asked < 4
+
+
+def test_more_writers_than_threads_at_once(url: str, person: Person) -> None:
+    async def write_all() -> list[int]:
+        limits = httpx.Limits(max_connections=150)
+        async with httpx.AsyncClient(base_url=url, timeout=60, limits=limits) as client:
+            headers = {"Authorization": f"Bearer {person.key}"}
+            calls = [client.post("/v1/enrollment-tokens", json={}, headers=headers) for _ in range(150)]
+            return [answer.status_code for answer in await asyncio.gather(*calls)]
+
+    assert set(asyncio.run(write_all())) == {201}
 
 
 def test_commands_refuse_with_one_sentence(folder: Path, url: str) -> None:

@@ -5,7 +5,7 @@ from fastapi import APIRouter
 from pock_server.auth import service
 from pock_server.auth.repository import ApiKeys
 from pock_server.auth.schemas import ApiKeyCreated, ApiKeyIn, ApiKeyPage
-from pock_server.dependencies import KeyAdmin, ReadSession, ServicesDep, WriteUnit
+from pock_server.dependencies import KeyAdmin, ServicesDep
 from pock_server.http.fields import Id
 from pock_server.http.pages import PageQuery
 from pock_server.http.problems import PROBLEMS
@@ -14,20 +14,23 @@ router = APIRouter(prefix="/api-keys", tags=["api-keys"], responses=PROBLEMS)
 
 
 @router.post("", status_code=201)
-def create_api_key(body: ApiKeyIn, caller: KeyAdmin, unit: WriteUnit, services: ServicesDep) -> ApiKeyCreated:
+def create_api_key(body: ApiKeyIn, caller: KeyAdmin, services: ServicesDep) -> ApiKeyCreated:
     """Make an API key; its text is in this answer and nowhere else."""
-    service.refuse_escalation(caller, body.scopes)
-    return service.create_key(ApiKeys(unit.session, caller.workspace_id), body, services.clock.now())
+    with services.database.write() as unit:
+        service.refuse_escalation(caller, body.scopes)
+        return service.create_key(ApiKeys(unit.session, caller.workspace_id), body, services.clock.now())
 
 
 @router.get("")
-def list_api_keys(caller: KeyAdmin, session: ReadSession, page: PageQuery) -> ApiKeyPage:
+def list_api_keys(caller: KeyAdmin, services: ServicesDep, page: PageQuery) -> ApiKeyPage:
     """List the workspace's keys, without their secrets."""
-    found = ApiKeys(session, caller.workspace_id).page(page)
-    return ApiKeyPage(items=[service.describe(row) for row in found.rows], next_cursor=found.next_cursor)
+    with services.database.read() as session:
+        found = ApiKeys(session, caller.workspace_id).page(page)
+        return ApiKeyPage(items=[service.describe(row) for row in found.rows], next_cursor=found.next_cursor)
 
 
 @router.delete("/{key_id}", status_code=204)
-def revoke_api_key(key_id: Id, caller: KeyAdmin, unit: WriteUnit, services: ServicesDep) -> None:
+def revoke_api_key(key_id: Id, caller: KeyAdmin, services: ServicesDep) -> None:
     """Revoke a key at once."""
-    service.revoke_key(ApiKeys(unit.session, caller.workspace_id), key_id, services.clock.now())
+    with services.database.write() as unit:
+        service.revoke_key(ApiKeys(unit.session, caller.workspace_id), key_id, services.clock.now())

@@ -10,7 +10,7 @@ from pock_server.blobs.download import blob_response
 from pock_server.blobs.repository import Blobs, Uploads
 from pock_server.blobs.schemas import UploadIn, UploadOut
 from pock_server.blobs.service import Receiver, start_upload
-from pock_server.dependencies import ModelWriter, Reader, ReadSession, ServicesDep, UploadReader, WriteUnit
+from pock_server.dependencies import ModelWriter, Reader, ServicesDep, UploadReader
 from pock_server.http.fields import Digest, Id
 from pock_server.http.problems import PROBLEMS
 
@@ -25,34 +25,36 @@ DOWNLOAD: dict[int | str, dict[str, Any]] = {
 
 
 @router.head("/blobs/sha256/{digest}", response_class=Response, responses={304: {"description": "The client has it."}})
-def head_blob(
-    digest: Digest, request: Request, caller: UploadReader, session: ReadSession, services: ServicesDep
-) -> Response:
+def head_blob(digest: Digest, request: Request, caller: UploadReader, services: ServicesDep) -> Response:
     """Whether the workspace has the blob, and its size."""
-    row = Blobs(session, caller.workspace_id).require(digest)
-    return blob_response(request, services.blobs, digest, row.size)
+    with services.database.read() as session:
+        row = Blobs(session, caller.workspace_id).require(digest)
+        return blob_response(request, services.blobs, digest, row.size)
 
 
 @router.get("/blobs/sha256/{digest}", response_class=Response, responses=DOWNLOAD)
-def get_blob(digest: Digest, request: Request, caller: Reader, session: ReadSession, services: ServicesDep) -> Response:
+def get_blob(digest: Digest, request: Request, caller: Reader, services: ServicesDep) -> Response:
     """Download a blob or a range of it."""
-    row = Blobs(session, caller.workspace_id).require(digest)
-    return blob_response(request, services.blobs, digest, row.size)
+    with services.database.read() as session:
+        row = Blobs(session, caller.workspace_id).require(digest)
+        return blob_response(request, services.blobs, digest, row.size)
 
 
 @router.post("/uploads", status_code=201)
-def create_upload(body: UploadIn, caller: ModelWriter, unit: WriteUnit, services: ServicesDep) -> UploadOut:
+def create_upload(body: UploadIn, caller: ModelWriter, services: ServicesDep) -> UploadOut:
     """Begin an upload."""
-    row = start_upload(unit, services, caller.workspace_id, body)
-    return UploadOut(id=row.id, offset=row.received, size=row.size, complete=row.complete)
+    with services.database.write() as unit:
+        row = start_upload(unit, services, caller.workspace_id, body)
+        return UploadOut(id=row.id, offset=row.received, size=row.size, complete=row.complete)
 
 
 @router.head("/uploads/{upload_id}", response_class=Response)
-def head_upload(upload_id: Id, caller: UploadReader, session: ReadSession) -> Response:
+def head_upload(upload_id: Id, caller: UploadReader, services: ServicesDep) -> Response:
     """How much of an upload has arrived."""
-    row = Uploads(session, caller.workspace_id).require(upload_id)
-    headers = {"Upload-Offset": str(row.received), "Upload-Length": str(row.size), "Cache-Control": "no-store"}
-    return Response(headers=headers)
+    with services.database.read() as session:
+        row = Uploads(session, caller.workspace_id).require(upload_id)
+        headers = {"Upload-Offset": str(row.received), "Upload-Length": str(row.size), "Cache-Control": "no-store"}
+        return Response(headers=headers)
 
 
 @router.patch(

@@ -12,7 +12,7 @@ from pock_server.builds.lifecycle import BUILD_LIFECYCLE
 from pock_server.builds.repository import Builds, queue_positions
 from pock_server.builds.schemas import BuildIn, BuildOut, BuildPage, BuildState
 from pock_server.builds.tables import BuildRecord
-from pock_server.dependencies import BuildWriter, Reader, ReadSession, ServicesDep, WriteUnit
+from pock_server.dependencies import BuildWriter, Reader, ServicesDep
 from pock_server.events.repository import Events
 from pock_server.events.stream import LastEventId, Subject, stream
 from pock_server.http.fields import Id
@@ -29,55 +29,58 @@ router = APIRouter(prefix="/builds", tags=["builds"], responses=PROBLEMS)
     dependencies=[IDEMPOTENT],
     responses={200: {"model": BuildOut, "description": "The same build exists."}},
 )
-def create_build(
-    body: BuildIn, response: Response, caller: BuildWriter, unit: WriteUnit, services: ServicesDep
-) -> BuildOut:
+def create_build(body: BuildIn, response: Response, caller: BuildWriter, services: ServicesDep) -> BuildOut:
     """Compile a model by a recipe for a target."""
-    now = services.clock.now()
-    requested = service.request_build(unit, caller.workspace_id, body, services.compiler.load(), now)
-    if not requested.created:
-        response.status_code = 200
-    return service.describe(requested.row, queue_positions(unit.session, [requested.row]))
+    with services.database.write() as unit:
+        now = services.clock.now()
+        requested = service.request_build(unit, caller.workspace_id, body, services.compiler.load(), now)
+        if not requested.created:
+            response.status_code = 200
+        return service.describe(requested.row, queue_positions(unit.session, [requested.row]))
 
 
 @router.get("")
 def list_builds(
     caller: Reader,
-    session: ReadSession,
+    services: ServicesDep,
     page: PageQuery,
     state: Annotated[BuildState | None, Query()] = None,
     model_id: Annotated[Id | None, Query()] = None,
 ) -> BuildPage:
     """List builds."""
-    filters = []
-    if state is not None:
-        filters.append(BuildRecord.state == state)
-    if model_id is not None:
-        filters.append(BuildRecord.model_id == model_id)
-    found = Builds(session, caller.workspace_id).page(page, *filters)
-    positions = queue_positions(session, found.rows)
-    return BuildPage(items=[service.describe(row, positions) for row in found.rows], next_cursor=found.next_cursor)
+    with services.database.read() as session:
+        filters = []
+        if state is not None:
+            filters.append(BuildRecord.state == state)
+        if model_id is not None:
+            filters.append(BuildRecord.model_id == model_id)
+        found = Builds(session, caller.workspace_id).page(page, *filters)
+        positions = queue_positions(session, found.rows)
+        return BuildPage(items=[service.describe(row, positions) for row in found.rows], next_cursor=found.next_cursor)
 
 
 @router.get("/{build_id}")
-def get_build(build_id: Id, caller: Reader, session: ReadSession) -> BuildOut:
+def get_build(build_id: Id, caller: Reader, services: ServicesDep) -> BuildOut:
     """One build."""
-    row = Builds(session, caller.workspace_id).require(build_id)
-    return service.describe(row, queue_positions(session, [row]))
+    with services.database.read() as session:
+        row = Builds(session, caller.workspace_id).require(build_id)
+        return service.describe(row, queue_positions(session, [row]))
 
 
 @router.post("/{build_id}/cancel")
-def cancel_build(build_id: Id, caller: BuildWriter, unit: WriteUnit, services: ServicesDep) -> BuildOut:
+def cancel_build(build_id: Id, caller: BuildWriter, services: ServicesDep) -> BuildOut:
     """Cancel a build that is queued or running."""
-    row = service.cancel_build(unit, caller.workspace_id, build_id, services.clock.now())
-    return service.describe(row, {})
+    with services.database.write() as unit:
+        row = service.cancel_build(unit, caller.workspace_id, build_id, services.clock.now())
+        return service.describe(row, {})
 
 
 @router.get("/{build_id}/log", response_class=PlainTextResponse)
-def get_build_log(build_id: Id, caller: Reader, session: ReadSession) -> str:
+def get_build_log(build_id: Id, caller: Reader, services: ServicesDep) -> str:
     """The build's log as text."""
-    row = Builds(session, caller.workspace_id).require(build_id)
-    return service.read_log(Events(session, caller.workspace_id), row.id)
+    with services.database.read() as session:
+        row = Builds(session, caller.workspace_id).require(build_id)
+        return service.read_log(Events(session, caller.workspace_id), row.id)
 
 
 def _subject(build_id: Id, caller: Reader, services: ServicesDep) -> Subject:

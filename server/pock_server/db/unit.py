@@ -1,7 +1,8 @@
 """One request or task is one transaction, and its messages go out only after the commit."""
 
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session, sessionmaker
@@ -33,6 +34,10 @@ class Database:
         self.engine = engine
         self._publish = publish
         self._readers = sessionmaker(engine, expire_on_commit=False)
+        # SQLite has one writer at a time, and its busy handler sleeps: the threads of this process queue here instead.
+        self._turn: AbstractContextManager[object] = (
+            threading.Lock() if engine.dialect.name == "sqlite" else nullcontext()
+        )
         self._writers = sessionmaker(engine.execution_options(**{BEGIN: "IMMEDIATE"}), expire_on_commit=False)
 
     @contextmanager
@@ -44,7 +49,7 @@ class Database:
     @contextmanager
     def write(self) -> Iterator[Unit]:
         """A transaction that is committed at the end of the block, or rolled back by an exception."""
-        with self._writers() as session:
+        with self._turn, self._writers() as session:
             unit = Unit(session)
             yield unit
             session.commit()

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from fastapi import APIRouter
 
-from pock_server.dependencies import Agent, ServicesDep, WriteUnit
+from pock_server.dependencies import Agent, ServicesDep
 from pock_server.devices import service
 from pock_server.devices.repository import Devices
 from pock_server.devices.schemas import EnrolIn, EnrolOut, HeartbeatIn, HeartbeatOut, SessionIn, SessionOut
@@ -17,16 +17,17 @@ router = APIRouter(tags=["agents"], responses=PROBLEMS)
 
 
 @router.post("/enroll", status_code=201)
-def enroll(body: EnrolIn, unit: WriteUnit, services: ServicesDep) -> EnrolOut:
+def enroll(body: EnrolIn, services: ServicesDep) -> EnrolOut:
     """Turn an enrolment token and a public key into a device."""
-    device = service.enrol(unit, body, services.clock.now())
-    return EnrolOut(
-        device_id=device.id,
-        server_public_key=services.signer.public_key,
-        key_id=services.signer.key_id,
-        heartbeat_seconds=service.heartbeat_seconds(unit.session, services.settings),
-        poll_seconds=services.settings.poll_seconds,
-    )
+    with services.database.write() as unit:
+        device = service.enrol(unit, body, services.clock.now())
+        return EnrolOut(
+            device_id=device.id,
+            server_public_key=services.signer.public_key,
+            key_id=services.signer.key_id,
+            heartbeat_seconds=service.heartbeat_seconds(unit.session, services.settings),
+            poll_seconds=services.settings.poll_seconds,
+        )
 
 
 @router.post("/agent/session")
@@ -40,17 +41,18 @@ def open_agent_session(body: SessionIn, services: ServicesDep) -> SessionOut:
 
 
 @router.post("/agent/heartbeat")
-def agent_heartbeat(body: HeartbeatIn, agent: Agent, unit: WriteUnit, services: ServicesDep) -> HeartbeatOut:
+def agent_heartbeat(body: HeartbeatIn, agent: Agent, services: ServicesDep) -> HeartbeatOut:
     """Tell that the device is alive, and learn which runs to stop."""
-    device = Devices(unit.session, agent.workspace_id).require(agent.device_id)
-    device.last_seen_at = services.clock.now()
-    if body.facts is not None:
-        service.note_facts(device, body.facts)
-    cancel = []
-    if body.run_id is not None:
-        run = Runs(unit.session, agent.workspace_id).find(body.run_id)
-        mine = run is not None and run.device_id == device.id and run.state in HELD
-        if run is None or not mine or body.fence not in (None, run.fence):
-            cancel.append(body.run_id)
-    heartbeat = service.heartbeat_seconds(unit.session, services.settings)
-    return HeartbeatOut(heartbeat_seconds=heartbeat, cancel=cancel)
+    with services.database.write() as unit:
+        device = Devices(unit.session, agent.workspace_id).require(agent.device_id)
+        device.last_seen_at = services.clock.now()
+        if body.facts is not None:
+            service.note_facts(device, body.facts)
+        cancel = []
+        if body.run_id is not None:
+            run = Runs(unit.session, agent.workspace_id).find(body.run_id)
+            mine = run is not None and run.device_id == device.id and run.state in HELD
+            if run is None or not mine or body.fence not in (None, run.fence):
+                cancel.append(body.run_id)
+        heartbeat = service.heartbeat_seconds(unit.session, services.settings)
+        return HeartbeatOut(heartbeat_seconds=heartbeat, cancel=cancel)

@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter
 
-from pock_server.dependencies import DeviceAdmin, Reader, ReadSession, ServicesDep, WriteUnit
+from pock_server.dependencies import DeviceAdmin, Reader, ServicesDep
 from pock_server.devices import service
 from pock_server.devices.repository import Devices, EnrolmentTokens
 from pock_server.devices.schemas import DeviceOut, DevicePage, TokenCreated, TokenIn
@@ -15,30 +15,34 @@ router = APIRouter(tags=["devices"], responses=PROBLEMS)
 
 
 @router.post("/enrollment-tokens", status_code=201)
-def create_enrollment_token(body: TokenIn, caller: DeviceAdmin, unit: WriteUnit, services: ServicesDep) -> TokenCreated:
+def create_enrollment_token(body: TokenIn, caller: DeviceAdmin, services: ServicesDep) -> TokenCreated:
     """Make a one-off token that lets one device in."""
-    return service.create_token(EnrolmentTokens(unit.session, caller.workspace_id), body, services.clock.now())
+    with services.database.write() as unit:
+        return service.create_token(EnrolmentTokens(unit.session, caller.workspace_id), body, services.clock.now())
 
 
 @router.get("/devices")
-def list_devices(caller: Reader, session: ReadSession, page: PageQuery, services: ServicesDep) -> DevicePage:
+def list_devices(caller: Reader, page: PageQuery, services: ServicesDep) -> DevicePage:
     """List devices."""
-    found = Devices(session, caller.workspace_id).page(page)
-    now, heartbeat = services.clock.now(), service.heartbeat_seconds(session, services.settings)
-    items = [service.describe(row, now, heartbeat) for row in found.rows]
-    return DevicePage(items=items, next_cursor=found.next_cursor)
+    with services.database.read() as session:
+        found = Devices(session, caller.workspace_id).page(page)
+        now, heartbeat = services.clock.now(), service.heartbeat_seconds(session, services.settings)
+        items = [service.describe(row, now, heartbeat) for row in found.rows]
+        return DevicePage(items=items, next_cursor=found.next_cursor)
 
 
 @router.get("/devices/{device_id}")
-def get_device(device_id: Id, caller: Reader, session: ReadSession, services: ServicesDep) -> DeviceOut:
+def get_device(device_id: Id, caller: Reader, services: ServicesDep) -> DeviceOut:
     """One device."""
-    row = Devices(session, caller.workspace_id).require(device_id)
-    heartbeat = service.heartbeat_seconds(session, services.settings)
-    return service.describe(row, services.clock.now(), heartbeat)
+    with services.database.read() as session:
+        row = Devices(session, caller.workspace_id).require(device_id)
+        heartbeat = service.heartbeat_seconds(session, services.settings)
+        return service.describe(row, services.clock.now(), heartbeat)
 
 
 @router.delete("/devices/{device_id}", status_code=204)
-def revoke_device(device_id: Id, caller: DeviceAdmin, unit: WriteUnit, services: ServicesDep) -> None:
+def revoke_device(device_id: Id, caller: DeviceAdmin, services: ServicesDep) -> None:
     """Revoke a device: its session ends at once and its open runs fail."""
-    device = service.revoke(unit, Devices(unit.session, caller.workspace_id), device_id)
-    release_device(unit, device, services.clock.now())
+    with services.database.write() as unit:
+        device = service.revoke(unit, Devices(unit.session, caller.workspace_id), device_id)
+        release_device(unit, device, services.clock.now())

@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter, Response
 
-from pock_server.dependencies import ReadSession, ServicesDep
+from pock_server.dependencies import ServicesDep
 from pock_server.health.schemas import Alive, Readiness
 from pock_server.health.service import check_all, count_rows
 from pock_server.http.problems import PROBLEMS, Failure, Problem
@@ -27,7 +27,8 @@ def readyz(services: ServicesDep) -> Readiness:
 
 
 @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
-def metrics(services: ServicesDep, session: ReadSession) -> Response:
+def metrics(services: ServicesDep) -> Response:
     """Prometheus metrics."""
-    body = services.metrics.render(count_rows(session))
-    return Response(body, media_type="text/plain; version=0.0.4; charset=utf-8")
+    with services.database.read() as session:
+        body = services.metrics.render(count_rows(session))
+        return Response(body, media_type="text/plain; version=0.0.4; charset=utf-8")

@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter
 
-from pock_server.dependencies import ModelWriter, Reader, ReadSession, ServicesDep, WriteUnit
+from pock_server.dependencies import ModelWriter, Reader, ServicesDep
 from pock_server.http.fields import Id
 from pock_server.http.pages import PageQuery
 from pock_server.http.problems import PROBLEMS
@@ -16,19 +16,22 @@ router = APIRouter(prefix="/models", tags=["models"], responses=PROBLEMS)
 
 
 @router.post("", status_code=201, dependencies=[IDEMPOTENT])
-def create_model(body: ModelIn, caller: ModelWriter, unit: WriteUnit, services: ServicesDep) -> ModelOut:
+def create_model(body: ModelIn, caller: ModelWriter, services: ServicesDep) -> ModelOut:
     """Register an uploaded ONNX file as a model."""
-    return describe(create(unit.session, caller.workspace_id, body, services.clock.now()))
+    with services.database.write() as unit:
+        return describe(create(unit.session, caller.workspace_id, body, services.clock.now()))
 
 
 @router.get("")
-def list_models(caller: Reader, session: ReadSession, page: PageQuery) -> ModelPage:
+def list_models(caller: Reader, services: ServicesDep, page: PageQuery) -> ModelPage:
     """List models."""
-    found = Models(session, caller.workspace_id).page(page)
-    return ModelPage(items=[describe(row) for row in found.rows], next_cursor=found.next_cursor)
+    with services.database.read() as session:
+        found = Models(session, caller.workspace_id).page(page)
+        return ModelPage(items=[describe(row) for row in found.rows], next_cursor=found.next_cursor)
 
 
 @router.get("/{model_id}")
-def get_model(model_id: Id, caller: Reader, session: ReadSession) -> ModelOut:
+def get_model(model_id: Id, caller: Reader, services: ServicesDep) -> ModelOut:
     """One model."""
-    return describe(Models(session, caller.workspace_id).require(model_id))
+    with services.database.read() as session:
+        return describe(Models(session, caller.workspace_id).require(model_id))

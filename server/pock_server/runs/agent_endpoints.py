@@ -13,7 +13,7 @@ from pock_server.blobs.endpoints import BYTES, DOWNLOAD
 from pock_server.blobs.repository import Blobs
 from pock_server.blobs.schemas import UploadIn
 from pock_server.blobs.service import Receiver, start_upload
-from pock_server.dependencies import Agent, ReadSession, ServicesDep, WriteUnit
+from pock_server.dependencies import Agent, ServicesDep
 from pock_server.devices.sessions import AgentCaller
 from pock_server.http.fields import Digest, Id
 from pock_server.http.problems import PROBLEMS
@@ -59,33 +59,35 @@ async def get_work(
 
 
 @router.post("/runs/{run_id}/lease")
-def renew_lease(run_id: Id, body: LeaseIn, agent: Agent, unit: WriteUnit, services: ServicesDep) -> LeaseOut:
+def renew_lease(run_id: Id, body: LeaseIn, agent: Agent, services: ServicesDep) -> LeaseOut:
     """Renew the lease; nothing may start before this has succeeded once."""
-    run = leases.require_lease(unit, agent.device_id, agent.workspace_id, run_id, body.fence)
-    return leases.renew(unit, run, services.settings, services.clock.now())
+    with services.database.write() as unit:
+        run = leases.require_lease(unit, agent.device_id, agent.workspace_id, run_id, body.fence)
+        return leases.renew(unit, run, services.settings, services.clock.now())
 
 
 @router.post("/runs/{run_id}/events")
-def post_run_events(run_id: Id, body: EventsIn, agent: Agent, unit: WriteUnit, services: ServicesDep) -> EventsOut:
+def post_run_events(run_id: Id, body: EventsIn, agent: Agent, services: ServicesDep) -> EventsOut:
     """Report the executable's lines; those already received are ignored."""
-    run = leases.require_lease(unit, agent.device_id, agent.workspace_id, run_id, body.fence)
-    return EventsOut(next_seq=reports.take_events(unit, run, body, services.clock.now()))
+    with services.database.write() as unit:
+        run = leases.require_lease(unit, agent.device_id, agent.workspace_id, run_id, body.fence)
+        return EventsOut(next_seq=reports.take_events(unit, run, body, services.clock.now()))
 
 
 @router.post("/runs/{run_id}/result")
-def post_run_result(run_id: Id, body: ResultIn, agent: Agent, unit: WriteUnit, services: ServicesDep) -> ResultOut:
+def post_run_result(run_id: Id, body: ResultIn, agent: Agent, services: ServicesDep) -> ResultOut:
     """Report the end of a run."""
-    run = leases.require_lease(unit, agent.device_id, agent.workspace_id, run_id, body.fence)
-    return ResultOut(state=reports.take_result(unit, run, body, services.clock.now()))
+    with services.database.write() as unit:
+        run = leases.require_lease(unit, agent.device_id, agent.workspace_id, run_id, body.fence)
+        return ResultOut(state=reports.take_result(unit, run, body, services.clock.now()))
 
 
 @router.get("/blobs/sha256/{digest}", response_class=Response, responses=DOWNLOAD)
-def get_agent_blob(
-    digest: Digest, request: Request, agent: Agent, session: ReadSession, services: ServicesDep
-) -> Response:
+def get_agent_blob(digest: Digest, request: Request, agent: Agent, services: ServicesDep) -> Response:
     """Download a blob of the current work, or a range of it."""
-    require_readable(session, agent, digest)
-    return blob_response(request, services.blobs, digest, Blobs(session, agent.workspace_id).require(digest).size)
+    with services.database.read() as session:
+        require_readable(session, agent, digest)
+        return blob_response(request, services.blobs, digest, Blobs(session, agent.workspace_id).require(digest).size)
 
 
 @router.put(

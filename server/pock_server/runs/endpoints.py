@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
-from pock_server.dependencies import Reader, ReadSession, RunWriter, ServicesDep, WriteUnit
+from pock_server.dependencies import Reader, RunWriter, ServicesDep
 from pock_server.events.stream import LastEventId, Subject, stream
 from pock_server.http.fields import Id
 from pock_server.http.pages import PageQuery
@@ -22,54 +22,59 @@ router = APIRouter(prefix="/runs", tags=["runs"], responses=PROBLEMS)
 
 
 @router.post("", status_code=202, dependencies=[IDEMPOTENT])
-def create_run(body: RunIn, caller: RunWriter, unit: WriteUnit, services: ServicesDep) -> RunOut:
+def create_run(body: RunIn, caller: RunWriter, services: ServicesDep) -> RunOut:
     """Let a device run a build on a dataset."""
-    row = service.request_run(unit, caller.workspace_id, body, services.settings, services.clock.now())
-    return service.describe(row, Runs(unit.session, caller.workspace_id).queue_positions([row]))
+    with services.database.write() as unit:
+        row = service.request_run(unit, caller.workspace_id, body, services.settings, services.clock.now())
+        return service.describe(row, Runs(unit.session, caller.workspace_id).queue_positions([row]))
 
 
 @router.get("")
 def list_runs(
     caller: Reader,
-    session: ReadSession,
+    services: ServicesDep,
     page: PageQuery,
     device_id: Annotated[Id | None, Query()] = None,
     build_id: Annotated[Id | None, Query()] = None,
     state: Annotated[RunState | None, Query()] = None,
 ) -> RunPage:
     """List runs."""
-    wanted = ((RunRecord.device_id, device_id), (RunRecord.build_id, build_id), (RunRecord.state, state))
-    runs = Runs(session, caller.workspace_id)
-    found = runs.page(page, *(column == value for column, value in wanted if value is not None))
-    positions = runs.queue_positions(found.rows)
-    return RunPage(items=[service.describe(row, positions) for row in found.rows], next_cursor=found.next_cursor)
+    with services.database.read() as session:
+        wanted = ((RunRecord.device_id, device_id), (RunRecord.build_id, build_id), (RunRecord.state, state))
+        runs = Runs(session, caller.workspace_id)
+        found = runs.page(page, *(column == value for column, value in wanted if value is not None))
+        positions = runs.queue_positions(found.rows)
+        return RunPage(items=[service.describe(row, positions) for row in found.rows], next_cursor=found.next_cursor)
 
 
 @router.get("/{run_id}")
-def get_run(run_id: Id, caller: Reader, session: ReadSession) -> RunOut:
+def get_run(run_id: Id, caller: Reader, services: ServicesDep) -> RunOut:
     """One run."""
-    runs = Runs(session, caller.workspace_id)
-    row = runs.require(run_id)
-    return service.describe(row, runs.queue_positions([row]))
+    with services.database.read() as session:
+        runs = Runs(session, caller.workspace_id)
+        row = runs.require(run_id)
+        return service.describe(row, runs.queue_positions([row]))
 
 
 @router.get("/{run_id}/steps")
 def list_run_steps(
     run_id: Id,
     caller: Reader,
-    session: ReadSession,
+    services: ServicesDep,
     after: Annotated[int, Query(ge=-1, le=MAX_INT, description="Number of the last step received.")] = -1,
 ) -> StepList:
     """Steps of the run's present attempt after step number `after`."""
-    runs = Runs(session, caller.workspace_id)
-    rows = runs.steps(runs.require(run_id), after)
-    return StepList(items=[StepOut(step=row.step, loss=row.loss, ms=row.ms) for row in rows])
+    with services.database.read() as session:
+        runs = Runs(session, caller.workspace_id)
+        rows = runs.steps(runs.require(run_id), after)
+        return StepList(items=[StepOut(step=row.step, loss=row.loss, ms=row.ms) for row in rows])
 
 
 @router.post("/{run_id}/cancel")
-def cancel_run(run_id: Id, caller: RunWriter, unit: WriteUnit, services: ServicesDep) -> RunOut:
+def cancel_run(run_id: Id, caller: RunWriter, services: ServicesDep) -> RunOut:
     """Cancel a run that is not over."""
-    return service.describe(service.cancel_run(unit, caller.workspace_id, run_id, services.clock.now()), {})
+    with services.database.write() as unit:
+        return service.describe(service.cancel_run(unit, caller.workspace_id, run_id, services.clock.now()), {})
 
 
 def _subject(run_id: Id, caller: Reader, services: ServicesDep) -> Subject:

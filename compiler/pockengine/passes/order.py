@@ -130,8 +130,11 @@ def overwrites(graph: Graph) -> dict[Node, set[Node]]:
     made, users = graph.producers(), graph.users()
     result: dict[Node, set[Node]] = defaultdict(set)
     for target, new in graph.updates.items():
-        if new in made:
-            result[made[new]] |= set(_readers(target, users))
+        writer = made.get(new)
+        while writer is not None and writer.op == "reshape":
+            writer = made.get(writer.inputs[0])
+        if writer is not None:
+            result[writer] |= set(_readers(target, users))
     return result
 
 

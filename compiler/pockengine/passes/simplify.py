@@ -75,6 +75,15 @@ def _transpose_as_reshape(e: Emitter, node: Node) -> Value | None:
     return e.reshape(node.inputs[0], node.output.type.shape) if moved == sorted(moved) else None
 
 
+def _transpose_of_matmul(e: Emitter, node: Node) -> Value | None:
+    """(A B)^T = B^T A^T, so that an update can be fused into a weight gradient that has one reader."""
+    inner, rank = _made_by(e, node.inputs[0], "matmul"), node.output.type.rank
+    if inner is None or inner.phase == "forward" or ints(node.attrs, "perm") != (*range(rank - 2), rank - 1, rank - 2):
+        return None
+    a, b = inner.inputs
+    return e.op("matmul", b, a, trans_a=not inner.attrs["trans_b"], trans_b=not inner.attrs["trans_a"])
+
+
 def _matmul_of_transpose(e: Emitter, node: Node) -> Value | None:
     for side, flag in ((0, "trans_a"), (1, "trans_b")):
         inner = _made_by(e, node.inputs[side], "transpose")
@@ -249,7 +258,7 @@ _BINARY = ("add", "sub", "mul", "div", "maximum", "minimum", "pow", "less", "les
 
 SIMPLIFICATIONS: dict[str, tuple[Simplification, ...]] = {
     "reshape": (_same_type, _merge_reshapes, _reshape_of_sources),
-    "transpose": (_same_type, _merge_transposes, _transpose_as_reshape),
+    "transpose": (_same_type, _merge_transposes, _transpose_as_reshape, _transpose_of_matmul),
     "broadcast_to": (_same_type, _merge_broadcasts),
     "slice": (_same_type,),
     "pad": (_same_type,),

@@ -1,0 +1,124 @@
+"""Programs in memory: what the plan's aliases, in-place writes and offsets do to the numbers, without compiling
+anything.
+
+`simulate` keeps every value as bytes at its planned place, fills the arena with garbage, and scribbles over
+workspaces; if two live values shared bytes, or an update came before the last reader of the old contents, the results
+would differ. """
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pockengine import interp
+from pockengine.autodiff import eval_graph, train_graph
+from pockengine.codegen.backend import Location, Program
+from pockengine.compile import Planned, plan_programs, space_bytes
+from pockengine.ir import Array, Value
+from pockengine.recipe import Recipe, Scheme, resolve
+from pockengine.targets import get
+from tests.compiler.passes.networks import batch, cnn, transformer
+
+NETWORKS = {"cnn": cnn, "transformer": transformer}
+UPDATES = {
+    "full": "full",
+    "bias": [{"params": "*bias"}],
+    "last": [{"params": "*", "last": 4}],
+    "channels": [{"params": "fc.*"}, {"params": "c[124].weight", "channels": 0.5}],
+}
+OPTIMIZERS = {
+    "momentum": {"name": "sgd", "lr": 0.1, "momentum": 0.9},
+    "adamw": {"name": "adamw"},
+    "lion": {"name": "lion"},
+}
+
+
+class Memory:
+    """The five blocks as bytes."""
+
+    def __init__(self, planned: Planned) -> None:
+        sizes = space_bytes(planned)
+        self.blocks = {space: np.full(size + 64, 0xA5, np.uint8) for space, size in sizes.items()}
+        for location, array in planned.spaces.consts.values():
+            self.write(location, array)
+        for value in planned.model.params:
+            self.write(planned.spaces.places["param", value.name], planned.model.data[value.name])
+        for value, fill in planned.programs["train"].graph.states.items():
+            contents = np.full(value.type.shape, fill, value.type.dtype.numpy)
+            self.write(planned.spaces.places["state", value.name], contents)
+
+    def write(self, place: Location, array: Array) -> None:
+        raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        self.blocks[place.space][place.offset : place.offset + raw.size] = raw
+
+    def read(self, place: Location, value: Value) -> Array:
+        raw = self.blocks[place.space][place.offset : place.offset + value.type.nbytes]
+        return raw.copy().view(value.type.dtype.numpy).reshape(value.type.shape)
+
+
+def simulate(program: Program, memory: Memory) -> dict[str, Array]:
+    """Run the program's steps in order; its outputs."""
+    literals = program.graph.consts
+    for step in program.steps:
+        node, where = step.node, program.locations
+        arrays = [memory.read(where[v], v) if v in where else literals[v] for v in node.inputs]
+        if step.workspace is not None:
+            memory.write(Location("arena", step.workspace), np.full(step.lowered.workspace_bytes, 0x5A, np.uint8))
+        for value, array in zip(node.outputs, interp.run_node(node, arrays), strict=True):
+            memory.write(where[value], np.asarray(array, value.type.dtype.numpy))
+    return {name: memory.read(program.locations[value], value) for name, value in program.outputs.items()}
+
+
+def planned_for(network: str, update: str, optimizer: str, batch_norm: str = "frozen") -> tuple[Planned, Scheme]:
+    model = NETWORKS[network]()
+    rules = UPDATES[update]
+    if update == "channels" and network == "transformer":
+        rules = [{"params": "fc.*"}, {"params": "[qu]*.weight", "channels": 0.5}]
+    recipe = Recipe(optimizer=OPTIMIZERS[optimizer], update=rules, batch_norm=batch_norm)
+    return plan_programs(model, recipe, get("raspberry-pi-4"), threads=2), resolve(recipe, model)
+
+
+def assert_trains_alike(planned: Planned, scheme: Scheme) -> None:
+    """Three simulated steps give the losses and tensors of the unoptimised graph."""
+    memory, tensors = Memory(planned), dict(planned.model.data)
+    graph = train_graph(planned.model, planned.recipe, scheme)
+    for seed in range(3):
+        arrays = batch(planned.model, seed)
+        for value in planned.inputs:
+            memory.write(planned.spaces.places["input", value.name], arrays[value.name].astype(value.type.dtype.numpy))
+        found = simulate(planned.programs["train"], memory)["loss"]
+        np.testing.assert_allclose(found, interp.step(graph, arrays, tensors)["loss"], rtol=1e-4)
+    for value in planned.model.params:
+        found = memory.read(planned.spaces.places["param", value.name], value)
+        np.testing.assert_allclose(found, tensors[value.name], rtol=5e-3, atol=1e-4, err_msg=value.name)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("update", UPDATES)
+def test_cnn_in_memory(update: str, optimizer: str) -> None:
+    assert_trains_alike(*planned_for("cnn", update, optimizer))
+
+
+@pytest.mark.parametrize("update", UPDATES)
+def test_transformer_in_memory(update: str) -> None:
+    assert_trains_alike(*planned_for("transformer", update, "momentum"))
+
+
+def test_batch_norm_in_training_mode_in_memory() -> None:
+    assert_trains_alike(*planned_for("cnn", "full", "momentum", batch_norm="train"))
+
+
+def test_evaluation_shares_the_trained_parameters() -> None:
+    planned, _ = planned_for("cnn", "full", "momentum")
+    memory, arrays = Memory(planned), batch(planned.model)
+    for value in planned.inputs:
+        memory.write(planned.spaces.places["input", value.name], arrays[value.name])
+    found = simulate(planned.programs["eval"], memory)
+    expected = interp.evaluate(eval_graph(planned.model, planned.recipe), arrays)
+    for name, array in expected.items():
+        np.testing.assert_allclose(found[name], array, rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+def test_integer_inputs_have_their_limits() -> None:
+    planned, _ = planned_for("transformer", "full", "momentum")
+    assert planned.limits == {"input_ids": 11, "labels": 5}

@@ -8,10 +8,10 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from pockengine.targets import get as get_target
 from pockengine.artifact.artifact import Artifact
 from pockengine.artifact.errors import WrongMachineError
 from pockengine.artifact.manifest import Manifest
+from pockengine.targets import get as get_target
 
 
 def run_artifact(path: str | os.PathLike[str], entry: str, arguments: Sequence[str]) -> int:

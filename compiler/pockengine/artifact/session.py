@@ -10,12 +10,12 @@ from types import TracebackType
 
 import numpy as np
 
-from pockengine.targets import get as get_target
 from pockengine.artifact.errors import WrongMachineError
 from pockengine.artifact.manifest import Manifest, PortInfo, TensorInfo
 from pockengine.artifact.native import Array, NativeModel
 from pockengine.errors import DataError, nearest
 from pockengine.ir import DType
+from pockengine.targets import get as get_target
 
 Batch = Mapping[str, Array]
 

@@ -327,20 +327,21 @@ def test_report_of_another_shape_is_refused(server: Server, person: Person, devi
 
 def test_event_stream(server: Server, person: Person, device: Device) -> None:
     run_id = start(server, person, device)
-    device.post("events", first_seq=0, events=[*steps(1, 2), {"event": "eval", "phase": "eval_after", "loss": 0.1}])
+    before, after = ({"event": "eval", "phase": phase, "loss": 0.1} for phase in ("eval_before", "eval_after"))
+    device.post("events", first_seq=0, events=[before, *steps(1, 2), after])
     device.post("result", state="succeeded")
     events = sse(person.get(f"/runs/{run_id}/events").text)
-    assert [kind for _, kind, _ in events] == ["state", "state", "state", "steps", "eval", "state"]
+    assert [kind for _, kind, _ in events] == ["state", "state", "state", "eval", "steps", "eval", "state"]
     assert [data["state"] for _, kind, data in events if kind == "state"] == [
         "queued",
         "leased",
         "running",
         "succeeded",
     ]
-    assert [item["step"] for item in events[3][2]["items"]] == [1, 2]
-    assert events[4][2] == {"phase": "eval_after", "samples": None, "loss": 0.1, "accuracy": None}
-    resumed = sse(person.get(f"/runs/{run_id}/events", headers={"Last-Event-ID": "5"}).text)
-    assert resumed == events[5:]
+    assert [item["step"] for item in events[4][2]["items"]] == [1, 2]
+    assert events[5][2] == {"phase": "eval_after", "samples": None, "loss": 0.1, "accuracy": None}
+    resumed = sse(person.get(f"/runs/{run_id}/events", headers={"Last-Event-ID": "6"}).text)
+    assert resumed == events[6:]
 
 
 def test_lifecycle_table_is_closed() -> None:

@@ -1,5 +1,6 @@
 """What devices report: the executable's lines as they come, and the result. Every write carries the lease's fence."""
 
+import itertools
 import math
 from collections.abc import Sequence
 from datetime import datetime
@@ -30,11 +31,19 @@ def take_events(unit: Unit, run: RunRecord, order: EventsIn, now: datetime) -> i
     run.next_seq = max(run.next_seq, order.first_seq + len(order.events))
     if run.state not in HELD:
         return run.next_seq
-    _take_steps(unit, run, [e for e in fresh if e.get("event") == "step" and e.get("phase") not in _EVALUATIONS], now)
-    for event in fresh:
-        if event.get("event") == "eval":
-            _take_evaluation(unit, run, event, now)
+    for kind, group in itertools.groupby(fresh, _kind):
+        if kind == "step":
+            _take_steps(unit, run, list(group), now)
+        elif kind == "eval":
+            for event in group:
+                _take_evaluation(unit, run, event, now)
     return run.next_seq
+
+
+def _kind(event: dict[str, Any]) -> Any:
+    """Steps of an evaluation are of no kind that is kept: only its result is."""
+    kind = event.get("event")
+    return None if kind == "step" and event.get("phase") in _EVALUATIONS else kind
 
 
 def _take_steps(unit: Unit, run: RunRecord, events: Sequence[dict[str, Any]], now: datetime) -> None:

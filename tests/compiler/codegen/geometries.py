@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+
 from pockengine.ir import Builder, DType, TensorType, Value
 from pockengine.ops import Emitter, Sample
 from pockengine.ops.contraction import Geometry
@@ -62,7 +63,9 @@ def with_epilogue(case: Case, rng: np.random.Generator) -> Case:
     shape = anchor.output.type.shape
     product = e.multi(anchor.op, operands, **dict(anchor.attrs))[0]
     small = tuple(1 if rng.random() < 0.5 else d for d in shape)
-    scale, bias = (builder.input(name, TensorType(DType.F32, s)) for name, s in (("scale", small), ("bias", shape[-1:])))
+    scale, bias = (
+        builder.input(name, TensorType(DType.F32, s)) for name, s in (("scale", small), ("bias", shape[-1:]))
+    )
     residual = builder.input("residual", TensorType(DType.F32, shape))
     total = e.add(e.add(e.mul(product, scale), bias), residual)
     builder.outputs = {"y": e.op("clip", total, lo=0.0, hi=6.0), "mask": e.less(0.0, total)}
@@ -74,7 +77,10 @@ def with_epilogue(case: Case, rng: np.random.Generator) -> Case:
 
 
 def _shape(rng: np.random.Generator, rank: int) -> tuple[int, ...]:
-    return tuple(int(rng.choice([1, 2, 3, 5, 16, 33, 70])) if axis < rank - 1 else int(rng.integers(1, 90)) for axis in range(rank))
+    return tuple(
+        int(rng.choice([1, 2, 3, 5, 16, 33, 70])) if axis < rank - 1 else int(rng.integers(1, 90))
+        for axis in range(rank)
+    )
 
 
 def _broadcast(rng: np.random.Generator, shape: tuple[int, ...]) -> tuple[int, ...]:

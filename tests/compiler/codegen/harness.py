@@ -1,4 +1,5 @@
-"""Compiles the kernels of many nodes into one shared library with `zig cc`, runs them, and compares with the interpreter.
+"""Compiles the kernels of many nodes into one shared library with `zig cc`, runs them, and compares with the
+interpreter.
 
 Every buffer lies between canaries; the workspace has exactly the size the backend asked for."""
 
@@ -66,7 +67,9 @@ def region_case(body: Graph, kind: str, arrays: Sequence[Array], label: str = ""
 class Library:
     """The kernels of many cases, compiled for one target."""
 
-    def __init__(self, folder: Path, cases: Sequence[Case], target: Target, threads: int, extra: Sequence[str] = ("-O2",)) -> None:
+    def __init__(
+        self, folder: Path, cases: Sequence[Case], target: Target, threads: int, extra: Sequence[str] = ("-O2",)
+    ) -> None:
         self.cases, self.threads = list(cases), threads
         backend = CBackend()
         self.lowered: list[Lowered] = []
@@ -103,11 +106,16 @@ class Library:
     def check(self, index: int, tasks: int, rtol: float = 2e-5, atol: float = 2e-5) -> None:
         """Compare case `index` with the interpreter, also with every in-place pair the backend allows."""
         case = self.cases[index]
-        expected = expected_outputs(case)
         for pair in (None, *self.lowered[index].inplace):
-            for got, want in zip(self.run(index, tasks, pair), expected, strict=True):
-                scale = max(1.0, float(np.max(np.abs(want), initial=0.0, where=np.isfinite(want)))) if want.dtype.kind == "f" else 1.0
-                np.testing.assert_allclose(got, want, rtol=rtol, atol=atol * scale, err_msg=f"{case.label} in place {pair}")
+            compare(case, self.run(index, tasks, pair), f"in place {pair}", rtol, atol)
+
+
+def compare(case: Case, outputs: Sequence[Array], note: str = "", rtol: float = 2e-5, atol: float = 2e-5) -> None:
+    """Outputs against the interpreter's; the absolute tolerance is relative to the largest number of the tensor."""
+    for got, want in zip(outputs, expected_outputs(case), strict=True):
+        finite = np.isfinite(want) if want.dtype.kind == "f" else np.zeros(want.shape, bool)
+        scale = float(np.max(np.abs(want), initial=1.0, where=finite))
+        np.testing.assert_allclose(got, want, rtol=rtol, atol=atol * scale, err_msg=f"{case.label} {note}")
 
 
 def expected_outputs(case: Case) -> list[Array]:

@@ -1,9 +1,11 @@
-"""Every op of the registry is lowered, expanded or refused with a reason; every lowered one agrees with its reference."""
+"""Every op of the registry is lowered, expanded or refused with a reason; every lowered one agrees with its
+reference."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
+
 from pockengine import ops
 from pockengine.codegen.c import CBackend
 from pockengine.targets import get

@@ -1,5 +1,5 @@
-"""Random shapes of every template against the interpreter, between canaries, in place wherever the backend allows it, with
-the undefined-behaviour sanitizer, and cross-compiled for aarch64 under qemu."""
+"""Random shapes of every template against the interpreter, between canaries, in place wherever the backend allows
+it, with the undefined-behaviour sanitizer, and cross-compiled for aarch64 under qemu."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from pockengine.targets import get
 from tests.compiler.codegen import geometries
-from tests.compiler.codegen.harness import Case, Library
+from tests.compiler.codegen.emulated import EMULATOR, run_emulated
+from tests.compiler.codegen.harness import Case, Library, compare
 
 SANITIZE = ("-O1", "-fsanitize=undefined", "-fno-sanitize=alignment", "-fsanitize-trap=undefined")
 
@@ -47,3 +49,10 @@ def test_one_thread_schedules(tmp_path: Path) -> None:
     library = Library(tmp_path, contractions(seed=3, count=2), get("host"), threads=1, extra=("-O1",))
     for index in range(len(library.cases)):
         library.check(index, 1)
+
+
+@pytest.mark.skipif(EMULATOR is None, reason="needs qemu-user-static")
+def test_aarch64(tmp_path: Path) -> None:
+    cases = contractions(seed=4, count=1) + regions(seed=5, count=3)
+    for case, outputs in zip(cases, run_emulated(tmp_path, cases, get("raspberry-pi-4"), tasks=2), strict=True):
+        compare(case, outputs)

@@ -14,7 +14,8 @@ ANCHORS = frozenset(("matmul", "conv2d", "conv2d_dx", "conv2d_dw"))
 
 
 class CBackend:
-    """Turns legal nodes into C kernels. Bare elementwise, reduction and contraction nodes count as regions of one node."""
+    """Turns legal nodes into C kernels. Bare elementwise, reduction and contraction nodes count as regions of one
+    node."""
 
     name = "c"
 

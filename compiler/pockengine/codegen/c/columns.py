@@ -1,5 +1,6 @@
-"""Kernels of `column` regions (bias gradients, batch-norm statistics, global pooling): reductions over axes that are not
-trailing. A unit of work owns a block of neighbouring columns, keeps their sums in L1 and walks down the reduced axes."""
+"""Kernels of `column` regions (bias gradients, batch-norm statistics, global pooling): reductions over axes that are
+not trailing. A unit of work owns a block of neighbouring columns, keeps their sums in L1 and walks down the reduced
+axes."""
 
 from __future__ import annotations
 
@@ -116,7 +117,8 @@ class _Writer:
         return kernel("column", title, code.text(), functions(self.body.needs))
 
     def _block(self) -> None:
-        """The function that reduces one block of columns; `width` is a constant at each call, so it is inlined twice."""
+        """The function that reduces one block of columns; `width` is a constant at each call, so it is inlined
+        twice."""
         code, plan = self.code, self.plan
         header = "static inline __attribute__((always_inline)) void\n"
         header += "reduce_block(void *const *arg, ptrdiff_t outer, ptrdiff_t start, ptrdiff_t width)"

@@ -142,7 +142,9 @@ def _panel_widths(plan: ContractionPlan) -> list[tuple[int, int]]:
 def _left_packer(plan: ContractionPlan) -> Packer:
     x_step, k_step = (1, plan.packed_row_step) if plan.left_rows_inner else (plan.packed_row_step, 1)
     lanes = plan.schedule.lanes
-    return Packer("pack_rows", plan.contraction.left, plan.contraction.m, plan.contraction.k, x_step, k_step, lanes, False)
+    return Packer(
+        "pack_rows", plan.contraction.left, plan.contraction.m, plan.contraction.k, x_step, k_step, lanes, False
+    )
 
 
 def _emit_right_packers(plan: ContractionPlan, code: Code) -> None:
@@ -151,8 +153,8 @@ def _emit_right_packers(plan: ContractionPlan, code: Code) -> None:
     widths = _panel_widths(plan)
     whole = s.right != "block"
     packers = [
-        Packer(f"pack_columns{index}", c.right, c.n, c.k, 1, vectors * s.lanes, s.lanes, whole)
-        for index, (vectors, _) in enumerate(widths)
+        Packer(f"pack_columns{index}", c.right, c.n, c.k, 1, vectors * s.lanes, s.lanes, whole, columns)
+        for index, (vectors, columns) in enumerate(widths)
     ]
     if any(packer.turns for packer in packers):
         code.line(transposition(s.lanes))
@@ -195,7 +197,8 @@ def _tiles(plan: ContractionPlan, vectors: int) -> list[microkernel.Tile]:
     full, rest = divmod(plan.sizes[1], s.rows)
     heights = ([s.rows] if full else []) + ([rest] if rest else [])
     return [
-        microkernel.Tile(rows, vectors, s.lanes, a_row, a_k, b_k or 0, _stride_of_sums(plan, vectors)) for rows in heights
+        microkernel.Tile(rows, vectors, s.lanes, a_row, a_k, b_k or 0, _stride_of_sums(plan, vectors))
+        for rows in heights
     ]
 
 
@@ -204,7 +207,8 @@ def _emit_panel(plan: ContractionPlan, code: Code, vectors: int, cols: int) -> N
     s = plan.schedule
     a_row, c_row = _strides_of_left(plan)[0], _stride_of_sums(plan, vectors)
     tiles = _tiles(plan, vectors)
-    header = f"static void\npanel_{vectors}_{cols}(void *const *arg, ptrdiff_t batch, const float *a, const float *b, float *sums,\n"
+    header = f"static void\npanel_{vectors}_{cols}(void *const *arg, ptrdiff_t batch, const float *a, "
+    header += "const float *b, float *sums,\n"
     header += "    ptrdiff_t m0, ptrdiff_t m1, ptrdiff_t n0, ptrdiff_t depth, int more, int finished)"
     with code.block(header):
         if not plan.accumulates:
@@ -238,7 +242,9 @@ def _emit_main(plan: ContractionPlan, code: Code) -> None:
         if axis != s.split:
             code.line(f"const ptrdiff_t {axis}_first = {low}, {axis}_last = {high};")
         elif axis == "m":
-            code.line(f"const ptrdiff_t m_first = first * {s.rows}, m_last = last * {s.rows} < {m} ? last * {s.rows} : {m};")
+            code.line(
+                f"const ptrdiff_t m_first = first * {s.rows}, m_last = last * {s.rows} < {m} ? last * {s.rows} : {m};"
+            )
         else:
             code.line(f"const ptrdiff_t {axis}_first = first, {axis}_last = last;")
     with code.loop("batch", "b_last", "b_first"):
@@ -253,9 +259,8 @@ def _emit_main(plan: ContractionPlan, code: Code) -> None:
             with code.loop("part", "k_last", "k_first"):
                 _emit_block(plan, code)
     if s.split == "k":
-        with code.block("if (first == last)"):
-            with code.loop("i", plan.sums_bytes // 4):
-                code.line("sums[i] = 0.0f;")
+        with code.block("if (first == last)"), code.loop("i", plan.sums_bytes // 4):
+            code.line("sums[i] = 0.0f;")
 
 
 def _emit_workspace(plan: ContractionPlan, code: Code) -> None:
@@ -267,8 +272,8 @@ def _emit_workspace(plan: ContractionPlan, code: Code) -> None:
     if s.pack_left:
         code.line("float *const rows = (float *)(void *)own;")
         offset += plan.left_bytes
-    if s.right == "shared":
-        code.line("const float *const panels = (const float *)(const void *)workspace;")
+    if plan.right_is_common:
+        code.line("float *const panels = (float *)(void *)workspace;")
     elif s.right != "direct":
         code.line(f"float *const panels = (float *)(void *)(own + {offset});")
         offset += plan.right_bytes

@@ -73,7 +73,8 @@ class ContractionPlan:
 
     @property
     def packed_row_step(self) -> int:
-        """Elements between rows of k (or of A) in the packed block of A; odd multiples of a line avoid set conflicts."""
+        """Elements between rows of k (or of A) in the packed block of A; odd multiples of a line avoid set
+        conflicts."""
         s = self.schedule
         own = s.block if self.left_rows_inner else s.depth
         return own + 16 if own * 4 % 1024 == 0 else own
@@ -98,15 +99,20 @@ class ContractionPlan:
         return aligned(4 * batches * self.schedule.block * self.padded_columns)
 
     @property
+    def right_is_common(self) -> bool:
+        """Whether the tasks' panels lie in one place: packed before, or each task packs the panels that only it
+        reads."""
+        return self.schedule.right == "shared" or (self.schedule.right == "private" and self.schedule.split == "n")
+
+    @property
     def shared_bytes(self) -> int:
-        if self.schedule.right == "shared":
-            return self.right_bytes * self.sizes[0]
+        if self.right_is_common:
+            return self.right_bytes * (self.sizes[0] if self.schedule.right == "shared" else 1)
         return HEADER_BYTES if self.schedule.split == "k" else 0
 
     @property
     def task_bytes(self) -> int:
-        own = 0 if self.schedule.right == "shared" else self.right_bytes
-        return self.left_bytes + own + self.sums_bytes
+        return self.left_bytes + (0 if self.right_is_common else self.right_bytes) + self.sums_bytes
 
     def workspace_bytes(self) -> int:
         return self.shared_bytes + self.threads * self.task_bytes

@@ -1,7 +1,7 @@
 """Kernels of depthwise convolution in NHWC: forward, input gradient and weight gradient, vectorised along channels.
 
-Forward and input gradient are one template: a row of the result is, per residue of its column, a sum over taps of a row of
-the source at a constant distance. The epilogue is that of the other contractions."""
+Forward and input gradient are one template: a row of the result is, per residue of its column, a sum over taps of a
+row of the source at a constant distance. The epilogue is that of the other contractions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def weights_of(anchor: Node) -> Value:
 
 @dataclass(frozen=True)
 class Phase:
-    """Result columns `first + step * t`: each sums tap s at source column `pace * t + shift`, over `taps` = (s, shift)."""
+    """Result columns `first + step * t`: each sums tap s at source column `pace * t + shift`, over `taps` = (s,
+    shift)."""
 
     first: int
     step: int
@@ -59,8 +60,8 @@ class Phase:
 
 @dataclass(frozen=True)
 class Depthwise:
-    """Sizes of one kernel. `source` and `result` are (height, width) of the image read and the image written (forward and
-    input gradient); in the weight gradient the image x and dy."""
+    """Sizes of one kernel. `source` and `result` are (height, width) of the image read and the image written
+    (forward and input gradient); in the weight gradient the image x and dy."""
 
     node: Node
     anchor: Node
@@ -130,7 +131,9 @@ class Depthwise:
         else:
             m = (Digit("b", self.batch), Digit("p", self.result[0]), Digit("q", self.result[1]))
             places = ((("b", 1),), (("p", 1),), (("q", 1),), (("c", 1),))  # type: ignore[assignment]
-        return Contraction((), m, (Digit("c", self.channels),), (), nothing, nothing, self.anchor.output.type.shape, places)
+        return Contraction(
+            (), m, (Digit("c", self.channels),), (), nothing, nothing, self.anchor.output.type.shape, places
+        )
 
 
 def lower(node: Node, target: Target, threads: int) -> Lowered:
@@ -175,7 +178,8 @@ def _workspace(plan: Depthwise, nbytes: int) -> str:
 
 
 def _emit_image(plan: Depthwise, code: Code) -> None:
-    """Forward and input gradient: for each row of the result and block of channels a tile [columns][lanes], finished."""
+    """Forward and input gradient: for each row of the result and block of channels a tile [columns][lanes],
+    finished."""
     (height, width), c = plan.result, plan.channels
     for lanes, _, _ in plan.widths():
         _emit_row(plan, code, lanes)

@@ -30,7 +30,8 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Model:
-    """Everything model.c says. `space_bytes` gives the size of each space by name; the arena's is the largest program's."""
+    """Everything model.c says. `space_bytes` gives the size of each space by name; the arena's is the largest
+    program's."""
 
     name: str
     target: str
@@ -52,7 +53,10 @@ def emit_model(model: Model) -> str:
     code.line('#include "pock.h"')
     code.line()
     symbols = {
-        call.kernel.symbol for program in model.programs.values() for step in program.steps for call in step.lowered.calls
+        call.kernel.symbol
+        for program in model.programs.values()
+        for step in program.steps
+        for call in step.lowered.calls
     }
     for symbol in sorted(symbols):
         code.line(f"void {symbol}(void *const *arg, int task, int tasks);")
@@ -73,7 +77,8 @@ def _model(code: Code, model: Model, groups: Mapping[str, Sequence[Tensor]]) -> 
     code.line(f"    .target = {_string(model.target)},")
     code.line(f"    .threads = {model.threads},")
     code.line(f"    .batch = {model.batch},")
-    code.line(f"    .space_bytes = {{{', '.join(str(model.space_bytes.get(space, 0)) for space in SPACES)}}}, /* {', '.join(SPACES)} */")
+    sizes = ", ".join(str(model.space_bytes.get(space, 0)) for space in SPACES)
+    code.line(f"    .space_bytes = {{{sizes}}}, /* {', '.join(SPACES)} */")
     code.line(f"    .predicted_peak_bytes = {model.predicted_peak_bytes},")
     for group, tensors in groups.items():
         code.line(f"    .{group} = {group if tensors else '0'},")
@@ -124,10 +129,10 @@ def _program(code: Code, name: str, program: Program) -> None:
             lines = [f"{_ref(location)}, /* {type} */" for location, type in places]
             if call.workspace:
                 lines.append(f"{_ref(_workspace(step))}, /* workspace: {step.lowered.workspace_bytes} bytes */")
-            rows.append(
-                f"{{{call.kernel.symbol}, {_string(title)}, {_string(call.kernel.symbol)}, {len(refs)}, {len(lines)}, {index}, "
-                f"{int(call.parallel)}, {float(call.flops)!r}, {float(call.bytes)!r}}}, /* {_shape_list(step.node.outputs)} */"
-            )
+            symbol = call.kernel.symbol
+            fields = [symbol, _string(title), _string(symbol), len(refs), len(lines), index, int(call.parallel)]
+            numbers = [*fields, float(call.flops), float(call.bytes)]
+            rows.append(f"{{{', '.join(map(str, numbers))}}}, /* {_shape_list(step.node.outputs)} */")
             refs += lines
     code.line()
     code.line(f"static const pock_ref {name}_refs[] = {{")
@@ -142,7 +147,8 @@ def _program(code: Code, name: str, program: Program) -> None:
     table = f"{name}_outputs" if outputs else "0"
     code.line()
     code.line(f"static const pock_program {name}_program = {{")
-    code.line(f"    {_string(name)}, {name}_calls, {len(rows)}, {name}_refs, {table}, {len(outputs)}, {program.plan.arena_bytes},")
+    fields = [_string(name), f"{name}_calls", len(rows), f"{name}_refs", table, len(outputs), program.plan.arena_bytes]
+    code.line(f"    {', '.join(map(str, fields))},")
     code.line("};")
 
 

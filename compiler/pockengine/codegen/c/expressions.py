@@ -65,7 +65,10 @@ _ANY = {
     "where": "{0} ? {1} : {2}",
     "broadcast_to": "{0}",
 }
-_NEEDS = {name: name for name in ("exp", "log", "tanh", "sigmoid", "erf", "pow", "mod")} | {"sin": "sincos", "cos": "sincos"}
+_NEEDS = {name: name for name in ("exp", "log", "tanh", "sigmoid", "erf", "pow", "mod")} | {
+    "sin": "sincos",
+    "cos": "sincos",
+}
 
 
 def _table(dtype: DType) -> Mapping[str, str]:
@@ -113,7 +116,7 @@ class Body:
         if node.op == "cast":
             return _cast(arguments[0], dtype, node.output.type.dtype)
         if node.op == "clip":
-            return _clip(arguments[0], dtype, float(node.attrs["lo"]), float(node.attrs["hi"]))  # type: ignore[arg-type]
+            return _clip(arguments[0], dtype, float(node.attrs["lo"]), float(node.attrs["hi"]))
         constants = [self._constant(value) for value in node.inputs]
         if node.op == "pow":
             text = _power(arguments[0], constants[1], dtype)

@@ -1,4 +1,5 @@
-"""Index arithmetic shared by the templates: strides, broadcasting, collapsing of loops, and decoding of flat indices."""
+"""Index arithmetic shared by the templates: strides, broadcasting, collapsing of loops, and decoding of flat
+indices."""
 
 from __future__ import annotations
 
@@ -46,8 +47,8 @@ def collapse(extents: Sequence[int], strides: Sequence[Ints]) -> tuple[Ints, tup
 
 
 def digits(flat: str, extents: Sequence[int]) -> list[str]:
-    """C expressions of the digits of the flat index `flat` in the mixed radix `extents` (empty loops count as one: their
-    bodies never run, but must not divide by zero)."""
+    """C expressions of the digits of the flat index `flat` in the mixed radix `extents` (empty loops count as one:
+    their bodies never run, but must not divide by zero)."""
     result = []
     extents = [max(1, extent) for extent in extents]
     for axis in range(len(extents)):

@@ -17,7 +17,9 @@ def lower(node: Node) -> Lowered:
     """Kernels of one node of this module."""
     if node.output.type.size == 0:
         return Lowered(())
-    built = {"gather": _gather, "scatter_add": _scatter_add, "scatter_set": _scatter_set, "argmax": _argmax}[node.op](node)
+    built = {"gather": _gather, "scatter_add": _scatter_add, "scatter_set": _scatter_set, "argmax": _argmax}[node.op](
+        node
+    )
     return Lowered((call(node, built),), 0, inplace_pairs(node, [(0, 0)]) if node.op == "scatter_set" else ())
 
 
@@ -31,7 +33,8 @@ def _axis(node: Node) -> int:
 
 
 def _index(code: Code, position: str, size: int) -> None:
-    """Declare `index`: counted from the end when negative, and kept inside so that bad data cannot touch other memory."""
+    """Declare `index`: counted from the end when negative, and kept inside so that bad data cannot touch other
+    memory."""
     code.line(f"const ptrdiff_t given = (ptrdiff_t)indices[{position}], wrapped = given < 0 ? given + {size} : given;")
     code.line(f"const ptrdiff_t index = wrapped < 0 ? 0 : (wrapped < {size} ? wrapped : {size - 1});")
 
@@ -68,7 +71,8 @@ def _scatter_set(node: Node) -> Kernel:
 
 
 def _scatter(node: Node, updates: Value, indices: Value, x: Value | None) -> Kernel:
-    """Each unit owns some columns of the result and goes through all indices in order, so the result is deterministic."""
+    """Each unit owns some columns of the result and goes through all indices in order, so the result is
+    deterministic."""
     axis, count, out = _axis(node), indices.type.size, node.output.type
     size = out.shape[axis]
     outer, inner = _sizes(out.shape, axis)

@@ -1,6 +1,6 @@
-"""Contractions as index maps: matmul, convolution and its two gradients are all out[b, m, n] = sum over k of A(b, m, k) *
-B(b, k, n), where each of b, m, n, k stands for several loops ("digits") and each operand is read through a map from digits
-to an offset. Knows nothing of C."""
+"""Contractions as index maps: matmul, convolution and its two gradients are all out[b, m, n] = sum over k of A(b, m,
+k) * B(b, k, n), where each of b, m, n, k stands for several loops ("digits") and each operand is read through a map
+from digits to an offset. Knows nothing of C."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ Axis = tuple[Digit, ...]
 
 @dataclass(frozen=True)
 class Window:
-    """A coordinate of an image, `(sum(coefficient * digit) + offset) / divisor`: valid when the division is exact and the
-    result lies in 0 .. extent - 1, otherwise the element reads as zero. `stride` is that of the image axis."""
+    """A coordinate of an image, `(sum(coefficient * digit) + offset) / divisor`: valid when the division is exact
+    and the result lies in 0 .. extent - 1, otherwise the element reads as zero. `stride` is that of the image axis."""
 
     terms: tuple[tuple[str, int], ...]
     offset: int
@@ -38,7 +38,8 @@ class Window:
 
 @dataclass(frozen=True)
 class Access:
-    """How one operand is read: elements per digit, plus windows. `operand` is its position among the anchor's inputs."""
+    """How one operand is read: elements per digit, plus windows. `operand` is its position among the anchor's
+    inputs."""
 
     operand: int
     strides: Mapping[str, int]
@@ -105,7 +106,9 @@ class Contraction:
         extents = {digit.name: digit.extent for axis in (self.b, self.m, self.n, self.k) for digit in axis}
         b, m, n, k = (tuple(d for d in axis if d.extent != 1) for axis in (self.b, self.m, self.n, self.k))
         places = tuple(tuple((name, c) for name, c in place if extents[name] != 1) for place in self.places)
-        return Contraction(b, m, n, k, self.left.simplified(extents), self.right.simplified(extents), self.shape, places)
+        return Contraction(
+            b, m, n, k, self.left.simplified(extents), self.right.simplified(extents), self.shape, places
+        )
 
     def steps(self, strides: Sequence[int]) -> dict[str, int]:
         """Digit -> stride, for an operand with these strides along the anchor's axes."""
@@ -217,7 +220,18 @@ class _Conv:
         (n, _, h, w), (_, _, p, q) = self.geometry.nchw(self.x), self.geometry.nchw(self.y)
         outputs, inputs, r, s = self.w
         groups = self.geometry.groups
-        sizes = {"b": n, "g": groups, "h": h, "w": w, "p": p, "q": q, "o": outputs // groups, "i": inputs, "r": r, "s": s}
+        sizes = {
+            "b": n,
+            "g": groups,
+            "h": h,
+            "w": w,
+            "p": p,
+            "q": q,
+            "o": outputs // groups,
+            "i": inputs,
+            "r": r,
+            "s": s,
+        }
         return {name: (name, size) for name, size in sizes.items()}
 
 

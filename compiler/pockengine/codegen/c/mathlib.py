@@ -1,8 +1,8 @@
 """Single-precision functions in C without branches, so that clang vectorises loops that call them.
 
 Infinities, NaN and (for exp and log) subnormals keep their meaning. Errors, in units in the last place, were measured
-against double precision over the whole range: exp 1.1, log 1.0, tanh 2, sigmoid 2.5, erf 1.6; sin and cos have an absolute
-error of 1.2e-7 for |x| < 8192 and lose precision beyond; pow is computed in double and rounded (0.6)."""
+against double precision over the whole range: exp 1.1, log 1.0, tanh 2, sigmoid 2.5, erf 1.6; sin and cos have an
+absolute error of 1.2e-7 for |x| < 8192 and lose precision beyond; pow is computed in double and rounded (0.6)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ static inline float pock_exp(float x)
     p = p * r + 5.0000001201e-1f;
     p = p * (r * r) + r + 1.0f;
     const int32_t half = k >> 1;
-    return p * pock_float((int32_t)((uint32_t)(half + 127) << 23)) * pock_float((int32_t)((uint32_t)(k - half + 127) << 23));
+    return p * pock_float((int32_t)((uint32_t)(half + 127) << 23)) * pock_float((int32_t)((uint32_t)(k - half + 127)
+    << 23));
 }
 """
 

@@ -44,7 +44,9 @@ def _slice(node: Node) -> Kernel:
 
 
 def _concat(node: Node) -> Kernel:
-    axis, target, offset, parts = int(node.attrs["axis"]), row_major(node.output.type.shape), 0, []  # type: ignore[call-overload]
+    axis = node.attrs["axis"]
+    assert isinstance(axis, int)
+    target, offset, parts = row_major(node.output.type.shape), 0, []
     for value in node.inputs:
         parts.append((value.type.shape, row_major(value.type.shape), target, 0, offset))
         offset += value.type.shape[axis] * target[axis]
@@ -67,7 +69,15 @@ def _copy_kernel(node: Node, parts: Sequence[_Part]) -> Kernel:
                 continue
             with code.block(f"/* {list(extents)} */") if len(parts) > 1 else code.block("/* copy */"):
                 loops, (s, t) = collapse(extents, [source, target])
-                _copy(code, f"(in{index} + {source_base})", f"(out + {target_base})", c_type(node.output.type.dtype), loops, s, t)
+                _copy(
+                    code,
+                    f"(in{index} + {source_base})",
+                    f"(out + {target_base})",
+                    c_type(node.output.type.dtype),
+                    loops,
+                    s,
+                    t,
+                )
     return kernel(node.op, f"{node.op} to {node.output.type}", code.text())
 
 
@@ -101,7 +111,9 @@ def _turn(code: Code, source: str, target: str, type: str, extents: Ints, s: Int
     code.share(math.prod(extents[axis] for axis in others) * blocks)
     with code.loop("unit", "last", "first"):
         outer = digits(f"(unit / {blocks})", [extents[axis] for axis in others])
-        code.line(f"const ptrdiff_t i0 = unit % {blocks} * {BLOCK}, i1 = {tall} - i0 < {BLOCK} ? {tall} : i0 + {BLOCK};")
+        code.line(
+            f"const ptrdiff_t i0 = unit % {blocks} * {BLOCK}, i1 = {tall} - i0 < {BLOCK} ? {tall} : i0 + {BLOCK};"
+        )
         code.line(f"const {type} *const from = {source} + {dot(outer, [s[axis] for axis in others])};")
         code.line(f"{type} *const to = {target} + {dot(outer, [t[axis] for axis in others])};")
         with code.block(f"for (ptrdiff_t j0 = 0; j0 < {wide}; j0 += {BLOCK})"):
@@ -115,7 +127,9 @@ def _pad(node: Node) -> Kernel:
     low, gaps = ints(node.attrs, "low"), ints(node.attrs, "interior")
     x, y = node.inputs[0].type, node.output.type
     type, code = c_type(y.dtype), Code()
-    fill = literal(node.attrs["value"], y.dtype)
+    value = node.attrs["value"]
+    assert isinstance(value, (int, float))
+    fill = literal(value, y.dtype)
     shape, source, inner = y.shape or (1,), x.shape or (1,), (y.shape or (1,))[-1]
     low, gaps = low or (0,), gaps or (0,)
     with code.block(SIGNATURE):
@@ -131,7 +145,9 @@ def _pad(node: Node) -> Kernel:
                 code.line(f"const ptrdiff_t d{axis} = {text} - {low[axis]};")
                 indices.append(f"(d{axis} / {step})" if step > 1 else f"d{axis}")
                 exact = f" && d{axis} % {step} == 0" if step > 1 else ""
-                conditions.append(f"d{axis} >= 0 && d{axis} < {max(0, source[axis] - 1) * step + min(source[axis], 1)}{exact}")
+                conditions.append(
+                    f"d{axis} >= 0 && d{axis} < {max(0, source[axis] - 1) * step + min(source[axis], 1)}{exact}"
+                )
             with code.block(f"if ({' && '.join(conditions) or '1'})"):
                 code.line(f"const {type} *const from = in + {dot(indices, row_major(source)[:-1])};")
                 first = max(0, math.ceil(-low[-1] / (gaps[-1] + 1)))

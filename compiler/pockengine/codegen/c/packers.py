@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from .indexing import collapse, digits, dot
+from .indexing import digits, dot
 from .maps import Access, Axis
-from .schedule import contiguous
+from .schedule import contiguous, storage_order
 from .source import VECTORIZE, Code
 
 
@@ -23,17 +23,25 @@ class Packer:
     k_step: int
     lanes: int
     whole: bool
+    count: int | None = None
 
     def emit(self, code: Code) -> None:
-        """Define `static void NAME(const float *src, float *dst, ptrdiff_t x0, ptrdiff_t x1, ptrdiff_t k0, ptrdiff_t k1)`.
+        """Define `static void NAME(const float *src, float *dst, ptrdiff_t x0, ptrdiff_t x1, ptrdiff_t k0, ptrdiff_t
+        k1)`.
 
-        `whole` says that k0 .. k1 is always all of k."""
+        `whole` says that k0 .. k1 is always all of k, `count` that x1 - x0 is always this."""
         header = "static __attribute__((noinline)) void\n"
         header += f"{self.name}(const float *src, float *dst, ptrdiff_t x0, ptrdiff_t x1, ptrdiff_t k0, ptrdiff_t k1)"
         order = self._storage_order()
         with code.block(header):
             if order is not None:
                 self._turn(code, order)
+            elif self.count is not None and self._is_matrix():
+                with code.loop("k", "k1", "k0"):
+                    code.line(f"const float *const from = src + k * {self.access.linear(self.k)} + x0;")
+                    code.line(f"float *const to = dst + (k - k0) * {self.k_step};")
+                    with code.loop("i", self.count, vectorize=True):
+                        code.line("to[i] = from[i];")
             elif self._inner_is_k():
                 self._walk(code, "x", self.across, self.x_step, "k", self.k, self.k_step)
             else:
@@ -45,6 +53,10 @@ class Packer:
         """Whether the packer calls `transpose`, which `transposition` defines."""
         return self._storage_order() is not None
 
+    def _is_matrix(self) -> bool:
+        """Whether the operand is a plain matrix whose rows lie along `across`."""
+        return self.x_step == 1 and self.access.linear(self.across) == 1 and self.access.linear(self.k) is not None
+
     def _inner_is_k(self) -> bool:
         """Whether to walk along k inside: where memory is contiguous, else where the steps are shorter."""
         if contiguous(self.access, self.k) or contiguous(self.access, self.across):
@@ -53,17 +65,10 @@ class Packer:
         return steps[0] <= steps[1]
 
     def _storage_order(self) -> Axis | None:
-        """The digits of k from outermost to innermost in memory, when k is one contiguous run for each x and must be laid
-        across vectors: then square blocks are transposed in registers."""
-        strides = self.access.strides
-        if self.k_step == 1 or self.access.windows or not self.k or any(digit.name not in strides for digit in self.k):
+        """See `storage_order`; None also when vectors lie along k, or k is shorter than one."""
+        if self.k_step == 1 or math.prod(digit.extent for digit in self.k) < self.lanes:
             return None
-        order = tuple(sorted(self.k, key=lambda digit: -strides[digit.name]))
-        if order != self.k and not self.whole:
-            return None
-        extents, (merged,) = collapse([digit.extent for digit in order], [self.access.along(order)])
-        fits = len(extents) == 1 and merged == (1,) and self.access.linear(self.across) is not None
-        return order if fits and extents[0] >= self.lanes else None
+        return storage_order(self.access, self.across, self.k, self.whole)
 
     def _turn(self, code: Code, order: Axis) -> None:
         """Blocks of `lanes` x `lanes`; what is left over goes one by one."""
@@ -146,7 +151,9 @@ class Packer:
             position = dot([names[n] for n, _ in window.terms], [c for _, c in window.terms], window.offset)
             if window.divisor > 1:
                 code.line(f"const ptrdiff_t scaled{index} = {position}, {name} = scaled{index} / {window.divisor};")
-                conditions.append(f"scaled{index} % {window.divisor} == 0 && scaled{index} >= 0 && {name} < {window.extent}")
+                conditions.append(
+                    f"scaled{index} % {window.divisor} == 0 && scaled{index} >= 0 && {name} < {window.extent}"
+                )
             else:
                 code.line(f"const ptrdiff_t {name} = {position};")
                 conditions.append(f"{name} >= 0 && {name} < {window.extent}")
@@ -166,7 +173,9 @@ def transposition(lanes: int) -> str:
                 pair = f"block[{i}], block[{i + size}]"
                 lines.append("    {")
                 lines.append(f"        const vec low = __builtin_shufflevector({pair}, {', '.join(map(str, low))});")
-                lines.append(f"        block[{i + size}] = __builtin_shufflevector({pair}, {', '.join(map(str, high))});")
+                lines.append(
+                    f"        block[{i + size}] = __builtin_shufflevector({pair}, {', '.join(map(str, high))});"
+                )
                 lines.append(f"        block[{i}] = low;")
                 lines.append("    }")
         size *= 2

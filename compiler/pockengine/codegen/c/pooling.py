@@ -40,7 +40,9 @@ class _Pool:
         geometry = Geometry.of({"dilation": (1, 1), **node.attrs, "groups": 1})
         image = node.output if node.op.endswith("_dx") else node.inputs[0]
         small = node.inputs[-1] if node.op.endswith("_dx") else node.output
-        return cls(geometry, ints(node.attrs, "kernel"), geometry.nchw(image.type.shape), geometry.nchw(small.type.shape))
+        return cls(
+            geometry, ints(node.attrs, "kernel"), geometry.nchw(image.type.shape), geometry.nchw(small.type.shape)
+        )
 
     def strides(self, sizes: tuple[int, int, int, int]) -> tuple[int, int, int, int]:
         """Along n, c, h, w."""
@@ -67,7 +69,9 @@ class _Pool:
         """Open the loop over the valid taps of the window; declares the pixel (y, x)."""
         (dh, dw), (_, _, h, w) = self.geometry.dilation, self.x
         code.line(f"for (ptrdiff_t tap = 0; tap < {self.kernel[0] * self.kernel[1]}; ++tap) {{")
-        code.line(f"    const ptrdiff_t y = y0 + tap / {self.kernel[1]} * {dh}, x = x0 + tap % {self.kernel[1]} * {dw};")
+        code.line(
+            f"    const ptrdiff_t y = y0 + tap / {self.kernel[1]} * {dh}, x = x0 + tap % {self.kernel[1]} * {dw};"
+        )
         code.line(f"    if (y < 0 || y >= {h} || x < 0 || x >= {w})")
         code.line("        continue;")
         return _Closing(code)
@@ -105,7 +109,9 @@ def _forward(node: Node) -> Kernel:
                     code.line(f"    const float *const from = in + b * {xn} + y * {xh} + x * {xw};")
                     with code.loop("c", c, vectorize=True):
                         code.line(f"const float v = from[c * {xc}], old = to[c * {yc}];")
-                        code.line(f"to[c * {yc}] = {'old + v * share' if average else '((v > old) | (v != v)) ? v : old'};")
+                        code.line(
+                            f"to[c * {yc}] = {'old + v * share' if average else '((v > old) | (v != v)) ? v : old'};"
+                        )
     return kernel(node.op, f"{node.op} of {node.inputs[0].type} to {node.output.type}", code.text())
 
 

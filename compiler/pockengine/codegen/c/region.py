@@ -30,8 +30,9 @@ def as_region(node: Node) -> Node:
 def _reduction_kind(node: Node) -> str:
     axes = node.attrs["axes"]
     assert isinstance(axes, tuple)
-    kept_after = [d for i, d in enumerate(node.inputs[0].type.shape) if i > min(axes) and i not in axes] if axes else []
-    return "column" if any(d != 1 for d in kept_after) else "row"
+    first = min((int(axis) for axis in axes), default=node.inputs[0].type.rank)
+    after = [d for i, d in enumerate(node.inputs[0].type.shape) if i > first and i not in axes]
+    return "column" if any(d != 1 for d in after) else "row"
 
 
 def input_names(node: Node) -> list[str]:
@@ -79,7 +80,8 @@ def unsupported_types(values: Iterable[Value]) -> str | None:
 
 
 def inplace_pairs(node: Node, allowed: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """The pairs (input, output) of `allowed` whose types match and whose value is not also read through another input."""
+    """The pairs (input, output) of `allowed` whose types match and whose value is not also read through another
+    input."""
     return tuple(
         (i, o)
         for i, o in allowed

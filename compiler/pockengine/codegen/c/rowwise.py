@@ -154,7 +154,8 @@ class _Writer:
         offset = 0
         for value, name in self.temporaries.items():
             type = c_type(value.type.dtype)
-            self.code.line(f"{type} *const {name} = ({type} *)(void *)((char *)arg[{index}] + task * (ptrdiff_t){total} + {offset});")
+            start = f"(char *)arg[{index}] + task * (ptrdiff_t){total} + {offset}"
+            self.code.line(f"{type} *const {name} = ({type} *)(void *)({start});")
             offset += self.plan.temporary_bytes(value)
 
     def _row_pointers(self) -> None:
@@ -251,7 +252,10 @@ class _Writer:
     def _close(self, node: Node, name: str, result: str) -> None:
         """Combine the lanes as a tree, so that the sum's error stays small."""
         width = LANES // 2
-        with self.code.block(f"for (ptrdiff_t width = {width}; width > 0; width /= 2)"), self.code.loop("lane", "width"):
+        with (
+            self.code.block(f"for (ptrdiff_t width = {width}; width > 0; width /= 2)"),
+            self.code.loop("lane", "width"),
+        ):
             self.code.line(f"{name}[lane] = {combine(node.op, f'{name}[lane]', f'{name}[lane + width]', node)};")
         self.code.line(f"const {c_type(node.output.type.dtype)} {result} = {name}[0];")
 

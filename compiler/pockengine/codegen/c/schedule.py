@@ -1,5 +1,5 @@
-"""Chooses how a contraction is computed on a target: orientation, register tile, blocking, packing, and how threads share
-the work. An analytical model in cycles ranks the few candidates; nothing here affects results beyond rounding."""
+"""Chooses how a contraction is computed on a target: orientation, register tile, blocking, packing, and how threads
+share the work. An analytical model in cycles ranks the few candidates; nothing here affects results beyond rounding."""
 
 from __future__ import annotations
 
@@ -7,15 +7,22 @@ import math
 from dataclasses import dataclass
 
 from ...targets import Target
+from .indexing import collapse
 from .maps import Access, Axis, Contraction
 
+MOVE_CYCLES = 0.4
+"""Cycles to bring an element from memory or to it."""
 COPY_CYCLES = 0.2
 """Cycles to pack an element that is copied along the vector."""
+RUN_CYCLES = 24.0
+"""Cycles to find where the next run of contiguous elements starts."""
 TRANSPOSE_CYCLES = 0.5
 SCATTER_CYCLES = 1.5
 BARRIER_CYCLES = 8000
 """What one more parallel call costs: waking and joining the threads."""
 MAX_ROWS = 24
+SPLIT_DEPTH, SPLIT_OUTPUTS = 1024, 1 << 20
+"""k is split only when it is at least this deep and the threads' partial results have at most this many elements."""
 
 
 @dataclass(frozen=True)
@@ -49,13 +56,14 @@ class Schedule:
 
 def choose(contraction: Contraction, target: Target, threads: int) -> Schedule:
     """The cheapest candidate by the model."""
-    candidates = []
+    candidates: list[tuple[float, int, Schedule]] = []
     for swap in (False, True):
         oriented = contraction.swapped() if swap else contraction
         for vectors in (1, 2, 3, 4):
-            schedule = _complete(oriented, swap, vectors, target, threads)
-            if schedule is not None:
-                candidates.append((_cycles(oriented, schedule, threads), len(candidates), schedule))
+            for split in ("b", "m", "n", "k") if threads > 1 else ("m",):
+                schedule = _complete(oriented, swap, vectors, split, target, threads)
+                if schedule is not None:
+                    candidates.append((_cycles(oriented, schedule, threads), len(candidates), schedule))
     return min(candidates)[2]
 
 
@@ -72,25 +80,27 @@ def direct(access: Access, first: Axis, second: Axis) -> bool:
     return not access.windows and access.linear(first) is not None and access.linear(second) is not None
 
 
-def _complete(c: Contraction, swap: bool, vectors: int, target: Target, threads: int) -> Schedule | None:
-    """The rest of the schedule once orientation and panel width are chosen; None when the tile does not fit."""
+def _complete(c: Contraction, swap: bool, vectors: int, split: str, target: Target, threads: int) -> Schedule | None:
+    """The rest of the schedule once orientation, panel width and the shared axis are chosen; None when they do not
+    fit."""
     lanes = target.vector_bytes // 4
     most = min(MAX_ROWS, (target.registers - 1 - vectors) // vectors)
     batch, m, n, k = c.sizes()
     if most < 2 or (vectors > 1 and (vectors - 1) * lanes >= n):
         return None
+    if split == "k" and (k < SPLIT_DEPTH or batch * m * n * threads > SPLIT_OUTPUTS):
+        return None
     rows = math.ceil(m / math.ceil(m / most))
     width = vectors * lanes
     panels, tiles = math.ceil(n / width), math.ceil(m / rows)
-    split = _split(batch, tiles, panels, m * n, k, threads)
     left = not direct(c.left, c.m, c.k) or (_conflicts(c) and panels >= 3)
-    if split == "k":
+    right = _right(c, split, tiles, panels, target, threads)
+    if right == "block":
         columns = math.ceil(n / lanes) * lanes + (m if left or not contiguous(c.left, c.k) else 0)
         depth = max(64, min(512, target.l2_bytes // 2 // 4 // columns))
-        return Schedule(swap, rows, vectors, lanes, _even(k, depth), tiles * rows, split, left, "block")
+        return Schedule(swap, rows, vectors, lanes, _even(k, depth), tiles * rows, split, left, right)
     depth = _even(k, max(128, int(target.l2_bytes * 0.4) // 4 // width))
     block = max(rows, target.l2_bytes // 4 // 4 // depth // rows * rows)
-    right = _right(c, split, tiles, panels, lanes, threads)
     return Schedule(swap, rows, vectors, lanes, depth, min(block, tiles * rows), split, left, right)
 
 
@@ -105,31 +115,44 @@ def _conflicts(c: Contraction) -> bool:
     return stride is not None and stride > 1 and stride * 4 % 2048 == 0
 
 
-def _split(batch: int, tiles: int, panels: int, outputs: int, k: int, threads: int) -> str:
-    """The axis whose units divide most evenly among the threads; k where the result is small and k is long."""
-    if threads == 1:
-        return "m"
-    if k >= 2048 and outputs * threads <= 1 << 20 and k * 64 >= outputs:
-        return "k"
-    units = {"b": batch, "m": tiles, "n": panels}
-    loss = {axis: math.ceil(count / threads) * threads / max(count, 1) for axis, count in units.items()}
-    return min(units, key=lambda axis: (round(loss[axis], 2), "bmn".index(axis)))
-
-
-def _right(c: Contraction, split: str, tiles: int, panels: int, lanes: int, threads: int) -> str:
-    _, _, n, k = c.sizes()
-    if direct(c.right, c.k, c.n) and c.right.linear(c.n) == 1 and n % lanes == 0 and (panels == 1 or tiles <= 2):
+def _right(c: Contraction, split: str, tiles: int, panels: int, target: Target, threads: int) -> str:
+    """How B is packed. Whole, unless that takes much memory and k is so long that the results can wait for the next
+    block."""
+    _, m, n, k = c.sizes()
+    linear = direct(c.right, c.k, c.n) and c.right.linear(c.n) == 1
+    whole, blocked = (_pack_cost(c.right, c.n, c.k, at_once) for at_once in (True, False))
+    if split == "k" or (
+        k > 4 * m and 4 * k * n > 2 * target.l2_bytes and not linear and blocked <= whole < SCATTER_CYCLES
+    ):
+        return "block"
+    if linear and n * 4 % target.vector_bytes == 0 and (panels == 1 or tiles <= 2):
         return "direct"
-    if split == "m" and threads > 1 and n * k * _pack_cost(c.right, c.n, c.k) > 2 * BARRIER_CYCLES:
+    if split == "m" and threads > 1 and n * k * whole > 2 * BARRIER_CYCLES:
         return "shared"
     return "private"
 
 
-def _pack_cost(access: Access, across: Axis, k: Axis) -> float:
-    """Cycles per element to pack with `across` along the vector."""
+def _pack_cost(access: Access, across: Axis, k: Axis, whole: bool, width: int = 16) -> float:
+    """Cycles per element to pack panels of `width` with `across` along the vector; `whole` when all of k is packed
+    at once."""
     if contiguous(access, across):
-        return COPY_CYCLES
-    return TRANSPOSE_CYCLES if contiguous(access, k) else SCATTER_CYCLES
+        simple = access.linear(across) is not None and access.linear(k) is not None
+        return COPY_CYCLES + (4.0 if simple else RUN_CYCLES) / min(width, across[-1].extent)
+    if storage_order(access, across, k, whole) is not None:
+        return TRANSPOSE_CYCLES
+    return SCATTER_CYCLES
+
+
+def storage_order(access: Access, across: Axis, k: Axis, whole: bool) -> Axis | None:
+    """The digits of k from outermost to innermost in memory when, for each x, k is one contiguous run: then square
+    blocks can be transposed in registers. An order that is not that of k itself needs all of k at once."""
+    if access.windows or not k or any(digit.name not in access.strides for digit in k):
+        return None
+    order = tuple(sorted(k, key=lambda digit: -access.strides[digit.name]))
+    if order != k and not whole:
+        return None
+    extents, (merged,) = collapse([digit.extent for digit in order], [access.along(order)])
+    return order if len(extents) == 1 and merged == (1,) and access.linear(across) is not None else None
 
 
 def _tile_cycles(rows: int, vectors: int) -> float:
@@ -140,21 +163,34 @@ def _tile_cycles(rows: int, vectors: int) -> float:
 def _cycles(c: Contraction, s: Schedule, threads: int) -> float:
     batch, m, n, k = c.sizes()
     vectors = math.ceil(n / s.lanes)
-    panels, tiles = math.ceil(vectors / s.vectors), math.ceil(m / s.rows)
     widths = [s.vectors] * (vectors // s.vectors) + ([vectors % s.vectors] if vectors % s.vectors else [])
     heights = [s.rows] * (m // s.rows) + ([m % s.rows] if m % s.rows else [])
-    units = {"b": batch, "m": tiles, "n": panels, "k": math.ceil(k / s.depth)}[s.split]
-    alone = math.ceil(units / threads) / max(units, 1)
-    compute = batch * k * sum(_tile_cycles(r, v) * heights.count(r) * widths.count(v) for r in set(heights) for v in set(widths))
+    alone = _largest_share(s, batch, m, n, k, threads)
+    compute = (
+        batch
+        * k
+        * sum(_tile_cycles(r, v) * heights.count(r) * widths.count(v) for r in set(heights) for v in set(widths))
+    )
     compute += batch * m * n * (1.0 if s.swap else 0.25)
     total = compute * alone
+    total += MOVE_CYCLES * batch * k * (m * (1.0 if s.split == "n" else alone) + n * (1.0 if s.split == "m" else alone))
+    total += MOVE_CYCLES * batch * m * n * alone
     if s.right != "direct":
         share = alone if s.split in ("b", "n", "k") else 1 / threads if s.right == "shared" else 1.0
-        total += batch * k * n * _pack_cost(c.right, c.n, c.k) * share
+        total += batch * k * n * _pack_cost(c.right, c.n, c.k, s.right != "block", s.columns) * share
         total += BARRIER_CYCLES if s.right == "shared" else 0
     if s.pack_left:
-        own = contiguous(c.left, c.k) or contiguous(c.left, c.m)
-        total += batch * k * m * (COPY_CYCLES if own else SCATTER_CYCLES) * (1.0 if s.split == "n" else alone)
+        run = c.k[-1].extent if contiguous(c.left, c.k) else c.m[-1].extent if contiguous(c.left, c.m) else 0
+        cost = COPY_CYCLES + RUN_CYCLES / run if run else SCATTER_CYCLES
+        total += batch * k * m * cost * (1.0 if s.split == "n" else alone)
     if s.split == "k":
-        total += BARRIER_CYCLES + m * n * threads * 0.25
+        total += BARRIER_CYCLES + batch * m * n * threads * 0.25
     return total
+
+
+def _largest_share(s: Schedule, batch: int, m: int, n: int, k: int, threads: int) -> float:
+    """The part of all arithmetic that the busiest thread does."""
+    total, unit = {"b": (batch, 1), "m": (m, s.rows), "n": (n, s.columns), "k": (k, s.depth)}[s.split]
+    units = max(1, math.ceil(total / unit))
+    ends = [min(total, units * (task + 1) // threads * unit) for task in range(threads)]
+    return max(end - start for start, end in zip([0, *ends], ends, strict=False)) / max(total, 1)

@@ -31,7 +31,8 @@ SUPPORTED = frozenset(_TYPES)
 """Element types the C backend computes with. 16-bit floats are storage formats of other backends."""
 
 VECTORIZE = "#pragma clang loop vectorize(assume_safety)"
-"""Operands that alias are read and written at the same index only (`Lowered.inplace`), so iterations are independent."""
+"""Operands that alias are read and written at the same index only (`Lowered.inplace`), so iterations are
+independent."""
 
 _PRELUDE = """\
 #include <stddef.h>
@@ -46,20 +47,19 @@ def c_type(dtype: DType) -> str:
     return _TYPES[dtype]
 
 
-def literal(value: object, dtype: DType) -> str:
+def literal(value: float, dtype: DType) -> str:
     """A scalar as a C literal of exactly this value."""
     if dtype is DType.BOOL:
         return "1" if value else "0"
     if not dtype.is_float:
-        number = int(value)  # type: ignore[call-overload]
+        number = int(value)
         return "INT64_MIN" if number == -(1 << 63) else f"{number}" if abs(number) < 1 << 31 else f"INT64_C({number})"
-    number = dtype.numpy.type(value)  # type: ignore[call-arg]
     suffix = "f" if dtype is DType.F32 else ""
-    if math.isnan(number):
+    if math.isnan(value):
         return f'__builtin_nan{suffix}("")'
-    if math.isinf(number):
-        return f"{'-' if number < 0 else ''}__builtin_inf{suffix}()"
-    text = np.format_float_scientific(number, trim="0") if abs(number) >= 1e7 else str(number)
+    if math.isinf(value):
+        return f"{'-' if value < 0 else ''}__builtin_inf{suffix}()"
+    text = str(np.float32(value) if dtype is DType.F32 else np.float64(value))
     return f"{text if '.' in text or 'e' in text else text + '.0'}{suffix}"
 
 
@@ -74,7 +74,9 @@ def highest(dtype: DType) -> str:
     """The identity of min."""
     if dtype.is_float:
         return literal(math.inf, dtype)
-    return {DType.I8: "INT8_MAX", DType.U8: "255", DType.I32: "INT32_MAX", DType.I64: "INT64_MAX", DType.BOOL: "1"}[dtype]
+    return {DType.I8: "INT8_MAX", DType.U8: "255", DType.I32: "INT32_MAX", DType.I64: "INT64_MAX", DType.BOOL: "1"}[
+        dtype
+    ]
 
 
 class Code:

@@ -51,7 +51,9 @@ def fold(context: NodeContext, converter: Converter | None, opsets: Mapping[str,
 
 def _by_translation(context: NodeContext, converter: Converter) -> list[Array]:
     builder = Builder("fold")
-    results = converter(replace(context, e=Emitter(builder)))
+    scratch = replace(context, e=Emitter(builder))
+    results = converter(scratch)
+    scratch.refuse_unread()
     for index, result in enumerate(results):
         if isinstance(result, Value):
             builder.outputs[str(index)] = result

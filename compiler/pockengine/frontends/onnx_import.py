@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
 import onnx
 from onnx import inliner
 
@@ -16,7 +15,7 @@ from . import folding, names
 from .functions import function_nodes
 from .onnx_file import OnnxFile, read_onnx
 from .operators import Converter, NodeContext, Operand, find, known, read_attributes
-from .operators.registry import dtype_of
+from .operators.registry import checked, dtype_of
 
 OLDEST_OPSET = 13
 
@@ -106,7 +105,8 @@ class _Importer:
             if output.name not in self.env:
                 raise ModelError(f"the output '{output.name}' is computed by no node")
             operand = self.env[output.name]
-            value = operand if isinstance(operand, Value) else self.emitter.const(operand)
+            where = f"the output '{output.name}'"
+            value = operand if isinstance(operand, Value) else self.emitter.const(checked(operand, where))
             self.builder.outputs[output.name] = value
         return verify(self.builder.finish(), "import")
 
@@ -226,7 +226,9 @@ def needed_for(graph: onnx.GraphProto, node: onnx.NodeProto) -> str:
 def _convert(converter: Converter, context: NodeContext) -> Sequence[Operand]:
     """Apply a translation; whatever goes wrong names the node."""
     try:
-        return converter(context)
+        results = converter(context)
+        context.refuse_unread()
+        return results
     except PockError as error:
         if context.where in str(error):
             raise
@@ -239,4 +241,4 @@ def _convert(converter: Converter, context: NodeContext) -> Sequence[Operand]:
 def _type(operand: Operand | None) -> TensorType | None:
     if operand is None or isinstance(operand, Value):
         return operand.type if operand is not None else None
-    return TensorType(DType.of(np.asarray(operand).dtype), tuple(operand.shape))
+    return TensorType(DType.of(checked(operand, "a constant").dtype), tuple(operand.shape))

@@ -247,11 +247,11 @@ def test_bad_recipe_leaves_nothing_behind(files, tmp_path, run, text, words):
     assert [entry.name for entry in tmp_path.iterdir()] == ["r.yaml"]
 
 
-def test_full_disk(files, tmp_path, run, monkeypatch):
+def test_full_disk(files, artifact, tmp_path, run, monkeypatch):
     def full(self: Artifact, path: Path) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", str(path))
 
-    monkeypatch.setattr(pockengine.cli.compiling, "compile", lambda *_, **__: Artifact.open(files / "net.pock"))
+    monkeypatch.setattr(pockengine.cli.compiling, "compile", lambda *_, **__: Artifact.open(artifact))
     monkeypatch.setattr(Artifact, "save", full)
     out = tmp_path / "out.pock"
     code, text, error = run("compile", files / "net.onnx", "--recipe", files / "recipe.yaml", "-o", out)

@@ -96,6 +96,19 @@ def test_unsupported_attribute_names_the_node(tmp_path):
     assert "indices" in text
 
 
+def test_attribute_of_a_newer_operator_set(tmp_path):
+    arrays = [np.zeros((1, 1, 4, 2), np.float32)] * 3
+    proto, _ = single("Attention", arrays, left_window_size=2)
+    assert "left_window_size" in message(UnsupportedOperatorError, save(proto, tmp_path / "m.onnx"))
+
+
+@pytest.mark.parametrize("op, extra", [("MaxPool", []), ("Conv", [np.zeros((1, 1, 2, 2, 2), np.float32)])])
+def test_volumes(tmp_path, op, extra):
+    attrs = {} if extra else {"kernel_shape": [2, 2, 2]}
+    proto, _ = single(op, [np.zeros((1, 1, 4, 4, 4), np.float32), *extra], **attrs)
+    assert "3 axes" in message(UnsupportedOperatorError, save(proto, tmp_path / "m.onnx"))
+
+
 def test_foreign_domain_is_named(tmp_path):
     node = helper.make_node("FusedMatMul", ["x", "w"], ["y"], name="fc", domain="com.microsoft")
     proto = model([node], {"x": (np.float32, [2, 3])}, ["y"], {"w": WEIGHT})

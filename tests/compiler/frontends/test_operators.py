@@ -180,6 +180,9 @@ CASES: list[Case] = [
     case("Attention", f(2, 4, 5, 4), f(2, 2, 6, 4), f(2, 2, 6, 4), f(5, 6)),
     case("Attention", f(2, 5, 8), f(2, 5, 8), f(2, 5, 8), q_num_heads=2, kv_num_heads=2),
     case("Attention", f(2, 2, 5, 4), f(2, 2, 6, 4), f(2, 2, 6, 4), np.tri(5, 6, dtype=bool)),
+    case("Attention", f(2, 2, 3, 4), f(2, 2, 6, 4), f(2, 2, 6, 4), f(3, 6), is_causal=1),
+    case("ConvTranspose", f(1, 3, 3, 3), f(3, 2, 3, 3), f(2), strides=[3, 2], output_shape=[10, 8]),
+    case("LpNormalization", np.zeros((2, 3), np.float32)),
     case("SoftmaxCrossEntropyLoss", f(3, 5), i(0, 4, 2)),
 ]
 BROKEN_REFERENCE = {"Pad", "GatherElements", "ConvTranspose", "LpNormalization", "AveragePool", "MaxPool", "Attention"}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from ...ir import DType, Value
 from .registry import NodeContext, Operand, converts
 
@@ -26,7 +28,13 @@ def attention(c: NodeContext) -> Sequence[Operand]:
     k, v = _repeat_heads(c, k, heads), _repeat_heads(c, v, heads)
     scale = c.attr("scale", 1.0 / math.sqrt(q.type.shape[-1]))
     mask = [_additive(c, c.value(3), q.type.dtype)] if c.has(3) else []
-    y = c.e.op("attention", q, k, v, *mask, scale=scale, causal=bool(c.attr("is_causal", 0)))
+    causal = bool(c.attr("is_causal", 0))
+    rows, columns = q.type.shape[2], k.type.shape[2]
+    if causal and rows != columns:
+        # ONNX lets query i see keys 0 … i; our composite aligns the last query with the last key.
+        seen = c.e.where(c.e.const(np.tri(rows, columns, dtype=bool)), c.e.scalar(0.0, q), c.e.scalar(-math.inf, q))
+        mask, causal = [c.e.add(mask[0], seen) if mask else seen], False
+    y = c.e.op("attention", q, k, v, *mask, scale=scale, causal=causal)
     if not flat:
         return [y]
     batch, _, time, depth = y.type.shape

@@ -42,6 +42,8 @@ def gemm(c: NodeContext) -> Sequence[Operand]:
 def window(c: NodeContext, x: Value, kernel: Sequence[int]) -> dict[str, tuple[int, ...]]:
     """stride, dilation and pad of a convolution or pooling over the last two axes, `auto_pad` worked out."""
     rank = len(kernel)
+    if rank > 2:
+        raise c.unsupported(f"a window over {rank} axes")
     stride = tuple(c.attr("strides", (1,) * rank))
     dilation = tuple(c.attr("dilations", (1,) * rank))
     auto = c.attr("auto_pad", "NOTSET")
@@ -64,7 +66,7 @@ def as_images(c: NodeContext, x: Value) -> Value:
         n, channels, time = x.type.shape
         return c.e.reshape(x, (n, channels, 1, time))
     if x.type.rank != 4:
-        raise c.unsupported(f"a tensor of rank {x.type.rank} (only signals and images are)")
+        raise c.unsupported(f"a tensor of rank {x.type.rank}")
     return x
 
 
@@ -107,6 +109,8 @@ def conv_transpose(c: NodeContext) -> Sequence[Operand]:
     """The input gradient of a convolution whose weight is `[in, out / groups, kh, kw]`."""
     x, w = c.value(0), c.value(1)
     rank = x.type.rank - 2
+    if rank > 2:
+        raise c.unsupported(f"a tensor of rank {x.type.rank}")
     stride, dilation = c.attr("strides", (1,) * rank), c.attr("dilations", (1,) * rank)
     extra = c.attr("output_padding", (0,) * rank)
     full = [
@@ -114,6 +118,9 @@ def conv_transpose(c: NodeContext) -> Sequence[Operand]:
         for n, s, k, d, o in zip(x.type.shape[2:], stride, w.type.shape[2:], dilation, extra, strict=True)
     ]
     pads = _transpose_pads(c, full, rank)
+    # An output larger than the windows reach is filled up with zeros.
+    grown = [max(0, -p) for p in pads]
+    pads = [max(0, p) for p in pads]
     size = tuple(f - pads[axis] - pads[rank + axis] for axis, f in enumerate(full))
     geometry = lift({"stride": tuple(stride), "dilation": tuple(dilation), "pad": tuple(pads)})
     y = c.e.op(
@@ -125,7 +132,11 @@ def conv_transpose(c: NodeContext) -> Sequence[Operand]:
         layout="NCHW",
         size=size if rank == 2 else (1, *size),
     )
-    return [_add_bias(c, restore(c.e, y, x.type.rank))]
+    y = restore(c.e, y, x.type.rank)
+    if any(grown):
+        low, high = (0, 0, *grown[:rank]), (0, 0, *grown[rank:])
+        y = c.e.op("pad", y, low=low, high=high, interior=(0,) * (rank + 2), value=0.0)
+    return [_add_bias(c, y)]
 
 
 def _transpose_pads(c: NodeContext, full: list[int], rank: int) -> list[int]:

@@ -44,12 +44,18 @@ def batch_norm(c: NodeContext) -> Sequence[Operand]:
 
 @converts("LayerNormalization")
 def layer_norm(c: NodeContext) -> Sequence[Operand]:
-    _only_first_output(c)
+    """The mean and the inverse deviation, where a model wants them, are computed beside the composite."""
     x, scale, bias = c.value(0), c.value(1), c.optional(2)
     if bias is None:
         bias = c.e.const(np.zeros(scale.type.shape, scale.type.dtype.numpy))
-    axis = c.axis("axis", -1, x.type.rank)
-    return [c.e.op("layer_norm", x, scale, bias, axis=axis, epsilon=c.attr("epsilon", 1e-5))]
+    axis, epsilon = c.axis("axis", -1, x.type.rank), c.attr("epsilon", 1e-5)
+    y = c.e.op("layer_norm", x, scale, bias, axis=axis, epsilon=epsilon)
+    if not any(c.node.output[1:]):
+        return [y]
+    axes = range(axis, x.type.rank)
+    mean = c.e.mean(x, axes)
+    centred = c.e.sub(x, mean)
+    return [y, mean, c.e.op("rsqrt", c.e.add(c.e.mean(c.e.mul(centred, centred), axes), epsilon))]
 
 
 @converts("RMSNormalization", "SimplifiedLayerNormalization")
@@ -100,5 +106,7 @@ def lp_normalisation(c: NodeContext) -> Sequence[Operand]:
     x = c.value(0)
     axis = c.axis("axis", -1, x.type.rank)
     if c.attr("p", 2) == 1:
-        return [c.e.op("div", x, c.e.sum(c.e.op("abs", x), [axis]))]
-    return [c.e.op("div", x, c.e.op("sqrt", c.e.sum(c.e.mul(x, x), [axis])))]
+        size = c.e.sum(c.e.op("abs", x), [axis])
+    else:
+        size = c.e.op("sqrt", c.e.sum(c.e.mul(x, x), [axis]))
+    return [c.e.op("div", x, c.e.where(c.e.op("equal", size, c.e.scalar(0.0, size)), 1.0, size))]

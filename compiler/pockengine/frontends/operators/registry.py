@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
 import onnx
-from onnx import helper
+from onnx import defs, helper
 
 from ...errors import DynamicShapeError, ModelError, UnsupportedOperatorError
 from ...ir import Array, DType, Value
@@ -35,6 +35,7 @@ class NodeContext:
     opset: int
     where: str
     attributes: Mapping[str, Any]
+    read: set[str] = field(default_factory=set)
 
     def has(self, index: int) -> bool:
         return index < len(self.operands) and self.operands[index] is not None
@@ -44,7 +45,7 @@ class NodeContext:
         operand = self.operands[index] if index < len(self.operands) else None
         if operand is None:
             raise ModelError(f"input {index} of {self.where} is missing")
-        return operand if isinstance(operand, Value) else self.e.const(_checked(operand, self.where))
+        return operand if isinstance(operand, Value) else self.e.const(checked(operand, self.where))
 
     def optional(self, index: int) -> Value | None:
         return self.value(index) if self.has(index) else None
@@ -73,8 +74,21 @@ class NodeContext:
 
     def attr(self, name: str, default: _T) -> _T:
         """An attribute, or its default. Bytes come back as text, lists as tuples."""
+        self.read.add(name)
         found: _T = self.attributes.get(name, default)
         return found
+
+    def refuse_unread(self) -> None:
+        """Raise UnsupportedOperatorError for an attribute that the translation has not looked at and that is not at its
+        default: a newer operator set may have given the operator a new meaning."""
+        schema = defs.get_schema(self.node.op_type, self.node.domain)
+        for name, value in self.attributes.items():
+            if name in self.read or name in _HARMLESS:
+                continue
+            known = schema.attributes.get(name)
+            default = known.default_value if known is not None else onnx.AttributeProto()
+            if not default.name or _plain(helper.get_attribute_value(default)) != value:
+                raise self.unsupported(f"the attribute '{name}'")
 
     def axis(self, name: str, default: int, rank: int) -> int:
         return self.check_axis(self.attr(name, default), rank)
@@ -88,6 +102,12 @@ class NodeContext:
         """An error saying which use of a known operator is not covered."""
         return UnsupportedOperatorError(f"{self.where}: {what} is not supported")
 
+
+_HARMLESS = {
+    *("kernel_shape", "stash_type", "seed", "saturate", "softmax_precision", "storage_order", "qk_matmul_output_mode"),
+    *("noop_with_empty_axes", "keepdims", "num_outputs", "axes", "q_num_heads", "kv_num_heads", "output_padding"),
+}
+"""Attributes that repeat what the inputs say, concern only precision or memory, or do not apply in the case at hand."""
 
 Converter = Callable[[NodeContext], Sequence[Operand]]
 
@@ -118,18 +138,18 @@ def known() -> tuple[str, ...]:
 
 def read_attributes(node: onnx.NodeProto) -> dict[str, Any]:
     """Attributes as Python values: text, numbers, tuples, protos."""
+    return {attribute.name: _plain(helper.get_attribute_value(attribute)) for attribute in node.attribute}
 
-    def plain(value: Any) -> Any:
-        if isinstance(value, bytes):
-            return value.decode()
-        if isinstance(value, float):
-            # ONNX stores single precision: 1e-5 comes back as 9.999999747e-06, and the shortest text restores it.
-            return float(str(np.float32(value)))
-        if isinstance(value, list | tuple) or type(value).__name__.startswith("Repeated"):
-            return tuple(plain(item) for item in value)
-        return value
 
-    return {attribute.name: plain(helper.get_attribute_value(attribute)) for attribute in node.attribute}
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, float):
+        # ONNX stores single precision: 1e-5 comes back as 9.999999747e-06, and the shortest text restores it.
+        return float(str(np.float32(value)))
+    if isinstance(value, list | tuple) or type(value).__name__.startswith("Repeated"):
+        return tuple(_plain(item) for item in value)
+    return value
 
 
 def dtype_of(onnx_type: int, where: str) -> DType:
@@ -143,7 +163,7 @@ def dtype_of(onnx_type: int, where: str) -> DType:
         raise UnsupportedOperatorError(f"{where}: the element type {name} is not supported") from None
 
 
-def _checked(array: Array, where: str) -> Array:
+def checked(array: Array, where: str) -> Array:
     try:
         DType.of(array.dtype)
     except (KeyError, TypeError):

@@ -70,7 +70,8 @@ def resolve(recipe: Recipe, graph: Graph) -> Scheme:
     """Apply the rules in order, first match wins. `graph` is the imported forward graph, with its parameters' data.
 
     Raises RecipeError for a pattern that matches no parameter, a running statistic named exactly, and channels of a
-    tensor that has none."""
+    tensor that has none, and a batch that is not the model's."""
+    _check_batch(recipe, graph)
     order = parameter_order(graph)
     statistics = running_statistics(graph)
     reached = reaching(graph, graph.outputs[recipe.loss.pick_output(graph.outputs)])
@@ -83,6 +84,15 @@ def resolve(recipe: Recipe, graph: Graph) -> Scheme:
                 claimed.add(value)
                 updates[value.name] = _update(rule, value, graph)
     return Scheme(updates)
+
+
+def _check_batch(recipe: Recipe, graph: Graph) -> None:
+    batches = [value.type.shape[0] for value in graph.inputs if value.type.rank]
+    if recipe.batch is not None and batches and recipe.batch not in batches:
+        raise RecipeError(
+            f"the recipe says batch {recipe.batch}, but the model was imported for a batch of {batches[0]}: "
+            f"import it with batch={recipe.batch}, or leave the recipe's batch out"
+        )
 
 
 def _matches(rule: UpdateRule, candidates: list[Value], graph: Graph) -> list[Value]:

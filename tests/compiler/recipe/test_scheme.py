@@ -139,6 +139,12 @@ def test_refused(mixed, update, words):
         assert word in message
 
 
+def test_batch_of_the_recipe_is_that_of_the_model(mixed):
+    message = refused(mixed, "full", batch=8)
+    assert "batch 8" in message
+    assert "batch of 2" in message
+
+
 def test_unknown_loss_output(mixed):
     assert "no output 'logit'" in refused(mixed, "full", loss={"name": "mse", "output": "logit"})
 

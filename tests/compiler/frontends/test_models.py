@@ -75,3 +75,19 @@ def test_weights_are_mapped_not_copied(optimised_bert):
     array = graph.data["bert.embeddings.word_embeddings.weight"]
     assert not array.flags.owndata
     assert not array.flags.writeable
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_dynamic_batch_takes_any_size(name, tmp_path):
+    module, inputs, path = zoo.module(name), zoo.MODELS[name].inputs(0), tmp_path / "dynamic.onnx"
+    batch = torch.export.Dim("batch")
+    options = {"dynamo": True, "optimize": False, "verbose": False, "output_names": ["logits"]}
+    shapes = {key: {0: batch} for key in inputs}
+    torch.onnx.export(module, (), path, kwargs=inputs, dynamic_shapes=shapes, **options)
+    three = {key: tensor[:3] for key, tensor in inputs.items()}
+    with torch.no_grad():
+        expected = module(**three).logits.numpy()
+    graph = load(path, batch=3)
+    assert graph.outputs["logits"].type.shape == expected.shape
+    found = evaluate(graph, {key: tensor.numpy() for key, tensor in three.items()})["logits"]
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)

@@ -20,7 +20,8 @@ def function_nodes(
     prefix  put before the names of values inside the body"""
     try:
         schema = defs.get_schema(node.op_type, opset, node.domain)
-    except defs.SchemaError:
+    except (defs.SchemaError, TypeError):
+        # TypeError: a damaged file whose operator name is not text.
         return None
     body = _body(schema, node, opset, types)
     if body is None:

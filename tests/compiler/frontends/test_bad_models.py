@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from onnx import helper
 from torch import nn
 
-from pockengine.errors import DynamicShapeError, ModelError, UnsupportedOperatorError
+from pockengine.errors import DynamicShapeError, ModelError, PockError, UnsupportedOperatorError
 from pockengine.frontends import from_torch, load, survey
 
 from .onnx_models import model, save, single
@@ -64,6 +67,21 @@ def test_truncated_at_every_byte(tmp_path):
             refused += 1
     # Only a cut between two complete top-level fields can leave a smaller, valid model.
     assert refused >= len(whole) - 12
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_damaged_anywhere_is_refused_or_still_a_model(tmp_path_factory, data):
+    """Bytes changed, removed or inserted: never anything but a PockError."""
+    content = bytearray(matmul_model("batch").SerializeToString())
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = data.draw(st.integers(0, len(content) - 1))
+        content[place : place + data.draw(st.integers(0, 4))] = data.draw(st.binary(max_size=4))
+    path = tmp_path_factory.mktemp("damaged") / "m.onnx"
+    path.write_bytes(content)
+    for read in (lambda: load(path, batch=2), lambda: survey(path, ["*"])):
+        with contextlib.suppress(PockError):
+            read()
 
 
 def test_wrong_weight_size(tmp_path):

@@ -2,8 +2,8 @@
 
 from itertools import pairwise
 
-from pockengine.errors import PockError
-from pockengine.plan.schedule import MemoryPlan, Schedule, Slot
+from ..errors import PockError
+from .schedule import MemoryPlan, Schedule, Slot
 
 
 class PlanError(PockError):

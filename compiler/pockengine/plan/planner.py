@@ -5,8 +5,8 @@ Deterministic: the same schedule gives the same plan on every machine.
 
 import numpy as np
 
-from pockengine.plan.placement import Attempt, Ints, Lifetimes, first_fit, skyline
-from pockengine.plan.schedule import ALIGNMENT, Buffer, MemoryPlan, Schedule, Slot, aligned, live_bytes
+from .placement import Attempt, Ints, Lifetimes, first_fit, skyline
+from .schedule import ALIGNMENT, Buffer, MemoryPlan, Schedule, Slot, aligned, live_bytes
 
 SEARCH_WORK = 40_000
 """Buffers placed by the improving search before it stops: bounds its time whatever the size of the schedule."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from ...ir import Node
 from ...targets import Target
 from ..backend import Call, Kernel, Lowered
@@ -20,29 +22,36 @@ def lower(node: Node, target: Target, threads: int) -> Lowered:
     """Kernels of a contraction region."""
     if node.outputs[0].type.size == 0:
         return Lowered(())
-    plan = ContractionPlan.of(node, target, threads)
-    operands = set(plan.anchor.inputs)
+    plans = ContractionPlan.all(node, target, threads)
+    operands = set(plans[0].anchor.inputs)
     allowed = [
         (i, o)
         for i, value in enumerate(body_of(node).inputs)
         for o in range(len(node.outputs))
         if value not in operands and value.type.shape == node.outputs[o].type.shape
     ]
-    return Lowered(_calls(plan), plan.workspace_bytes(), inplace_pairs(node, allowed))
+    calls = [made for plan in plans for made in _calls(plan, _part(plan, plans))]
+    return Lowered(tuple(calls), max(plan.workspace_bytes() for plan in plans), inplace_pairs(node, allowed))
 
 
-def _calls(plan: ContractionPlan) -> tuple[Call, ...]:
-    """Packing of B when it is shared, the contraction, the sum of partial results when k is split."""
+def _part(plan: ContractionPlan, plans: list[ContractionPlan]) -> float:
+    """The plan's part of the work of all plans."""
+    work = [math.prod(one.sizes) for one in plans]
+    return math.prod(plan.sizes) / max(1, sum(work))
+
+
+def _calls(plan: ContractionPlan, part: float) -> tuple[Call, ...]:
+    """Packing of B when it is shared, the contraction, the sum of partial results when k is split; `part` is their
+    share of the node's work."""
     workspace = plan.workspace_bytes() > 0
     product = product_kernel(plan)
     if plan.schedule.right == "shared":
-        return (
-            call(plan.node, pack_kernel(plan), True, True, share=0.0),
-            call(plan.node, product, True),
-        )
+        packing = call(plan.node, pack_kernel(plan), True, True, share=0.0)
+        return (packing, call(plan.node, product, True, share=part))
     if plan.schedule.split == "k":
-        return (call(plan.node, product, True, share=0.95), call(plan.node, reduce_kernel(plan), True, share=0.05))
-    return (call(plan.node, product, workspace),)
+        adding = call(plan.node, reduce_kernel(plan), True, share=0.05 * part)
+        return (call(plan.node, product, True, share=0.95 * part), adding)
+    return (call(plan.node, product, workspace, share=part),)
 
 
 def pack_kernel(plan: ContractionPlan) -> Kernel:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ...ir import Node
 from ...plan.schedule import aligned
 from ...targets import Target
-from .maps import Contraction, contraction_of
+from .maps import Contraction, contractions_of
 from .region import body_of
 from .schedule import Schedule, choose, contiguous
 
@@ -32,9 +32,15 @@ class ContractionPlan:
     arguments: tuple[int, int]
 
     @classmethod
-    def of(cls, node: Node, target: Target, threads: int) -> ContractionPlan:
+    def all(cls, node: Node, target: Target, threads: int) -> list[ContractionPlan]:
+        """The plans of a region's contractions: one, or several that share the result's pixels among them."""
         anchor = anchor_of(node)
-        contraction = contraction_of(anchor)
+        return [cls.of(node, contraction, target, threads) for contraction in contractions_of(anchor)]
+
+    @classmethod
+    def of(cls, node: Node, contraction: Contraction, target: Target, threads: int) -> ContractionPlan:
+        """The plan of one contraction."""
+        anchor = anchor_of(node)
         schedule = choose(contraction, target, threads)
         oriented = contraction.swapped() if schedule.swap else contraction
         inputs = body_of(node).inputs

@@ -27,6 +27,7 @@ class _Operand:
     name: str
     written: bool
     steps: dict[str, int]
+    base: int
 
     @property
     def type(self) -> str:
@@ -56,6 +57,7 @@ class Epilogue:
             for operand in operands:
                 flat = f"({outer[0]}0 + {outer[0]})"
                 parts = [operand.offset("b", self.contraction.b), operand.offset(flat, axes[outer[0]])]
+                parts += [str(operand.base)]
                 offset = " + ".join(part for part in parts if part != "0") or "0"
                 code.line(
                     f"{operand.type} *const {operand.name}_row = ({operand.type} *)arg[{operand.index}] + {offset};"
@@ -83,12 +85,14 @@ class Epilogue:
         read = {value for node in self._nodes() for value in node.inputs}
         inputs = [(i, value) for i, value in enumerate(self.graph.inputs) if value in read]
         outputs = list(enumerate(self.graph.outputs.values(), len(self.graph.inputs)))
-        return [_Operand(i, value, f"x{i}", False, self._steps(value)) for i, value in inputs] + [
-            _Operand(i, value, f"out{i}", True, self._steps(value)) for i, value in outputs
+        return [self._operand(i, value, f"x{i}", False) for i, value in inputs] + [
+            self._operand(i, value, f"out{i}", True) for i, value in outputs
         ]
 
-    def _steps(self, value: Value) -> dict[str, int]:
-        return self.contraction.steps(broadcast_strides(value.type.shape, self.contraction.shape))
+    def _operand(self, index: int, value: Value, name: str, written: bool) -> _Operand:
+        strides = broadcast_strides(value.type.shape, self.contraction.shape)
+        base = sum(start * stride for start, stride in zip(self.contraction.origin, strides, strict=False))
+        return _Operand(index, value, name, written, self.contraction.steps(strides), base)
 
     def _load(self, code: Code, body: Body, operands: list[_Operand], within: dict[str, str]) -> None:
         for operand in operands:

@@ -26,12 +26,11 @@ Axis = tuple[Digit, ...]
 
 @dataclass(frozen=True)
 class Window:
-    """A coordinate of an image, `(sum(coefficient * digit) + offset) / divisor`: valid when the division is exact
-    and the result lies in 0 .. extent - 1, otherwise the element reads as zero. `stride` is that of the image axis."""
+    """A coordinate of an image, `sum(coefficient * digit) + offset`: where it does not lie in 0 .. extent - 1 the
+    element reads as zero. `stride` is that of the image axis."""
 
     terms: tuple[tuple[str, int], ...]
     offset: int
-    divisor: int
     extent: int
     stride: int
 
@@ -70,7 +69,7 @@ class Access:
             terms = tuple((name, c) for name, c in window.terms if extents[name] > 1)
             low = window.offset + sum(min(0, c * (extents[name] - 1)) for name, c in terms)
             high = window.offset + sum(max(0, c * (extents[name] - 1)) for name, c in terms)
-            if window.divisor == 1 and low >= 0 and high < window.extent:
+            if low >= 0 and high < window.extent:
                 base += window.offset * window.stride
                 for name, c in terms:
                     strides[name] = strides.get(name, 0) + c * window.stride
@@ -81,7 +80,8 @@ class Access:
 
 @dataclass(frozen=True)
 class Contraction:
-    """`shape` is the anchor's; `places[d]` says which digits, with which factors, make up index d of the anchor."""
+    """`shape` is the anchor's; `places[d]` says which digits, with which factors, make up index d of the anchor,
+    which starts at `origin[d]` (at zero when there is no origin)."""
 
     b: Axis
     m: Axis
@@ -91,6 +91,7 @@ class Contraction:
     right: Access
     shape: tuple[int, ...]
     places: tuple[tuple[tuple[str, int], ...], ...]
+    origin: tuple[int, ...] = ()
 
     def sizes(self) -> tuple[int, int, int, int]:
         """Total extents of b, m, n, k."""
@@ -106,9 +107,8 @@ class Contraction:
         extents = {digit.name: digit.extent for axis in (self.b, self.m, self.n, self.k) for digit in axis}
         b, m, n, k = (tuple(d for d in axis if d.extent != 1) for axis in (self.b, self.m, self.n, self.k))
         places = tuple(tuple((name, c) for name, c in place if extents[name] != 1) for place in self.places)
-        return Contraction(
-            b, m, n, k, self.left.simplified(extents), self.right.simplified(extents), self.shape, places
-        )
+        left, right = self.left.simplified(extents), self.right.simplified(extents)
+        return replace(self, b=b, m=m, n=n, k=k, left=left, right=right, places=places)
 
     def steps(self, strides: Sequence[int]) -> dict[str, int]:
         """Digit -> stride, for an operand with these strides along the anchor's axes."""
@@ -119,10 +119,12 @@ class Contraction:
         return result
 
 
-def contraction_of(anchor: Node) -> Contraction:
-    """The index maps of a matmul, conv2d, conv2d_dx or conv2d_dw node."""
-    build = {"matmul": _matmul, "conv2d": _conv, "conv2d_dx": _conv_dx, "conv2d_dw": _conv_dw}[anchor.op]
-    return build(anchor).simplified()
+def contractions_of(anchor: Node) -> list[Contraction]:
+    """The index maps of a matmul, conv2d, conv2d_dx or conv2d_dw node: one contraction, but for the input gradient of a
+    strided convolution one per residue of the pixel modulo the stride, since each residue sees other taps."""
+    if anchor.op == "conv2d_dx":
+        return [contraction.simplified() for contraction in _conv_dx(anchor)]
+    return [{"matmul": _matmul, "conv2d": _conv, "conv2d_dw": _conv_dw}[anchor.op](anchor).simplified()]
 
 
 def _axis(*digits: tuple[str, int]) -> Axis:
@@ -169,6 +171,33 @@ class _Image:
 
 
 @dataclass(frozen=True)
+class _Residue:
+    """Pixels `start + stride * i` of an axis, i < count: they see taps `first + step * t`, t < taps, in output pixel
+    `i + offset - slope * t`."""
+
+    start: int
+    count: int
+    first: int
+    step: int
+    taps: int
+    offset: int
+    slope: int
+
+    @classmethod
+    def all(cls, size: int, taps: int, stride: int, dilation: int, pad: int) -> list[_Residue]:
+        """Every residue that has pixels."""
+        step = stride // math.gcd(stride, dilation)
+        found = []
+        for start in range(min(stride, size)):
+            seen = [tap for tap in range(taps) if (start + pad - tap * dilation) % stride == 0]
+            first = seen[0] if seen else 0
+            offset = (start + pad - first * dilation) // stride
+            count = -(-(size - start) // stride)
+            found.append(cls(start, count, first, step, len(seen), offset, step * dilation // stride))
+        return found
+
+
+@dataclass(frozen=True)
 class _Conv:
     """The sizes of a convolution: x [N, g*I, H, W] * w [g*O, I, R, S] -> y [N, g*O, P, Q]."""
 
@@ -188,17 +217,22 @@ class _Conv:
         }
         return tuple(by_axis[axis] for axis in ("nhwc" if self.geometry.nhwc else "nchw"))
 
-    def weights(self) -> Access:
+    def weights(self, rows: _Residue | None = None, columns: _Residue | None = None) -> Access:
+        """All taps, or those that pixels of these residues see."""
         outputs = self.w[0] // self.geometry.groups
         o, i, r, s = row_major(self.w)
-        return Access(1, {"g": outputs * o, "o": o, "i": i, "r": r, "s": s})
+        base = 0
+        if rows is not None and columns is not None:
+            base = rows.first * r + columns.first * s
+            r, s = rows.step * r, columns.step * s
+        return Access(1, {"g": outputs * o, "o": o, "i": i, "r": r, "s": s}, (), base)
 
     def reads_x(self, operand: int) -> Access:
         """x at the pixels that output pixel (p, q) sees through tap (r, s)."""
         image, g = _Image.of(self.x, self.geometry), self.geometry
         _, _, h, w = g.nchw(self.x)
-        rows = Window((("p", g.stride[0]), ("r", g.dilation[0])), -g.pad[0], 1, h, image.h)
-        columns = Window((("q", g.stride[1]), ("s", g.dilation[1])), -g.pad[1], 1, w, image.w)
+        rows = Window((("p", g.stride[0]), ("r", g.dilation[0])), -g.pad[0], h, image.h)
+        columns = Window((("q", g.stride[1]), ("s", g.dilation[1])), -g.pad[1], w, image.w)
         return Access(operand, {"b": image.n, "g": self.w[1] * image.c, "i": image.c}, (rows, columns))
 
     def reads_y(self, operand: int) -> Access:
@@ -206,14 +240,14 @@ class _Conv:
         outputs = self.w[0] // self.geometry.groups
         return Access(operand, {"b": image.n, "g": outputs * image.c, "o": image.c, "p": image.h, "q": image.w})
 
-    def gathers_y(self, operand: int) -> Access:
+    def gathers_y(self, operand: int, rows: _Residue, columns: _Residue) -> Access:
         """y at the pixels that saw input pixel (h, w) through tap (r, s)."""
         image, g = _Image.of(self.y, self.geometry), self.geometry
         _, _, p, q = g.nchw(self.y)
-        rows = Window((("h", 1), ("r", -g.dilation[0])), g.pad[0], g.stride[0], p, image.h)
-        columns = Window((("w", 1), ("s", -g.dilation[1])), g.pad[1], g.stride[1], q, image.w)
+        high = Window((("h", 1), ("r", -rows.slope)), rows.offset, p, image.h)
+        wide = Window((("w", 1), ("s", -columns.slope)), columns.offset, q, image.w)
         outputs = self.w[0] // g.groups
-        return Access(operand, {"b": image.n, "g": outputs * image.c, "o": image.c}, (rows, columns))
+        return Access(operand, {"b": image.n, "g": outputs * image.c, "o": image.c}, (high, wide))
 
     def axes(self) -> dict[str, tuple[str, int]]:
         """Every digit by name."""
@@ -250,15 +284,34 @@ def _conv(node: Node) -> Contraction:
     )  # fmt: skip
 
 
-def _conv_dx(node: Node) -> Contraction:
+def _conv_dx(node: Node) -> list[Contraction]:
     y, w = (value.type.shape for value in node.inputs)
     conv = _Conv(Geometry.of(node.attrs), node.output.type.shape, w, y)
-    axes = conv.axes()
+    g = conv.geometry
+    _, _, height, width = g.nchw(conv.x)
     places = conv.image(conv.x, {"n": "b", "c": "i", "h": "h", "w": "w"})
-    return Contraction(
-        _select(axes, "g"), _select(axes, "bhw"), _select(axes, "i"), _select(axes, "rso"),
-        conv.gathers_y(0), conv.weights(), conv.x, places,
-    )  # fmt: skip
+    found = []
+    for rows in _Residue.all(height, w[2], g.stride[0], g.dilation[0], g.pad[0]):
+        for columns in _Residue.all(width, w[3], g.stride[1], g.dilation[1], g.pad[1]):
+            sizes = {"h": rows.count, "w": columns.count, "r": rows.taps, "s": columns.taps}
+            axes = conv.axes() | {name: (name, size) for name, size in sizes.items()}
+            factors = {"h": g.stride[0], "w": g.stride[1]}
+            spread = tuple(tuple((name, factors.get(name, c)) for name, c in place) for place in places)
+            starts = {"h": rows.start, "w": columns.start}
+            found.append(
+                Contraction(
+                    b=_select(axes, "g"),
+                    m=_select(axes, "bhw"),
+                    n=_select(axes, "i"),
+                    k=_select(axes, "rso"),
+                    left=conv.gathers_y(0, rows, columns),
+                    right=conv.weights(rows, columns),
+                    shape=conv.x,
+                    places=spread,
+                    origin=tuple(sum(starts.get(name, 0) for name, _ in place) for place in places),
+                )
+            )
+    return found
 
 
 def _conv_dw(node: Node) -> Contraction:

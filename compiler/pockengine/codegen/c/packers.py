@@ -149,14 +149,8 @@ class Packer:
         for index, window in enumerate(self.access.windows):
             name = f"at{index}"
             position = dot([names[n] for n, _ in window.terms], [c for _, c in window.terms], window.offset)
-            if window.divisor > 1:
-                code.line(f"const ptrdiff_t scaled{index} = {position}, {name} = scaled{index} / {window.divisor};")
-                conditions.append(
-                    f"scaled{index} % {window.divisor} == 0 && scaled{index} >= 0 && {name} < {window.extent}"
-                )
-            else:
-                code.line(f"const ptrdiff_t {name} = {position};")
-                conditions.append(f"{name} >= 0 && {name} < {window.extent}")
+            code.line(f"const ptrdiff_t {name} = {position};")
+            conditions.append(f"{name} >= 0 && {name} < {window.extent}")
             offsets.append(dot([name], [window.stride]))
         return " && ".join(conditions)
 

@@ -7,6 +7,7 @@ gets in.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import subprocess
@@ -73,6 +74,13 @@ class _Unit:
             "zig": zig_version(),
             **{f"header {name}": text for name, text in self.headers.items()},
         }
+
+
+@remember
+def zig_cache() -> Path:
+    """Where zig keeps the C libraries it builds, unless `ZIG_GLOBAL_CACHE_DIR` says. Each installation of zig has its
+    own: two that share one take each other's C library for outdated and build it again and again."""
+    return platform_folder() / "zig" / hashlib.sha256(str(ZIG.resolve()).encode()).hexdigest()[:16]
 
 
 @remember
@@ -202,10 +210,9 @@ def _compile(unit: _Unit, cache: ObjectCache) -> Path:
 
 
 def _zig(arguments: list[str], folder: Path) -> str | None:
-    """Runs `zig cc` with its scratch in `folder`; what it complains of first, or None. The C libraries it builds for
-    new targets are kept where `ZIG_GLOBAL_CACHE_DIR` says, else in the platform's cache folder."""
+    """Runs `zig cc` with its scratch in `folder`; what it complains of first, or None."""
     places = {
-        "ZIG_GLOBAL_CACHE_DIR": os.environ.get("ZIG_GLOBAL_CACHE_DIR") or str(platform_folder() / "zig"),
+        "ZIG_GLOBAL_CACHE_DIR": os.environ.get("ZIG_GLOBAL_CACHE_DIR") or str(zig_cache()),
         "ZIG_LOCAL_CACHE_DIR": str(folder / "zig"),
         "SOURCE_DATE_EPOCH": "0",
     }

@@ -16,7 +16,7 @@ import ziglang
 from safetensors.numpy import save_file
 
 from pockengine.codegen import toolchain
-from pockengine.codegen.object_cache import ObjectCache, platform_folder
+from pockengine.codegen.object_cache import ObjectCache
 from pockengine.errors import ToolchainError
 from pockengine.targets import get
 from tests.compiler.runtime.conftest import TOY, Run
@@ -27,7 +27,7 @@ STRICT = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-Wconversion", "-Wshadow",
 
 def zig(*arguments: object) -> subprocess.CompletedProcess[str]:
     command = [str(Path(ziglang.__file__).parent / "zig"), "cc", *map(str, arguments)]
-    environment = {"ZIG_GLOBAL_CACHE_DIR": str(platform_folder() / "zig"), **os.environ}  # as the toolchain's
+    environment = {"ZIG_GLOBAL_CACHE_DIR": str(toolchain.zig_cache()), **os.environ}  # as the toolchain's
     return subprocess.run(command, capture_output=True, text=True, env=environment)
 
 

@@ -1,7 +1,7 @@
 """What a backend gives the compiler: for one node, the kernels that compute it and what memory they want.
 
-Knows nothing of planning: the compiler plans with `Lowered.workspace_bytes` and `Lowered.inplace`, then hands a `Program`
-back to the backend, which emits the model's tables.
+Knows nothing of planning: the compiler plans with `Lowered.workspace_bytes` and `Lowered.inplace`, then hands a
+`Program` back to the backend, which emits the model's tables.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from ..targets import Target
 
 @dataclass(frozen=True)
 class Kernel:
-    """One compiled function. `symbol` contains a content hash, so equal work on equal shapes is one kernel; `source` is a
-    complete C translation unit that defines it."""
+    """One compiled function. `symbol` contains a content hash, so equal work on equal shapes is one kernel; `source`
+    is a complete C translation unit that defines it."""
 
     symbol: str
     source: str
@@ -26,8 +26,8 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Call:
-    """One execution of a kernel. `operands` are values of the node, in the order the kernel expects; the node's workspace
-    is appended when `workspace` is true."""
+    """One execution of a kernel. `operands` are values of the node, in the order the kernel expects; the node's
+    workspace is appended when `workspace` is true."""
 
     kernel: Kernel
     operands: tuple[Value, ...]
@@ -39,8 +39,8 @@ class Call:
 
 @dataclass(frozen=True)
 class Lowered:
-    """How one node is computed: calls in order, bytes of scratch memory while it runs, and the pairs (input index, output
-    index) that may share memory because each element is read before the same element is written."""
+    """How one node is computed: calls in order, bytes of scratch memory while it runs, and the pairs (input index,
+    output index) that may share memory because each element is read before the same element is written."""
 
     calls: tuple[Call, ...]
     workspace_bytes: int = 0

@@ -83,6 +83,8 @@ class Depthwise:
         _, _, p, q = geometry.nchw(other.type.shape)
         taps = weights_of(anchor).type.shape[2:]
         lanes = target.vector_bytes // 4
+        if anchor.op != "conv2d_dw" and target.registers >= 32 and c >= 2 * lanes:
+            lanes *= 2  # two registers a value: whole pairs of cache lines at each pixel
         while anchor.op == "conv2d_dw" and -(-c // lanes) < threads and lanes > 4:
             lanes //= 2
         return cls(node, anchor, geometry, n, c, (taps[0], taps[1]), (h, w), (p, q), lanes, threads)

@@ -125,11 +125,14 @@ def column(rng: np.random.Generator) -> Case:
     while math.prod(shape) > 60_000:
         shape = (*[min(d, 5) for d in shape[:-1]], shape[-1])
     axes = [(0,), (0, 1), (1,), (0, 1, 2), (1, 2), (0, 2)][int(rng.integers(0, {2: 1, 3: 3, 4: 6}[rank]))]
+    if rng.random() < 0.3:  # full and reduced values of one type
+        shape = tuple(1 if axis in axes else d for axis, d in enumerate(shape))
     builder = Builder("body")
     e = Emitter(builder)
     x, dy = (builder.input(n, TensorType(DType.F32, s)) for n, s in (("x", shape), ("dy", _broadcast(rng, shape))))
     product = e.mul(x, dy)
     total: Value = e.sum(product, axes)
-    builder.outputs = {"product": product, "mean": e.mul(total, 0.25), "most": e.max(x, axes)}
+    offset = builder.input("offset", total.type)
+    builder.outputs = {"product": product, "mean": e.add(e.mul(total, 0.25), offset), "most": e.max(x, axes)}
     body = builder.finish()
     return region_case(body, "column", [draw(v.type, rng) for v in body.inputs], f"column {shape} {axes}")

@@ -84,7 +84,9 @@ def lower(node: Node, threads: int) -> Lowered:
     plan = ColumnPlan.of(node, threads)
     if plan.outer * plan.columns == 0:
         return Lowered(())
-    allowed = [(i, o) for i in range(len(node.inputs)) for o in range(len(node.outputs))]
+    pairs = [(i, o) for i in range(len(node.inputs)) for o in range(len(node.outputs))]
+    # With one row, full and reduced values have one type, and the epilogue would read what the walk overwrote.
+    allowed = pairs if plan.rows > 1 else []
     writer = _Writer(node, plan)
     return Lowered((call(node, writer.kernel()),), 0, inplace_pairs(node, allowed))
 

@@ -68,9 +68,12 @@ def data(service: Service) -> Data:
     return fill(service)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """One Chromium for all tests; each test gets a profile of its own."""
+    """One Chromium for all tests of a module; each test gets a profile of its own.
+
+    Not for the session: Playwright keeps an event loop running meanwhile, and other modules call `asyncio.run`.
+    """
     if CHROMIUM is None:
         _do_without("Chromium is missing; install it (Debian: apt-get install chromium).")
     with sync_playwright() as playwright:

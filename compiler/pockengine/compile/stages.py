@@ -12,7 +12,7 @@ from ..codegen.c import CBackend
 from ..errors import UnsupportedOperatorError
 from ..ir import Graph, Node, Value
 from ..ops import get
-from ..passes import ALGEBRA, SHAPING, optimise, reorder
+from ..passes import ALGEBRA, SHAPING, optimise, reorder, simplify
 from ..recipe import ALL, FROZEN, Recipe, Scheme, resolve, running_statistics
 from ..targets import Target
 from .memory import Lower, Spaces, place, with_copies
@@ -78,6 +78,7 @@ def plan_programs(
     `dump`: a folder for the graph after each pass. Raises RecipeError or UnsupportedOperatorError."""
     progress("resolve", 0, 1)
     scheme = resolve(recipe, model)
+    model = simplify(model)
     threads = threads or target.cores
     backend = CBackend()
     lower = _lowerer(backend, target, threads)

@@ -95,6 +95,18 @@ def _matmul_of_transpose(e: Emitter, node: Node) -> Value | None:
     return None
 
 
+def _conv_of_pad(e: Emitter, node: Node) -> Value | None:
+    """A convolution pads with zeros by itself."""
+    inner = _made_by(e, node.inputs[0], "pad")
+    if inner is None or node.attrs["layout"] != "NCHW" or inner.attrs["value"] != 0:
+        return None
+    low, high = ints(inner.attrs, "low"), ints(inner.attrs, "high")
+    if any((*low[:2], *high[:2], *ints(inner.attrs, "interior"))):
+        return None
+    pad = tuple(own + more for own, more in zip(ints(node.attrs, "pad"), (*low[2:], *high[2:]), strict=True))
+    return e.op("conv2d", inner.inputs[0], node.inputs[1], **{**node.attrs, "pad": pad})
+
+
 def _neutral(e: Emitter, node: Node) -> Value | None:
     """x + 0, x - 0, x * 1, x / 1."""
     neutral = 0.0 if node.op in ("add", "sub") else 1.0
@@ -264,6 +276,7 @@ SIMPLIFICATIONS: dict[str, tuple[Simplification, ...]] = {
     "pad": (_same_type,),
     "concat": (_same_type,),
     "matmul": (_matmul_of_transpose,),
+    "conv2d": (_conv_of_pad,),
     "reduce_sum": (_reduce_nothing, _sum_of_broadcast, _merge_sums, _reduce_of_reshape),
     "reduce_max": (_reduce_nothing, _reduce_of_reshape),
     "reduce_min": (_reduce_nothing, _reduce_of_reshape),

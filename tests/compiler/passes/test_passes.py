@@ -9,10 +9,10 @@ import pytest
 
 from pockengine import interp, passes
 from pockengine.autodiff import eval_graph, train_graph
-from pockengine.ir import Graph, parse, render
+from pockengine.ir import DType, Graph, TensorType, parse, render
 from pockengine.passes import ALGEBRA, SHAPING
 from pockengine.recipe import ALL, FROZEN, Channels, Recipe, Scheme
-from tests.compiler.passes.networks import batch, cnn, transformer
+from tests.compiler.passes.networks import Net, batch, cnn, transformer
 
 NETWORKS = {"cnn": cnn, "transformer": transformer}
 SCHEMES: dict[str, Callable[[Graph], Scheme]] = {
@@ -140,3 +140,17 @@ def test_evaluation_agrees_with_training_loss(network: str) -> None:
     assert np.mean(outputs["sample_loss"]) == pytest.approx(float(interp.evaluate(graph, arrays)["loss"]), rel=1e-5)
     right = np.argmax(outputs["logits"], -1) == arrays["labels"]
     np.testing.assert_array_equal(outputs["correct"], right.astype(np.float32))
+
+
+def test_explicit_padding_becomes_the_convolutions_own() -> None:
+    """Also asymmetric padding, as TensorFlow's models have it; the backward part then has no slice."""
+    net = Net("padded")
+    x = net.builder.input("x", TensorType(DType.F32, (2, 3, 8, 8)))
+    padded = net.e.op("pad", x, low=(0, 0, 0, 0), high=(0, 0, 1, 1), interior=(0,) * 4, value=0.0)
+    graph = net.finish(net.conv(padded, "c", 4, 3, 2))
+    simple = passes.simplify(graph)
+    assert [node.op for node in simple.nodes if node.op != "pad"] == ["conv2d"]
+    assert simple.nodes[-1].attrs["pad"] == (1, 1, 2, 2)
+    arrays = {"x": np.random.default_rng(0).standard_normal((2, 3, 8, 8)).astype(np.float32)}
+    expected = interp.evaluate(graph, arrays)["logits"]
+    np.testing.assert_allclose(interp.evaluate(simple, arrays)["logits"], expected, rtol=1e-6)

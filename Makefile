@@ -34,6 +34,8 @@ $(SETUP): $(SETUP_INPUTS)
 	@$(PIP) install -r requirements/dev.txt -c requirements/lock.txt
 	$(SAY) "installing pockengine, pock-server and pock-agent from this checkout"
 	@$(PIP) install -c requirements/lock.txt -e compiler -e server -e device_agent
+	$(SAY) "building the C libraries of two targets (once, about 2 minutes)"
+	@$(BIN)/python -m pockengine.codegen.prepare host raspberry-pi-4
 	@touch $@
 
 web: $(WEB)

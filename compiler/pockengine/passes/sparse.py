@@ -121,7 +121,7 @@ def _select_early(graph: Graph) -> Graph:
 
 
 def push_scale(graph: Graph) -> Graph:
-    """Move a per-channel scale of a gradient off the image and onto the weights, which are smaller.
+    """Move a per-channel scale of a gradient off the image and onto the weights, where they are smaller.
 
     conv2d_dx(mul(%dz, %s), %w)   ->   conv2d_dx(%dz, mul(%w, %s))
     conv2d_dw(%x, mul(%dz, %s))   ->   mul(conv2d_dw(%x, %dz), %s)
@@ -135,6 +135,8 @@ def push_scale(graph: Graph) -> Graph:
         if split is None:
             return None
         plain, scale = split
+        if node.op == "conv2d_dx" and node.inputs[1].type.nbytes > plain.type.nbytes:
+            return None
         column = e.reshape(scale, (scale.type.size, 1, 1, 1))
         if node.op == "conv2d_dx":
             return [e.op("conv2d_dx", plain, e.mul(node.inputs[1], column), **node.attrs)]

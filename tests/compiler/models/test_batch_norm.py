@@ -1,7 +1,7 @@
 """Batch norm in training mode against PyTorch's `train()`: batch statistics forward and backward, running ones updated.
 
-Three steps, not ten: with four images to a batch, norms over few pixels amplify rounding so fast that PyTorch in float32
-and in float64 part ways too.
+Three steps, not ten: with four images to a batch, norms over few pixels amplify rounding so fast that PyTorch in
+float32 and in float64 part ways too.
 """
 
 from __future__ import annotations

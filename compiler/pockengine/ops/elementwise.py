@@ -71,7 +71,6 @@ def _unary(
             _to(function),
             vjps=vjps,
             samples=samples,
-            inplace=(0,),
             cost=lambda i, o, a: flops * o[0].size,
         )
     )
@@ -128,7 +127,6 @@ register(
             Sample(("f32[2,3,17]",), {"lo": 0.0, "hi": 1.5}),
             Sample(("f32[7]",), {"lo": float("-inf"), "hi": 0.5}),
         ),
-        inplace=(0,),
     )
 )
 
@@ -195,7 +193,6 @@ def _binary(
             reference,
             vjps=vjps,
             samples=samples,
-            inplace=(0, 1) if infer is _binary_type else (),
             cost=lambda i, o, a: flops * o[0].size,
         )
     )
@@ -275,6 +272,5 @@ register(
             Sample(("bool[3,1]", "f32[3,5]", "f32[]")),
             Sample(("bool[4]", "i64[4]", "i64[1]")),
         ),
-        inplace=(1, 2),
     )
 )

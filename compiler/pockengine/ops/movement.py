@@ -274,7 +274,6 @@ register(
         lambda inputs, attrs: (inputs[0],),
         _scatter_set,
         cost=_free,
-        inplace=(0,),
         samples=(
             Sample(("f32[5,4]", "i64[2]", "f32[2,4]"), {"axis": 0}, fixed=((1, (3, 1)),)),
             Sample(("f32[3,6,2,2]", "i64[3]", "f32[3,3,2,2]"), {"axis": 1}, fixed=((1, (0, 2, 5)),)),

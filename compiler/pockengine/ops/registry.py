@@ -43,8 +43,7 @@ class Sample:
 class Op:
     """One record. `kind` is one of elementwise, reduction, contraction, movement, pooling, composite, region.
 
-    vjps    one function per input, None where the gradient is zero or undefined (integer inputs); empty: not
-    differentiable inplace indices of inputs whose memory the only output may take over, element by element
+    vjps: one function per input, None where the gradient is zero or undefined (integer inputs); empty: not differentiable.
     """
 
     name: str
@@ -55,11 +54,6 @@ class Op:
     vjps: tuple[Vjp | None, ...] = ()
     cost: Cost = lambda inputs, outputs, attrs: outputs[0].size
     samples: tuple[Sample, ...] = ()
-    inplace: tuple[int, ...] = ()
-
-    @property
-    def differentiable(self) -> bool:
-        return any(vjp is not None for vjp in self.vjps)
 
 
 _REGISTRY: dict[str, Op] = {}

@@ -43,7 +43,7 @@ class Sample:
 class Op:
     """One record. `kind` is one of elementwise, reduction, contraction, movement, pooling, composite, region.
 
-    vjps: one function per input, None where the gradient is zero or undefined (integer inputs); empty: not differentiable.
+    vjps: one function per input, None where the gradient is zero or undefined (integer inputs); none: no gradient.
     """
 
     name: str

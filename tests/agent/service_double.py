@@ -271,7 +271,8 @@ class ServiceDouble:
             key.verify(base64.b64decode(body["signature"]), message)
         except InvalidSignature:
             return problem(401, "the signature is wrong", 1004)
-        if body["counter"] <= device["counter"]:
+        if device.get("quarantined") or body["counter"] <= device["counter"]:
+            device["quarantined"] = True  # for good, as in the service: the heartbeat may have been the one refused
             return problem(409, "the session counter went back", 1005)
         device["counter"] = body["counter"]
         token = f"ps_{len(self.sessions)}_{uuid.uuid4().hex}"

@@ -13,7 +13,7 @@ from ..errors import UnsupportedOperatorError
 from ..ir import Graph, Node, Value
 from ..ops import get
 from ..passes import ALGEBRA, SHAPING, optimise, reorder, simplify
-from ..recipe import ALL, FROZEN, Recipe, Scheme, resolve, running_statistics
+from ..recipe import Recipe, Scheme, resolve
 from ..targets import Target
 from .memory import Lower, Spaces, place, with_copies
 
@@ -78,6 +78,8 @@ def plan_programs(
     `dump`: a folder for the graph after each pass. Raises RecipeError or UnsupportedOperatorError."""
     progress("resolve", 0, 1)
     scheme = resolve(recipe, model)
+    full = Recipe(recipe.loss, recipe.optimizer, "full", recipe.batch, recipe.batch_norm)
+    everything = resolve(full, model)
     model = simplify(model)
     threads = threads or target.cores
     backend = CBackend()
@@ -98,8 +100,9 @@ def plan_programs(
         ordered = reorder(with_copies(shaped, lower))
         progress("plan", index, len(graphs))
         programs[kind] = place(kind, ordered, lower, spaces)
-    dense = _dense_backward_nodes(model, recipe)
-    counts = Counts(nodes["forward"], nodes["backward"] + nodes["update"], dense, flops)
+    backward = nodes["backward"] + nodes["update"]
+    dense = backward if scheme == everything else _dense_backward_nodes(model, recipe, everything)
+    counts = Counts(nodes["forward"], backward, dense, flops)
     inputs = graphs["eval"].inputs
     states = {value.name: fill for value, fill in train.states.items()}
     batch = inputs[0].type.shape[0] if inputs and inputs[0].type.rank else 1
@@ -149,15 +152,9 @@ def _phase_counts(graph: Graph) -> dict[str, int]:
     return counts
 
 
-def _dense_backward_nodes(model: Graph, recipe: Recipe) -> int:
-    """Backward and update nodes if every parameter were trained, after the same algebra."""
-    statistics = running_statistics(model)
-    used = {value for node in model.nodes for value in node.inputs}
-    full = {
-        value.name: ALL if value in used and value not in statistics and value.type.dtype.is_float else FROZEN
-        for value in model.params
-    }
-    graph = train_graph(model, recipe, Scheme(full))
+def _dense_backward_nodes(model: Graph, recipe: Recipe, everything: Scheme) -> int:
+    """Backward and update nodes if all that the loss depends on were trained, after the same algebra."""
+    graph = train_graph(model, recipe, everything)
     counts = _phase_counts(optimise(graph, _frozen(model, graph), ALGEBRA))
     return counts["backward"] + counts["update"]
 

@@ -14,10 +14,10 @@ from pockengine import interp
 from pockengine.autodiff import eval_graph, train_graph
 from pockengine.codegen.backend import Location, Program
 from pockengine.compile import Planned, plan_programs, space_bytes
-from pockengine.ir import Array, Value
+from pockengine.ir import Array, DType, TensorType, Value
 from pockengine.recipe import Recipe, Scheme, resolve
 from pockengine.targets import get
-from tests.compiler.passes.networks import batch, cnn, transformer
+from tests.compiler.passes.networks import Net, batch, cnn, transformer
 
 NETWORKS = {"cnn": cnn, "transformer": transformer}
 UPDATES = {
@@ -122,3 +122,13 @@ def test_evaluation_shares_the_trained_parameters() -> None:
 def test_integer_inputs_have_their_limits() -> None:
     planned, _ = planned_for("transformer", "full", "momentum")
     assert planned.limits == {"input_ids": 11, "labels": 5}
+
+
+def test_a_parameter_that_only_another_output_needs_does_not_matter() -> None:
+    net = Net("two heads")
+    x = net.builder.input("x", TensorType(DType.F32, (2, 4)))
+    aside = net.linear(x, "aside", 3)
+    graph = net.finish(net.linear(x, "fc", 5))
+    graph = graph.with_(outputs={**graph.outputs, "aside": aside})
+    planned = plan_programs(graph, Recipe(update=[{"params": "fc.*"}]), get("raspberry-pi-4"), threads=1)
+    assert planned.counts.backward == planned.counts.backward_dense

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ... import ops
-from ...ir import DType, Graph, Node, Value
+from ...ir import Graph, Node, Value
 from ..backend import Call, Kernel
 from .source import SUPPORTED
 
@@ -87,8 +87,3 @@ def inplace_pairs(node: Node, allowed: Sequence[tuple[int, int]]) -> tuple[tuple
         for i, o in allowed
         if node.inputs[i].type == node.outputs[o].type and sum(value is node.inputs[i] for value in node.inputs) == 1
     )
-
-
-def is_f32(values: Iterable[Value]) -> bool:
-    """Whether all values are single precision."""
-    return all(value.type.dtype is DType.F32 for value in values)

@@ -1,7 +1,7 @@
 """Differentiation, and the training step built on it."""
 
 from .backward import active_values, backward, prepare
-from .step import CORRECT, LOSS, SAMPLE_LOSS, eval_graph, optimizer_op, predict_graph, train_graph
+from .step import CORRECT, LOSS, SAMPLE_LOSS, eval_graph, predict_graph, train_graph
 
 __all__ = [
     "CORRECT",
@@ -10,7 +10,6 @@ __all__ = [
     "active_values",
     "backward",
     "eval_graph",
-    "optimizer_op",
     "predict_graph",
     "prepare",
     "train_graph",

@@ -102,19 +102,19 @@ static const int64_t bias_shape[] = {CLASSES};
 static const int64_t scale_shape[] = {FEATURES};
 
 static const pock_tensor params[] = {
-    {"fc.weight", POCK_F32, 2, 1, 0, weight_shape, CLASSES * FEATURES * 4, WEIGHT, 0},
-    {"fc.bias", POCK_F32, 1, 1, 0, bias_shape, CLASSES * 4, BIAS, 0},
-    {"scale", POCK_F32, 1, 0, 0, scale_shape, FEATURES * 4, SCALE, 0},
+    {"fc.weight", POCK_F32, 2, 1, 0, weight_shape, CLASSES * FEATURES * 4, WEIGHT, 0, 0},
+    {"fc.bias", POCK_F32, 1, 1, 0, bias_shape, CLASSES * 4, BIAS, 0, 0},
+    {"scale", POCK_F32, 1, 0, 0, scale_shape, FEATURES * 4, SCALE, 0, 0},
 };
 static const pock_tensor states[] = {
-    {"fc.weight.velocity", POCK_F32, 2, 1, 0, weight_shape, CLASSES * FEATURES * 4, VELOCITY, 0},
+    {"fc.weight.velocity", POCK_F32, 2, 1, 0, weight_shape, CLASSES * FEATURES * 4, VELOCITY, 0, 0},
 };
 static const pock_tensor consts[] = {
-    {"offset", POCK_F32, 1, 0, 0, scale_shape, FEATURES * 4, OFFSET, 0},
+    {"offset", POCK_F32, 1, 0, 0, scale_shape, FEATURES * 4, OFFSET, 0, 0},
 };
 static const pock_tensor inputs[] = {
-    {"input", POCK_F32, 2, 0, 0, input_shape, BATCH * FEATURES * 4, X, 0},
-    {"labels", POCK_I64, 1, 0, 0, batch_shape, BATCH * 8, LABELS, CLASSES},
+    {"input", POCK_F32, 2, 0, 0, input_shape, BATCH * FEATURES * 4, X, 0, 0},
+    {"labels", POCK_I64, 1, 0, 0, batch_shape, BATCH * 8, LABELS, CLASSES, 0},
 };
 static const pock_ref refs[] = {
     X, SCALE, OFFSET, WEIGHT, BIAS, LOGITS,
@@ -126,14 +126,14 @@ static const pock_call calls[] = {
     {k_loss, "loss", "k_loss", 6, 6, 1, 0, 0, 0},
     {k_update, "fc.weight", "k_update", 12, 7, 2, 1, 2.0 * BATCH * CLASSES * FEATURES, 0},
 };
-static const pock_tensor train_outputs[] = {{"loss", POCK_F32, 0, 0, 0, 0, 4, LOSS, 0}};
+static const pock_tensor train_outputs[] = {{"loss", POCK_F32, 0, 0, 0, 0, 4, LOSS, 0, 0}};
 static const pock_tensor eval_outputs[] = {
-    {"sample_loss", POCK_F32, 1, 0, 0, batch_shape, BATCH * 4, SAMPLE_LOSS, 0},
-    {"correct", POCK_F32, 1, 0, 0, batch_shape, BATCH * 4, CORRECT, 0},
-    {"logits", POCK_F32, 2, 0, 0, logits_shape, BATCH * CLASSES * 4, LOGITS, 0},
+    {"sample_loss", POCK_F32, 1, 0, 0, batch_shape, BATCH * 4, SAMPLE_LOSS, 0, 0},
+    {"correct", POCK_F32, 1, 0, 0, batch_shape, BATCH * 4, CORRECT, 0, 0},
+    {"logits", POCK_F32, 2, 0, 0, logits_shape, BATCH * CLASSES * 4, LOGITS, 0, 0},
 };
 static const pock_tensor predict_outputs[] = {
-    {"logits", POCK_F32, 2, 0, 0, logits_shape, BATCH * CLASSES * 4, LOGITS, 0},
+    {"logits", POCK_F32, 2, 0, 0, logits_shape, BATCH * CLASSES * 4, LOGITS, 0, 0},
 };
 static const pock_program train = {"train", calls, 3, refs, train_outputs, 1, ARENA};
 static const pock_program eval = {"eval", calls, 2, refs, eval_outputs, 3, ARENA};
@@ -142,7 +142,7 @@ static const pock_program predict = {"predict", calls, 1, refs, predict_outputs,
 const pock_model pock_model_data = {
     "toy", "TARGET", 4, BATCH,
     {ARENA, WEIGHTS + BIASES + SCALES, WEIGHTS, SCALES, INPUTS + LABEL_BYTES}, PEAK,
-    params, states, consts, inputs, 3, 1, 1, 2, &train, &eval, &predict,
+    params, states, consts, inputs, 3, 1, 1, 2, &train, &eval, &predict, 0, 1,
 };
 """
 

@@ -10,7 +10,7 @@ from ...ir import TensorType, Value
 from ..backend import Location, Program, Step
 from .source import Code
 
-PROGRAMS = ("train", "eval", "predict")
+PROGRAMS = ("train", "eval", "predict", "accumulate")
 _PLAIN = frozenset(string.ascii_letters + string.digits + " !#$%&'()*+,-./:;<=>@[]^_`{|}~")
 SPACES = ("arena", "param", "state", "const", "input")
 
@@ -18,7 +18,7 @@ SPACES = ("arena", "param", "state", "const", "input")
 @dataclass(frozen=True)
 class Tensor:
     """A named tensor outside the arena. `fill` is what optimizer state starts from; `limit`, when not 0, is what every
-    integer of an input must stay below."""
+    integer of an input must stay below; `average_of` is the index of the parameter whose moving average a state is."""
 
     name: str
     type: TensorType
@@ -26,12 +26,13 @@ class Tensor:
     trained: bool = False
     fill: float = 0.0
     limit: int = 0
+    average_of: int | None = None
 
 
 @dataclass(frozen=True)
 class Model:
     """Everything model.c says. `space_bytes` gives the size of each space by name; the arena's is the largest
-    program's."""
+    program's. `accumulate_steps` is the number of micro-batches of an optimizer step."""
 
     name: str
     target: str
@@ -44,6 +45,7 @@ class Model:
     programs: Mapping[str, Program]
     space_bytes: Mapping[str, int]
     predicted_peak_bytes: int
+    accumulate_steps: int = 1
 
 
 def emit_model(model: Model) -> str:
@@ -77,6 +79,7 @@ def _model(code: Code, model: Model, groups: Mapping[str, Sequence[Tensor]]) -> 
     code.line(f"    .target = {_string(model.target)},")
     code.line(f"    .threads = {model.threads},")
     code.line(f"    .batch = {model.batch},")
+    code.line(f"    .accumulate_steps = {model.accumulate_steps},")
     sizes = ", ".join(str(model.space_bytes.get(space, 0)) for space in SPACES)
     code.line(f"    .space_bytes = {{{sizes}}}, /* {', '.join(SPACES)} */")
     code.line(f"    .predicted_peak_bytes = {model.predicted_peak_bytes},")
@@ -111,7 +114,8 @@ def _row(table: str, index: int, tensor: Tensor) -> str:
     kind = f"POCK_{tensor.type.dtype.value.upper()}"
     fill = f"{float(tensor.fill)!r}f"
     fields = [_string(tensor.name), kind, tensor.type.rank, int(tensor.trained), fill, shape, tensor.type.nbytes]
-    return "{" + ", ".join(map(str, [*fields, _ref(tensor.location), tensor.limit])) + "}"
+    average_of = "0" if tensor.average_of is None else f"&params[{tensor.average_of}]"
+    return "{" + ", ".join(map(str, [*fields, _ref(tensor.location), tensor.limit, average_of])) + "}"
 
 
 def _ref(location: Location) -> str:

@@ -24,12 +24,29 @@ void pock_run(const pock_program *program, char *const space[POCK_SPACES], pock_
     }
 }
 
-/* Fill values are written as f32 bit patterns; states of another type start at zero, which is all bytes zero in each. */
-void pock_init_states(const pock_model *model, char *state_block) {
+static void copy(char *to, const char *from, size_t bytes) {
+    for (size_t i = 0; i < bytes; i++) {
+        to[i] = from[i];
+    }
+}
+
+void pock_restart_average(const pock_model *model, char *const space[POCK_SPACES], const pock_tensor *param) {
     for (uint32_t index = 0; index < model->state_count; index++) {
         const pock_tensor *state = &model->states[index];
-        char *bytes = state_block + (size_t)state->ref.offset;
-        if (state->dtype == POCK_F32) {
+        if (state->average_of == param) {
+            copy(resolve(state->ref, space), resolve(param->ref, space), (size_t)param->nbytes);
+        }
+    }
+}
+
+/* Fill values are written as f32 bit patterns; states of another type start at zero, which is all bytes zero in each. */
+void pock_init_states(const pock_model *model, char *const space[POCK_SPACES]) {
+    for (uint32_t index = 0; index < model->state_count; index++) {
+        const pock_tensor *state = &model->states[index];
+        char *bytes = resolve(state->ref, space);
+        if (state->average_of) {
+            copy(bytes, resolve(state->average_of->ref, space), (size_t)state->nbytes);
+        } else if (state->dtype == POCK_F32) {
             float *values = (float *)(void *)bytes;
             for (size_t i = 0; i < (size_t)state->nbytes / sizeof(float); i++) {
                 values[i] = state->fill;

@@ -158,6 +158,9 @@ int pock_set_tensor(pock_session *session, const char *name, const void *data, s
     if (!code) {
         memcpy(pock_machine_at(&session->machine, tensor), data, bytes);
     }
+    if (is_param && !code) {
+        pock_restart_average(model, session->machine.space, tensor);
+    }
     return code;
 }
 

@@ -120,7 +120,7 @@ int pock_machine_open(pock_machine *machine, const pock_model *model, const char
         code = code ? code : read_all(machine, consts_path, model->consts, model->const_count, error);
     }
     if (!code) {
-        pock_init_states(model, machine->space[POCK_STATE]);
+        pock_init_states(model, machine->space);
         code = pock_pool_open(&machine->pool, machine->threads, error);
     }
     return code;
@@ -178,9 +178,13 @@ static int load_one(pock_machine *machine, const pock_tensor_file *file, const p
     const pock_model *model = machine->model;
     for (uint32_t i = 0; i < model->param_count; i++) {
         const pock_tensor *param = &model->params[i];
+        if (strcmp(param->name, stored->name) == 0 && only_check) {
+            return may_load(machine, param, file, stored, error);
+        }
         if (strcmp(param->name, stored->name) == 0) {
-            return only_check ? may_load(machine, param, file, stored, error)
-                              : pock_tensor_file_read(file, stored, param, pock_machine_at(machine, param), error);
+            int code = pock_tensor_file_read(file, stored, param, pock_machine_at(machine, param), error);
+            pock_restart_average(model, machine->space, param);
+            return code;
         }
     }
     return pock_fail(error, POCK_BAD_DATA, "%s holds '%s', which is not a parameter of this model%s", file->path,
@@ -212,11 +216,21 @@ int pock_machine_save(const pock_machine *machine, const char *path, pock_error 
     for (uint32_t i = 0; i < model->param_count; i++) {
         const pock_tensor *param = &model->params[i];
         entries[i] = (pock_entry){param->name, param->dtype, param->rank, param->shape, param->nbytes,
-                                  pock_machine_at(machine, param)};
+                                  pock_machine_at(machine, pock_machine_averaged(machine, param))};
     }
     int code = pock_tensor_file_write(path, entries, model->param_count, "{\"format\":\"pt\"}", error);
     free(entries);
     return code;
+}
+
+const pock_tensor *pock_machine_averaged(const pock_machine *machine, const pock_tensor *param) {
+    const pock_model *model = machine->model;
+    for (uint32_t i = 0; i < model->state_count; i++) {
+        if (model->states[i].average_of == param) {
+            return &model->states[i];
+        }
+    }
+    return param;
 }
 
 void pock_machine_run(pock_machine *machine, const pock_program *program, pock_observer observer, void *context) {

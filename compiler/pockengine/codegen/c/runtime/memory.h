@@ -20,10 +20,10 @@ int pock_machine_open(pock_machine *machine, const pock_model *model, const char
                       uint32_t threads, pock_error *error);
 void pock_machine_close(pock_machine *machine);
 
-/* Replaces parameters by those in a file, which may be a part of them. */
+/* Replaces parameters by those in a file, which may be a part of them; their moving averages start again from there. */
 int pock_machine_load(pock_machine *machine, const char *path, pock_error *error);
 
-/* Writes all parameters. */
+/* Writes all parameters, those with a moving average as averaged. */
 int pock_machine_save(const pock_machine *machine, const char *path, pock_error *error);
 
 /* Refuses new contents of a frozen tensor when constants derived from it were compiled in. */
@@ -35,6 +35,9 @@ void pock_machine_run(pock_machine *machine, const pock_program *program, pock_o
 
 /* Where a tensor lies. */
 void *pock_machine_at(const pock_machine *machine, const pock_tensor *tensor);
+
+/* The parameter's moving average where it has one, otherwise the parameter. */
+const pock_tensor *pock_machine_averaged(const pock_machine *machine, const pock_tensor *param);
 
 /* The output called `name` of a program, or NULL. */
 const pock_tensor *pock_program_output(const pock_program *program, const char *name);

@@ -23,8 +23,10 @@ typedef struct {
 
 /* A named tensor. `fill` is the initial contents of optimizer state. `trained` is 1 when the step changes it. `limit`, when
  * not 0, is what every integer of an input must stay below (classes for labels, rows of the table for indices): kernels
- * index memory with them, so the runtime refuses others. */
-typedef struct {
+ * index memory with them, so the runtime refuses others. `average_of`, when not NULL, says that the state is the moving
+ * average of a parameter: it starts with the parameter's contents instead of `fill`, eval and predict read it in the
+ * parameter's place, and it is what is saved under the parameter's name. */
+typedef struct pock_tensor {
     const char *name;
     uint8_t dtype, rank, trained;
     float fill;
@@ -32,6 +34,7 @@ typedef struct {
     uint64_t nbytes;
     pock_ref ref;
     int64_t limit;
+    const struct pock_tensor *average_of;
 } pock_tensor;
 
 /* One kernel does share `task` of `tasks` of its work on the operands `arg`; shares never write the same bytes.
@@ -48,7 +51,7 @@ typedef struct {
     double flops, bytes;
 } pock_call;
 
-/* One entry point: train, eval or predict. Outputs lie in the arena, valid until the next run. */
+/* One entry point: train, eval, predict or accumulate. Outputs lie in the arena, valid until the next run. */
 typedef struct {
     const char *name;
     const pock_call *calls;
@@ -67,7 +70,10 @@ typedef struct {
     uint64_t predicted_peak_bytes;
     const pock_tensor *params, *states, *consts, *inputs; /* the input "labels" is last, if there is one */
     uint32_t param_count, state_count, const_count, input_count;
-    const pock_program *train, *eval, *predict;
+    /* `accumulate` (NULL when `accumulate_steps` is 1) adds a micro-batch's gradients to states and has the output "loss".
+     * One optimizer step is accumulate_steps - 1 runs of it and then one of train, each on the next micro-batch. */
+    const pock_program *train, *eval, *predict, *accumulate;
+    uint32_t accumulate_steps;
 } pock_model;
 
 /* Defined by the emitted model.c. */
@@ -83,7 +89,10 @@ typedef void (*pock_observer)(void *context, uint32_t call);
 void pock_run(const pock_program *program, char *const space[POCK_SPACES], pock_parallel parallel, void *context,
               pock_observer observer, void *observer_context);
 
-/* Fills the state block with the tensors' initial values. */
-void pock_init_states(const pock_model *model, char *state_block);
+/* Fills the state block with the tensors' initial values; the parameters must have theirs. */
+void pock_init_states(const pock_model *model, char *const space[POCK_SPACES]);
+
+/* Starts a parameter's moving average, if it has one, with the parameter's contents. */
+void pock_restart_average(const pock_model *model, char *const space[POCK_SPACES], const pock_tensor *param);
 
 #endif

@@ -1,7 +1,8 @@
 """Differentiation, and the training step built on it."""
 
 from .backward import active_values, backward, prepare
-from .step import CORRECT, LOSS, SAMPLE_LOSS, eval_graph, predict_graph, train_graph
+from .evaluation import CORRECT, SAMPLE_LOSS, eval_graph, predict_graph
+from .step import LOSS, train_graph
 
 __all__ = [
     "CORRECT",

@@ -1,4 +1,4 @@
-"""From a model, a recipe and a scheme to the three programs: train (one whole step), eval and predict."""
+"""From a model, a recipe and a scheme to the program train: one whole step."""
 
 from __future__ import annotations
 
@@ -13,21 +13,6 @@ from .objective import with_loss
 from .updates import Updater
 
 LOSS = "loss"
-SAMPLE_LOSS = "sample_loss"
-CORRECT = "correct"
-
-
-def predict_graph(model: Graph) -> Graph:
-    """The model's outputs from its inputs."""
-    return verify(prune(model), "predict")
-
-
-def eval_graph(model: Graph, recipe: Recipe) -> Graph:
-    """Per-sample loss, share of right answers where the loss defines it, and the model's outputs."""
-    builder, values = with_loss(model, recipe)
-    correct = {} if values.correct is None else {CORRECT: values.correct}
-    builder.outputs = {SAMPLE_LOSS: values.sample_loss, **correct, **model.outputs}
-    return verify(prune(builder.finish()), "eval")
 
 
 def train_graph(model: Graph, recipe: Recipe, scheme: Scheme) -> Graph:

@@ -1,6 +1,17 @@
 """Operators: one record each. Importing this package registers them all."""
 
-from . import composites, contraction, elementwise, losses, movement, optimizers, pooling, reduction
+from . import (
+    bitwise,
+    composites,
+    contraction,
+    elementwise,
+    losses,
+    movement,
+    optimizers,
+    pooling,
+    reduction,
+    transcendental,
+)
 from .emitter import Emitter
 from .registry import Op, Sample, all_ops, get, is_kind, register
 from .rewrite import Rule, expand_where, prune, rewrite
@@ -19,4 +30,4 @@ __all__ = [
     "rewrite",
 ]
 
-del composites, contraction, elementwise, losses, movement, optimizers, pooling, reduction
+del bitwise, transcendental, composites, contraction, elementwise, losses, movement, optimizers, pooling, reduction

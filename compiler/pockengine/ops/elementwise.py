@@ -52,7 +52,7 @@ def _to(function: Callable[[Array], Array]) -> Callable[[Sequence[Array], Attrs]
     return reference
 
 
-def _unary(
+def unary(
     name: str,
     function: Callable[[Array], Array],
     vjp: UnaryVjp | None,
@@ -61,6 +61,7 @@ def _unary(
     dtypes: Sequence[str] = ("f32",),
     flops: int = 1,
 ) -> None:
+    """Register a function of one operand; `vjp(e, node, dy)` gives its gradient, None where it has none."""
     vjps: tuple[Vjp | None, ...] = ((lambda e, node, dys: vjp(e, node, dys[0])),) if vjp else ()
     samples = tuple(Sample((f"{d}[{s}]",), low=low, high=high) for d in dtypes for s in ("3,5", "2,3,17", ""))
     register(
@@ -76,33 +77,33 @@ def _unary(
     )
 
 
-_unary("neg", np.negative, lambda e, n, dy: e.op("neg", dy), dtypes=("f32", "i32", "i64"))
-_unary("abs", np.abs, lambda e, n, dy: e.mul(dy, e.op("sign", n.inputs[0])), dtypes=("f32", "i32"))
-_unary("sign", np.sign, lambda e, n, dy: e.zeros(dy), low=0.1)
-_unary("exp", np.exp, lambda e, n, dy: e.mul(dy, n.output), flops=8)
-_unary("log", np.log, lambda e, n, dy: e.div(dy, n.inputs[0]), low=0.2, flops=8)
-_unary("sqrt", np.sqrt, lambda e, n, dy: e.mul(dy, e.div(0.5, n.output)), low=0.2)
-_unary(
+unary("neg", np.negative, lambda e, n, dy: e.op("neg", dy), dtypes=("f32", "i32", "i64"))
+unary("abs", np.abs, lambda e, n, dy: e.mul(dy, e.op("sign", n.inputs[0])), dtypes=("f32", "i32"))
+unary("sign", np.sign, lambda e, n, dy: e.zeros(dy), low=0.1)
+unary("exp", np.exp, lambda e, n, dy: e.mul(dy, n.output), flops=8)
+unary("log", np.log, lambda e, n, dy: e.div(dy, n.inputs[0]), low=0.2, flops=8)
+unary("sqrt", np.sqrt, lambda e, n, dy: e.mul(dy, e.div(0.5, n.output)), low=0.2)
+unary(
     "rsqrt",
     lambda x: 1 / np.sqrt(x),
     lambda e, n, dy: e.mul(dy, e.mul(e.mul(-0.5, n.output), e.mul(n.output, n.output))),
     low=0.2,
 )
-_unary("reciprocal", np.reciprocal, lambda e, n, dy: e.op("neg", e.mul(dy, e.mul(n.output, n.output))), low=0.3)
-_unary("sin", np.sin, lambda e, n, dy: e.mul(dy, e.op("cos", n.inputs[0])), flops=8)
-_unary("cos", np.cos, lambda e, n, dy: e.op("neg", e.mul(dy, e.op("sin", n.inputs[0]))), flops=8)
-_unary("tanh", np.tanh, lambda e, n, dy: e.mul(dy, e.sub(1.0, e.mul(n.output, n.output))), flops=10)
-_unary(
+unary("reciprocal", np.reciprocal, lambda e, n, dy: e.op("neg", e.mul(dy, e.mul(n.output, n.output))), low=0.3)
+unary("sin", np.sin, lambda e, n, dy: e.mul(dy, e.op("cos", n.inputs[0])), flops=8)
+unary("cos", np.cos, lambda e, n, dy: e.op("neg", e.mul(dy, e.op("sin", n.inputs[0]))), flops=8)
+unary("tanh", np.tanh, lambda e, n, dy: e.mul(dy, e.sub(1.0, e.mul(n.output, n.output))), flops=10)
+unary(
     "erf",
     special.erf,
     lambda e, n, dy: e.mul(dy, e.mul(2 / np.sqrt(np.pi), e.op("exp", e.op("neg", e.mul(n.inputs[0], n.inputs[0]))))),
     flops=12,
 )
-_unary("sigmoid", special.expit, lambda e, n, dy: e.mul(dy, e.mul(n.output, e.sub(1.0, n.output))), flops=10)
-_unary("floor", np.floor, lambda e, n, dy: e.zeros(dy), low=0.1, high=0.9)
-_unary("ceil", np.ceil, lambda e, n, dy: e.zeros(dy), low=0.1, high=0.9)
-_unary("round", np.round, lambda e, n, dy: e.zeros(dy), low=0.1, high=0.4)
-_unary("logical_not", np.logical_not, None, dtypes=("bool",))
+unary("sigmoid", special.expit, lambda e, n, dy: e.mul(dy, e.mul(n.output, e.sub(1.0, n.output))), flops=10)
+unary("floor", np.floor, lambda e, n, dy: e.zeros(dy), low=0.1, high=0.9)
+unary("ceil", np.ceil, lambda e, n, dy: e.zeros(dy), low=0.1, high=0.9)
+unary("round", np.round, lambda e, n, dy: e.zeros(dy), low=0.1, high=0.4)
+unary("logical_not", np.logical_not, None, dtypes=("bool",))
 
 
 def _clip_vjp(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
@@ -168,7 +169,7 @@ def _side(vjp: Callable[[Emitter, Node, Value], Value], index: int) -> Vjp:
 _PAIRS = (("3,5", "3,5"), ("2,3,4", "4"), ("4,1,5", "3,1"), ("", "6"), ("2,3,4", "2,1,1"))
 
 
-def _binary(
+def binary(
     name: str,
     function: Callable[[Array, Array], Array],
     vjp_a: UnaryVjp | None = None,
@@ -178,6 +179,8 @@ def _binary(
     low: float = -2.0,
     flops: int = 1,
 ) -> None:
+    """Register a function of two operands that broadcast; a gradient a side, or none."""
+
     def reference(inputs: Sequence[Array], attrs: Attrs) -> Sequence[Array]:
         with np.errstate(all="ignore"):
             result = np.asarray(function(inputs[0], inputs[1]))
@@ -205,10 +208,10 @@ def _divide(a: Array, b: Array) -> Array:
     return np.asarray(np.trunc(a / np.where(b == 0, 1, b)))
 
 
-_binary("add", np.add, lambda e, n, dy: dy, lambda e, n, dy: dy)
-_binary("sub", np.subtract, lambda e, n, dy: dy, lambda e, n, dy: e.op("neg", dy))
-_binary("mul", np.multiply, lambda e, n, dy: e.mul(dy, n.inputs[1]), lambda e, n, dy: e.mul(dy, n.inputs[0]))
-_binary(
+binary("add", np.add, lambda e, n, dy: dy, lambda e, n, dy: dy)
+binary("sub", np.subtract, lambda e, n, dy: dy, lambda e, n, dy: e.op("neg", dy))
+binary("mul", np.multiply, lambda e, n, dy: e.mul(dy, n.inputs[1]), lambda e, n, dy: e.mul(dy, n.inputs[0]))
+binary(
     "div",
     _divide,
     lambda e, n, dy: e.div(dy, n.inputs[1]),
@@ -226,9 +229,9 @@ def _pick(e: Emitter, n: Node, dy: Value, first: bool) -> Value:
     return e.where(wins, dy, e.where(tie, e.mul(dy, 0.5), 0.0))
 
 
-_binary("maximum", np.maximum, lambda e, n, dy: _pick(e, n, dy, True), lambda e, n, dy: _pick(e, n, dy, False))
-_binary("minimum", np.minimum, lambda e, n, dy: _pick(e, n, dy, True), lambda e, n, dy: _pick(e, n, dy, False))
-_binary(
+binary("maximum", np.maximum, lambda e, n, dy: _pick(e, n, dy, True), lambda e, n, dy: _pick(e, n, dy, False))
+binary("minimum", np.minimum, lambda e, n, dy: _pick(e, n, dy, True), lambda e, n, dy: _pick(e, n, dy, False))
+binary(
     "pow",
     np.power,
     lambda e, n, dy: e.mul(dy, e.mul(n.inputs[1], e.op("pow", n.inputs[0], e.sub(n.inputs[1], 1.0)))),
@@ -237,18 +240,18 @@ _binary(
     dtypes=("f32",),
     flops=20,
 )
-_binary(
+binary(
     "mod",
     np.mod,
     lambda e, n, dy: dy,
     lambda e, n, dy: e.op("neg", e.mul(dy, e.op("floor", e.div(*n.inputs)))),
     low=0.3,
 )
-_binary("less", np.less, infer=_compare_type)
-_binary("less_equal", np.less_equal, infer=_compare_type)
-_binary("equal", np.equal, infer=_compare_type)
-_binary("logical_and", np.logical_and, dtypes=("bool",))
-_binary("logical_or", np.logical_or, dtypes=("bool",))
+binary("less", np.less, infer=_compare_type)
+binary("less_equal", np.less_equal, infer=_compare_type)
+binary("equal", np.equal, infer=_compare_type)
+binary("logical_and", np.logical_and, dtypes=("bool",))
+binary("logical_or", np.logical_or, dtypes=("bool",))
 
 
 def _where_side(index: int) -> Vjp:

@@ -17,6 +17,9 @@ UNARY = {
     "tanh": (np.tanh, (-12.0, 12.0), 2.0),
     "sigmoid": (special.expit, (-80.0, 80.0), 2.5),
     "erf": (special.erf, (-6.0, 6.0), 1.6),
+    "atan": (np.arctan, (-40.0, 40.0), 3.0),
+    "expm1": (np.expm1, (-20.0, 88.7), 3.0),
+    "log1p": (np.log1p, (-0.99, 1e30), 3.0),
 }
 CIRCULAR = {"sin": np.sin, "cos": np.cos}
 

@@ -32,10 +32,14 @@ _F = {
     "cos": "pock_sine({0}, 1)",
     "pow": "pock_pow({0}, {1})",
     "mod": "pock_mod({0}, {1})",
+    "atan": "pock_atan({0})",
+    "expm1": "pock_expm1({0})",
+    "log1p": "pock_log1p({0})",
 }
+_DOUBLE = ("exp", "log", "tanh", "erf", "sin", "cos", "atan", "expm1", "log1p")
 _D = {
     **{name: text.replace("f(", "(").replace("0f", "0").replace("(float)", "(double)") for name, text in _F.items()},
-    **{name: f"__builtin_{name}({{0}})" for name in ("exp", "log", "tanh", "erf", "sin", "cos")},
+    **{name: f"__builtin_{name}({{0}})" for name in _DOUBLE},
     "sigmoid": "1.0 / (1.0 + __builtin_exp(-{0}))",
     "pow": "__builtin_pow({0}, {1})",
     "mod": "{0} - __builtin_floor({0} / {1}) * {1}",
@@ -51,6 +55,12 @@ _I = {
     "maximum": "{0} > {1} ? {0} : {1}",
     "minimum": "{0} < {1} ? {0} : {1}",
     "mod": "pock_imod({0}, {1})",
+    "bitwise_not": "~{0}",
+    "bitwise_and": "{0} & {1}",
+    "bitwise_or": "{0} | {1}",
+    "bitwise_xor": "{0} ^ {1}",
+    "shift_left": "(uint64_t){1} < {bits} ? (uint64_t){0} << {1} : 0",
+    "shift_right": "(uint64_t){1} < {bits} ? {0} >> {1} : 0",
 }
 _ANY = {
     "add": "{0} + {1}",
@@ -65,7 +75,7 @@ _ANY = {
     "where": "{0} ? {1} : {2}",
     "broadcast_to": "{0}",
 }
-_NEEDS = {name: name for name in ("exp", "log", "tanh", "sigmoid", "erf", "pow", "mod")} | {
+_NEEDS = {name: name for name in ("exp", "log", "tanh", "sigmoid", "erf", "pow", "mod", "atan", "expm1", "log1p")} | {
     "sin": "sincos",
     "cos": "sincos",
 }
@@ -125,7 +135,7 @@ class Body:
         if node.op in ("maximum", "minimum") and dtype.is_float:
             return _extremum(node.op, arguments, constants, dtype)
         text = _ANY.get(node.op) or _table(dtype)[node.op]
-        return text.format(*(f"({a})" if a.startswith("-") else a for a in arguments))
+        return text.format(*(f"({a})" if a.startswith("-") else a for a in arguments), bits=8 * dtype.nbytes)
 
     def _constant(self, value: Value) -> float | None:
         contents: Array | None = self.graph.consts.get(value)

@@ -1,0 +1,45 @@
+"""Lists ONNX's node tests that do not pass: `python -m benchmarks.node_tests --backend interp [--operator Resize]`."""
+
+from __future__ import annotations
+
+import argparse
+
+from .backends import Run, run_interpreter
+from .cases import Case, all_cases, eligible_cases
+
+BACKENDS: dict[str, Run] = {"interp": run_interpreter}
+
+
+def main() -> None:
+    options = _options()
+    chosen = all_cases() if options.all else eligible_cases()
+    if options.operator:
+        chosen = tuple(case for case in chosen if case.operator == options.operator)
+    _list(chosen, options.backend)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Run ONNX's node tests and list those that fail, by operator.")
+    parser.add_argument("--backend", choices=sorted(BACKENDS), default="interp")
+    parser.add_argument("--operator", help="only this operator's cases")
+    parser.add_argument("--all", action="store_true", help="also cases that are not eligible")
+    return parser.parse_args()
+
+
+def _list(cases: tuple[Case, ...], backend: str) -> None:
+    verdicts = BACKENDS[backend](cases)
+    operator = ""
+    for case in cases:
+        reason = verdicts[case.name]
+        if reason is None:
+            continue
+        if case.operator != operator:
+            operator = case.operator
+            print(operator)
+        print(f"    {case.name}{f' [{case.exclusion}]' if case.exclusion else ''}: {reason}")
+    passed = sum(reason is None for reason in verdicts.values())
+    print(f"{passed} of {len(cases)} cases pass on {backend}")
+
+
+if __name__ == "__main__":
+    main()

@@ -19,7 +19,7 @@ class Builder:
         self.name = name
         self.inputs: list[Value] = []
         self.params: list[Value] = []
-        self.states: dict[Value, float] = {}
+        self.states: dict[Value, float | Value] = {}
         self.consts: dict[Value, Array] = {}
         self.nodes: list[Node] = []
         self.outputs: dict[str, Value] = {}
@@ -80,7 +80,7 @@ class Builder:
             self.data[name] = data
         return value
 
-    def state(self, name: str, type: TensorType, fill: float = 0.0) -> Value:
+    def state(self, name: str, type: TensorType, fill: float | Value = 0.0) -> Value:
         value = Value(self.fresh(name), type)
         self.states[value] = fill
         return value
@@ -114,6 +114,15 @@ class Builder:
         """Append a node that exists already; its outputs keep their identity."""
         self.nodes.append(node)
         self.producers.update(dict.fromkeys(node.outputs, node))
+
+    def take_back(self, start: int) -> list[Node]:
+        """Remove and return the nodes appended since there were `start`."""
+        taken = self.nodes[start:]
+        del self.nodes[start:]
+        for node in taken:
+            for value in node.outputs:
+                del self.producers[value]
+        return taken
 
     def finish(self) -> Graph:
         """The finished graph, without unused constants."""

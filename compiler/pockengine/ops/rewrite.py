@@ -12,21 +12,32 @@ Rule = Callable[[Emitter, Node], Sequence[Value] | None]
 """(emitter, node with its new inputs) -> the values that replace its outputs, or None to keep the node."""
 
 
-def rewrite(graph: Graph, rule: Rule) -> Graph:
+def rewrite(graph: Graph, rule: Rule, exhaustive: bool = False) -> Graph:
     """The graph with `rule` applied to each node in order. New nodes take the phase and origin of the node they
-    replace."""
+    replace.
+
+    exhaustive  apply the rule also to the nodes it makes, until it leaves them alone; since a rule sees only what comes
+                before a node, the whole graph is then done in one walk"""
     builder = Builder(graph.name)
     builder.adopt_sources(graph)
     builder.reserve(value.name for value in graph.values())
     emitter, mapping = Emitter(builder), dict[Value, Value]()
-    for old in graph.nodes:
+
+    def visit(old: Node) -> None:
         node = substitute(old, mapping)
         builder.phase, builder.origin = node.phase, node.origin
+        start = len(builder.nodes)
         replaced = rule(emitter, node)
         if replaced is None:
             builder.keep(node)
-        else:
-            mapping.update(zip(node.outputs, replaced, strict=True))
+            return
+        if exhaustive:
+            for made in builder.take_back(start):
+                visit(made)
+        mapping.update((old, mapping.get(new, new)) for old, new in zip(node.outputs, replaced, strict=True))
+
+    for node in graph.nodes:
+        visit(node)
     builder.outputs = {name: mapping.get(value, value) for name, value in graph.outputs.items()}
     builder.updates = {target: mapping.get(value, value) for target, value in graph.updates.items()}
     return builder.finish()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 
 from .. import interp
@@ -24,7 +23,7 @@ def cse(graph: Graph) -> Graph:
     nodes: list[Node] = []
     for old in graph.nodes:
         node = substitute(old, mapping)
-        key = (node.op, node.inputs, json.dumps(dict(node.attrs), sort_keys=True))
+        key = (node.op, node.inputs, tuple(sorted(node.attrs.items())))
         if node.body is None and key in seen:
             mapping.update(zip(node.outputs, seen[key].outputs, strict=True))
         else:

@@ -25,15 +25,16 @@ Shape = tuple[int, ...]
 
 @dataclass
 class _Group:
-    """A region in the making. `space` is the loop space, `axes` the reduced axes of row and column regions;
-    `ancestors` is a bit set of the groups this one depends on."""
+    """A region in the making. `space` is the loop space, `axes` the reduced axes of row and column regions; `first` and
+    `last` are the places in the graph of its first and last member."""
 
     id: int
     kind: str
     space: Shape
     axes: Shape = ()
     members: list[Node] = field(default_factory=list)
-    ancestors: int = 0
+    first: int = 0
+    last: int = 0
 
     @property
     def forward(self) -> bool:
@@ -64,11 +65,9 @@ class _Fuser:
 
     def run(self) -> Graph:
         for index, node in enumerate(self.graph.nodes):
-            group = _Group(index, *_kind(node), members=[node])
+            group = _Group(index, *_kind(node), members=[node], first=index, last=index)
             self.groups[index] = group
             self.group_of[node] = group
-            for other in self._dependencies(node):
-                group.ancestors |= self.group_of[other].ancestors | 1 << self.group_of[other].id
             if group.kind != "single":
                 self._merge_around(node)
         return self._emit()
@@ -105,11 +104,9 @@ class _Fuser:
         merged = _combined(producer, consumer)
         if merged is None or producer.forward != consumer.forward:
             return
-        between = consumer.ancestors & ~(1 << producer.id)
-        if any(self.groups[id].ancestors >> producer.id & 1 for id in _bits(between) if id in self.groups):
+        if self._depends(consumer, producer, directly=False) or self._depends(producer, consumer):
             return
-        depends = consumer.ancestors >> producer.id & 1
-        if producer.ancestors >> consumer.id & 1 or (depends and producer.kind == consumer.kind == "column"):
+        if producer.kind == consumer.kind == "column" and self._depends(consumer, producer):
             return
         members = sorted([*producer.members, *consumer.members], key=self.position.__getitem__)
         if len(self._inputs(members)) > MAX_INPUTS:
@@ -118,14 +115,29 @@ class _Fuser:
         producer.members = members
         self._absorb(producer, consumer)
 
+    def _depends(self, group: _Group, on: _Group, directly: bool = True) -> bool:
+        """Whether `group` needs results of `on`; with `directly` false, whether it does so through a third group.
+
+        Whatever lies between has a member after the first member of `on`, which keeps the search short."""
+        seen = {group.id, on.id}
+        pending = [group]
+        while pending:
+            current = pending.pop()
+            for node in current.members:
+                for other in self._dependencies(node):
+                    below = self.group_of[other]
+                    if below is on and (directly or current is not group):
+                        return True
+                    if below.id not in seen and below.last > on.first:
+                        seen.add(below.id)
+                        pending.append(below)
+        return False
+
     def _absorb(self, into: _Group, gone: _Group) -> None:
         del self.groups[gone.id]
         for node in gone.members:
             self.group_of[node] = into
-        into.ancestors = (into.ancestors | gone.ancestors) & ~(1 << into.id) & ~(1 << gone.id)
-        for group in self.groups.values():
-            if group.ancestors >> gone.id & 1 or group.ancestors >> into.id & 1:
-                group.ancestors = (group.ancestors | into.ancestors | 1 << into.id) & ~(1 << gone.id)
+        into.first, into.last = min(into.first, gone.first), max(into.last, gone.last)
 
     def _inputs(self, members: list[Node]) -> list[Value]:
         inside = {value for node in members for value in node.outputs}
@@ -180,13 +192,6 @@ class _Fuser:
         phases = {node.phase for node in group.members}
         phase = "update" if "update" in phases else anchor.phase
         return Node("region", tuple(inputs), tuple(outputs), {"kind": group.kind}, body, phase, anchor.origin)
-
-
-def _bits(mask: int) -> Iterator[int]:
-    while mask:
-        low = mask & -mask
-        yield low.bit_length() - 1
-        mask ^= low
 
 
 def _kind(node: Node) -> tuple[str, Shape, Shape]:

@@ -59,12 +59,14 @@ def _cone(value: Value, users: dict[Value, list[Node]], forward: set[Value], gra
             return None
         cone.append(node)
     known = {value, *(out for node in cone for out in node.outputs)}
-    for node in graph.nodes:
-        inside = [v for v in node.inputs if v in known]
-        rest = all(v in known or v in graph.consts for v in node.inputs)
-        if node.phase != "forward" and node not in cone and is_kind(node, "elementwise") and inside and rest:
-            cone.append(node)
-            known.update(node.outputs)
+    inside = set(cone)
+    for node in cone:  # grows while it is walked
+        for reader in (user for out in node.outputs for user in users[out]):
+            rest = all(v in known or v in graph.consts for v in reader.inputs)
+            if reader.phase != "forward" and reader not in inside and is_kind(reader, "elementwise") and rest:
+                inside.add(reader)
+                cone.append(reader)
+                known.update(reader.outputs)
     return cone
 
 

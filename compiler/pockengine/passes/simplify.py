@@ -18,21 +18,15 @@ def simplify(graph: Graph) -> Graph:
 
     %b = transpose(%w) {perm: [1, 0]}; %y = matmul(%x, %b)   ->   %y = matmul(%x, %w) {trans_b: true}
     """
-    while True:
-        changed = False
+    return rewrite(graph, _simplified, exhaustive=True)
 
-        def rule(e: Emitter, node: Node) -> Sequence[Value] | None:
-            nonlocal changed
-            for simplification in SIMPLIFICATIONS.get(node.op, ()):
-                value = simplification(e, node)
-                if value is not None:
-                    changed = True
-                    return [value]
-            return None
 
-        graph = rewrite(graph, rule)
-        if not changed:
-            return graph
+def _simplified(e: Emitter, node: Node) -> Sequence[Value] | None:
+    for simplification in SIMPLIFICATIONS.get(node.op, ()):
+        value = simplification(e, node)
+        if value is not None:
+            return [value]
+    return None
 
 
 def _made_by(e: Emitter, value: Value, op: str) -> Node | None:

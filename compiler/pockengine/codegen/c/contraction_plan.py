@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from ...ir import Node
@@ -13,6 +14,11 @@ from .schedule import Schedule, choose, contiguous
 
 HEADER_BYTES = 64
 """Start of the workspace of a kernel that splits k: the number of tasks that left partial sums."""
+
+
+_SCHEDULED: dict[Hashable, list[tuple[Contraction, Schedule]]] = {}
+"""Oriented index maps and schedules by operator, types, attributes, target and threads: the programs of a model, and the
+recipes that `pock check` compares, have most contractions in common."""
 
 
 def anchor_of(node: Node) -> Node:
@@ -35,17 +41,22 @@ class ContractionPlan:
     def all(cls, node: Node, target: Target, threads: int) -> list[ContractionPlan]:
         """The plans of a region's contractions: one, or several that share the result's pixels among them."""
         anchor = anchor_of(node)
-        return [cls.of(node, contraction, target, threads) for contraction in contractions_of(anchor)]
-
-    @classmethod
-    def of(cls, node: Node, contraction: Contraction, target: Target, threads: int) -> ContractionPlan:
-        """The plan of one contraction."""
-        anchor = anchor_of(node)
-        schedule = choose(contraction, target, threads)
-        oriented = contraction.swapped() if schedule.swap else contraction
+        key = (
+            anchor.op,
+            tuple(value.type for value in anchor.inputs),
+            tuple(sorted(anchor.attrs.items())),
+            target,
+            threads,
+        )
+        if key not in _SCHEDULED:
+            scheduled = [(made, choose(made, target, threads)) for made in contractions_of(anchor)]
+            _SCHEDULED[key] = [(made.swapped() if schedule.swap else made, schedule) for made, schedule in scheduled]
         inputs = body_of(node).inputs
-        left, right = (inputs.index(anchor.inputs[access.operand]) for access in (oriented.left, oriented.right))
-        return cls(node, anchor, oriented, schedule, threads, (left, right))
+        plans = []
+        for oriented, schedule in _SCHEDULED[key]:
+            left, right = (inputs.index(anchor.inputs[access.operand]) for access in (oriented.left, oriented.right))
+            plans.append(cls(node, anchor, oriented, schedule, threads, (left, right)))
+        return plans
 
     # sizes
     @property

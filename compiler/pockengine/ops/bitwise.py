@@ -1,28 +1,68 @@
-"""Elementwise operations on the bits of integers. A shift by as many places as there are bits, or more, gives zero."""
+"""Elementwise operations on the bits of integers. A shift by at least as many places as there are bits, or by a negative
+number, leaves copies of the sign in a signed number shifted right, else zeros, as ONNX has it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
 import numpy as np
 
-from ..ir import Array
+from ..errors import ModelError
+from ..ir import Array, Attrs, DType, TensorType
 from .elementwise import binary, unary
+from .registry import Op, Sample, register
 
 _INTEGERS = ("u8", "i32", "i64")
 
 
-def _shift(function: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
-    def shifted(a: Array, b: Array) -> Array:
-        bits = a.dtype.itemsize * 8
-        return np.where((b < 0) | (b >= bits), 0, function(a, np.clip(b, 0, bits - 1)))
+def _wide(a: Array, b: Array) -> tuple[Array, Array]:
+    """The shift, kept below the number of bits, and whether it was not."""
+    bits = a.dtype.itemsize * 8
+    outside = (b < 0) | (b >= bits)
+    return np.where(outside, bits - 1, b).astype(b.dtype), outside
 
-    return shifted
+
+def _shift_left(a: Array, b: Array) -> Array:
+    places, outside = _wide(a, b)
+    return np.where(outside, 0, np.left_shift(a, places))
+
+
+def _shift_right(a: Array, b: Array) -> Array:
+    places, outside = _wide(a, b)
+    return np.where(outside & (a >= 0), 0, np.right_shift(a, places))
 
 
 unary("bitwise_not", np.invert, None, dtypes=_INTEGERS)
 binary("bitwise_and", np.bitwise_and, dtypes=_INTEGERS)
 binary("bitwise_or", np.bitwise_or, dtypes=_INTEGERS)
 binary("bitwise_xor", np.bitwise_xor, dtypes=_INTEGERS)
-binary("shift_left", _shift(np.left_shift), dtypes=_INTEGERS)
-binary("shift_right", _shift(np.right_shift), dtypes=_INTEGERS)
+binary("shift_left", _shift_left, dtypes=_INTEGERS)
+binary("shift_right", _shift_right, dtypes=_INTEGERS)
+
+
+def _bitcast_type(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
+    to = DType(attrs["to"])
+    if to.nbytes != inputs[0].dtype.nbytes:
+        raise ModelError(f"the bits of {inputs[0]} cannot be read as {to.value}, which has another size")
+    return (inputs[0].with_dtype(to),)
+
+
+def _bitcast(inputs: Sequence[Array], attrs: Attrs) -> Sequence[Array]:
+    """Floats that a test computes in another precision than declared are brought back first."""
+    (x,), to = inputs, DType(attrs["to"]).numpy
+    return [(x if x.dtype.itemsize == to.itemsize else x.astype(f"f{to.itemsize}")).view(to)]
+
+
+register(
+    Op(
+        "bitcast",
+        "elementwise",
+        _bitcast_type,
+        _bitcast,
+        samples=(
+            Sample(("f32[3,5]",), {"to": "i32"}),
+            Sample(("i32[7]",), {"to": "f32"}, ints=1 << 30),
+            Sample(("i8[3,17]",), {"to": "u8"}),
+        ),
+    )
+)

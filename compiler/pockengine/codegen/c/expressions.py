@@ -60,7 +60,7 @@ _I = {
     "bitwise_or": "{0} | {1}",
     "bitwise_xor": "{0} ^ {1}",
     "shift_left": "(uint64_t){1} < {bits} ? (uint64_t){0} << {1} : 0",
-    "shift_right": "(uint64_t){1} < {bits} ? {0} >> {1} : 0",
+    "shift_right": "(uint64_t){1} < {bits} ? {0} >> {1} : {0} < 0 ? -1 : 0",
 }
 _ANY = {
     "add": "{0} + {1}",
@@ -90,7 +90,7 @@ def unsupported(node: Node) -> str | None:
     for value in (*node.inputs, *node.outputs):
         if value.type.dtype not in _KNOWN:
             return f"the C backend does not compute with {value.type.dtype.value}"
-    if node.op in _ANY or node.op in ("cast", "clip") or node.op in _table(node.inputs[0].type.dtype):
+    if node.op in _ANY or node.op in ("cast", "clip", "bitcast") or node.op in _table(node.inputs[0].type.dtype):
         return None
     return f"the C backend has no {node.op} of {node.inputs[0].type.dtype.value}"
 
@@ -123,6 +123,8 @@ class Body:
         arguments = [self.names[value] for value in node.inputs]
         if node.op in _NEEDS and (dtype is DType.F32 or node.op == "mod"):
             self.needs.add(_NEEDS[node.op] if dtype.is_float else "imod")
+        if node.op == "bitcast":
+            return f"((union {{ {c_type(dtype)} from; {c_type(node.output.type.dtype)} to; }}){{{arguments[0]}}}).to"
         if node.op == "cast":
             return _cast(arguments[0], dtype, node.output.type.dtype)
         if node.op == "clip":

@@ -103,12 +103,9 @@ def modulo(c: NodeContext) -> Sequence[Operand]:
     a, b = c.value(0), c.value(1)
     if not c.attr("fmod", 0):
         return [c.e.op("mod", a, b)]
-    # The sign of C's fmod is that of the dividend; truncation is the integer division of floats.
-    quotient = c.e.op("div", a, b)
-    if a.type.dtype.is_float:
-        size = c.e.op("floor", c.e.op("abs", quotient))
-        quotient = c.e.mul(c.e.op("sign", quotient), size)
-    return [c.e.sub(a, c.e.mul(quotient, b))]
+    # The sign of C's fmod is that of the dividend, and the quotient is truncated.
+    magnitude = c.e.op("mod", c.e.op("abs", a), c.e.op("abs", b))
+    return [c.e.mul(magnitude, c.e.op("sign", a))]
 
 
 @converts("Relu")
@@ -187,10 +184,6 @@ def _swish(c: NodeContext, x: Value) -> Value:
     return c.e.mul(x, c.e.op("sigmoid", c.e.mul(x, alpha)))
 
 
-def _tan(c: NodeContext, x: Value) -> Value:
-    return c.e.op("div", c.e.op("sin", x), c.e.op("cos", x))
-
-
 _ACTIVATIONS: dict[str, Callable[[NodeContext, Value], Value]] = {
     "LeakyRelu": _leaky_relu,
     "HardSigmoid": _hard_sigmoid,
@@ -203,7 +196,6 @@ _ACTIVATIONS: dict[str, Callable[[NodeContext, Value], Value]] = {
     "ThresholdedRelu": _thresholded_relu,
     "Gelu": _gelu,
     "Swish": _swish,
-    "Tan": _tan,
 }
 
 

@@ -46,7 +46,7 @@ def environment(graph: Graph, inputs: Mapping[str, Array]) -> dict[Value, Array]
     for value in graph.params:
         values[value] = np.asarray(inputs[value.name] if value.name in inputs else graph.data[value.name])
     for value, fill in graph.states.items():
-        default = np.full(value.type.shape, fill, value.type.dtype.numpy)
+        default = values[fill] if isinstance(fill, Value) else np.full(value.type.shape, fill, value.type.dtype.numpy)
         values[value] = np.asarray(inputs.get(value.name, default))
     for node in graph.nodes:
         results = run_node(node, [values[value] for value in node.inputs])

@@ -56,7 +56,7 @@ class Graph:
 
     inputs   what the caller gives at each step
     params   the model's tensors, named as the user's framework names them; their contents are in `data`
-    states   optimizer state -> the number it is filled with before the first step
+    states   optimizer state -> what it holds before the first step: a number, or the contents of a parameter
     consts   small tensors known at compile time
     outputs  result name -> value
     updates  parameter or state -> the value it has after the step
@@ -66,7 +66,7 @@ class Graph:
     name: str
     inputs: tuple[Value, ...] = ()
     params: tuple[Value, ...] = ()
-    states: Mapping[Value, float] = field(default_factory=dict)
+    states: Mapping[Value, float | Value] = field(default_factory=dict)
     consts: Mapping[Value, Array] = field(default_factory=dict)
     nodes: tuple[Node, ...] = ()
     outputs: Mapping[str, Value] = field(default_factory=dict)

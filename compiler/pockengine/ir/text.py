@@ -4,6 +4,7 @@ graph "net"
 input %x : f32[8,4]
 param %w : f32[4,2]
 state %m : f32[4,2] = 0.0
+state %e : f32[4,2] = %w                       starts with the contents of a parameter
 const %c : f32[] = "AACAPw=="          little-endian bytes in base64
 %y : f32[8,2] = matmul(%x, %w) {"trans_a": false, "trans_b": false} @forward "fc"
 %z : f32[8,2] = region(%y) {"kind": "elementwise"} @forward ""
@@ -43,7 +44,7 @@ def _lines(graph: Graph) -> Iterator[str]:
     for value in graph.params:
         yield f"param {_typed(value)}"
     for value, fill in graph.states.items():
-        yield f"state {_typed(value)} = {json.dumps(fill)}"
+        yield f"state {_typed(value)} = {_name(fill) if isinstance(fill, Value) else json.dumps(fill)}"
     for value, array in graph.consts.items():
         yield f'const {_typed(value)} = "{_encode(array)}"'
     for node in graph.nodes:
@@ -90,7 +91,7 @@ def _parse_block(lines: list[str], indent: str) -> tuple[Graph, list[str]]:
     values: dict[str, Value] = {}
     inputs: list[Value] = []
     params: list[Value] = []
-    states: dict[Value, float] = {}
+    states: dict[Value, float | Value] = {}
     consts: dict[Value, Array] = {}
     nodes: list[Node] = []
     outputs: dict[str, Value] = {}
@@ -117,7 +118,7 @@ def _parse_block(lines: list[str], indent: str) -> tuple[Graph, list[str]]:
             params.append(define(rest))
         elif keyword == "state":
             left, _, fill = rest.rpartition(" = ")
-            states[define(left)] = float(json.loads(fill))
+            states[define(left)] = values[_unquote(fill)] if fill.startswith("%") else float(json.loads(fill))
         elif keyword == "const":
             left, _, encoded = rest.rpartition(" = ")
             value = define(left)

@@ -18,9 +18,13 @@ class DType(enum.Enum):
     F16 = "f16"
     BF16 = "bf16"
     I8 = "i8"
-    U8 = "u8"
+    I16 = "i16"
     I32 = "i32"
     I64 = "i64"
+    U8 = "u8"
+    U16 = "u16"
+    U32 = "u32"
+    U64 = "u64"
     BOOL = "bool"
 
     @property
@@ -38,6 +42,11 @@ class DType(enum.Enum):
         """Whether gradients can flow through this type."""
         return self in (DType.F64, DType.F32, DType.F16, DType.BF16)
 
+    @property
+    def is_unsigned(self) -> bool:
+        """Whether this is an integer type without negative numbers."""
+        return self in (DType.U8, DType.U16, DType.U32, DType.U64)
+
     @staticmethod
     def of(dtype: np.dtype[np.generic] | type) -> DType:
         """The DType of a numpy dtype; raises KeyError for types the compiler does not know."""
@@ -50,9 +59,13 @@ _NUMPY: dict[DType, np.dtype[np.generic]] = {
     DType.F16: np.dtype(np.float16),
     DType.BF16: np.dtype(ml_dtypes.bfloat16),
     DType.I8: np.dtype(np.int8),
-    DType.U8: np.dtype(np.uint8),
+    DType.I16: np.dtype(np.int16),
     DType.I32: np.dtype(np.int32),
     DType.I64: np.dtype(np.int64),
+    DType.U8: np.dtype(np.uint8),
+    DType.U16: np.dtype(np.uint16),
+    DType.U32: np.dtype(np.uint32),
+    DType.U64: np.dtype(np.uint64),
     DType.BOOL: np.dtype(np.bool_),
 }
 _FROM_NUMPY = {dtype: ours for ours, dtype in _NUMPY.items()}

@@ -47,4 +47,7 @@ def _first_problem(graph: Graph) -> str | None:
             return f"the update of {target.name} has type {new.type}, not {target.type}"
         if target not in graph.states and target not in graph.params:
             return f"{target.name} is updated but is neither parameter nor state"
+    for state, fill in graph.states.items():
+        if isinstance(fill, Value) and (fill not in graph.params or fill.type != state.type):
+            return f"the state {state.name} starts with {fill.name}, which is no parameter of its type"
     return None

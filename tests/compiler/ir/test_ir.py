@@ -70,6 +70,7 @@ def test_text_keeps_odd_names_constants_states_and_bodies() -> None:
     e = Emitter(builder)
     x = builder.input('in, "put" %1 : é', TensorType(DType.F32, ()))
     state = builder.state("momentum", TensorType(DType.F32, ()), 0.25)
+    builder.state("average", TensorType(DType.F32, ()), builder.param('odd "w"', TensorType(DType.F32, ())))
     y = e.op("clip", e.add(x, e.const(np.float32(-0.0))), lo=float("-inf"), hi=1e-30)
     body = Graph("body", (x,), nodes=(Node("neg", (x,), (Value("n", x.type),)),), outputs={})
     body = body.with_(outputs={"n": body.nodes[0].output})
@@ -79,7 +80,7 @@ def test_text_keeps_odd_names_constants_states_and_bodies() -> None:
     again = verify(parse(render(graph)))
     assert render(again) == render(graph)
     assert [value.name for value in again.inputs] == [x.name]
-    assert list(again.states.values()) == [0.25]
+    assert list(again.states.values()) == [0.25, *again.params]
     (constant,) = again.consts.values()
     assert np.signbit(constant)
     assert again.nodes[-1].body is not None

@@ -9,6 +9,7 @@ from . import (
     movement,
     optimizers,
     pooling,
+    random,
     reduction,
     transcendental,
 )
@@ -30,4 +31,16 @@ __all__ = [
     "rewrite",
 ]
 
-del bitwise, transcendental, composites, contraction, elementwise, losses, movement, optimizers, pooling, reduction
+del (
+    bitwise,
+    composites,
+    contraction,
+    elementwise,
+    losses,
+    movement,
+    optimizers,
+    pooling,
+    random,
+    reduction,
+    transcendental,
+)

@@ -41,7 +41,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Op:
-    """One record. `kind` is one of elementwise, reduction, contraction, movement, pooling, composite, region.
+    """One record. `kind` is one of elementwise, reduction, contraction, movement, pooling, random, composite, region.
 
     vjps: one function per input, None where the gradient is zero or undefined (integer inputs); none: no gradient.
     """

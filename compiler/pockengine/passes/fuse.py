@@ -196,7 +196,7 @@ class _Fuser:
 
 def _kind(node: Node) -> tuple[str, Shape, Shape]:
     """Kind, loop space and reduced axes of one node alone."""
-    if node.op == "region" or is_kind(node, "movement", "pooling", "composite"):
+    if node.op == "region" or is_kind(node, "movement", "pooling", "random", "composite"):
         return "single", (), ()
     if is_kind(node, "reduction"):
         axes, shape = ints(node.attrs, "axes"), node.inputs[0].type.shape

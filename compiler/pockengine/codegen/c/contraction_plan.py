@@ -17,7 +17,7 @@ HEADER_BYTES = 64
 
 
 _SCHEDULED: dict[Hashable, list[tuple[Contraction, Schedule]]] = {}
-"""Oriented index maps and schedules by operator, types, attributes, target and threads: the programs of a model, and the
+"""Oriented index maps and schedules by operator, types, attributes, target and threads: a model's programs, and the
 recipes that `pock check` compares, have most contractions in common."""
 
 

@@ -4,6 +4,8 @@ from . import (
     attention,
     bitwise,
     contraction,
+    convolution,
+    einsum,
     elementwise,
     indexing,
     movement,
@@ -16,4 +18,17 @@ from .registry import Converter, NodeContext, Operand, find, known, read_attribu
 
 __all__ = ["Converter", "NodeContext", "Operand", "find", "known", "read_attributes"]
 
-del attention, bitwise, contraction, elementwise, indexing, movement, normalisation, pooling, reduction, transcendental
+del (
+    attention,
+    bitwise,
+    contraction,
+    convolution,
+    einsum,
+    elementwise,
+    indexing,
+    movement,
+    normalisation,
+    pooling,
+    reduction,
+    transcendental,
+)

@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import helper, numpy_helper
 
 from ..errors import ModelError
-from ..ir import Array
+from ..ir import Array, DType
 
 # Field numbers of onnx.proto, and the wire types of protobuf.
 _MODEL_GRAPH, _GRAPH_INITIALIZER, _TENSOR_NAME, _TENSOR_RAW_DATA = 7, 5, 8, 9
@@ -35,8 +35,11 @@ class OnnxFile:
     tensors: Mapping[str, Array]
 
 
-def read_onnx(path: Path) -> OnnxFile:
-    """Read and check a file; raises ModelError when it is missing, truncated or not ONNX."""
+def read_onnx(path: Path, need_weights: bool = True) -> OnnxFile:
+    """Read and check a file; raises ModelError when it is missing, truncated or not ONNX.
+
+    With `need_weights` false, floating-point tensors whose external file is missing are stood in for by NaN, which
+    takes no memory and which no simplification mistakes for a number it knows."""
     if path.is_dir():
         raise ModelError(f"'{path}' is a folder, not an ONNX file")
     try:
@@ -47,10 +50,10 @@ def read_onnx(path: Path) -> OnnxFile:
         raise ModelError(f"there is no model '{path}'") from None
     except OSError as error:
         raise ModelError(f"cannot read the model '{path}': {error.strerror}") from None
-    return _parse(path, content)
+    return _parse(path, content, need_weights)
 
 
-def _parse(path: Path, content: memoryview) -> OnnxFile:
+def _parse(path: Path, content: memoryview, need_weights: bool) -> OnnxFile:
     if not len(content):
         raise ModelError(f"'{path}' is empty")
     raw: dict[str, Span] = {}
@@ -61,7 +64,7 @@ def _parse(path: Path, content: memoryview) -> OnnxFile:
         raise ModelError(f"'{path}' is not an ONNX model, or it is truncated") from None
     if not proto.HasField("graph") or not proto.opset_import or not (proto.graph.node or proto.graph.output):
         raise ModelError(f"'{path}' is not an ONNX model: it holds no graph")
-    tensors = {t.name: _tensor(path, content, t, raw.get(t.name)) for t in proto.graph.initializer}
+    tensors = {t.name: _tensor(path, content, t, raw.get(t.name), need_weights) for t in proto.graph.initializer}
     return OnnxFile(proto, tensors)
 
 
@@ -151,10 +154,12 @@ def _append_message(buffer: bytearray, number: int, message: bytes | bytearray) 
     buffer += message
 
 
-def _tensor(path: Path, content: memoryview, tensor: onnx.TensorProto, raw: Span | None) -> Array:
+def _tensor(
+    path: Path, content: memoryview, tensor: onnx.TensorProto, raw: Span | None, need_weights: bool
+) -> Array:
     """The contents of one initializer: a view of the file, of its external file, or (typed fields) a small copy."""
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
-        return _external(path, tensor)
+        return _external(path, tensor, need_weights)
     if raw is None:
         return np.asarray(numpy_helper.to_array(tensor))
     return _view(path, tensor, content[slice(*raw)])
@@ -178,7 +183,7 @@ def _layout(path: Path, tensor: onnx.TensorProto) -> tuple[np.dtype[np.generic],
         raise ModelError(f"the tensor '{tensor.name}' in '{path}' has no valid element type") from None
 
 
-def _external(path: Path, tensor: onnx.TensorProto) -> Array:
+def _external(path: Path, tensor: onnx.TensorProto, need_weights: bool) -> Array:
     """A weight stored in a file beside the model, memory-mapped. The file must lie in the model's own folder."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
     folder = path.resolve().parent
@@ -198,6 +203,8 @@ def _external(path: Path, tensor: onnx.TensorProto) -> Array:
     try:
         available = location.stat().st_size
     except OSError:
+        if not need_weights and DType.of(dtype).is_float:
+            return np.broadcast_to(np.asarray(np.nan, dtype), shape)
         raise ModelError(f"the weights of '{tensor.name}' are missing: there is no file '{location}'") from None
     if offset + nbytes > available:
         raise ModelError(f"'{location}' is truncated: '{tensor.name}' ends at byte {offset + nbytes} of {available}")

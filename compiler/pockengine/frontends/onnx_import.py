@@ -20,15 +20,19 @@ from .operators.registry import checked, dtype_of
 OLDEST_OPSET = 13
 
 
-def load(path: str | Path, dims: Mapping[str, int] | None = None, batch: int | None = None) -> Graph:
+def load(
+    path: str | Path, dims: Mapping[str, int] | None = None, batch: int | None = None, *, need_weights: bool = True
+) -> Graph:
     """Import an ONNX file.
 
     dims   value of each named dynamic dimension; an unnamed one is called `input:axis`
     batch  value of the first dimension of inputs where it is dynamic and `dims` does not give it
+    need_weights  False: the file of external weights may be missing; the graph is then good for questions, not for
+                  training
 
     Raises ModelError, UnsupportedOperatorError or DynamicShapeError."""
     path = Path(path)
-    return import_model(read_onnx(path), path.stem, dims, batch)
+    return import_model(read_onnx(path, need_weights), path.stem, dims, batch)
 
 
 def import_model(

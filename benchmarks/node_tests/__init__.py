@@ -1,1 +1,1 @@
-"""ONNX's own node tests on the numpy interpreter and on the C backend: which there are, which concern us, which pass."""
+"""ONNX's own node tests on the interpreter and on the C backend: which are there, which concern us, which pass."""

@@ -178,7 +178,7 @@ def _exclusions(case: Case) -> Iterator[str]:
         yield "quantised type"
     if any(node.domain not in ("", "ai.onnx") for node in graph.node):
         yield "operator of another domain than ai.onnx"
-    if operators & RANDOM or "Dropout" in operators and _drops(case):
+    if operators & RANDOM or ("Dropout" in operators and _drops(case)):
         yield "random numbers"
     if _old(case):
         yield f"operator as it was before opset {OLDEST_OPSET}"

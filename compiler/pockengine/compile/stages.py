@@ -82,8 +82,7 @@ def plan_programs(
     everything = resolve(full, model)
     model = simplify(model)
     threads = threads or target.cores
-    backend = CBackend()
-    lower = _lowerer(backend, target, threads)
+    lower = _lowerer(CBackend(), target, threads)
     train = train_graph(model, recipe, scheme)
     graphs = {"train": train, "eval": eval_graph(model, recipe), "predict": predict_graph(model)}
     frozen = _frozen(model, train)
@@ -95,11 +94,8 @@ def plan_programs(
         reduced = optimise(graph, frozen, ALGEBRA, dump / kind / "algebra" if dump else None)
         if kind == "train":
             flops, nodes = _flops(reduced), _phase_counts(reduced)
-        shaped = optimise(reduced, frozen, SHAPING, dump / kind / "shaping" if dump else None)
-        _refuse_unsupported(shaped, backend)
-        ordered = reorder(with_copies(shaped, lower))
         progress("plan", index, len(graphs))
-        programs[kind] = place(kind, ordered, lower, spaces)
+        programs[kind] = _program(kind, reduced, frozen, lower, spaces, dump)
     backward = nodes["backward"] + nodes["update"]
     dense = backward if scheme == everything else _dense_backward_nodes(model, recipe, everything)
     counts = Counts(nodes["forward"], backward, dense, flops)
@@ -112,12 +108,40 @@ def plan_programs(
     )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Inference:
+    """One planned program, `predict`, and the blocks of memory it runs over."""
+
+    program: Program
+    spaces: Spaces
+
+
+def plan_inference(model: Graph, target: Target, threads: int | None = None) -> Inference:
+    """Plan only what computes the model's outputs, without a recipe. Raises UnsupportedOperatorError."""
+    frozen = {value.name for value in model.params}
+    spaces = Spaces()
+    reduced = optimise(predict_graph(simplify(model)), frozen, ALGEBRA)
+    program = _program("predict", reduced, frozen, _lowerer(CBackend(), target, threads or target.cores), spaces)
+    return Inference(program, spaces)
+
+
+def _program(
+    kind: str, reduced: Graph, frozen: set[str], lower: Lower, spaces: Spaces, dump: Path | None = None
+) -> Program:
+    """The regions, order and plan of a graph after the algebra."""
+    shaped = optimise(reduced, frozen, SHAPING, dump / kind / "shaping" if dump else None)
+    return place(kind, reorder(with_copies(shaped, lower)), lower, spaces)
+
+
 def _lowerer(backend: Backend, target: Target, threads: int) -> Lower:
-    """Lowering with memory: each node is lowered once."""
+    """Lowering with memory: each node is lowered once. Raises UnsupportedOperatorError."""
     known: dict[Node, Lowered] = {}
 
     def lower(node: Node) -> Lowered:
         if node not in known:
+            reason = backend.unsupported(node)
+            if reason:
+                raise UnsupportedOperatorError(f"the {node.phase} part needs {node.op} for '{node.origin}': {reason}")
             known[node] = backend.lower(node, target, threads)
         return known[node]
 
@@ -127,13 +151,6 @@ def _lowerer(backend: Backend, target: Target, threads: int) -> Lower:
 def _frozen(model: Graph, train: Graph) -> set[str]:
     """Parameters that no update changes."""
     return {value.name for value in model.params} - {value.name for value in train.updates}
-
-
-def _refuse_unsupported(graph: Graph, backend: Backend) -> None:
-    for node in graph.nodes:
-        reason = None if node.op == "reshape" else backend.unsupported(node)
-        if reason:
-            raise UnsupportedOperatorError(f"the {node.phase} part needs {node.op} for '{node.origin}': {reason}")
 
 
 def _flops(graph: Graph) -> dict[str, int]:
@@ -182,4 +199,4 @@ def _bounds(node: Node) -> list[tuple[int, int]]:
     return []
 
 
-__all__ = ["STAGES", "Counts", "Planned", "Progress", "plan_programs", "quiet"]
+__all__ = ["STAGES", "Counts", "Inference", "Planned", "Progress", "plan_inference", "plan_programs", "quiet"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -106,6 +107,16 @@ unary("round", np.round, lambda e, n, dy: e.zeros(dy), low=0.1, high=0.4)
 unary("logical_not", np.logical_not, None, dtypes=("bool",))
 
 
+def _clip(inputs: Sequence[Array], attrs: Attrs) -> Sequence[Array]:
+    x, low, high = inputs[0], float(attrs["lo"]), float(attrs["hi"])
+    if x.dtype.kind in "iu":  # in the integers themselves: beyond 2^53 they are not floats
+        bounds = np.iinfo(x.dtype)
+        least = int(bounds.min) if low <= bounds.min else math.ceil(low)
+        greatest = int(bounds.max) if high >= bounds.max else math.floor(high)
+        return [np.clip(x, least, greatest)]
+    return [np.clip(x, low, high).astype(x.dtype)]
+
+
 def _clip_vjp(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
     """The mask comes from the output, so that the input need not be kept; zero at the bounds, as in PyTorch's relu."""
     y, low, high = node.output, float(node.attrs["lo"]), float(node.attrs["hi"])
@@ -121,7 +132,7 @@ register(
         "clip",
         "elementwise",
         _same,
-        lambda inputs, attrs: [np.clip(inputs[0], attrs["lo"], attrs["hi"]).astype(inputs[0].dtype)],
+        _clip,
         vjps=(_clip_vjp,),
         samples=(
             Sample(("f32[3,5]",), {"lo": 0.0, "hi": float("inf")}),
@@ -205,7 +216,9 @@ def _divide(a: Array, b: Array) -> Array:
     """True division of floats; integers truncate towards zero as in C and ONNX."""
     if a.dtype.kind == "f" or a.dtype.kind == "V":
         return np.asarray(a / b)
-    return np.asarray(np.trunc(a / np.where(b == 0, 1, b)))
+    divisor = np.where(b == 0, 1, b).astype(b.dtype)
+    quotient = a // divisor
+    return np.asarray(quotient + ((quotient < 0) & (quotient * divisor != a)))
 
 
 binary("add", np.add, lambda e, n, dy: dy, lambda e, n, dy: dy)

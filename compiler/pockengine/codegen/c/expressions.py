@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from ...ir import Array, DType, Graph, Node, Value
-from .source import Code, c_type, literal
+from .source import SUPPORTED, Code, c_type, integer_range, literal
 
 _F = {
     "neg": "-{0}",
@@ -55,12 +56,19 @@ _I = {
     "maximum": "{0} > {1} ? {0} : {1}",
     "minimum": "{0} < {1} ? {0} : {1}",
     "mod": "pock_imod({0}, {1})",
+    "pow": "pock_ipow({0}, {1})",
     "bitwise_not": "~{0}",
     "bitwise_and": "{0} & {1}",
     "bitwise_or": "{0} | {1}",
     "bitwise_xor": "{0} ^ {1}",
     "shift_left": "(uint64_t){1} < {bits} ? (uint64_t){0} << {1} : 0",
     "shift_right": "(uint64_t){1} < {bits} ? {0} >> {1} : {0} < 0 ? -1 : 0",
+}
+_U = _I | {
+    "abs": "{0}",
+    "sign": "{0} > 0",
+    "mod": "{0} % ({1} == 0 ? 1 : {1})",
+    "shift_right": "(uint64_t){1} < {bits} ? {0} >> {1} : 0",
 }
 _ANY = {
     "add": "{0} + {1}",
@@ -82,20 +90,19 @@ _NEEDS = {name: name for name in ("exp", "log", "tanh", "sigmoid", "erf", "pow",
 
 
 def _table(dtype: DType) -> Mapping[str, str]:
-    return _F if dtype is DType.F32 else _D if dtype is DType.F64 else _I
+    if dtype.is_float:
+        return _F if dtype is DType.F32 else _D
+    return _U if dtype.is_unsigned else _I
 
 
 def unsupported(node: Node) -> str | None:
     """Why an elementwise node has no expression, or None."""
     for value in (*node.inputs, *node.outputs):
-        if value.type.dtype not in _KNOWN:
+        if value.type.dtype not in SUPPORTED:
             return f"the C backend does not compute with {value.type.dtype.value}"
     if node.op in _ANY or node.op in ("cast", "clip", "bitcast") or node.op in _table(node.inputs[0].type.dtype):
         return None
     return f"the C backend has no {node.op} of {node.inputs[0].type.dtype.value}"
-
-
-_KNOWN = frozenset((DType.F64, DType.F32, DType.I8, DType.U8, DType.I32, DType.I64, DType.BOOL))
 
 
 @dataclass
@@ -121,8 +128,10 @@ class Body:
         """The C expression of one node."""
         dtype = node.inputs[0].type.dtype
         arguments = [self.names[value] for value in node.inputs]
-        if node.op in _NEEDS and (dtype is DType.F32 or node.op == "mod"):
-            self.needs.add(_NEEDS[node.op] if dtype.is_float else "imod")
+        if node.op in _NEEDS and dtype is DType.F32:
+            self.needs.add(_NEEDS[node.op])
+        if node.op in ("mod", "pow") and not dtype.is_float:
+            self.needs.add("integer")
         if node.op == "bitcast":
             return f"((union {{ {c_type(dtype)} from; {c_type(node.output.type.dtype)} to; }}){{{arguments[0]}}}).to"
         if node.op == "cast":
@@ -153,7 +162,9 @@ def _cast(argument: str, source: DType, to: DType) -> str:
 def _clip(x: str, dtype: DType, low: float, high: float) -> str:
     """NaN passes through: both comparisons are false."""
     if not dtype.is_float:
-        low, high = (max(low, -(2.0**62)), min(high, 2.0**62))
+        least, greatest = integer_range(dtype)
+        low = -np.inf if low <= least else math.ceil(low)
+        high = np.inf if high >= greatest else math.floor(high)
     text = x if high == np.inf else f"({x} > {literal(high, dtype)} ? {literal(high, dtype)} : {x})"
     return text if low == -np.inf else f"{x} < {literal(low, dtype)} ? {literal(low, dtype)} : {text}"
 

@@ -236,6 +236,16 @@ static inline float pock_atan(float x)
 """
 
 _INTEGER = """\
+static inline int64_t pock_ipow(int64_t base, int64_t exponent)
+{
+    uint64_t result = 1, factor = (uint64_t)base;
+    if (exponent < 0)
+        return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
+    for (; exponent > 0; exponent >>= 1, factor *= factor)
+        result *= exponent & 1 ? factor : 1;
+    return (int64_t)result;
+}
+
 static inline int64_t pock_imod(int64_t a, int64_t b)
 {
     const int64_t r = b == 0 ? 0 : a % b;
@@ -264,7 +274,7 @@ _FUNCTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "atan": (_ATAN, ()),
     "expm1": (_EXPM1, ("exp",)),
     "log1p": (_LOG1P, ("log",)),
-    "imod": (_INTEGER, ()),
+    "integer": (_INTEGER, ()),
     "mod": (_FLOAT_MOD, ()),
 }
 

@@ -21,9 +21,13 @@ _TYPES = {
     DType.F64: "double",
     DType.F32: "float",
     DType.I8: "int8_t",
-    DType.U8: "uint8_t",
+    DType.I16: "int16_t",
     DType.I32: "int32_t",
     DType.I64: "int64_t",
+    DType.U8: "uint8_t",
+    DType.U16: "uint16_t",
+    DType.U32: "uint32_t",
+    DType.U64: "uint64_t",
     DType.BOOL: "uint8_t",
 }
 
@@ -53,6 +57,8 @@ def literal(value: float, dtype: DType) -> str:
         return "1" if value else "0"
     if not dtype.is_float:
         number = int(value)
+        if dtype in (DType.U32, DType.U64):
+            return f"{number}u" if number < 1 << 32 else f"UINT64_C({number})"
         return "INT64_MIN" if number == -(1 << 63) else f"{number}" if abs(number) < 1 << 31 else f"INT64_C({number})"
     suffix = "f" if dtype is DType.F32 else ""
     if math.isnan(value):
@@ -65,18 +71,20 @@ def literal(value: float, dtype: DType) -> str:
 
 def lowest(dtype: DType) -> str:
     """The identity of max."""
-    if dtype.is_float:
-        return literal(-math.inf, dtype)
-    return {DType.I8: "INT8_MIN", DType.U8: "0", DType.I32: "INT32_MIN", DType.I64: "INT64_MIN", DType.BOOL: "0"}[dtype]
+    return literal(-math.inf if dtype.is_float else integer_range(dtype)[0], dtype)
 
 
 def highest(dtype: DType) -> str:
     """The identity of min."""
-    if dtype.is_float:
-        return literal(math.inf, dtype)
-    return {DType.I8: "INT8_MAX", DType.U8: "255", DType.I32: "INT32_MAX", DType.I64: "INT64_MAX", DType.BOOL: "1"}[
-        dtype
-    ]
+    return literal(math.inf if dtype.is_float else integer_range(dtype)[1], dtype)
+
+
+def integer_range(dtype: DType) -> tuple[int, int]:
+    """The least and the greatest number of an integer type."""
+    if dtype is DType.BOOL:
+        return 0, 1
+    bounds = np.iinfo(dtype.numpy)
+    return int(bounds.min), int(bounds.max)
 
 
 class Code:

@@ -17,7 +17,7 @@ static const struct {
 } DTYPES[] = {
     [POCK_F32] = {"F32", 4}, [POCK_F64] = {"F64", 8}, [POCK_F16] = {"F16", 2}, [POCK_BF16] = {"BF16", 2},
     [POCK_I8] = {"I8", 1},   [POCK_U8] = {"U8", 1},   [POCK_I32] = {"I32", 4}, [POCK_I64] = {"I64", 8},
-    [POCK_BOOL] = {"BOOL", 1},
+    [POCK_BOOL] = {"BOOL", 1}, [POCK_I16] = {"I16", 2}, [POCK_U16] = {"U16", 2}, [POCK_U32] = {"U32", 4}, [POCK_U64] = {"U64", 8},
 };
 
 const char *pock_dtype_name(uint8_t dtype) {

@@ -8,9 +8,11 @@ from . import (
     losses,
     movement,
     optimizers,
+    ordering,
     pooling,
     random,
     reduction,
+    scatter,
     transcendental,
 )
 from .emitter import Emitter
@@ -39,8 +41,10 @@ del (
     losses,
     movement,
     optimizers,
+    ordering,
     pooling,
     random,
     reduction,
+    scatter,
     transcendental,
 )

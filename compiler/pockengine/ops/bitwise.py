@@ -1,5 +1,5 @@
-"""Elementwise operations on the bits of integers. A shift by at least as many places as there are bits, or by a negative
-number, leaves copies of the sign in a signed number shifted right, else zeros, as ONNX has it."""
+"""Elementwise operations on the bits of integers. A shift by too many places or by a negative number of them leaves
+copies of the sign in a signed number shifted right, else zeros, as ONNX has it."""
 
 from __future__ import annotations
 

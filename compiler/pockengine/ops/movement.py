@@ -267,12 +267,18 @@ def _scatter_set(inputs: Sequence[Array], attrs: Attrs) -> Sequence[Array]:
     return [result]
 
 
+def _scatter_set_vjp_x(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
+    return e.op("scatter_set", dys[0], node.inputs[1], e.zeros(node.inputs[2]), **node.attrs)
+
+
 register(
     Op(
         "scatter_set",
         "movement",
         lambda inputs, attrs: (inputs[0],),
         _scatter_set,
+        # Which of several updates of one place wins is not defined, so neither is their gradient.
+        vjps=(_scatter_set_vjp_x, None, lambda e, n, dys: e.op("gather", dys[0], n.inputs[1], **n.attrs)),
         cost=_free,
         samples=(
             Sample(("f32[5,4]", "i64[2]", "f32[2,4]"), {"axis": 0}, fixed=((1, (3, 1)),)),

@@ -6,7 +6,19 @@ from ... import ops
 from ...ir import DType, Node
 from ...targets import Target
 from ..backend import Lowered
-from . import columns, contraction, depthwise, elementwise, expressions, lookup, movement, pooling, random, rowwise
+from . import (
+    columns,
+    contraction,
+    depthwise,
+    elementwise,
+    expressions,
+    lookup,
+    movement,
+    ordering,
+    pooling,
+    random,
+    rowwise,
+)
 from .contraction_plan import anchor_of
 from .region import as_region, body_of, unsupported_types
 
@@ -27,7 +39,7 @@ class CBackend:
         if node.op in pooling.OPS:
             floats = all(value.type.dtype is DType.F32 for value in node.inputs)
             return None if floats else f"the C backend has {node.op} of f32 only"
-        if node.op in movement.OPS | lookup.OPS | random.OPS:
+        if node.op in movement.OPS | lookup.OPS | ordering.OPS | random.OPS:
             return None
         if node.op == "region":
             return next((reason for inner in body_of(node).nodes if (reason := _unsupported_inside(inner))), None)
@@ -41,6 +53,8 @@ class CBackend:
             return movement.lower(node)
         if node.op in lookup.OPS:
             return lookup.lower(node)
+        if node.op in ordering.OPS:
+            return ordering.lower(node)
         if node.op in pooling.OPS:
             return pooling.lower(node)
         if node.op in random.OPS:

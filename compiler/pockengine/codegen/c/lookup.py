@@ -1,4 +1,4 @@
-"""Kernels that read or write where indices say: gather, scatter_add, scatter_set; and argmax, which makes indices."""
+"""Kernels that read or write where indices say: gather and the scatters; and argmax, which makes indices."""
 
 from __future__ import annotations
 
@@ -17,13 +17,8 @@ def lower(node: Node) -> Lowered:
     """Kernels of one node of this module."""
     if node.output.type.size == 0:
         return Lowered(())
-    built = {"gather": _gather, "scatter_add": _scatter_add, "scatter_set": _scatter_set, "argmax": _argmax}[node.op](
-        node
-    )
-    return Lowered((call(node, built),), 0, inplace_pairs(node, [(0, 0)]) if node.op == "scatter_set" else ())
-
-
-OPS = frozenset(("gather", "scatter_add", "scatter_set", "argmax"))
+    kernel = _BUILDERS[node.op](node)
+    return Lowered((call(node, kernel),), 0, inplace_pairs(node, [(0, 0)]) if node.op in _OVER else ())
 
 
 def _axis(node: Node) -> int:
@@ -65,7 +60,7 @@ def _scatter_add(node: Node) -> Kernel:
     return _scatter(node, updates, indices, None)
 
 
-def _scatter_set(node: Node) -> Kernel:
+def _scatter_over(node: Node) -> Kernel:
     x, indices, updates = node.inputs
     return _scatter(node, updates, indices, x)
 
@@ -97,8 +92,20 @@ def _scatter(node: Node, updates: Value, indices: Value, x: Value | None) -> Ker
             with code.loop("i", count):
                 _index(code, "i", size)
                 with code.loop("j", "width", vectorize=True):
-                    code.line(f"to[index * {inner} + j] {'+=' if x is None else '='} from[i * {inner} + j];")
+                    there, new = f"to[index * {inner} + j]", f"from[i * {inner} + j]"
+                    code.line(f"{there} = {_written(node, there, new)};")
     return kernel(node.op, f"{node.op} of {updates.type} into {out} along axis {axis}", code.text())
+
+
+def _written(node: Node, there: str, new: str) -> str:
+    """What a scatter leaves where `there` was and `new` arrives; NaN wins, as in numpy."""
+    if node.op == "scatter_set":
+        return new
+    if node.op == "scatter_add" or node.attrs["reduction"] == "mul":
+        return f"{there} {'+' if node.op == 'scatter_add' else '*'} {new}"
+    sign = ">" if node.attrs["reduction"] == "max" else "<"
+    unordered = f" || {new} != {new}" if node.output.type.dtype.is_float else ""
+    return f"({new} {sign} {there}{unordered}) ? {new} : {there}"
 
 
 def _argmax(node: Node) -> Kernel:
@@ -122,3 +129,15 @@ def _argmax(node: Node) -> Kernel:
                     code.line("place = i;")
             code.line("out[unit] = place;")
     return kernel("argmax", f"argmax of {x.type} along axis {axis}", code.text())
+
+
+_BUILDERS = {
+    "gather": _gather,
+    "scatter_add": _scatter_add,
+    "scatter_set": _scatter_over,
+    "scatter_reduce": _scatter_over,
+    "argmax": _argmax,
+}
+_OVER = ("scatter_set", "scatter_reduce")
+"""Ops that write over a copy of their first operand, or over that itself."""
+OPS = frozenset(_BUILDERS)

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import torch
-from torch import nn
 
 from pockengine.ir import Array
 from pockengine.recipe import ALL, SGD, AdamW, Channels, Optimizer, Scheme
 
-from . import zoo
+from .family import Family, named
 
 
-def train(name: str, scheme: Scheme, optimizer: Optimizer, steps: int) -> tuple[list[float], dict[str, Array]]:
+def train(family: Family, scheme: Scheme, optimizer: Optimizer, steps: int) -> tuple[list[float], dict[str, Array]]:
     """Losses and final tensors of `steps` training steps, one new batch each.
 
     PyTorch knows no channel-sparse update, so it is emulated: the gradient outside the channels is zeroed before the
     step and the weight there restored after it (weight decay would move it)."""
     torch.set_num_threads(1)  # PyTorch's spinning threads are many times slower where tests run side by side
-    module = zoo.MODELS[name].build()
+    module = family.build()
     masks: dict[str, torch.Tensor] = {}
     for key, parameter in module.named_parameters():
         update = scheme.of(key)
@@ -28,8 +27,7 @@ def train(name: str, scheme: Scheme, optimizer: Optimizer, steps: int) -> tuple[
     torch_optimizer = _optimizer(optimizer, list(trained.values()))
     losses = []
     for step in range(steps):
-        logits = module(**zoo.MODELS[name].inputs(step)).logits
-        loss = nn.functional.cross_entropy(logits, zoo.MODELS[name].labels(step))
+        loss = family.criterion(named(module(**family.inputs(step))), family.targets(step))
         torch_optimizer.zero_grad()
         loss.backward()
         before = {key: trained[key].detach().clone() for key in masks}

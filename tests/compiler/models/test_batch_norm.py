@@ -31,7 +31,7 @@ def test_training_mode_follows_pytorch() -> None:
     session = compile(zoo.graph("resnet18"), recipe, target="host", threads=2).load()
     model = zoo.MODELS["resnet18"]
     for step in range(STEPS):
-        loss = nn.functional.cross_entropy(module(**model.inputs(step)).logits, model.labels(step))
+        loss = nn.functional.cross_entropy(module(**model.inputs(step)).logits, model.targets(step)["labels"])
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -25,7 +25,7 @@ STEPS = 4
 
 
 def recipe(name: str, update: str) -> Recipe:
-    return Recipe(optimizer=SGD(lr=1e-3, momentum=0.9), update=zoo.MODELS[name].updates[update], batch=zoo.BATCH)
+    return Recipe(optimizer=SGD(lr=1e-3, momentum=0.9), update=zoo.UPDATES[name][update], batch=zoo.BATCH)
 
 
 @cache

@@ -1,0 +1,144 @@
+"""Whether a family, imported and compiled, trains as PyTorch trains it: for the test and for benchmarks/coverage.py."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+import pockengine.frontends
+from pockengine.compile import compile
+from pockengine.ir import Array, Graph
+from pockengine.recipe import ALL, SGD, AdamW, Channels, Optimizer, Recipe, Scheme, resolve
+
+from . import reference
+from .families import FAMILIES
+from .family import Family
+
+STEPS = 10
+LOSS_TOLERANCE = 1e-4
+"""Of each loss, relative."""
+TENSOR_TOLERANCE = 1e-3
+"""Of each updated tensor, relative to its largest element."""
+CHANGE_TOLERANCE = 2e-2
+"""Of what ten steps changed in an updated tensor, in Euclidean norm: a small rate could hide a wrong one."""
+
+# Rates at which these random models do not diverge: two correct programs drift apart where training is chaotic.
+# Adam divides by the gradient's size: where that is rounding noise (a bias of attention keys, a channel that a relu
+# has silenced) a small eps would turn the noise into full steps.
+SGD_MOMENTUM = SGD(lr=1e-3, momentum=0.9, weight_decay=1e-4)
+ADAMW = AdamW(lr=3e-5, eps=1e-5, weight_decay=0.01)
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A family's module as a graph."""
+
+    family: Family
+    graph: Graph
+    initial: dict[str, Array]
+    seconds: float
+
+    @property
+    def operators(self) -> list[str]:
+        return sorted({node.op for node in self.graph.nodes})
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far ten steps of ours are from ten of PyTorch's.
+
+    loss      largest relative difference of a loss
+    tensor    largest difference of an updated tensor, relative to its largest element
+    change    largest difference of an updated tensor, relative to what the steps changed in it
+    problems  one line for each thing that is not as it should be"""
+
+    updated: int
+    loss: float
+    tensor: float
+    change: float
+    problems: tuple[str, ...]
+
+
+TINY = float(np.finfo(np.float32).tiny)
+
+KINDS = ("full", "sparse")
+
+
+def kinds(family: Family) -> list[str]:
+    """The recipes a family is tried with."""
+    return list(KINDS)
+
+
+@cache
+def imported(name: str) -> Imported:
+    """The family's module, imported once."""
+    family = FAMILIES[name]
+    module = family.build()
+    initial = {key: tensor.numpy().copy() for key, tensor in module.state_dict().items()}
+    started = time.perf_counter()
+    graph = pockengine.frontends.from_torch(module, kwargs=family.inputs(0))
+    return Imported(family, graph, initial, time.perf_counter() - started)
+
+
+def recipe(family: Family, kind: str) -> Recipe:
+    """Full updates go with AdamW, sparse ones with momentum."""
+    optimizer: Optimizer = ADAMW if kind == "full" else SGD_MOMENTUM
+    update = {"full": "full", "sparse": family.sparse}[kind]
+    return Recipe(loss=family.loss, optimizer=optimizer, update=update, batch=family.batch)
+
+
+def agreement(name: str, kind: str) -> Agreement:
+    """Train `STEPS` steps both ways with the recipe `kind` and compare."""
+    model = imported(name)
+    return compared(model.family, model.graph, model.initial, recipe(model.family, kind))
+
+
+def compared(family: Family, graph: Graph, initial: dict[str, Array], recipe: Recipe) -> Agreement:
+    """The same for any recipe; `initial` is the module's state."""
+    scheme = resolve(recipe, graph)
+    session = compile(graph, recipe, target="host", threads=2).load()
+    losses = [session.step(family.feeds(step)) for step in range(STEPS)]
+    expected = reference.train(family, scheme, recipe.optimizer, STEPS)
+    return _compare(scheme, initial, (losses, session.state()), expected)
+
+
+def _compare(
+    scheme: Scheme,
+    initial: dict[str, Array],
+    found: tuple[list[float], dict[str, Array]],
+    expected: tuple[list[float], dict[str, Array]],
+) -> Agreement:
+    problems = []
+    loss = max(abs(a - b) / abs(b) for a, b in zip(found[0], expected[0], strict=True))
+    if not loss < LOSS_TOLERANCE:
+        problems.append(f"the losses {found[0]} are not {expected[0]}")
+    if found[1].keys() != scheme.updates.keys():
+        problems.append("the tensors that come back are not the parameters of the model")
+    updated, tensors, changes = 0, [0.0], [0.0]
+    for key, tensor in found[1].items():
+        what = scheme.of(key)
+        frozen = tensor if what != ALL else None
+        if what == ALL or isinstance(what, Channels):
+            updated += 1
+            tensors.append(error(tensor, expected[1][key]))
+            change = expected[1][key] - initial[key]
+            changes.append(float(np.linalg.norm(tensor - expected[1][key]) / max(np.linalg.norm(change), TINY)))
+            if np.array_equal(tensor, initial[key]):
+                problems.append(f"{key} was not updated")
+            if not (tensors[-1] < TENSOR_TOLERANCE and changes[-1] < CHANGE_TOLERANCE):
+                problems.append(f"{key} is off by {tensors[-1]:.1e}, its change by {changes[-1]:.1e}")
+        before = initial[key]
+        if isinstance(what, Channels):
+            others = np.setdiff1d(np.arange(tensor.shape[what.axis]), what.indices)
+            frozen, before = tensor.take(others, what.axis), before.take(others, what.axis)
+        if frozen is not None and not np.array_equal(frozen, before):
+            problems.append(f"{key} changed where it is frozen")
+    return Agreement(updated, loss, max(tensors), max(changes), tuple(problems))
+
+
+def error(found: Array, expected: Array) -> float:
+    """Largest difference, relative to the tensor's largest element."""
+    return float(np.abs(found - expected).max() / max(np.abs(expected).max(), TINY))

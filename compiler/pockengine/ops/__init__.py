@@ -13,6 +13,7 @@ from . import (
     random,
     reduction,
     scatter,
+    split,
     transcendental,
 )
 from .emitter import Emitter
@@ -46,5 +47,6 @@ del (
     random,
     reduction,
     scatter,
+    split,
     transcendental,
 )

@@ -128,6 +128,10 @@ class Body:
         """The C expression of one node."""
         dtype = node.inputs[0].type.dtype
         arguments = [self.names[value] for value in node.inputs]
+        constants = [self._constant(value) for value in node.inputs]
+        power = _power(arguments[0], constants[1], dtype) if node.op == "pow" else None
+        if power is not None:
+            return power
         if node.op in _NEEDS and dtype is DType.F32:
             self.needs.add(_NEEDS[node.op])
         if node.op in ("mod", "pow") and not dtype.is_float:
@@ -138,11 +142,6 @@ class Body:
             return _cast(arguments[0], dtype, node.output.type.dtype)
         if node.op == "clip":
             return _clip(arguments[0], dtype, float(node.attrs["lo"]), float(node.attrs["hi"]))
-        constants = [self._constant(value) for value in node.inputs]
-        if node.op == "pow":
-            text = _power(arguments[0], constants[1], dtype)
-            if text:
-                return text
         if node.op in ("maximum", "minimum") and dtype.is_float:
             return _extremum(node.op, arguments, constants, dtype)
         text = _ANY.get(node.op) or _table(dtype)[node.op]

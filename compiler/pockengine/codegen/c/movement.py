@@ -1,4 +1,4 @@
-"""Kernels that only move data along strides: transpose, slice, pad, concat, broadcast_to."""
+"""Kernels that only move data along strides: transpose, slice, pad, concat, split, broadcast_to."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CHUNK = 4096
 
 def lower(node: Node) -> Lowered:
     """Kernels of one movement node."""
-    if node.output.type.size == 0:
+    if all(value.type.size == 0 for value in node.outputs):
         return Lowered(())
     return Lowered((call(node, _BUILDERS[node.op](node)),))
 
@@ -51,6 +51,22 @@ def _concat(node: Node) -> Kernel:
         parts.append((value.type.shape, row_major(value.type.shape), target, 0, offset))
         offset += value.type.shape[axis] * target[axis]
     return _copy_kernel(node, parts)
+
+
+def _split(node: Node) -> Kernel:
+    """Every result in its turn, each shared by all tasks."""
+    axis, x = node.attrs["axis"], node.inputs[0].type
+    assert isinstance(axis, int)
+    source, offset, code = row_major(x.shape), 0, Code()
+    with code.block(SIGNATURE):
+        declare(code, [("in", x, False), *((f"out{i}", value.type, True) for i, value in enumerate(node.outputs))])
+        for index, value in enumerate(node.outputs):
+            shape = value.type.shape
+            with code.block(f"/* {list(shape)} */"):
+                loops, (s, t) = collapse(shape, [source, row_major(shape)])
+                _copy(code, f"(in + {offset})", f"out{index}", c_type(x.dtype), loops, s, t)
+            offset += shape[axis] * source[axis]
+    return kernel("split", f"split of {x} along axis {axis}", code.text())
 
 
 _Part = tuple[Ints, Ints, Ints, int, int]
@@ -157,5 +173,12 @@ def _pad(node: Node) -> Kernel:
     return kernel("pad", f"pad of {x} to {y}", code.text())
 
 
-_BUILDERS = {"transpose": _transpose, "broadcast_to": _broadcast, "slice": _slice, "concat": _concat, "pad": _pad}
+_BUILDERS = {
+    "transpose": _transpose,
+    "broadcast_to": _broadcast,
+    "slice": _slice,
+    "concat": _concat,
+    "split": _split,
+    "pad": _pad,
+}
 OPS = frozenset(_BUILDERS)

@@ -11,6 +11,7 @@ from . import (
     movement,
     normalisation,
     pooling,
+    recurrent,
     reduction,
     transcendental,
 )
@@ -29,6 +30,7 @@ del (
     movement,
     normalisation,
     pooling,
+    recurrent,
     reduction,
     transcendental,
 )

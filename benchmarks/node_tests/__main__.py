@@ -6,8 +6,9 @@ import argparse
 
 from .backends import Run, run_interpreter
 from .cases import Case, all_cases, eligible_cases
+from .machine_code import run_machine_code
 
-BACKENDS: dict[str, Run] = {"interp": run_interpreter}
+BACKENDS: dict[str, Run] = {"interp": run_interpreter, "c": run_machine_code}
 
 
 def main() -> None:

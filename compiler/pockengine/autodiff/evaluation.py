@@ -5,10 +5,19 @@ from __future__ import annotations
 from ..ir import Graph, verify
 from ..ops import prune
 from ..recipe import Recipe
+from ..recipe.loss import own_losses
 from .objective import with_loss
 
 SAMPLE_LOSS = "sample_loss"
+LOSS_WEIGHT = "loss_weight"
 CORRECT = "correct"
+COUNTED = "counted"
+
+
+def without_losses(model: Graph, recipe: Recipe) -> Graph:
+    """The model without outputs that are losses: what it is asked for when it does not train."""
+    own = own_losses(recipe.loss, model.outputs)
+    return model.with_(outputs={name: value for name, value in model.outputs.items() if name not in own})
 
 
 def predict_graph(model: Graph) -> Graph:
@@ -17,8 +26,11 @@ def predict_graph(model: Graph) -> Graph:
 
 
 def eval_graph(model: Graph, recipe: Recipe) -> Graph:
-    """Per-sample loss, share of right answers where the loss defines it, and the model's outputs."""
+    """For each sample its loss and what that counts, the same of its accuracy where the losses define one, and the
+    model's outputs."""
     builder, values = with_loss(model, recipe)
-    correct = {} if values.correct is None else {CORRECT: values.correct}
-    builder.outputs = {SAMPLE_LOSS: values.sample_loss, **correct, **model.outputs}
+    found = {SAMPLE_LOSS: values.sample_loss, LOSS_WEIGHT: values.loss_weight}
+    if values.correct is not None and values.counted is not None:
+        found |= {CORRECT: values.correct, COUNTED: values.counted}
+    builder.outputs = {**found, **without_losses(model, recipe).outputs}
     return verify(prune(builder.finish()), "eval")

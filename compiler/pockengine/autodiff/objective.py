@@ -1,23 +1,104 @@
-"""The objective: the recipe's loss appended to a model."""
+"""The objective: the recipe's losses appended to a model."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ..errors import RecipeError
-from ..ir import Builder, Graph
+from ..ir import Builder, DType, Graph, TensorType, Value
 from ..ops import Emitter
-from ..ops.losses import LOSSES, LossValues
 from ..recipe import Recipe
+from ..recipe.loss import KL, Loss, OwnLoss
+from .loss_terms import RULES, mask_shape
+from .loss_values import LossValues, values_of, values_of_scalar, weighted_sum
+
+SAMPLE_WEIGHT = "sample_weight"
+"""Input f32 [batch] with `last_batch: partial`: what each sample counts; 0 for padding."""
 
 
 def with_loss(model: Graph, recipe: Recipe) -> tuple[Builder, LossValues]:
-    """A builder of the model with the loss appended, and the loss's values."""
-    spec, name = LOSSES[recipe.loss.name], recipe.loss.pick_output(model.outputs)
+    """A builder of the model with the recipe's losses appended, and their values."""
     builder = Builder.extend(model)
     builder.origin = "loss"
-    output = model.outputs[name]
-    if any(value.name == recipe.loss.target for value in model.inputs):
-        raise RecipeError(
-            f"the model already has an input called '{recipe.loss.target}'; give loss.target another name"
-        )
-    labels = builder.input(recipe.loss.target, spec.labels(output.type))
-    return builder, spec.build(Emitter(builder), output, labels)
+    objective = _Objective(model, builder, _batch(model))
+    weight = objective.extra(SAMPLE_WEIGHT, (objective.batch,)) if recipe.last_batch == "partial" else None
+    parts = [objective.values(loss, weight) for loss in recipe.loss]
+    if weight is not None:  # last, after the targets
+        builder.inputs.remove(weight)
+        builder.inputs.append(weight)
+    return builder, weighted_sum(Emitter(builder), [loss.weight for loss in recipe.loss], parts)
+
+
+def _batch(model: Graph) -> int:
+    shapes = [value.type.shape for value in model.inputs if value.type.rank]
+    return shapes[0][0] if shapes else 1
+
+
+@dataclass
+class _Objective:
+    """Emits losses; extra inputs are made when first asked for, and shared between losses."""
+
+    model: Graph
+    builder: Builder
+    batch: int
+
+    def values(self, loss: Loss, sample_weight: Value | None) -> LossValues:
+        e = Emitter(self.builder)
+        name = loss.pick_output(self.model.outputs)
+        output = self.model.outputs[name]
+        if not output.type.dtype.is_float:
+            raise RecipeError(f"loss {loss.name} reads numbers, and the output '{name}' is {output.type}")
+        output = e.cast(output, DType.F32)
+        if isinstance(loss, OwnLoss):
+            return self._own(loss, name, output)
+        rule = RULES[loss.name]
+        target = self._target(loss, rule.target(loss, output.type))
+        mask = None if loss.mask is None else self._mask(loss, loss.mask, output.type)
+        return values_of(e, rule.build(e, loss, output, target, mask), sample_weight)
+
+    def _own(self, loss: Loss, name: str, output: Value) -> LossValues:
+        if output.type.size != 1:
+            raise RecipeError(
+                f"the output '{name}' is {output.type}, and a loss is one number: name another output, "
+                f"or the loss that reads it, as in 'loss: {{name: mse, output: {name}}}'"
+            )
+        return values_of_scalar(Emitter(self.builder), output, self.batch)
+
+    def _target(self, loss: Loss, wanted: TensorType) -> Value:
+        e = Emitter(self.builder)
+        if isinstance(loss, KL) and (teacher := loss.pick_teacher(self.model.outputs)) is not None:
+            value = self.model.outputs[teacher]
+            if value.type.shape != wanted.shape:
+                raise RecipeError(
+                    f"kl compares outputs of one shape, and '{teacher}' is {value.type}, not {list(wanted.shape)}"
+                )
+            return e.cast(value, wanted.dtype)
+        assert loss.target is not None
+        value = self._input(loss.target, wanted)
+        if value.type.shape != wanted.shape or (wanted.dtype is DType.I64 and value.type.dtype.is_float):
+            raise RecipeError(
+                f"the input '{loss.target}' is {value.type}, and loss {loss.name} needs {wanted} as its target: "
+                "give the loss another target"
+            )
+        return e.cast(value, wanted.dtype)
+
+    def _mask(self, loss: Loss, name: str, output: TensorType) -> Value:
+        """f32 with the output's leading axes, its class axis left out."""
+        shape = mask_shape(loss, output)
+        value = self._input(name, TensorType(DType.F32, shape))
+        if not value.type.rank or value.type.shape != shape[: value.type.rank]:
+            raise RecipeError(
+                f"the mask '{name}' is {value.type}, and loss {loss.name} needs {list(shape[:1])} or {list(shape)}"
+            )
+        return Emitter(self.builder).cast(value, DType.F32)
+
+    def _input(self, name: str, wanted: TensorType) -> Value:
+        """The model's own input of this name, that of an earlier loss, or a new one."""
+        known = {value.name: value for value in self.builder.inputs}
+        return known[name] if name in known else self.extra(name, wanted.shape, wanted.dtype)
+
+    def extra(self, name: str, shape: tuple[int, ...], dtype: DType = DType.F32) -> Value:
+        value = self.builder.input(name, TensorType(dtype, shape))
+        if value.name != name:
+            raise RecipeError(f"the model has another tensor called '{name}': give the loss's input another name")
+        return value

@@ -7,8 +7,10 @@ from pathlib import Path
 
 from ..codegen import toolchain
 from ..codegen.c import Model, Tensor, emit_model, kernel_sources
-from ..ir import Array, DType, TensorType
+from ..ir import Array, DType, TensorType, Value
 from ..plan import aligned
+from .inputs import target_kinds
+from .ranges import IntegerRange
 from .stages import Planned, Progress, quiet
 
 RUNTIME_BYTES = 1 << 20
@@ -68,7 +70,7 @@ def predicted_peak_bytes(planned: Planned) -> int:
 
 def describe(planned: Planned) -> Model:
     """The tables of model.c."""
-    places, trained = planned.spaces.places, set(planned.scheme.trained())
+    places, trained, kinds = planned.spaces.places, set(planned.scheme.trained()), target_kinds(planned)
     train = planned.programs["train"].graph
     updated = {value.name for value in train.updates}
     params = tuple(
@@ -78,8 +80,16 @@ def describe(planned: Planned) -> Model:
         for value in planned.model.params
         if ("param", value.name) in places
     )
+    index_of = {tensor.name: index for index, tensor in enumerate(params)}
     states = tuple(
-        Tensor(value.name, value.type, places["state", value.name], trained=True, fill=fill)
+        Tensor(
+            value.name,
+            value.type,
+            places["state", value.name],
+            trained=True,
+            fill=0.0 if isinstance(fill, Value) else fill,
+            average_of=index_of[fill.name] if isinstance(fill, Value) else None,
+        )
         for value, fill in train.states.items()
     )
     consts = tuple(
@@ -87,7 +97,14 @@ def describe(planned: Planned) -> Model:
         for index, (location, array) in enumerate(planned.spaces.consts.values())
     )
     inputs = tuple(
-        Tensor(value.name, value.type, places["input", value.name], limit=planned.limits.get(value.name, 0))
+        Tensor(
+            value.name,
+            value.type,
+            places["input", value.name],
+            limit=planned.ranges.get(value.name, IntegerRange(0)).limit,
+            ignored=planned.ranges.get(value.name, IntegerRange(0)).ignored,
+            target=kinds[value.name],
+        )
         for value in planned.inputs
     )
     return Model(
@@ -102,4 +119,5 @@ def describe(planned: Planned) -> Model:
         planned.programs,
         space_bytes(planned),
         predicted_peak_bytes(planned),
+        planned.recipe.accumulate,
     )

@@ -41,7 +41,7 @@ def pack(planned: Planned, built: Built, compile_seconds: float) -> Artifact:
         programs={name: _program(program) for name, program in planned.programs.items()},
         tensors=tuple(_tensor_table(planned)),
         inputs=tuple(_port(value.name, value) for value in planned.inputs),
-        outputs=tuple(_port(name, value) for name, value in planned.model.outputs.items()),
+        outputs=tuple(_port(name, value) for name, value in planned.programs["predict"].graph.outputs.items()),
         entry_points=EntryPoints(library=library),
     )
     extra = {"compile_seconds": round(compile_seconds, 3), "cache_hits": built.cache_hits}
@@ -60,6 +60,7 @@ def summary(planned: Planned, kernels: int) -> dict[str, Any]:
         "const_bytes": sizes["const"],
         "input_bytes": sizes["input"],
         "predicted_peak_bytes": predicted_peak_bytes(planned),
+        "clip_norm_bytes": planned.clip_norm_bytes,
         "nodes_forward": counts.forward,
         "nodes_backward": counts.backward,
         "nodes_backward_dense": counts.backward_dense,

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ..autodiff import eval_graph, predict_graph, train_graph
+from ..autodiff import accumulate_graph, averaged, eval_graph, predict_graph, train_graph, without_losses
 from ..codegen.backend import Backend, Lowered, Program
 from ..codegen.c import CBackend
 from ..errors import UnsupportedOperatorError
 from ..ir import Graph, Node, Value
-from ..ops import get
+from ..ops import get, prune
 from ..passes import ALGEBRA, SHAPING, optimise, reorder, simplify
 from ..recipe import Recipe, Scheme, resolve
 from ..targets import Target
 from .memory import Lower, Spaces, place, with_copies
+from .ranges import IntegerRange, integer_ranges
 
 Progress = Callable[[str, int, int], None]
 """Called with (stage, done, total)."""
@@ -39,7 +40,9 @@ class Counts:
 
 @dataclass(frozen=True)
 class Planned:
-    """Three planned programs over shared blocks of memory."""
+    """The planned programs over shared blocks of memory.
+
+    clip_norm_bytes  of the arena, what `clip: {norm: …}` costs: with it, all gradients must be there at once"""
 
     name: str
     model: Graph
@@ -50,10 +53,10 @@ class Planned:
     batch: int
     programs: Mapping[str, Program]
     spaces: Spaces
-    states: Mapping[str, float]
     counts: Counts
     inputs: tuple[Value, ...]
-    limits: Mapping[str, int] = field(default_factory=dict)
+    ranges: Mapping[str, IntegerRange] = field(default_factory=dict)
+    clip_norm_bytes: int = 0
 
     @property
     def arena_bytes(self) -> int:
@@ -73,19 +76,22 @@ def plan_programs(
     progress: Progress = quiet,
     dump: Path | None = None,
 ) -> Planned:
-    """Resolve the recipe and plan the programs train, eval and predict for one target.
+    """Resolve the recipe and plan its programs (train, eval, predict, accumulate) for one target.
 
     `dump`: a folder for the graph after each pass. Raises RecipeError or UnsupportedOperatorError."""
     progress("resolve", 0, 1)
     scheme = resolve(recipe, model)
-    full = Recipe(recipe.loss, recipe.optimizer, "full", recipe.batch, recipe.batch_norm)
-    everything = resolve(full, model)
+    everything = resolve(recipe.with_(update="full"), model)
     model = simplify(model)
     threads = threads or target.cores
     lower = _lowerer(CBackend(), target, threads)
     train = train_graph(model, recipe, scheme)
-    graphs = {"train": train, "eval": eval_graph(model, recipe), "predict": predict_graph(model)}
     frozen = _frozen(model, train)
+    learned = [value for value in model.params if value.name not in frozen]
+    read = averaged(model, learned) if recipe.ema is not None else model
+    graphs = {"train": train, "eval": eval_graph(read, recipe), "predict": predict_graph(without_losses(read, recipe))}
+    if recipe.accumulate > 1:
+        graphs["accumulate"] = accumulate_graph(model, recipe, scheme)
     spaces, programs = Spaces(), dict[str, Program]()
     flops: Mapping[str, int] = {}
     nodes: Mapping[str, int] = {}
@@ -100,11 +106,10 @@ def plan_programs(
     dense = backward if scheme == everything else _dense_backward_nodes(model, recipe, everything)
     counts = Counts(nodes["forward"], backward, dense, flops)
     inputs = graphs["eval"].inputs
-    states = {value.name: fill for value, fill in train.states.items()}
     batch = inputs[0].type.shape[0] if inputs and inputs[0].type.rank else 1
     return Planned(
-        name or model.name, model, recipe, scheme, target, threads, batch, programs, spaces, states, counts, inputs,
-        _limits(graphs["eval"]),
+        name or model.name, model, recipe, scheme, target, threads, batch, programs, spaces, counts, inputs,
+        integer_ranges(graphs["eval"]), _clip_norm_bytes(model, recipe, scheme, programs["train"], lower),
     )  # fmt: skip
 
 
@@ -120,7 +125,7 @@ def plan_inference(model: Graph, target: Target, threads: int | None = None) -> 
     """Plan only what computes the model's outputs, without a recipe. Raises UnsupportedOperatorError."""
     frozen = {value.name for value in model.params}
     spaces = Spaces()
-    reduced = optimise(predict_graph(simplify(model)), frozen, ALGEBRA)
+    reduced = optimise(prune(simplify(model)), frozen, ALGEBRA)
     program = _program("predict", reduced, frozen, _lowerer(CBackend(), target, threads or target.cores), spaces)
     return Inference(program, spaces)
 
@@ -131,6 +136,17 @@ def _program(
     """The regions, order and plan of a graph after the algebra."""
     shaped = optimise(reduced, frozen, SHAPING, dump / kind / "shaping" if dump else None)
     return place(kind, reorder(with_copies(shaped, lower)), lower, spaces)
+
+
+def _clip_norm_bytes(model: Graph, recipe: Recipe, scheme: Scheme, train: Program, lower: Lower) -> int:
+    """Arena bytes of `train` beyond those of the same step without the bound on the gradients' norm."""
+    clip = recipe.optimizer.clip
+    if clip is None or clip.norm is None:
+        return 0
+    free = train_graph(model, recipe.with_(optimizer=replace(recipe.optimizer, clip=None)), scheme)
+    frozen = _frozen(model, free)
+    without = _program("train", optimise(free, frozen, ALGEBRA), frozen, lower, Spaces())
+    return max(0, train.plan.arena_bytes - without.plan.arena_bytes)
 
 
 def _lowerer(backend: Backend, target: Target, threads: int) -> Lower:
@@ -174,29 +190,6 @@ def _dense_backward_nodes(model: Graph, recipe: Recipe, everything: Scheme) -> i
     graph = train_graph(model, recipe, everything)
     counts = _phase_counts(optimise(graph, _frozen(model, graph), ALGEBRA))
     return counts["backward"] + counts["update"]
-
-
-def _limits(graph: Graph) -> dict[str, int]:
-    """Input name -> the bound below which its integers must stay: table rows for indices, classes for labels."""
-    limits: dict[str, int] = {}
-    base = {value: value for value in graph.inputs}
-    for node in graph.nodes:
-        if node.inputs and node.inputs[0] in base and (node.op in ("reshape", "slice", "cast")):
-            base[node.output] = base[node.inputs[0]]
-        for index, bound in _bounds(node):
-            if node.inputs[index] in base:
-                name = base[node.inputs[index]].name
-                limits[name] = min(bound, limits.get(name, bound))
-    return limits
-
-
-def _bounds(node: Node) -> list[tuple[int, int]]:
-    """(input index, exclusive bound) of a node's integer inputs."""
-    if node.op == "gather":
-        return [(1, node.inputs[0].type.shape[int(node.attrs["axis"])])]
-    if node.op == "cross_entropy":
-        return [(1, node.inputs[0].type.shape[-1])]
-    return []
 
 
 __all__ = ["STAGES", "Counts", "Inference", "Planned", "Progress", "plan_inference", "plan_programs", "quiet"]

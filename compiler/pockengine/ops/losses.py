@@ -1,58 +1,127 @@
-"""Losses. Each composite gives one number per position; `build` reduces them to the scalar that is trained on and to
-the per-sample loss and accuracy that evaluation reports."""
+"""Losses as composites: each gives one number per position (`autodiff/loss_terms.py` makes means of them). Those with a
+gradient of their own have none for the target."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 
-from ..ir import Attrs, DType, Node, TensorType, Value
+from ..ir import Attrs, DType, Node, Value
 from .composites import composite
 from .emitter import Emitter
 from .registry import Sample
 
-IGNORE = -100
-"""Labels with this value do not count (PyTorch's default `ignore_index`)."""
 
-
-def _one_hot(e: Emitter, labels: Value, classes: int) -> Value:
+def one_hot(e: Emitter, labels: Value, classes: int) -> Value:
+    """labels [...] -> bool [..., classes]; all false for a label outside 0..classes-1."""
     iota = e.const(np.arange(classes, dtype=np.int64))
     column = e.reshape(e.cast(labels, DType.I64), (*labels.type.shape, 1))
     return e.op("equal", iota, column)
 
 
-def _cross_entropy(e: Emitter, inputs: Sequence[Value], attrs: Attrs) -> Sequence[Value]:
-    """logits [..., classes], labels [...] -> -log p(label) [...], 0 where the label is IGNORE."""
-    logits, labels = inputs
-    log_p = e.op("log_softmax", logits, axis=-1)
-    picked = e.where(_one_hot(e, labels, logits.type.shape[-1]), log_p, 0.0)
-    return [e.reshape(e.op("neg", e.sum(picked, [-1])), labels.type.shape)]
-
-
-def _counted(e: Emitter, labels: Value) -> Value:
-    """1.0 where a label counts, 0.0 where it is IGNORE."""
-    ignored = e.op("equal", labels, e.const(IGNORE, labels.type.dtype))
+def counted(e: Emitter, labels: Value, ignore_index: int) -> Value:
+    """1.0 where a label counts, 0.0 where it is `ignore_index`."""
+    ignored = e.op("equal", labels, e.const(ignore_index, labels.type.dtype))
     return e.cast(e.op("logical_not", ignored), DType.F32)
 
 
+def _class_shares(e: Emitter, inputs: Sequence[Value], smoothing: float) -> tuple[Value | float, Value | float]:
+    """How much -log p of a class counts: where it is the label's class, and where it is another."""
+    spread = smoothing / inputs[0].type.shape[-1]
+    hit, miss = 1.0 - smoothing + spread, spread
+    if len(inputs) < 3:
+        return hit, miss
+    weights = inputs[2]
+    return (e.mul(weights, hit) if smoothing else weights), (e.mul(weights, miss) if smoothing else 0.0)
+
+
+def _must_mask(logits: Value, attrs: Attrs) -> bool:
+    """Whether an ignored label would count if nothing were done: its one-hot row is not all that is summed, or not
+    zero."""
+    return float(attrs["label_smoothing"]) > 0 or 0 <= int(attrs["ignore_index"]) < logits.type.shape[-1]
+
+
+def _cross_entropy(e: Emitter, inputs: Sequence[Value], attrs: Attrs) -> Sequence[Value]:
+    """logits [..., classes], labels [...], optionally a weight for each class -> [...], 0 where the label is ignored.
+
+    -(1 - s) w[label] log p[label] - s / classes * sum of w[c] log p[c], with s the label smoothing (as PyTorch's
+    cross_entropy without reduction)."""
+    logits, labels = inputs[:2]
+    hit, miss = _class_shares(e, inputs, float(attrs["label_smoothing"]))
+    log_p = e.op("log_softmax", logits, axis=-1)
+    here = log_p if hit == 1.0 else e.mul(log_p, hit)
+    elsewhere = 0.0 if miss == 0.0 else e.mul(log_p, miss)
+    picked = e.where(one_hot(e, labels, logits.type.shape[-1]), here, elsewhere)
+    losses = e.reshape(e.op("neg", e.sum(picked, [-1])), labels.type.shape)
+    if _must_mask(logits, attrs):
+        losses = e.mul(losses, e.cast(counted(e, labels, int(attrs["ignore_index"])), logits.type.dtype))
+    return [losses]
+
+
 def _cross_entropy_vjp(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
-    """softmax - one_hot, from the logits alone."""
-    logits, labels = node.inputs
-    column = (*labels.type.shape, 1)
-    counted = e.cast(e.reshape(_counted(e, labels), column), logits.type.dtype)
-    one_hot = e.cast(_one_hot(e, labels, logits.type.shape[-1]), logits.type.dtype)
-    slope = e.sub(e.mul(e.op("softmax", logits, axis=-1), counted), one_hot)
+    """softmax * (sum of shares) - shares, from the logits alone; softmax - one_hot in the plain case."""
+    logits, labels = node.inputs[:2]
+    dtype, column = logits.type.dtype, (*labels.type.shape, 1)
+    hit, miss = _class_shares(e, node.inputs, float(node.attrs["label_smoothing"]))
+    counts = e.cast(e.reshape(counted(e, labels, int(node.attrs["ignore_index"])), column), dtype)
+    matches = one_hot(e, labels, logits.type.shape[-1])
+    if hit == 1.0:
+        shares = e.cast(matches, dtype)
+    else:
+        shares = e.where(matches, *(e.scalar(x, logits) if isinstance(x, float) else x for x in (hit, miss)))
+    if _must_mask(logits, node.attrs):
+        shares = e.mul(shares, counts)
+    total = e.sum(shares, [-1]) if len(node.inputs) > 2 else counts
+    slope = e.sub(e.mul(e.op("softmax", logits, axis=-1), total), shares)
     return e.mul(slope, e.reshape(dys[0], column))
 
 
+_WEIGHTED = ("f32[2,3,5]", "i64[2,3]", "f32[5]")
 composite(
     "cross_entropy",
     _cross_entropy,
-    (Sample(("f32[4,7]", "i64[4]"), ints=7), Sample(("f32[2,3,19]", "i64[2,3]"), ints=19)),
-    [_cross_entropy_vjp, None],
+    (
+        Sample(("f32[4,7]", "i64[4]"), {"label_smoothing": 0.0, "ignore_index": -100}, ints=7),
+        Sample(("f32[2,3,19]", "i64[2,3]"), {"label_smoothing": 0.0, "ignore_index": -100}, ints=19),
+        Sample(("f32[2,3,5]", "i64[2,3]"), {"label_smoothing": 0.1, "ignore_index": 2}, ints=5),
+        Sample(_WEIGHTED, {"label_smoothing": 0.0, "ignore_index": 2}, ints=5),
+        Sample(_WEIGHTED, {"label_smoothing": 0.2, "ignore_index": -100}, ints=5),
+    ),
+    [_cross_entropy_vjp, None, None],
+)
+
+
+def _kl_divergence(e: Emitter, inputs: Sequence[Value], attrs: Attrs) -> Sequence[Value]:
+    """student, teacher: logits [..., classes] -> T^2 * KL(softmax(teacher / T) || softmax(student / T)) [...]
+    (Hinton et al. 2015)."""
+    temperature = float(attrs["temperature"])
+    student, teacher = (e.mul(x, 1.0 / temperature) if temperature != 1.0 else x for x in inputs)
+    log_p, log_q = (e.op("log_softmax", x, axis=-1) for x in (teacher, student))
+    divergence = e.sum(e.mul(e.op("exp", log_p), e.sub(log_p, log_q)), [-1])
+    scaled = e.mul(divergence, temperature**2) if temperature != 1.0 else divergence
+    return [e.reshape(scaled, inputs[0].type.shape[:-1])]
+
+
+def _kl_divergence_vjp(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
+    """T * (softmax(student / T) - softmax(teacher / T)); the teacher gets no gradient."""
+    temperature = float(node.attrs["temperature"])
+    scaled = [e.mul(x, 1.0 / temperature) if temperature != 1.0 else x for x in node.inputs]
+    student, teacher = (e.op("softmax", x, axis=-1) for x in scaled)
+    slope = e.sub(student, teacher)
+    slope = e.mul(slope, temperature) if temperature != 1.0 else slope
+    return e.mul(slope, e.reshape(dys[0], (*dys[0].type.shape, 1)))
+
+
+composite(
+    "kl_divergence",
+    _kl_divergence,
+    (
+        Sample(("f32[4,7]", "f32[4,7]"), {"temperature": 1.0}),
+        Sample(("f32[2,3,19]", "f32[2,3,19]"), {"temperature": 2.5}),
+    ),
+    [_kl_divergence_vjp, None],
 )
 
 
@@ -64,88 +133,59 @@ def _squared_error(e: Emitter, inputs: Sequence[Value], attrs: Attrs) -> Sequenc
 composite("squared_error", _squared_error, (Sample(("f32[4,7]", "f32[4,7]")),))
 
 
+def _absolute_error(e: Emitter, inputs: Sequence[Value], attrs: Attrs) -> Sequence[Value]:
+    return [e.op("abs", e.sub(inputs[0], inputs[1]))]
+
+
+composite("absolute_error", _absolute_error, (Sample(("f32[4,7]", "f32[4,7]")),))
+
+
+def _huber_error(e: Emitter, inputs: Sequence[Value], attrs: Attrs) -> Sequence[Value]:
+    """d^2 / 2 for |d| <= delta, beyond it delta (|d| - delta / 2)."""
+    distance = e.op("abs", e.sub(inputs[0], inputs[1]))
+    near = e.op("clip", distance, lo=-math.inf, hi=float(attrs["delta"]))
+    return [e.mul(near, e.sub(distance, e.mul(near, 0.5)))]
+
+
+def _huber_vjp(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
+    delta = float(node.attrs["delta"])
+    return e.mul(e.op("clip", e.sub(node.inputs[0], node.inputs[1]), lo=-delta, hi=delta), dys[0])
+
+
+composite(
+    "huber_error",
+    _huber_error,
+    tuple(Sample(("f32[4,7]", "f32[4,7]"), {"delta": delta}) for delta in (1.0, 0.3)),
+    [_huber_vjp, None],
+)
+
+
 def _bce(e: Emitter, inputs: Sequence[Value], attrs: Attrs) -> Sequence[Value]:
-    """max(x, 0) - x t + log(1 + exp(-|x|)), which does not overflow."""
-    x, t = inputs
+    """scores x, probabilities t, optionally a weight of the positive answers that broadcasts to them:
+    (1 - t) log(1 + exp(x)) + pos_weight t log(1 + exp(-x)), written so that it does not overflow."""
+    x, t = inputs[:2]
     tail = e.op("log", e.add(e.op("exp", e.op("neg", e.op("abs", x))), 1.0))
-    return [e.add(e.sub(e.op("clip", x, lo=0.0, hi=math.inf), e.mul(x, t)), tail)]
+    above = e.op("clip", x, lo=0.0, hi=math.inf)
+    if len(inputs) < 3:
+        return [e.add(e.sub(above, e.mul(x, t)), tail)]
+    wrong = e.mul(e.sub(1.0, t), e.add(above, tail))
+    right = e.mul(e.mul(inputs[2], t), e.add(e.sub(above, x), tail))
+    return [e.add(wrong, right)]
 
 
 def _bce_vjp(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
-    return e.mul(e.sub(e.op("sigmoid", node.inputs[0]), node.inputs[1]), dys[0])
+    """sigmoid(x) - t; with a weight (1 - t) sigmoid(x) - pos_weight t (1 - sigmoid(x))."""
+    x, t = node.inputs[:2]
+    p = e.op("sigmoid", x)
+    if len(node.inputs) < 3:
+        return e.mul(e.sub(p, t), dys[0])
+    right = e.mul(e.mul(node.inputs[2], t), e.sub(1.0, p))
+    return e.mul(e.sub(e.mul(e.sub(1.0, t), p), right), dys[0])
 
 
-def _bce_target_vjp(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
-    return e.op("neg", e.mul(node.inputs[0], dys[0]))
-
-
-composite("bce_with_logits", _bce, (Sample(("f32[4,7]", "f32[4,7]")),), [_bce_vjp, _bce_target_vjp])
-
-
-@dataclass(frozen=True)
-class LossValues:
-    """loss: scalar. sample_loss: [batch]. correct: [batch] share of right answers, None where that means nothing."""
-
-    loss: Value
-    sample_loss: Value
-    correct: Value | None
-
-
-@dataclass(frozen=True)
-class LossSpec:
-    """labels: the type of the labels for an output type (leading axis the batch). build: emits the loss."""
-
-    labels: Callable[[TensorType], TensorType]
-    build: Callable[[Emitter, Value, Value], LossValues]
-
-
-def _per_sample(e: Emitter, x: Value) -> Value:
-    axes = list(range(1, x.type.rank))
-    return e.reshape(e.mean(x, axes) if axes else x, (x.type.shape[0],))
-
-
-def _mean(e: Emitter, x: Value) -> Value:
-    return e.reshape(e.mean(x, list(range(x.type.rank))), ())
-
-
-def _classified(e: Emitter, logits: Value, labels: Value) -> LossValues:
-    losses = e.op("cross_entropy", logits, labels)
-    counted = _counted(e, labels)
-    total, count = e.sum(losses, list(range(losses.type.rank))), e.sum(counted, list(range(losses.type.rank)))
-    best = e.reshape(e.op("argmax", logits, axis=logits.type.rank - 1), labels.type.shape)
-    right = e.cast(e.op("equal", best, e.cast(labels, DType.I64)), DType.F32)
-    per_sample = e.sum(counted, list(range(1, counted.type.rank))) if counted.type.rank > 1 else counted
-    ratio = e.maximum(per_sample, 1.0)
-
-    def average(x: Value) -> Value:
-        summed = e.sum(x, list(range(1, x.type.rank))) if x.type.rank > 1 else x
-        return e.reshape(e.div(summed, ratio), (x.type.shape[0],))
-
-    return LossValues(e.reshape(e.div(total, e.maximum(count, 1.0)), ()), average(losses), average(right))
-
-
-def _causal(e: Emitter, logits: Value, labels: Value) -> LossValues:
-    """Position t predicts label t + 1."""
-    batch, time, classes = logits.type.shape
-    head = e.op("slice", logits, starts=(0, 0, 0), stops=(batch, time - 1, classes), steps=(1, 1, 1))
-    return _classified(e, head, e.op("slice", labels, starts=(0, 1), stops=(batch, time), steps=(1, 1)))
-
-
-def _regression(e: Emitter, output: Value, target: Value) -> LossValues:
-    losses = e.op("squared_error", output, target)
-    return LossValues(_mean(e, losses), _per_sample(e, losses), None)
-
-
-def _binary(e: Emitter, output: Value, target: Value) -> LossValues:
-    losses = e.op("bce_with_logits", output, target)
-    agree = e.op("equal", e.less(0.0, output), e.less(0.5, target))
-    return LossValues(_mean(e, losses), _per_sample(e, losses), _per_sample(e, e.cast(agree, DType.F32)))
-
-
-LOSSES: dict[str, LossSpec] = {
-    "cross_entropy": LossSpec(lambda t: TensorType(DType.I64, t.shape[:-1]), _classified),
-    "causal_lm": LossSpec(lambda t: TensorType(DType.I64, t.shape[:-1]), _causal),
-    "mse": LossSpec(lambda t: t, _regression),
-    "bce_with_logits": LossSpec(lambda t: t, _binary),
-}
-"""Recipe name -> loss."""
+composite(
+    "bce_with_logits",
+    _bce,
+    (Sample(("f32[4,7]", "f32[4,7]")), Sample(("f32[4,7]", "f32[4,7]", "f32[7]"))),
+    [_bce_vjp, None, None],
+)

@@ -1,7 +1,8 @@
-"""The recipe as a value: loss, optimizer, update rules, batch. Read from YAML or JSON, or made in Python."""
+"""The recipe as a value: loss, optimizer, update rules, batch and more. Read from YAML or JSON, or made in Python."""
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,12 +12,14 @@ from typing import Any
 import yaml
 
 from ..errors import RecipeError, nearest
+from .ema import ema_of
 from .fields import as_count, check_keys, describe
-from .loss import Loss
+from .last_batch import last_batch_of
+from .loss import Loss, losses_mapping, losses_of
 from .optimizer import SGD, Optimizer, optimizer_mapping, optimizer_of
 from .rules import UpdateRule, rules_of
 
-_KEYS = ("loss", "optimizer", "update", "batch", "batch_norm")
+_KEYS = ("loss", "optimizer", "update", "batch", "batch_norm", "accumulate", "ema", "last_batch")
 _BATCH_NORM = ("frozen", "train")
 
 
@@ -27,13 +30,19 @@ class Recipe:
     batch       samples per step; None keeps the model's own batch
     batch_norm  `frozen` uses the running statistics as the model's evaluation does; `train` uses the batch's statistics
                 and updates the running ones
+    accumulate  micro-batches of `batch` samples whose mean gradient makes one optimizer step
+    ema         decay of the moving average of what is trained, which eval, predict and saved weights use; None: none
+    last_batch  what becomes of samples that do not fill an epoch's last batch: `wrap`, `drop` or `partial`
     """
 
-    loss: Loss
+    loss: tuple[Loss, ...]
     optimizer: Optimizer
     update: tuple[UpdateRule, ...]
     batch: int | None
     batch_norm: str
+    accumulate: int
+    ema: float | None
+    last_batch: str
 
     def __init__(
         self,
@@ -42,16 +51,22 @@ class Recipe:
         update: object = "full",
         batch: int | None = None,
         batch_norm: str = "frozen",
+        accumulate: int = 1,
+        ema: object = None,
+        last_batch: str = "wrap",
     ) -> None:
         """Every argument takes what the recipe file takes; raises RecipeError."""
         if batch_norm not in _BATCH_NORM:
             hint = nearest(str(batch_norm), _BATCH_NORM)
             raise RecipeError(f"batch_norm must be 'frozen' or 'train', not {describe(batch_norm)}{hint}")
-        object.__setattr__(self, "loss", Loss.of(loss))
+        object.__setattr__(self, "loss", losses_of(loss))
         object.__setattr__(self, "optimizer", SGD() if optimizer is None else optimizer_of(optimizer))
         object.__setattr__(self, "update", rules_of(update))
         object.__setattr__(self, "batch", None if batch is None else as_count(batch, "batch"))
         object.__setattr__(self, "batch_norm", batch_norm)
+        object.__setattr__(self, "accumulate", as_count(accumulate, "accumulate"))
+        object.__setattr__(self, "ema", ema_of(ema))
+        object.__setattr__(self, "last_batch", last_batch_of(last_batch, self.loss, batch_norm, self.accumulate))
 
     @classmethod
     def from_mapping(cls, mapping: object) -> Recipe:
@@ -90,20 +105,29 @@ class Recipe:
             raise RecipeError(f"cannot read the recipe '{path}': {error.strerror}") from None
         return cls.parse(text)
 
+    def with_(self, **changes: Any) -> Recipe:
+        """The same recipe but for some keys."""
+        return Recipe(**{**{field.name: getattr(self, field.name) for field in dataclasses.fields(self)}, **changes})
+
     def with_batch(self, batch: int | None) -> Recipe:
         """The same recipe for another batch."""
-        return Recipe(self.loss, self.optimizer, self.update, batch, self.batch_norm)
+        return self.with_(batch=batch)
 
     def to_mapping(self) -> dict[str, Any]:
         """The canonical form, defaults filled in; `Recipe.from_mapping` gives the same recipe back."""
         mapping: dict[str, Any] = {
-            "loss": self.loss.to_mapping(),
+            "loss": losses_mapping(self.loss),
             "optimizer": optimizer_mapping(self.optimizer),
             "update": [rule.to_mapping() for rule in self.update],
             "batch_norm": self.batch_norm,
+            "last_batch": self.last_batch,
         }
         if self.batch is not None:
             mapping["batch"] = self.batch
+        if self.accumulate > 1:
+            mapping["accumulate"] = self.accumulate
+        if self.ema is not None:
+            mapping["ema"] = self.ema
         return mapping
 
 

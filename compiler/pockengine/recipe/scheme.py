@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -12,6 +12,7 @@ import numpy as np
 from ..errors import RecipeError, nearest
 from ..ir import Array, Graph, Value
 from .channels import channel_axis
+from .loss import read_outputs
 from .recipe import Recipe
 from .rules import ALL, FROZEN, UpdateRule
 
@@ -57,9 +58,9 @@ def running_statistics(graph: Graph) -> set[Value]:
     return {value for node in graph.nodes if node.op == "batch_norm" for value in node.inputs[3:5]}
 
 
-def reaching(graph: Graph, output: Value) -> set[Value]:
-    """Every value that `output` depends on, itself included."""
-    found = {output}
+def reaching(graph: Graph, outputs: Iterable[Value]) -> set[Value]:
+    """Every value that one of `outputs` depends on, themselves included."""
+    found = set(outputs)
     for node in reversed(graph.nodes):
         if any(value in found for value in node.outputs):
             found.update(node.inputs)
@@ -74,7 +75,7 @@ def resolve(recipe: Recipe, graph: Graph) -> Scheme:
     _check_batch(recipe, graph)
     order = parameter_order(graph)
     statistics = running_statistics(graph)
-    reached = reaching(graph, graph.outputs[recipe.loss.pick_output(graph.outputs)])
+    reached = reaching(graph, [graph.outputs[name] for name in read_outputs(recipe.loss, graph.outputs)])
     candidates = [value for value in order if value not in statistics and value in reached]
     updates: dict[str, Update] = {value.name: FROZEN for value in order}
     claimed: set[Value] = set()

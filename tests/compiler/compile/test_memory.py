@@ -14,6 +14,7 @@ from pockengine import interp
 from pockengine.autodiff import eval_graph, train_graph
 from pockengine.codegen.backend import Location, Program
 from pockengine.compile import Planned, plan_programs, space_bytes
+from pockengine.compile.ranges import IntegerRange
 from pockengine.ir import Array, DType, TensorType, Value
 from pockengine.recipe import Recipe, Scheme, resolve
 from pockengine.targets import get
@@ -121,7 +122,7 @@ def test_evaluation_shares_the_trained_parameters() -> None:
 
 def test_integer_inputs_have_their_limits() -> None:
     planned, _ = planned_for("transformer", "full", "momentum")
-    assert planned.limits == {"input_ids": 11, "labels": 5}
+    assert planned.ranges == {"input_ids": IntegerRange(11), "labels": IntegerRange(5, -100)}
 
 
 def test_a_parameter_that_only_another_output_needs_does_not_matter() -> None:

@@ -8,7 +8,8 @@ import pytest
 import yaml
 
 from pockengine.errors import RecipeError
-from pockengine.recipe import SGD, AdamW, Lion, Loss, Recipe, UpdateRule
+from pockengine.recipe import SGD, AdamW, Lion, Recipe, UpdateRule
+from pockengine.recipe.loss import MSE, CrossEntropy
 
 DOCUMENTED = """
 loss: cross_entropy
@@ -31,7 +32,7 @@ def refused(**changes: object) -> str:
 
 def test_documented_recipe():
     recipe = Recipe.parse(DOCUMENTED)
-    assert recipe.loss == Loss("cross_entropy")
+    assert recipe.loss == (CrossEntropy(),)
     assert recipe.optimizer == SGD(lr=0.05, momentum=0.9)
     assert recipe.batch == 8
     assert recipe.batch_norm == "frozen"
@@ -151,9 +152,9 @@ def test_binary_file(tmp_path):
 
 
 def test_loss_output_is_found_or_asked_for():
-    assert Loss("mse").pick_output({"y": 0}) == "y"
-    assert Loss("mse").pick_output({"hidden": 0, "logits": 1}) == "logits"
+    assert MSE().pick_output({"y": 0}) == "y"
+    assert MSE().pick_output({"hidden": 0, "logits": 1}) == "logits"
     with pytest.raises(RecipeError, match="2 outputs"):
-        Loss("mse").pick_output({"a": 0, "b": 1})
+        MSE().pick_output({"a": 0, "b": 1})
     with pytest.raises(RecipeError, match="did you mean 'logits'"):
-        Loss("mse", "logit").pick_output({"logits": 0, "b": 1})
+        MSE("logit").pick_output({"logits": 0, "b": 1})

@@ -68,6 +68,7 @@ register(
                 (("f32[2,3,17,9]", "f32[2,3,9,33]"), False, False),
                 (("f32[2,9,4]", "f32[2,5,9]"), True, True),
                 (("f32[1,64]", "f32[64,50]"), False, False),
+                (("i32[2,9,4]", "i32[2,5,9]"), True, True),
             ]
         ),
     )
@@ -248,14 +249,14 @@ def _samples(forward: bool, transposed: bool) -> tuple[Sample, ...]:
         ((1, 3, 1, 12), (4, 3, 1, 5), (1, 2), (0, 2, 0, 2), (1, 1), 1),
     ]
     samples = []
-    for layout in ("NHWC", "NCHW"):
-        for x, w, stride, pad, dilation, groups in cases:
+    for dtype, layout, chosen in (("f32", "NHWC", cases), ("f32", "NCHW", cases), ("i32", "NCHW", cases[2:8:2])):
+        for x, w, stride, pad, dilation, groups in chosen:
             attrs = {"stride": stride, "pad": pad, "dilation": dilation, "groups": groups, "layout": layout}
             g = Geometry.of(attrs)
             out = g.output_size((x[2], x[3]), (w[2], w[3]))
-            x_type = f"f32[{','.join(map(str, g.shape(*x)))}]"
-            w_type = f"f32[{','.join(map(str, w))}]"
-            dy_type = f"f32[{','.join(map(str, g.shape(x[0], w[0], *out)))}]"
+            x_type = f"{dtype}[{','.join(map(str, g.shape(*x)))}]"
+            w_type = f"{dtype}[{','.join(map(str, w))}]"
+            dy_type = f"{dtype}[{','.join(map(str, g.shape(x[0], w[0], *out)))}]"
             if forward:
                 samples.append(Sample((x_type, w_type), attrs))
             elif transposed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -17,9 +18,28 @@ def _reduced(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ..
     return (inputs[0].with_shape(tuple(1 if i in axes else d for i, d in enumerate(inputs[0].shape))),)
 
 
-def _reduction(name: str, function: Callable[..., Array], vjp: Vjp, low: float = -2.0) -> None:
+Identity = Callable[[np.dtype[np.generic]], float | int]
+
+
+def _extreme(least: bool) -> Identity:
+    """What the maximum of nothing is: the least number of a type (or, of the minimum, the greatest)."""
+
+    def identity(dtype: np.dtype[np.generic]) -> float | int:
+        if dtype.kind == "b":
+            return 0 if least else 1
+        if dtype.kind in "iu":
+            return int(np.iinfo(dtype.name).min if least else np.iinfo(dtype.name).max)
+        return -math.inf if least else math.inf
+
+    return identity
+
+
+def _reduction(
+    name: str, function: Callable[..., Array], vjp: Vjp, low: float = -2.0, identity: Identity | None = None
+) -> None:
     def reference(inputs: Sequence[Array], attrs: Attrs) -> Sequence[Array]:
-        result = function(inputs[0], axis=attrs["axes"], keepdims=True)
+        start = {"initial": identity(inputs[0].dtype)} if identity and inputs[0].size == 0 else {}
+        result = function(inputs[0], axis=attrs["axes"], keepdims=True, **start)
         return [np.asarray(result).astype(inputs[0].dtype, copy=False)]
 
     cases = (
@@ -56,8 +76,8 @@ def _extremum_vjp(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
 
 
 _reduction("reduce_sum", np.sum, lambda e, n, dys: e.broadcast_to(dys[0], n.inputs[0].type.shape))
-_reduction("reduce_max", np.max, _extremum_vjp)
-_reduction("reduce_min", np.min, _extremum_vjp)
+_reduction("reduce_max", np.max, _extremum_vjp, identity=_extreme(least=True))
+_reduction("reduce_min", np.min, _extremum_vjp, identity=_extreme(least=False))
 _reduction("reduce_prod", np.prod, lambda e, n, dys: e.div(e.mul(dys[0], n.output), n.inputs[0]), low=0.5)
 
 

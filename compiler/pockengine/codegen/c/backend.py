@@ -15,14 +15,18 @@ from . import (
     lookup,
     movement,
     ordering,
+    plain,
     pooling,
     random,
+    resample,
     rowwise,
 )
 from .contraction_plan import anchor_of
 from .region import as_region, body_of, unsupported_types
 
 ANCHORS = frozenset(("matmul", "conv2d", "conv2d_dx", "conv2d_dw"))
+BARE = {op: family.lower for family in (lookup, movement, ordering, pooling, random, resample) for op in family.OPS}
+"""Operators that never stand in a region."""
 
 
 class CBackend:
@@ -39,7 +43,7 @@ class CBackend:
         if node.op in pooling.OPS:
             floats = all(value.type.dtype is DType.F32 for value in node.inputs)
             return None if floats else f"the C backend has {node.op} of f32 only"
-        if node.op in movement.OPS | lookup.OPS | ordering.OPS | random.OPS:
+        if node.op in BARE:
             return None
         if node.op == "region":
             return next((reason for inner in body_of(node).nodes if (reason := _unsupported_inside(inner))), None)
@@ -49,19 +53,13 @@ class CBackend:
 
     def lower(self, node: Node, target: Target, threads: int) -> Lowered:
         """The kernels of one node, with workspaces for at most `threads` tasks."""
-        if node.op in movement.OPS:
-            return movement.lower(node)
-        if node.op in lookup.OPS:
-            return lookup.lower(node)
-        if node.op in ordering.OPS:
-            return ordering.lower(node)
-        if node.op in pooling.OPS:
-            return pooling.lower(node)
-        if node.op in random.OPS:
-            return random.lower(node)
+        if node.op in BARE:
+            return BARE[node.op](node)
         region = as_region(node)
         kind = region.attrs["kind"]
         if kind == "contraction":
+            if anchor_of(region).output.type.dtype is not DType.F32:
+                return plain.lower(region)
             if depthwise.fits(anchor_of(region)):
                 return depthwise.lower(region, target, threads)
             return contraction.lower(region, target, threads)
@@ -77,8 +75,8 @@ def _unsupported_inside(node: Node) -> str | None:
     if reason:
         return reason
     if node.op in ANCHORS:
-        floats = all(value.type.dtype is DType.F32 for value in node.inputs)
-        return None if floats else f"the C backend has {node.op} of f32 only, not of {node.inputs[0].type.dtype.value}"
+        return f"the C backend has no {node.op} of bool" if node.output.type.dtype is DType.BOOL else None
     if node.op.startswith("reduce_"):
-        return "the C backend does not reduce bool" if node.inputs[0].type.dtype is DType.BOOL else None
+        adds = node.op not in ("reduce_max", "reduce_min")
+        return f"the C backend has no {node.op} of bool" if adds and node.output.type.dtype is DType.BOOL else None
     return expressions.unsupported(node)

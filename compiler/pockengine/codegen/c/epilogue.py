@@ -14,7 +14,7 @@ from .maps import Axis, Contraction
 from .source import Code, c_type
 
 FINISH = """static inline __attribute__((always_inline)) void
-finish(void *const *arg, ptrdiff_t b, ptrdiff_t m0, ptrdiff_t n0, const float *tile, ptrdiff_t step, ptrdiff_t rows,
+finish(void *const *arg, ptrdiff_t b, ptrdiff_t m0, ptrdiff_t n0, const {type} *tile, ptrdiff_t step, ptrdiff_t rows,
 ptrdiff_t cols)"""
 
 
@@ -52,8 +52,9 @@ class Epilogue:
         outer, inner = (("m", "rows"), ("n", "cols"))
         if not self._inner_is_n(operands[-1].steps):
             outer, inner = inner, outer
+        type = c_type(self.anchor.output.type.dtype)
         axes = {"m": self.contraction.m, "n": self.contraction.n}
-        with code.block(FINISH), code.loop(*outer):
+        with code.block(FINISH.format(type=type)), code.loop(*outer):
             for operand in operands:
                 flat = f"({outer[0]}0 + {outer[0]})"
                 parts = [operand.offset("b", self.contraction.b), operand.offset(flat, axes[outer[0]])]
@@ -67,7 +68,7 @@ class Epilogue:
             fixed = [operand for operand in operands if within[operand.name] == "0" and not operand.written]
             self._load(code, body, fixed, within)
             with code.loop(*inner, vectorize=True):
-                code.line("const float product = tile[m * step + n];")
+                code.line(f"const {type} product = tile[m * step + n];")
                 body.names[self.anchor.output] = "product"
                 self._load(code, body, [o for o in operands if o not in fixed and not o.written], within)
                 body.compute(code, self._nodes())

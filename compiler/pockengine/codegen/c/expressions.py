@@ -132,10 +132,6 @@ class Body:
         power = _power(arguments[0], constants[1], dtype) if node.op == "pow" else None
         if power is not None:
             return power
-        if node.op in _NEEDS and dtype is DType.F32:
-            self.needs.add(_NEEDS[node.op])
-        if node.op in ("mod", "pow") and not dtype.is_float:
-            self.needs.add("integer")
         if node.op == "bitcast":
             return f"((union {{ {c_type(dtype)} from; {c_type(node.output.type.dtype)} to; }}){{{arguments[0]}}}).to"
         if node.op == "cast":
@@ -145,6 +141,8 @@ class Body:
         if node.op in ("maximum", "minimum") and dtype.is_float:
             return _extremum(node.op, arguments, constants, dtype)
         text = _ANY.get(node.op) or _table(dtype)[node.op]
+        if "pock_" in text:
+            self.needs.add(_NEEDS[node.op] if dtype.is_float else f"i{node.op}")
         return text.format(*(f"({a})" if a.startswith("-") else a for a in arguments), bits=8 * dtype.nbytes)
 
     def _constant(self, value: Value) -> float | None:

@@ -235,7 +235,7 @@ static inline float pock_atan(float x)
 }
 """
 
-_INTEGER = """\
+_INTEGER_POW = """\
 static inline int64_t pock_ipow(int64_t base, int64_t exponent)
 {
     uint64_t result = 1, factor = (uint64_t)base;
@@ -245,7 +245,9 @@ static inline int64_t pock_ipow(int64_t base, int64_t exponent)
         result *= exponent & 1 ? factor : 1;
     return (int64_t)result;
 }
+"""
 
+_INTEGER_MOD = """\
 static inline int64_t pock_imod(int64_t a, int64_t b)
 {
     const int64_t r = b == 0 ? 0 : a % b;
@@ -274,7 +276,8 @@ _FUNCTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "atan": (_ATAN, ()),
     "expm1": (_EXPM1, ("exp",)),
     "log1p": (_LOG1P, ("log",)),
-    "integer": (_INTEGER, ()),
+    "imod": (_INTEGER_MOD, ()),
+    "ipow": (_INTEGER_POW, ()),
     "mod": (_FLOAT_MOD, ()),
 }
 

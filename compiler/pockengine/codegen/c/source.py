@@ -83,7 +83,7 @@ def integer_range(dtype: DType) -> tuple[int, int]:
     """The least and the greatest number of an integer type."""
     if dtype is DType.BOOL:
         return 0, 1
-    bounds = np.iinfo(dtype.numpy)
+    bounds = np.iinfo(dtype.numpy.name)
     return int(bounds.min), int(bounds.max)
 
 

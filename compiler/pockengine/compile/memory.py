@@ -163,7 +163,9 @@ class _Placer:
 
     def _dies(self, root: Value, node: Node, step: int, value: Value) -> bool:
         readers = [v for v in node.inputs if self.root[self.base[v]] is root]
-        return self.last[root] == step and len(readers) == 1 and root.type.nbytes == value.type.nbytes
+        taken = any(self.root.get(output) is root for output in node.outputs)  # by another output of the node
+        dies = self.last[root] == step and len(readers) == 1
+        return dies and not taken and root.type.nbytes == value.type.nbytes
 
     def _buffers(self) -> Iterable[Buffer]:
         outputs = {self.root[self.base[value]] for value in self.graph.outputs.values()}

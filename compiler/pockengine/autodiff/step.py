@@ -1,24 +1,42 @@
-"""From a model, a recipe and a scheme to the program train: one whole step."""
+"""From a model, a recipe and a scheme to the programs that learn: train (one whole step) and accumulate."""
 
 from __future__ import annotations
 
 import dataclasses
 
 from ..errors import RecipeError
-from ..ir import Graph, Value, verify
+from ..ir import Builder, Graph, Value, verify
 from ..ops import prune
 from ..recipe import Recipe, Scheme
 from .backward import backward, prepare
+from .dropout import with_dropout
 from .objective import with_loss
-from .updates import Updater
+from .updates import Gradients, Updater
 
 LOSS = "loss"
 
 
 def train_graph(model: Graph, recipe: Recipe, scheme: Scheme) -> Graph:
     """Forward, loss, backward to what the scheme trains, optimizer updates. Its only output is the scalar loss."""
+    builder, gradients = _differentiated(model, recipe, scheme)
+    Updater(builder, recipe, scheme).update(gradients)
+    return verify(prune(builder.finish()), "train")
+
+
+def accumulate_graph(model: Graph, recipe: Recipe, scheme: Scheme) -> Graph:
+    """Forward, loss and backward of a micro-batch that is not the last of its step: the gradients are added to states.
+    Its only output is the scalar loss."""
+    builder, gradients = _differentiated(model, recipe, scheme)
+    Updater(builder, recipe, scheme).accumulate(gradients)
+    return verify(prune(builder.finish()), "accumulate")
+
+
+def _differentiated(model: Graph, recipe: Recipe, scheme: Scheme) -> tuple[Builder, Gradients]:
+    """A builder of forward, loss and backward, and the gradient of each trained parameter, last parameter first."""
     if recipe.batch_norm == "train":
         model = _training_norms(model)
+    if recipe.dropout:
+        model = with_dropout(model)
     builder, values = with_loss(model, recipe)
     builder.outputs = {LOSS: values.loss}
     wanted = [model.param(name) for name in scheme.trained()]
@@ -26,12 +44,10 @@ def train_graph(model: Graph, recipe: Recipe, scheme: Scheme) -> Graph:
         raise RecipeError("the recipe trains no parameter: add a rule under 'update'")
     forward = prune(prepare(builder.finish(), wanted))
     builder, gradients = backward(forward, LOSS, wanted)
-    updater = Updater(builder, recipe.optimizer)
     for value in reversed(wanted):
         if value not in gradients:
             raise RecipeError(f"the loss does not depend on '{value.name}', so it cannot be trained")
-        updater.update(value, gradients[value], scheme.of(value.name))
-    return verify(prune(builder.finish()), "train")
+    return builder, {value: gradients[value] for value in reversed(wanted)}
 
 
 def _training_norms(model: Graph) -> Graph:

@@ -1,69 +1,147 @@
-"""Optimizer updates: from gradients to the new contents of parameters and of the optimizer's state."""
+"""Everything between a gradient and a parameter's new contents: accumulation, clipping, the optimizer, averages."""
 
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import numpy as np
 
 from ..ir import Attr, Builder, DType, TensorType, Value
 from ..ops import Emitter
-from ..ops.optimizers import MOMENTUM, OPTIMIZERS, OptimizerSpec
-from ..recipe import FROZEN, Channels, Optimizer
+from ..ops.optimizers import MOMENTUM, OPTIMIZERS, STEP, OptimizerSpec
+from ..recipe import Channels, Clip, Optimizer, Recipe, Scheme
+from .averages import average_state
+from .rates import Rates
+
+Gradients = Mapping[Value, Value]
+"""Parameter -> gradient, in the order in which the updates are emitted."""
 
 
-@dataclass
 class Updater:
-    """Emits optimizer updates; keeps the shared bias corrections."""
+    """Emits what a recipe does with gradients into the graph that holds them. Where only channels are trained, all of
+    it sees only their slice."""
 
-    builder: Builder
-    optimizer: Optimizer
+    def __init__(self, builder: Builder, recipe: Recipe, scheme: Scheme) -> None:
+        self.builder, self.recipe, self.scheme = builder, recipe, scheme
+        self.emitter = Emitter(builder)
+        self.rates = Rates(builder, recipe.optimizer.schedule)
+        self.spec, self.attrs = optimizer_op(recipe.optimizer)
+        recipe.optimizer.check_names([value.name for value in builder.params])
 
-    def __post_init__(self) -> None:
-        self.emitter = Emitter(self.builder)
-        self.spec, self.attrs = optimizer_op(self.optimizer)
+    def accumulate(self, gradients: Gradients) -> None:
+        """Only add the gradients to states `NAME.accumulated`."""
+        for param, gradient in gradients.items():
+            picked = self._picked(param, gradient)
+            state = self._accumulated(param, picked)
+            self.builder.updates[state] = self.emitter.add(state, picked)
+
+    def update(self, gradients: Gradients) -> None:
+        """One optimizer step: new contents of parameters, optimizer state and averages."""
+        self._enter("optimizer")
+        shared = [self._shared(name) for name in self.spec.shared]
+        found = {param: self._mean(param, self._picked(param, gradient)) for param, gradient in gradients.items()}
+        clip = self.recipe.optimizer.clip
+        found = self._clipped(found, clip) if clip else found
+        for param, gradient in found.items():
+            self._enter(param.name)
+            self._replace(param, gradient, shared)
+        if self.recipe.ema is not None:
+            self._average(self.recipe.ema)
+
+    def _enter(self, origin: str) -> None:
+        self.builder.phase, self.builder.origin = "update", origin
+
+    def _indices(self, param: Value) -> tuple[Value, int] | None:
+        """The channels of `param` that are trained and their axis; None for all of it."""
+        what = self.scheme.of(param.name)
+        if not isinstance(what, Channels):
+            return None
+        return self.emitter.const(np.asarray(what.indices, np.int64)), what.axis
+
+    def _slice(self, param: Value, full: Value) -> Value:
+        """The trained channels of a tensor of the parameter's shape."""
+        chosen = self._indices(param)
+        return self.emitter.op("gather", full, chosen[0], axis=chosen[1]) if chosen else full
+
+    def _with_slice(self, param: Value, full: Value, part: Value) -> Value:
+        """The tensor `full` with its trained channels replaced."""
+        chosen = self._indices(param)
+        return self.emitter.op("scatter_set", full, chosen[0], part, axis=chosen[1]) if chosen else part
+
+    def _picked(self, param: Value, gradient: Value) -> Value:
+        self._enter(param.name)
+        self.builder.phase = "backward"
+        picked = self._slice(param, gradient)
         self.builder.phase = "update"
-        self.builder.origin = "optimizer"
-        self.corrections = [self._correction(name) for name in self.spec.corrections]
+        return picked
 
-    def _correction(self, beta: str) -> Value:
-        """The state 1 - beta^t, advanced to this step (see ops/optimizers.py)."""
-        e, decay = self.emitter, float(self.attrs[beta])
-        state = self.builder.state(f"optimizer.{beta}_correction", TensorType(DType.F32, ()))
+    def _accumulated(self, param: Value, picked: Value) -> Value:
+        return self.builder.state(f"{param.name}.accumulated", picked.type)
+
+    def _mean(self, param: Value, picked: Value) -> Value:
+        """The gradient's mean over the micro-batches, of which this is the last; the sum starts again from zero."""
+        if self.recipe.accumulate == 1:
+            return picked
+        e, state = self.emitter, self._accumulated(param, picked)
+        # Clipped to nothing rather than filled: it reads the sum element by element and so fuses with the other reader.
+        self.builder.updates[state] = e.op("clip", state, lo=0.0, hi=0.0)
+        return e.mul(e.add(state, picked), 1.0 / self.recipe.accumulate)
+
+    def _clipped(self, gradients: Gradients, clip: Clip) -> dict[Value, Value]:
+        e = self.emitter
+        if clip.value is not None:
+            bound = clip.value
+            return {param: e.op("clip", g, lo=-bound, hi=bound) for param, g in gradients.items()}
+        assert clip.norm is not None
+        squares = [e.sum(e.mul(g, g), range(g.type.rank), keepdims=False) for g in gradients.values()]
+        self._enter("optimizer")
+        total = squares[0]
+        for square in squares[1:]:
+            total = e.add(total, square)
+        scale = e.op("minimum", e.div(clip.norm, e.add(e.op("sqrt", total), 1e-6)), e.scalar(1.0, total))
+        return {param: e.mul(g, scale) for param, g in gradients.items()}
+
+    def _shared(self, name: str) -> Value:
+        """The number of this step, or the bias correction 1 - beta^t, advanced to this step (see ops/optimizers.py)."""
+        if name == STEP:
+            return self.rates.count()
+        e, decay = self.emitter, float(self.attrs[name])
+        state = self.builder.state(f"optimizer.{name}_correction", TensorType(DType.F32, ()))
         new = e.add(e.mul(state, decay), 1.0 - decay)
         self.builder.updates[state] = new
         return new
 
-    def update(self, param: Value, gradient: Value, what: str | Channels) -> None:
-        """Register the new contents of `param`: all of it, or only the chosen channels."""
-        e = self.emitter
-        self.builder.origin = param.name
-        assert what != FROZEN
-        if not isinstance(what, Channels):
-            self.builder.updates[param] = self._apply(param.name, param, gradient)
-            return
-        self.builder.phase = "backward"
-        indices = e.const(np.asarray(what.indices, np.int64))
-        picked = e.op("gather", gradient, indices, axis=what.axis)
-        self.builder.phase = "update"
-        new = self._apply(param.name, e.op("gather", param, indices, axis=what.axis), picked)
-        self.builder.updates[param] = e.op("scatter_set", param, indices, new, axis=what.axis)
-
-    def _apply(self, name: str, weights: Value, gradient: Value) -> Value:
-        states = [self.builder.state(f"{name}.{slot}", weights.type) for slot in self.spec.slots]
-        inputs = (weights, gradient, *states, *self.corrections)
-        new, *new_states = self.emitter.multi(self.spec.op, inputs, **self.attrs)
+    def _replace(self, param: Value, gradient: Value, shared: list[Value]) -> None:
+        """Register the new contents of a parameter and of its optimizer state."""
+        lr, decay = self.recipe.optimizer.rates_of(param.name)
+        slots = self.spec.slots(gradient.type.shape)
+        dtype = gradient.type.dtype
+        states = [self.builder.state(f"{param.name}.{slot}", TensorType(dtype, shape)) for slot, shape in slots.items()]
+        inputs = (self._slice(param, param), gradient, self.rates.rate(lr), *states, *shared)
+        new, *new_states = self.emitter.multi(self.spec.op, inputs, **self.attrs, weight_decay=decay)
+        self.builder.updates[param] = self._with_slice(param, param, new)
         self.builder.updates.update(zip(states, new_states, strict=True))
-        return new
+
+    def _average(self, decay: float) -> None:
+        """Move the average of each parameter that this step changes towards its new contents."""
+        e = self.emitter
+        for param in [value for value in self.builder.params if value in self.builder.updates]:
+            self._enter(param.name)
+            state = average_state(self.builder, param)
+            new = self._slice(param, self.builder.updates[param])
+            moved = e.add(e.mul(self._slice(param, state), decay), e.mul(new, 1.0 - decay))
+            self.builder.updates[state] = self._with_slice(param, state, moved)
 
 
 def optimizer_op(optimizer: Optimizer) -> tuple[OptimizerSpec, dict[str, Attr]]:
-    """The composite that performs this optimizer's update, and its attributes."""
+    """The composite that performs this optimizer's update, and its attributes but for the weight decay, which depends
+    on the parameter."""
     spec = OPTIMIZERS[optimizer.name]
-    settings = dataclasses.asdict(optimizer)
-    if "betas" in settings:
-        settings["beta1"], settings["beta2"] = settings.pop("betas")
+    settings = {field.name: getattr(optimizer, field.name) for field in dataclasses.fields(optimizer)}
+    for pair, names in (("betas", ("beta1", "beta2")), ("eps", ("eps1", "eps2"))):
+        if isinstance(settings.get(pair), tuple):
+            settings.update(zip(names, settings.pop(pair), strict=True))
     if settings.get("momentum"):
         spec = MOMENTUM
-    return spec, {key: settings[key] for key in spec.attrs}
+    return spec, {key: settings[key] for key in spec.attrs if key != "weight_decay"}

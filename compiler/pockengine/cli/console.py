@@ -91,11 +91,13 @@ def show_summary(output: Path, target: str, summary: Mapping[str, Any]) -> None:
 
 def _figures(summary: Mapping[str, Any]) -> dict[str, str]:
     dense = summary["nodes_backward_dense"]
+    clip = summary["clip_norm_bytes"]
+    of_clip = f", of which the gradients' norm costs {size(clip)}" if clip else ""
     return {
         "trained": f"{count(summary['trained_parameters'])} of {count(summary['parameters'])} numbers",
         "nodes": f"{summary['nodes_forward']} forward, {summary['nodes_backward']} backward (training all: {dense})",
         "operations": ", ".join(f"{count(value)} {phase}" for phase, value in summary["flops"].items()),
-        "arena": f"{size(summary['arena_bytes'])} (lower bound {size(summary['lower_bound_bytes'])})",
+        "arena": f"{size(summary['arena_bytes'])} (lower bound {size(summary['lower_bound_bytes'])}){of_clip}",
         "parameters": f"{size(summary['param_bytes'])}, optimizer state {size(summary['state_bytes'])}",
         "peak memory": size(summary["predicted_peak_bytes"]),
     }

@@ -1,10 +1,12 @@
 """What the user wants trained, how, and with which loss: the recipe, and its resolution against one model."""
 
+from .groups import Clip, Group
 from .layers import Layer, LayerParameter, layers_of, node_flops
 from .loss import Loss
-from .optimizer import OPTIMIZERS, SGD, Adam, AdamW, Lion, Optimizer
+from .optimizer import OPTIMIZERS, SGD, Adafactor, Adam, AdamW, Lamb, Lion, Optimizer
 from .recipe import Recipe
 from .rules import ALL, FROZEN, UpdateRule
+from .schedule import Schedule
 from .scheme import Channels, Scheme, Update, parameter_order, resolve, running_statistics
 
 __all__ = [
@@ -12,15 +14,20 @@ __all__ = [
     "FROZEN",
     "OPTIMIZERS",
     "SGD",
+    "Adafactor",
     "Adam",
     "AdamW",
     "Channels",
+    "Clip",
+    "Group",
+    "Lamb",
     "Layer",
     "LayerParameter",
     "Lion",
     "Loss",
     "Optimizer",
     "Recipe",
+    "Schedule",
     "Scheme",
     "Update",
     "UpdateRule",

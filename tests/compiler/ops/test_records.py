@@ -9,16 +9,18 @@ from pockengine import interp, ops
 from pockengine.autodiff import backward, prepare
 from pockengine.ir import Array, Builder, Graph, parse, render
 from pockengine.ops import Emitter, Op, Sample
+from pockengine.ops.optimizers import MOMENTUM
+from pockengine.ops.optimizers import OPTIMIZERS as OPTIMIZER_SPECS
 from tests.compiler.records import all_samples, graph_of, inputs_of
 
 SAMPLES = [pytest.param(op, sample, id=name) for op, sample, name in all_samples()]
-OPTIMIZERS = {"sgd", "sgd_momentum", "adam", "adamw", "lion"}
+OPTIMIZERS = {spec.op for spec in (MOMENTUM, *OPTIMIZER_SPECS.values())}
 
 
 def _differentiable(op: Op, index: int) -> bool:
     if op.name in OPTIMIZERS:
         return False
-    return op.expand is not None or (len(op.vjps) > index and op.vjps[index] is not None)
+    return op.vjps[index] is not None if op.vjps else op.expand is not None
 
 
 GRADIENTS = [

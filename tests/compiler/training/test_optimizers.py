@@ -1,0 +1,148 @@
+"""Every optimizer against the same one in PyTorch, through the compiled binary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from pockengine.compile import compile, plan_programs
+from pockengine.errors import RecipeError
+from pockengine.recipe import Recipe
+from pockengine.targets import get
+
+from .networks import CNN, MLP, TIED, Network, Torch, assert_same_training
+from .optimizers import Lamb, Lion
+
+STEPS = 14
+Make = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
+
+OPTIMIZERS: dict[str, tuple[dict[str, Any], Make]] = {
+    "sgd": ({"name": "sgd", "lr": 0.1}, lambda p: torch.optim.SGD(p, lr=0.1)),
+    "sgd-nesterov": (
+        {"name": "sgd", "lr": 0.05, "momentum": 0.9, "nesterov": True, "weight_decay": 0.01},
+        lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, nesterov=True, weight_decay=0.01),
+    ),
+    "adam": (
+        {"name": "adam", "lr": 0.01, "betas": [0.8, 0.99], "weight_decay": 0.1},
+        lambda p: torch.optim.Adam(p, lr=0.01, betas=(0.8, 0.99), weight_decay=0.1),
+    ),
+    "adamw": (
+        {"name": "adamw", "lr": 0.01, "eps": 1e-6, "weight_decay": 0.1},
+        lambda p: torch.optim.AdamW(p, lr=0.01, eps=1e-6, weight_decay=0.1),
+    ),
+    "lion": (
+        {"name": "lion", "lr": 0.001, "betas": [0.9, 0.95], "weight_decay": 0.1},
+        lambda p: Lion(p, lr=0.001, betas=(0.9, 0.95), weight_decay=0.1),
+    ),
+    "adafactor": (
+        {"name": "adafactor", "lr": 0.05, "weight_decay": 0.1},
+        lambda p: torch.optim.Adafactor(p, lr=0.05, weight_decay=0.1),
+    ),
+    "lamb": (
+        {"name": "lamb", "lr": 0.01, "weight_decay": 0.1},
+        lambda p: Lamb(p, lr=0.01, betas=(0.9, 0.999), eps=1e-6, weight_decay=0.1),
+    ),
+}
+SPARSE = [{"params": "fc.*"}, {"params": "conv2.weight", "channels": 0.5}]
+PER_TENSOR = ("adafactor", "lamb")
+"""Optimizers that look at a tensor as a whole: the slice that is trained is their tensor."""
+CASES = [
+    *[(MLP, "full", name) for name in OPTIMIZERS],
+    *[(CNN, SPARSE, name) for name in ("adamw", *PER_TENSOR)],
+    *[(TIED, "full", name) for name in ("sgd-nesterov", "adafactor")],
+]
+
+
+@pytest.mark.parametrize("network, update, name", CASES, ids=[f"{net.name}-{name}" for net, _, name in CASES])
+def test_optimizer_follows_pytorch(network: Network, update: object, name: str) -> None:
+    settings, make = OPTIMIZERS[name]
+    recipe = Recipe(optimizer=settings, update=update)
+    side = Torch.of(network, recipe)
+    expected = list(side.steps(make(side.leaves.values()), STEPS))
+    session = compile(network.build(8), recipe, threads=1).load()
+    losses = [session.step(network.batch(step)) for step in range(STEPS)]
+    assert_same_training(session.state(), losses, side, expected)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "shapes"),
+    [
+        ("sgd", {}),
+        ({"name": "sgd", "momentum": 0.9}, {"conv2.weight.momentum": (8, 3, 3, 3), "fc.bias.momentum": (4,)}),
+        (
+            "adafactor",
+            {
+                "conv2.weight.row_variance": (8, 3, 3, 1),
+                "conv2.weight.column_variance": (8, 3, 1, 3),
+                "fc.bias.variance": (4,),
+                "step": (),
+            },
+        ),
+        (
+            "lamb",
+            {
+                "conv2.weight.m": (8, 3, 3, 3),
+                "conv2.weight.v": (8, 3, 3, 3),
+                "fc.bias.m": (4,),
+                "fc.bias.v": (4,),
+                "optimizer.beta1_correction": (),
+                "optimizer.beta2_correction": (),
+            },
+        ),
+    ],
+    ids=["sgd", "momentum", "adafactor", "lamb"],
+)
+def test_state_is_kept_only_for_what_is_trained(optimizer: object, shapes: dict[str, tuple[int, ...]]) -> None:
+    recipe = Recipe(optimizer=optimizer, update=[{"params": "fc.bias"}, {"params": "conv2.weight", "channels": 0.5}])
+    planned = plan_programs(CNN.build(8), recipe, get("raspberry-pi-4"))
+    found = {value.name: value.type.shape for value in planned.programs["train"].graph.states}
+    assert found == shapes
+
+
+def test_groups_and_exclusions_follow_pytorchs_parameter_groups() -> None:
+    recipe = Recipe(
+        optimizer={
+            "name": "adamw",
+            "lr": 0.01,
+            "weight_decay": 0.2,
+            "exclude": ["*.bias"],
+            "groups": [{"params": "fc2.*", "lr": 0.03}, {"params": "*.weight", "weight_decay": 0.05}],
+        }
+    )
+    side = Torch.of(MLP, recipe)
+    leaves = side.leaves
+    optimizer = torch.optim.AdamW(
+        [
+            {"params": [leaves["fc1.weight"]], "weight_decay": 0.05},
+            {"params": [leaves["fc1.bias"]], "weight_decay": 0.0},
+            {"params": [leaves["fc2.weight"]], "lr": 0.03},
+            {"params": [leaves["fc2.bias"]], "lr": 0.03, "weight_decay": 0.0},
+        ],
+        lr=0.01,
+        weight_decay=0.2,
+    )
+    expected = list(side.steps(optimizer, STEPS))
+    session = compile(MLP.build(8), recipe, threads=1).load()
+    losses = [session.step(MLP.batch(step)) for step in range(STEPS)]
+    assert_same_training(session.state(), losses, side, expected)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "words"),
+    [
+        (
+            {"name": "adamw", "groups": [{"params": "head.*", "lr": 1.0}]},
+            ["optimizer.groups", "'head.*'", "matches no"],
+        ),
+        ({"name": "adamw", "exclude": ["fc1.wieght"]}, ["optimizer.exclude", "did you mean 'fc1.weight'"]),
+    ],
+    ids=["group", "exclude"],
+)
+def test_patterns_that_match_nothing_are_refused(optimizer: object, words: list[str]) -> None:
+    with pytest.raises(RecipeError) as caught:
+        plan_programs(MLP.build(8), Recipe(optimizer=optimizer), get("raspberry-pi-4"))
+    assert [word for word in words if word not in str(caught.value)] == []

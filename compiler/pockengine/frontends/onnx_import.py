@@ -18,6 +18,8 @@ from .operators import Converter, NodeContext, Operand, find, known, read_attrib
 from .operators.registry import checked, dtype_of
 
 OLDEST_OPSET = 13
+OWN_DOMAIN = "pock"
+"""Operators that say a little more than ONNX's of the same name, from `from_torch`."""
 
 
 def load(
@@ -167,7 +169,7 @@ class _Importer:
         operands = tuple(self._operand(name, where) for name in node.input)
         self.builder.origin = node.name or node.output[0]
         opset = self.opsets.get(node.domain, 1)
-        converter = find(node.op_type) if node.domain in ("", "ai.onnx") else None
+        converter = find(node.op_type) if node.domain in ("", "ai.onnx", OWN_DOMAIN) else None
         context = NodeContext(self.emitter, node, operands, opset, where, read_attributes(node))
         given = [operand for operand in operands if not isinstance(operand, Value)]
         if len(given) == len(operands) and folding.can_fold(node, given):

@@ -27,7 +27,7 @@ def from_torch(
     kwargs: Mapping[str, Any] | None = None,
     dims: Mapping[str, int] | None = None,
 ) -> Graph:
-    """Import a module as its evaluation mode computes it.
+    """Import a module as its evaluation mode computes it; dropout stays in the graph, for recipes that turn it on.
 
     args, kwargs  example inputs; their shapes, batch included, are those of the compiled model
     dims          values of dynamic dimensions, for modules that mark their inputs' dimensions as dynamic
@@ -37,6 +37,8 @@ def from_torch(
     ModelError when PyTorch is not installed or cannot export the module."""
     try:
         import torch
+
+        from .torch_dropout import captured, translations
     except ImportError:
         raise ModelError("from_torch needs PyTorch: pip install 'pockengine[torch]'") from None
     positional = args if isinstance(args, tuple) else (args,)
@@ -46,7 +48,7 @@ def from_torch(
     try:
         with torch.no_grad():
             outputs = list(_named_tensors(module(*positional, **named)))
-        with _quiet():
+        with _quiet(), captured(module):
             program = torch.onnx.export(
                 module,
                 positional,
@@ -56,6 +58,7 @@ def from_torch(
                 verbose=False,
                 opset_version=OPSET,
                 output_names=[name for name, _ in outputs],
+                custom_translation_table=translations(),
             )
     except PockError:
         raise

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ..errors import RecipeError
 from ..ir import Graph, Node, Value
 
@@ -20,25 +22,32 @@ def channel_axis(graph: Graph, param: Value) -> int:
             f"'{param.name}' has shape {list(param.type.shape)} and no input channels: "
             "leave 'channels' out to train it whole, or narrow the pattern to weights"
         )
-    users = graph.users()
     found: set[int] = set()
-    pending: list[tuple[Value, Axes]] = [(param, tuple(range(param.type.rank)))]
-    while pending:
-        value, axes = pending.pop()
-        for node in users[value]:
-            moved = _moved(node, axes)
-            if moved is not None:
-                pending.append((node.output, moved))
-                continue
-            axis = _contracted(node, value, axes)
-            if axis is None:
-                raise RecipeError(_refusal(param, node))
-            found.add(axis)
+    for node, value, axes in readers(graph, param):
+        axis = contracted(node, value, axes)
+        if axis is None:
+            raise RecipeError(_refusal(param, node))
+        found.add(axis)
     if len(found) != 1:
         raise RecipeError(
             f"'{param.name}' is used along different axes, so its channels are not defined; train it whole"
         )
     return found.pop()
+
+
+def readers(graph: Graph, param: Value) -> Iterator[tuple[Node, Value, Axes]]:
+    """The nodes that compute with a parameter, past those that only move its axes: (node, the operand that is the
+    parameter, where each of its axes came from)."""
+    users = graph.users()
+    pending: list[tuple[Value, Axes]] = [(param, tuple(range(param.type.rank)))]
+    while pending:
+        value, axes = pending.pop()
+        for node in users[value]:
+            moved = _moved(node, axes)
+            if moved is None:
+                yield node, value, axes
+            else:
+                pending.append((node.output, moved))
 
 
 def _moved(node: Node, axes: Axes) -> Axes | None:
@@ -58,7 +67,7 @@ def _moved(node: Node, axes: Axes) -> Axes | None:
     return None
 
 
-def _contracted(node: Node, value: Value, axes: Axes) -> int | None:
+def contracted(node: Node, value: Value, axes: Axes) -> int | None:
     """The parameter's axis that `node` sums over when it reads `value`; None when it is not a product with a weight."""
     if node.op == "conv2d" and node.inputs[1] is value:
         return axes[0] if node.attrs["groups"] != 1 else axes[1]

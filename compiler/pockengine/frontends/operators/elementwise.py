@@ -239,15 +239,21 @@ def cast_like(c: NodeContext) -> Sequence[Operand]:
     return [c.e.cast(c.value(0), dtype) if constant is None else constant.astype(dtype.numpy)]
 
 
-@converts("Identity", "Dropout")
+@converts("Identity")
 def identity(c: NodeContext) -> Sequence[Operand]:
-    """Dropout does nothing at inference; a training mode set by the model is refused."""
     operand = c.operands[0]
     assert operand is not None
-    if c.node.op_type == "Dropout":
-        training = c.constant(2)
-        if c.has(2) and (training is None or bool(training.reshape(()))):
-            raise c.unsupported("dropout in training mode (export the model in evaluation mode)")
-        if len(c.node.output) > 1 and c.node.output[1]:
-            return [operand, np.ones(c.shape(0), bool)]
     return [operand]
+
+
+@converts("Dropout")
+def dropout(c: NodeContext) -> Sequence[Operand]:
+    """As evaluation does it, nothing; a recipe may turn it on. A training mode set by the model is refused."""
+    operand = c.operands[0]
+    assert operand is not None
+    training, ratio = c.constant(2), c.constant(1)
+    if c.has(2) and (training is None or bool(training.reshape(()))):
+        raise c.unsupported("dropout in training mode (export the model in evaluation mode)")
+    share = 0.5 if not c.has(1) else 0.0 if ratio is None else float(str(ratio.reshape(())))
+    kept = c.e.op("dropout", c.value(0), p=share) if share and isinstance(operand, Value) else operand
+    return [kept, np.ones(c.shape(0), bool)] if len(c.node.output) > 1 and c.node.output[1] else [kept]

@@ -81,10 +81,11 @@ class NodeContext:
     def refuse_unread(self) -> None:
         """Raise UnsupportedOperatorError for an attribute that the translation has not looked at and that is not at its
         default: a newer operator set may have given the operator a new meaning."""
+        unread = {name: value for name, value in self.attributes.items() if name not in self.read | _HARMLESS}
+        if not unread:
+            return
         schema = defs.get_schema(self.node.op_type, self.node.domain)
-        for name, value in self.attributes.items():
-            if name in self.read or name in _HARMLESS:
-                continue
+        for name, value in unread.items():
             known = schema.attributes.get(name)
             default = known.default_value if known is not None else onnx.AttributeProto()
             if not default.name or _plain(helper.get_attribute_value(default)) != value:

@@ -1,0 +1,57 @@
+"""Dropout on and off. An imported model holds dropout as evaluation computes it, a node that does nothing; training
+turns it on where the recipe says so, with a generator that is part of the step's state."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from ..errors import RecipeError
+from ..ir import Builder, DType, Graph, Node, TensorType, Value, verify
+from ..ops import Emitter, expand_where, rewrite
+
+GENERATOR = "generator"
+"""The state that dropout draws from: seed in the high half, number of the run in the low half (see `bernoulli`)."""
+
+
+def without_dropout(model: Graph) -> Graph:
+    """The model as evaluation computes it, so that no pass ever meets an inactive dropout.
+
+    %y = dropout(%x) {p: 0.1}   ->   %x
+    """
+
+    def rule(e: Emitter, node: Node) -> Sequence[Value] | None:
+        if node.op == "dropout" and len(node.inputs) == 1:
+            return node.inputs
+        if node.op == "attention" and "dropout" in node.attrs:
+            attrs = {key: value for key, value in node.attrs.items() if key != "dropout"}
+            return e.multi("attention", node.inputs, **attrs)
+        return None
+
+    return rewrite(model, rule)
+
+
+def with_dropout(model: Graph) -> Graph:
+    """Each dropout draws from the state `generator`, under a number of its own; a run advances the generator by 1.
+    Raises RecipeError where the model has none.
+
+    %y = dropout(%x) {p: 0.1}   ->   %y = dropout(%x, %generator) {p: 0.1, site: 3}
+    """
+    model = expand_where(model, lambda node: node.op == "attention" and bool(node.attrs.get("dropout")))
+    if not any(node.op == "dropout" for node in model.nodes):
+        raise RecipeError(
+            "the recipe says 'dropout: true', but the model has no dropout (an export in evaluation mode loses it; "
+            "from_torch keeps it): set 'dropout: false'"
+        )
+    builder = Builder.extend(model)
+    generator = builder.state(GENERATOR, TensorType(DType.I64, ()))
+    builder.phase, builder.origin = "update", GENERATOR
+    builder.updates[generator] = Emitter(builder).add(generator, 1)
+    sites = itertools.count()
+
+    def rule(e: Emitter, node: Node) -> Sequence[Value] | None:
+        if node.op != "dropout":
+            return None
+        return e.multi("dropout", (node.inputs[0], generator), p=node.attrs["p"], site=next(sites))
+
+    return verify(rewrite(builder.finish(), rule), "dropout")

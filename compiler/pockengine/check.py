@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from .autodiff import with_adapters
 from .compile import plan_programs, summary
 from .errors import UnsupportedOperatorError
 from .frontends import OperatorUse, UnsupportedNode, load, survey
@@ -72,14 +73,15 @@ def check(graph: Graph, recipe: Recipe | None = None, target: str | Target = "ho
     for node in graph.nodes:
         counts[node.op] = counts.get(node.op, 0) + 1
     operators = tuple(OperatorUse(op, count, "supported") for op, count in sorted(counts.items()))
-    scheme = resolve(recipe, graph) if recipe else None
+    trained = with_adapters(graph, recipe.lora) if recipe and recipe.lora else graph
+    scheme = resolve(recipe, trained) if recipe else None
     return CheckReport(
         supported=True,
         operators=operators,
         unsupported=(),
         inputs={value.name: str(value.type) for value in graph.inputs},
         outputs={name: str(value.type) for name, value in graph.outputs.items()},
-        layers=layers_of(graph, scheme),
+        layers=layers_of(trained, scheme),
         param_count=sum(value.type.size for value in graph.params),
         flops_forward=sum(node_flops(node) for node in graph.nodes),
         estimate=estimate(graph, recipe, device) if recipe else None,
@@ -95,7 +97,7 @@ def check_file(
 ) -> CheckReport:
     """Check an ONNX file; unsupported operators are part of the report, not an error. Raises ModelError,
     DynamicShapeError, RecipeError or TargetError."""
-    found = survey(path, [rule.params for rule in recipe.update] if recipe else [])
+    found = survey(path, _trained_patterns(recipe) if recipe else [])
     if found.unsupported:
         return CheckReport(False, found.operators, found.unsupported, {}, {}, (), 0, 0, None)
     wanted = batch if batch is not None else recipe.batch if recipe else None
@@ -108,6 +110,12 @@ def check_file(
         report = check(graph, None, target)
         return CheckReport(**{**vars(report), "supported": False, "unsupported": (missing,)})
     return CheckReport(**{**vars(report), "operators": found.operators})
+
+
+def _trained_patterns(recipe: Recipe) -> list[str]:
+    """Globs of the parameters that gradients must reach: those of the rules, and the weights with adapters."""
+    adapted = [form for pattern in recipe.lora.params for form in (pattern, f"{pattern}.weight")] if recipe.lora else []
+    return [*(rule.params for rule in recipe.update), *adapted]
 
 
 def estimate(graph: Graph, recipe: Recipe, target: Target, threads: int | None = None) -> Estimate:

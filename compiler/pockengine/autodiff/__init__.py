@@ -2,24 +2,32 @@
 
 from .averages import averaged
 from .backward import active_values, backward, prepare
+from .dropout import GENERATOR, with_dropout, without_dropout
 from .evaluation import CORRECT, COUNTED, LOSS_WEIGHT, SAMPLE_LOSS, eval_graph, predict_graph, without_losses
+from .lora import Adapter, adapters_of, with_adapters
 from .objective import SAMPLE_WEIGHT
 from .step import LOSS, accumulate_graph, train_graph
 
 __all__ = [
     "CORRECT",
     "COUNTED",
+    "GENERATOR",
     "LOSS",
     "LOSS_WEIGHT",
     "SAMPLE_LOSS",
     "SAMPLE_WEIGHT",
+    "Adapter",
     "accumulate_graph",
     "active_values",
+    "adapters_of",
     "averaged",
     "backward",
     "eval_graph",
     "predict_graph",
     "prepare",
     "train_graph",
+    "with_adapters",
+    "with_dropout",
+    "without_dropout",
     "without_losses",
 ]

@@ -6,7 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ..autodiff import accumulate_graph, averaged, eval_graph, predict_graph, train_graph, without_losses
+from ..autodiff import (
+    accumulate_graph,
+    averaged,
+    eval_graph,
+    predict_graph,
+    train_graph,
+    with_adapters,
+    without_dropout,
+    without_losses,
+)
 from ..codegen.backend import Backend, Lowered, Program
 from ..codegen.c import CBackend
 from ..errors import UnsupportedOperatorError
@@ -42,9 +51,12 @@ class Counts:
 class Planned:
     """The planned programs over shared blocks of memory.
 
+    imported         the model as it came
+    model            what is trained: the imported one with adapters
     clip_norm_bytes  of the arena, what `clip: {norm: …}` costs: with it, all gradients must be there at once"""
 
     name: str
+    imported: Graph
     model: Graph
     recipe: Recipe
     scheme: Scheme
@@ -80,9 +92,12 @@ def plan_programs(
 
     `dump`: a folder for the graph after each pass. Raises RecipeError or UnsupportedOperatorError."""
     progress("resolve", 0, 1)
+    imported = model
+    if recipe.lora is not None:
+        model = with_adapters(model, recipe.lora)
     scheme = resolve(recipe, model)
     everything = resolve(recipe.with_(update="full"), model)
-    model = simplify(model)
+    model = simplify(model if recipe.dropout else without_dropout(model))
     threads = threads or target.cores
     lower = _lowerer(CBackend(), target, threads)
     train = train_graph(model, recipe, scheme)
@@ -108,7 +123,7 @@ def plan_programs(
     inputs = graphs["eval"].inputs
     batch = inputs[0].type.shape[0] if inputs and inputs[0].type.rank else 1
     return Planned(
-        name or model.name, model, recipe, scheme, target, threads, batch, programs, spaces, counts, inputs,
+        name or model.name, imported, model, recipe, scheme, target, threads, batch, programs, spaces, counts, inputs,
         integer_ranges(graphs["eval"]), _clip_norm_bytes(model, recipe, scheme, programs["train"], lower),
     )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from .groups import Clip, Group
 from .layers import Layer, LayerParameter, layers_of, node_flops
+from .lora import Lora, adapter_names, is_adapter, matches, module_of
 from .loss import Loss
 from .optimizer import OPTIMIZERS, SGD, Adafactor, Adam, AdamW, Lamb, Lion, Optimizer
 from .recipe import Recipe
@@ -24,6 +25,7 @@ __all__ = [
     "Layer",
     "LayerParameter",
     "Lion",
+    "Lora",
     "Loss",
     "Optimizer",
     "Recipe",
@@ -31,7 +33,11 @@ __all__ = [
     "Scheme",
     "Update",
     "UpdateRule",
+    "adapter_names",
+    "is_adapter",
     "layers_of",
+    "matches",
+    "module_of",
     "node_flops",
     "parameter_order",
     "resolve",

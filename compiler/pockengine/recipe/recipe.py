@@ -13,13 +13,14 @@ import yaml
 
 from ..errors import RecipeError, nearest
 from .ema import ema_of
-from .fields import as_count, check_keys, describe
+from .fields import as_count, as_flag, check_keys, describe
 from .last_batch import last_batch_of
+from .lora import Lora, lora_of
 from .loss import Loss, losses_mapping, losses_of
 from .optimizer import SGD, Optimizer, optimizer_mapping, optimizer_of
 from .rules import UpdateRule, rules_of
 
-_KEYS = ("loss", "optimizer", "update", "batch", "batch_norm", "accumulate", "ema", "last_batch")
+_KEYS = ("loss", "optimizer", "update", "batch", "batch_norm", "accumulate", "ema", "last_batch", "dropout", "lora")
 _BATCH_NORM = ("frozen", "train")
 
 
@@ -33,6 +34,8 @@ class Recipe:
     accumulate  micro-batches of `batch` samples whose mean gradient makes one optimizer step
     ema         decay of the moving average of what is trained, which eval, predict and saved weights use; None: none
     last_batch  what becomes of samples that do not fill an epoch's last batch: `wrap`, `drop` or `partial`
+    dropout     whether training drops what the model says; False computes as evaluation does
+    lora        adapters beside frozen weights; with them `update` may be left out
     """
 
     loss: tuple[Loss, ...]
@@ -43,30 +46,44 @@ class Recipe:
     accumulate: int
     ema: float | None
     last_batch: str
+    dropout: bool
+    lora: Lora | None
 
     def __init__(
         self,
         loss: object = "cross_entropy",
         optimizer: object = None,
-        update: object = "full",
+        update: object = None,
         batch: int | None = None,
         batch_norm: str = "frozen",
         accumulate: int = 1,
         ema: object = None,
         last_batch: str = "wrap",
+        dropout: bool = False,
+        lora: object = None,
     ) -> None:
-        """Every argument takes what the recipe file takes; raises RecipeError."""
+        """Every argument takes what the recipe file takes; without `update` everything is trained, or with `lora` the
+        adapters only. Raises RecipeError."""
         if batch_norm not in _BATCH_NORM:
             hint = nearest(str(batch_norm), _BATCH_NORM)
             raise RecipeError(f"batch_norm must be 'frozen' or 'train', not {describe(batch_norm)}{hint}")
         object.__setattr__(self, "loss", losses_of(loss))
         object.__setattr__(self, "optimizer", SGD() if optimizer is None else optimizer_of(optimizer))
-        object.__setattr__(self, "update", rules_of(update))
+        object.__setattr__(self, "lora", None if lora is None else lora_of(lora))
+        object.__setattr__(self, "update", self._rules(update))
         object.__setattr__(self, "batch", None if batch is None else as_count(batch, "batch"))
         object.__setattr__(self, "batch_norm", batch_norm)
         object.__setattr__(self, "accumulate", as_count(accumulate, "accumulate"))
         object.__setattr__(self, "ema", ema_of(ema))
         object.__setattr__(self, "last_batch", last_batch_of(last_batch, self.loss, batch_norm, self.accumulate))
+        object.__setattr__(self, "dropout", as_flag(dropout, "dropout"))
+        if self.lora is not None and self.lora.dropout and not self.dropout:
+            raise RecipeError("lora.dropout needs 'dropout: true', which turns dropout on in training")
+
+    def _rules(self, update: object) -> tuple[UpdateRule, ...]:
+        if self.lora is not None and (update is None or update == () or update == []):
+            return ()
+        return rules_of("full" if update is None else update)
 
     @classmethod
     def from_mapping(cls, mapping: object) -> Recipe:
@@ -75,7 +92,7 @@ class Recipe:
             raise RecipeError(f"a recipe is a mapping with the keys {', '.join(_KEYS)}, not {describe(mapping)}")
         check_keys(mapping, _KEYS, "the recipe")
         for key in ("loss", "update"):
-            if key not in mapping:
+            if key not in mapping and not (key == "update" and "lora" in mapping):
                 raise RecipeError(f"the recipe has no '{key}'")
         return cls(**{key: mapping[key] for key in _KEYS if key in mapping})
 
@@ -118,10 +135,14 @@ class Recipe:
         mapping: dict[str, Any] = {
             "loss": losses_mapping(self.loss),
             "optimizer": optimizer_mapping(self.optimizer),
-            "update": [rule.to_mapping() for rule in self.update],
             "batch_norm": self.batch_norm,
             "last_batch": self.last_batch,
+            "dropout": self.dropout,
         }
+        if self.update:
+            mapping["update"] = [rule.to_mapping() for rule in self.update]
+        if self.lora is not None:
+            mapping["lora"] = self.lora.to_mapping()
         if self.batch is not None:
             mapping["batch"] = self.batch
         if self.accumulate > 1:

@@ -12,6 +12,7 @@ import numpy as np
 from ..errors import RecipeError, nearest
 from ..ir import Array, Graph, Value
 from .channels import channel_axis
+from .lora import is_adapter
 from .loss import read_outputs
 from .recipe import Recipe
 from .rules import ALL, FROZEN, UpdateRule
@@ -68,7 +69,8 @@ def reaching(graph: Graph, outputs: Iterable[Value]) -> set[Value]:
 
 
 def resolve(recipe: Recipe, graph: Graph) -> Scheme:
-    """Apply the rules in order, first match wins. `graph` is the imported forward graph, with its parameters' data.
+    """Apply the rules in order, first match wins; adapters of `lora` are trained whatever the rules say. `graph` is the
+    imported forward graph, its adapters inserted, with its parameters' data.
 
     Raises RecipeError for a pattern that matches no parameter, a running statistic named exactly, and channels of a
     tensor that has none, and a batch that is not the model's."""
@@ -79,6 +81,10 @@ def resolve(recipe: Recipe, graph: Graph) -> Scheme:
     candidates = [value for value in order if value not in statistics and value in reached]
     updates: dict[str, Update] = {value.name: FROZEN for value in order}
     claimed: set[Value] = set()
+    if recipe.lora is not None:
+        adapters = {value for value in candidates if is_adapter(value.name)}
+        updates.update((value.name, ALL) for value in candidates if value in adapters)
+        candidates = [value for value in candidates if value not in adapters]
     for rule in recipe.update:
         for value in _matches(rule, candidates, graph):
             if value not in claimed:

@@ -14,7 +14,7 @@ from pockengine.artifact.errors import (
     UnsupportedFormatError,
     WrongMachineError,
 )
-from pockengine.artifact.manifest import FORMAT, EntryPoints, Manifest, Member, PortInfo, TensorInfo, parse
+from pockengine.artifact.manifest import FORMAT, EntryPoints, InputInfo, Manifest, Member, PortInfo, TensorInfo, parse
 from pockengine.artifact.run import run_artifact
 from pockengine.artifact.session import Evaluation, Session
 
@@ -28,6 +28,7 @@ __all__ = [
     "EntryPoints",
     "Evaluation",
     "ExtraMemberError",
+    "InputInfo",
     "Manifest",
     "Member",
     "MissingManifestError",

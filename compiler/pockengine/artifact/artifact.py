@@ -105,10 +105,10 @@ class Artifact:
             shutil.rmtree(work, ignore_errors=True)
         return place
 
-    def load(self, threads: int = 0) -> Session:
-        """A session on this machine; `threads` 0 takes as many as the artifact allows and the machine has. Raises
-        WrongMachineError when the artifact is for another kind of machine."""
-        return Session(self.manifest, self.unpack, threads)
+    def load(self, threads: int = 0, seed: int = 0) -> Session:
+        """A session on this machine; `threads` 0 takes as many as the artifact allows and the machine has, `seed`
+        decides what dropout draws. Raises WrongMachineError when the artifact is for another kind of machine."""
+        return Session(self.manifest, self.unpack, threads, seed)
 
     def _write_files(self, folder: Path) -> None:
         for name, content in self.contents.items():

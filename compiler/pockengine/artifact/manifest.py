@@ -15,7 +15,7 @@ from pockengine.artifact.errors import BadManifestError, UnsupportedFormatError
 from pockengine.errors import nearest
 from pockengine.ir import DType
 
-FORMAT = 1
+FORMAT = 2
 """The format version this module reads and writes."""
 
 Json = Mapping[str, Any]
@@ -52,6 +52,15 @@ class PortInfo:
 
 
 @dataclass(frozen=True)
+class InputInfo(PortInfo):
+    """An input of the model. A `target` is read by training and evaluation only (labels, a teacher's outputs, masks);
+    an `optional` one may be left out: the samples then count 1 each."""
+
+    target: bool
+    optional: bool
+
+
+@dataclass(frozen=True)
 class EntryPoints:
     """Members that are run or linked."""
 
@@ -73,7 +82,7 @@ class Manifest:
     summary: Json
     programs: Json
     tensors: tuple[TensorInfo, ...]
-    inputs: tuple[PortInfo, ...]
+    inputs: tuple[InputInfo, ...]
     outputs: tuple[PortInfo, ...]
     entry_points: EntryPoints = EntryPoints()
     members: Mapping[str, Member] = field(default_factory=dict)
@@ -118,8 +127,8 @@ def _manifest(content: dict[str, Any]) -> Manifest:
     for key in ("name", "triple", "os", "cpu"):
         _expect(content["target"].get(key), str, f"target.{key}")
     checked["tensors"] = tuple(_tensor(item, f"tensors[{i}]") for i, item in enumerate(_list(content, "tensors")))
-    for key in ("inputs", "outputs"):
-        checked[key] = tuple(_port(item, f"{key}[{i}]") for i, item in enumerate(_list(content, key)))
+    checked["inputs"] = tuple(_input(item, f"inputs[{i}]") for i, item in enumerate(_list(content, "inputs")))
+    checked["outputs"] = tuple(_port(item, f"outputs[{i}]") for i, item in enumerate(_list(content, "outputs")))
     checked["entry_points"] = _entry_points(content["entry_points"])
     checked["members"] = {name: _member(item, f"members['{name}']") for name, item in content["members"].items()}
     manifest = Manifest(**checked)
@@ -138,6 +147,15 @@ def _tensor(item: Any, where: str) -> TensorInfo:
     _port({key: item[key] for key in ("name", "dtype", "shape")}, where)
     channels = None if item["channels"] is None else _numbers(item["channels"], f"{where}.channels")
     return TensorInfo(**{**item, "shape": tuple(item["shape"]), "channels": channels})
+
+
+def _input(item: Any, where: str) -> InputInfo:
+    _expect(item, dict, where)
+    _exact_keys(item, InputInfo, where)
+    for key in ("target", "optional"):
+        _expect(item[key], bool, f"{where}.{key}")
+    port = _port({key: item[key] for key in ("name", "dtype", "shape")}, where)
+    return InputInfo(port.name, port.dtype, port.shape, item["target"], item["optional"])
 
 
 def _port(item: Any, where: str) -> PortInfo:
@@ -190,7 +208,7 @@ def _numbers(value: Any, where: str) -> tuple[int, ...]:
 
 def _expect(value: Any, kind: type, where: str) -> None:
     if not isinstance(value, kind):
-        wanted = {"dict": "an object", "list": "a list", "str": "text"}[kind.__name__]
+        wanted = {"dict": "an object", "list": "a list", "str": "text", "bool": "true or false"}[kind.__name__]
         raise BadManifestError(f"manifest.json: {where} must be {wanted}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,19 +29,23 @@ class NativeModel:
             raise
 
     def step(self, batch: list[Array]) -> float:
-        """One training step; its loss, which may be NaN."""
+        """One training step on all its micro-batches; its loss, which may be NaN."""
         loss = ctypes.c_float()
         self._check(self._library.pock_step(self._open(), _pointers(batch), ctypes.byref(loss)))
         return float(loss.value)
 
-    def predict(self, batch: list[Array], outputs: list[Array]) -> None:
-        """Fills `outputs`."""
+    def predict(self, batch: Sequence[Array | None], outputs: list[Array]) -> None:
+        """Fills `outputs`; `batch` has None for targets."""
         self._check(self._library.pock_predict(self._open(), _pointers(batch), _pointers(outputs)))
 
-    def evaluate(self, batch: list[Array], sample_loss: Array, correct: Array) -> None:
-        """Fills the loss and the correctness of each sample: 1 or 0, or -1 where the model has no notion of correct."""
-        loss, right = ctypes.c_void_p(sample_loss.ctypes.data), ctypes.c_void_p(correct.ctypes.data)
-        self._check(self._library.pock_eval(self._open(), _pointers(batch), loss, right))
+    def evaluate(self, batch: list[Array], columns: Array) -> None:
+        """Fills f32[4, batch]: of each sample the loss and what it counts, the share of right answers and what it
+        counts (-1 and 0 where the model has no notion of right)."""
+        self._check(
+            self._library.pock_eval(
+                self._open(), _pointers(batch), *(ctypes.c_void_p(column.ctypes.data) for column in columns)
+            )
+        )
 
     def get(self, name: str, array: Array) -> None:
         """Copies a tensor into `array`."""
@@ -91,7 +96,7 @@ def _load(path: Path) -> ctypes.CDLL:
     library.pock_open.argtypes = [ctypes.POINTER(pointer), ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int]
     library.pock_step.argtypes = [pointer, ctypes.POINTER(pointer), ctypes.POINTER(ctypes.c_float)]
     library.pock_predict.argtypes = [pointer, ctypes.POINTER(pointer), ctypes.POINTER(pointer)]
-    library.pock_eval.argtypes = [pointer, ctypes.POINTER(pointer), pointer, pointer]
+    library.pock_eval.argtypes = [pointer, ctypes.POINTER(pointer), pointer, pointer, pointer, pointer]
     library.pock_get_tensor.argtypes = [pointer, ctypes.c_char_p, pointer, ctypes.c_size_t]
     library.pock_set_tensor.argtypes = [pointer, ctypes.c_char_p, pointer, ctypes.c_size_t]
     library.pock_save.argtypes = [pointer, ctypes.c_char_p]
@@ -104,6 +109,7 @@ def _load(path: Path) -> ctypes.CDLL:
     return library
 
 
-def _pointers(arrays: list[Array]) -> Any:
-    """A C array of the arrays' addresses; the caller keeps the arrays alive."""
-    return (ctypes.c_void_p * max(1, len(arrays)))(*(array.ctypes.data for array in arrays))
+def _pointers(arrays: Sequence[Array | None]) -> Any:
+    """A C array of the arrays' addresses, NULL for None; the caller keeps the arrays alive."""
+    addresses = [None if array is None else array.ctypes.data for array in arrays]
+    return (ctypes.c_void_p * max(1, len(arrays)))(*addresses)

@@ -11,32 +11,38 @@ from types import TracebackType
 import numpy as np
 
 from pockengine.artifact.errors import WrongMachineError
-from pockengine.artifact.manifest import Manifest, PortInfo, TensorInfo
+from pockengine.artifact.manifest import InputInfo, Manifest, PortInfo, TensorInfo
 from pockengine.artifact.native import Array, NativeModel
 from pockengine.errors import DataError, nearest
 from pockengine.ir import DType
 from pockengine.targets import get as get_target
 
 Batch = Mapping[str, Array]
+_GENERATOR = "generator"
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Mean loss and accuracy (None where the model has no notion of correct), and both for each sample: f32[N]."""
+    """Mean loss and accuracy (None where the model has no notion of right), and both for each sample: f32[N].
+
+    `loss_weight` and `counted` are what a sample counts in the means: its positions, or the sum of their weights."""
 
     loss: float
     accuracy: float | None
     sample_loss: Array
+    loss_weight: Array
     correct: Array | None
+    counted: Array | None
 
 
 class Session:
     """A model in memory with its optimizer state. Not for several threads at once; closes as a context manager.
 
-    Batches are {input name: array}. A training step takes exactly the compiled batch; predict and evaluate take any
-    number of samples. Integer arrays are converted where nothing is lost; other types must match. Raises DataError."""
+    Batches are {input name: array}. A training step takes exactly the compiled batch, times the recipe's `accumulate`;
+    with `last_batch: partial` it may also be smaller. Predict and evaluate take any number of samples. Integer arrays
+    are converted where nothing is lost; other types must match. `seed` decides what dropout draws. Raises DataError."""
 
-    def __init__(self, manifest: Manifest, unpack: Callable[[], Path], threads: int = 0) -> None:
+    def __init__(self, manifest: Manifest, unpack: Callable[[], Path], threads: int = 0, seed: int = 0) -> None:
         _check_machine(manifest)
         folder = unpack()
         consts = folder / "consts.safetensors"
@@ -47,11 +53,18 @@ class Session:
             consts if consts.exists() else None,
             threads,
         )
+        if any(tensor.name == _GENERATOR for tensor in manifest.tensors if tensor.role == "state"):
+            self.set_tensor(_GENERATOR, np.array((seed % 2**32) << 32, np.uint64).view(np.int64))
 
     @property
     def batch(self) -> int:
-        """Samples of one training step."""
+        """The compiled batch."""
         return int(self._manifest.inputs[0].shape[0])
+
+    @property
+    def step_samples(self) -> int:
+        """Samples of one training step."""
+        return self.batch * int(self._manifest.recipe.get("accumulate", 1))
 
     @property
     def threads(self) -> int:
@@ -61,22 +74,26 @@ class Session:
     def step(self, batch: Batch) -> float:
         """One whole training step; the loss before the update, NaN when training diverged."""
         arrays, samples = _arrays(batch, self._manifest.inputs)
-        if samples != self.batch:
+        partial = self._manifest.recipe.get("last_batch") == "partial"
+        if samples > self.step_samples or (samples < self.step_samples and not partial):
             raise DataError(
-                f"a training step takes {self.batch} samples, not {samples}; compile with another batch size"
+                f"a training step takes {self.step_samples} samples, not {samples}; compile with another batch size"
             )
-        return self._native.step(arrays)
+        return self._native.step(self._padded(arrays, samples) if samples < self.step_samples else arrays)
 
     def predict(self, batch: Batch) -> dict[str, Array]:
-        """The model's outputs for N samples, by name. Labels are not needed."""
-        ports = tuple(port for port in self._manifest.inputs if port.name != "labels")
-        arrays, samples = _arrays({name: value for name, value in batch.items() if name != "labels"}, ports)
+        """The model's outputs for N samples, by name. Labels and other targets are not needed."""
+        ports = tuple(port for port in self._manifest.inputs if not port.target)
+        targets = {port.name for port in self._manifest.inputs if port.target}
+        arrays, samples = _arrays({name: value for name, value in batch.items() if name not in targets}, ports)
+        given = dict(zip((port.name for port in ports), arrays, strict=True))
         results = {
             port.name: np.empty((samples, *port.shape[1:]), _numpy(port.dtype)) for port in self._manifest.outputs
         }
         for start in range(0, samples, self.batch):
             pieces = [np.empty(port.shape, _numpy(port.dtype)) for port in self._manifest.outputs]
-            self._native.predict(self._piece(arrays, start), pieces)
+            piece_of = dict(zip(given, self._piece(arrays, start), strict=True))
+            self._native.predict([piece_of.get(port.name) for port in self._manifest.inputs], pieces)
             for result, piece in zip(results.values(), pieces, strict=True):
                 result[start : start + self.batch] = piece[: samples - start]
         return results
@@ -84,16 +101,18 @@ class Session:
     def evaluate(self, batch: Batch) -> Evaluation:
         """Loss and accuracy of N labelled samples; changes nothing."""
         arrays, samples = _arrays(batch, self._manifest.inputs)
-        sample_loss, correct = np.empty(samples, np.float32), np.empty(samples, np.float32)
+        columns = np.empty((4, samples), np.float32)
         for start in range(0, samples, self.batch):
-            loss_piece, right_piece = np.empty(self.batch, np.float32), np.empty(self.batch, np.float32)
-            self._native.evaluate(self._piece(arrays, start), loss_piece, right_piece)
-            sample_loss[start : start + self.batch] = loss_piece[: samples - start]
-            correct[start : start + self.batch] = right_piece[: samples - start]
-        loss = float(sample_loss.mean(dtype=np.float64))
-        if correct[0] < 0:  # the library's way to say that this model has no notion of correct
-            return Evaluation(loss, None, sample_loss, None)
-        return Evaluation(loss, float(correct.mean(dtype=np.float64)), sample_loss, correct)
+            piece = np.empty((4, self.batch), np.float32)
+            self._native.evaluate(self._piece(arrays, start), piece)
+            columns[:, start : start + self.batch] = piece[:, : samples - start]
+        sample_loss, loss_weight, correct, counted = columns
+        if not loss_weight.any():
+            raise DataError("nothing in the batch counts: every sample is masked, ignored or of weight 0")
+        loss = _mean(sample_loss, loss_weight)
+        if correct[0] < 0:  # the library's way to say that this model has no notion of right
+            return Evaluation(loss, None, sample_loss, loss_weight, None, None)
+        return Evaluation(loss, _mean(correct, counted), sample_loss, loss_weight, correct, counted)
 
     def state(self) -> dict[str, Array]:
         """Copies of all parameters by the user's names, frozen ones included."""
@@ -150,23 +169,39 @@ class Session:
         rows = np.minimum(np.arange(start, start + self.batch), len(arrays[0]) - 1)
         return [np.ascontiguousarray(array[rows]) for array in arrays]
 
+    def _padded(self, arrays: list[Array], samples: int) -> list[Array]:
+        """A whole batch whose rows after the real ones count nothing."""
+        padded = self._piece(arrays, 0)
+        for array, port in zip(padded, self._manifest.inputs, strict=True):
+            if port.optional:
+                array[samples:] = 0
+        return padded
 
-def _arrays(batch: Batch, ports: tuple[PortInfo, ...]) -> tuple[list[Array], int]:
-    """The batch in the model's order and types, and its number of samples."""
+
+def _mean(values: Array, weights: Array) -> float:
+    """Of the samples that count."""
+    counts = weights != 0
+    return (
+        float(np.average(values[counts].astype(np.float64), weights=weights[counts])) if counts.any() else float("nan")
+    )
+
+
+def _arrays(batch: Batch, ports: tuple[InputInfo, ...]) -> tuple[list[Array], int]:
+    """The batch in the model's order and types, weights of 1 where none are given, and its number of samples."""
     names = {port.name for port in ports}
     for name in batch:
         if name not in names:
             raise DataError(f"'{name}' is no input of the model{nearest(name, names)}")
-    arrays = [_array(batch, port) for port in ports]
-    samples = {len(array) for array in arrays}
+    found = {port.name: _array(batch, port) for port in ports if not port.optional or port.name in batch}
+    samples = {len(array) for array in found.values()}
     if len(samples) != 1:
         raise DataError("the inputs have different numbers of samples: " + ", ".join(map(str, sorted(samples))))
     if not (count := samples.pop()):
         raise DataError("the batch has no samples")
-    return arrays, count
+    return [found[port.name] if port.name in found else np.ones(count, _numpy(port.dtype)) for port in ports], count
 
 
-def _array(batch: Batch, port: PortInfo) -> Array:
+def _array(batch: Batch, port: InputInfo) -> Array:
     if port.name not in batch:
         raise DataError(f"the batch lacks '{port.name}'{nearest(port.name, batch)}")
     array = np.asarray(batch[port.name])

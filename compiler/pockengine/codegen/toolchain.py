@@ -41,7 +41,8 @@ _TABLES = ("-O1",)
 
 _LIBRARY_ONLY = ("library.c",)
 _EXECUTABLE_ONLY = (
-    "main.c", "job.c", "train.c", "evaluate.c", "bench.c", "options.c", "checkpoint.c", "dataset.c", "order.c",
+    "main.c", "job.c", "train.c", "validate.c", "evaluate.c", "bench.c", "options.c", "checkpoint.c", "dataset.c",
+    "order.c",
 )  # fmt: skip
 _STATIC = {"linux": ("-static",), "macos": ()}
 

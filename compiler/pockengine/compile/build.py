@@ -9,7 +9,7 @@ from ..codegen import toolchain
 from ..codegen.c import Model, Tensor, emit_model, kernel_sources
 from ..ir import Array, DType, TensorType, Value
 from ..plan import aligned
-from .inputs import target_kinds
+from .inputs import has_perplexity, target_kinds
 from .ranges import IntegerRange
 from .stages import Planned, Progress, quiet
 
@@ -120,4 +120,6 @@ def describe(planned: Planned) -> Model:
         space_bytes(planned),
         predicted_peak_bytes(planned),
         planned.recipe.accumulate,
+        planned.recipe.last_batch,
+        has_perplexity(planned),
     )

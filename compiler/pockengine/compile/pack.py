@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save
 
-from ..artifact import Artifact, EntryPoints, Manifest, PortInfo, TensorInfo
+from ..artifact import Artifact, EntryPoints, InputInfo, Manifest, PortInfo, TensorInfo
 from ..codegen import toolchain
 from ..codegen.backend import Program
 from ..ir import Array, Value, render
 from ..recipe import ALL, FROZEN, Channels
 from .build import Built, predicted_peak_bytes, space_bytes
+from .inputs import target_kinds
 from .stages import Planned
 
 
@@ -30,7 +31,7 @@ def pack(planned: Planned, built: Built, compile_seconds: float) -> Artifact:
     }
     if built.consts:
         members["consts.safetensors"] = _tensors(built.consts)
-    stated = summary(planned, built.kernels)
+    stated, kinds = summary(planned, built.kernels), target_kinds(planned)
     manifest = Manifest(
         name=planned.name,
         created_by={"pockengine": metadata.version("pockengine"), "zig": toolchain.zig_version()},
@@ -40,7 +41,7 @@ def pack(planned: Planned, built: Built, compile_seconds: float) -> Artifact:
         summary=stated,
         programs={name: _program(program) for name, program in planned.programs.items()},
         tensors=tuple(_tensor_table(planned)),
-        inputs=tuple(_port(value.name, value) for value in planned.inputs),
+        inputs=tuple(_input(value, kinds[value.name]) for value in planned.inputs),
         outputs=tuple(_port(name, value) for name, value in planned.programs["predict"].graph.outputs.items()),
         entry_points=EntryPoints(library=library),
     )
@@ -133,6 +134,11 @@ def _tensor_table(planned: Planned) -> list[TensorInfo]:
 def _tensor(value: Value, role: str, trained: str, channels: tuple[int, ...] | None) -> TensorInfo:
     type = value.type
     return TensorInfo(value.name, type.dtype.value, type.shape, type.nbytes, role, trained, channels)
+
+
+def _input(value: Value, kind: str) -> InputInfo:
+    type = value.type
+    return InputInfo(value.name, type.dtype.value, type.shape, kind != "not_target", kind == "sample_weight")
 
 
 def _port(name: str, value: Value) -> PortInfo:

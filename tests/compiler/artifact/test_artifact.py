@@ -81,7 +81,7 @@ def put(name: str, data: bytes) -> Callable[[Members], None]:
         (lambda m: m.pop("manifest.json"), artifacts.MissingManifestError, "has no manifest.json"),
         (put("manifest.json", b"{"), artifacts.BadManifestError, "not valid JSON"),
         (put("manifest.json", b"[]"), artifacts.BadManifestError, "not a JSON object"),
-        (edit_manifest(lambda m: m.update(format=2)), artifacts.UnsupportedFormatError, "has format 2"),
+        (edit_manifest(lambda m: m.update(format=1)), artifacts.UnsupportedFormatError, "has format 1"),
         (edit_manifest(lambda m: m.pop("recipe")), artifacts.BadManifestError, "lacks 'recipe'"),
         (edit_manifest(lambda m: m.update(recipes=1)), artifacts.BadManifestError, "did you mean 'recipe'"),
         (edit_manifest(lambda m: m.update(threads="4")), artifacts.BadManifestError, "threads"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pockengine.artifact import Artifact, EntryPoints, Manifest, PortInfo, TensorInfo
+from pockengine.artifact import Artifact, EntryPoints, InputInfo, Manifest, PortInfo, TensorInfo
 from pockengine.codegen import toolchain
 from pockengine.targets import Target
 from tests.compiler.runtime.toy import Toy
@@ -39,7 +39,10 @@ def _manifest(target: Target, library: str) -> Manifest:
         summary={"arena_bytes": TOY.space_bytes()["arena"]},
         programs={},
         tensors=tuple(tensors),
-        inputs=(PortInfo("input", "f32", (TOY.batch, TOY.features)), PortInfo("labels", "i64", (TOY.batch,))),
+        inputs=(
+            InputInfo("input", "f32", (TOY.batch, TOY.features), False, False),
+            InputInfo("labels", "i64", (TOY.batch,), True, False),
+        ),
         outputs=(PortInfo("logits", "f32", (TOY.batch, TOY.classes)),),
         entry_points=EntryPoints(library=library),
     )

@@ -106,7 +106,8 @@ def test_bench_needs_no_data_and_profiles(run: Run) -> None:
 
 def test_info(run: Run) -> None:
     (info,) = run("info").events
-    assert info["inputs"][1] == {"name": "labels", "dtype": "i64", "shape": [8], "nbytes": 64}
+    labels = {"name": "labels", "dtype": "i64", "shape": [8], "nbytes": 64, "target": True, "optional": False}
+    assert info["inputs"][1] == labels
     assert [tensor["name"] for tensor in info["tensors"]] == ["fc.weight", "fc.bias", "scale", "fc.weight.velocity"]
     assert info["arena_bytes"] == TOY.space_bytes()["arena"]
 

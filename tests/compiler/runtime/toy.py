@@ -1,6 +1,8 @@
 """A small model written by hand as the compiler would emit it, to test the runtime alone: softmax regression.
 
 logits = (x * scale + offset) W^T + b, with `scale` frozen, `offset` a constant, and W, b trained by SGD with momentum.
+With `accumulate` an optimizer step takes that many batches; with `last_batch="partial"` samples have weights; a `noisy`
+model adds a number to the loss that its state `generator` decides, and its learning rate falls with its state `step`.
 """
 
 from __future__ import annotations
@@ -39,20 +41,52 @@ void k_loss(void *const *arg, int task, int tasks) {
     const float *logits = arg[0];
     const int64_t *labels = arg[1];
     float *sample_loss = arg[2], *correct = arg[3], *loss = arg[4], *gradient = arg[5];
-    float total = 0;
+    const float *weight = arg[6];
+    float total = 0, weights = 0;
+    for (int row = 0; row < BATCH; row++) weights += PARTIAL ? weight[row] : 1;
     for (int row = 0; row < BATCH; row++) {
+        float share = (PARTIAL ? weight[row] : 1) / weights;
         const float *z = logits + row * CLASSES;
         int best = 0;
         float sum = 0;
         for (int c = 1; c < CLASSES; c++) best = z[c] > z[best] ? c : best;
         for (int c = 0; c < CLASSES; c++) sum += __builtin_expf(z[c] - z[best]);
         for (int c = 0; c < CLASSES; c++)
-            gradient[row * CLASSES + c] = (__builtin_expf(z[c] - z[best]) / sum - (float)(c == labels[row])) / BATCH;
+            gradient[row * CLASSES + c] = (__builtin_expf(z[c] - z[best]) / sum - (float)(c == labels[row])) * share;
         sample_loss[row] = __builtin_logf(sum) + z[best] - z[labels[row]];
         correct[row] = best == labels[row];
-        total += sample_loss[row];
+        total += sample_loss[row] * share;
     }
-    *loss = total / BATCH;
+    *loss = total;
+}
+"""
+
+NOISE = """
+#include <stdint.h>
+void k_noise(void *const *arg, int task, int tasks) {
+    float *loss = arg[0];
+    int64_t *generator = arg[1];
+    *loss += (float)((uint64_t)*generator * 0x9E3779B97F4A7C15u >> 40) / (1 << 26);
+    ++*generator;
+}
+"""
+
+COUNT = """
+#include <stdint.h>
+void k_count(void *const *arg, int task, int tasks) { ++*(int64_t *)arg[0]; }
+"""
+
+ACCUMULATE = """
+void k_accumulate(void *const *arg, int task, int tasks) {
+    const float *gradient = arg[0], *x = arg[1], *scale = arg[2], *offset = arg[3];
+    float *w = arg[4], *b = arg[5];
+    for (int c = task; c < CLASSES; c += tasks)
+        for (int row = 0; row < BATCH; row++) {
+            float g = gradient[row * CLASSES + c];
+            for (int d = 0; d < FEATURES; d++)
+                w[c * FEATURES + d] += g * (x[row * FEATURES + d] * scale[d] + offset[d]);
+            b[c] += g;
+        }
 }
 """
 
@@ -60,17 +94,27 @@ UPDATE = """
 #include <stdint.h>
 void k_update(void *const *arg, int task, int tasks) {
     const float *x = arg[0], *scale = arg[1], *offset = arg[2], *gradient = arg[3];
-    float *w = arg[4], *b = arg[5], *velocity = arg[6];
+    float *w = arg[4], *b = arg[5], *velocity = arg[6], *wsum = arg[7], *bsum = arg[8];
+    const int64_t *step = arg[9];
+    float rate = NOISY ? RATE / (1 + 0.1f * (float)*step) : RATE;
     for (int c = task; c < CLASSES; c += tasks) {
         for (int d = 0; d < FEATURES; d++) {
             float sum = 0;
             for (int row = 0; row < BATCH; row++)
                 sum += gradient[row * CLASSES + c] * (x[row * FEATURES + d] * scale[d] + offset[d]);
             float *v = velocity + c * FEATURES + d;
+            if (MICRO > 1) {
+                sum = (wsum[c * FEATURES + d] + sum) / MICRO;
+                wsum[c * FEATURES + d] = 0;
+            }
             *v = 0.9f * *v + sum;
-            w[c * FEATURES + d] -= RATE * *v;
+            w[c * FEATURES + d] -= rate * *v;
         }
-        for (int row = 0; row < BATCH; row++) b[c] -= RATE * gradient[row * CLASSES + c];
+        for (int row = 0; row < BATCH; row++) b[c] -= rate * gradient[row * CLASSES + c] / MICRO;
+        if (MICRO > 1) {
+            b[c] -= rate * bsum[c] / MICRO;
+            bsum[c] = 0;
+        }
     }
 }
 """
@@ -80,7 +124,13 @@ MODEL = """
 void k_forward(void *const *arg, int task, int tasks);
 void k_loss(void *const *arg, int task, int tasks);
 void k_update(void *const *arg, int task, int tasks);
+void k_noise(void *const *arg, int task, int tasks);
+void k_accumulate(void *const *arg, int task, int tasks);
+void k_count(void *const *arg, int task, int tasks);
 
+#define TENSOR(name_, dtype_, rank_, trained_, shape_, nbytes_, ...)                                         \\
+    {.name = name_, .dtype = dtype_, .rank = rank_, .trained = trained_, .shape = shape_, .nbytes = nbytes_, \\
+     .ref = __VA_ARGS__}
 #define LOGITS {POCK_ARENA, 0}
 #define GRADIENT {POCK_ARENA, ROWS}
 #define SAMPLE_LOSS {POCK_ARENA, 2 * ROWS}
@@ -90,9 +140,14 @@ void k_update(void *const *arg, int task, int tasks);
 #define BIAS {POCK_PARAM, WEIGHTS}
 #define SCALE {POCK_PARAM, WEIGHTS + BIASES}
 #define OFFSET {POCK_CONST, 0}
-#define VELOCITY {POCK_STATE, 0}
+#define VELOCITY {POCK_STATE, 128}
+#define GENERATOR {POCK_STATE, 0}
+#define STEP {POCK_STATE, 64}
+#define WEIGHT_SUM {POCK_STATE, 128 + WEIGHTS}
+#define BIAS_SUM {POCK_STATE, 128 + 2 * WEIGHTS}
 #define X {POCK_INPUT, 0}
 #define LABELS {POCK_INPUT, INPUTS}
+#define SAMPLE_WEIGHT {POCK_INPUT, INPUTS + LABEL_BYTES}
 
 static const int64_t batch_shape[] = {BATCH};
 static const int64_t input_shape[] = {BATCH, FEATURES};
@@ -102,47 +157,71 @@ static const int64_t bias_shape[] = {CLASSES};
 static const int64_t scale_shape[] = {FEATURES};
 
 static const pock_tensor params[] = {
-    {"fc.weight", POCK_F32, 2, 1, 0, weight_shape, CLASSES * FEATURES * 4, WEIGHT, 0, 0},
-    {"fc.bias", POCK_F32, 1, 1, 0, bias_shape, CLASSES * 4, BIAS, 0, 0},
-    {"scale", POCK_F32, 1, 0, 0, scale_shape, FEATURES * 4, SCALE, 0, 0},
+    TENSOR("fc.weight", POCK_F32, 2, 1, weight_shape, CLASSES * FEATURES * 4, WEIGHT),
+    TENSOR("fc.bias", POCK_F32, 1, 1, bias_shape, CLASSES * 4, BIAS),
+    TENSOR("scale", POCK_F32, 1, 0, scale_shape, FEATURES * 4, SCALE),
 };
 static const pock_tensor states[] = {
-    {"fc.weight.velocity", POCK_F32, 2, 1, 0, weight_shape, CLASSES * FEATURES * 4, VELOCITY, 0, 0},
+#if NOISY
+    TENSOR("generator", POCK_I64, 0, 1, 0, 8, GENERATOR),
+    TENSOR("step", POCK_I64, 0, 1, 0, 8, STEP),
+#endif
+    TENSOR("fc.weight.velocity", POCK_F32, 2, 1, weight_shape, CLASSES * FEATURES * 4, VELOCITY),
+#if MICRO > 1
+    TENSOR("fc.weight.accumulated", POCK_F32, 2, 1, weight_shape, CLASSES * FEATURES * 4, WEIGHT_SUM),
+    TENSOR("fc.bias.accumulated", POCK_F32, 1, 1, bias_shape, CLASSES * 4, BIAS_SUM),
+#endif
 };
 static const pock_tensor consts[] = {
-    {"offset", POCK_F32, 1, 0, 0, scale_shape, FEATURES * 4, OFFSET, 0, 0},
+    TENSOR("offset", POCK_F32, 1, 0, scale_shape, FEATURES * 4, OFFSET),
 };
 static const pock_tensor inputs[] = {
-    {"input", POCK_F32, 2, 0, 0, input_shape, BATCH * FEATURES * 4, X, 0, 0},
-    {"labels", POCK_I64, 1, 0, 0, batch_shape, BATCH * 8, LABELS, CLASSES, 0},
+    TENSOR("input", POCK_F32, 2, 0, input_shape, BATCH * FEATURES * 4, X),
+    TENSOR("labels", POCK_I64, 1, 0, batch_shape, BATCH * 8, LABELS, .limit = CLASSES, .target = POCK_TARGET),
+    TENSOR("sample_weight", POCK_F32, 1, 0, batch_shape, BATCH * 4, SAMPLE_WEIGHT, .target = POCK_SAMPLE_WEIGHT),
 };
 static const pock_ref refs[] = {
     X, SCALE, OFFSET, WEIGHT, BIAS, LOGITS,
-    LOGITS, LABELS, SAMPLE_LOSS, CORRECT, LOSS, GRADIENT,
-    X, SCALE, OFFSET, GRADIENT, WEIGHT, BIAS, VELOCITY,
+    LOGITS, LABELS, SAMPLE_LOSS, CORRECT, LOSS, GRADIENT, SAMPLE_WEIGHT,
+    X, SCALE, OFFSET, GRADIENT, WEIGHT, BIAS, VELOCITY, WEIGHT_SUM, BIAS_SUM, STEP,
+    LOSS, GENERATOR,
+    STEP,
+    GRADIENT, X, SCALE, OFFSET, WEIGHT_SUM, BIAS_SUM,
 };
 static const pock_call calls[] = {
     {k_forward, "fc", "k_forward", 0, 6, 0, 1, 2.0 * BATCH * CLASSES * FEATURES, 0},
-    {k_loss, "loss", "k_loss", 6, 6, 1, 0, 0, 0},
-    {k_update, "fc.weight", "k_update", 12, 7, 2, 1, 2.0 * BATCH * CLASSES * FEATURES, 0},
+    {k_loss, "loss", "k_loss", 6, 7, 1, 0, 0, 0},
+    {k_update, "fc.weight", "k_update", 13, 10, 2, 1, 2.0 * BATCH * CLASSES * FEATURES, 0},
+    {k_noise, "noise", "k_noise", 23, 2, 3, 0, 0, 0},
+    {k_count, "step", "k_count", 25, 1, 4, 0, 0, 0},
 };
-static const pock_tensor train_outputs[] = {{"loss", POCK_F32, 0, 0, 0, 0, 4, LOSS, 0, 0}};
+static const pock_call accumulate_calls[] = {
+    {k_forward, "fc", "k_forward", 0, 6, 0, 1, 0, 0},
+    {k_loss, "loss", "k_loss", 6, 7, 1, 0, 0, 0},
+    {k_accumulate, "fc.weight", "k_accumulate", 26, 6, 2, 1, 0, 0},
+    {k_noise, "noise", "k_noise", 23, 2, 3, 0, 0, 0},
+};
+static const pock_tensor train_outputs[] = {TENSOR("loss", POCK_F32, 0, 0, 0, 4, LOSS)};
 static const pock_tensor eval_outputs[] = {
-    {"sample_loss", POCK_F32, 1, 0, 0, batch_shape, BATCH * 4, SAMPLE_LOSS, 0, 0},
-    {"correct", POCK_F32, 1, 0, 0, batch_shape, BATCH * 4, CORRECT, 0, 0},
-    {"logits", POCK_F32, 2, 0, 0, logits_shape, BATCH * CLASSES * 4, LOGITS, 0, 0},
+    TENSOR("sample_loss", POCK_F32, 1, 0, batch_shape, BATCH * 4, SAMPLE_LOSS),
+    TENSOR("correct", POCK_F32, 1, 0, batch_shape, BATCH * 4, CORRECT),
+    TENSOR("logits", POCK_F32, 2, 0, logits_shape, BATCH * CLASSES * 4, LOGITS),
 };
 static const pock_tensor predict_outputs[] = {
-    {"logits", POCK_F32, 2, 0, 0, logits_shape, BATCH * CLASSES * 4, LOGITS, 0, 0},
+    TENSOR("logits", POCK_F32, 2, 0, logits_shape, BATCH * CLASSES * 4, LOGITS),
 };
-static const pock_program train = {"train", calls, 3, refs, train_outputs, 1, ARENA};
+static const pock_program train = {"train", calls, NOISY ? 5 : 3, refs, train_outputs, 1, ARENA};
+static const pock_program accumulate = {"accumulate", accumulate_calls, NOISY ? 4 : 3, refs, train_outputs, 1, ARENA};
 static const pock_program eval = {"eval", calls, 2, refs, eval_outputs, 3, ARENA};
 static const pock_program predict = {"predict", calls, 1, refs, predict_outputs, 1, ARENA};
 
 const pock_model pock_model_data = {
-    "toy", "TARGET", 4, BATCH,
-    {ARENA, WEIGHTS + BIASES + SCALES, WEIGHTS, SCALES, INPUTS + LABEL_BYTES}, PEAK,
-    params, states, consts, inputs, 3, 1, 1, 2, &train, &eval, &predict, 0, 1,
+    .name = "toy", .target = "TARGET_NAME", .threads = 4, .batch = BATCH,
+    .space_bytes = {ARENA, WEIGHTS + BIASES + SCALES, STATES, SCALES, INPUTS + LABEL_BYTES + LINES},
+    .predicted_peak_bytes = PEAK, .params = params, .states = states, .consts = consts, .inputs = inputs,
+    .param_count = 3, .state_count = sizeof states / sizeof *states, .const_count = 1, .input_count = PARTIAL ? 3 : 2,
+    .train = &train, .eval = &eval, .predict = &predict, .accumulate = MICRO > 1 ? &accumulate : 0,
+    .accumulate_steps = MICRO, .last_batch = LAST_BATCH,
 };
 """
 
@@ -159,25 +238,30 @@ class Toy:
     features: int = 5
     classes: int = 3
     rate: float = 0.1
+    accumulate: int = 1
+    last_batch: str = "wrap"
+    noisy: bool = False
 
     def space_bytes(self) -> dict[str, int]:
         """Bytes of the five blocks."""
         weights, biases = _aligned(self.classes * self.features * 4), _aligned(self.classes * 4)
         scales = _aligned(self.features * 4)
         arena = 2 * _aligned(self.batch * self.classes * 4) + 2 * _aligned(self.batch * 4) + 64
-        inputs = _aligned(self.batch * self.features * 4) + _aligned(self.batch * 8)
+        inputs = _aligned(self.batch * self.features * 4) + _aligned(self.batch * 8) + _aligned(self.batch * 4)
+        states = 128 + weights + (weights + biases if self.accumulate > 1 else 0)
         return {
-            "arena": arena, "param": weights + biases + scales, "state": weights, "const": scales, "input": inputs,
+            "arena": arena, "param": weights + biases + scales, "state": states, "const": scales, "input": inputs,
         }  # fmt: skip
 
     def sources(self) -> dict[str, str]:
         """Kernels by symbol."""
-        kernels = {"k_forward": FORWARD, "k_loss": LOSS, "k_update": UPDATE}
+        kernels = {"k_forward": FORWARD, "k_loss": LOSS, "k_update": UPDATE, "k_noise": NOISE, "k_count": COUNT}
+        kernels["k_accumulate"] = ACCUMULATE
         return {symbol: self._defines() + source for symbol, source in kernels.items()}
 
     def model_c(self, target: str = "host", peak: int = 1 << 20) -> str:
         """The tables."""
-        return f"#define PEAK {peak}\n" + self._defines() + MODEL.replace("TARGET", target)
+        return f"#define PEAK {peak}\n" + self._defines() + MODEL.replace("TARGET_NAME", target)
 
     def _defines(self) -> str:
         rows, lines = _aligned(self.batch * self.classes * 4), _aligned(self.batch * 4)
@@ -186,7 +270,9 @@ class Toy:
             "ROWS": rows, "LINES": lines, "ARENA": self.space_bytes()["arena"],
             "WEIGHTS": _aligned(self.classes * self.features * 4), "BIASES": _aligned(self.classes * 4),
             "SCALES": _aligned(self.features * 4), "INPUTS": _aligned(self.batch * self.features * 4),
-            "LABEL_BYTES": _aligned(self.batch * 8),
+            "LABEL_BYTES": _aligned(self.batch * 8), "STATES": self.space_bytes()["state"], "MICRO": self.accumulate,
+            "LAST_BATCH": f"POCK_{self.last_batch.upper()}", "PARTIAL": int(self.last_batch == "partial"),
+            "NOISY": int(self.noisy),
         }  # fmt: skip
         return "".join(f"#define {name} {value}\n" for name, value in values.items())
 

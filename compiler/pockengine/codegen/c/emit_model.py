@@ -18,7 +18,8 @@ SPACES = ("arena", "param", "state", "const", "input")
 @dataclass(frozen=True)
 class Tensor:
     """A named tensor outside the arena. `fill` is what optimizer state starts from; `limit`, when not 0, is what every
-    integer of an input must stay below; `average_of` is the index of the parameter whose moving average a state is."""
+    integer of an input must stay below, but for `ignored` (0: none); `average_of` is the index of the parameter whose
+    moving average a state is; `target` says who reads an input, as pock_target."""
 
     name: str
     type: TensorType
@@ -27,6 +28,8 @@ class Tensor:
     fill: float = 0.0
     limit: int = 0
     average_of: int | None = None
+    ignored: int = 0
+    target: str = "not_target"
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,8 @@ class Model:
     space_bytes: Mapping[str, int]
     predicted_peak_bytes: int
     accumulate_steps: int = 1
+    last_batch: str = "wrap"
+    perplexity: bool = False
 
 
 def emit_model(model: Model) -> str:
@@ -80,6 +85,8 @@ def _model(code: Code, model: Model, groups: Mapping[str, Sequence[Tensor]]) -> 
     code.line(f"    .threads = {model.threads},")
     code.line(f"    .batch = {model.batch},")
     code.line(f"    .accumulate_steps = {model.accumulate_steps},")
+    code.line(f"    .last_batch = POCK_{model.last_batch.upper()},")
+    code.line(f"    .perplexity = {int(model.perplexity)},")
     sizes = ", ".join(str(model.space_bytes.get(space, 0)) for space in SPACES)
     code.line(f"    .space_bytes = {{{sizes}}}, /* {', '.join(SPACES)} */")
     code.line(f"    .predicted_peak_bytes = {model.predicted_peak_bytes},")
@@ -115,7 +122,8 @@ def _row(table: str, index: int, tensor: Tensor) -> str:
     fill = f"{float(tensor.fill)!r}f"
     fields = [_string(tensor.name), kind, tensor.type.rank, int(tensor.trained), fill, shape, tensor.type.nbytes]
     average_of = "0" if tensor.average_of is None else f"&params[{tensor.average_of}]"
-    return "{" + ", ".join(map(str, [*fields, _ref(tensor.location), tensor.limit, average_of])) + "}"
+    rest = [_ref(tensor.location), tensor.limit, average_of, tensor.ignored, f"POCK_{tensor.target.upper()}"]
+    return "{" + ", ".join(map(str, [*fields, *rest])) + "}"
 
 
 def _ref(location: Location) -> str:

@@ -4,28 +4,35 @@
 
 #define WARM_UP 3 /* steps before measuring: caches, branch predictors and clock frequency settle */
 
-static int fill(pock_job *job, uint64_t step) {
-    pock_order order = {job->dataset.samples, 0, 0};
-    return job->options->data ? pock_dataset_fill(&job->dataset, &job->machine, &order,
-                                                  step * job->machine.model->batch, UINT64_MAX, &job->error)
-                              : POCK_OK;
+/* A training step, or one prediction where there is none. */
+static int run_once(pock_job *job, const pock_stream *stream, uint64_t step, double *loss, double *ms) {
+    const pock_model *model = job->machine.model;
+    if (model->train) {
+        return pock_run_step(job, stream, step, loss, ms);
+    }
+    int code = job->options->data ? pock_dataset_fill(&job->dataset, &job->machine, &stream->order,
+                                                      pock_stream_rows(stream, step, 0), &job->error)
+                                  : POCK_OK;
+    if (!code) {
+        pock_timed_run(job, model->predict, ms);
+    }
+    return code;
 }
 
 static int measure(pock_job *job, const pock_program *program) {
+    const pock_model *model = job->machine.model;
+    pock_stream stream = {{job->dataset.samples, 0, 0}, model->batch, pock_micro_batches(model), POCK_WRAP};
+    double loss = 0;
     double ms = 0;
     int code = POCK_OK;
     for (uint64_t step = 0; step < WARM_UP + job->options->steps && !code; step++) {
-        code = fill(job, step);
-        if (code) {
-            return code;
-        }
         if (step == WARM_UP && job->options->profile) {
             code = pock_measured_profile(&job->measured, program, &job->error);
         }
-        pock_timed_run(job, program, &ms);
+        code = code ? code : run_once(job, &stream, step, &loss, &ms);
         pock_measured_started(&job->measured);
         if (step >= WARM_UP && !code) {
-            code = pock_measured_add(&job->measured, pock_scalar(&job->machine, program, "loss"), ms, &job->error);
+            code = pock_measured_add(&job->measured, loss, ms, &job->error);
         }
     }
     return code;

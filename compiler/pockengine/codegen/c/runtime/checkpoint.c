@@ -4,11 +4,16 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "json.h"
 #include "tensor_file.h"
+
+#define FORMAT "pock-checkpoint-2"
+#define BEST "best:" /* before the name of a tensor of the best weights */
 
 /* Four independent FNV-like lanes of eight bytes: reads at memory speed. Guards against mistakes, not against attacks. */
 static uint64_t digest(uint64_t seed, const void *data, size_t bytes) {
@@ -40,65 +45,173 @@ uint64_t pock_frozen_digest(const pock_machine *machine) {
     return value;
 }
 
-/* Trained parameters and states as entries of a file; the caller frees. */
-static pock_entry *list_entries(const pock_machine *machine, size_t *count) {
+/* The numbers of the metadata; best_loss goes beside them, bit by bit. */
+static const struct {
+    const char *key;
+    size_t field;
+} NUMBERS[] = {
+    {"step", offsetof(pock_position, step)},
+    {"seed", offsetof(pock_position, seed)},
+    {"shuffle", offsetof(pock_position, shuffle)},
+    {"samples", offsetof(pock_position, samples)},
+    {"step_samples", offsetof(pock_position, step_samples)},
+    {"last_batch", offsetof(pock_position, last_batch)},
+    {"frozen", offsetof(pock_position, frozen)},
+    {"evaluated", offsetof(pock_position, evaluated)},
+    {"best_step", offsetof(pock_position, best_step)},
+    {"waited", offsetof(pock_position, waited)},
+    {"best_loss_bits", offsetof(pock_position, best_loss)},
+};
+#define NUMBER_COUNT (sizeof NUMBERS / sizeof *NUMBERS)
+#define NUMBER_TEXT 24
+
+static void write_metadata(pock_json *json, const pock_position *position) {
+    char text[NUMBER_TEXT];
+    uint64_t value = 0;
+    pock_json_open(json, NULL, '{');
+    pock_json_string(json, "format", FORMAT);
+    for (size_t i = 0; i < NUMBER_COUNT; i++) {
+        memcpy(&value, (const char *)position + NUMBERS[i].field, sizeof value);
+        snprintf(text, sizeof text, "%" PRIu64, value);
+        pock_json_string(json, NUMBERS[i].key, text);
+    }
+    pock_json_close(json, '}');
+}
+
+/* A file being written: entries of tensors in memory, then those copied from the file of the best weights. */
+typedef struct {
+    pock_entry *entries;
+    size_t count;
+    pock_tensor_file best;
+    char *names; /* of the entries copied */
+} pock_listing;
+
+static void list_memory(pock_listing *listing, const pock_machine *machine) {
     const pock_model *model = machine->model;
-    pock_entry *entries = calloc((size_t)model->param_count + model->state_count + 1, sizeof *entries);
-    *count = 0;
-    for (uint32_t i = 0; entries && i < model->param_count + model->state_count; i++) {
+    for (uint32_t i = 0; i < model->param_count + model->state_count; i++) {
         int is_param = i < model->param_count;
         const pock_tensor *tensor = is_param ? &model->params[i] : &model->states[i - model->param_count];
         if (!is_param || tensor->trained) {
-            entries[(*count)++] = (pock_entry){tensor->name, tensor->dtype, tensor->rank, tensor->shape, tensor->nbytes,
-                                               pock_machine_at(machine, tensor)};
+            listing->entries[listing->count++] = (pock_entry){
+                tensor->name, tensor->dtype, tensor->rank, tensor->shape, tensor->nbytes, pock_machine_at(machine, tensor)};
         }
     }
-    return entries;
 }
 
-int pock_checkpoint_save(const pock_machine *machine, const char *path, const pock_position *position,
-                         pock_error *error) {
-    char metadata[320];
-    size_t count = 0;
-    pock_entry *entries = list_entries(machine, &count);
-    if (!entries) {
-        return pock_fail(error, POCK_MEMORY, "out of memory writing %s", path);
+/* Entries of the tensors of a file, each under its name behind `prefix`. `*names` keeps the names. */
+static int list_file(pock_entry *entries, const pock_tensor_file *file, const char *prefix, char **names,
+                     pock_error *error) {
+    size_t bytes = 1;
+    for (size_t i = 0; i < file->count; i++) {
+        bytes += strlen(prefix) + strlen(file->tensors[i].name) + 1;
     }
-    snprintf(metadata, sizeof metadata,
-             "{\"format\":\"pock-checkpoint-1\",\"step\":\"%" PRIu64 "\",\"seed\":\"%" PRIu64 "\",\"samples\":\"%" PRIu64
-             "\",\"frozen\":\"%" PRIu64 "\",\"shuffle\":\"%d\"}",
-             position->step, position->seed, position->samples, position->frozen, position->shuffle);
-    int code = pock_tensor_file_write(path, entries, count, metadata, error);
-    free(entries);
+    *names = malloc(bytes);
+    if (!*names) {
+        return pock_fail(error, POCK_MEMORY, "out of memory copying %s", file->path);
+    }
+    char *name = *names;
+    for (size_t i = 0; i < file->count; i++) {
+        const pock_stored *stored = &file->tensors[i];
+        entries[i] = (pock_entry){name, stored->dtype, stored->rank, stored->shape, stored->nbytes, NULL};
+        name += 1 + sprintf(name, "%s%s", prefix, stored->name);
+    }
+    return POCK_OK;
+}
+
+/* Copies a tensor's bytes from file to file, piece by piece to keep the promised memory. */
+static int copy_tensor(pock_tensor_writer *writer, uint64_t offset, const pock_tensor_file *file, const pock_stored *stored,
+                       pock_error *error) {
+    char piece[16384];
+    int code = POCK_OK;
+    for (uint64_t at = 0; at < stored->nbytes && !code; at += sizeof piece) {
+        size_t bytes = stored->nbytes - at < sizeof piece ? (size_t)(stored->nbytes - at) : sizeof piece;
+        code = pock_file_read(file->descriptor, file->path, piece, bytes, stored->begin + at, error);
+        code = code ? code : pock_tensor_writer_put(writer, offset + at, piece, bytes, error);
+    }
     return code;
 }
 
-static int read_number(const pock_tensor_file *file, const char *key, uint64_t *value) {
-    char text[32];
+static int make_listing(pock_listing *listing, const pock_machine *machine, const char *best, pock_error *error) {
+    const pock_model *model = machine->model;
+    int code = best ? pock_tensor_file_open(&listing->best, best, error) : POCK_OK;
+    size_t room = (size_t)model->param_count + model->state_count + listing->best.count + 1;
+    listing->entries = code ? NULL : calloc(room, sizeof *listing->entries);
+    if (!code && !listing->entries) {
+        code = pock_fail(error, POCK_MEMORY, "out of memory writing a checkpoint");
+    }
+    if (!code) {
+        list_memory(listing, machine);
+        code = list_file(listing->entries + listing->count, &listing->best, BEST, &listing->names, error);
+    }
+    return code;
+}
+
+static int write_checkpoint(const pock_listing *listing, const char *path, const char *metadata, pock_error *error) {
+    pock_tensor_writer writer = {0};
+    uint64_t offset = 0;
+    int code = pock_tensor_writer_open(&writer, path, listing->entries, listing->count + listing->best.count, metadata, error);
+    if (code) {
+        return code;
+    }
+    for (size_t i = 0; i < listing->count; i++) {
+        offset += listing->entries[i].nbytes;
+    }
+    for (size_t i = 0; i < listing->best.count && !code; i++) {
+        code = copy_tensor(&writer, offset, &listing->best, &listing->best.tensors[i], error);
+        offset += listing->best.tensors[i].nbytes;
+    }
+    if (code) {
+        pock_tensor_writer_abandon(&writer);
+        return code;
+    }
+    return pock_tensor_writer_commit(&writer, error);
+}
+
+int pock_checkpoint_save(const pock_machine *machine, const char *path, const pock_position *position, const char *best,
+                         pock_error *error) {
+    pock_listing listing = {0};
+    pock_json metadata = {0};
+    write_metadata(&metadata, position);
+    int code = metadata.failed ? pock_fail(error, POCK_MEMORY, "out of memory writing %s", path)
+                               : make_listing(&listing, machine, position->best_step ? best : NULL, error);
+    code = code ? code : write_checkpoint(&listing, path, metadata.text, error);
+    pock_tensor_file_close(&listing.best);
+    free(listing.entries);
+    free(listing.names);
+    pock_json_free(&metadata);
+    return code;
+}
+
+static int read_number(const pock_tensor_file *file, const char *key, void *value) {
+    char text[NUMBER_TEXT];
     char *end = NULL;
     if (!pock_tensor_file_metadata(file, key, text, sizeof text)) {
         return 0;
     }
     errno = 0;
-    *value = strtoull(text, &end, 10);
+    uint64_t number = strtoull(text, &end, 10);
+    memcpy(value, &number, sizeof number);
     return end != text && !*end && errno == 0;
 }
 
 static int read_position(const pock_tensor_file *file, pock_position *position, pock_error *error) {
     char format[32];
     pock_position stored = {0};
-    uint64_t shuffle = 0;
-    if (!pock_tensor_file_metadata(file, "format", format, sizeof format) || strcmp(format, "pock-checkpoint-1") != 0 ||
-        !read_number(file, "step", &stored.step) || !read_number(file, "seed", &stored.seed) ||
-        !read_number(file, "samples", &stored.samples) || !read_number(file, "frozen", &stored.frozen) ||
-        !read_number(file, "shuffle", &shuffle)) {
+    int valid = pock_tensor_file_metadata(file, "format", format, sizeof format) && strcmp(format, FORMAT) == 0;
+    for (size_t i = 0; i < NUMBER_COUNT && valid; i++) {
+        valid = read_number(file, NUMBERS[i].key, (char *)&stored + NUMBERS[i].field);
+    }
+    if (!valid) {
         return pock_fail(error, POCK_BAD_DATA, "%s is not a checkpoint of a training run; weights are given with --load",
                          file->path);
     }
-    stored.shuffle = shuffle != 0;
     if (stored.samples != position->samples) {
         return pock_fail(error, POCK_BAD_DATA, "%s was made with a dataset of %" PRIu64 " samples, this one has %" PRIu64,
                          file->path, stored.samples, position->samples);
+    }
+    if (stored.step_samples != position->step_samples || stored.last_batch != position->last_batch) {
+        return pock_fail(error, POCK_BAD_DATA, "%s was made by a model with another batch, accumulate or last_batch",
+                         file->path);
     }
     if (stored.frozen != position->frozen) {
         return pock_fail(error, POCK_BAD_DATA,
@@ -131,12 +244,53 @@ static int read_tensors(pock_machine *machine, const pock_tensor_file *file, int
     return POCK_OK;
 }
 
-int pock_checkpoint_load(pock_machine *machine, const char *path, pock_position *position, pock_error *error) {
+/* The tensors of a checkpoint that are best weights, moved to the front; their number. The names lose the prefix. */
+static size_t pick_best(pock_tensor_file *file) {
+    size_t count = 0;
+    for (size_t i = 0; i < file->count; i++) {
+        if (strncmp(file->tensors[i].name, BEST, strlen(BEST)) == 0) {
+            file->tensors[count] = file->tensors[i];
+            file->tensors[count++].name += strlen(BEST);
+        }
+    }
+    return count;
+}
+
+/* Writes the best weights that a checkpoint holds to their own file. Ends the use of the checkpoint's other tensors. */
+static int extract_best(pock_tensor_file *file, const char *best, pock_error *error) {
+    pock_tensor_writer writer = {0};
+    uint64_t offset = 0;
+    char *names = NULL;
+    file->count = pick_best(file);
+    if (!file->count) {
+        return pock_fail(error, POCK_BAD_DATA,
+                         "%s holds no best weights: the run that made it was not given --patience and --save", file->path);
+    }
+    pock_entry *entries = calloc(file->count, sizeof *entries);
+    int code = entries ? list_file(entries, file, "", &names, error)
+                       : pock_fail(error, POCK_MEMORY, "out of memory copying %s", file->path);
+    code = code ? code : pock_tensor_writer_open(&writer, best, entries, file->count, NULL, error);
+    for (size_t i = 0; i < file->count && !code; i++) {
+        code = copy_tensor(&writer, offset, file, &file->tensors[i], error);
+        offset += file->tensors[i].nbytes;
+    }
+    code = code ? code : pock_tensor_writer_commit(&writer, error);
+    pock_tensor_writer_abandon(&writer);
+    free(entries);
+    free(names);
+    return code;
+}
+
+int pock_checkpoint_load(pock_machine *machine, const char *path, pock_position *position, const char *best,
+                         pock_error *error) {
     pock_tensor_file file = {0};
     int code = pock_tensor_file_open(&file, path, error);
     code = code ? code : read_tensors(machine, &file, 1, error);
     code = code ? code : read_position(&file, position, error);
     code = code ? code : read_tensors(machine, &file, 0, error);
+    if (!code && best && position->best_step) {
+        code = extract_best(&file, best, error);
+    }
     pock_tensor_file_close(&file);
     return code;
 }

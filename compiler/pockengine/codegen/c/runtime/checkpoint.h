@@ -4,20 +4,26 @@
 
 #include "memory.h"
 
-/* Where a run stands. `frozen` is a digest of the tensors that a checkpoint does not hold. */
+/* Where a run stands. `frozen` is a digest of the tensors that a checkpoint does not hold; `step_samples` and `last_batch`
+ * say how the model takes the data. Steps count from 1; `evaluated` and `best_step` are 0 before the first evaluation,
+ * `waited` is the number of evaluations since the best one. */
 typedef struct {
-    uint64_t step, seed, samples, frozen;
-    int shuffle;
+    uint64_t step, seed, shuffle, samples, step_samples, last_batch, frozen;
+    uint64_t evaluated, best_step, waited;
+    double best_loss;
 } pock_position;
 
 /* A digest of all parameters that training does not change. */
 uint64_t pock_frozen_digest(const pock_machine *machine);
 
-/* Writes trained parameters, optimizer state and position; the old checkpoint stays until the new one is on disk. */
-int pock_checkpoint_save(const pock_machine *machine, const char *path, const pock_position *position,
+/* Writes trained parameters, optimizer state and position, and the tensors of the file `best` (unless NULL); the old
+ * checkpoint stays until the new one is on disk. */
+int pock_checkpoint_save(const pock_machine *machine, const char *path, const pock_position *position, const char *best,
                          pock_error *error);
 
-/* Restores tensors and `*position`. The run's own samples and frozen digest must agree with the checkpoint's. */
-int pock_checkpoint_load(pock_machine *machine, const char *path, pock_position *position, pock_error *error);
+/* Restores tensors and `*position`. The run's own dataset, batch and frozen digest must agree with the checkpoint's. Unless
+ * `best` is NULL, writes that file again, when the checkpoint has a best step. */
+int pock_checkpoint_load(pock_machine *machine, const char *path, pock_position *position, const char *best,
+                         pock_error *error);
 
 #endif

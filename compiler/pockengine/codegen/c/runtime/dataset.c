@@ -69,7 +69,7 @@ static int match_input(pock_dataset *dataset, uint32_t index, int needed, pock_e
     const pock_tensor *input = &dataset->model->inputs[index];
     const pock_tensor_file *file = &dataset->file;
     const pock_stored *stored = pock_tensor_file_find(file, input->name);
-    if (!needed) {
+    if (!needed || (!stored && input->target == POCK_SAMPLE_WEIGHT)) {
         return POCK_OK;
     }
     if (!stored) {
@@ -98,7 +98,7 @@ static int refuse_unknown(const pock_dataset *dataset, pock_error *error) {
     const pock_model *model = dataset->model;
     for (size_t i = 0; i < dataset->file.count; i++) {
         const char *name = dataset->file.tensors[i].name;
-        int known = strcmp(name, "labels") == 0;
+        int known = 0;
         for (uint32_t input = 0; input < model->input_count; input++) {
             known |= strcmp(name, model->inputs[input].name) == 0;
         }
@@ -124,19 +124,25 @@ static int allocate_scratch(pock_dataset *dataset, pock_error *error) {
     return dataset->scratch ? POCK_OK : pock_fail(error, POCK_MEMORY, "out of memory reading %s", dataset->file.path);
 }
 
-/* Labels are small: all are checked before the first step, so that a bad one does not show up after an hour. */
-static int check_all_labels(const pock_dataset *dataset, pock_error *error) {
-    const pock_tensor *labels = pock_labels(dataset->model);
-    uint32_t index = dataset->model->input_count - 1;
-    if (!labels || !dataset->inputs[index]) {
-        return POCK_OK;
-    }
-    void *sample = malloc((size_t)labels->nbytes / dataset->model->batch);
+static int check_all_samples(const pock_dataset *dataset, uint32_t index, pock_error *error) {
+    void *sample = malloc((size_t)dataset->model->inputs[index].nbytes / dataset->model->batch);
     int code = sample ? POCK_OK : pock_fail(error, POCK_MEMORY, "out of memory reading %s", dataset->file.path);
     for (uint64_t i = 0; i < dataset->samples && !code; i++) {
         code = read_sample(dataset, index, i, sample, error);
     }
     free(sample);
+    return code;
+}
+
+/* Labels and weights are small: all are checked before the first step, so that a bad one does not show up after an hour.
+ * Other targets (a teacher's logits) may be large and are checked as they are read. */
+static int check_all_targets(const pock_dataset *dataset, pock_error *error) {
+    int code = POCK_OK;
+    for (uint32_t i = 0; i < dataset->model->input_count && !code; i++) {
+        const pock_tensor *input = &dataset->model->inputs[i];
+        int small = input->target == POCK_SAMPLE_WEIGHT || (input->target && pock_is_integer(input->dtype));
+        code = small && dataset->inputs[i] ? check_all_samples(dataset, i, error) : POCK_OK;
+    }
     return code;
 }
 
@@ -147,11 +153,11 @@ int pock_dataset_open(pock_dataset *dataset, const pock_model *model, const char
     }
     int code = pock_tensor_file_open(&dataset->file, path, error);
     for (uint32_t i = 0; i < model->input_count && !code; i++) {
-        code = match_input(dataset, i, labelled || &model->inputs[i] != pock_labels(model), error);
+        code = match_input(dataset, i, labelled || !model->inputs[i].target, error);
     }
     code = code ? code : refuse_unknown(dataset, error);
     code = code ? code : allocate_scratch(dataset, error);
-    code = code ? code : check_all_labels(dataset, error);
+    code = code ? code : check_all_targets(dataset, error);
     if (code) {
         pock_dataset_close(dataset);
     }
@@ -164,18 +170,35 @@ void pock_dataset_close(pock_dataset *dataset) {
     memset(dataset, 0, sizeof *dataset);
 }
 
-int pock_dataset_fill(pock_dataset *dataset, const pock_machine *machine, const pock_order *order, uint64_t position,
-                      uint64_t last, pock_error *error) {
+/* The weights of a batch: the dataset's or 1, and 0 for rows that only fill it up. */
+static int fill_weights(const pock_dataset *dataset, uint32_t index, float *weights, uint64_t last, pock_error *error) {
+    float sum = 0;
+    for (uint64_t row = 0; row < dataset->model->batch; row++) {
+        weights[row] = row > last ? 0 : dataset->inputs[index] ? weights[row] : 1;
+        sum += weights[row];
+    }
+    return sum > 0 ? POCK_OK
+                   : pock_fail(error, POCK_BAD_DATA, "'%s' in %s is 0 for all samples of a batch: leave such samples out",
+                               dataset->model->inputs[index].name, dataset->file.path);
+}
+
+int pock_dataset_fill(pock_dataset *dataset, const pock_machine *machine, const pock_order *order, pock_rows rows,
+                      pock_error *error) {
     const pock_model *model = dataset->model;
+    uint64_t left = rows.last - rows.position;
     int code = POCK_OK;
     for (uint32_t row = 0; row < model->batch && !code; row++) {
-        uint64_t at = position + row < last ? position + row : last;
-        uint64_t sample = pock_order_at(order, at);
+        uint64_t sample = pock_order_at(order, row < left ? rows.position + row : rows.last);
         for (uint32_t i = 0; i < model->input_count && !code; i++) {
             char *block = pock_machine_at(machine, &model->inputs[i]);
             if (dataset->inputs[i]) {
                 code = read_sample(dataset, i, sample, block + row * (model->inputs[i].nbytes / model->batch), error);
             }
+        }
+    }
+    for (uint32_t i = 0; i < model->input_count && !code; i++) {
+        if (model->inputs[i].target == POCK_SAMPLE_WEIGHT) {
+            code = fill_weights(dataset, i, pock_machine_at(machine, &model->inputs[i]), left, error);
         }
     }
     return code;
@@ -192,7 +215,9 @@ void pock_fill_synthetic(const pock_machine *machine) {
         for (size_t element = 0; element < count; element++) {
             seed = seed * 1664525u + 1013904223u;
             int64_t drawn = input->limit ? (int64_t)(seed >> 8) % input->limit : 0;
-            if (input->dtype == POCK_F32) {
+            if (input->target == POCK_SAMPLE_WEIGHT) {
+                ((float *)block)[element] = 1;
+            } else if (input->dtype == POCK_F32) {
                 ((float *)block)[element] = (float)(seed >> 8) / 8388608.0f - 1.0f;
             } else if (input->dtype == POCK_I64) {
                 ((int64_t *)block)[element] = drawn;

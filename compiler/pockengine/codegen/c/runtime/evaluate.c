@@ -1,42 +1,89 @@
 /* Going through a dataset once: eval and predict. */
 #include "platform.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "job.h"
 
-/* Fills and runs the batch that begins at sample `first`; `*rows` of its rows are real, the rest repeat the last sample. */
-static int run_batch(pock_job *job, const pock_program *program, uint64_t first, uint64_t *rows) {
-    pock_order order = {job->dataset.samples, 0, 0};
-    uint64_t left = job->dataset.samples - first;
+/* Fills and runs the batch that begins at sample `first`; `*rows` of its rows are real, the rest repeat the last sample.
+ * Batches of the job's own dataset are its measured steps. */
+static int run_batch(pock_job *job, pock_dataset *dataset, const pock_program *program, uint64_t first, uint64_t *rows) {
     double ms = 0;
+    pock_order order = {dataset->samples, 0, 0};
+    uint64_t left = dataset->samples - first;
     *rows = left < job->machine.model->batch ? left : job->machine.model->batch;
-    int code = pock_dataset_fill(&job->dataset, &job->machine, &order, first, job->dataset.samples - 1, &job->error);
-    if (!code) {
-        pock_timed_run(job, program, &ms);
-        code = pock_measured_add(&job->measured, 0, ms, &job->error);
+    int code = pock_dataset_fill(dataset, &job->machine, &order, (pock_rows){first, dataset->samples - 1}, &job->error);
+    if (code) {
+        return code;
     }
-    return code;
+    pock_timed_run(job, program, &ms);
+    return dataset == &job->dataset ? pock_measured_add(&job->measured, 0, ms, &job->error) : POCK_OK;
 }
 
-static double sum_rows(const pock_job *job, const pock_tensor *output, uint64_t rows) {
-    const float *values = pock_machine_at(&job->machine, output);
-    double sum = 0;
-    for (uint64_t row = 0; row < rows; row++) {
-        sum += (double)values[row];
-    }
-    return sum;
+/* The f32 outputs of an evaluation, one number a sample; NULL for those that the program lacks. */
+typedef struct {
+    const float *value, *weight;
+} pock_column;
+
+/* A sum of values by their weights. */
+typedef struct {
+    double sum, weight;
+} pock_mean;
+
+static pock_column find_column(const pock_job *job, const char *value, const char *weight) {
+    const pock_program *program = job->machine.model->eval;
+    const pock_tensor *values = pock_program_output(program, value);
+    const pock_tensor *weights = pock_program_output(program, weight);
+    return (pock_column){values ? pock_machine_at(&job->machine, values) : NULL,
+                         weights ? pock_machine_at(&job->machine, weights) : NULL};
 }
 
-static int emit_evaluation(pock_job *job) {
+/* A sample that counts nothing may have any value, NaN included. */
+static void add_rows(pock_mean *mean, pock_column column, uint64_t rows) {
+    for (uint64_t row = 0; column.value && row < rows; row++) {
+        double weight = column.weight ? (double)column.weight[row] : 1;
+        if (weight != 0) {
+            mean->sum += weight * (double)column.value[row];
+            mean->weight += weight;
+        }
+    }
+}
+
+static int conclude(pock_job *job, const pock_dataset *dataset, pock_mean loss, pock_mean correct,
+                    pock_evaluation *evaluation) {
+    if (loss.weight == 0) {
+        return pock_fail(&job->error, POCK_BAD_DATA, "nothing in %s counts: every sample is masked, ignored or of weight 0",
+                         dataset->file.path);
+    }
+    evaluation->samples = dataset->samples;
+    evaluation->loss = loss.sum / loss.weight;
+    evaluation->accuracy = correct.weight != 0 ? correct.sum / correct.weight : -1;
+    evaluation->perplexity = job->machine.model->perplexity ? exp(evaluation->loss) : -1;
+    return POCK_OK;
+}
+
+int pock_evaluate_dataset(pock_job *job, pock_dataset *dataset, pock_evaluation *evaluation) {
+    const pock_program *program = job->machine.model->eval;
+    pock_column loss = find_column(job, "sample_loss", "loss_weight");
+    pock_column correct = find_column(job, "correct", "counted");
+    pock_mean loss_mean = {0};
+    pock_mean correct_mean = {0};
+    uint64_t rows = 0;
+    int code = POCK_OK;
+    for (uint64_t first = 0; first < dataset->samples && !code; first += rows) {
+        code = run_batch(job, dataset, program, first, &rows);
+        add_rows(&loss_mean, loss, code ? 0 : rows);
+        add_rows(&correct_mean, correct, code ? 0 : rows);
+    }
+    return code ? code : conclude(job, dataset, loss_mean, correct_mean, evaluation);
+}
+
+int pock_emit_evaluation(pock_job *job, const pock_evaluation *evaluation) {
     pock_json json = {0};
     pock_json_open(&json, NULL, '{');
     pock_json_string(&json, "event", "eval");
-    pock_json_integer(&json, "samples", job->measured.samples);
-    pock_json_number(&json, "loss", job->measured.loss[0]);
-    if (job->measured.accuracy >= 0) {
-        pock_json_number(&json, "accuracy", job->measured.accuracy);
-    }
+    pock_evaluation_write(&json, evaluation);
     pock_json_close(&json, '}');
     return pock_emit(job, &json);
 }
@@ -48,28 +95,15 @@ static uint64_t batches(const pock_job *job) {
 
 int pock_evaluate(pock_job *job) {
     const pock_program *program = job->machine.model->eval;
-    const pock_tensor *loss = program ? pock_program_output(program, "sample_loss") : NULL;
-    const pock_tensor *correct = program ? pock_program_output(program, "correct") : NULL;
-    double loss_sum = 0;
-    double correct_sum = 0;
-    uint64_t rows = 0;
-    if (!loss) {
+    pock_evaluation evaluation = {0};
+    if (!program) {
         return pock_fail(&job->error, POCK_USAGE, "this model was compiled without an evaluation");
     }
     int code = pock_emit_start(job, program, batches(job), 0);
-    for (uint64_t first = 0; first < job->dataset.samples && !code; first += rows) {
-        code = run_batch(job, program, first, &rows);
-        loss_sum += code ? 0 : sum_rows(job, loss, rows);
-        correct_sum += code || !correct ? 0 : sum_rows(job, correct, rows);
-    }
-    if (code) {
-        return code;
-    }
+    code = code ? code : pock_evaluate_dataset(job, &job->dataset, &evaluation);
+    code = code ? code : pock_measured_evaluation(&job->measured, &evaluation, &job->error);
     job->measured.samples = job->dataset.samples;
-    job->measured.loss[0] = loss_sum / (double)job->dataset.samples;
-    job->measured.losses = 1;
-    job->measured.accuracy = correct ? correct_sum / (double)job->dataset.samples : -1;
-    return emit_evaluation(job);
+    return code ? code : pock_emit_evaluation(job, &evaluation);
 }
 
 /* Entries of the file of predictions: the model's outputs with the dataset's number of samples. `shapes` has room for
@@ -106,7 +140,7 @@ static int write_predictions(pock_job *job, const pock_program *program, const p
     int code =
         pock_tensor_writer_open(&writer, job->options->out, entries, program->output_count, NULL, &job->error);
     for (uint64_t first = 0; first < job->dataset.samples && !code; first += rows) {
-        code = run_batch(job, program, first, &rows);
+        code = run_batch(job, &job->dataset, program, first, &rows);
         code = code ? code : put_rows(job, program, &writer, first, rows);
     }
     if (code) {
@@ -135,6 +169,5 @@ int pock_predict_all(pock_job *job) {
     free(shapes);
     job->measured.samples = job->dataset.samples;
     job->measured.losses = 0;
-    job->measured.accuracy = -1;
     return code ? code : pock_emit_saved(job, job->options->out);
 }

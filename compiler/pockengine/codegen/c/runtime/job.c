@@ -33,6 +33,9 @@ int pock_emit_start(pock_job *job, const pock_program *program, uint64_t steps, 
     pock_json_integer(&json, "param_bytes", model->space_bytes[POCK_PARAM]);
     pock_json_integer(&json, "state_bytes", model->space_bytes[POCK_STATE]);
     pock_json_integer(&json, "steps", steps);
+    if (job->options->epochs) {
+        pock_json_integer(&json, "epochs", job->options->epochs);
+    }
     pock_json_integer(&json, "first_step", first_step);
     pock_json_close(&json, '}');
     return pock_emit(job, &json);
@@ -45,6 +48,27 @@ int pock_emit_saved(pock_job *job, const char *path) {
     pock_json_string(&json, "path", path);
     pock_json_close(&json, '}');
     return pock_emit(job, &json);
+}
+
+int pock_run_step(pock_job *job, const pock_stream *stream, uint64_t step, double *loss, double *ms) {
+    const pock_model *model = job->machine.model;
+    double sum = 0;
+    *ms = 0;
+    for (uint32_t index = 0; index < stream->micro_batches; index++) {
+        const pock_program *program = index + 1 < stream->micro_batches ? model->accumulate : model->train;
+        double run_ms = 0;
+        int code = job->options->data ? pock_dataset_fill(&job->dataset, &job->machine, &stream->order,
+                                                          pock_stream_rows(stream, step, index), &job->error)
+                                      : POCK_OK;
+        if (code) {
+            return code;
+        }
+        pock_timed_run(job, program, &run_ms);
+        *ms += run_ms;
+        sum += pock_scalar(&job->machine, program, "loss");
+    }
+    *loss = (double)(float)(sum / stream->micro_batches);
+    return POCK_OK;
 }
 
 void pock_timed_run(pock_job *job, const pock_program *program, double *ms) {

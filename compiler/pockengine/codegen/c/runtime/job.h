@@ -12,7 +12,7 @@
 typedef struct {
     const pock_options *options;
     pock_machine machine;
-    pock_dataset dataset;
+    pock_dataset dataset, eval_data; /* the second: of evaluations during training */
     pock_measured measured;
     pock_error error;
 } pock_job;
@@ -22,6 +22,19 @@ int pock_train(pock_job *job);
 int pock_evaluate(pock_job *job);
 int pock_predict_all(pock_job *job);
 int pock_benchmark(pock_job *job);
+
+/* Refuses options that do not fit the model; before anything is opened. */
+int pock_train_check(const pock_options *options, const pock_model *model, pock_error *error);
+
+/* Runs one optimizer step, number `step` from 0, on its micro-batches: their mean loss, and the milliseconds of all. Without a
+ * dataset the input block is used as it is. */
+int pock_run_step(pock_job *job, const pock_stream *stream, uint64_t step, double *loss, double *ms);
+
+/* Goes through a dataset once, its last samples included. The model must have the program eval. */
+int pock_evaluate_dataset(pock_job *job, pock_dataset *dataset, pock_evaluation *evaluation);
+
+/* `{"event": "eval", ...}` */
+int pock_emit_evaluation(pock_job *job, const pock_evaluation *evaluation);
 
 /* Writes the line of JSON to standard output and frees it. */
 int pock_emit(pock_job *job, pock_json *json);

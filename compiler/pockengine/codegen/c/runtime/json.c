@@ -80,6 +80,11 @@ void pock_json_integer(pock_json *json, const char *key, uint64_t value) {
     append_text(json, digits);
 }
 
+void pock_json_flag(pock_json *json, const char *key, int value) {
+    begin_value(json, key);
+    append_text(json, value ? "true" : "false");
+}
+
 void pock_json_number(pock_json *json, const char *key, double value) {
     char digits[32];
     snprintf(digits, sizeof digits, "%.9g", value);

@@ -17,6 +17,7 @@ void pock_json_open(pock_json *json, const char *key, char bracket);
 void pock_json_close(pock_json *json, char bracket);
 void pock_json_string(pock_json *json, const char *key, const char *value);
 void pock_json_integer(pock_json *json, const char *key, uint64_t value);
+void pock_json_flag(pock_json *json, const char *key, int value);
 /* Nine digits, enough to tell every f32 apart; null when not finite. */
 void pock_json_number(pock_json *json, const char *key, double value);
 void pock_json_shape(pock_json *json, const char *key, const int64_t *shape, size_t rank);

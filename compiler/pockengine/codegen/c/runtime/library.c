@@ -43,22 +43,51 @@ int pock_open(pock_session **session, const char *params_path, const char *const
     return pock_machine_open(&(*session)->machine, &pock_model_data, params_path, consts_path, (uint32_t)threads, error);
 }
 
-/* Copies a batch to the input block and checks its values: kernels index memory with them. */
-static int take_batch(pock_session *session, const void *const *batch, int labelled) {
+/* What micro-batch `index` of an input holds; NULL for weights that are not given. */
+static const char *batch_at(const pock_tensor *input, const void *const *batch, uint32_t i, uint32_t index) {
+    return batch[i] ? (const char *)batch[i] + index * input->nbytes : NULL;
+}
+
+/* Checks the values of all micro-batches before the first runs: kernels index memory with them. */
+static int check_batches(pock_session *session, const void *const *batch, uint32_t batches, int labelled) {
     const pock_model *model = session->machine.model;
     int code = POCK_OK;
-    for (uint32_t i = 0; i < model->input_count && !code; i++) {
+    for (uint32_t at = 0; at < batches * model->input_count && !code; at++) {
+        uint32_t i = at % model->input_count;
+        uint32_t index = at / model->input_count;
         const pock_tensor *input = &model->inputs[i];
-        if (!labelled && input == pock_labels(model)) {
-            continue;
-        }
+        const char *data = batch_at(input, batch, i, index);
         size_t count = (size_t)input->nbytes / pock_dtype_bytes(input->dtype);
-        code = pock_check_values(input, batch[i], count, count / model->batch, "the batch", 0, &session->error);
-        if (!code) {
-            memcpy(pock_machine_at(&session->machine, input), batch[i], (size_t)input->nbytes);
+        if ((labelled || !input->target) && (data || input->target != POCK_SAMPLE_WEIGHT)) {
+            code = pock_check_values(input, data, count, count / model->batch, "the batch", (uint64_t)index * model->batch,
+                                     &session->error);
         }
     }
     return code;
+}
+
+static void fill_with_ones(float *weights, uint32_t batch) {
+    for (uint32_t row = 0; row < batch; row++) {
+        weights[row] = 1;
+    }
+}
+
+/* Copies a micro-batch that has been checked to the input block. */
+static void take_batch(pock_session *session, const void *const *batch, uint32_t index, int labelled) {
+    const pock_model *model = session->machine.model;
+    for (uint32_t i = 0; i < model->input_count; i++) {
+        const pock_tensor *input = &model->inputs[i];
+        void *block = pock_machine_at(&session->machine, input);
+        const char *data = batch_at(input, batch, i, index);
+        if (input->target && !labelled) {
+            continue;
+        }
+        if (data) {
+            memcpy(block, data, (size_t)input->nbytes);
+        } else {
+            fill_with_ones(block, model->batch);
+        }
+    }
 }
 
 static int lacks(pock_session *session, const char *what) {
@@ -72,18 +101,25 @@ static void copy_output(const pock_session *session, const pock_tensor *output, 
 }
 
 int pock_step(pock_session *session, const void *const *batch, float *loss) {
-    const pock_program *program = session->machine.model->train;
-    if (!program) {
+    const pock_model *model = session->machine.model;
+    uint32_t count = pock_micro_batches(model);
+    double sum = 0;
+    if (!model->train) {
         return lacks(session, "a training step");
     }
-    int code = take_batch(session, batch, 1);
-    if (code) {
-        return code;
+    int code = check_batches(session, batch, count, 1);
+    for (uint32_t index = 0; index < count && !code; index++) {
+        const pock_program *program = index + 1 < count ? model->accumulate : model->train;
+        take_batch(session, batch, index, 1);
+        pock_machine_run(&session->machine, program, NULL, NULL);
+        float part = NAN;
+        copy_output(session, pock_program_output(program, "loss"), &part);
+        sum += (double)part;
     }
-    pock_machine_run(&session->machine, program, NULL, NULL);
-    *loss = NAN;
-    copy_output(session, pock_program_output(program, "loss"), loss);
-    return POCK_OK;
+    if (!code) {
+        *loss = (float)(sum / count);
+    }
+    return code;
 }
 
 int pock_predict(pock_session *session, const void *const *batch, void *const *outputs) {
@@ -91,10 +127,11 @@ int pock_predict(pock_session *session, const void *const *batch, void *const *o
     if (!program) {
         return lacks(session, "predictions");
     }
-    int code = take_batch(session, batch, 0);
+    int code = check_batches(session, batch, 1, 0);
     if (code) {
         return code;
     }
+    take_batch(session, batch, 0, 0);
     pock_machine_run(&session->machine, program, NULL, NULL);
     for (uint32_t i = 0; i < program->output_count; i++) {
         copy_output(session, &program->outputs[i], outputs[i]);
@@ -102,22 +139,32 @@ int pock_predict(pock_session *session, const void *const *batch, void *const *o
     return POCK_OK;
 }
 
-int pock_eval(pock_session *session, const void *const *batch, float *sample_loss, float *correct) {
+/* One number a sample: the output's, or `otherwise` where the program has no such output. */
+static void copy_rows(const pock_session *session, const char *name, float otherwise, float *to) {
+    const pock_tensor *output = pock_program_output(session->machine.model->eval, name);
+    copy_output(session, output, to);
+    for (uint32_t row = 0; !output && row < session->machine.model->batch; row++) {
+        to[row] = otherwise;
+    }
+}
+
+int pock_eval(pock_session *session, const void *const *batch, float *sample_loss, float *loss_weight, float *correct,
+              float *counted) {
     const pock_program *program = session->machine.model->eval;
-    const pock_tensor *right = program ? pock_program_output(program, "correct") : NULL;
     if (!program) {
         return lacks(session, "an evaluation");
     }
-    int code = take_batch(session, batch, 1);
+    int code = check_batches(session, batch, 1, 1);
     if (code) {
         return code;
     }
+    take_batch(session, batch, 0, 1);
     pock_machine_run(&session->machine, program, NULL, NULL);
-    copy_output(session, pock_program_output(program, "sample_loss"), sample_loss);
-    copy_output(session, right, correct);
-    for (uint32_t row = 0; !right && row < session->machine.model->batch; row++) {
-        correct[row] = -1;
-    }
+    int judges = pock_program_output(program, "correct") != NULL;
+    copy_rows(session, "sample_loss", NAN, sample_loss);
+    copy_rows(session, "loss_weight", 1, loss_weight);
+    copy_rows(session, "correct", -1, correct);
+    copy_rows(session, "counted", (float)judges, counted);
     return POCK_OK;
 }
 
@@ -165,7 +212,7 @@ int pock_set_tensor(pock_session *session, const char *name, const void *data, s
 }
 
 int pock_save(pock_session *session, const char *path) {
-    return pock_machine_save(&session->machine, path, &session->error);
+    return pock_machine_save(&session->machine, path, 0, &session->error);
 }
 
 int pock_load(pock_session *session, const char *path) {

@@ -112,10 +112,16 @@ static int run_job(pock_job *job) {
     if (options->entry == POCK_INFO) {
         return print_info(job);
     }
-    int code = options->report ? pock_output_possible(options->report, &job->error) : POCK_OK;
+    int code = options->entry == POCK_TRAIN ? pock_train_check(options, &pock_model_data, &job->error) : POCK_OK;
+    if (!code && options->report) {
+        code = pock_output_possible(options->report, &job->error);
+    }
     if (!code && options->data) {
         int labelled = options->entry != POCK_PREDICT;
         code = pock_dataset_open(&job->dataset, &pock_model_data, options->data, labelled, &job->error);
+    }
+    if (!code && options->eval_data) {
+        code = pock_dataset_open(&job->eval_data, &pock_model_data, options->eval_data, 1, &job->error);
     }
     code = code ? code : open_machine(job);
     code = code ? code : run_entry(job);
@@ -124,7 +130,7 @@ static int run_job(pock_job *job) {
 
 int main(int count, char **arguments) {
     pock_options options;
-    pock_job job = {.options = &options, .measured = {.started = pock_now(), .accuracy = -1}};
+    pock_job job = {.options = &options, .measured = {.started = pock_now()}};
     /* A full quota or a closed pipe is then an error of the write, with a sentence, instead of a silent death. */
     signal(SIGXFSZ, SIG_IGN);
     signal(SIGPIPE, SIG_IGN);
@@ -134,6 +140,7 @@ int main(int count, char **arguments) {
     }
     code = code ? code : run_job(&job);
     pock_dataset_close(&job.dataset);
+    pock_dataset_close(&job.eval_data);
     pock_machine_close(&job.machine);
     pock_measured_free(&job.measured);
     if (code) {

@@ -207,18 +207,21 @@ int pock_machine_load(pock_machine *machine, const char *path, pock_error *error
     return code;
 }
 
-int pock_machine_save(const pock_machine *machine, const char *path, pock_error *error) {
+int pock_machine_save(const pock_machine *machine, const char *path, int only_trained, pock_error *error) {
     const pock_model *model = machine->model;
     pock_entry *entries = calloc(model->param_count + 1, sizeof *entries);
+    size_t count = 0;
     if (!entries) {
         return pock_fail(error, POCK_MEMORY, "out of memory writing %s", path);
     }
     for (uint32_t i = 0; i < model->param_count; i++) {
         const pock_tensor *param = &model->params[i];
-        entries[i] = (pock_entry){param->name, param->dtype, param->rank, param->shape, param->nbytes,
-                                  pock_machine_at(machine, pock_machine_averaged(machine, param))};
+        if (param->trained || !only_trained) {
+            entries[count++] = (pock_entry){param->name, param->dtype, param->rank, param->shape, param->nbytes,
+                                            pock_machine_at(machine, pock_machine_averaged(machine, param))};
+        }
     }
-    int code = pock_tensor_file_write(path, entries, model->param_count, "{\"format\":\"pt\"}", error);
+    int code = pock_tensor_file_write(path, entries, count, "{\"format\":\"pt\"}", error);
     free(entries);
     return code;
 }
@@ -250,7 +253,6 @@ const pock_tensor *pock_program_output(const pock_program *program, const char *
     return NULL;
 }
 
-const pock_tensor *pock_labels(const pock_model *model) {
-    const pock_tensor *last = model->input_count ? &model->inputs[model->input_count - 1] : NULL;
-    return last && strcmp(last->name, "labels") == 0 ? last : NULL;
+uint32_t pock_micro_batches(const pock_model *model) {
+    return model->accumulate ? model->accumulate_steps : 1;
 }

@@ -23,8 +23,8 @@ void pock_machine_close(pock_machine *machine);
 /* Replaces parameters by those in a file, which may be a part of them; their moving averages start again from there. */
 int pock_machine_load(pock_machine *machine, const char *path, pock_error *error);
 
-/* Writes all parameters, those with a moving average as averaged. */
-int pock_machine_save(const pock_machine *machine, const char *path, pock_error *error);
+/* Writes all parameters, or only those that training changes; those with a moving average as averaged. */
+int pock_machine_save(const pock_machine *machine, const char *path, int only_trained, pock_error *error);
 
 /* Refuses new contents of a frozen tensor when constants derived from it were compiled in. */
 int pock_machine_may_replace(const pock_machine *machine, const pock_tensor *tensor, const void *data,
@@ -42,7 +42,7 @@ const pock_tensor *pock_machine_averaged(const pock_machine *machine, const pock
 /* The output called `name` of a program, or NULL. */
 const pock_tensor *pock_program_output(const pock_program *program, const char *name);
 
-/* The input `labels`, or NULL: it is the last one. */
-const pock_tensor *pock_labels(const pock_model *model);
+/* Batches that one training step takes. */
+uint32_t pock_micro_batches(const pock_model *model);
 
 #endif

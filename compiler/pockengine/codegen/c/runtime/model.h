@@ -23,14 +23,19 @@ POCK_API const char *pock_info(void);
  * model allows and the machine has. `*session` is set also on failure (unless memory ran out), for pock_message; close it. */
 POCK_API int pock_open(pock_session **session, const char *params_path, const char *consts_path, int threads);
 
-/* One whole training step. `batch` has one pointer per input, in order, labels last. `*loss` may be NaN: see whether it is. */
+/* One whole training step. `batch` has one pointer per input, in order; a model that accumulates gradients takes all of a
+ * step's micro-batches, one after the other. The pointer of `sample_weight` may be NULL: every sample then counts 1. `*loss`
+ * (of micro-batches: their mean) may be NaN: see whether it is. */
 POCK_API int pock_step(pock_session *session, const void *const *batch, float *loss);
 
-/* The model's outputs, copied to one pointer per output (NULL: not wanted). `batch` needs no labels. */
+/* The model's outputs, copied to one pointer per output (NULL: not wanted). Pointers of targets in `batch` are not read. */
 POCK_API int pock_predict(pock_session *session, const void *const *batch, void *const *outputs);
 
-/* Loss and correctness of each sample of a batch: 1 or 0, or -1 where the model has no notion of correct. */
-POCK_API int pock_eval(pock_session *session, const void *const *batch, float *sample_loss, float *correct);
+/* Four numbers of each sample of a batch: its mean loss and what that counts (the number of positions, or the sum of their
+ * weights), its share of right answers and what that counts: -1 and 0 where the model has no notion of right. The loss of
+ * many samples is sum(loss * loss_weight) / sum(loss_weight). */
+POCK_API int pock_eval(pock_session *session, const void *const *batch, float *sample_loss, float *loss_weight,
+                       float *correct, float *counted);
 
 /* Copies a parameter or optimizer state by name; `bytes` must be its size. */
 POCK_API int pock_get_tensor(pock_session *session, const char *name, void *data, size_t bytes);

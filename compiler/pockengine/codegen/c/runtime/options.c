@@ -22,10 +22,15 @@ static const struct option {
 } OPTIONS[] = {
     {"--data", TEXT, offsetof(pock_options, data), RUNS, 0},
     {"--steps", NUMBER, offsetof(pock_options, steps), FOR(POCK_TRAIN) | FOR(POCK_BENCH), 1},
+    {"--epochs", NUMBER, offsetof(pock_options, epochs), FOR(POCK_TRAIN), 1},
+    {"--eval-data", TEXT, offsetof(pock_options, eval_data), FOR(POCK_TRAIN), 0},
+    {"--eval-every", NUMBER, offsetof(pock_options, eval_every), FOR(POCK_TRAIN), 1},
+    {"--patience", NUMBER, offsetof(pock_options, patience), FOR(POCK_TRAIN), 1},
     {"--threads", NUMBER, offsetof(pock_options, threads), RUNS, 1},
     {"--seed", NUMBER, offsetof(pock_options, seed), FOR(POCK_TRAIN), 0},
     {"--no-shuffle", SWITCH, offsetof(pock_options, no_shuffle), FOR(POCK_TRAIN), 0},
     {"--save", TEXT, offsetof(pock_options, save), FOR(POCK_TRAIN), 0},
+    {"--save-trained", TEXT, offsetof(pock_options, save_trained), FOR(POCK_TRAIN), 0},
     {"--load", TEXT, offsetof(pock_options, load), RUNS, 0},
     {"--resume", TEXT, offsetof(pock_options, resume), FOR(POCK_TRAIN), 0},
     {"--checkpoint", TEXT, offsetof(pock_options, checkpoint), FOR(POCK_TRAIN), 0},
@@ -47,14 +52,15 @@ const char *pock_entry_name(enum pock_entry_point entry) {
 }
 
 const char *pock_usage(void) {
-    return "usage: model train   --data D.safetensors --steps N [--threads T] [--seed S | --no-shuffle]\n"
-           "                     [--save W] [--load W] [--checkpoint C --checkpoint-every N] [--resume C]\n"
-           "                     [--report R.json] [--profile]\n"
+    return "usage: model train   --data D.safetensors --steps N and/or --epochs E [--seed S] [--no-shuffle]\n"
+           "                     [--eval-data D.safetensors [--eval-every N] [--patience P]]\n"
+           "                     [--save W] [--save-trained W] [--load W]\n"
+           "                     [--checkpoint C --checkpoint-every N] [--resume C] [--report R.json] [--profile]\n"
            "       model eval    --data D.safetensors [--load W] [--report R.json]\n"
            "       model predict --data D.safetensors --out O.safetensors [--load W]\n"
            "       model bench   --steps N [--data D.safetensors] [--profile] [--report R.json]\n"
            "       model info\n"
-           "every run: [--params P.safetensors] [--consts K.safetensors]\n";
+           "every run: [--threads T] [--params P.safetensors] [--consts K.safetensors]\n";
 }
 
 static const char *option_at(const void *options, size_t index) {
@@ -108,6 +114,30 @@ static int take_option(pock_options *options, int count, char **arguments, int *
     return POCK_OK;
 }
 
+/* Two outputs under one name would overwrite each other. */
+static int check_outputs(const pock_options *options, pock_error *error) {
+    static const struct {
+        const char *option;
+        size_t field;
+    } outputs[] = {
+        {"--save", offsetof(pock_options, save)},
+        {"--save-trained", offsetof(pock_options, save_trained)},
+        {"--checkpoint", offsetof(pock_options, checkpoint)},
+        {"--report", offsetof(pock_options, report)},
+        {"--out", offsetof(pock_options, out)},
+    };
+    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
+        for (size_t j = 0; j < i; j++) {
+            const char *path = *(const char *const *)(const void *)((const char *)options + outputs[i].field);
+            const char *other = *(const char *const *)(const void *)((const char *)options + outputs[j].field);
+            if (path && other && strcmp(path, other) == 0) {
+                return pock_fail(error, POCK_USAGE, "%s and %s name the same file", outputs[j].option, outputs[i].option);
+            }
+        }
+    }
+    return POCK_OK;
+}
+
 static int check_together(const pock_options *options, pock_error *error) {
     const char *entry = ENTRIES[options->entry];
     if (options->help || options->entry == POCK_INFO) {
@@ -116,19 +146,19 @@ static int check_together(const pock_options *options, pock_error *error) {
     if (!options->data && options->entry != POCK_BENCH) {
         return pock_fail(error, POCK_USAGE, "%s needs --data", entry);
     }
-    if (!options->steps && (options->entry == POCK_TRAIN || options->entry == POCK_BENCH)) {
-        return pock_fail(error, POCK_USAGE, "%s needs --steps", entry);
+    if (!options->steps && !options->epochs && (options->entry == POCK_TRAIN || options->entry == POCK_BENCH)) {
+        return pock_fail(error, POCK_USAGE, "%s needs --steps%s", entry, options->entry == POCK_TRAIN ? " or --epochs" : "");
+    }
+    if (!options->eval_data && (options->eval_every || options->patience)) {
+        return pock_fail(error, POCK_USAGE, "%s needs --eval-data", options->patience ? "--patience" : "--eval-every");
     }
     if (!options->out && options->entry == POCK_PREDICT) {
         return pock_fail(error, POCK_USAGE, "predict needs --out");
     }
-    if (options->seed_given && options->no_shuffle) {
-        return pock_fail(error, POCK_USAGE, "--seed and --no-shuffle exclude each other");
-    }
     if (!options->checkpoint != !options->checkpoint_every) {
         return pock_fail(error, POCK_USAGE, "--checkpoint and --checkpoint-every go together");
     }
-    return POCK_OK;
+    return check_outputs(options, error);
 }
 
 int pock_options_parse(pock_options *options, int count, char **arguments, pock_error *error) {

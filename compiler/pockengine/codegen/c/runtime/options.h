@@ -11,8 +11,8 @@ enum pock_entry_point { POCK_TRAIN, POCK_EVAL, POCK_PREDICT, POCK_BENCH, POCK_IN
 /* Texts are NULL and numbers 0 when not given. */
 typedef struct {
     enum pock_entry_point entry;
-    const char *data, *save, *load, *resume, *checkpoint, *report, *params, *consts, *out;
-    uint64_t steps, threads, seed, checkpoint_every;
+    const char *data, *save, *load, *resume, *checkpoint, *report, *params, *consts, *out, *save_trained, *eval_data;
+    uint64_t steps, epochs, threads, seed, checkpoint_every, eval_every, patience;
     int no_shuffle, seed_given, profile, help;
 } pock_options;
 

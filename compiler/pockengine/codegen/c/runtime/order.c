@@ -1,5 +1,7 @@
 #include "order.h"
 
+#include "pock.h"
+
 #define ROUNDS 8
 
 /* splitmix64's finaliser (Steele, Lea, Flood 2014). */
@@ -40,4 +42,47 @@ uint64_t pock_order_at(const pock_order *order, uint64_t position) {
         index = feistel(index, key, half_bits);
     } while (index >= order->samples);
     return index;
+}
+
+uint64_t pock_stream_step_samples(const pock_stream *stream) {
+    return (uint64_t)stream->batch * stream->micro_batches;
+}
+
+/* Steps of one epoch, where each begins with an epoch's first sample. */
+static uint64_t steps_of_epoch(const pock_stream *stream) {
+    uint64_t step = pock_stream_step_samples(stream);
+    uint64_t whole = stream->order.samples / step;
+    return stream->last_batch == POCK_PARTIAL && stream->order.samples % step ? whole + 1 : whole;
+}
+
+int pock_stream_possible(const pock_stream *stream) {
+    return stream->last_batch == POCK_WRAP || steps_of_epoch(stream) > 0;
+}
+
+pock_rows pock_stream_rows(const pock_stream *stream, uint64_t step, uint32_t micro_batch) {
+    uint64_t within = (uint64_t)micro_batch * stream->batch;
+    if (stream->last_batch == POCK_WRAP) {
+        return (pock_rows){step * pock_stream_step_samples(stream) + within, UINT64_MAX};
+    }
+    uint64_t steps = steps_of_epoch(stream);
+    uint64_t first = step / steps * stream->order.samples;
+    return (pock_rows){first + step % steps * pock_stream_step_samples(stream) + within, first + stream->order.samples - 1};
+}
+
+uint64_t pock_stream_epoch(const pock_stream *stream, uint64_t step) {
+    return pock_stream_rows(stream, step, 0).position / stream->order.samples;
+}
+
+int pock_stream_ends_epoch(const pock_stream *stream, uint64_t step) {
+    return pock_stream_epoch(stream, step + 1) > pock_stream_epoch(stream, step);
+}
+
+uint64_t pock_stream_steps(const pock_stream *stream, uint64_t epochs) {
+    uint64_t each = stream->last_batch == POCK_WRAP ? stream->order.samples : steps_of_epoch(stream);
+    uint64_t total = 0;
+    if (__builtin_mul_overflow(epochs, each, &total) || total > INT64_MAX) {
+        return 0;
+    }
+    uint64_t step = pock_stream_step_samples(stream);
+    return stream->last_batch == POCK_WRAP ? (total + step - 1) / step : total;
 }

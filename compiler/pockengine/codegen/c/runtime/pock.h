@@ -10,7 +10,18 @@
 #include <stdint.h>
 
 enum pock_space { POCK_ARENA, POCK_PARAM, POCK_STATE, POCK_CONST, POCK_INPUT, POCK_SPACES };
-enum pock_dtype { POCK_F32, POCK_F64, POCK_F16, POCK_BF16, POCK_I8, POCK_U8, POCK_I32, POCK_I64, POCK_BOOL };
+enum pock_dtype {
+    POCK_F32, POCK_F64, POCK_F16, POCK_BF16, POCK_I8, POCK_U8, POCK_I32, POCK_I64, POCK_BOOL,
+    POCK_I16, POCK_U16, POCK_U32, POCK_U64
+};
+
+/* Who reads an input: every program; only train and eval (labels, teacher's outputs, masks: predict does without them);
+ * or train and eval, as the weight of each sample: 1 where the dataset does not say, 0 for rows that fill up a batch. */
+enum pock_target { POCK_NOT_TARGET, POCK_TARGET, POCK_SAMPLE_WEIGHT };
+
+/* What the samples that do not fill a step at the end of an epoch do: begin the next epoch within the same step, stay
+ * away, or make a smaller batch (the model then has an input that is POCK_SAMPLE_WEIGHT). */
+enum pock_last_batch { POCK_WRAP, POCK_DROP, POCK_PARTIAL };
 
 /* The most operands one call may have, workspace included. */
 #define POCK_MAX_OPERANDS 256
@@ -23,9 +34,10 @@ typedef struct {
 
 /* A named tensor. `fill` is the initial contents of optimizer state. `trained` is 1 when the step changes it. `limit`, when
  * not 0, is what every integer of an input must stay below (classes for labels, rows of the table for indices): kernels
- * index memory with them, so the runtime refuses others. `average_of`, when not NULL, says that the state is the moving
- * average of a parameter: it starts with the parameter's contents instead of `fill`, eval and predict read it in the
- * parameter's place, and it is what is saved under the parameter's name. */
+ * index memory with them, so the runtime refuses others but `ignored` (labels that do not count; 0 when there is no such
+ * number). `target` is a pock_target. `average_of`, when not NULL, says that the state is the moving average of a parameter:
+ * it starts with the parameter's contents instead of `fill`, eval and predict read it in the parameter's place, and it is
+ * what is saved under the parameter's name. */
 typedef struct pock_tensor {
     const char *name;
     uint8_t dtype, rank, trained;
@@ -35,6 +47,8 @@ typedef struct pock_tensor {
     pock_ref ref;
     int64_t limit;
     const struct pock_tensor *average_of;
+    int64_t ignored;
+    uint8_t target;
 } pock_tensor;
 
 /* One kernel does share `task` of `tasks` of its work on the operands `arg`; shares never write the same bytes.
@@ -57,7 +71,8 @@ typedef struct {
     const pock_call *calls;
     uint32_t call_count;
     const pock_ref *refs;
-    const pock_tensor *outputs; /* train: "loss" (f32 scalar) first. eval: "sample_loss" f32[batch], "correct" f32[batch], then the model's outputs */
+    const pock_tensor *outputs; /* train: "loss" (f32 scalar). eval: f32[batch] each "sample_loss", "loss_weight" (its
+                                 * denominator), "correct", "counted" (its denominator), then the model's outputs */
     uint32_t output_count;
     uint64_t arena_bytes;
 } pock_program;
@@ -68,12 +83,14 @@ typedef struct {
     uint32_t batch;
     uint64_t space_bytes[POCK_SPACES];
     uint64_t predicted_peak_bytes;
-    const pock_tensor *params, *states, *consts, *inputs; /* the input "labels" is last, if there is one */
+    const pock_tensor *params, *states, *consts, *inputs;
     uint32_t param_count, state_count, const_count, input_count;
     /* `accumulate` (NULL when `accumulate_steps` is 1) adds a micro-batch's gradients to states and has the output "loss".
      * One optimizer step is accumulate_steps - 1 runs of it and then one of train, each on the next micro-batch. */
     const pock_program *train, *eval, *predict, *accumulate;
     uint32_t accumulate_steps;
+    uint8_t last_batch; /* a pock_last_batch */
+    uint8_t perplexity; /* exp(loss) means something: the loss is one of tokens */
 } pock_model;
 
 /* Defined by the emitted model.c. */

@@ -71,6 +71,20 @@ int pock_measured_add(pock_measured *measured, double loss, double ms, pock_erro
     return POCK_OK;
 }
 
+int pock_measured_evaluation(pock_measured *measured, const pock_evaluation *evaluation, pock_error *error) {
+    if (measured->evaluation_count == measured->evaluation_capacity) {
+        size_t capacity = measured->evaluation_capacity ? measured->evaluation_capacity * 2 : 16;
+        pock_evaluation *grown = realloc(measured->evaluations, capacity * sizeof *grown);
+        if (!grown) {
+            return pock_fail(error, POCK_MEMORY, "out of memory for the results of %zu evaluations", capacity);
+        }
+        measured->evaluations = grown;
+        measured->evaluation_capacity = capacity;
+    }
+    measured->evaluations[measured->evaluation_count++] = *evaluation;
+    return POCK_OK;
+}
+
 int pock_measured_profile(pock_measured *measured, const pock_program *program, pock_error *error) {
     measured->profiled = program;
     measured->call_ms = calloc(program->call_count + 1, sizeof *measured->call_ms);
@@ -81,6 +95,7 @@ void pock_measured_free(pock_measured *measured) {
     free(measured->ms);
     free(measured->loss);
     free(measured->call_ms);
+    free(measured->evaluations);
     memset(measured, 0, sizeof *measured);
 }
 
@@ -159,6 +174,54 @@ static void write_memory(pock_json *json, const pock_model *model) {
     pock_json_integer(json, "predicted_peak_bytes", model->predicted_peak_bytes);
 }
 
+void pock_evaluation_write(pock_json *json, const pock_evaluation *evaluation) {
+    if (evaluation->step) {
+        pock_json_integer(json, "step", evaluation->step);
+        pock_json_integer(json, "epoch", evaluation->epoch);
+    }
+    pock_json_integer(json, "samples", evaluation->samples);
+    pock_json_number(json, "loss", evaluation->loss);
+    if (evaluation->accuracy >= 0) {
+        pock_json_number(json, "accuracy", evaluation->accuracy);
+    }
+    if (evaluation->perplexity >= 0) {
+        pock_json_number(json, "perplexity", evaluation->perplexity);
+    }
+    if (evaluation->step) {
+        pock_json_flag(json, "best", evaluation->best);
+    }
+}
+
+/* Of a training run the loss of each step and every evaluation; of one pass over a dataset its only result. */
+static void write_losses(pock_json *json, const pock_measured *measured) {
+    const pock_evaluation *first = measured->evaluations;
+    if (measured->samples && first) {
+        write_numbers(json, "loss", &first->loss, 1);
+        if (first->accuracy >= 0) {
+            pock_json_number(json, "accuracy", first->accuracy);
+        }
+        if (first->perplexity >= 0) {
+            pock_json_number(json, "perplexity", first->perplexity);
+        }
+        return;
+    }
+    write_numbers(json, "loss", measured->loss, measured->losses);
+    if (first || measured->best_step) {
+        pock_json_open(json, "evaluations", '[');
+        for (size_t i = 0; i < measured->evaluation_count; i++) {
+            pock_json_open(json, NULL, '{');
+            pock_evaluation_write(json, &measured->evaluations[i]);
+            pock_json_close(json, '}');
+        }
+        pock_json_close(json, ']');
+        pock_json_flag(json, "stopped_early", measured->stopped_early);
+    }
+    if (measured->best_step) {
+        pock_json_integer(json, "best_step", measured->best_step);
+        pock_json_number(json, "best_loss", measured->best_loss);
+    }
+}
+
 void pock_report_write(pock_json *json, const char *key, const char *entry, const pock_machine *machine,
                        const pock_measured *measured) {
     pock_json_open(json, key, '{');
@@ -169,10 +232,7 @@ void pock_report_write(pock_json *json, const char *key, const char *entry, cons
     if (measured->samples) {
         pock_json_integer(json, "samples", measured->samples);
     }
-    write_numbers(json, "loss", measured->loss, measured->losses);
-    if (measured->samples && measured->accuracy >= 0) {
-        pock_json_number(json, "accuracy", measured->accuracy);
-    }
+    write_losses(json, measured);
     write_step_ms(json, measured);
     pock_json_number(json, "cold_start_ms", measured->cold_start_ms);
     pock_json_integer(json, "peak_rss_bytes", pock_peak_rss());
@@ -183,16 +243,29 @@ void pock_report_write(pock_json *json, const char *key, const char *entry, cons
     pock_json_close(json, '}');
 }
 
-static void write_tensor(pock_json *json, const pock_tensor *tensor, const char *role) {
-    static const char *const dtypes[] = {"f32", "f64", "f16", "bf16", "i8", "u8", "i32", "i64", "bool"};
-    pock_json_open(json, NULL, '{');
+static void write_fields(pock_json *json, const pock_tensor *tensor) {
+    static const char *const dtypes[] = {"f32", "f64", "f16", "bf16", "i8", "u8", "i32", "i64", "bool",
+                                         "i16", "u16", "u32", "u64"};
     pock_json_string(json, "name", tensor->name);
     pock_json_string(json, "dtype", dtypes[tensor->dtype]);
     pock_json_shape(json, "shape", tensor->shape, tensor->rank);
     pock_json_integer(json, "nbytes", tensor->nbytes);
+}
+
+static void write_input(pock_json *json, const pock_tensor *input) {
+    pock_json_open(json, NULL, '{');
+    write_fields(json, input);
+    pock_json_flag(json, "target", input->target != POCK_NOT_TARGET);
+    pock_json_flag(json, "optional", input->target == POCK_SAMPLE_WEIGHT);
+    pock_json_close(json, '}');
+}
+
+static void write_tensor(pock_json *json, const pock_tensor *tensor, const char *role) {
+    pock_json_open(json, NULL, '{');
+    write_fields(json, tensor);
     if (role) {
         pock_json_string(json, "role", role);
-        pock_json_raw(json, "trained", tensor->trained ? "true" : "false", tensor->trained ? 4 : 5);
+        pock_json_flag(json, "trained", tensor->trained);
     }
     pock_json_close(json, '}');
 }
@@ -204,15 +277,20 @@ static void write_tensors(pock_json *json, const pock_tensor *tensors, uint32_t 
 }
 
 void pock_info_write(pock_json *json, const pock_model *model) {
+    static const char *const last_batches[] = {"wrap", "drop", "partial"};
     const pock_program *forward = model->predict ? model->predict : model->eval;
     pock_json_open(json, NULL, '{');
     pock_json_string(json, "name", model->name);
     pock_json_string(json, "target", model->target);
     pock_json_integer(json, "threads", model->threads);
     pock_json_integer(json, "batch", model->batch);
+    pock_json_integer(json, "accumulate", pock_micro_batches(model));
+    pock_json_string(json, "last_batch", last_batches[model->last_batch]);
     write_memory(json, model);
     pock_json_open(json, "inputs", '[');
-    write_tensors(json, model->inputs, model->input_count, NULL);
+    for (uint32_t i = 0; i < model->input_count; i++) {
+        write_input(json, &model->inputs[i]);
+    }
     pock_json_close(json, ']');
     pock_json_open(json, "outputs", '[');
     if (forward) {

@@ -11,14 +11,27 @@ double pock_now(void);
 /* Highest resident memory of this process so far, in bytes; 0 where the system does not tell. */
 uint64_t pock_peak_rss(void);
 
-/* What a run measured: milliseconds of each step, and the losses to report (of each step, or one of a whole dataset).
- * `accuracy` is negative when there is none; `samples` is 0 unless a dataset was gone through once. Start with all zero. */
+/* One pass over a dataset. `accuracy` and `perplexity` are negative where they mean nothing. Of an evaluation during
+ * training, `step` and `epoch` (from 1) say when it was, and `best` that no earlier loss was as low; otherwise they are 0. */
 typedef struct {
-    double started, cold_start_ms, accuracy;
+    uint64_t samples, step, epoch;
+    double loss, accuracy, perplexity;
+    int best;
+} pock_evaluation;
+
+/* What a run measured: milliseconds and loss of each step, evaluations. `samples` is 0 unless a dataset was gone through
+ * once. Start with all zero. */
+typedef struct {
+    double started, cold_start_ms;
     double *ms;
     double *loss;
     size_t steps, losses, capacity;
     uint64_t samples;
+    pock_evaluation *evaluations;
+    size_t evaluation_count, evaluation_capacity;
+    uint64_t best_step; /* 0: none */
+    double best_loss;
+    int stopped_early;
     int warmed_up; /* the first step is like the others */
     double *call_ms; /* per call of the profiled program, summed over steps; NULL without --profile */
     const pock_program *profiled;
@@ -30,6 +43,7 @@ void pock_measured_started(pock_measured *measured);
 
 /* Adds a step. */
 int pock_measured_add(pock_measured *measured, double loss, double ms, pock_error *error);
+int pock_measured_evaluation(pock_measured *measured, const pock_evaluation *evaluation, pock_error *error);
 int pock_measured_profile(pock_measured *measured, const pock_program *program, pock_error *error);
 void pock_measured_free(pock_measured *measured);
 
@@ -39,6 +53,9 @@ void pock_measured_observe(void *measured, uint32_t call);
 /* The report's JSON object; sorts a copy of the samples. */
 void pock_report_write(pock_json *json, const char *key, const char *entry, const pock_machine *machine,
                        const pock_measured *measured);
+
+/* Keys of an evaluation in an event or report. */
+void pock_evaluation_write(pock_json *json, const pock_evaluation *evaluation);
 
 /* The object `model info` prints. */
 void pock_info_write(pock_json *json, const pock_model *model);

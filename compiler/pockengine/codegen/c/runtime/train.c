@@ -2,33 +2,89 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
-#include "checkpoint.h"
-#include "job.h"
+#include "training.h"
 
-static int emit_step(pock_job *job, uint64_t step, double loss, double ms) {
+#define BEST_SUFFIX ".best"
+
+/* The state that random numbers are made from, or NULL: a model without dropout has none. */
+static const pock_tensor *find_generator(const pock_model *model) {
+    for (uint32_t i = 0; i < model->state_count; i++) {
+        if (strcmp(model->states[i].name, "generator") == 0 && model->states[i].dtype == POCK_I64) {
+            return &model->states[i];
+        }
+    }
+    return NULL;
+}
+
+int pock_train_check(const pock_options *options, const pock_model *model, pock_error *error) {
+    if (!model->train) {
+        return pock_fail(error, POCK_USAGE, "this model was compiled without a training step");
+    }
+    if (options->eval_data && !model->eval) {
+        return pock_fail(error, POCK_USAGE, "this model was compiled without an evaluation; leave --eval-data out");
+    }
+    if (options->seed_given && options->no_shuffle && !find_generator(model)) {
+        return pock_fail(error, POCK_USAGE, "--seed and --no-shuffle exclude each other: this model draws no random numbers");
+    }
+    return POCK_OK;
+}
+
+static int emit_step(const pock_training *training, double loss, double ms) {
     pock_json json = {0};
     pock_json_open(&json, NULL, '{');
     pock_json_string(&json, "event", "step");
-    pock_json_integer(&json, "step", step);
+    pock_json_integer(&json, "step", training->position.step);
+    pock_json_integer(&json, "epoch", pock_training_epoch(training));
     pock_json_number(&json, "loss", loss);
     pock_json_number(&json, "ms", ms);
     pock_json_close(&json, '}');
-    return pock_emit(job, &json);
+    return pock_emit(training->job, &json);
+}
+
+static int emit_stopped(const pock_training *training) {
+    pock_json json = {0};
+    pock_json_open(&json, NULL, '{');
+    pock_json_string(&json, "event", "stopped");
+    pock_json_integer(&json, "step", training->position.step);
+    pock_json_integer(&json, "epoch", pock_training_epoch(training));
+    if (training->position.best_step) {
+        pock_json_integer(&json, "best_step", training->position.best_step);
+        pock_json_number(&json, "best_loss", training->position.best_loss);
+    }
+    pock_json_close(&json, '}');
+    return pock_emit(training->job, &json);
+}
+
+/* The same seed gives the same random numbers; the low half counts the runs. */
+static void seed_generator(const pock_machine *machine, uint64_t seed) {
+    const pock_tensor *generator = find_generator(machine->model);
+    uint64_t value = seed << 32;
+    if (generator) {
+        memcpy(pock_machine_at(machine, generator), &value, sizeof value);
+    }
 }
 
 /* Where the run begins: at zero or where the checkpoint stands, whose order then goes on. */
-static int find_position(pock_job *job, pock_position *position) {
+static int find_position(pock_training *training) {
+    pock_job *job = training->job;
     const pock_options *options = job->options;
+    pock_position *position = &training->position;
     int watched = options->resume || options->checkpoint;
     *position = (pock_position){.seed = options->seed,
+                                .shuffle = !options->no_shuffle,
                                 .samples = job->dataset.samples,
-                                .frozen = watched ? pock_frozen_digest(&job->machine) : 0,
-                                .shuffle = !options->no_shuffle};
+                                .step_samples = pock_stream_step_samples(&training->stream),
+                                .last_batch = training->stream.last_batch,
+                                .frozen = watched ? pock_frozen_digest(&job->machine) : 0};
     if (!options->resume) {
+        seed_generator(&job->machine, options->seed);
         return POCK_OK;
     }
-    int code = pock_checkpoint_load(&job->machine, options->resume, position, &job->error);
+    int code = pock_checkpoint_load(&job->machine, options->resume, position, training->best, &job->error);
     if (!code && ((options->seed_given && options->seed != position->seed) || (options->no_shuffle && position->shuffle))) {
         code = pock_fail(&job->error, POCK_USAGE, "%s was made with another order of samples; leave --seed and --no-shuffle out",
                          options->resume);
@@ -36,64 +92,145 @@ static int find_position(pock_job *job, pock_position *position) {
     return code;
 }
 
-static int one_step(pock_job *job, const pock_program *program, pock_position *position) {
-    pock_order order = {position->samples, position->seed, position->shuffle};
+/* How the run goes through the dataset, and after which step it ends. */
+static int plan_run(pock_training *training) {
+    pock_job *job = training->job;
+    const pock_options *options = job->options;
+    const pock_model *model = job->machine.model;
+    pock_stream *stream = &training->stream;
+    *stream = (pock_stream){{job->dataset.samples, 0, 0}, model->batch, pock_micro_batches(model), model->last_batch};
+    if (!pock_stream_possible(stream)) {
+        return pock_fail(&job->error, POCK_BAD_DATA,
+                         "%s has %llu samples, fewer than the %llu of one step; compile with a smaller batch or last_batch: wrap",
+                         options->data, (unsigned long long)job->dataset.samples,
+                         (unsigned long long)pock_stream_step_samples(stream));
+    }
+    uint64_t all = options->epochs ? pock_stream_steps(stream, options->epochs) : options->steps;
+    training->steps = options->steps && options->steps < all ? options->steps : all;
+    return all ? POCK_OK : pock_fail(&job->error, POCK_USAGE, "--epochs %llu are more steps than can be counted",
+                                     (unsigned long long)options->epochs);
+}
+
+/* Finds out before the first step whether the last one can be kept, and where the best weights go meanwhile. */
+static int check_outputs(pock_training *training) {
+    pock_job *job = training->job;
+    const pock_options *options = job->options;
+    const char *outputs[] = {options->save, options->save_trained, options->checkpoint};
+    const char *weights = options->save ? options->save : options->save_trained;
+    int code = POCK_OK;
+    for (size_t i = 0; i < sizeof outputs / sizeof *outputs && !code; i++) {
+        code = outputs[i] ? pock_output_possible(outputs[i], &job->error) : POCK_OK;
+    }
+    if (code || !options->patience || !weights) {
+        return code;
+    }
+    size_t bytes = strlen(weights) + sizeof BEST_SUFFIX;
+    training->best = malloc(bytes);
+    if (!training->best) {
+        return pock_fail(&job->error, POCK_MEMORY, "out of memory");
+    }
+    snprintf(training->best, bytes, "%s%s", weights, BEST_SUFFIX);
+    return pock_output_possible(training->best, &job->error);
+}
+
+static int one_step(pock_training *training) {
+    pock_job *job = training->job;
+    double loss = 0;
     double ms = 0;
-    int code = pock_dataset_fill(&job->dataset, &job->machine, &order, position->step * job->machine.model->batch,
-                                 UINT64_MAX, &job->error);
+    int code = pock_run_step(job, &training->stream, training->position.step, &loss, &ms);
     if (code) {
         return code;
     }
-    pock_timed_run(job, program, &ms);
-    double loss = pock_scalar(&job->machine, program, "loss");
-    position->step++;
+    training->position.step++;
     if (!isfinite(loss)) {
         return pock_fail(&job->error, POCK_DIVERGED, "training diverged: the loss is %s at step %llu; lower the learning rate",
-                         isnan(loss) ? "not a number" : "infinite", (unsigned long long)position->step);
+                         isnan(loss) ? "not a number" : "infinite", (unsigned long long)training->position.step);
     }
     code = pock_measured_add(&job->measured, loss, ms, &job->error);
-    return code ? code : emit_step(job, position->step, loss, ms);
+    return code ? code : emit_step(training, loss, ms);
 }
 
-static int is_due(const pock_options *options, uint64_t step) {
-    return options->checkpoint && (step % options->checkpoint_every == 0 || step == options->steps);
+/* Whether the run is over, by its length or by its evaluations. */
+static int is_over(const pock_training *training) {
+    return training->position.step >= training->steps || pock_validation_stops(training);
 }
 
-static int all_steps(pock_job *job, const pock_program *program, pock_position *position) {
+static int write_checkpoint(const pock_training *training) {
+    pock_job *job = training->job;
+    const char *path = job->options->checkpoint;
+    int code = pock_checkpoint_save(&job->machine, path, &training->position, training->best, &job->error);
+    return code ? code : pock_emit_saved(job, path);
+}
+
+/* A checkpoint follows the evaluation of its step, so that a resumed run does not repeat it. An evaluation only because the
+ * run ends comes after the checkpoint: a longer run would not have made it. */
+static int all_steps(pock_training *training) {
+    const pock_options *options = training->job->options;
+    int code = POCK_OK;
+    while (!code && !is_over(training)) {
+        code = one_step(training);
+        if (!code && pock_validation_due(training)) {
+            code = pock_validate(training);
+        }
+        if (!code && options->checkpoint && (training->position.step % options->checkpoint_every == 0 || is_over(training))) {
+            code = write_checkpoint(training);
+        }
+    }
+    if (!code && options->eval_data && training->position.evaluated != training->position.step) {
+        code = pock_validate(training);
+    }
+    return code;
+}
+
+static int save_weights(pock_training *training) {
+    pock_job *job = training->job;
     const pock_options *options = job->options;
-    int code = pock_emit_start(job, program, options->steps, position->step);
-    while (!code && position->step < options->steps) {
-        code = one_step(job, program, position);
-        if (!code && is_due(options, position->step)) {
-            code = pock_checkpoint_save(&job->machine, options->checkpoint, position, &job->error);
-            code = code ? code : pock_emit_saved(job, options->checkpoint);
+    int code = POCK_OK;
+    if (training->best && training->position.best_step && training->position.best_step != training->position.step) {
+        code = pock_machine_load(&job->machine, training->best, &job->error);
+    }
+    const char *outputs[] = {options->save, options->save_trained};
+    for (int only_trained = 0; only_trained < 2; only_trained++) {
+        if (!code && outputs[only_trained]) {
+            code = pock_machine_save(&job->machine, outputs[only_trained], only_trained, &job->error);
+            code = code ? code : pock_emit_saved(job, outputs[only_trained]);
         }
     }
     return code;
 }
 
-/* Finds out before the first step whether the last one can be kept. */
-static int check_outputs(pock_job *job) {
-    const pock_options *options = job->options;
-    int code = options->save ? pock_output_possible(options->save, &job->error) : POCK_OK;
-    return code || !options->checkpoint ? code : pock_output_possible(options->checkpoint, &job->error);
+/* What the report says beside losses and evaluations. */
+static int conclude(pock_training *training) {
+    pock_measured *measured = &training->job->measured;
+    measured->best_step = training->position.best_step;
+    measured->best_loss = training->position.best_loss;
+    measured->stopped_early = training->position.step < training->steps;
+    return measured->stopped_early ? emit_stopped(training) : POCK_OK;
 }
 
-int pock_train(pock_job *job) {
+static int run_training(pock_training *training) {
+    pock_job *job = training->job;
     const pock_program *program = job->machine.model->train;
-    pock_position position;
-    if (!program) {
-        return pock_fail(&job->error, POCK_USAGE, "this model was compiled without a training step");
-    }
-    int code = check_outputs(job);
-    code = code ? code : find_position(job, &position);
+    int code = check_outputs(training);
+    code = code ? code : plan_run(training);
+    code = code ? code : find_position(training);
+    training->stream.order.seed = training->position.seed;
+    training->stream.order.shuffle = training->position.shuffle != 0;
     if (!code && job->options->profile) {
         code = pock_measured_profile(&job->measured, program, &job->error);
     }
-    code = code ? code : all_steps(job, program, &position);
-    if (!code && job->options->save) {
-        code = pock_machine_save(&job->machine, job->options->save, &job->error);
-        code = code ? code : pock_emit_saved(job, job->options->save);
+    code = code ? code : pock_emit_start(job, program, training->steps, training->position.step);
+    code = code ? code : all_steps(training);
+    code = code ? code : conclude(training);
+    return code ? code : save_weights(training);
+}
+
+int pock_train(pock_job *job) {
+    pock_training training = {.job = job};
+    int code = run_training(&training);
+    if (training.best) {
+        unlink(training.best);
     }
+    free(training.best);
     return code;
 }

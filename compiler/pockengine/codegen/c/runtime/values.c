@@ -6,8 +6,8 @@
 
 #include "batch.h"
 
-static int is_integer(uint8_t dtype) {
-    return dtype == POCK_I8 || dtype == POCK_U8 || dtype == POCK_I32 || dtype == POCK_I64 || dtype == POCK_BOOL;
+int pock_is_integer(uint8_t dtype) {
+    return dtype == POCK_I8 || dtype == POCK_U8 || dtype >= POCK_I32;
 }
 
 /* Element `index` of an integer array. */
@@ -15,6 +15,14 @@ static int64_t integer_at(const void *data, uint8_t dtype, size_t index) {
     switch (dtype) {
     case POCK_I8:
         return ((const int8_t *)data)[index];
+    case POCK_I16:
+        return ((const int16_t *)data)[index];
+    case POCK_U16:
+        return ((const uint16_t *)data)[index];
+    case POCK_U32:
+        return ((const uint32_t *)data)[index];
+    case POCK_U64:
+        return (int64_t)((const uint64_t *)data)[index];
     case POCK_I32:
         return ((const int32_t *)data)[index];
     case POCK_I64:
@@ -63,7 +71,7 @@ static int check_limit(const pock_tensor *input, const void *data, size_t count,
                        uint64_t sample, pock_error *error) {
     for (size_t i = 0; i < count; i++) {
         int64_t value = integer_at(data, input->dtype, i);
-        if (value < 0 || value >= input->limit) {
+        if ((value < 0 || value >= input->limit) && value != input->ignored) {
             return pock_fail(error, POCK_BAD_DATA, "'%s' in %s holds %lld at sample %llu; it must be 0 to %lld", input->name,
                              where, (long long)value, (unsigned long long)(sample + i / per_sample),
                              (long long)input->limit - 1);
@@ -72,13 +80,25 @@ static int check_limit(const pock_tensor *input, const void *data, size_t count,
     return POCK_OK;
 }
 
+/* Weights are f32, one a sample. */
+static int check_weights(const pock_tensor *input, const float *weights, size_t count, const char *where, uint64_t sample,
+                         pock_error *error) {
+    for (size_t i = 0; i < count; i++) {
+        if (weights[i] < 0 || isinf(weights[i])) {
+            return pock_fail(error, POCK_BAD_DATA, "'%s' in %s holds %g at sample %llu; it must be a finite number of at least 0",
+                             input->name, where, (double)weights[i], (unsigned long long)(sample + i));
+        }
+    }
+    return POCK_OK;
+}
+
 int pock_check_values(const pock_tensor *input, const void *data, size_t count, size_t per_sample, const char *where,
                       uint64_t sample, pock_error *error) {
-    if (is_integer(input->dtype)) {
+    if (pock_is_integer(input->dtype)) {
         return input->limit ? check_limit(input, data, count, per_sample, where, sample, error) : POCK_OK;
     }
     if (!has_nan(data, input->dtype, count)) {
-        return POCK_OK;
+        return input->target == POCK_SAMPLE_WEIGHT ? check_weights(input, data, count, where, sample, error) : POCK_OK;
     }
     size_t found = first_nan(data, input->dtype, count);
     return pock_fail(error, POCK_BAD_DATA, "'%s' in %s holds a NaN at sample %llu", input->name, where,
@@ -87,8 +107,8 @@ int pock_check_values(const pock_tensor *input, const void *data, size_t count, 
 
 int pock_convertible(uint8_t to_dtype, uint8_t from_dtype) {
     int from_float = from_dtype == POCK_F32 || from_dtype == POCK_F64;
-    return (is_integer(to_dtype) && (is_integer(from_dtype) || from_float)) ||
-           (to_dtype == POCK_F32 && (is_integer(from_dtype) || from_float));
+    return (pock_is_integer(to_dtype) && (pock_is_integer(from_dtype) || from_float)) ||
+           (to_dtype == POCK_F32 && (pock_is_integer(from_dtype) || from_float));
 }
 
 /* Stores the integer where the type can hold it; 0 when it cannot. */
@@ -97,6 +117,18 @@ static int store_integer(void *to, uint8_t dtype, size_t index, int64_t value) {
     case POCK_I8:
         ((int8_t *)to)[index] = (int8_t)value;
         break;
+    case POCK_I16:
+        ((int16_t *)to)[index] = (int16_t)value;
+        break;
+    case POCK_U16:
+        ((uint16_t *)to)[index] = (uint16_t)value;
+        break;
+    case POCK_U32:
+        ((uint32_t *)to)[index] = (uint32_t)value;
+        break;
+    case POCK_U64:
+        ((uint64_t *)to)[index] = (uint64_t)value;
+        return value >= 0;
     case POCK_I32:
         ((int32_t *)to)[index] = (int32_t)value;
         break;

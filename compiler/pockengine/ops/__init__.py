@@ -1,6 +1,7 @@
 """Operators: one record each. Importing this package registers them all."""
 
 from . import (
+    attention,
     bitwise,
     composites,
     contraction,
@@ -12,6 +13,7 @@ from . import (
     pooling,
     random,
     reduction,
+    resample,
     scatter,
     split,
     transcendental,
@@ -35,6 +37,7 @@ __all__ = [
 ]
 
 del (
+    attention,
     bitwise,
     composites,
     contraction,
@@ -46,6 +49,7 @@ del (
     pooling,
     random,
     reduction,
+    resample,
     scatter,
     split,
     transcendental,

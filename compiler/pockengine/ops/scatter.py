@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +27,8 @@ def _type(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
 def _scatter_reduce(inputs: Sequence[Array], attrs: Attrs) -> Sequence[Array]:
     result = inputs[0].copy()
     function = REDUCTIONS[str(attrs["reduction"])]
-    function.at(result, (slice(None),) * int(attrs["axis"]) + (inputs[1],), inputs[2])  # type: ignore[attr-defined]
+    place: Any = (slice(None),) * int(attrs["axis"]) + (inputs[1],)
+    function.at(result, place, inputs[2])
     return [result]
 
 

@@ -134,9 +134,13 @@ def _concat(sweep: _Sweep, node: Node) -> bool:
     return sweep.emit(node, [sweep._last(value) for value in node.inputs], axis=_axis(int(node.attrs["axis"])))
 
 
+def _along_axis(sweep: _Sweep, node: Node) -> bool:
+    return sweep.emit(node, [sweep._last(node.inputs[0])], axis=_axis(int(node.attrs["axis"])))
+
+
 def _select(sweep: _Sweep, node: Node) -> bool:
     """Gather and scatter with a list of indices keep the rank."""
-    if node.inputs[-1].type.rank != 1 or (node.op == "gather" and node.inputs[0] not in sweep.last):
+    if node.inputs[-1].type.rank != 1 or node.inputs[0] not in sweep.last:
         return False
     values = [sweep._last(node.inputs[0]), *(sweep._plain(value) for value in node.inputs[1:])]
     return sweep.emit(node, values, axis=_axis(int(node.attrs["axis"])))
@@ -168,6 +172,8 @@ _FOLLOW: dict[str, Callable[[_Sweep, Node], bool]] = {
     "broadcast_to": _per_axis("shape"),
     "concat": _concat,
     "gather": _select,
+    "scatter_add": _select,
+    **dict.fromkeys(("resample", "cumsum", "cumprod"), _along_axis),
     "transpose": _transpose,
     "reshape": _reshape,
 }

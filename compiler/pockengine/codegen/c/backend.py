@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from ... import ops
 from ...ir import DType, Node
 from ...targets import Target
@@ -25,7 +27,9 @@ from .contraction_plan import anchor_of
 from .region import as_region, body_of, unsupported_types
 
 ANCHORS = frozenset(("matmul", "conv2d", "conv2d_dx", "conv2d_dw"))
-BARE = {op: family.lower for family in (lookup, movement, ordering, pooling, random, resample) for op in family.OPS}
+BARE: Mapping[str, Callable[[Node], Lowered]] = {
+    op: family.lower for family in (lookup, movement, ordering, pooling, random, resample) for op in family.OPS
+}
 """Operators that never stand in a region."""
 
 

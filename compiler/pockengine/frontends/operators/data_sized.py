@@ -1,0 +1,30 @@
+"""Operators whose result is as large as the contents of their inputs say: possible only where those are known at
+import, in which case the node has been folded before it comes here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...errors import DynamicShapeError
+from .registry import NodeContext, Operand, converts
+
+_INSTEAD = {
+    "NonZero": "use Where with a mask",
+    "Compress": "multiply by the mask, or select with Gather",
+    "Unique": "compute it before the model",
+    "NonMaxSuppression": "end the model before it, as training does, and apply it to the outputs",
+}
+
+
+@converts(*_INSTEAD)
+def data_sized(c: NodeContext) -> Sequence[Operand]:
+    hint = _INSTEAD[c.node.op_type]
+    raise DynamicShapeError(f"the size of the result of {c.where} depends on data, which no fixed program has: {hint}")
+
+
+_RANDOM = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial")
+
+
+@converts(*_RANDOM)
+def random(c: NodeContext) -> Sequence[Operand]:
+    raise c.unsupported("drawing random numbers in the model (make them an input)")

@@ -6,9 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
-from ..ir import Attrs, Builder, DType, Node, TensorType, Value
+from ..ir import Attrs, Builder, Node, TensorType, Value
 from .emitter import Emitter
 from .registry import Expand, Op, Sample, Vjp, get, register
 
@@ -146,33 +144,3 @@ def _silu(e: Emitter, inputs: Sequence[Value], attrs: Attrs) -> Sequence[Value]:
 
 composite("gelu", _gelu, tuple(Sample(("f32[3,17]",), {"approximate": a}) for a in ("none", "tanh")))
 composite("silu", _silu, (Sample(("f32[3,17]",)),))
-
-
-def _attention(e: Emitter, inputs: Sequence[Value], attrs: Attrs) -> Sequence[Value]:
-    """q, k, v: [batch, heads, time, depth]; an optional mask is added to the scores (broadcast), -inf hides a
-    position. `dropout`, if there, is the share of the weights that training drops."""
-    q, k, v = inputs[:3]
-    scores = e.mul(e.matmul(q, k, trans_b=True), float(attrs["scale"]))
-    if len(inputs) > 3:
-        scores = e.add(scores, inputs[3])
-    if attrs["causal"]:
-        rows, columns = scores.type.shape[-2:]
-        hidden = np.triu(np.ones((rows, columns), bool), 1 + columns - rows)
-        scores = e.where(e.const(hidden, DType.BOOL), float("-inf"), scores)
-    weights = e.op("softmax", scores, axis=-1)
-    if attrs.get("dropout"):
-        weights = e.op("dropout", weights, p=attrs["dropout"])
-    return [e.matmul(weights, v)]
-
-
-_QKV = ("f32[2,2,5,4]",) * 3
-composite(
-    "attention",
-    _attention,
-    (
-        Sample(_QKV, {"scale": 0.5, "causal": False}),
-        Sample(_QKV, {"scale": 0.5, "causal": True}),
-        Sample((*_QKV, "f32[2,1,1,5]"), {"scale": 0.5, "causal": False}),
-        Sample(_QKV, {"scale": 0.5, "causal": False, "dropout": 0.1}),
-    ),
-)

@@ -1,61 +1,110 @@
-"""Scaled dot-product attention (ONNX opset 23)."""
+"""Scaled dot-product attention (ONNX opset 23 and newer): masks, windows, softcap, grouped heads, a key-value cache."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ...ir import DType, Value
+from ...errors import ModelError
+from ...ir import Array, DType, Value
+from ...ops import Emitter
+from ...ops.attention import stages
 from .registry import NodeContext, Operand, converts
 
 
 @converts("Attention")
 def attention(c: NodeContext) -> Sequence[Operand]:
-    """Self or cross attention without a cache; grouped key and value heads are repeated."""
-    if any(c.has(index) for index in range(4, 7)) or any(c.node.output[1:]):
-        raise c.unsupported("a key-value cache or the output of scores")
-    if c.attr("softcap", 0.0):
-        raise c.unsupported("softcap")
+    """q [batch, heads, rows, depth], k and v [batch, key heads, columns, depth], or packed as [batch, time, width]."""
     q, k, v = (c.value(index) for index in range(3))
-    flat = q.type.rank == 3
-    if flat:
+    packed = q.type.rank == 3
+    if packed:
         key_heads = c.attr("kv_num_heads", 0)
-        q = _split_heads(c, q, c.attr("q_num_heads", 0))
-        k, v = _split_heads(c, k, key_heads), _split_heads(c, v, key_heads)
-    heads = q.type.shape[1]
-    k, v = _repeat_heads(c, k, heads), _repeat_heads(c, v, heads)
-    scale = c.attr("scale", 1.0 / math.sqrt(q.type.shape[-1]))
-    mask = [_additive(c, c.value(3), q.type.dtype)] if c.has(3) else []
-    causal = bool(c.attr("is_causal", 0))
+        q = split_heads(c.e, q, c.attr("q_num_heads", 0))
+        k, v = split_heads(c.e, k, key_heads), split_heads(c.e, v, key_heads)
+    if c.has(4) != c.has(5):
+        raise ModelError(f"{c.where} needs both past keys and past values, or neither")
+    if c.has(4):
+        k, v = (c.e.op("concat", c.value(index), new, axis=2) for index, new in ((4, k), (5, v)))
+    y, scores = _attend(c, q, repeat_heads(c.e, k, q.type.shape[1]), repeat_heads(c.e, v, q.type.shape[1]))
+    return [join_heads(c.e, y) if packed else y, k, v, scores]
+
+
+def _attend(c: NodeContext, q: Value, k: Value, v: Value) -> tuple[Value, Value]:
+    """The result [batch, heads, rows, depth], and the scores where the node wants to see them (else the result)."""
     rows, columns = q.type.shape[2], k.type.shape[2]
-    if causal and rows != columns:
-        # ONNX lets query i see keys 0 … i; our composite aligns the last query with the last key.
-        seen = c.e.where(c.e.const(np.tri(rows, columns, dtype=bool)), c.e.scalar(0.0, q), c.e.scalar(-math.inf, q))
-        mask, causal = [c.e.add(mask[0], seen) if mask else seen], False
-    y = c.e.op("attention", q, k, v, *mask, scale=scale, causal=causal)
-    if not flat:
-        return [y]
-    batch, _, time, depth = y.type.shape
-    return [c.e.reshape(c.e.transpose(y, (0, 2, 1, 3)), (batch, time, heads * depth))]
+    scale, softcap = c.attr("scale", 1.0 / math.sqrt(q.type.shape[-1])), c.attr("softcap", 0.0)
+    mode = c.attr("qk_matmul_output_mode", 0)
+    # A mask that says what `causal` says is no mask: the composite knows triangles.
+    causal = bool(c.attr("is_causal", 0)) and rows == columns and not c.has(4) and not c.has(6)
+    masks = list(_masks(c, rows, columns, causal))
+    # `dropout` is only found on attention from `from_torch`.
+    optional = {"softcap": softcap, "dropout": c.attr("dropout", 0.0)}
+    given = {name: value for name, value in optional.items() if value}
+    y = c.e.op("attention", q, k, v, *masks, scale=scale, causal=causal, **given)
+    if len(c.node.output) < 4 or not c.node.output[3]:
+        return y, y
+    return y, stages(c.e, q, k, masks, scale, softcap, causal)[mode]
 
 
-def _split_heads(c: NodeContext, x: Value, heads: int) -> Value:
+def _masks(c: NodeContext, rows: int, columns: int, causal: bool) -> Iterator[Value]:
+    """What hides keys from queries, but for the triangle if `causal`; each broadcasts to [batch, heads, rows, columns].
+
+    Query i stands at position `offset + i`: behind the past keys, or at the end of those keys that are not padding."""
+    keys = np.arange(columns, dtype=np.int64)
+    offset: Value | int = c.shape(4)[2] if c.has(4) else 0
+    if c.has(6):
+        valid = c.e.cast(c.value(6), DType.I64)
+        valid = c.e.reshape(valid, (valid.type.size, 1, 1, 1))
+        offset = c.e.sub(valid, rows)
+        yield c.e.op("less", c.e.const(keys), valid)
+    left, right = c.attr("left_window_size", -1), c.attr("right_window_size", -1)
+    if c.attr("is_causal", 0):
+        right = -1 if causal else 0
+    ahead = keys - np.arange(rows, dtype=np.int64)[:, None]  # key - query, without the offset
+    seen: Array = np.ones((rows, columns), bool)
+    for bound, sign in ((right, 1), (left, -1)):
+        if bound < 0:
+            continue
+        if isinstance(offset, Value):
+            distance = c.e.mul(c.e.sub(c.e.const(ahead), offset), sign)
+            yield c.e.op("less_equal", distance, c.e.scalar(bound, distance))
+        else:
+            seen &= sign * (ahead - offset) <= bound
+    if not seen.all():
+        yield c.e.const(seen)
+    if c.has(3):
+        yield _given_mask(c, columns)
+
+
+def _given_mask(c: NodeContext, columns: int) -> Value:
+    """The node's own mask; where it is shorter than the keys, the rest is hidden."""
+    mask = c.value(3)
+    missing, rank = columns - mask.type.shape[-1], mask.type.rank
+    if missing <= 0:
+        return mask
+    hidden = 0 if mask.type.dtype is DType.BOOL else -math.inf
+    ends = (*(0,) * (rank - 1), missing)
+    return c.e.op("pad", mask, low=(0,) * rank, high=ends, interior=(0,) * rank, value=hidden)
+
+
+def split_heads(e: Emitter, x: Value, heads: int) -> Value:
+    """[batch, time, heads * depth] -> [batch, heads, time, depth]"""
     batch, time, width = x.type.shape
-    return c.e.transpose(c.e.reshape(x, (batch, time, heads, width // heads)), (0, 2, 1, 3))
+    return e.transpose(e.reshape(x, (batch, time, heads, width // heads)), (0, 2, 1, 3))
 
 
-def _repeat_heads(c: NodeContext, x: Value, heads: int) -> Value:
+def join_heads(e: Emitter, x: Value) -> Value:
+    """[batch, heads, time, depth] -> [batch, time, heads * depth]"""
+    batch, heads, time, depth = x.type.shape
+    return e.reshape(e.transpose(x, (0, 2, 1, 3)), (batch, time, heads * depth))
+
+
+def repeat_heads(e: Emitter, x: Value, heads: int) -> Value:
+    """Every key head as often as there are queries to it."""
     batch, own, time, depth = x.type.shape
     if own == heads:
         return x
-    wide = c.e.broadcast_to(c.e.reshape(x, (batch, own, 1, time, depth)), (batch, own, heads // own, time, depth))
-    return c.e.reshape(wide, (batch, heads, time, depth))
-
-
-def _additive(c: NodeContext, mask: Value, dtype: DType) -> Value:
-    """A mask that is added to the scores: a boolean one hides where it is false."""
-    if mask.type.dtype is not DType.BOOL:
-        return mask
-    return c.e.where(mask, c.e.const(0.0, dtype), c.e.const(-math.inf, dtype))
+    wide = e.broadcast_to(e.reshape(x, (batch, own, 1, time, depth)), (batch, own, heads // own, time, depth))
+    return e.reshape(wide, (batch, heads, time, depth))

@@ -98,7 +98,8 @@ def _transposed_window(c: NodeContext, x: Value, w: Value) -> Window:
     """The window of the convolution whose gradient it is; paddings that ask for more than the windows reach are
     negative."""
     kernel, sizes = w.type.shape[2:], x.type.shape[2:]
-    auto, wanted = c.attr("auto_pad", "NOTSET"), tuple(c.attr("output_shape", ()))
+    auto = c.attr("auto_pad", "NOTSET")
+    wanted: Ints = tuple(c.attr("output_shape", ()))
     extra = tuple(c.attr("output_padding", ())) or (0,) * len(kernel)
     window = Window.of(c, sizes, kernel)
     if wanted or auto in ("SAME_UPPER", "SAME_LOWER"):

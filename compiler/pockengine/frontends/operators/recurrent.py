@@ -255,7 +255,8 @@ def _activations(c: NodeContext, direction: int) -> list[Activation]:
     """The functions of one direction; with `clip`, what they are applied to is limited first."""
     default = _DEFAULT[c.node.op_type]
     names = tuple(c.attr("activations", ())) or default * (direction + 1)
-    alphas, betas = list(c.attr("activation_alpha", ())), list(c.attr("activation_beta", ()))
+    alphas: list[float] = list(c.attr("activation_alpha", ()))
+    betas: list[float] = list(c.attr("activation_beta", ()))
     limit = c.attr("clip", 0.0)
     found = []
     for position, name in enumerate(names):

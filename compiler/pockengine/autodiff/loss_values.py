@@ -9,6 +9,9 @@ from ..ir import DType, Value
 from ..ops import Emitter
 from .loss_terms import Term
 
+_LEAST = 1e-20
+"""Below any sum of weights but 0, and its reciprocal times any other factor still a float."""
+
 
 @dataclass(frozen=True)
 class LossValues:
@@ -30,23 +33,21 @@ class LossValues:
 
 def values_of(e: Emitter, term: Term, sample_weight: Value | None) -> LossValues:
     """The means of a term. A batch or a sample in which nothing counts has the loss 0."""
-    batch = term.losses.type.shape[0]
-    positions = term.losses.type.size // batch
-    sample_loss, weight = _sample_means(e, term.losses, term.weights)
+    losses = term.losses
+    batch, rank = losses.type.shape[0], losses.type.rank
     if sample_weight is not None:
-        weight = e.mul(weight, sample_weight)
-        loss = _ratio(e, _total(e, e.mul(sample_loss, weight)), _total(e, weight))
-    elif term.weights is None:
-        loss = e.mul(_total(e, term.losses), 1.0 / term.losses.type.size)
+        sample_weight = e.reshape(sample_weight, (batch,) + (1,) * (rank - 1))
+    sample_loss, weight = _means(e, losses, term.weights, range(1, rank), sample_weight)
+    if sample_weight is None:
+        loss, _ = _means(e, losses, term.weights, range(rank), None)
     else:
-        count = _times(e, _total(e, term.weights), _repeats(term.losses, term.weights))
-        loss = _ratio(e, _total(e, term.losses), count)
-    if term.right is None:
-        return LossValues(loss, sample_loss, weight, positions=positions)
-    correct, counted = _sample_means(e, term.right, term.answered)
-    if sample_weight is not None:
-        counted = e.mul(counted, sample_weight)
-    return LossValues(loss, sample_loss, weight, correct, counted, positions)
+        loss, _ = _means(e, e.mul(sample_loss, weight), weight, range(rank), None)
+    found = [sample_loss, weight]
+    if term.right is not None:
+        found += _means(e, term.right, term.answered, range(1, rank), sample_weight)
+    return LossValues(
+        e.reshape(loss, ()), *(e.reshape(x, (batch,)) for x in found), positions=losses.type.size // batch
+    )
 
 
 def values_of_scalar(e: Emitter, scalar: Value, batch: int) -> LossValues:
@@ -73,35 +74,27 @@ def weighted_sum(e: Emitter, weights: Sequence[float], parts: Sequence[LossValue
     return LossValues(loss, sample_loss, loss_weight, first.correct, first.counted)
 
 
-def _sample_means(e: Emitter, x: Value, weights: Value | None) -> tuple[Value, Value]:
-    """The weighted mean of x [batch, ...] within each sample, and the sum of its weights; both [batch]. x is weighted
-    already."""
-    batch = x.type.shape[0]
+def _means(
+    e: Emitter, x: Value, weights: Value | None, axes: Sequence[int], factor: Value | None
+) -> tuple[Value, Value]:
+    """The weighted mean of x over the axes, which are kept, and the sum of its weights times `factor`. x is weighted
+    already; weights have its first axes."""
+    summed = e.sum(x, axes)
     if weights is None:
-        positions = x.type.size // batch
-        mean = _times(e, _sums(e, x), 1.0 / positions)
-        return mean, e.broadcast_to(e.const(float(positions), DType.F32), (batch,))
-    weight = _times(e, _sums(e, weights), _repeats(x, weights))
-    return _ratio(e, _sums(e, x), weight), weight
-
-
-def _repeats(x: Value, weights: Value) -> int:
-    """How many positions share one weight."""
-    return x.type.size // weights.type.size
-
-
-def _sums(e: Emitter, x: Value) -> Value:
-    """[batch, ...] -> [batch]."""
-    return e.sum(x, range(1, x.type.rank), keepdims=False) if x.type.rank > 1 else x
-
-
-def _total(e: Emitter, x: Value) -> Value:
-    return e.sum(x, range(x.type.rank), keepdims=False)
+        count = x.type.size // summed.type.size
+        mean = _times(e, summed, 1.0 / count)
+        weight = e.broadcast_to(e.const(float(count), DType.F32), summed.type.shape)
+    else:
+        repeats = x.type.size // weights.type.size
+        weight = e.sum(e.reshape(weights, weights.type.shape + (1,) * (x.type.rank - weights.type.rank)), axes)
+        weight = _times(e, weight, repeats)
+        mean = _ratio(e, summed, weight)
+    return mean, weight if factor is None else e.mul(weight, factor)
 
 
 def _ratio(e: Emitter, a: Value, b: Value) -> Value:
     """a / b, and 0 / 0 = 0: weights are not negative, so nothing has been summed where b is 0."""
-    return e.div(a, e.where(e.less(0.0, b), b, 1.0))
+    return e.div(a, e.maximum(b, _LEAST))
 
 
 def _times(e: Emitter, x: Value, factor: float) -> Value:

@@ -1,290 +1,23 @@
-"""Each loss and option against PyTorch: the loss and every parameter over three steps of SGD."""
+"""Losses against PyTorch: the loss and every parameter over three steps of SGD, and what evaluation reports."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch.nn import functional as F
 
 import pockengine as pock
 from pockengine import interp
-from pockengine.autodiff import eval_graph, predict_graph, train_graph, without_losses
+from pockengine.autodiff import eval_graph, train_graph, without_losses
+from pockengine.errors import DataError, RecipeError
 from pockengine.ir import Array
 from pockengine.recipe import Recipe, resolve
+from tests.compiler.training.loss_cases import CASES, CE, CLASS_WEIGHTS, HEAD, LR, TWO_HEADS, Case, classified
 from tests.compiler.training.small_models import BATCH, CLASSES, MODELS, TIME, Tensors
 
-Feeds = dict[str, Array]
-Loss = Callable[[Tensors, Tensors], torch.Tensor]
-LR, STEPS = 0.2, 3
-WEIGHTS = [0.5, 1.0, 2.0, 0.0, 1.5, 0.7]
-CLASS_WEIGHTS = torch.tensor(WEIGHTS)
-
-
-@dataclass(frozen=True)
-class Case:
-    """loss: the recipe's. extra: draws the extra inputs. torch: (outputs, feeds) -> the same loss."""
-
-    model: str
-    loss: Any
-    torch: Loss
-    extra: Callable[[np.random.Generator], Feeds]
-    recipe: tuple[tuple[str, Any], ...] = ()
-
-    def feeds(self, seed: int) -> Feeds:
-        rng = np.random.default_rng(seed)
-        return {**MODELS[self.model].inputs(rng), **self.extra(rng)}
-
-    def of(self) -> Recipe:
-        return Recipe(self.loss, {"name": "sgd", "lr": LR}, **dict(self.recipe))
-
-
-def labels(*shape: int, ignored: int | None = None) -> Callable[[np.random.Generator], Feeds]:
-    """Class numbers, every fourth of them `ignored`."""
-
-    def draw(rng: np.random.Generator) -> Feeds:
-        drawn = rng.integers(0, CLASSES, shape)
-        if ignored is not None:
-            drawn.reshape(-1)[::4] = ignored
-        return {"labels": drawn}
-
-    return draw
-
-
-def numbers(name: str, *shape: int) -> Callable[[np.random.Generator], Feeds]:
-    return lambda rng: {name: rng.standard_normal(shape).astype(np.float32)}
-
-
-def zero_one(name: str, *shape: int) -> Callable[[np.random.Generator], Feeds]:
-    return lambda rng: {name: (rng.random(shape) < 0.6).astype(np.float32)}
-
-
-def both(*draws: Callable[[np.random.Generator], Feeds]) -> Callable[[np.random.Generator], Feeds]:
-    return lambda rng: {name: array for draw in draws for name, array in draw(rng).items()}
-
-
-def classified(output: torch.Tensor, target: torch.Tensor, **options: Any) -> torch.Tensor:
-    """PyTorch's cross_entropy for classes last."""
-    return F.cross_entropy(output.reshape(-1, CLASSES), target.reshape(-1), **options)
-
-
-def masked_mean(losses: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    mask = mask.reshape(mask.shape + (1,) * (losses.ndim - mask.ndim)).expand_as(losses).float()
-    return (losses * mask).sum() / mask.sum()
-
-
-def distilled(student: torch.Tensor, teacher: torch.Tensor, t: float) -> torch.Tensor:
-    """Hinton's, with PyTorch's reduction over all positions."""
-    student, teacher = (x.reshape(-1, CLASSES) / t for x in (student, teacher))
-    return t * t * F.kl_div(F.log_softmax(student, -1), F.softmax(teacher, -1), reduction="batchmean")
-
-
-def _causal(outputs: Tensors, feeds: Tensors, **options: Any) -> torch.Tensor:
-    return classified(outputs["logits"][:, :-1], feeds["labels"][:, 1:], **options)
-
-
-def _masked_causal(outputs: Tensors, feeds: Tensors) -> torch.Tensor:
-    losses = F.cross_entropy(outputs["logits"][:, :-1].transpose(1, 2), feeds["input_ids"][:, 1:], reduction="none")
-    return masked_mean(losses, feeds["attention_mask"][:, 1:])
-
-
-def _masked_weighted(outputs: Tensors, feeds: Tensors) -> torch.Tensor:
-    """Mask, class weights, smoothing and a custom ignored label at once."""
-    target, options = feeds["labels"], {"weight": CLASS_WEIGHTS, "ignore_index": 2}
-    losses = F.cross_entropy(
-        outputs["logits"].transpose(1, 2), target, reduction="none", label_smoothing=0.1, **options
-    )
-    counted = feeds["mask"] * (target != 2)
-    return (losses * counted).sum() / (CLASS_WEIGHTS[target] * counted).sum()
-
-
-def _sample_weighted(outputs: Tensors, feeds: Tensors) -> torch.Tensor:
-    losses = F.cross_entropy(outputs["logits"].transpose(1, 2), feeds["labels"], reduction="none")
-    counted = (feeds["labels"] != -100) * feeds["sample_weight"][:, None]
-    return (losses * counted).sum() / counted.sum()
-
-
-def _two_heads(outputs: Tensors, feeds: Tensors) -> torch.Tensor:
-    total = F.cross_entropy(outputs["logits"], feeds["labels"], label_smoothing=0.1)
-    total = total + 0.5 * distilled(outputs["logits"], outputs["features"].detach(), 2.0)
-    return total + 3.0 * masked_mean((outputs["features"] - feeds["truth"]).abs(), feeds["mask"])
-
-
-WHOLE, FLAT, PIXELS = (BATCH, TIME), (BATCH, CLASSES), (BATCH, 4, 5)
-CE, HEAD = {"name": "cross_entropy"}, {"output": "logits"}
-TWO_HEADS = [
-    {**CE, **HEAD, "label_smoothing": 0.1},
-    {"name": "kl", **HEAD, "against": "features", "temperature": 2, "weight": 0.5},
-    {"name": "l1", "output": "features", "target": "truth", "mask": "mask", "weight": 3},
-]
-CASES = {
-    "plain": Case("perceptron", CE, lambda o, f: classified(o["logits"], f["labels"]), labels(BATCH)),
-    "tokens": Case("tokens", CE, lambda o, f: classified(o["logits"], f["labels"]), labels(*WHOLE, ignored=-100)),
-    "smoothing": Case(
-        "tokens",
-        {**CE, "label_smoothing": 0.2},
-        lambda o, f: classified(o["logits"], f["labels"], label_smoothing=0.2),
-        labels(*WHOLE, ignored=-100),
-    ),
-    "class weights": Case(
-        "tokens",
-        {**CE, "class_weights": WEIGHTS},
-        lambda o, f: classified(o["logits"], f["labels"], weight=CLASS_WEIGHTS),
-        labels(*WHOLE, ignored=-100),
-    ),
-    "ignored class": Case(
-        "tokens",
-        {**CE, "ignore_index": 3},
-        lambda o, f: classified(o["logits"], f["labels"], ignore_index=3),
-        labels(*WHOLE),
-    ),
-    "ignored 255": Case(
-        "tokens",
-        {**CE, "ignore_index": 255, "class_weights": WEIGHTS, "label_smoothing": 0.3},
-        lambda o, f: classified(o["logits"], f["labels"], ignore_index=255, weight=CLASS_WEIGHTS, label_smoothing=0.3),
-        labels(*WHOLE, ignored=255),
-    ),
-    "all at once": Case(
-        "tokens",
-        {**CE, "ignore_index": 2, "class_weights": WEIGHTS, "label_smoothing": 0.1, "mask": "mask"},
-        _masked_weighted,
-        both(labels(*WHOLE), zero_one("mask", *WHOLE)),
-    ),
-    "segmentation": Case(
-        "images",
-        {**CE, "axis": 1, "class_weights": WEIGHTS, "ignore_index": 255},
-        lambda o, f: F.cross_entropy(o["logits"], f["labels"], weight=CLASS_WEIGHTS, ignore_index=255),
-        labels(*PIXELS, ignored=255),
-    ),
-    "causal": Case("tokens", "causal_lm", _causal, labels(*WHOLE, ignored=-100)),
-    "causal smoothed": Case(
-        "tokens",
-        {"name": "causal_lm", "label_smoothing": 0.1, "class_weights": WEIGHTS},
-        lambda o, f: _causal(o, f, label_smoothing=0.1, weight=CLASS_WEIGHTS),
-        labels(*WHOLE, ignored=-100),
-    ),
-    "causal of its own input": Case(
-        "tokens",
-        {"name": "causal_lm", "target": "input_ids", "mask": "attention_mask"},
-        _masked_causal,
-        lambda rng: {},
-    ),
-    "bce": Case(
-        "perceptron",
-        {"name": "bce_with_logits", **HEAD},
-        lambda o, f: F.binary_cross_entropy_with_logits(o["logits"], f["labels"]),
-        zero_one("labels", *FLAT),
-    ),
-    "bce of many": Case(
-        "perceptron",
-        {"name": "bce_with_logits", **HEAD, "pos_weight": [1, 2, 3, 4, 0, 0.5]},
-        lambda o, f: F.binary_cross_entropy_with_logits(
-            o["logits"], f["labels"], pos_weight=torch.tensor([1, 2, 3, 4, 0, 0.5])
-        ),
-        zero_one("labels", *FLAT),
-    ),
-    "bce of pixels": Case(
-        "images",
-        {"name": "bce_with_logits", "pos_weight": WEIGHTS, "axis": 1},
-        lambda o, f: F.binary_cross_entropy_with_logits(
-            o["logits"], f["labels"], pos_weight=CLASS_WEIGHTS.reshape(-1, 1, 1)
-        ),
-        zero_one("labels", BATCH, CLASSES, 4, 5),
-    ),
-    "bce masked": Case(
-        "perceptron",
-        {"name": "bce_with_logits", **HEAD, "pos_weight": 2.5, "mask": "mask"},
-        lambda o, f: masked_mean(
-            F.binary_cross_entropy_with_logits(
-                o["logits"], f["labels"], pos_weight=torch.tensor(2.5), reduction="none"
-            ),
-            f["mask"],
-        ),
-        both(zero_one("labels", *FLAT), zero_one("mask", BATCH)),
-    ),
-    "mse": Case(
-        "perceptron",
-        {"name": "mse", "output": "features"},
-        lambda o, f: F.mse_loss(o["features"], f["labels"]),
-        numbers("labels", *FLAT),
-    ),
-    "l1": Case(
-        "perceptron", {"name": "l1", **HEAD}, lambda o, f: F.l1_loss(o["logits"], f["labels"]), numbers("labels", *FLAT)
-    ),
-    "huber": Case(
-        "perceptron",
-        {"name": "huber", **HEAD},
-        lambda o, f: F.huber_loss(o["logits"], f["labels"]),
-        numbers("labels", *FLAT),
-    ),
-    "huber masked": Case(
-        "tokens",
-        {"name": "huber", "delta": 0.4, "mask": "attention_mask", "target": "truth", "weight": 2},
-        lambda o, f: (
-            2 * masked_mean(F.huber_loss(o["logits"], f["truth"], delta=0.4, reduction="none"), f["attention_mask"])
-        ),
-        numbers("truth", *WHOLE, CLASSES),
-    ),
-    "kl": Case(
-        "perceptron",
-        {"name": "kl", **HEAD},
-        lambda o, f: distilled(o["logits"], f["teacher_logits"], 1.0),
-        numbers("teacher_logits", *FLAT),
-    ),
-    "kl softened": Case(
-        "tokens",
-        {"name": "kl", "temperature": 3, "target": "teacher"},
-        lambda o, f: distilled(o["logits"], f["teacher"], 3.0),
-        numbers("teacher", *WHOLE, CLASSES),
-    ),
-    "kl of pixels": Case(
-        "images",
-        {"name": "kl", "temperature": 2, "axis": 1},
-        lambda o, f: distilled(*(x.movedim(1, -1) for x in (o["logits"], f["teacher_logits"])), 2.0),
-        numbers("teacher_logits", BATCH, CLASSES, 4, 5),
-    ),
-    "kl against an output": Case(
-        "perceptron",
-        [{"name": "kl", **HEAD, "against": "features"}, {"name": "mse", "output": "features"}],
-        lambda o, f: distilled(o["logits"], o["features"].detach(), 1.0) + F.mse_loss(o["features"], f["labels"]),
-        numbers("labels", *FLAT),
-    ),
-    "two heads": Case(
-        "perceptron", TWO_HEADS, _two_heads, both(labels(BATCH), numbers("truth", *FLAT), zero_one("mask", BATCH))
-    ),
-    "own": Case("own_loss", "output", lambda o, f: o["loss"], lambda rng: {}),
-    "own and another": Case(
-        "own_loss",
-        [{"name": "output", "output": "loss", "weight": 0.5}, {**CE, **HEAD}],
-        lambda o, f: 0.5 * o["loss"] + F.cross_entropy(o["logits"], f["labels"]),
-        labels(BATCH),
-    ),
-    "partial": Case(
-        "tokens",
-        CE,
-        _sample_weighted,
-        lambda rng: {
-            **labels(*WHOLE, ignored=-100)(rng),
-            "sample_weight": np.asarray([1, 0.5, 0, 2], np.float32),
-        },
-        (("last_batch", "partial"),),
-    ),
-    "partial regression": Case(
-        "perceptron",
-        {"name": "mse", **HEAD, "mask": "mask"},
-        lambda o, f: masked_mean((o["logits"] - f["labels"]) ** 2, f["mask"] * f["sample_weight"]),
-        lambda rng: {
-            **both(numbers("labels", *FLAT), zero_one("mask", BATCH))(rng),
-            "mask": np.asarray([0, 1, 1, 1], np.float32),
-            "sample_weight": np.asarray([1, 1, 0, 0], np.float32),
-        },
-        (("last_batch", "partial"),),
-    ),
-}
+STEPS = 3
 
 
 def by_torch(case: Case) -> tuple[list[float], dict[str, Array]]:
@@ -346,7 +79,146 @@ def test_compiled_step_against_pytorch(name: str) -> None:
         outputs = interp.evaluate(eval_graph(model, case.of()), {**state, **feeds})
         found = session.evaluate(feeds)
         np.testing.assert_allclose(found.sample_loss, outputs["sample_loss"], rtol=1e-4, atol=1e-6)
-        read = {value.name for value in predict_graph(model).inputs} & {"x", "input_ids"}
-        answers = session.predict({key: array for key, array in feeds.items() if key in read})
+        answers = session.predict({key: array for key, array in feeds.items() if key in ("x", "input_ids")})
         assert answers.keys() == without_losses(model, case.of()).outputs.keys()
         np.testing.assert_allclose(answers["logits"], outputs["logits"], rtol=1e-4, atol=1e-5)
+
+
+def test_evaluation_weighs_samples_as_the_loss_does() -> None:
+    """Several batches: sums over samples give the loss and accuracy of the whole dataset."""
+    case = CASES["ignored 255"]
+    model, recipe = MODELS[case.model].build(), case.of()
+    graph = eval_graph(model, recipe)
+    batches = [case.feeds(seed) for seed in range(3)]
+    found = [interp.evaluate(graph, {**model.data, **feeds}) for feeds in batches]
+    joined = {name: np.concatenate([outputs[name] for outputs in found]) for name in found[0]}
+    logits, target = (
+        torch.tensor(joined["logits"]),
+        torch.tensor(np.concatenate([feeds["labels"] for feeds in batches])),
+    )
+    options = {"ignore_index": 255, "weight": CLASS_WEIGHTS, "label_smoothing": 0.3}
+    whole = classified(logits, target, **options).item()
+    assert np.average(joined["sample_loss"], weights=joined["loss_weight"]) == pytest.approx(whole, rel=1e-5)
+    counted = (target != 255).numpy()
+    right = (logits.argmax(-1) == target).numpy() & counted
+    np.testing.assert_array_equal(joined["counted"], counted.sum(1))
+    assert np.average(joined["correct"], weights=joined["counted"]) == pytest.approx(right.sum() / counted.sum())
+
+
+def test_weightless_samples_count_nothing_in_evaluation() -> None:
+    case = CASES["partial"]
+    model = MODELS[case.model].build()
+    outputs = interp.evaluate(eval_graph(model, case.of()), {**model.data, **case.feeds(0)})
+    kept = (case.feeds(0)["labels"] != -100).sum(1)
+    for key in ("loss_weight", "counted"):
+        np.testing.assert_allclose(outputs[key], kept * [1, 0.5, 0, 2])
+
+
+def test_a_batch_of_which_nothing_counts_has_no_loss_and_no_gradient() -> None:
+    case = CASES["all at once"]
+    model, recipe = MODELS[case.model].build(), case.of()
+    feeds, tensors = {**case.feeds(0), "mask": np.zeros((BATCH, TIME), np.float32)}, dict(model.data)
+    assert interp.step(train_graph(model, recipe, resolve(recipe, model)), feeds, tensors)["loss"] == 0
+    for name, array in model.data.items():
+        np.testing.assert_array_equal(tensors[name], array)
+
+
+def test_accuracy_only_where_it_means_something() -> None:
+    for name, case in CASES.items():
+        model = MODELS[case.model].build()
+        outputs = eval_graph(model, case.of()).outputs
+        expected = any(loss.name in ("cross_entropy", "causal_lm", "bce_with_logits") for loss in case.of().loss)
+        assert ("correct" in outputs, "counted" in outputs) == (expected, expected), name
+
+
+def test_what_the_teacher_alone_needs_is_not_trained() -> None:
+    model = MODELS["perceptron"].build()
+    recipe = Recipe({"name": "kl", **HEAD, "against": "features"})
+    assert "fc3.weight" not in resolve(recipe, model).trained()
+    assert "fc3.weight" in resolve(Recipe(TWO_HEADS), model).trained()
+
+
+def test_only_classes_and_the_ignored_label_pass() -> None:
+    case = CASES["segmentation"]
+    with pock.compile(MODELS[case.model].build(), case.of(), threads=1).load() as session:
+        feeds = case.feeds(0)
+        for wrong in (-1, -100, CLASSES, 254):
+            target = feeds["labels"].copy()
+            target[1, 2, 3] = wrong
+            with pytest.raises(DataError, match=f"'labels' .*holds {wrong} at sample 1"):
+                session.step({**feeds, "labels": target})
+        assert np.isfinite(session.step(feeds))
+
+
+def test_defaults_are_left_out_of_the_canonical_form() -> None:
+    assert Recipe("cross_entropy").to_mapping()["loss"] == {"name": "cross_entropy", "target": "labels"}
+    assert Recipe(TWO_HEADS).to_mapping()["loss"][1] == {
+        "name": "kl", "output": "logits", "against": "features", "weight": 0.5, "temperature": 2.0,
+    }  # fmt: skip
+    for case in CASES.values():
+        assert Recipe.from_mapping(case.of().to_mapping()) == case.of()
+
+
+@pytest.mark.parametrize(
+    "loss, sentence",
+    [
+        ([], "loss is an empty list"),
+        (["mse", 3], r"loss\[1\] must be a name or a mapping"),
+        ([{"name": "mse", "wieght": 2}], r"loss\[0\] \('mse'\) has the unknown key 'wieght' \(did you mean 'weight'"),
+        ({**CE, "delta": 1}, "unknown key 'delta'"),
+        ({"name": "causal_lm", "axis": 1}, "unknown key 'axis'"),
+        ({"name": "output", "target": "labels"}, "unknown key 'target'"),
+        ({"name": "output", "mask": "m"}, "unknown key 'mask'"),
+        ({**CE, "weight": 0}, "loss.weight must be greater than 0"),
+        ({**CE, "label_smoothing": 1.5}, "loss.label_smoothing must be at least 0 and at most 1"),
+        ({**CE, "class_weights": [1, -1]}, r"loss.class_weights\[1\] must be at least 0"),
+        ({**CE, "class_weights": 2}, "loss.class_weights must be a list of numbers"),
+        ({**CE, "ignore_index": 1.5}, "loss.ignore_index must be a whole number"),
+        ({**CE, "axis": 2}, "loss.axis must be 1"),
+        ({"name": "huber", "delta": 0}, "loss.delta must be greater than 0"),
+        ({"name": "kl", "temperature": "hot"}, "loss.temperature must be a number"),
+        ({"name": "kl", "target": "t", "against": "u"}, "a target and an output to go against"),
+        ([CE, {**CE, "ignore_index": 0}], "'labels' must have the same ignore_index"),
+    ],
+)
+def test_refused_by_the_recipe(loss: Any, sentence: str) -> None:
+    with pytest.raises(RecipeError, match=sentence):
+        Recipe(loss)
+
+
+@pytest.mark.parametrize(
+    "changes, sentence",
+    [
+        ({"last_batch": "part"}, "last_batch must be one of wrap, drop, partial, not .* 'partial'"),
+        ({"last_batch": "partial", "batch_norm": "train"}, "the batch's statistics; use last_batch: drop"),
+        ({"last_batch": "partial", "accumulate": 2}, "2 accumulated batches"),
+        ({"last_batch": "partial", "loss": "output"}, "computes itself would count the padding"),
+    ],
+)
+def test_last_batch_refused(changes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(RecipeError, match=sentence):
+        Recipe(**changes)
+
+
+@pytest.mark.parametrize(
+    "model, loss, sentence",
+    [
+        ("perceptron", {**CE, "output": "logit"}, "no output 'logit'.*'logits'"),
+        ("perceptron", {"name": "kl", **HEAD, "against": "teacher"}, "no output 'teacher'"),
+        ("perceptron", {"name": "causal_lm", **HEAD}, r"causal_lm reads scores \[batch, time, vocabulary\]"),
+        ("perceptron", {**CE, **HEAD, "class_weights": [1, 2]}, "class_weights has 2 numbers, and the model has 6"),
+        ("images", {"name": "bce_with_logits", "pos_weight": [1, 2]}, "pos_weight has 2 numbers, and the model has 5"),
+        ("perceptron", {"name": "mse", **HEAD, "target": "x"}, r"the input 'x' is f32\[4,7\], and loss mse needs"),
+        ("perceptron", {**CE, **HEAD, "mask": "x"}, r"the mask 'x' is f32\[4,7\], and loss cross_entropy needs \[4\]"),
+        ("perceptron", [{**CE, **HEAD}, {"name": "mse", **HEAD}], "the input 'labels' is i64"),
+        ("perceptron", {"name": "mse", **HEAD, "target": "fc1.weight"}, "another tensor called 'fc1.weight'"),
+        ("own_loss", {**CE, "output": "loss"}, "and the output is f32"),
+        ("own_loss", {"name": "output", "output": "logits"}, "a loss is one number"),
+        ("own_loss", {"name": "l1", "output": "loss"}, "the output is a scalar"),
+        ("tokens", "output", "no output 'loss'"),
+    ],
+)
+def test_refused_with_the_model(model: str, loss: Any, sentence: str) -> None:
+    graph, recipe = MODELS[model].build(), Recipe(loss)
+    with pytest.raises(RecipeError, match=sentence):
+        train_graph(graph, recipe, resolve(recipe, graph))

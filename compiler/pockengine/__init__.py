@@ -1,7 +1,7 @@
 """PockEngine: compiles a fine-tuning step ahead of time into a small native program for one device.
 
 import pockengine as pock
-graph    = pock.load("model.onnx")                      # also pock.from_torch(module, args)
+graph    = pock.load("model.onnx")                      # also pock.from_torch, from_jax, from_keras
 recipe   = pock.Recipe.load("recipe.yaml")
 artifact = pock.compile(graph, recipe, target="host", threads=2)
 artifact.save("model.pock")
@@ -12,9 +12,21 @@ loss     = session.step({"input": x, "labels": y})
 from .artifact import Artifact, Session
 from .compile import compile
 from .errors import PockError
-from .frontends import from_torch, load
+from .frontends import from_jax, from_keras, from_torch, load
 from .recipe import Recipe
 from .targets import Target
 from .targets import all as targets
 
-__all__ = ["Artifact", "PockError", "Recipe", "Session", "Target", "compile", "from_torch", "load", "targets"]
+__all__ = [
+    "Artifact",
+    "PockError",
+    "Recipe",
+    "Session",
+    "Target",
+    "compile",
+    "from_jax",
+    "from_keras",
+    "from_torch",
+    "load",
+    "targets",
+]

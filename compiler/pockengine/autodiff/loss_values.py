@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..ir import DType, Value
 from ..ops import Emitter
@@ -42,12 +42,16 @@ def values_of(e: Emitter, term: Term, sample_weight: Value | None) -> LossValues
         loss, _ = _means(e, losses, term.weights, range(rank), None)
     else:
         loss, _ = _means(e, e.mul(sample_loss, weight), weight, range(rank), None)
-    found = [sample_loss, weight]
-    if term.right is not None:
-        found += _means(e, term.right, term.answered, range(1, rank), sample_weight)
-    return LossValues(
-        e.reshape(loss, ()), *(e.reshape(x, (batch,)) for x in found), positions=losses.type.size // batch
+    values = LossValues(
+        e.reshape(loss, ()),
+        e.reshape(sample_loss, (batch,)),
+        e.reshape(weight, (batch,)),
+        positions=losses.type.size // batch,
     )
+    if term.right is None:
+        return values
+    correct, counted = _means(e, term.right, term.answered, range(1, rank), sample_weight)
+    return replace(values, correct=e.reshape(correct, (batch,)), counted=e.reshape(counted, (batch,)))
 
 
 def values_of_scalar(e: Emitter, scalar: Value, batch: int) -> LossValues:

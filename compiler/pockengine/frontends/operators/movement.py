@@ -157,9 +157,13 @@ def pad(c: NodeContext) -> Sequence[Operand]:
     low, high = [max(0, d) for d in low], [max(0, d) for d in high]
     if not any((*low, *high)):
         return [x]
-    fill = c.static(2, "the padding value").reshape(()).item() if c.has(2) else 0.0
-    zero = (0,) * x.type.rank
-    return [c.e.op("pad", x, low=tuple(low), high=tuple(high), interior=zero, value=fill)]
+    fill = c.constant(2)
+    attrs = {"low": tuple(low), "high": tuple(high), "interior": (0,) * x.type.rank}
+    padded = c.e.op("pad", x, **attrs, value=0 if fill is None else fill.reshape(()).item())
+    if not c.has(2) or fill is not None:
+        return [padded]
+    inside = c.e.const(np.pad(np.ones(x.type.shape, bool), list(zip(low, high, strict=True))))
+    return [c.e.where(inside, padded, c.e.reshape(c.value(2), ()))]
 
 
 def _pad_by_copy(c: NodeContext, x: Value, low: list[int], high: list[int], mode: str) -> Value:
@@ -219,7 +223,8 @@ def depth_to_space(c: NodeContext) -> Sequence[Operand]:
 def space_to_depth(c: NodeContext) -> Sequence[Operand]:
     x, block = c.value(0), int(c.attr("blocksize", 1))
     n, channels, h, w = x.type.shape
-    moved = c.e.transpose(c.e.reshape(x, (n, channels, h // block, block, w // block, block)), (0, 3, 5, 1, 2, 4))
+    order = (0, 3, 5, 1, 2, 4) if c.attr("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
+    moved = c.e.transpose(c.e.reshape(x, (n, channels, h // block, block, w // block, block)), order)
     return [c.e.reshape(moved, (n, channels * block**2, h // block, w // block))]
 
 

@@ -21,7 +21,7 @@ from ..recipe import Lora, adapter_names, matches, module_of
 from ..recipe.channels import contracted, readers
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Adapter:
     """What is trained beside one weight.
 

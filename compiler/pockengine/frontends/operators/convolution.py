@@ -28,13 +28,16 @@ def add_bias(c: NodeContext, y: Value, index: int = 2) -> Value:
 
 @converts("Conv")
 def conv(c: NodeContext) -> Sequence[Operand]:
-    x, w = c.value(0), c.value(1)
+    return [add_bias(c, convolve(c, c.value(0), c.value(1)))]
+
+
+def convolve(c: NodeContext, x: Value, w: Value) -> Value:
+    """The convolution that the node's attributes describe, without a bias."""
     groups = c.attr("group", 1)
     if x.type.rank != w.type.rank or x.type.shape[1] != w.type.shape[1] * groups:
         raise ModelError(f"{c.where} cannot convolve {x.type} with weights {w.type} in {groups} groups")
     window = Window.of(c, x.type.shape[2:], w.type.shape[2:])
-    y = _volume_conv(c.e, x, w, window, groups) if window.rank == 3 else _image_conv(c.e, x, w, window, groups)
-    return [add_bias(c, y)]
+    return _volume_conv(c.e, x, w, window, groups) if window.rank == 3 else _image_conv(c.e, x, w, window, groups)
 
 
 def _image_conv(e: Emitter, x: Value, w: Value, window: Window, groups: int) -> Value:

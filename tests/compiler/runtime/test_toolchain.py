@@ -20,6 +20,7 @@ from pockengine.codegen.object_cache import ObjectCache
 from pockengine.errors import ToolchainError
 from pockengine.targets import get
 from tests.compiler.runtime.conftest import TOY, Run
+from tests.compiler.runtime.toy import Toy
 
 GOOD = "void k_one(void *const *arg, int task, int tasks) { *(int *)arg[0] = 1; }\n"
 STRICT = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-Wconversion", "-Wshadow", "-Wstrict-prototypes"]
@@ -187,9 +188,10 @@ def test_only_the_api_is_visible(tmp_path: Path) -> None:
 
 def test_no_undefined_behaviour(tmp_path: Path, run: Run, data: Path) -> None:
     """The whole runtime under clang's sanitizer, which ends the process, on good and on malformed input."""
-    for name, text in {**TOY.sources(), "model": TOY.model_c()}.items():
+    toy = Toy(accumulate=2, noisy=True)
+    for name, text in {**toy.sources(), "model": toy.model_c()}.items():
         (tmp_path / f"{name}.c").write_text(text)
-    TOY.write_weights(tmp_path)
+    toy.write_weights(tmp_path)
     sources = [path for path in sorted(toolchain.RUNTIME.glob("*.c")) if path.name != "library.c"]
     flags = ["-target", get("host").triple, "-O2", "-s", "-static", "-fsanitize=undefined", "-fsanitize-trap=undefined"]
     done = zig(*flags, "-I", toolchain.RUNTIME, *sources, *sorted(tmp_path.glob("*.c")), "-o", tmp_path / "model")
@@ -204,5 +206,8 @@ def test_no_undefined_behaviour(tmp_path: Path, run: Run, data: Path) -> None:
     assert run("predict", "--data", data, "--out", "o", binary=binary).code == 0
     assert run("bench", "--steps", 3, binary=binary).code == 0
     assert run("info", binary=binary).code == 0
+    watched = ("--eval-data", data, "--eval-every", 2, "--patience", 2, "--save", "w", "--save-trained", "t")
+    assert run("train", "--data", data, "--epochs", 3, *watched, *checkpoint, binary=binary).code == 0
+    assert run("train", "--data", data, "--epochs", 5, *watched, "--resume", "c", binary=binary).code == 0
     assert run("train", "--data", "bad.safetensors", "--steps", 1, binary=binary).code == 3
     assert run("train", "--data", "worse.safetensors", "--steps", 1, binary=binary).code == 3

@@ -1,0 +1,148 @@
+"""A run cut anywhere and resumed is the run that was never cut: losses, evaluations, early stopping, saved weights."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
+
+from pockengine.targets import get
+from tests.compiler.runtime.conftest import Done, Run
+from tests.compiler.runtime.toy import Toy
+
+KEPT = ("step", "eval", "stopped")
+
+
+@dataclass(frozen=True)
+class Course:
+    """A training and the command that runs it."""
+
+    binary: Path
+    arguments: tuple[object, ...]
+
+
+def story(done: Done) -> list[dict[str, Any]]:
+    """What happened in a run, without times."""
+    events = [event for event in done.events if event["event"] in KEPT]
+    return [{key: value for key, value in event.items() if key != "ms"} for event in events]
+
+
+def course(toy: Toy, folder: Path, *arguments: object) -> Course:
+    """A model that draws random numbers and has a schedule, on data whose evaluation gets worse in the end."""
+    binary = toy.build(folder / "toy", get("host"))
+    dataset = dict(toy.dataset(26))
+    save_file(dataset, folder / "d.safetensors")
+    wrong = np.random.default_rng(5).integers(0, toy.classes, 26)
+    save_file({**dataset, "labels": wrong}, folder / "e.safetensors")
+    return Course(binary, ("train", "--data", "d.safetensors", "--eval-data", "e.safetensors", *arguments))
+
+
+@pytest.mark.parametrize(
+    "toy",
+    [
+        Toy(batch=3, accumulate=2, noisy=True),
+        Toy(batch=4, accumulate=2, noisy=True, last_batch="drop"),
+        Toy(batch=6, noisy=True, last_batch="partial"),
+    ],
+    ids=["wrap", "drop", "partial"],
+)
+def test_every_step_of_two_epochs(toy: Toy, run: Run, tmp_path: Path) -> None:
+    way = course(toy, tmp_path, "--epochs", 2, "--eval-every", 2, "--patience", 3, "--save", "w", "--seed", 5)
+    checkpoint = ("--checkpoint", "c", "--checkpoint-every", 100)
+    whole = run(*way.arguments, *checkpoint, binary=way.binary)
+    assert whole.code == 0, whole.sentence
+    weights, last = (tmp_path / "w").read_bytes(), (tmp_path / "c").read_bytes()
+    assert len(evaluations := [event for event in story(whole) if event["event"] == "eval"]) >= 3, evaluations
+    for cut in range(1, len(whole.losses) + 1):
+        first = run(*way.arguments, "--steps", cut, *checkpoint, binary=way.binary)
+        rest = run(*way.arguments, *checkpoint, "--resume", "c", binary=way.binary)
+        assert rest.code == 0, rest.sentence
+        # The cut run evaluates once more because it ends; the resumed one does so where that is due.
+        due = [event for event in story(first) if event["event"] == "step" or event["step"] % 2 == 0]
+        assert due + story(rest) == story(whole), cut
+        assert (tmp_path / "w").read_bytes() == weights, cut
+        assert (tmp_path / "c").read_bytes() == last, cut
+
+
+def test_a_run_that_stopped_early_stays_stopped(run: Run, tmp_path: Path) -> None:
+    way = course(Toy(noisy=True), tmp_path, "--steps", 90, "--eval-every", 1, "--patience", 4, "--save", "w")
+    checkpoint = ("--checkpoint", "c", "--checkpoint-every", 1)
+    whole = run(*way.arguments, *checkpoint, binary=way.binary)
+    (stopped,) = [event for event in whole.events if event["event"] == "stopped"]
+    assert stopped["best_step"] == stopped["step"] - 4 == len(whole.losses) - 4 < 86
+    weights = (tmp_path / "w").read_bytes()
+    (tmp_path / "w").unlink()
+    again = run(*way.arguments, "--resume", "c", binary=way.binary)
+    assert (again.losses, story(again)) == ([], [stopped])
+    assert (tmp_path / "w").read_bytes() == weights
+
+
+def test_best_weights_travel_in_the_checkpoint(run: Run, tmp_path: Path) -> None:
+    way = course(Toy(noisy=True), tmp_path, "--eval-every", 1, "--patience", 4)
+    whole = run(*way.arguments, "--steps", 90, "--save", "w", binary=way.binary)
+    assert whole.code == 0, whole.sentence
+    checkpoint = ("--steps", len(whole.losses) - 2, "--checkpoint", "c", "--checkpoint-every", 5)
+    run(*way.arguments, *checkpoint, "--save", "x", binary=way.binary)
+    rest = run(*way.arguments, "--steps", 90, "--resume", "c", "--save", "y", binary=way.binary)
+    assert story(rest) == story(whole)[-len(story(rest)) :]
+    assert (tmp_path / "y").read_bytes() == (tmp_path / "w").read_bytes()
+    run(*way.arguments, *checkpoint, binary=way.binary)
+    lost = run(*way.arguments, "--steps", 90, "--resume", "c", "--save", "z", binary=way.binary)
+    assert (lost.code, lost.losses) == (3, [])
+    assert lost.sentence == "c holds no best weights: the run that made it was not given --patience and --save"
+    assert {path.name for path in tmp_path.iterdir()} == {"c", "d.safetensors", "e.safetensors", "toy", "w", "x", "y"}
+
+
+def test_a_checkpoint_of_another_batch_is_refused(run: Run, tmp_path: Path) -> None:
+    way = course(Toy(batch=8), tmp_path)
+    run(*way.arguments, "--steps", 3, "--checkpoint", "c", "--checkpoint-every", 1, binary=way.binary)
+    other = Toy(batch=4).build(tmp_path / "other", get("host"))
+    done = run(*way.arguments, "--steps", 6, "--resume", "c", binary=other)
+    assert (done.code, done.losses) == (3, [])
+    assert done.sentence == "c was made by a model with another batch, accumulate or last_batch"
+
+
+def test_killed_while_it_saves(run: Run, tmp_path: Path) -> None:
+    """A checkpoint of two megabytes after every step, so that many kills fall into a save; the last try is left alone."""
+    toy = Toy(batch=4, features=4000, classes=40, rate=0.001, accumulate=2, noisy=True)
+    way = course(toy, tmp_path, "--steps", 150, "--eval-every", 3, "--patience", 99, "--save", "w")
+    whole = story(run(*way.arguments, binary=way.binary))
+    weights = (tmp_path / "w").read_bytes()
+    (tmp_path / "w").unlink()
+    checkpoint = tmp_path / "c"
+    command = [str(way.binary), *map(str, way.arguments), "--checkpoint", "c", "--checkpoint-every", "1"]
+    draw, kills, torn, seen = random.Random(0), 0, 0, {}
+    for _ in range(200):
+        resume = ["--resume", "c"] if checkpoint.exists() else []
+        process = subprocess.Popen([*command, *resume], stdout=subprocess.PIPE, text=True, cwd=tmp_path)
+        if kills < 30:
+            time.sleep(draw.uniform(0.005, 0.08))
+            process.send_signal(signal.SIGKILL)
+        out, _ = process.communicate()
+        lines = [json.loads(line) for line in out.splitlines() if line.endswith("}")]
+        seen |= {(event["event"], event["step"]): event for event in lines if event["event"] in KEPT}
+        if process.returncode == 0:
+            break
+        assert process.returncode == -signal.SIGKILL
+        kills += 1
+        torn += (tmp_path / "c.tmp").exists() or (tmp_path / "w.best.tmp").exists()
+        if checkpoint.exists():
+            with safe_open(checkpoint, "np") as file:
+                assert file.metadata()["format"] == "pock-checkpoint-2"
+    assert kills == 30 and torn > 0, (kills, torn)
+    told = [{key: value for key, value in event.items() if key != "ms"} for event in seen.values()]
+    order = {kind: index for index, kind in enumerate(KEPT)}
+    assert sorted(told, key=lambda event: (event["step"], order[event["event"]])) == whole
+    assert (tmp_path / "w").read_bytes() == weights
+    assert "best:fc.weight" in load_file(checkpoint)
+    assert not (tmp_path / "w.best").exists()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import onnx
-from onnx import inliner
+from onnx import inliner, numpy_helper
 
 from ..errors import DynamicShapeError, ModelError, PockError, UnsupportedOperatorError, nearest
 from ..ir import Builder, DType, Graph, TensorType, Value, verify
@@ -168,8 +168,12 @@ class _Importer:
         where = f"{node.op_type} (node '{node.name or node.output[0]}')"
         operands = tuple(self._operand(name, where) for name in node.input)
         self.builder.origin = node.name or node.output[0]
+        if node.op_type == "If" and not node.domain:
+            self._branch(node, operands[0], where)
+            return
         opset = self.opsets.get(node.domain, 1)
-        converter = find(node.op_type) if node.domain in ("", "ai.onnx", OWN_DOMAIN) else None
+        default = node.domain in ("", "ai.onnx", OWN_DOMAIN)
+        converter = find(node.op_type if default else f"{node.domain}.{node.op_type}")
         context = NodeContext(self.emitter, node, operands, opset, where, read_attributes(node))
         given = [operand for operand in operands if not isinstance(operand, Value)]
         if len(given) == len(operands) and folding.can_fold(node, given):
@@ -182,6 +186,20 @@ class _Importer:
         for name, result in zip(node.output, results, strict=False):
             if name:
                 self.env[name] = result
+
+    def _branch(self, node: onnx.NodeProto, condition: Operand | None, where: str) -> None:
+        """Import the branch that a known condition chooses, in place of the node."""
+        if condition is None or isinstance(condition, Value):
+            raise UnsupportedOperatorError(f"{where}: a condition that depends on data is not supported")
+        chosen = "then_branch" if condition.reshape(()) else "else_branch"
+        (graph,) = (attribute.g for attribute in node.attribute if attribute.name == chosen)
+        self.env.update({tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer})
+        for inner in graph.node:
+            self._node(inner)
+        for name, output in zip(node.output, graph.output, strict=True):
+            result = self._operand(output.name, where)
+            assert result is not None
+            self.env[name] = result
 
     def _operand(self, name: str, where: str) -> Operand | None:
         if not name:

@@ -80,7 +80,7 @@ def _survey(file: OnnxFile, trained: tuple[str, ...]) -> Survey:
 
 def importable(node: onnx.NodeProto, versions: Mapping[str, int]) -> bool:
     """Whether a node has a translation, or is defined by ONNX through nodes that do."""
-    if node.domain in ("", "ai.onnx") and find(node.op_type):
+    if find(node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"):
         return True
     body = function_nodes(node, versions.get(node.domain, 1), (), "body")
     return body is not None and all(inner.op_type == "Constant" or importable(inner, versions) for inner in body)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...ir import Value
+from ...ir import Attr, Value
 from .registry import NodeContext, Operand, converts
 
 
@@ -24,22 +24,50 @@ def _only_first_output(c: NodeContext) -> None:
 
 @converts("BatchNormalization")
 def batch_norm(c: NodeContext) -> Sequence[Operand]:
-    """As evaluation does it; a recipe may turn it into training. ONNX's momentum is what is kept, ours what is new."""
-    if c.attr("training_mode", 0):
-        raise c.unsupported(
-            "training mode (export the model in evaluation mode; the recipe's 'batch_norm: train' trains it)"
-        )
-    _only_first_output(c)
+    """As evaluation does it unless the model says otherwise; a recipe may turn it into training. ONNX's momentum is
+    what is kept, ours what is new."""
     values = [c.value(index) for index in range(5)]
+    epsilon, kept = c.attr("epsilon", 1e-5), c.attr("momentum", 0.9)
+    settings: dict[str, Attr] = {"epsilon": epsilon, "momentum": round(1.0 - kept, 6)}
+    if not c.attr("training_mode", 0):
+        _only_first_output(c)
+        return [c.e.op("batch_norm", *values, **settings, training=False)]
+    x, _, _, mean, variance = values
+    y, *_ = c.e.multi("batch_norm", values, **settings, training=True)
+    if not any(c.node.output[1:]):
+        return [y]
+    # ONNX keeps the variance of the batch itself, our composite the unbiased one that PyTorch keeps.
+    axes = [axis for axis in range(x.type.rank) if axis != 1]
+    batch_mean = c.e.mean(x, axes)
+    centred = c.e.sub(x, batch_mean)
+    batch_variance = c.e.mean(c.e.mul(centred, centred), axes)
+    new = ((mean, batch_mean), (variance, batch_variance))
     return [
-        c.e.op(
-            "batch_norm",
-            *values,
-            epsilon=c.attr("epsilon", 1e-5),
-            momentum=round(1.0 - c.attr("momentum", 0.9), 6),
-            training=False,
-        )
+        y,
+        *(c.e.add(c.e.mul(old, kept), c.e.mul(c.e.reshape(own, old.type.shape), 1.0 - kept)) for old, own in new),
     ]
+
+
+@converts("LRN")
+def local_response_norm(c: NodeContext) -> Sequence[Operand]:
+    """The squares around a channel are a mean over a window along the channels, padding included."""
+    x, size = c.value(0), c.attr("size", 1)
+    n, channels = x.type.shape[:2]
+    spatial = x.type.size // (n * channels)
+    image = c.e.reshape(c.e.mul(x, x), (n, 1, channels, spatial))
+    pad = ((size - 1) // 2, 0, size // 2, 0)
+    mean = c.e.op(
+        "avg_pool",
+        image,
+        kernel=(size, 1),
+        stride=(1, 1),
+        dilation=(1, 1),
+        pad=pad,
+        layout="NCHW",
+        count_include_pad=True,
+    )
+    divisor = c.e.add(c.e.mul(c.e.reshape(mean, x.type.shape), c.attr("alpha", 1e-4)), c.attr("bias", 1.0))
+    return [c.e.mul(x, c.e.op("pow", divisor, c.e.scalar(-c.attr("beta", 0.75), x)))]
 
 
 @converts("LayerNormalization")

@@ -116,7 +116,8 @@ _CONVERTERS: dict[str, Converter] = {}
 
 
 def converts(*names: str) -> Callable[[Converter], Converter]:
-    """Register a function as the translation of these operators of the default ONNX domain."""
+    """Register a function as the translation of these operators: of the default ONNX domain by name, of another one as
+    `domain.name`."""
 
     def register(function: Converter) -> Converter:
         for name in names:

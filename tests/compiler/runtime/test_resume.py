@@ -113,9 +113,9 @@ def test_a_checkpoint_of_another_batch_is_refused(run: Run, tmp_path: Path) -> N
 
 
 def test_killed_while_it_saves(run: Run, tmp_path: Path) -> None:
-    """A checkpoint of two megabytes after every step, so that many kills fall into a save; the last try is left alone."""
+    """A checkpoint of two megabytes after every step: many kills fall into a save. The last try is left alone."""
     toy = Toy(batch=4, features=4000, classes=40, rate=0.001, accumulate=2, noisy=True)
-    way = course(toy, tmp_path, "--steps", 150, "--eval-every", 3, "--patience", 99, "--save", "w")
+    way = course(toy, tmp_path, "--steps", 400, "--eval-every", 3, "--patience", 999, "--save", "w")
     whole = story(run(*way.arguments, binary=way.binary))
     weights = (tmp_path / "w").read_bytes()
     (tmp_path / "w").unlink()
@@ -126,7 +126,7 @@ def test_killed_while_it_saves(run: Run, tmp_path: Path) -> None:
         resume = ["--resume", "c"] if checkpoint.exists() else []
         process = subprocess.Popen([*command, *resume], stdout=subprocess.PIPE, text=True, cwd=tmp_path)
         if kills < 30:
-            time.sleep(draw.uniform(0.005, 0.08))
+            time.sleep(draw.uniform(0.005, 0.04))
             process.send_signal(signal.SIGKILL)
         out, _ = process.communicate()
         lines = [json.loads(line) for line in out.splitlines() if line.endswith("}")]

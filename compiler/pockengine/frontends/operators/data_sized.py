@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from ...errors import DynamicShapeError
 from .registry import NodeContext, Operand, converts
 
@@ -20,6 +22,12 @@ _INSTEAD = {
 def data_sized(c: NodeContext) -> Sequence[Operand]:
     hint = _INSTEAD[c.node.op_type]
     raise DynamicShapeError(f"the size of the result of {c.where} depends on data, which no fixed program has: {hint}")
+
+
+@converts("Range")
+def range_(c: NodeContext) -> Sequence[Operand]:
+    start, limit, delta = (c.static(index, "the bounds") for index in range(3))
+    return [np.arange(start.item(), limit.item(), delta.item(), dtype=start.dtype)]
 
 
 _RANDOM = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial")

@@ -51,6 +51,11 @@ class _Objective:
         output = e.cast(output, DType.F32)
         if isinstance(loss, OwnLoss):
             return self._own(loss, name, output)
+        if output.type.rank and output.type.shape[0] != self.batch:
+            raise RecipeError(
+                f"the batch is {self.batch}, and the output '{name}' is {output.type}: "
+                "a loss reads an output whose first axis is the batch"
+            )
         rule = RULES[loss.name]
         target = self._target(loss, rule.target(loss, output.type))
         mask = None if loss.mask is None else self._mask(loss, loss.mask, output.type)

@@ -41,7 +41,10 @@ def as_number(value: object, key: str, low: float, high: float = math.inf, *, ab
             raise RecipeError(f"{key} must be a number, not {describe(value)}") from None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise RecipeError(f"{key} must be a number, not {describe(value)}")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf if value > 0 else -math.inf
     if not math.isfinite(number) or number < low or number > high or (above and number == low):
         bound = f"greater than {low:g}" if above else f"at least {low:g}"
         upper = f" and at most {high:g}" if high < math.inf else ""

@@ -210,6 +210,10 @@ def _keys(kind: type[Loss]) -> list[str]:
     return [key for key in keys if key not in ("target", "mask")] if kind is OwnLoss else keys
 
 
+_MOST = 1e30
+"""Larger factors leave the range of f32 once they meet a loss."""
+
+
 def _known(name: str, outputs: Collection[str]) -> str:
     if name not in outputs:
         raise RecipeError(f"the model has no output '{name}'{nearest(name, outputs)}")
@@ -217,7 +221,7 @@ def _known(name: str, outputs: Collection[str]) -> str:
 
 
 def _positive(value: object, key: str) -> float:
-    return as_number(value, key, 0.0, above=True)
+    return as_number(value, key, 0.0, _MOST, above=True)
 
 
 def _whole(value: object, key: str) -> int:
@@ -237,11 +241,11 @@ def _axis(value: object, key: str) -> int:
 def _weights(value: object, key: str) -> tuple[float, ...]:
     if not isinstance(value, list | tuple) or not value:
         raise RecipeError(f"{key} must be a list of numbers, one for each class, not {describe(value)}")
-    return tuple(as_number(item, f"{key}[{index}]", 0.0) for index, item in enumerate(value))
+    return tuple(as_number(item, f"{key}[{index}]", 0.0, _MOST) for index, item in enumerate(value))
 
 
 def _pos_weight(value: object, key: str) -> float | tuple[float, ...]:
-    return _weights(value, key) if isinstance(value, list | tuple) else as_number(value, key, 0.0)
+    return _weights(value, key) if isinstance(value, list | tuple) else as_number(value, key, 0.0, _MOST)
 
 
 _READERS: dict[str, Callable[[object, str], Any]] = {
@@ -256,5 +260,5 @@ _READERS: dict[str, Callable[[object, str], Any]] = {
     "pos_weight": _pos_weight,
     "delta": _positive,
     "against": as_text,
-    "temperature": _positive,
+    "temperature": lambda value, key: as_number(value, key, 1e-3, 1e6),
 }

@@ -12,7 +12,8 @@ import pockengine as pock
 from pockengine import interp
 from pockengine.autodiff import eval_graph, train_graph, without_losses
 from pockengine.errors import DataError, RecipeError
-from pockengine.ir import Array
+from pockengine.ir import Array, Builder, Graph
+from pockengine.ops import Emitter
 from pockengine.recipe import Recipe, resolve
 from tests.compiler.training.loss_cases import CASES, CE, CLASS_WEIGHTS, HEAD, LR, TWO_HEADS, Case, classified
 from tests.compiler.training.small_models import BATCH, CLASSES, MODELS, TIME, Tensors
@@ -82,6 +83,28 @@ def test_compiled_step_against_pytorch(name: str) -> None:
         answers = session.predict({key: array for key, array in feeds.items() if key in ("x", "input_ids")})
         assert answers.keys() == without_losses(model, case.of()).outputs.keys()
         np.testing.assert_allclose(answers["logits"], outputs["logits"], rtol=1e-4, atol=1e-5)
+
+
+def test_samples_that_fill_no_batch() -> None:
+    """Six samples by batches of four: the padding counts neither in evaluation nor in a partial step."""
+    case = CASES["partial"]
+    model, few = MODELS[case.model], 6
+    graph, batches = model.build(), [case.feeds(seed) for seed in range(2)]
+    feeds = {name: np.concatenate([batch[name] for batch in batches])[:few] for name in batches[0]}
+    for name in ("labels", "sample_weight"):
+        feeds[name][few - 1] = 1
+    tensors = {name: torch.tensor(array) for name, array in feeds.items()}
+    params = {name: torch.tensor(array) for name, array in graph.data.items()}
+    outputs = model.forward(params, tensors)
+    counted = tensors["sample_weight"][:, None] * (tensors["labels"] != -100)
+    right = (outputs["logits"].argmax(-1) == tensors["labels"]) * counted
+    with pock.compile(graph, case.of(), threads=1).load() as session:
+        found = session.evaluate(feeds)
+        assert found.loss == pytest.approx(case.torch(outputs, tensors).item(), rel=1e-5)
+        assert found.accuracy == pytest.approx((right.sum() / counted.sum()).item(), rel=1e-5)
+        last = {name: array[-3:] for name, array in tensors.items()}
+        expected = case.torch(model.forward(params, last), last).item()
+        assert session.step({name: array[-3:] for name, array in feeds.items()}) == pytest.approx(expected, rel=1e-5)
 
 
 def test_evaluation_weighs_samples_as_the_loss_does() -> None:
@@ -170,6 +193,7 @@ def test_defaults_are_left_out_of_the_canonical_form() -> None:
         ({"name": "output", "target": "labels"}, "unknown key 'target'"),
         ({"name": "output", "mask": "m"}, "unknown key 'mask'"),
         ({**CE, "weight": 0}, "loss.weight must be greater than 0"),
+        ({**CE, "weight": 10**400}, "loss.weight must be greater than 0 and at most 1e"),
         ({**CE, "label_smoothing": 1.5}, "loss.label_smoothing must be at least 0 and at most 1"),
         ({**CE, "class_weights": [1, -1]}, r"loss.class_weights\[1\] must be at least 0"),
         ({**CE, "class_weights": 2}, "loss.class_weights must be a list of numbers"),
@@ -200,6 +224,14 @@ def test_last_batch_refused(changes: dict[str, Any], sentence: str) -> None:
         Recipe(**changes)
 
 
+def _flat() -> Graph:
+    """The model of tokens with batch and time in one axis."""
+    builder = Builder.extend(MODELS["tokens"].build())
+    logits = builder.outputs["logits"]
+    builder.outputs = {"logits": Emitter(builder).reshape(logits, (BATCH * TIME, CLASSES))}
+    return builder.finish()
+
+
 @pytest.mark.parametrize(
     "model, loss, sentence",
     [
@@ -216,9 +248,10 @@ def test_last_batch_refused(changes: dict[str, Any], sentence: str) -> None:
         ("own_loss", {"name": "output", "output": "logits"}, "a loss is one number"),
         ("own_loss", {"name": "l1", "output": "loss"}, "the output is a scalar"),
         ("tokens", "output", "no output 'loss'"),
+        ("flat", CE, r"the batch is 4, and the output 'logits' is f32\[20,6\]: a loss reads an output whose first"),
     ],
 )
 def test_refused_with_the_model(model: str, loss: Any, sentence: str) -> None:
-    graph, recipe = MODELS[model].build(), Recipe(loss)
+    graph, recipe = _flat() if model == "flat" else MODELS[model].build(), Recipe(loss)
     with pytest.raises(RecipeError, match=sentence):
         train_graph(graph, recipe, resolve(recipe, graph))

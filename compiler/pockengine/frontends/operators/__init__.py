@@ -22,6 +22,7 @@ from . import (
     resize,
     sampling,
     signal,
+    text,
     training,
     transcendental,
 )
@@ -51,6 +52,7 @@ del (
     resize,
     sampling,
     signal,
+    text,
     training,
     transcendental,
 )

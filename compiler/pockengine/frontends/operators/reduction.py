@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from ...ir import Value
 from .registry import NodeContext, Operand, converts
 
@@ -55,11 +57,16 @@ def _reduce(c: NodeContext, kind: str, x: Value, axes: tuple[int, ...]) -> Value
 
 @converts("ArgMax", "ArgMin")
 def arg_extremum(c: NodeContext) -> Sequence[Operand]:
-    x = c.value(0)
+    x, last = c.value(0), c.attr("select_last_index", 0)
     axis = c.axis("axis", 0, x.type.rank)
-    if c.attr("select_last_index", 0):
-        raise c.unsupported("select_last_index")
-    found = c.e.op("argmax", c.e.op("neg", x) if c.node.op_type == "ArgMin" else x, axis=axis)
+    if c.node.op_type == "ArgMin":
+        x = c.e.op("neg" if x.type.dtype.is_float else "bitwise_not", x)  # the least integer has no negative
+    if last:  # the first of the reversed axis
+        backwards = np.arange(x.type.shape[axis], dtype=np.int64)[::-1]
+        x = c.e.op("gather", x, c.e.const(backwards), axis=axis)
+    found = c.e.op("argmax", x, axis=axis)
+    if last:
+        found = c.e.sub(x.type.shape[axis] - 1, found)
     if c.attr("keepdims", 1):
         return [found]
     return [c.e.reshape(found, [d for index, d in enumerate(found.type.shape) if index != axis])]

@@ -84,9 +84,10 @@ class Updater:
         if self.recipe.accumulate == 1:
             return picked
         e, state = self.emitter, self._accumulated(param, picked)
-        # Clipped to nothing rather than filled: it reads the sum element by element and so fuses with the other reader.
-        self.builder.updates[state] = e.op("clip", state, lo=0.0, hi=0.0)
-        return e.mul(e.add(state, picked), 1.0 / self.recipe.accumulate)
+        total = e.add(state, picked)
+        # Clipped to nothing rather than filled: made of the sum element by element, it fuses with the update.
+        self.builder.updates[state] = e.op("clip", total, lo=0.0, hi=0.0)
+        return e.mul(total, 1.0 / self.recipe.accumulate)
 
     def _clipped(self, gradients: Gradients, clip: Clip) -> dict[Value, Value]:
         e = self.emitter

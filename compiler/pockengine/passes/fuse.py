@@ -58,6 +58,7 @@ class _Fuser:
         self.graph = graph
         self.made = graph.producers()
         self.users = graph.users()
+        self.results = set(graph.results())
         self.overwritten = overwrites(graph)
         self.position = {node: index for index, node in enumerate(graph.nodes)}
         self.groups: dict[int, _Group] = {}
@@ -83,12 +84,37 @@ class _Fuser:
     def _merge_around(self, node: Node) -> None:
         """Merge the node's group with its producers' groups, the latest first, then with reductions beside it."""
         producers = {self.group_of[self.made[v]].id for v in node.inputs if v in self.made}
+        waits = self._waits_for_reduction(node)
         for id in sorted(producers, reverse=True):
             group = self.group_of[node]
-            if id in self.groups and id != group.id:
+            if id in self.groups and id != group.id and not (waits and self.groups[id].kind == "contraction"):
                 self._try_merge(self.groups[id], group)
         if is_kind(node, "reduction"):
             self._merge_beside(node)
+
+    def _waits_for_reduction(self, node: Node) -> bool:
+        """Whether an elementwise node makes what only reductions read, of a tensor that somebody needs after them, as
+        the square in a gradient's norm: the reduction can make it on the way, a contraction would have to write it
+        beside that tensor."""
+        users = self.users[node.output]
+        if not is_kind(node, "elementwise") or not users or not all(is_kind(user, "reduction") for user in users):
+            return False
+        read = {value for value in node.inputs if value in self.made}
+        return node.output not in self.results and all(self._needed_after(value, node) for value in read)
+
+    def _needed_after(self, value: Value, node: Node) -> bool:
+        """Whether a user of `value` depends on `node`."""
+        wanted = set(self.users[value]) - {node}
+        end = max((self.position[user] for user in wanted), default=-1)
+        seen, pending = set[Node](), list(self.users[node.output])
+        while pending:
+            current = pending.pop()
+            if current in wanted:
+                return True
+            if current not in seen and self.position[current] < end:
+                seen.add(current)
+                pending += [user for output in current.outputs for user in self.users[output]]
+        return False
 
     def _merge_beside(self, node: Node) -> None:
         """Reductions over the same data share one pass over it."""
@@ -149,7 +175,6 @@ class _Fuser:
 
     def _emit(self) -> Graph:
         """Regions in an order that respects dependencies, otherwise that of their first member."""
-        results = set(self.graph.results())
         done: set[int] = set()
         nodes: list[Node] = []
         for start in list(self.groups.values()):
@@ -160,14 +185,14 @@ class _Fuser:
                     continue
                 if ready:
                     done.add(group.id)
-                    nodes.append(self._node(group, results))
+                    nodes.append(self._node(group))
                     continue
                 stack.append((group, True))
                 below = {self.group_of[other].id for node in group.members for other in self._dependencies(node)}
                 stack += [(self.groups[id], False) for id in sorted(below - done - {group.id}, reverse=True)]
         return self.graph.with_(nodes=tuple(nodes))
 
-    def _node(self, group: _Group, results: set[Value]) -> Node:
+    def _node(self, group: _Group) -> Node:
         if group.kind == "single":
             return group.members[0]
         inside = set(group.members)
@@ -175,7 +200,7 @@ class _Fuser:
             value
             for node in group.members
             for value in node.outputs
-            if value in results or any(user not in inside for user in self.users[value])
+            if value in self.results or any(user not in inside for user in self.users[value])
         ]
         inputs = self._inputs(group.members)
         literals = {

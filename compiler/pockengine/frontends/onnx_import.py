@@ -9,13 +9,14 @@ import onnx
 from onnx import inliner, numpy_helper
 
 from ..errors import DynamicShapeError, ModelError, PockError, UnsupportedOperatorError, nearest
-from ..ir import Builder, DType, Graph, TensorType, Value, verify
+from ..ir import Array, Builder, DType, Graph, TensorType, Value, verify
 from ..ops import Emitter
 from . import folding, names
 from .functions import function_nodes
 from .onnx_file import OnnxFile, read_onnx
 from .operators import Converter, NodeContext, Operand, find, known, read_attributes
 from .operators.registry import checked, dtype_of
+from .sequences import Sequences
 
 OLDEST_OPSET = 13
 OWN_DOMAIN = "pock"
@@ -100,6 +101,7 @@ class _Importer:
         self.builder = Builder(name)
         self.emitter = Emitter(self.builder)
         self.env: dict[str, Operand] = {}
+        self.sequences = Sequences(self._contents, self._shape)
         self.nodes = needed_nodes(self.graph)
 
     def run(self) -> Graph:
@@ -165,6 +167,10 @@ class _Importer:
             self.env[name] = self.builder.param(name, type, array)
 
     def _node(self, node: onnx.NodeProto) -> None:
+        if self.sequences.concerns(node):
+            for inner in self.sequences.replacement(node):
+                self._node(inner)
+            return
         where = f"{node.op_type} (node '{node.name or node.output[0]}')"
         operands = tuple(self._operand(name, where) for name in node.input)
         self.builder.origin = node.name or node.output[0]
@@ -207,6 +213,15 @@ class _Importer:
         if name not in self.env:
             raise ModelError(f"{where} reads '{name}', which nothing computes")
         return self.env[name]
+
+    def _contents(self, name: str) -> Array | None:
+        operand = self._operand(name, f"a sequence of '{name}'")
+        return None if isinstance(operand, Value) else operand
+
+    def _shape(self, name: str) -> tuple[int, ...]:
+        operand = self._operand(name, f"a sequence of '{name}'")
+        assert operand is not None
+        return operand.type.shape if isinstance(operand, Value) else operand.shape
 
     def _function(self, context: NodeContext) -> None:
         """Import, in place of an operator without a translation, the nodes by which ONNX defines it."""

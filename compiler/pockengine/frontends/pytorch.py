@@ -37,6 +37,7 @@ def from_torch(
     ModelError when PyTorch is not installed or cannot export the module."""
     try:
         import torch
+        from torch.nn.attention import SDPBackend, sdpa_kernel
 
         from .torch_dropout import captured, translations
     except ImportError:
@@ -48,7 +49,8 @@ def from_torch(
     try:
         with torch.no_grad():
             outputs = list(_named_tensors(module(*positional, **named)))
-        with _quiet(), captured(module):
+        # Of the attention kernels only the plain one has outputs whose strides the exporter's decompositions repeat.
+        with _quiet(), captured(module), sdpa_kernel(SDPBackend.MATH):
             program = torch.onnx.export(
                 module,
                 positional,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import ml_dtypes
 import numpy as np
 
 from ..ir import Attrs, DType, Node, Value
@@ -13,11 +12,19 @@ from .emitter import Emitter
 from .registry import Sample
 
 
+_LEAST = {
+    DType.F16: float(np.finfo(np.float16).min),
+    DType.BF16: -(2.0**127) * (2 - 2.0**-7),
+    DType.F32: float(np.finfo(np.float32).min),
+    DType.F64: float(np.finfo(np.float64).min),
+}
+"""The finite number of each type that is furthest below zero."""
+
+
 def _masked_softmax(e: Emitter, inputs: Sequence[Value], attrs: Attrs) -> Sequence[Value]:
     """Softmax where -inf hides a position; a row in which all are hidden gives zeros."""
     (x,), axis = inputs, int(attrs["axis"])
-    least = float(ml_dtypes.finfo(x.type.dtype.numpy).min)
-    peak = e.op("clip", e.max(x, [axis]), lo=least, hi=float("inf"))
+    peak = e.op("clip", e.max(x, [axis]), lo=_LEAST[x.type.dtype], hi=float("inf"))
     shifted = e.op("exp", e.sub(x, peak))
     # The greatest visible element adds 1 to the sum, so the bound is met by rows without one only.
     total = e.op("clip", e.sum(shifted, [axis]), lo=0.5, hi=float("inf"))

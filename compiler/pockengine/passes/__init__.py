@@ -11,6 +11,7 @@ from .cleanup import cse, fold
 from .fuse import fuse
 from .layout import channels_last
 from .order import reorder, save_masks
+from .products import merge_products
 from .simplify import simplify
 from .sparse import push_scale, push_select, scale_gradient_from_weights
 
@@ -33,6 +34,7 @@ def tidy(graph: Graph) -> Graph:
 ALGEBRA: tuple[Pass, ...] = (
     expand_composites,
     tidy,
+    merge_products,
     push_scale,
     tidy,
     scale_gradient_from_weights,
@@ -71,6 +73,7 @@ __all__ = [
     "expand_composites",
     "fold",
     "fuse",
+    "merge_products",
     "optimise",
     "push_scale",
     "push_select",

@@ -28,7 +28,7 @@ def determinant(c: NodeContext) -> Sequence[Operand]:
     batch = math.prod(lead)
     x = e.reshape(x, (batch, rows, columns))
     minors = e.const(np.ones((batch, 1)), x.type.dtype)
-    before = {(): 0}
+    before: dict[tuple[int, ...], int] = {(): 0}
     for k in range(rows):
         chosen = list(itertools.combinations(range(columns), k + 1))
         smaller = np.array([[before[(*s[:i], *s[i + 1 :])] for i in range(k + 1)] for s in chosen])

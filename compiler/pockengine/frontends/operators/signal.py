@@ -75,7 +75,8 @@ def _matrix(c: NodeContext, length: int, parts: int, inverse: bool, onesided: bo
     if onesided:
         given, shown = (given[:half], shown) if inverse else (given, shown[:, :half])
     angle = 2 * np.pi * (given * shown % length) / length
-    cosine, sine = np.cos(angle), np.sin(angle) * (1 if inverse else -1)
+    # Rounded so that what is zero is exactly zero.
+    cosine, sine = np.cos(angle).round(15), np.sin(angle).round(15) * (1 if inverse else -1)
     matrix = np.stack([np.stack([cosine, sine], -1), np.stack([-sine, cosine], -1)], 1)
     if inverse:
         matrix = matrix / length

@@ -15,7 +15,7 @@ from pockengine.artifact.errors import (
     WrongMachineError,
 )
 from pockengine.artifact.manifest import FORMAT, EntryPoints, InputInfo, Manifest, Member, PortInfo, TensorInfo, parse
-from pockengine.artifact.run import run_artifact
+from pockengine.artifact.run import model_command, run_artifact
 from pockengine.artifact.session import Evaluation, Session
 
 __all__ = [
@@ -40,6 +40,7 @@ __all__ = [
     "UnsafePathError",
     "UnsupportedFormatError",
     "WrongMachineError",
+    "model_command",
     "parse",
     "run_artifact",
 ]

@@ -15,13 +15,17 @@ from pockengine.targets import get as get_target
 
 
 def run_artifact(path: str | os.PathLike[str], entry: str, arguments: Sequence[str]) -> int:
-    """Verifies and unpacks the artifact, runs `model ENTRY ARGUMENTS…` with this process's standard streams, and
-    returns its exit code. A Linux program for another architecture runs under qemu-user where that is installed;
-    otherwise raises WrongMachineError."""
+    """Runs `model ENTRY ARGUMENTS…` with this process's standard streams and returns its exit code."""
+    return subprocess.call(model_command(path, entry, arguments))
+
+
+def model_command(path: str | os.PathLike[str], entry: str, arguments: Sequence[str]) -> list[str]:
+    """Verifies and unpacks the artifact; the command line of `model ENTRY ARGUMENTS…`. A Linux program for another
+    architecture runs under qemu-user where that is installed; otherwise raises WrongMachineError."""
     artifact = Artifact.open(path)
     prefix = _emulator(artifact.manifest)
     executable = artifact.unpack() / artifact.manifest.entry_points.executable
-    return subprocess.call([*prefix, str(executable), entry, *arguments])
+    return [*prefix, str(executable), entry, *arguments]
 
 
 def _emulator(manifest: Manifest) -> list[str]:

@@ -11,9 +11,8 @@ from typing import Annotated
 
 import typer
 
-from ..artifact import run_artifact
 from ..errors import PockError, nearest
-from . import compiling, console
+from . import compiling, console, running
 
 BAD_INPUT, IO_FAILED = 2, 4
 
@@ -82,11 +81,12 @@ def run_command(
     context: typer.Context,
     artifact: Annotated[Path, typer.Argument(metavar="OUT.pock", help="An artifact made by `pock compile`.")],
     entry: Annotated[str, typer.Argument(metavar="{train|eval|predict|bench|info}")],
+    json: Annotated[bool, typer.Option("--json", help="Print the program's events, one JSON object a line.")] = False,
 ) -> None:
     """Run an artifact's program; every further option goes to it (docs/reference/binary.md)."""
     if entry not in _ENTRIES:
         raise PockError(f"an artifact has no entry '{entry}'{nearest(entry, _ENTRIES)}")
-    raise typer.Exit(run_artifact(artifact, entry, context.args))
+    raise typer.Exit(running.run_model(artifact, entry, context.args, as_json=json))
 
 
 @app.command("targets")

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
+import os
+import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -95,8 +99,10 @@ def test_run_passes_its_options_on(files, artifact):
     weights, report = files / "w.safetensors", files / "report.json"
     command = [sys.executable, "-m", "pockengine.cli", "run", str(artifact), "train", "--data"]
     command += [str(files / "data.safetensors"), "--steps", "30", "--save", str(weights), "--report", str(report)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run([*command, "--json"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [event["event"] for event in events] == ["start", *["step"] * 30, "saved", "done"]
     losses = json.loads(report.read_text())["loss"]
     assert len(losses) == 30
     assert np.mean(losses[-5:]) < np.mean(losses[:5])
@@ -104,6 +110,46 @@ def test_run_passes_its_options_on(files, artifact):
     trained = load_file(weights)
     np.testing.assert_array_equal(trained["fc1.weight"], initial["fc1.weight"])
     assert not np.array_equal(trained["fc2.weight"], initial["fc2.weight"])
+
+
+def test_run_says_what_happens(files, artifact):
+    data, weights = files / "data.safetensors", files / "said.safetensors"
+    command = [sys.executable, "-m", "pockengine.cli", "run", artifact, "train", "--data", data, "--epochs", "20"]
+    command += ["--eval-data", data, "--eval-every", "2", "--patience", "1", "--save", weights, "--profile"]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert re.fullmatch(r"epoch 1, step 2: loss \S+, accuracy 0\.\d+ \(best\)", lines[0])
+    (ended,) = [index for index, line in enumerate(lines) if line == f"saved {weights}"]
+    assert re.fullmatch(
+        r"\d+ steps: loss \S+ → \S+, \S+ ms each \(\S+ to \S+\), peak memory \S+ [KM]B", lines[ended + 1]
+    )
+    assert "Slowest kernels" in done.stdout
+
+
+def test_run_shows_a_bar_on_a_terminal(files, artifact):
+    data = files / "data.safetensors"
+    command = [sys.executable, "-m", "pockengine.cli", "run", artifact, "train", "--data", data, "--steps", "400"]
+    main_end, child_end = pty.openpty()
+    process = subprocess.Popen(list(map(str, command)), stdout=child_end, stderr=child_end)
+    os.close(child_end)
+    shown = b""
+    with contextlib.suppress(OSError):  # the end of a terminal on Linux
+        while chunk := os.read(main_end, 4096):
+            shown += chunk
+    os.close(main_end)
+    assert process.wait() == 0
+    text = shown.decode()
+    assert "epoch" in text and "/400" in text and "━" in text
+    assert "400 steps: loss" in text
+
+
+def test_run_evaluates_and_predicts(files, artifact, run):
+    data = files / "data.safetensors"
+    done = [run("run", artifact, "eval", "--data", data), run("run", artifact, "bench", "--steps", 2)]
+    assert all(code == 0 for code, *_ in done), done
+    assert re.match(r"20 samples: loss \S+, accuracy 0\.\d+\n5 steps: ", done[0][1])
+    assert done[1][1].startswith("2 steps: ")
 
 
 def test_run_gives_the_programs_exit_code(artifact, files):

@@ -21,12 +21,14 @@ class Term:
     losses    what each position loses, 0 where it does not count
     weights   what it counts in the mean; None: 1
     right     1 where the model's answer is right; None where that means nothing
-    answered  what it counts in the accuracy; None: 1"""
+    answered  what it counts in the accuracy; None: 1
+    stray     whether a position of weight 0 may lose something: classes of weight 0 with label smoothing"""
 
     losses: Value
     weights: Value | None = None
     right: Value | None = None
     answered: Value | None = None
+    stray: bool = False
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,8 @@ def _cross_entropy(e: Emitter, loss: Loss, output: Value, labels: Value, mask: V
     right = e.cast(e.op("equal", best, e.cast(labels, DType.I64)), DType.F32)
     if mask is not None or 0 <= ignored < classes:
         right = e.mul(right, answered)
-    return Term(_masked(e, losses, mask), weights, right, answered)
+    stray = loss.label_smoothing > 0 and loss.class_weights is not None and 0 in loss.class_weights
+    return Term(_masked(e, losses, mask), weights, right, answered, stray)
 
 
 def _causal_lm(e: Emitter, loss: Loss, output: Value, labels: Value, mask: Value | None) -> Term:

@@ -37,9 +37,9 @@ def values_of(e: Emitter, term: Term, sample_weight: Value | None) -> LossValues
     batch, rank = losses.type.shape[0], losses.type.rank
     if sample_weight is not None:
         sample_weight = e.reshape(sample_weight, (batch,) + (1,) * (rank - 1))
-    sample_loss, weight = _means(e, losses, term.weights, range(1, rank), sample_weight)
+    sample_loss, weight = _means(e, losses, term.weights, range(1, rank), sample_weight, term.stray)
     if sample_weight is None:
-        loss, _ = _means(e, losses, term.weights, range(rank), None)
+        loss, _ = _means(e, losses, term.weights, range(rank), None, term.stray)
     else:
         loss, _ = _means(e, e.mul(sample_loss, weight), weight, range(rank), None)
     values = LossValues(
@@ -79,10 +79,10 @@ def weighted_sum(e: Emitter, weights: Sequence[float], parts: Sequence[LossValue
 
 
 def _means(
-    e: Emitter, x: Value, weights: Value | None, axes: Sequence[int], factor: Value | None
+    e: Emitter, x: Value, weights: Value | None, axes: Sequence[int], factor: Value | None, stray: bool = False
 ) -> tuple[Value, Value]:
     """The weighted mean of x over the axes, which are kept, and the sum of its weights times `factor`. x is weighted
-    already; weights have its first axes."""
+    already; weights have its first axes. stray: as in Term."""
     summed = e.sum(x, axes)
     if weights is None:
         count = x.type.size // summed.type.size
@@ -93,11 +93,13 @@ def _means(
         weight = e.sum(e.reshape(weights, weights.type.shape + (1,) * (x.type.rank - weights.type.rank)), axes)
         weight = _times(e, weight, repeats)
         mean = _ratio(e, summed, weight)
+        if stray:
+            mean = e.where(e.less(0.0, weight), mean, 0.0)
     return mean, weight if factor is None else e.mul(weight, factor)
 
 
 def _ratio(e: Emitter, a: Value, b: Value) -> Value:
-    """a / b, and 0 / 0 = 0: weights are not negative, so nothing has been summed where b is 0."""
+    """a / b, and 0 / 0 = 0."""
     return e.div(a, e.maximum(b, _LEAST))
 
 

@@ -15,7 +15,7 @@ from pockengine.errors import DataError, RecipeError
 from pockengine.ir import Array, Builder, Graph
 from pockengine.ops import Emitter
 from pockengine.recipe import Recipe, resolve
-from tests.compiler.training.loss_cases import CASES, CE, CLASS_WEIGHTS, HEAD, LR, TWO_HEADS, Case, classified
+from tests.compiler.training.loss_cases import CASES, CE, CLASS_WEIGHTS, HEAD, LR, TWO_HEADS, WEIGHTS, Case, classified
 from tests.compiler.training.small_models import BATCH, CLASSES, MODELS, TIME, Tensors
 
 STEPS = 3
@@ -144,6 +144,18 @@ def test_a_batch_of_which_nothing_counts_has_no_loss_and_no_gradient() -> None:
     assert interp.step(train_graph(model, recipe, resolve(recipe, model)), feeds, tensors)["loss"] == 0
     for name, array in model.data.items():
         np.testing.assert_array_equal(tensors[name], array)
+
+
+def test_a_class_of_weight_zero_with_smoothing() -> None:
+    """A sample of that class alone weighs nothing, and its smoothed loss must not be divided by that."""
+    recipe = Recipe({**CE, **HEAD, "label_smoothing": 0.1, "class_weights": WEIGHTS}, {"name": "sgd", "lr": LR})
+    model = MODELS["perceptron"].build()
+    feeds = {**MODELS["perceptron"].inputs(np.random.default_rng(0)), "labels": np.asarray([3, 0, 1, 2])}
+    outputs = interp.evaluate(eval_graph(model, recipe), {**model.data, **feeds})
+    assert outputs["sample_loss"][0] == outputs["loss_weight"][0] == 0
+    feeds["labels"][:], tensors = 3, dict(model.data)
+    assert interp.step(train_graph(model, recipe, resolve(recipe, model)), feeds, tensors)["loss"] == 0
+    np.testing.assert_array_equal(tensors["fc2.weight"], model.data["fc2.weight"])
 
 
 def test_accuracy_only_where_it_means_something() -> None:

@@ -23,8 +23,11 @@ _SCOPES = "pkg.torch.onnx.name_scopes"
 def parameters(file: OnnxFile) -> set[str]:
     """Names of the initializers that are parameters: floating point, and not a made-up scalar constant.
 
-    A scalar without a dot in its name (`min_val_cast`) is taken for an exporter's constant."""
-    return {name for name, array in file.tensors.items() if _is_float(array) and (array.ndim > 0 or "." in name)}
+    A scalar without a dot in its name (`min_val_cast`) is taken for an exporter's constant; what says how an image is
+    resized is one."""
+    settings = {name for node in file.proto.graph.node if node.op_type == "Resize" for name in node.input[1:]}
+    floats = {name for name, array in file.tensors.items() if _is_float(array) and (array.ndim > 0 or "." in name)}
+    return floats - settings
 
 
 def _is_float(array: Array) -> bool:

@@ -56,7 +56,7 @@ UNARY = [
         "Sign",
     ),
     *("Relu", "LeakyRelu", "HardSigmoid", "HardSwish", "Elu", "Selu", "Celu", "Softplus", "Softsign", "Mish", "Gelu"),
-    *("ThresholdedRelu", "Identity", "Shrink"),
+    *("ThresholdedRelu", "Identity", "Shrink", "Atan", "Sinh", "Cosh", "Asinh", "Hardmax"),
 ]
 CASES: list[Case] = [
     *(case(op, X) for op in UNARY),
@@ -137,6 +137,26 @@ CASES: list[Case] = [
     case("OneHot", i(1, 0, 3), np.int64(4), f(2), constants=(1, 2), axis=0),
     case("CumSum", X, np.int64(1), constants=(1,)),
     case("CumSum", f(5), np.int64(0), constants=(1,), exclusive=1, reverse=1),
+    case("CumSum", i(3, 1, 2), np.int64(0), constants=(1,), exclusive=1),
+    *(case(op, f(5, low=-0.9, high=0.9)) for op in ("Asin", "Acos", "Atanh")),
+    case("Acosh", f(5, low=1.0, high=9.0)),
+    *(case(op, i(5, 12, 7), i(3, 10, 9)) for op in ("BitwiseAnd", "BitwiseOr", "BitwiseXor")),
+    case("BitShift", np.array([1, 200, 3], np.uint8), np.array([1, 2, 9], np.uint8), direction="LEFT"),
+    case("TopK", X, i(2), constants=(1,), axis=1, outputs=2),
+    case("TopK", f(3, 40), i(9), constants=(1,), largest=0, outputs=2),
+    case("GatherND", f(2, 3, 4), np.array([[1], [2]]), batch_dims=1),
+    case("GatherND", f(2, 3, 4), np.array([[[1, -1]], [[2, 0]]]), constants=(1,), batch_dims=1),
+    *(
+        case("ScatterElements", f(4, 3), np.array([[0, -1, 2], [1, 3, 2]]), f(2, 3), axis=0, reduction=r)
+        for r in ("add", "mul", "max", "min")
+    ),
+    case("ScatterElements", f(4, 3), np.array([[0, -1], [1, 2]]), f(2, 2), axis=1),
+    case("ScatterElements", f(4, 3), np.array([[0, -1], [1, 2]]), f(2, 2), axis=1, constants=(1,)),
+    case("ScatterND", f(4, 3), np.array([[2], [-1]]), f(2, 3)),
+    *(case("ScatterND", f(4, 3), np.array([[2, 1], [2, 1]]), f(2), reduction=r) for r in ("add", "mul", "max")),
+    case("ReverseSequence", f(4, 3, 2), i(4, 1, 2), time_axis=0, batch_axis=1),
+    case("ReverseSequence", f(3, 4, 2), i(4, 1, 2), time_axis=1, batch_axis=0),
+    case("Pad", X, i(0, 1, 0, 2, 0, 1), np.array(1.5, np.float32), constants=(1,)),
     case("MatMul", f(2, 3), f(3, 4)),
     case("MatMul", f(3), f(3, 4)),
     case("MatMul", f(2, 2, 3), f(3)),

@@ -99,10 +99,11 @@ def _cubic_weights(e: Emitter, t: Value) -> list[Value]:
 
 
 def _axis_taps(e: Emitter, place: Value, border: _Border, mode: str) -> list[_Tap]:
-    """The elements of one axis around `place` with their weights."""
+    """The elements of one axis around `place` with their weights. The place itself is moved inside except for cubic,
+    as in PyTorch and onnxruntime (onnx's reference differs)."""
     if mode == "nearest":
         return [border.tap(e, border.bring_in(e, e.op("round", place)), None)]
-    place = border.bring_in(e, place)
+    place = border.bring_in(e, place) if mode == "linear" else place
     start = e.op("floor", place)
     t = e.sub(place, start)
     weights = [e.sub(1.0, t), t] if mode == "linear" else _cubic_weights(e, t)

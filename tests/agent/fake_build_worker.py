@@ -10,7 +10,10 @@ from pock_server.blobs.store import open_store
 from pock_server.settings import Settings
 from tests.agent import fake_model
 
-PORTS = [{"name": "input", "dtype": "f32", "shape": [2, 4]}, {"name": "labels", "dtype": "i64", "shape": [2]}]
+PORTS = [
+    {"name": "input", "dtype": "f32", "shape": [2, 4], "target": False, "optional": False},
+    {"name": "labels", "dtype": "i64", "shape": [2], "target": True, "optional": False},
+]
 
 
 def main() -> None:
@@ -22,7 +25,7 @@ def main() -> None:
     store = open_store(settings)
     summary = {"arena_bytes": 1000, "predicted_peak_bytes": 5000, "kernels": 3}
     manifest = {
-        "format": 1,
+        "format": 2,
         "name": "fake",
         "target": {"name": "host"},
         "recipe": {"batch": 2},

@@ -207,10 +207,14 @@ class Server:
 def make_artifact(services: Services, name: str) -> Built:
     """Store blobs that look like an artifact's: the server only reads its manifest."""
     store = services.blobs
-    ports = [{"name": "input", "dtype": "f32", "shape": [2, 4]}, {"name": "labels", "dtype": "i64", "shape": [2]}]
+    ports = [
+        {"name": "input", "dtype": "f32", "shape": [2, 4], "target": False, "optional": False},
+        {"name": "labels", "dtype": "i64", "shape": [2], "target": True, "optional": False},
+        {"name": "sample_weight", "dtype": "f32", "shape": [2], "target": True, "optional": True},
+    ]
     summary = {"arena_bytes": 1000, "predicted_peak_bytes": 5000, "kernels": 3, "flops": {"forward": 1, "backward": 2}}
     manifest = {
-        "format": 1,
+        "format": 2,
         "name": name,
         "created_by": {"pockengine": "0"},
         "target": {"name": "host"},

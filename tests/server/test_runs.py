@@ -277,6 +277,7 @@ def test_requests_that_cannot_run(server: Server, person: Person, device: Device
         ({"x": ("F32", (3, 4)), "labels": ("I64", (3,))}, "no tensor 'input'"),
         ({"input": ("F32", (3, 5)), "labels": ("I64", (3,))}, r"needs f32 with \[4\]"),
         ({"input": ("I64", (3, 4)), "labels": ("I64", (3,))}, "is i64"),
+        ({"input": ("F32", (3, 4)), "labels": ("I64", (3,)), "sample_weight": ("F32", (3, 1))}, "'sample_weight'"),
     ],
 )
 def test_dataset_must_fit_the_model(server: Server, person: Person, device: Device, tensors: Any, says: str) -> None:
@@ -323,6 +324,20 @@ def test_report_of_another_shape_is_refused(server: Server, person: Person, devi
     start(server, person, device)
     assert_problem(device.post("result", state="succeeded", report=report), 422, 1006)
     assert device.post("result", state="succeeded", report={"train": {"extra": 1}}).status_code == 200
+
+
+def test_evaluations_during_training(server: Server, person: Person, device: Device) -> None:
+    run_id = start(server, person, device)
+    found = {"step": 2, "epoch": 1, "samples": 8, "loss": 0.1, "accuracy": 0.5, "perplexity": 1.1}
+    stopped = {"event": "stopped", "phase": "train", "step": 3, "epoch": 2, "best_step": 2, "best_loss": 0.1}
+    events = [*steps(1, 2), {"event": "eval", "phase": "train", "best": True, **found}, *steps(3), stopped]
+    assert device.post("events", first_seq=0, events=events).json() == {"next_seq": 5}
+    report = {"train": {"evaluations": [{**found, "best": True}], "best_step": 2, "stopped_early": True}}
+    assert device.post("result", state="succeeded", report=report).status_code == 200
+    told = sse(person.get(f"/runs/{run_id}/events").text)
+    assert [data for _, kind, data in told if kind == "eval"] == [{"phase": "eval", **found}]
+    stored = person.get(f"/runs/{run_id}").json()["report"]["train"]
+    assert (stored["evaluations"], stored["stopped_early"]) == ([{**found, "best": True}], True)
 
 
 def test_event_stream(server: Server, person: Person, device: Device) -> None:

@@ -92,7 +92,7 @@ def manifest(name: str, target: str, recipe: dict[str, Any], members: dict[str, 
     kept = [slot for slot in slots() if slot["kind"] == "activation"]
     inference = [{**slot, "last": slot["first"] + 1} for slot in kept[:-1]]
     return {
-        "format": 1,
+        "format": 2,
         "name": name,
         "created_by": {"pockengine": "0.1.0", "zig": "0.17.0"},
         "target": {"name": target, "triple": "x86_64-linux-musl", "cpu": "native"},
@@ -110,8 +110,8 @@ def manifest(name: str, target: str, recipe: dict[str, Any], members: dict[str, 
         },
         "tensors": [_tensor(i) for i in range(LAYERS)],
         "inputs": [
-            {"name": "input", "dtype": "f32", "shape": [8, 3, 32, 32]},
-            {"name": "labels", "dtype": "i64", "shape": [8]},
+            {"name": "input", "dtype": "f32", "shape": [8, 3, 32, 32], "target": False, "optional": False},
+            {"name": "labels", "dtype": "i64", "shape": [8], "target": True, "optional": False},
         ],
         "outputs": [{"name": "logits", "dtype": "f32", "shape": [8, 10]}],
         "entry_points": {"executable": "bin/model", "library": "bin/libmodel.so", "header": "bin/model.h"},

@@ -78,6 +78,7 @@ def _known_steps(unit: Unit, run: RunRecord, first: int, last: int) -> set[int]:
 
 def _take_evaluation(unit: Unit, run: RunRecord, event: dict[str, Any], now: datetime) -> None:
     data: dict[str, Any] = {key: _number(event.get(key)) for key in ("samples", "loss", "accuracy")}
+    data |= {key: _number(event[key]) for key in ("step", "epoch", "perplexity") if key in event}
     phase = event.get("phase")
     data["phase"] = phase if phase in _EVALUATIONS else "eval"
     Events(unit.session, run.workspace_id).append(run.id, "eval", data, now)

@@ -79,6 +79,20 @@ class KernelMs(BaseModel):
     bytes: float | None = None
 
 
+class EvaluationOut(BaseModel):
+    """An evaluation during training."""
+
+    model_config = ConfigDict(extra="allow", allow_inf_nan=False)
+
+    step: int
+    epoch: int
+    samples: int
+    loss: float | None = None
+    accuracy: float | None = None
+    perplexity: float | None = None
+    best: bool = False
+
+
 class ReportOut(BaseModel):
     """The executable's report (docs/reference/binary.md)."""
 
@@ -98,6 +112,11 @@ class ReportOut(BaseModel):
     predicted_peak_bytes: int | None = None
     samples: int | None = None
     accuracy: float | None = None
+    perplexity: float | None = None
+    evaluations: list[EvaluationOut] | None = None
+    best_step: int | None = None
+    best_loss: float | None = None
+    stopped_early: bool | None = None
     kernels: list[KernelMs] | None = None
 
 

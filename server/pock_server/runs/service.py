@@ -75,11 +75,13 @@ def _finished_build(session: Session, workspace_id: str, build_id: str) -> Build
 
 
 def check_dataset(dataset: DatasetRecord, artifact: ArtifactRecord) -> None:
-    """Raise a 422 `Problem` unless the dataset has one fitting tensor per model input."""
+    """Raise a 422 `Problem` unless the dataset has one fitting tensor per model input that is not optional."""
     found: dict[str, Mapping[str, Any]] = {tensor["name"]: tensor for tensor in dataset.tensors}
     for wanted in artifact.inputs:
         name, shape = wanted["name"], list(wanted["shape"])[1:]
         tensor = found.get(name)
+        if tensor is None and wanted.get("optional"):
+            continue
         if tensor is None:
             detail = f"Dataset {dataset.name} has no tensor {name!r}; it has {', '.join(sorted(found))}."
             raise Problem(Failure.BAD_DATA, detail)

@@ -31,14 +31,14 @@ def _list(cases: tuple[Case, ...], backend: str) -> None:
     verdicts = BACKENDS[backend](cases)
     operator = ""
     for case in cases:
-        reason = verdicts[case.name]
-        if reason is None:
+        failure = verdicts[case.name]
+        if failure is None:
             continue
         if case.operator != operator:
             operator = case.operator
             print(operator)
-        print(f"    {case.name}{f' [{case.exclusion}]' if case.exclusion else ''}: {reason}")
-    passed = sum(reason is None for reason in verdicts.values())
+        print(f"    {case.name}{f' [{case.exclusion}]' if case.exclusion else ''}: {failure.reason}")
+    passed = sum(failure is None for failure in verdicts.values())
     print(f"{passed} of {len(cases)} cases pass on {backend}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,8 +16,26 @@ from pockengine.ir import Array, Graph
 
 from .cases import Case
 
-Verdict = str | None
-"""None where a case passes, else the reason why not in one line."""
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a case does not pass. `kind` is `refused` (an error of ours, before anything runs), `wrong` (it runs and
+    gives something else) or `broken` (anything else: a bug)."""
+
+    kind: str
+    reason: str
+
+    @classmethod
+    def of(cls, error: Exception) -> Failure:
+        """An error as a failure: its first line, with its type where it is not one of ours."""
+        first = (str(error).splitlines() or [""])[0]
+        if isinstance(error, PockError):
+            return cls("refused", first)
+        return cls("broken", f"{type(error).__name__}: {first}")
+
+
+Verdict = Failure | None
+"""None where a case passes."""
 Run = Callable[[Sequence[Case]], dict[str, Verdict]]
 
 
@@ -36,23 +55,17 @@ def _interpret(case: Case) -> Verdict:
             warnings.simplefilter("ignore")
             return compare(case, list(evaluate(imported(case), case.feeds).values()))
     except Exception as error:  # whatever goes wrong, the other cases go on; the table shows it
-        return said(error)
+        return Failure.of(error)
 
 
 def compare(case: Case, found: Iterable[Array]) -> Verdict:
     """ONNX's rule: the same types and shapes, and numbers within the case's tolerances."""
     for got, want in zip(found, case.outputs, strict=True):
         if (got.dtype, got.shape) != (want.dtype, want.shape):
-            return f"gives {got.dtype}{list(got.shape)} instead of {want.dtype}{list(want.shape)}"
+            return Failure("wrong", f"gives {got.dtype}{list(got.shape)} instead of {want.dtype}{list(want.shape)}")
         try:
             np.testing.assert_allclose(got, want, rtol=case.rtol, atol=case.atol)
         except AssertionError as error:
             lines = [line.strip() for line in str(error).splitlines() if "difference" in line or "location" in line]
-            return "wrong numbers: " + "; ".join(lines[:2])
+            return Failure("wrong", "other numbers: " + "; ".join(lines[:2]))
     return None
-
-
-def said(error: Exception) -> str:
-    """The first line of an error; what is not one of ours is shown with its type, as the bug it is."""
-    first = (str(error).splitlines() or [""])[0]
-    return first if isinstance(error, PockError) else f"{type(error).__name__}: {first}"

@@ -8,6 +8,7 @@ parallel kernel in two shares, in blocks of memory between canaries."""
 from __future__ import annotations
 
 import ctypes
+import multiprocessing
 import re
 import subprocess
 import tempfile
@@ -15,6 +16,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +29,7 @@ from pockengine.plan import aligned
 from pockengine.targets import get
 from pockengine.targets.machine import ZIG
 
-from .backends import Verdict, compare, imported, said
+from .backends import Failure, Verdict, compare, imported
 from .cases import Case
 
 THREADS = 2
@@ -37,7 +39,7 @@ UNITS = 12
 
 FLAGS = (
     "-std=gnu11", "-O1", "-fPIC", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math",
-    "-fno-sanitize=undefined", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-Wno-unused-const-variable",
+    "-fno-sanitize=undefined", "-Wall", "-Wextra", "-Werror",
 )  # fmt: skip
 
 _DRIVER = """
@@ -87,13 +89,43 @@ def run_machine_code(cases: Sequence[Case]) -> dict[str, Verdict]:
                 warnings.simplefilter("ignore")
                 planned.append(_Planned(case, plan_inference(imported(case), get("host"), THREADS), f"case_{index}"))
         except Exception as error:  # whatever goes wrong, the other cases go on; the table shows it
-            verdicts[case.name] = said(error)
+            verdicts[case.name] = Failure.of(error)
     with tempfile.TemporaryDirectory(prefix="node-tests-") as folder:
         library, failures = _library(planned, Path(folder))
+        ready = []
         for one in planned:
             missing = failures.keys() & kernel_sources([one.inference.program]).keys()
-            verdicts[one.case.name] = failures[min(missing)] if missing else _run(one, library)
+            if missing:
+                verdicts[one.case.name] = Failure("broken", failures[min(missing)])
+            else:
+                ready.append(one)
+        return verdicts | _run_apart(ready, library)
+
+
+def _run_apart(planned: Sequence[_Planned], library: ctypes.CDLL) -> dict[str, Verdict]:
+    """Runs the programs in a process of their own; when it dies, the next goes on behind the case that killed it."""
+    verdicts: dict[str, Verdict] = {}
+    fork = multiprocessing.get_context("fork")
+    while len(verdicts) < len(planned):
+        ours, theirs = fork.Pipe(duplex=False)
+        rest = planned[len(verdicts) :]
+        worker = fork.Process(target=_report, args=(rest, library, theirs))
+        worker.start()
+        theirs.close()
+        for one in rest:
+            try:
+                verdicts[one.case.name] = ours.recv()
+            except EOFError:
+                worker.join()
+                verdicts[one.case.name] = Failure("broken", f"the program died (exit code {worker.exitcode})")
+                break
+        worker.join()
     return verdicts
+
+
+def _report(planned: Sequence[_Planned], library: ctypes.CDLL, answers: Connection) -> None:
+    for one in planned:
+        answers.send(_run(one, library))
 
 
 def _library(planned: Sequence[_Planned], folder: Path) -> tuple[ctypes.CDLL, dict[str, str]]:
@@ -166,7 +198,7 @@ def _run(one: _Planned, library: ctypes.CDLL) -> Verdict:
     model = ctypes.c_char.in_dll(library, one.symbol)
     library.run_predict(ctypes.byref(model), blocks.addresses())
     if not blocks.intact():
-        return "wrote outside its memory"
+        return Failure("broken", "wrote outside its memory")
     program = one.inference.program
     found = [
         blocks.read(program.locations[value].space, program.locations[value].offset, value.type)

@@ -3,6 +3,7 @@
 from . import (
     attention,
     bitwise,
+    classical,
     contraction,
     convolution,
     data_sized,
@@ -33,6 +34,7 @@ __all__ = ["Converter", "NodeContext", "Operand", "find", "known", "read_attribu
 del (
     attention,
     bitwise,
+    classical,
     contraction,
     convolution,
     data_sized,

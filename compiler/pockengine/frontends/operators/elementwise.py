@@ -239,7 +239,7 @@ def cast_like(c: NodeContext) -> Sequence[Operand]:
     return [c.e.cast(c.value(0), dtype) if constant is None else constant.astype(dtype.numpy)]
 
 
-@converts("Identity")
+@converts("Identity", "OptionalGetElement")
 def identity(c: NodeContext) -> Sequence[Operand]:
     operand = c.operands[0]
     assert operand is not None

@@ -17,10 +17,11 @@ Each element of the result is a weighted sum of a few elements of the axis. The 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from ..errors import ModelError
 from ..ir import Array, Attrs, Node, TensorType, Value
@@ -72,13 +73,13 @@ def _kernel(distance: Array, mode: str, a: float) -> Array:
     return np.where(d <= 1, near, np.where(d < 2, far, 0.0))
 
 
-def matrix(attrs: Attrs) -> Array:
-    """The weights, f64[size, source]; of a transposed node f64[source, size]."""
+def matrix(attrs: Attrs) -> Any:
+    """The weights, a sparse f64[size, source]; of a transposed node f64[source, size]."""
     return _matrix(tuple(sorted((key, value) for key, value in attrs.items() if key != "axis")))
 
 
-@cache
-def _matrix(items: tuple[tuple[str, Any], ...]) -> Array:
+@lru_cache(maxsize=64)
+def _matrix(items: tuple[tuple[str, Any], ...]) -> Any:
     attrs = dict(items)
     x, source, mode = centres(attrs), int(attrs["source"]), str(attrs["mode"])
     if mode == "nearest":
@@ -93,11 +94,11 @@ def _matrix(items: tuple[tuple[str, Any], ...]) -> Array:
     weights = weights / weights.sum(axis=1, keepdims=True)
     if attrs["coordinates"] == "tf_crop_and_resize":
         weights = np.where(outside(attrs)[:, None], 0.0, weights)
-    full = np.zeros((x.size, source))
-    rows = np.broadcast_to(np.arange(x.size)[:, None], places.shape)
-    np.add.at(full, (rows, np.clip(places, 0, source - 1).astype(np.int64)), weights)
-    full.setflags(write=False)
-    return full.T if attrs["transposed"] else full
+    columns = np.clip(places, 0, source - 1).astype(np.int64).ravel()
+    rows = np.repeat(np.arange(x.size), places.shape[1])
+    full = sparse.csr_array(sparse.coo_array((weights.ravel(), (rows, columns)), (x.size, source)))
+    full.eliminate_zeros()
+    return full.T.tocsr() if attrs["transposed"] else full
 
 
 def _type(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
@@ -112,8 +113,9 @@ def _type(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
 
 def _resample(inputs: Sequence[Array], attrs: Attrs) -> Sequence[Array]:
     x, axis = inputs[0], int(attrs["axis"])
-    moved = np.tensordot(matrix(attrs), x, axes=(1, axis))
-    return [np.ascontiguousarray(np.moveaxis(moved, 0, axis)).astype(x.dtype)]
+    first = np.moveaxis(x, axis, 0)
+    rows = matrix(attrs) @ first.reshape(len(first), -1)
+    return [np.ascontiguousarray(np.moveaxis(rows.reshape(-1, *first.shape[1:]), 0, axis)).astype(x.dtype)]
 
 
 def _vjp(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
@@ -122,7 +124,7 @@ def _vjp(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
 
 def _cost(inputs: Sequence[TensorType], outputs: Sequence[TensorType], attrs: Attrs) -> int:
     weights = matrix(attrs)
-    return 0 if attrs["mode"] == "nearest" else 2 * int((weights != 0).sum()) * (outputs[0].size // len(weights))
+    return 0 if attrs["mode"] == "nearest" else 2 * int(weights.nnz) * (outputs[0].size // weights.shape[0])
 
 
 DEFAULTS: Attrs = {

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from ...ir import Array, DType, Node
+from ...ir import DType, Node
 from ...ops.resample import matrix
 from ..backend import Kernel, Lowered
 from .region import call
@@ -31,7 +32,7 @@ def _kernel(node: Node) -> Kernel:
     x, y, axis, weights = node.inputs[0].type, node.output.type, int(node.attrs["axis"]), matrix(node.attrs)
     outer, inner = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
     size, source = weights.shape
-    copies = bool(((weights == 1).sum(axis=1) == 1).all() and (weights != 0).sum() == size)
+    copies = bool((np.diff(weights.indptr) == 1).all() and (weights.data == 1).all())
     chunks, type, code = -(-inner // CHUNK), c_type(y.dtype), Code()
     with code.block(SIGNATURE):
         declare(code, [("in", x, False), ("out", y, True)])
@@ -61,19 +62,13 @@ def _weighted(code: Code, type: str, inner: int) -> None:
         code.line(f"to[j] += weight[t] * from[place[t] * {inner} + j];")
 
 
-def _tables(weights: Array, dtype: DType, copies: bool) -> str:
+def _tables(weights: Any, dtype: DType, copies: bool) -> str:
     """Taps of each element of the result: `begin` of its taps in `place` and `weight`."""
-    rows, places = np.nonzero(weights)
+    place = _table("int32_t", "place", [str(place) for place in weights.indices])
     if copies:
-        return _table("int32_t", "place", [str(place) for place in places])
-    begin = np.searchsorted(rows, np.arange(len(weights) + 1))
-    return "\n".join(
-        (
-            _table("int32_t", "begin", [str(start) for start in begin]),
-            _table("int32_t", "place", [str(place) for place in places]),
-            _table(c_type(dtype), "weight", [literal(value, dtype) for value in weights[rows, places]]),
-        )
-    )
+        return place
+    begin = _table("int32_t", "begin", [str(start) for start in weights.indptr])
+    return "\n".join((begin, place, _table(c_type(dtype), "weight", [literal(w, dtype) for w in weights.data])))
 
 
 def _table(type: str, name: str, entries: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ from .registry import Op, Sample, register
 
 
 def _geometry(attrs: Attrs) -> Geometry:
-    return Geometry.of({"dilation": (1, 1), **attrs, "groups": 1})
+    return Geometry.of({**attrs, "groups": 1})
 
 
 def _kernel(attrs: Attrs) -> tuple[int, int]:
@@ -109,9 +109,10 @@ def _avg_pool_dx_vjp(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
 
 
 _CASES = (
-    ((2, 3, 6, 6), (2, 2), (2, 2), (0, 0, 0, 0)),
-    ((1, 5, 7, 9), (3, 3), (2, 2), (1, 1, 1, 1)),
-    ((1, 20, 5, 5), (3, 3), (1, 1), (1, 1, 1, 1)),
+    ((2, 3, 6, 6), (2, 2), (2, 2), (0, 0, 0, 0), (1, 1)),
+    ((1, 5, 7, 9), (3, 3), (2, 2), (1, 1, 1, 1), (1, 1)),
+    ((1, 20, 5, 5), (3, 3), (1, 1), (1, 1, 1, 1), (1, 1)),
+    ((1, 3, 7, 8), (3, 2), (1, 2), (2, 0, 1, 1), (2, 3)),
 )
 
 
@@ -119,8 +120,9 @@ def _samples(extra: Attrs, inputs: str) -> tuple[Sample, ...]:
     """`inputs` is a string over x (input image) and y (output image)."""
     samples = []
     for layout in ("NHWC", "NCHW"):
-        for shape, kernel, stride, pad in _CASES:
-            attrs: dict[str, Attr] = {"kernel": kernel, "stride": stride, "pad": pad, "layout": layout, **extra}
+        for shape, kernel, stride, pad, dilation in _CASES:
+            window: dict[str, Attr] = {"kernel": kernel, "stride": stride, "pad": pad, "dilation": dilation}
+            attrs: dict[str, Attr] = {**window, "layout": layout, **extra}
             g = _geometry(attrs)
             out = g.output_size((shape[2], shape[3]), kernel)
             text = {"x": g.shape(*shape), "y": g.shape(shape[0], shape[1], *out)}
@@ -136,7 +138,8 @@ def _window_cost(inputs: Sequence[TensorType], outputs: Sequence[TensorType], at
     return kh * kw * min(inputs[-1].size, outputs[0].size)
 
 
-_MAX, _AVG = {"dilation": (1, 1)}, {"count_include_pad": False}
+_MAX: Attrs = {}
+_AVG: Attrs = {"count_include_pad": False}
 register(
     Op(
         "max_pool",

@@ -37,7 +37,7 @@ class _Pool:
 
     @classmethod
     def of(cls, node: Node) -> _Pool:
-        geometry = Geometry.of({"dilation": (1, 1), **node.attrs, "groups": 1})
+        geometry = Geometry.of({**node.attrs, "groups": 1})
         image = node.output if node.op.endswith("_dx") else node.inputs[0]
         small = node.inputs[-1] if node.op.endswith("_dx") else node.output
         return cls(

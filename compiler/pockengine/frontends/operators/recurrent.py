@@ -252,7 +252,8 @@ _ALPHA_BETA: dict[str, tuple[float, ...]] = {
 
 
 def _activations(c: NodeContext, direction: int) -> list[Activation]:
-    """The functions of one direction; with `clip`, what they are applied to is limited first."""
+    """The functions of one direction. `clip` limits what those of the gates are applied to; the cell, which the third
+    function of an LSTM shows, is not limited, as in ONNX Runtime."""
     default = _DEFAULT[c.node.op_type]
     names = tuple(c.attr("activations", ())) or default * (direction + 1)
     alphas: list[float] = list(c.attr("activation_alpha", ()))
@@ -263,7 +264,7 @@ def _activations(c: NodeContext, direction: int) -> list[Activation]:
         own = _ALPHA_BETA.get(name, ())
         given = [values.pop(0) if values else own[i] for i, values in enumerate((alphas, betas)[: len(own)])]
         if position // len(default) == direction:
-            found.append(_activation(c, name, given, limit))
+            found.append(_activation(c, name, given, limit if len(found) < 2 else 0.0))
     if len(found) != len(default):
         raise ModelError(f"{c.where} needs {len(default)} activations a direction, not {len(found)}")
     return found

@@ -20,13 +20,14 @@ Gradients = Mapping[Value, Value]
 
 class Updater:
     """Emits what a recipe does with gradients into the graph that holds them. Where only channels are trained, all of
-    it sees only their slice."""
+    it sees only their slice. `changed`: parameter -> what the optimizer made of it."""
 
     def __init__(self, builder: Builder, recipe: Recipe, scheme: Scheme) -> None:
         self.builder, self.recipe, self.scheme = builder, recipe, scheme
         self.emitter = Emitter(builder)
         self.rates = Rates(builder, recipe.optimizer.schedule)
         self.spec, self.attrs = optimizer_op(recipe.optimizer)
+        self.changed: dict[Value, Value] = {}
         recipe.optimizer.check_names([value.name for value in builder.params])
 
     def accumulate(self, gradients: Gradients) -> None:
@@ -121,6 +122,7 @@ class Updater:
         states = [self.builder.state(f"{param.name}.{slot}", TensorType(dtype, shape)) for slot, shape in slots.items()]
         inputs = (self._slice(param, param), gradient, self.rates.rate(lr), *states, *shared)
         new, *new_states = self.emitter.multi(self.spec.op, inputs, **self.attrs, weight_decay=decay)
+        self.changed[param] = new
         self.builder.updates[param] = self._with_slice(param, param, new)
         self.builder.updates.update(zip(states, new_states, strict=True))
 
@@ -130,7 +132,7 @@ class Updater:
         for param in [value for value in self.builder.params if value in self.builder.updates]:
             self._enter(param.name)
             state = average_state(self.builder, param)
-            new = self._slice(param, self.builder.updates[param])
+            new = self.changed.get(param, self.builder.updates[param])
             moved = e.add(e.mul(self._slice(param, state), decay), e.mul(new, 1.0 - decay))
             self.builder.updates[state] = self._with_slice(param, state, moved)
 

@@ -146,3 +146,44 @@ def test_patterns_that_match_nothing_are_refused(optimizer: object, words: list[
     with pytest.raises(RecipeError) as caught:
         plan_programs(MLP.build(8), Recipe(optimizer=optimizer), get("raspberry-pi-4"))
     assert [word for word in words if word not in str(caught.value)] == []
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "words"),
+    [
+        ({"name": "adafactor", "eps": 1e-3}, ["optimizer.eps", "two numbers"]),
+        ({"name": "adafactor", "beta2_decay": 0.5}, ["optimizer.beta2_decay", "at most 0"]),
+        ({"name": "adafactor", "d": 0.5}, ["optimizer.d", "at least 1"]),
+        ({"name": "adafactor", "betas": [0.9, 0.9]}, ["'adafactor'", "'betas'"]),
+        ({"name": "lamb", "eps": 0}, ["optimizer.eps", "greater than 0"]),
+        ({"name": "sgd", "sheduler": "cosine"}, ["'sheduler'", "did you mean 'schedule'"]),
+        ({"name": "sgd", "groups": {"params": "x"}}, ["optimizer.groups must be a list"]),
+        ({"name": "sgd", "groups": ["x"]}, ["optimizer.groups[0] must be a mapping"]),
+        ({"name": "sgd", "groups": [{"params": "x"}]}, ["optimizer.groups[0]", "'lr' or 'weight_decay'"]),
+        ({"name": "sgd", "groups": [{"lr": 1.0}]}, ["optimizer.groups[0]", "'params'"]),
+        ({"name": "sgd", "groups": [{"params": "x", "lr": -1}]}, ["optimizer.groups[0].lr", "-1"]),
+        ({"name": "sgd", "groups": [{"params": "x", "momentum": 0.9}]}, ["'momentum'", "weight_decay"]),
+        ({"name": "sgd", "exclude": 3}, ["optimizer.exclude must be a list"]),
+        ({"name": "sgd", "exclude": [3]}, ["optimizer.exclude must be a text"]),
+    ],
+)
+def test_bad_optimizers(optimizer: object, words: list[str]) -> None:
+    with pytest.raises(RecipeError) as caught:
+        Recipe(optimizer=optimizer)
+    assert [word for word in words if word not in str(caught.value)] == []
+
+
+def test_a_recipe_says_its_optimizer_again() -> None:
+    recipe = Recipe(
+        optimizer={
+            "name": "adafactor",
+            "eps": [1e-6, 1e-2],
+            "exclude": "*.bias",
+            "groups": [{"params": "fc*", "lr": 0.1}, {"params": "*", "weight_decay": 0.2}],
+            "clip": {"norm": 2},
+        }
+    )
+    assert recipe.optimizer.rates_of("fc1.weight") == (0.1, 0.0)
+    assert recipe.optimizer.rates_of("stem.weight") == (0.01, 0.2)
+    assert recipe.optimizer.rates_of("stem.bias") == (0.01, 0.0)
+    assert Recipe.from_mapping(recipe.to_mapping()) == recipe

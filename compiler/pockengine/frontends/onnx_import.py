@@ -272,7 +272,7 @@ def _convert(converter: Converter, context: NodeContext) -> Sequence[Operand]:
         if context.where in str(error):
             raise
         raise type(error)(f"{context.where}: {error}") from None
-    except (AssertionError, IndexError, TypeError, ValueError) as error:
+    except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError) as error:
         shapes = ", ".join(str(_type(operand)) for operand in context.operands if operand is not None)
         raise ModelError(f"{context.where} is malformed; its inputs are {shapes}") from error
 

@@ -35,7 +35,12 @@ def _extreme(least: bool) -> Identity:
 
 
 def _reduction(
-    name: str, function: Callable[..., Array], vjp: Vjp, low: float = -2.0, identity: Identity | None = None
+    name: str,
+    function: Callable[..., Array],
+    vjp: Vjp,
+    low: float = -2.0,
+    identity: Identity | None = None,
+    more: tuple[Sample, ...] = (),
 ) -> None:
     def reference(inputs: Sequence[Array], attrs: Attrs) -> Sequence[Array]:
         start = {"initial": identity(inputs[0].dtype)} if identity and inputs[0].size == 0 else {}
@@ -61,7 +66,7 @@ def _reduction(
             reference,
             vjps=(vjp,),
             cost=lambda i, o, a: i[0].size,
-            samples=samples,
+            samples=samples + more,
         )
     )
 
@@ -78,7 +83,22 @@ def _extremum_vjp(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
 _reduction("reduce_sum", np.sum, lambda e, n, dys: e.broadcast_to(dys[0], n.inputs[0].type.shape))
 _reduction("reduce_max", np.max, _extremum_vjp, identity=_extreme(least=True))
 _reduction("reduce_min", np.min, _extremum_vjp, identity=_extreme(least=False))
-_reduction("reduce_prod", np.prod, lambda e, n, dys: e.div(e.mul(dys[0], n.output), n.inputs[0]), low=0.5)
+
+
+def _product_vjp(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
+    """The product of all other elements: of those before times of those after, which needs no division by zero."""
+    x, axes = node.inputs[0], node.attrs["axes"]
+    order = [*(axis for axis in range(x.type.rank) if axis not in axes), *axes]
+    moved = e.transpose(x, order)
+    kept = len(order) - len(axes)
+    rows = e.reshape(moved, (*moved.type.shape[:kept], math.prod(moved.type.shape[kept:])))
+    before, after = (e.op("cumprod", rows, axis=kept, exclusive=True, reverse=reverse) for reverse in (False, True))
+    others = e.transpose(e.reshape(e.mul(before, after), moved.type.shape), [int(i) for i in np.argsort(order)])
+    return e.mul(dys[0], others)
+
+
+_WITH_ZERO = Sample(("f32[4]",), {"axes": (0,)}, fixed=((0, (2, 0, 3, 5)),))
+_reduction("reduce_prod", np.prod, _product_vjp, low=0.5, more=(_WITH_ZERO,))
 
 
 def _argmax_type(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:

@@ -2,6 +2,7 @@
 #include "platform.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "batch.h"
@@ -72,9 +73,13 @@ static int check_limit(const pock_tensor *input, const void *data, size_t count,
     for (size_t i = 0; i < count; i++) {
         int64_t value = integer_at(data, input->dtype, i);
         if ((value < 0 || value >= input->limit) && value != input->ignored) {
-            return pock_fail(error, POCK_BAD_DATA, "'%s' in %s holds %lld at sample %llu; it must be 0 to %lld", input->name,
+            char otherwise[64] = "";
+            if (input->ignored) {
+                snprintf(otherwise, sizeof otherwise, ", or %lld where it does not count", (long long)input->ignored);
+            }
+            return pock_fail(error, POCK_BAD_DATA, "'%s' in %s holds %lld at sample %llu; it must be 0 to %lld%s", input->name,
                              where, (long long)value, (unsigned long long)(sample + i / per_sample),
-                             (long long)input->limit - 1);
+                             (long long)input->limit - 1, otherwise);
         }
     }
     return POCK_OK;

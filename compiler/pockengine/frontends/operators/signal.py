@@ -33,6 +33,8 @@ def dft(c: NodeContext) -> Sequence[Operand]:
     matrix = _matrix(c, length, parts, inverse, onesided)[:count]
     order = [*(i for i in range(rank - 1) if i != axis), axis, rank - 1]
     y = _transformed(c, c.e.transpose(x, order), matrix)
+    # Dividing at the end keeps the matrix's exact ones and zeros, and with them sums that cancel exactly.
+    y = c.e.mul(y, 1.0 / length) if inverse else y
     return [c.e.transpose(y, [order.index(i) for i in range(rank)])]
 
 
@@ -78,8 +80,6 @@ def _matrix(c: NodeContext, length: int, parts: int, inverse: bool, onesided: bo
     # Rounded so that what is zero is exactly zero.
     cosine, sine = np.cos(angle).round(15), np.sin(angle).round(15) * (1 if inverse else -1)
     matrix = np.stack([np.stack([cosine, sine], -1), np.stack([-sine, cosine], -1)], 1)
-    if inverse:
-        matrix = matrix / length
     if inverse and onesided:
         # The frequencies left out are the conjugates of those between the first and the middle one.
         twice = np.where((given == 0) | (2 * given == length), 1.0, 2.0)

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import resource
+import shutil
 import signal
 import subprocess
 import time
@@ -166,3 +167,15 @@ def test_measured_peak_is_the_predicted_one(run: Run, big_executable: Path, big_
     predicted, measured = done.report["predicted_peak_bytes"], done.report["peak_rss_bytes"]
     assert predicted == sum(big().space_bytes().values()) + RUNTIME_BYTES
     assert abs(measured - predicted) < 0.1 * predicted
+
+
+def test_evaluation_best_weights_and_checkpoints_take_no_memory(
+    run: Run, big_executable: Path, big_data: Path, tmp_path: Path
+) -> None:
+    shutil.copy(big_data, tmp_path / "e")
+    arguments = ["train", "--data", big_data, "--epochs", 2, "--threads", 2, "--eval-data", "e", "--patience", 1]
+    arguments += ["--save", "w", "--save-trained", "t", "--checkpoint", "c", "--checkpoint-every", 1]
+    done = run(*arguments, binary=big_executable)
+    assert done.code == 0, done.sentence
+    predicted, measured = done.report["predicted_peak_bytes"], done.report["peak_rss_bytes"]
+    assert (done.report["best_step"], measured < 1.1 * predicted) == (1, True), (measured, predicted)

@@ -125,6 +125,20 @@ def test_everything_resumes_at_every_step(everything: Program) -> None:
         assert (everything.folder / "w").read_bytes() == weights, cut
 
 
+def test_early_stopping_saves_the_average_of_the_best_step(everything: Program) -> None:
+    """On so few samples the evaluation soon gets worse; what it judges, and what is saved, are the averages."""
+    long = ("train", "--data", "d", "--steps", 200, "--eval-data", "e", "--eval-every", 1, "--patience", 3)
+    events = everything.run(*long, "--save", "w", "--save-trained", "t", "--checkpoint", "c", "--checkpoint-every", 1)
+    (stopped,) = [event for event in events if event["event"] == "stopped"]
+    assert stopped["step"] == stopped["best_step"] + 3 < 200
+    everything.run("train", "--data", "d", "--steps", stopped["best_step"], "--save", "best")
+    weights = (everything.folder / "w").read_bytes()
+    assert weights == (everything.folder / "best").read_bytes()
+    (everything.folder / "w").unlink()
+    assert everything.run(*long, "--resume", "c", "--save", "w") == [stopped]
+    assert (everything.folder / "w").read_bytes() == weights
+
+
 def test_the_seed_decides_what_drops_out(everything: Program) -> None:
     runs = [losses(everything.run(*WATCHED[:-1], seed, "--no-shuffle")) for seed in (7, 7, 8)]
     assert runs[0] == runs[1] != runs[2]

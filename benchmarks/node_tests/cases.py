@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
 import numpy as np
@@ -65,10 +65,16 @@ class Case:
     rtol: float
     atol: float
 
+    without: bool = False
+
     @cached_property
     def settings(self) -> frozenset[str]:
         """Graph inputs that have to be known when compiling."""
-        return frozenset(_settings(self.model.graph) & set(self.inputs))
+        return frozenset() if self.without else frozenset(_settings(self.model.graph) & set(self.inputs))
+
+    def without_settings(self) -> Case:
+        """The same case with everything given at run time, as no real model has it."""
+        return replace(self, without=True)
 
     @property
     def feeds(self) -> dict[str, Array]:

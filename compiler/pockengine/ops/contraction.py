@@ -29,7 +29,7 @@ def _matmul(inputs: Sequence[Array], attrs: Attrs) -> Sequence[Array]:
     a, b = inputs
     a = np.swapaxes(a, -1, -2) if attrs["trans_a"] else a
     b = np.swapaxes(b, -1, -2) if attrs["trans_b"] else b
-    return [np.matmul(a, b)]
+    return [np.matmul(a, b).astype(a.dtype, copy=False)]
 
 
 def _matmul_vjp_a(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:

@@ -81,16 +81,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _row(name: str, wanted: Sequence[str]) -> Row:
     try:
         model = imported(name)
-    except PockError as error:
-        return Row(name, [], 0, None, {"import": str(error)})
+    except Exception as error:
+        return Row(name, [], 0, None, {"import": _reason(error)})
     found: dict[str, Agreement | str] = {}
     for kind in kinds(model.family):
         if kind in wanted:
             try:
                 found[kind] = agreement(name, kind)
-            except PockError as error:
-                found[kind] = str(error)
+            except Exception as error:
+                found[kind] = _reason(error)
     return Row(name, model.operators, sum(v.type.size for v in model.graph.params), model.seconds, found)
+
+
+def _reason(error: Exception) -> str:
+    """One line; an error that is not ours keeps its type. Whatever one family does, the others are still tried."""
+    return str(error) if isinstance(error, PockError) else f"{type(error).__name__}: {error}"
 
 
 def _green(found: Agreement | str) -> bool:

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 
 from pockengine.ir import Array
-from pockengine.recipe import ALL, SGD, AdamW, Channels, Optimizer, Scheme
+from pockengine.recipe import ALL, SGD, AdamW, Channels, Optimizer, Recipe, Scheme
 
+from ..training.lora_models import adapt
 from .family import Family, named
 
 
-def train(family: Family, scheme: Scheme, optimizer: Optimizer, steps: int) -> tuple[list[float], dict[str, Array]]:
-    """Losses and final tensors of `steps` training steps, one new batch each.
+def train(
+    family: Family, scheme: Scheme, recipe: Recipe, adapters: Mapping[str, Array], steps: int
+) -> tuple[list[float], dict[str, Array]]:
+    """Losses and final tensors of `steps` training steps, one new batch each; `adapters` are the initial contents of
+    low-rank adapters by name.
 
     PyTorch knows no channel-sparse update, so it is emulated: the gradient outside the channels is zeroed before the
     step and the weight there restored after it (weight decay would move it)."""
     torch.set_num_threads(1)  # PyTorch's spinning threads are many times slower where tests run side by side
     module = family.build()
+    if recipe.lora:
+        adapt(module, adapters, recipe.lora.scale)
     masks: dict[str, torch.Tensor] = {}
     for key, parameter in module.named_parameters():
         update = scheme.of(key)
@@ -24,7 +32,7 @@ def train(family: Family, scheme: Scheme, optimizer: Optimizer, steps: int) -> t
         if isinstance(update, Channels):
             masks[key] = _mask(parameter, update)
     trained = {key: parameter for key, parameter in module.named_parameters() if parameter.requires_grad}
-    torch_optimizer = _optimizer(optimizer, list(trained.values()))
+    torch_optimizer = _optimizer(recipe.optimizer, list(trained.values()))
     losses = []
     for step in range(steps):
         loss = family.criterion(named(module(**family.inputs(step))), family.targets(step))

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...ir import DType, Value
+from ...errors import ModelError
+from ...ir import Array, DType, Value
 from ...ops import Emitter
 from .movement import narrow
 from .registry import NodeContext, Operand, converts
@@ -22,10 +23,12 @@ def _indices(c: NodeContext, index: int, size: int) -> Value:
     return _wrapped(c, index, size)
 
 
-def _wrapped(c: NodeContext, index: int, size: int | np.ndarray[tuple[int], np.dtype[np.int64]]) -> Value:
+def _wrapped(c: NodeContext, index: int, size: int | Array) -> Value:
     """The same, for indices from which positions are computed. `size` may be one for each entry of the last axis."""
     array = c.constant(index)
     if array is not None:
+        if ((array < -size) | (array >= size)).any():
+            raise ModelError(f"an index of {c.where} is outside the axis, which has {size} elements")
         return c.e.const(np.where(array < 0, array + size, array).astype(np.int64))
     value = c.e.cast(c.value(index), DType.I64)
     return c.e.where(c.e.less(value, 0), c.e.add(value, c.e.const(np.asarray(size, np.int64))), value)
@@ -36,7 +39,7 @@ def gather(c: NodeContext) -> Sequence[Operand]:
     x = c.value(0)
     axis = c.axis("axis", 0, x.type.rank)
     array = c.constant(1)
-    if array is not None and array.ndim == 0:
+    if array is not None and array.ndim == 0 and -x.type.shape[axis] <= array < x.type.shape[axis]:
         # One fixed position is a slice: its gradient is a pad, not a scatter.
         position = int(array) % x.type.shape[axis]
         starts, stops = [0] * x.type.rank, list(x.type.shape)
@@ -155,7 +158,8 @@ def tensor_scatter(c: NodeContext) -> Sequence[Operand]:
 def one_hot(c: NodeContext) -> Sequence[Operand]:
     depth = int(c.static(1, "the depth").reshape(()))
     off, on = (c.e.reshape(narrow(c.e, c.value(2), 0, part, part + 1), ()) for part in range(2))
-    indices = _wrapped(c, 0, depth)
+    given = c.e.cast(c.value(0), DType.I64)
+    indices = c.e.where(c.e.less(given, 0), c.e.add(given, depth), given)
     axis = c.axis("axis", -1, indices.type.rank + 1)
     shape = [*indices.type.shape[:axis], 1, *indices.type.shape[axis:]]
     classes = np.arange(depth).reshape([depth] + [1] * (len(shape) - axis - 1))

@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,29 @@ def test_best_weights_travel_in_the_checkpoint(run: Run, tmp_path: Path) -> None
     assert {path.name for path in tmp_path.iterdir()} == {"c", "d.safetensors", "e.safetensors", "toy", "w", "x", "y"}
 
 
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda tensors: tensors.pop("best:fc.bias"), "c lacks 'best:fc.bias': it is damaged"),
+        (lambda tensors: tensors.update({"best:fc.bias": np.zeros(4, np.float32)}), "'fc.bias' in c has shape [4]"),
+        (lambda tensors: tensors.update({"best:x": np.zeros(4, np.float32)}), "c holds best weights of another model"),
+    ],
+    ids=["missing", "shape", "extra"],
+)
+def test_altered_best_weights(
+    change: Callable[[dict[str, np.ndarray]], object], sentence: str, run: Run, tmp_path: Path
+) -> None:
+    way = course(Toy(), tmp_path, "--eval-every", 1, "--patience", 4, "--save", "w")
+    run(*way.arguments, "--steps", 3, "--checkpoint", "c", "--checkpoint-every", 1, binary=way.binary)
+    with safe_open(tmp_path / "c", "np") as file:
+        metadata = file.metadata()
+    tensors = load_file(tmp_path / "c")
+    change(tensors)
+    save_file(tensors, tmp_path / "c", metadata)
+    done = run(*way.arguments, "--steps", 6, "--resume", "c", binary=way.binary)
+    assert (done.code, done.losses, done.sentence.startswith(sentence)) == (3, [], True), done
+
+
 def test_a_checkpoint_of_another_batch_is_refused(run: Run, tmp_path: Path) -> None:
     way = course(Toy(batch=8), tmp_path)
     run(*way.arguments, "--steps", 3, "--checkpoint", "c", "--checkpoint-every", 1, binary=way.binary)
@@ -115,7 +139,7 @@ def test_a_checkpoint_of_another_batch_is_refused(run: Run, tmp_path: Path) -> N
 def test_killed_while_it_saves(run: Run, tmp_path: Path) -> None:
     """A checkpoint of two megabytes after every step: many kills fall into a save. The last try is left alone."""
     toy = Toy(batch=4, features=4000, classes=40, rate=0.001, accumulate=2, noisy=True)
-    way = course(toy, tmp_path, "--steps", 400, "--eval-every", 3, "--patience", 999, "--save", "w")
+    way = course(toy, tmp_path, "--steps", 300, "--eval-every", 3, "--patience", 999, "--save", "w")
     whole = story(run(*way.arguments, binary=way.binary))
     weights = (tmp_path / "w").read_bytes()
     (tmp_path / "w").unlink()

@@ -131,6 +131,16 @@ static int copy_tensor(pock_tensor_writer *writer, uint64_t offset, const pock_t
     return code;
 }
 
+/* Copies all of a file's tensors, in its order, to `offset` and on. */
+static int copy_tensors(pock_tensor_writer *writer, uint64_t offset, const pock_tensor_file *file, pock_error *error) {
+    int code = POCK_OK;
+    for (size_t i = 0; i < file->count && !code; i++) {
+        code = copy_tensor(writer, offset, file, &file->tensors[i], error);
+        offset += file->tensors[i].nbytes;
+    }
+    return code;
+}
+
 static int make_listing(pock_listing *listing, const pock_machine *machine, const char *best, pock_error *error) {
     const pock_model *model = machine->model;
     int code = best ? pock_tensor_file_open(&listing->best, best, error) : POCK_OK;
@@ -156,10 +166,7 @@ static int write_checkpoint(const pock_listing *listing, const char *path, const
     for (size_t i = 0; i < listing->count; i++) {
         offset += listing->entries[i].nbytes;
     }
-    for (size_t i = 0; i < listing->best.count && !code; i++) {
-        code = copy_tensor(&writer, offset, &listing->best, &listing->best.tensors[i], error);
-        offset += listing->best.tensors[i].nbytes;
-    }
+    code = copy_tensors(&writer, offset, &listing->best, error);
     if (code) {
         pock_tensor_writer_abandon(&writer);
         return code;
@@ -256,24 +263,40 @@ static size_t pick_best(pock_tensor_file *file) {
     return count;
 }
 
+/* The best weights are those of all trained parameters and nothing else. */
+static int check_best(const pock_model *model, const pock_tensor_file *file, pock_error *error) {
+    size_t trained = 0;
+    int code = POCK_OK;
+    for (uint32_t i = 0; i < model->param_count && !code; i++) {
+        const pock_tensor *param = &model->params[i];
+        const pock_stored *stored = param->trained ? pock_tensor_file_find(file, param->name) : NULL;
+        trained += param->trained;
+        code = stored ? pock_tensor_file_fits(file, stored, param, error) : POCK_OK;
+        if (param->trained && !stored) {
+            code = pock_fail(error, POCK_BAD_DATA, "%s lacks '" BEST "%s': it is damaged", file->path, param->name);
+        }
+    }
+    if (!code && trained != file->count) {
+        code = pock_fail(error, POCK_BAD_DATA, "%s holds best weights of another model", file->path);
+    }
+    return code;
+}
+
 /* Writes the best weights that a checkpoint holds to their own file. Ends the use of the checkpoint's other tensors. */
-static int extract_best(pock_tensor_file *file, const char *best, pock_error *error) {
+static int extract_best(const pock_model *model, pock_tensor_file *file, const char *best, pock_error *error) {
     pock_tensor_writer writer = {0};
-    uint64_t offset = 0;
     char *names = NULL;
     file->count = pick_best(file);
     if (!file->count) {
         return pock_fail(error, POCK_BAD_DATA,
                          "%s holds no best weights: the run that made it was not given --patience and --save", file->path);
     }
-    pock_entry *entries = calloc(file->count, sizeof *entries);
-    int code = entries ? list_file(entries, file, "", &names, error)
+    int code = check_best(model, file, error);
+    pock_entry *entries = code ? NULL : calloc(file->count, sizeof *entries);
+    code = code ? code : entries ? list_file(entries, file, "", &names, error)
                        : pock_fail(error, POCK_MEMORY, "out of memory copying %s", file->path);
     code = code ? code : pock_tensor_writer_open(&writer, best, entries, file->count, NULL, error);
-    for (size_t i = 0; i < file->count && !code; i++) {
-        code = copy_tensor(&writer, offset, file, &file->tensors[i], error);
-        offset += file->tensors[i].nbytes;
-    }
+    code = code ? code : copy_tensors(&writer, 0, file, error);
     code = code ? code : pock_tensor_writer_commit(&writer, error);
     pock_tensor_writer_abandon(&writer);
     free(entries);
@@ -289,7 +312,7 @@ int pock_checkpoint_load(pock_machine *machine, const char *path, pock_position 
     code = code ? code : read_position(&file, position, error);
     code = code ? code : read_tensors(machine, &file, 0, error);
     if (!code && best && position->best_step) {
-        code = extract_best(&file, best, error);
+        code = extract_best(machine->model, &file, best, error);
     }
     pock_tensor_file_close(&file);
     return code;

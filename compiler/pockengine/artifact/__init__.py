@@ -15,6 +15,7 @@ from pockengine.artifact.errors import (
     WrongMachineError,
 )
 from pockengine.artifact.manifest import FORMAT, EntryPoints, InputInfo, Manifest, Member, PortInfo, TensorInfo, parse
+from pockengine.artifact.model_text import model_members
 from pockengine.artifact.run import model_command, run_artifact
 from pockengine.artifact.session import Evaluation, Session
 
@@ -41,6 +42,7 @@ __all__ = [
     "UnsupportedFormatError",
     "WrongMachineError",
     "model_command",
+    "model_members",
     "parse",
     "run_artifact",
 ]

@@ -18,10 +18,13 @@ from pockengine.artifact.errors import (
     MissingManifestError,
     MissingMemberError,
 )
+from pockengine.artifact.export import export
 from pockengine.artifact.manifest import Json, Manifest, Member, parse
 from pockengine.artifact.session import Session
+from pockengine.codegen.files import write_whole
 from pockengine.codegen.object_cache import default_folder
 from pockengine.errors import ArtifactError
+from pockengine.ir import Array
 
 MANIFEST = "manifest.json"
 
@@ -70,19 +73,30 @@ class Artifact:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the archive; it appears at `path` whole or not at all. Raises OSError."""
-        file = Path(path)
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
-        try:
-            with os.fdopen(descriptor, "wb") as output:
-                for piece in archive.pack({**self.contents, MANIFEST: Held(self.manifest.to_json())}):
-                    output.write(piece)
-                output.flush()
-                os.fsync(output.fileno())
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, file)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        write_whole(Path(path), archive.pack({**self.contents, MANIFEST: Held(self.manifest.to_json())}))
+
+    def export(
+        self,
+        path: str | os.PathLike[str],
+        format: str | None = None,
+        *,
+        weights: str | os.PathLike[str] | Mapping[str, Array] | None = None,
+        merge: bool = False,
+        adapters: bool = False,
+    ) -> list[Path]:
+        """Write the fine-tuned model; returns the files written.
+
+        format    `safetensors`: all parameters, named as in the model's `state_dict`; `onnx`: the model to predict
+                  with; default: by the ending of `path`
+        weights   what training saved (a safetensors file, `session.state()`), all of it or a part; default: what was
+                  compiled in
+        merge     add the adapters to the weights beside which they were trained
+        adapters  only the adapters, with rank and alpha in the header
+
+        An ONNX model whose weights exceed 2 GB keeps them in `NAME.data` beside it. Raises PockError, DataError,
+        UnsupportedOperatorError or OSError."""
+        given = weights if weights is None or isinstance(weights, Mapping) else Path(weights)
+        return export(self, Path(path), format, given, merge, adapters)
 
     def unpack(self, folder: Path | None = None) -> Path:
         """Puts the files into a folder named by their digest below `folder` (default: the cache folder), once, and

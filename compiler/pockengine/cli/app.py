@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from ..errors import PockError, nearest
-from . import compiling, console, running
+from . import compiling, console, exporting, running
 
 BAD_INPUT, IO_FAILED = 2, 4
 
@@ -87,6 +87,25 @@ def run_command(
     if entry not in _ENTRIES:
         raise PockError(f"an artifact has no entry '{entry}'{nearest(entry, _ENTRIES)}")
     raise typer.Exit(running.run_model(artifact, entry, context.args, as_json=json))
+
+
+@app.command("export")
+def export_command(
+    artifact: Annotated[Path, typer.Argument(metavar="OUT.pock", help="An artifact made by `pock compile`.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The file to write.")],
+    weights: Annotated[
+        Path | None, typer.Option("--weights", metavar="W.safetensors", help="What `pock run … train --save` wrote.")
+    ] = None,
+    format: Annotated[
+        str | None, typer.Option("--format", metavar="{safetensors|onnx}", help="Default: by the file's ending.")
+    ] = None,
+    merge: Annotated[bool, typer.Option("--merge", help="Add the adapters of `lora` to their weights.")] = False,
+    adapters: Annotated[bool, typer.Option("--adapters", help="Only the adapters of `lora`.")] = False,
+    json: Json = False,
+) -> None:
+    """Write a fine-tuned model as safetensors or as ONNX."""
+    request = exporting.ExportRequest(artifact, output, format, weights, merge, adapters)
+    exporting.export_model(request, as_json=json)
 
 
 @app.command("targets")

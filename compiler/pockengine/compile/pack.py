@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save
 
-from ..artifact import Artifact, EntryPoints, InputInfo, Manifest, PortInfo, TensorInfo
+from ..artifact import Artifact, EntryPoints, InputInfo, Manifest, PortInfo, TensorInfo, model_members
 from ..codegen import toolchain
 from ..codegen.backend import Program
 from ..ir import Array, Value, render
@@ -29,6 +29,7 @@ def pack(planned: Planned, built: Built, compile_seconds: float) -> Artifact:
         "params.safetensors": _tensors({value.name: planned.model.data[value.name] for value in planned.model.params}),
         "graph.txt": "\n".join(render(program.graph) for program in planned.programs.values()).encode(),
     }
+    members |= model_members(planned.imported)
     if built.consts:
         members["consts.safetensors"] = _tensors(built.consts)
     stated, kinds = summary(planned, built.kernels), target_kinds(planned)

@@ -1,0 +1,123 @@
+"""A fine-tuned model out of an artifact and weights: as safetensors that PyTorch loads, or as an ONNX model to predict
+with; adapters merged, kept apart, or alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load, load_file, save
+
+from pockengine.autodiff import adapters_of, with_adapters
+from pockengine.codegen.files import write_whole
+from pockengine.codegen.onnx import graph_to_onnx
+from pockengine.errors import ArtifactError, DataError, PockError, nearest
+from pockengine.ir import Array, Graph
+from pockengine.ops import prune
+from pockengine.recipe import Lora, Recipe
+
+from .model_text import MODEL, read_model
+
+if TYPE_CHECKING:
+    from .artifact import Artifact
+
+FORMATS = {"safetensors": ".safetensors", "onnx": ".onnx"}
+Weights = Mapping[str, Array]
+
+
+def export(
+    artifact: Artifact, path: Path, format: str | None, weights: Path | Weights | None, merge: bool, adapters: bool
+) -> list[Path]:
+    """See Artifact.export."""
+    format = _format(path, format)
+    lora = Recipe.from_mapping(artifact.manifest.recipe).lora
+    if lora is None and (merge or adapters):
+        raise PockError(f"the artifact has no adapters to {'merge' if merge else 'export'}: its recipe says no 'lora'")
+    if merge and adapters:
+        raise PockError("merged weights have no adapters left: choose --merge or --adapters")
+    if adapters and format != "safetensors":
+        raise PockError("adapters alone are no model: export them with --format safetensors")
+    if MODEL not in artifact.contents:
+        raise ArtifactError(f"the artifact has no {MODEL}, so it cannot be exported: compile it again")
+    initial = load(artifact.read("params.safetensors"))
+    tensors = {**initial, **_given(weights, initial)}
+    model = read_model(artifact.contents, artifact.read, tensors)
+    if adapters:
+        return [_save(path, _adapters(model, lora, tensors), lora)]
+    if merge and lora is not None:
+        tensors = _merged(model, lora, tensors)
+    if format == "safetensors":
+        return [_save(path, tensors, None if merge else lora)]
+    predicted = _predicting(model if merge or lora is None else with_adapters(model, lora), artifact)
+    return graph_to_onnx(predicted.with_(data=tensors)).save(path)
+
+
+def _format(path: Path, format: str | None) -> str:
+    """The format asked for, else that of the file's ending."""
+    if not path.absolute().parent.is_dir():
+        raise PockError(f"the folder '{path.parent}' for the export does not exist")
+    if format is None:
+        known = {ending: name for name, ending in FORMATS.items()}
+        if path.suffix not in known:
+            raise PockError(f"'{path.name}' ends neither in .safetensors nor in .onnx: say the format")
+        return known[path.suffix]
+    if format not in FORMATS:
+        raise PockError(f"there is no export format '{format}'{nearest(format, FORMATS)}")
+    return format
+
+
+def _given(weights: Path | Weights | None, initial: Weights) -> Weights:
+    """The weights to export, checked against those of the artifact; what is missing stays as it was compiled in."""
+    if weights is None:
+        return {}
+    if isinstance(weights, Path):
+        try:
+            weights = load_file(weights)
+        except FileNotFoundError:
+            raise DataError(f"there is no file of weights '{weights}'") from None
+        except SafetensorError as error:
+            raise DataError(f"'{weights}' is not a safetensors file: {error}") from None
+    for name, array in weights.items():
+        if name not in initial:
+            raise DataError(f"the model has no tensor '{name}'{nearest(name, initial)}")
+        if array.dtype != initial[name].dtype or array.shape != initial[name].shape:
+            said, wanted = (f"{a.dtype.name}{list(a.shape)}" for a in (array, initial[name]))
+            raise DataError(f"'{name}' is {wanted}, not {said}")
+    return weights
+
+
+def _adapters(model: Graph, lora: Lora | None, tensors: Weights) -> dict[str, Array]:
+    assert lora is not None
+    return {name: tensors[name] for adapter in adapters_of(model, lora) for name in adapter.names}
+
+
+def _merged(model: Graph, lora: Lora, tensors: Weights) -> dict[str, Array]:
+    """The model's own tensors, each adapter added to its weight."""
+    result = {value.name: tensors[value.name] for value in model.params}
+    for adapter in adapters_of(model, lora):
+        name, (a, b) = adapter.weight.name, adapter.names
+        result[name] = adapter.merged(tensors[name], tensors[a], tensors[b], lora.scale)
+    return result
+
+
+def _predicting(model: Graph, artifact: Artifact) -> Graph:
+    """What `predict` computes: the artifact's outputs, and the inputs that they depend on."""
+    outputs = {port.name: model.outputs[port.name] for port in artifact.manifest.outputs}
+    pruned = prune(model.with_(outputs=outputs, updates={}))
+    read = {*(value for node in pruned.nodes for value in node.inputs), *outputs.values()}
+    return pruned.with_(inputs=tuple(value for value in model.inputs if value in read))
+
+
+def _save(path: Path, tensors: Weights, lora: Lora | None) -> Path:
+    """Safetensors; with adapters the header says rank and alpha, without which nobody could apply them."""
+    metadata = {"format": "pt"}
+    if lora is not None:
+        metadata |= {"lora_rank": str(lora.rank), "lora_alpha": f"{lora.alpha:g}"}
+    arrays = {name: np.asarray(array, order="C") for name, array in tensors.items()}
+    return write_whole(path, [save(arrays, metadata)])
+
+
+__all__ = ["FORMATS", "Weights", "export"]

@@ -20,9 +20,17 @@ class ModelError(PockError):
 
 
 class UnsupportedOperatorError(PockError):
-    """An operator, or the gradient of one, that the compiler lacks."""
+    """An operator, or the gradient of one, that the compiler lacks. Where it is about one node, `operator`, `node`,
+    `shapes` (of its inputs, as text) and `advice` (what to do) say so apart from the sentence."""
 
     code = 3002
+
+    def __init__(self, message: str, operator: str = "", node: str = "", shapes: str = "", advice: str = "") -> None:
+        super().__init__(message)
+        self.operator = operator
+        self.node = node
+        self.shapes = shapes
+        self.advice = advice
 
 
 class RecipeError(PockError):

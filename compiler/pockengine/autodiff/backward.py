@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..errors import UnsupportedOperatorError
+from ..errors import PockError, RecipeError, UnsupportedOperatorError
 from ..ir import Builder, Graph, Node, Value
 from ..ops import Emitter, expand_where, get
 
@@ -56,10 +56,30 @@ def _contribution(e: Emitter, node: Node, index: int, arriving: list[Value], wan
     """What flows to one input; None where the gradient is zero everywhere (a condition, an index)."""
     op = get(node.op)
     if not op.vjps:
-        where = f" (node '{node.origin}')" if node.origin else ""
-        raise UnsupportedOperatorError(
-            f"operator '{node.op}'{where} has no gradient, and it stands between the loss and trained parameters "
-            f"such as '{wanted[0].name}'; freeze what lies before it"
-        )
+        raise _has_no_gradient(node, f"trained parameters such as '{wanted[0].name}'")
     vjp = op.vjps[index]
     return vjp(e, node, arriving) if vjp else None
+
+
+def without_gradient(graph: Graph, param: Value) -> PockError:
+    """The error for a parameter that no gradient reaches: it names the operator that lets none through, if there is
+    one."""
+    reached = {param}
+    for node in graph.nodes:
+        if any(value in reached for value in node.inputs):
+            if not any(value.type.dtype.is_float for value in node.outputs):
+                return _has_no_gradient(node, f"'{param.name}'")
+            reached.update(node.outputs)
+    return RecipeError(f"the loss does not depend on '{param.name}', so it cannot be trained")
+
+
+def _has_no_gradient(node: Node, trained: str) -> UnsupportedOperatorError:
+    where = f" (node '{node.origin}')" if node.origin else ""
+    return UnsupportedOperatorError(
+        f"operator '{node.op}'{where} has no gradient, and it stands between the loss and {trained}; "
+        "freeze what lies before it",
+        node.op,
+        node.origin,
+        ", ".join(str(value.type) for value in node.inputs),
+        "train only parameters that lie after it",
+    )

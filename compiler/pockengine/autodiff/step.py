@@ -8,7 +8,7 @@ from ..errors import RecipeError
 from ..ir import Builder, Graph, Value, verify
 from ..ops import prune
 from ..recipe import Recipe, Scheme
-from .backward import backward, prepare
+from .backward import backward, prepare, without_gradient
 from .dropout import with_dropout
 from .objective import with_loss
 from .updates import Gradients, Updater
@@ -46,7 +46,7 @@ def _differentiated(model: Graph, recipe: Recipe, scheme: Scheme) -> tuple[Build
     builder, gradients = backward(forward, LOSS, wanted)
     for value in reversed(wanted):
         if value not in gradients:
-            raise RecipeError(f"the loss does not depend on '{value.name}', so it cannot be trained")
+            raise without_gradient(forward, value)
     return builder, {value: gradients[value] for value in reversed(wanted)}
 
 

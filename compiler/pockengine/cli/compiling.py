@@ -13,7 +13,7 @@ from ..errors import DynamicShapeError, PockError
 from ..frontends import load
 from ..recipe import Recipe
 from ..targets import get as get_target
-from . import console
+from . import checking, console
 
 
 @dataclass(frozen=True)
@@ -83,5 +83,5 @@ def check_model(
     if as_json:
         print(json.dumps(result.to_mapping()))
     else:
-        console.show_check(result)
+        checking.show_check(result)
     return result.supported

@@ -12,9 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from ..check import CheckReport, Estimate
 from ..compile import Progress as Report
-from ..recipe import ALL, Layer
 from ..targets import all as all_targets
 
 _DOING = {
@@ -75,7 +73,8 @@ def count(number: int) -> str:
     return f"{value:.1f} T"
 
 
-def _pairs(rows: Mapping[str, str]) -> Table:
+def pairs(rows: Mapping[str, str]) -> Table:
+    """A table of labels and what they say."""
     table = Table.grid(padding=(0, 2))
     for label, text in rows.items():
         table.add_row(label, text)
@@ -85,11 +84,12 @@ def _pairs(rows: Mapping[str, str]) -> Table:
 def show_summary(output: Path, target: str, summary: Mapping[str, Any]) -> None:
     """The result of `pock compile`."""
     built = f"{summary['kernels']} ({summary['cache_hits']} from the cache), {summary['compile_seconds']:.1f} s"
-    rows = {"artifact": str(output), "target": target, **_figures(summary), "kernels": built}
-    Console().print(_pairs(rows))
+    rows = {"artifact": str(output), "target": target, **figures(summary), "kernels": built}
+    Console().print(pairs(rows))
 
 
-def _figures(summary: Mapping[str, Any]) -> dict[str, str]:
+def figures(summary: Mapping[str, Any]) -> dict[str, str]:
+    """What a plan says about a training step, for a person."""
     dense = summary["nodes_backward_dense"]
     clip = summary["clip_norm_bytes"]
     of_clip = f", of which the gradients' norm costs {size(clip)}" if clip else ""
@@ -100,47 +100,6 @@ def _figures(summary: Mapping[str, Any]) -> dict[str, str]:
         "arena": f"{size(summary['arena_bytes'])} (lower bound {size(summary['lower_bound_bytes'])}){of_clip}",
         "parameters": f"{size(summary['param_bytes'])}, optimizer state {size(summary['state_bytes'])}",
         "peak memory": size(summary["predicted_peak_bytes"]),
-    }
-
-
-def show_check(report: CheckReport) -> None:
-    """The result of `pock check`."""
-    console = Console()
-    operators = Table("operator", "count", "status", box=None, title="Operators", title_justify="left")
-    for use in report.operators:
-        operators.add_row(use.operator, str(use.count), use.status)
-    console.print(operators)
-    for node in report.unsupported:
-        where = f"{node.operator} (node '{node.node}'), needed for {node.needed_for}" if node.node else node.needed_for
-        console.print(f"\nnot supported: {where}; it lies {node.position}", highlight=False, soft_wrap=True)
-    if report.layers:
-        console.print(_layer_table(report.layers))
-    if report.estimate:
-        console.print(_pairs(_estimate_rows(report.estimate)))
-
-
-def _layer_table(layers: tuple[Layer, ...]) -> Table:
-    table = Table("layer", "shape", "parameters", "operations", "share", "trained", box=None, title="\nLayers")
-    table.title_justify = "left"
-    for layer in layers:
-        sizes = layer.to_mapping()["param_count"]
-        trained = [_trained(p.name.rpartition(".")[2], p.trained, p.channels) for p in layer.parameters]
-        shape, share = "×".join(map(str, layer.shape)), f"{layer.share:.1%}"
-        table.add_row(layer.name, shape, count(sizes), count(layer.flops), share, " ".join(t for t in trained if t))
-    return table
-
-
-def _trained(name: str, what: str, channels: int | None) -> str:
-    if channels is not None:
-        return f"{name}[{channels}]"
-    return name if what == ALL else ""
-
-
-def _estimate_rows(estimate: Estimate) -> dict[str, str]:
-    verdict = "fits" if estimate.fits else "does not fit"
-    return {
-        "\ntarget": f"\n{estimate.target}, {estimate.threads} threads, {size(estimate.ram_bytes)}: {verdict}",
-        **_figures(estimate.summary),
     }
 
 

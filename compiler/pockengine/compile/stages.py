@@ -87,10 +87,16 @@ def plan_programs(
     name: str | None = None,
     progress: Progress = quiet,
     dump: Path | None = None,
+    dense: int | None = None,
+    only_training: bool = False,
 ) -> Planned:
     """Resolve the recipe and plan its programs (train, eval, predict, accumulate) for one target.
 
-    `dump`: a folder for the graph after each pass. Raises RecipeError or UnsupportedOperatorError."""
+    dump           a folder for the graph after each pass
+    dense          backward nodes of training everything, where that is known
+    only_training  leave eval and predict out: for questions about the training step
+
+    Raises RecipeError or UnsupportedOperatorError."""
     progress("resolve", 0, 1)
     imported = model
     if recipe.lora is not None:
@@ -102,11 +108,9 @@ def plan_programs(
     lower = _lowerer(CBackend(), target, threads)
     train = train_graph(model, recipe, scheme)
     frozen = _frozen(model, train)
-    learned = [value for value in model.params if value.name not in frozen]
-    read = averaged(model, learned) if recipe.ema is not None else model
-    graphs = {"train": train, "eval": eval_graph(read, recipe), "predict": predict_graph(without_losses(read, recipe))}
-    if recipe.accumulate > 1:
-        graphs["accumulate"] = accumulate_graph(model, recipe, scheme)
+    graphs = {"train": train}
+    if not only_training:
+        graphs |= _graphs_beside(model, recipe, scheme, frozen)
     spaces, programs = Spaces(), dict[str, Program]()
     flops: Mapping[str, int] = {}
     nodes: Mapping[str, int] = {}
@@ -118,14 +122,28 @@ def plan_programs(
         progress("plan", index, len(graphs))
         programs[kind] = _program(kind, reduced, frozen, lower, spaces, dump)
     backward = nodes["backward"] + nodes["update"]
-    dense = backward if scheme == everything else _dense_backward_nodes(model, recipe, everything)
+    if scheme == everything:
+        dense = backward
+    elif dense is None:
+        dense = _dense_backward_nodes(model, recipe, everything) or backward
     counts = Counts(nodes["forward"], backward, dense, flops)
-    inputs = graphs["eval"].inputs
+    asked = graphs.get("eval", train)
+    inputs = asked.inputs
     batch = inputs[0].type.shape[0] if inputs and inputs[0].type.rank else 1
     return Planned(
         name or model.name, imported, model, recipe, scheme, target, threads, batch, programs, spaces, counts, inputs,
-        integer_ranges(graphs["eval"]), _clip_norm_bytes(model, recipe, scheme, programs["train"], lower),
+        integer_ranges(asked), _clip_norm_bytes(model, recipe, scheme, programs["train"], lower),
     )  # fmt: skip
+
+
+def _graphs_beside(model: Graph, recipe: Recipe, scheme: Scheme, frozen: set[str]) -> dict[str, Graph]:
+    """The programs beside `train`."""
+    learned = [value for value in model.params if value.name not in frozen]
+    read = averaged(model, learned) if recipe.ema is not None else model
+    graphs = {"eval": eval_graph(read, recipe), "predict": predict_graph(without_losses(read, recipe))}
+    if recipe.accumulate > 1:
+        graphs["accumulate"] = accumulate_graph(model, recipe, scheme)
+    return graphs
 
 
 @dataclass(frozen=True)
@@ -172,7 +190,13 @@ def _lowerer(backend: Backend, target: Target, threads: int) -> Lower:
         if node not in known:
             reason = backend.unsupported(node)
             if reason:
-                raise UnsupportedOperatorError(f"the {node.phase} part needs {node.op} for '{node.origin}': {reason}")
+                raise UnsupportedOperatorError(
+                    f"the {node.phase} part needs {node.op} for '{node.origin}': {reason}",
+                    node.op,
+                    node.origin,
+                    ", ".join(str(value.type) for value in node.inputs),
+                    "replace it in the model, or freeze what lies before it if only its gradient is needed",
+                )
             known[node] = backend.lower(node, target, threads)
         return known[node]
 
@@ -200,9 +224,13 @@ def _phase_counts(graph: Graph) -> dict[str, int]:
     return counts
 
 
-def _dense_backward_nodes(model: Graph, recipe: Recipe, everything: Scheme) -> int:
-    """Backward and update nodes if all that the loss depends on were trained, after the same algebra."""
-    graph = train_graph(model, recipe, everything)
+def _dense_backward_nodes(model: Graph, recipe: Recipe, everything: Scheme) -> int | None:
+    """Backward and update nodes if all that the loss depends on were trained, after the same algebra; None where some of
+    it has no gradient."""
+    try:
+        graph = train_graph(model, recipe, everything)
+    except UnsupportedOperatorError:
+        return None
     counts = _phase_counts(optimise(graph, _frozen(model, graph), ALGEBRA))
     return counts["backward"] + counts["update"]
 

@@ -29,10 +29,12 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class OnnxFile:
-    """A model without its weights, and the weights by initializer name (read-only arrays)."""
+    """A model without its weights, and the weights by initializer name (read-only arrays). `missing`: those whose
+    external file is not there and that NaN stands in for."""
 
     proto: onnx.ModelProto
     tensors: Mapping[str, Array]
+    missing: frozenset[str] = frozenset()
 
 
 def read_onnx(path: Path, need_weights: bool = True) -> OnnxFile:
@@ -64,8 +66,15 @@ def _parse(path: Path, content: memoryview, need_weights: bool) -> OnnxFile:
         raise ModelError(f"'{path}' is not an ONNX model, or it is truncated") from None
     if not proto.HasField("graph") or not proto.opset_import or not (proto.graph.node or proto.graph.output):
         raise ModelError(f"'{path}' is not an ONNX model: it holds no graph")
-    tensors = {t.name: _tensor(path, content, t, raw.get(t.name), need_weights) for t in proto.graph.initializer}
-    return OnnxFile(proto, tensors)
+    tensors, missing = dict[str, Array](), set[str]()
+    for tensor in proto.graph.initializer:
+        array = _tensor(path, content, tensor, raw.get(tensor.name), need_weights)
+        if array is None:
+            missing.add(tensor.name)
+            dtype, shape = _layout(path, tensor)
+            array = np.broadcast_to(np.asarray(np.nan, dtype), shape)
+        tensors[tensor.name] = array
+    return OnnxFile(proto, tensors, frozenset(missing))
 
 
 def from_proto(proto: onnx.ModelProto) -> OnnxFile:
@@ -156,8 +165,9 @@ def _append_message(buffer: bytearray, number: int, message: bytes | bytearray) 
 
 def _tensor(
     path: Path, content: memoryview, tensor: onnx.TensorProto, raw: Span | None, need_weights: bool
-) -> Array:
-    """The contents of one initializer: a view of the file, of its external file, or (typed fields) a small copy."""
+) -> Array | None:
+    """The contents of one initializer: a view of the file, of its external file, or (typed fields) a small copy. None
+    where an external file is missing and need not be there."""
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         return _external(path, tensor, need_weights)
     if raw is None:
@@ -183,7 +193,7 @@ def _layout(path: Path, tensor: onnx.TensorProto) -> tuple[np.dtype[np.generic],
         raise ModelError(f"the tensor '{tensor.name}' in '{path}' has no valid element type") from None
 
 
-def _external(path: Path, tensor: onnx.TensorProto, need_weights: bool) -> Array:
+def _external(path: Path, tensor: onnx.TensorProto, need_weights: bool) -> Array | None:
     """A weight stored in a file beside the model, memory-mapped. The file must lie in the model's own folder."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
     folder = path.resolve().parent
@@ -204,7 +214,7 @@ def _external(path: Path, tensor: onnx.TensorProto, need_weights: bool) -> Array
         available = location.stat().st_size
     except OSError:
         if not need_weights and DType.of(dtype).is_float:
-            return np.broadcast_to(np.asarray(np.nan, dtype), shape)
+            return None
         raise ModelError(f"the weights of '{tensor.name}' are missing: there is no file '{location}'") from None
     if offset + nbytes > available:
         raise ModelError(f"'{location}' is truncated: '{tensor.name}' ends at byte {offset + nbytes} of {available}")

@@ -113,7 +113,8 @@ class Builder:
     def keep(self, node: Node) -> None:
         """Append a node that exists already; its outputs keep their identity."""
         self.nodes.append(node)
-        self.producers.update(dict.fromkeys(node.outputs, node))
+        for value in node.outputs:
+            self.producers[value] = node
 
     def take_back(self, start: int) -> list[Node]:
         """Remove and return the nodes appended since there were `start`."""
@@ -145,9 +146,9 @@ class Builder:
 
 def substitute(node: Node, mapping: Mapping[Value, Value]) -> Node:
     """The node with its inputs replaced; outputs keep their identity. Returns the same object when nothing changes."""
-    inputs = tuple(mapping.get(value, value) for value in node.inputs)
-    if inputs == node.inputs:
+    if not any(value in mapping for value in node.inputs):
         return node
+    inputs = tuple(mapping.get(value, value) for value in node.inputs)
     return Node(node.op, inputs, node.outputs, node.attrs, node.body, node.phase, node.origin)
 
 

@@ -19,7 +19,7 @@ from . import (
     transcendental,
 )
 from .emitter import Emitter
-from .registry import Op, Sample, all_ops, get, is_kind, register
+from .registry import Op, Sample, all_ops, differentiable, get, is_kind, register
 from .rewrite import Rule, expand_where, prune, rewrite
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "Rule",
     "Sample",
     "all_ops",
+    "differentiable",
     "expand_where",
     "get",
     "is_kind",

@@ -80,6 +80,12 @@ def all_ops() -> tuple[Op, ...]:
     return tuple(_REGISTRY[name] for name in sorted(_REGISTRY))
 
 
+def differentiable(name: str) -> bool:
+    """Whether gradients flow through the op: by its own rules, or by those of what it expands to."""
+    op = get(name)
+    return any(op.vjps) or op.expand is not None
+
+
 def is_kind(node: Node, *kinds: str) -> bool:
     """Whether the node's op is of one of these kinds (regions are of kind `region`)."""
     return ("region" if node.op == "region" else get(node.op).kind) in kinds

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from .. import interp
-from ..ir import Builder, Graph, Node, Value, substitute
+from ..ir import Array, Builder, Graph, Node, Value, substitute
 from ..ops import prune
 
 FOLD_LIMIT = 64 * 1024
@@ -43,14 +43,15 @@ def fold(graph: Graph, frozen: Collection[str] = ()) -> Graph:
     """
     known = dict(graph.consts)
     known.update({value: graph.data[value.name] for value in graph.params if value.name in frozen})
+    if not any(_foldable(node, known) for node in graph.nodes):
+        return prune(graph)
     builder = Builder(graph.name)
     builder.adopt_sources(graph)
     builder.reserve(value.name for value in graph.values())
     mapping: dict[Value, Value] = {}
     for old in graph.nodes:
         node = substitute(old, mapping)
-        size = sum(value.type.nbytes for value in node.outputs)
-        if node.inputs and size <= FOLD_LIMIT and all(value in known for value in node.inputs):
+        if _foldable(node, known):
             arrays = interp.run_node(node, [known[value] for value in node.inputs])
             folded = [builder.const(array) for array in arrays]
             mapping.update(zip(node.outputs, folded, strict=True))
@@ -60,3 +61,11 @@ def fold(graph: Graph, frozen: Collection[str] = ()) -> Graph:
     builder.outputs = {name: mapping.get(value, value) for name, value in graph.outputs.items()}
     builder.updates = {target: mapping.get(value, value) for target, value in graph.updates.items()}
     return prune(builder.finish())
+
+
+def _foldable(node: Node, known: Mapping[Value, Array]) -> bool:
+    return (
+        bool(node.inputs)
+        and all(value in known for value in node.inputs)
+        and sum(value.type.nbytes for value in node.outputs) <= FOLD_LIMIT
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +31,9 @@ class Layer:
 
     shape  of the layer's result
     flops  floating-point operations of the forward pass
-    share  of the model's forward operations, from 0 to 1"""
+    share  of the model's forward operations, from 0 to 1
+    saved_bytes  what of its results the backward pass needs
+    saved_share  of all that the backward pass needs, from 0 to 1"""
 
     name: str
     operators: tuple[str, ...]
@@ -38,6 +41,8 @@ class Layer:
     parameters: tuple[LayerParameter, ...]
     flops: int
     share: float
+    saved_bytes: int
+    saved_share: float
 
     def to_mapping(self) -> dict[str, Any]:
         return {
@@ -51,6 +56,8 @@ class Layer:
             ],
             "flops": self.flops,
             "share": self.share,
+            "saved_bytes": self.saved_bytes,
+            "saved_share": self.saved_share,
         }
 
 
@@ -60,10 +67,15 @@ class _Growing:
     shape: tuple[int, ...]
     parameters: dict[Value, None]
     flops: int = 0
+    saved: int = 0
 
 
-def layers_of(graph: Graph, scheme: Scheme | None = None) -> tuple[Layer, ...]:
-    """The layers of an imported graph, in order; a node without parameters belongs to the layer before it."""
+def layers_of(graph: Graph, scheme: Scheme | None = None, saved: Mapping[str, int] | None = None) -> tuple[Layer, ...]:
+    """The layers of an imported graph, in order; a node without parameters belongs to the layer before it.
+
+    saved  origin of a node -> bytes of its results that the backward pass needs; what comes from no node of the model
+           (the loss) is left out"""
+    left = dict(saved or {})
     owners: dict[Value, Value] = {value: value for value in graph.params}
     growing: dict[str, _Growing] = {}
     current = "inputs"
@@ -71,6 +83,8 @@ def layers_of(graph: Graph, scheme: Scheme | None = None) -> tuple[Layer, ...]:
         if node.op in _MOVES:
             if node.inputs[0] in owners:
                 owners[node.output] = owners[node.inputs[0]]
+            elif current in growing:
+                growing[current].saved += left.pop(node.origin, 0)
             continue
         params = [owners[value] for value in node.inputs if value in owners]
         if params:
@@ -80,7 +94,9 @@ def layers_of(graph: Graph, scheme: Scheme | None = None) -> tuple[Layer, ...]:
         layer.parameters.update(dict.fromkeys(params))
         layer.shape = node.outputs[0].type.shape
         layer.flops += node_flops(node)
+        layer.saved += left.pop(node.origin, 0)
     total = max(1, sum(layer.flops for layer in growing.values()))
+    kept = sum(layer.saved for layer in growing.values())
     return tuple(
         Layer(
             name,
@@ -89,6 +105,8 @@ def layers_of(graph: Graph, scheme: Scheme | None = None) -> tuple[Layer, ...]:
             tuple(_parameter(value, scheme) for value in layer.parameters),
             layer.flops,
             layer.flops / total,
+            layer.saved,
+            layer.saved / max(1, kept),
         )
         for name, layer in growing.items()
     )

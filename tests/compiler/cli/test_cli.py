@@ -227,7 +227,8 @@ def test_check_reports_unsupported_operators(tmp_path, run):
     assert (node["operator"], node["node"]) == ("NonZero", "find")
     code, text, _ = run("check", path)
     assert code == 2
-    assert "NonZero (node 'find')" in text
+    assert "NonZero of f32[3] (node 'find')" in text
+    assert "what to do: use Where with a mask" in text
 
 
 def test_targets(run):

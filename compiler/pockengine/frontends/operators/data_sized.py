@@ -10,17 +10,18 @@ import numpy as np
 from ...errors import DynamicShapeError
 from .registry import NodeContext, Operand, converts
 
-_INSTEAD = {
+INSTEAD = {
     "NonZero": "use Where with a mask",
     "Compress": "multiply by the mask, or select with Gather",
     "Unique": "compute it before the model",
     "NonMaxSuppression": "end the model before it, as training does, and apply it to the outputs",
 }
+"""Operator -> what to do instead."""
 
 
-@converts(*_INSTEAD)
+@converts(*INSTEAD)
 def data_sized(c: NodeContext) -> Sequence[Operand]:
-    hint = _INSTEAD[c.node.op_type]
+    hint = INSTEAD[c.node.op_type]
     raise DynamicShapeError(f"the size of the result of {c.where} depends on data, which no fixed program has: {hint}")
 
 

@@ -1,0 +1,197 @@
+"""`pock check`: what it says about models, recipes and devices, and how long it takes to say it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import pockengine as pock
+from pockengine.check import check, check_file, estimate
+from pockengine.compile import plan_programs
+from pockengine.recipe import Recipe
+from pockengine.targets import get
+from tests.compiler.check import llama
+from tests.compiler.models import zoo
+
+PATIENCE = 3.0
+"""Times that a limit of processor time may be exceeded where other tests run beside."""
+
+
+def pock_check(*arguments: object) -> tuple[dict, float]:
+    """The report of the command, and the processor time it took in seconds."""
+    program = (
+        "import resource, sys; from pockengine.cli import main\n"
+        "import atexit\n"
+        "atexit.register(lambda: print(sum(resource.getrusage(resource.RUSAGE_SELF)[:2]), file=sys.stderr))\n"
+        "main()"
+    )
+    command = [sys.executable, "-c", program, "check", *map(str, arguments), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout), float(done.stderr.strip().splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def mobilenet(tmp_path_factory):
+    """MobileNetV2 at 224 x 224 as a file."""
+    import torch
+    from transformers import MobileNetV2Config, MobileNetV2ForImageClassification
+
+    module = MobileNetV2ForImageClassification(MobileNetV2Config(num_labels=1000)).eval()
+    path = tmp_path_factory.mktemp("check") / "mobilenet.onnx"
+    torch.onnx.export(
+        module, (torch.zeros(1, 3, 224, 224),), path, dynamo=True, optimize=False, opset_version=23, verbose=False
+    )
+    return path
+
+
+def test_mobilenet_in_two_seconds(mobilenet, tmp_path):
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text("loss: cross_entropy\noptimizer: adamw\nupdate: {last_blocks: 8}\n")
+    report, seconds = pock_check(mobilenet, "--recipe", recipe)
+    assert report["supported"]
+    assert set(report["recipes"]) == {"full", "head", "bias", "recipe"}
+    peaks = {name: found["predicted_peak_bytes"] for name, found in report["recipes"].items()}
+    assert max(peaks["head"], peaks["bias"]) < peaks["recipe"] < peaks["full"]
+    layers = report["layers"]
+    assert sum(layer["share"] for layer in layers) == pytest.approx(1)
+    assert sum(layer["saved_share"] for layer in layers) == pytest.approx(1)
+    assert sum(layer["param_count"] for layer in layers) == 3_504_872 + 2 * 17_056  # with the running statistics
+    assert all(found["targets"]["raspberry-pi-4"]["fits"] for found in report["recipes"].values())
+    assert seconds < 2 * PATIENCE
+
+
+def test_seven_billion_parameters_without_their_weights(tmp_path):
+    parameters = llama.write(tmp_path / "llama.onnx", 32, 4096, 11008, 32, 32000, 512)
+    report, seconds = pock_check(tmp_path / "llama.onnx")
+    assert report["missing_weights"]
+    assert report["supported"]
+    assert parameters <= report["param_count"] <= parameters + 64  # and the rotary frequencies
+    full, head = report["recipes"]["full"], report["recipes"]["head"]
+    assert full["state_bytes"] >= 2 * 4 * parameters  # AdamW: two numbers each
+    assert head["trained_parameters"] == 32000 * 4096
+    assert "no parameter" in report["recipes"]["bias"]["error"]
+    assert not full["targets"]["jetson-orin-nano"]["fits"]
+    assert seconds < 20
+
+
+def test_weights_that_are_needed_and_missing(tmp_path):
+    llama.write(tmp_path / "llama.onnx", 1, 32, 64, 2, 64, 8)
+    with pytest.raises(pock.PockError, match=r"missing: there is no file '.*llama.onnx.data'"):
+        pock.load(tmp_path / "llama.onnx")
+
+
+def test_estimate_of_the_recipe_is_the_plan_of_the_build():
+    graph, recipe = zoo.graph("bert"), Recipe(update="bias", optimizer="adamw")
+    planned = plan_programs(graph, recipe, get("host"))
+    found = estimate(graph, recipe, get("host"))
+    assert found.summary["arena_bytes"] == planned.arena_bytes
+    assert found.summary["nodes_backward_dense"] == planned.counts.backward_dense
+
+
+def test_saved_activations_are_those_alive_between_forward_and_backward():
+    graph = zoo.graph("resnet18")
+    full, head = (check(graph, Recipe(update=update)) for update in ("full", "head"))
+    saved = {layer.name: layer.saved_bytes for layer in full.layers}
+    stem = next(layer for layer in full.layers if layer.name.endswith("embedder.embedder.normalization"))
+    assert saved[stem.name] >= 4 * zoo.BATCH * 32 * 16 * 16 // 32  # at least one bit of each relu's output
+    assert sum(layer.saved_bytes for layer in head.layers[:-1]) <= 4 * zoo.BATCH * 256
+    planned = plan_programs(graph, Recipe(update="full"), get("host"))
+    assert sum(saved.values()) <= planned.programs["train"].plan.arena_bytes
+
+
+def test_a_device_that_is_too_small():
+    report = check(zoo.graph("bert"), Recipe(update="full", batch=zoo.BATCH))
+    fit = {device.target: device for device in report.estimate.devices}
+    assert fit["raspberry-pi-zero-2"].fits
+    small = estimate(zoo.graph("bert"), Recipe(update="full"), get("raspberry-pi-zero-2")).devices
+    assert [device.fits for device in small] == [device.fits for device in report.estimate.devices]
+
+
+def test_operator_without_gradient(tmp_path):
+    """Rounding is fine in the frozen part, and named where a gradient should pass."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "early.weight"], ["a"]),
+        helper.make_node("BitCast", ["a"], ["i"], name="bits", to=TensorProto.INT32),
+        helper.make_node("BitCast", ["i"], ["b"], name="back", to=TensorProto.FLOAT),
+        helper.make_node("MatMul", ["b", "late.weight"], ["y"]),
+    ]
+    weight = np.eye(4, dtype=np.float32)
+    graph = helper.make_graph(
+        nodes,
+        "bits",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 4])],
+        [numpy_helper.from_array(weight, name) for name in ("early.weight", "late.weight")],
+    )
+    path = tmp_path / "bits.onnx"
+    path.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 26)]).SerializeToString())
+    assert check_file(path, Recipe("mse", update=[{"params": "late.weight"}])).supported
+    report = check_file(path, Recipe("mse", update=[{"params": "early.weight"}]))
+    assert not report.supported
+    (node,) = report.unsupported
+    assert node.node in ("bits", "back")
+    assert "train only parameters that lie after it" in node.advice
+
+
+def test_more_than_two_gigabytes_import_without_being_read(tmp_path):
+    """A sparse file of 2.4 GB of weights costs a few per cent of that to import."""
+    rows, path = 600_000_000 // 1024, tmp_path / "large.onnx"
+    graph = helper.make_graph(
+        [helper.make_node("Gather", ["table.weight", "ids"], ["y"])],
+        "large",
+        [helper.make_tensor_value_info("ids", TensorProto.INT64, [2])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 1024])],
+    )
+    tensor = graph.initializer.add(name="table.weight", data_type=TensorProto.FLOAT, dims=[rows, 1024])
+    tensor.data_location = TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="large.data")
+    with (tmp_path / "large.data").open("wb") as file:
+        file.truncate(rows * 4096)
+    path.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)]).SerializeToString())
+    program = (
+        "import resource, sys, pockengine as pock\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        f"graph = pock.load({str(path)!r})\n"
+        "assert graph.data['table.weight'].nbytes > 2**31\n"
+        "print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 0.03 * rows * 4096
+
+
+def test_a_graph_of_ten_thousand_nodes_takes_linear_time():
+    """Planning twice as deep a model takes about twice as long."""
+
+    def seconds(blocks: int) -> float:
+        nodes, values = [], {}
+        for index in range(blocks):
+            before = f"h{index}"
+            values[f"layer.{index}.weight"] = np.eye(8, dtype=np.float32)
+            nodes += [
+                helper.make_node("MatMul", [before, f"layer.{index}.weight"], [f"a{index}"]),
+                helper.make_node("Relu", [f"a{index}"], [f"b{index}"]),
+                helper.make_node("Add", [f"b{index}", before], [f"h{index + 1}"]),
+            ]
+        graph = helper.make_graph(
+            nodes,
+            "deep",
+            [helper.make_tensor_value_info("h0", TensorProto.FLOAT, [2, 8])],
+            [helper.make_tensor_value_info(f"h{blocks}", TensorProto.FLOAT, [2, 8])],
+            [numpy_helper.from_array(array, name) for name, array in values.items()],
+        )
+        from pockengine.frontends.onnx_file import from_proto
+        from pockengine.frontends.onnx_import import import_model
+
+        imported = import_model(from_proto(helper.make_model(graph)), "deep")
+        start = time.process_time()
+        plan_programs(imported, Recipe("mse", "sgd"), get("host"))
+        return time.process_time() - start
+
+    seconds(20)
+    assert seconds(400) < 3.5 * seconds(200)

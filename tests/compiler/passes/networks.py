@@ -7,6 +7,7 @@ import numpy as np
 
 from pockengine.ir import Builder, DType, Graph, TensorType, Value
 from pockengine.ops import Emitter
+from pockengine.ops.resample import DEFAULTS
 
 
 class Net:
@@ -62,6 +63,24 @@ def cnn(batch: int = 2) -> Graph:
     h = net.relu6(net.norm(net.conv(h, "c4", 24, 1, groups=2), "b4"))
     pooled = net.e.reshape(net.e.mean(h, (2, 3)), (batch, 24))
     return net.finish(net.linear(pooled, "fc", 5))
+
+
+def decoder(batch: int = 2) -> Graph:
+    """Down, and up again by interpolation; channels shuffled, rows summed up: input [batch, 3, 8, 8], 5 classes."""
+    net = Net("decoder", seed=2)
+    e = net.e
+    x = net.builder.input("x", TensorType(DType.F32, (batch, 3, 8, 8)))
+    wide = net.relu6(net.norm(net.conv(x, "c0", 16, 3), "b0"))
+    h = net.relu6(net.norm(net.conv(wide, "c1", 16, 3, 2), "b1"))
+    attrs = {**DEFAULTS, "source": 4, "size": 8, "scale": 2.0}
+    h = e.op("resample", h, **{**attrs, "axis": 3})
+    h = e.op("resample", h, **{**attrs, "axis": 2, "mode": "nearest", "coordinates": "asymmetric", "rounding": "floor"})
+    h = e.op("concat", h, wide, axis=1)
+    h = e.op("gather", h, e.const(np.arange(32).reshape(2, 16).T.reshape(-1)), axis=1)
+    h = net.relu6(net.norm(net.conv(h, "c2", 8, 1), "b2"))
+    h = e.mul(e.op("cumsum", h, axis=2, exclusive=False, reverse=True), 0.25)
+    h = net.relu6(net.conv(h, "c3", 8, 1))
+    return net.finish(net.linear(e.reshape(e.mean(h, (2, 3)), (batch, 8)), "fc", 5))
 
 
 def transformer(batch: int = 2, time: int = 6, width: int = 16, heads: int = 2) -> Graph:

@@ -12,9 +12,9 @@ from pockengine.autodiff import eval_graph, train_graph
 from pockengine.ir import DType, Graph, TensorType, parse, render
 from pockengine.passes import ALGEBRA, SHAPING
 from pockengine.recipe import ALL, FROZEN, Channels, Recipe, Scheme
-from tests.compiler.passes.networks import Net, batch, cnn, transformer
+from tests.compiler.passes.networks import Net, batch, cnn, decoder, transformer
 
-NETWORKS = {"cnn": cnn, "transformer": transformer}
+NETWORKS = {"cnn": cnn, "decoder": decoder, "transformer": transformer}
 SCHEMES: dict[str, Callable[[Graph], Scheme]] = {
     "full": lambda g: Scheme({p.name: ALL for p in g.params if "running" not in p.name}),
     "bias": lambda g: Scheme({p.name: ALL if p.name.endswith("bias") else FROZEN for p in g.params}),

@@ -166,6 +166,8 @@ size_t pock_convert(void *to, uint8_t to_dtype, const void *from, uint8_t from_d
             kept = store_real(to, to_dtype, i, (double)((const float *)from)[i]);
         } else if (from_dtype == POCK_F64) {
             kept = store_real(to, to_dtype, i, ((const double *)from)[i]);
+        } else if (from_dtype == POCK_U64 && integer_at(from, from_dtype, i) < 0) {
+            kept = 0; /* 2^63 or more, which only u64 holds */
         } else if (to_dtype == POCK_F32) {
             int64_t value = integer_at(from, from_dtype, i);
             kept = value >= -(1 << 24) && value <= (1 << 24) && store_real(to, to_dtype, i, (double)value);

@@ -31,7 +31,8 @@ def run_model(artifact: Path, entry: str, arguments: Sequence[str], *, as_json: 
         assert process.stdout is not None
         try:
             for line in process.stdout:
-                display.show(json.loads(line))
+                if line.endswith("\n"):  # a program that was killed may leave half a line
+                    display.show(json.loads(line))
         except KeyboardInterrupt:  # the program, in the same group, ends by the same signal
             raise typer.Abort from None
     return process.returncode
@@ -120,7 +121,7 @@ def _quality(event: Event) -> str:
 
 
 def _conclusion(report: Event) -> str:
-    """Steps, losses, time and memory of a run."""
+    """Steps or batches, losses, time and memory of a run."""
     steps, losses, ms = report["steps"], report["loss"], report["step_ms"]
     parts = []
     if report["entry"] == "train" and losses:
@@ -128,7 +129,8 @@ def _conclusion(report: Event) -> str:
     if "median" in ms:
         parts.append(f"{_number(ms['median'])} ms each ({_number(ms['p10'])} to {_number(ms['p90'])})")
     parts.append(f"peak memory {size(report['peak_rss_bytes'])}")
-    return f"{steps} {'step' if steps == 1 else 'steps'}: {', '.join(parts)}"
+    one, many = ("step", "steps") if report["entry"] in ("train", "bench") else ("batch", "batches")
+    return f"{steps} {one if steps == 1 else many}: {', '.join(parts)}"
 
 
 def _kernels(kernels: Sequence[Event]) -> Table:

@@ -148,7 +148,7 @@ def test_run_evaluates_and_predicts(files, artifact, run):
     data = files / "data.safetensors"
     done = [run("run", artifact, "eval", "--data", data), run("run", artifact, "bench", "--steps", 2)]
     assert all(code == 0 for code, *_ in done), done
-    assert re.match(r"20 samples: loss \S+, accuracy 0\.\d+\n5 steps: ", done[0][1])
+    assert re.match(r"20 samples: loss \S+, accuracy 0\.\d+\n5 batches: ", done[0][1])
     assert done[1][1].startswith("2 steps: ")
 
 

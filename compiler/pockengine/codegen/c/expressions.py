@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -43,7 +44,7 @@ _D = {
     **{name: f"__builtin_{name}({{0}})" for name in _DOUBLE},
     "sigmoid": "1.0 / (1.0 + __builtin_exp(-{0}))",
     "pow": "__builtin_pow({0}, {1})",
-    "mod": "{0} - __builtin_floor({0} / {1}) * {1}",
+    "mod": "pock_dmod({0}, {1})",
 }
 _I = {
     "neg": "-{0}",
@@ -83,10 +84,7 @@ _ANY = {
     "where": "{0} ? {1} : {2}",
     "broadcast_to": "{0}",
 }
-_NEEDS = {name: name for name in ("exp", "log", "tanh", "sigmoid", "erf", "pow", "mod", "atan", "expm1", "log1p")} | {
-    "sin": "sincos",
-    "cos": "sincos",
-}
+_CALL = re.compile(r"\bpock_(\w+)\(")
 
 
 def _table(dtype: DType) -> Mapping[str, str]:
@@ -141,8 +139,7 @@ class Body:
         if node.op in ("maximum", "minimum") and dtype.is_float:
             return _extremum(node.op, arguments, constants, dtype)
         text = _ANY.get(node.op) or _table(dtype)[node.op]
-        if "pock_" in text:
-            self.needs.add(_NEEDS[node.op] if dtype.is_float else f"i{node.op}")
+        self.needs.update(_CALL.findall(text))
         return text.format(*(f"({a})" if a.startswith("-") else a for a in arguments), bits=8 * dtype.nbytes)
 
     def _constant(self, value: Value) -> float | None:

@@ -263,6 +263,14 @@ static inline float pock_mod(float a, float b)
 }
 """
 
+_DOUBLE_MOD = """\
+static inline double pock_dmod(double a, double b)
+{
+    const double r = __builtin_fmod(a, b);
+    return r != 0.0 && (r < 0.0) != (b < 0.0) ? r + b : r;
+}
+"""
+
 _FUNCTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "bits": (_BITS, ()),
     "float": (_FLOAT, ()),
@@ -271,7 +279,7 @@ _FUNCTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "tanh": (_TANH, ("exp",)),
     "sigmoid": (_SIGMOID, ("exp",)),
     "erf": (_ERF, ("exp",)),
-    "sincos": (_SINCOS, ("bits",)),
+    "sine": (_SINCOS, ("bits",)),
     "pow": (_POW, ()),
     "atan": (_ATAN, ()),
     "expm1": (_EXPM1, ("exp",)),
@@ -279,6 +287,7 @@ _FUNCTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "imod": (_INTEGER_MOD, ()),
     "ipow": (_INTEGER_POW, ()),
     "mod": (_FLOAT_MOD, ()),
+    "dmod": (_DOUBLE_MOD, ()),
 }
 
 

@@ -62,14 +62,16 @@ def recurrent(c: NodeContext) -> Sequence[Operand]:
     x = c.value(0)
     if c.attr("layout", 0):
         x = e.transpose(x, (1, 0, 2))
-    steps, batch, _ = x.type.shape
+    steps, batch, width = x.type.shape
     ways = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
     direction = c.attr("direction", "forward")
-    if direction not in ways or c.shape(1)[0] != len(ways[direction]):
-        raise ModelError(f"{c.where}: weights of {c.shape(1)[0]} directions do not fit the direction '{direction}'")
+    if direction not in ways:
+        raise ModelError(f"{c.where}: the direction is '{direction}', not one of {', '.join(ways)}")
+    sides = len(ways[direction])
+    _check_shapes(c, batch, width, sides)
     masks = _masks(c, steps, batch)
     cell = {"LSTM": _lstm, "GRU": _gru, "RNN": _rnn}[kind]
-    runs = [cell(c, x, _direction(c, index, back), masks) for index, back in enumerate(ways[direction])]
+    runs = [cell(c, x, _direction(c, index, sides, back), masks) for index, back in enumerate(ways[direction])]
     return _results(c, runs, masks)
 
 
@@ -90,31 +92,41 @@ def _results(c: NodeContext, runs: Sequence[_Run], masks: Masks) -> list[Operand
     return [y, *last]
 
 
-def _direction(c: NodeContext, index: int, backwards: bool) -> _Direction:
-    """The weights of one direction; inputs 4 to 7 are the lengths, the initial state and the peepholes."""
+def _check_shapes(c: NodeContext, batch: int, width: int, sides: int) -> None:
+    """Every weight and state against the sizes that the input and the recurrent weights give."""
     hidden = c.shape(2)[-1]
-    lead = 1 if c.attr("layout", 0) else 0
+    rows = _GATES[c.node.op_type] * hidden
+    state = (batch, sides, hidden) if c.attr("layout", 0) else (sides, batch, hidden)
+    wanted = {1: (sides, rows, width), 2: (sides, rows, hidden), 3: (sides, 2 * rows), 4: (batch,), 5: state, 6: state}
+    wanted[7] = (sides, 3 * hidden)
+    for index, shape in wanted.items():
+        if c.has(index) and c.shape(index) != shape:
+            raise ModelError(f"{c.where}: input {index} has the shape {list(c.shape(index))} in place of {list(shape)}")
+    if c.attr("hidden_size", hidden) != hidden:
+        raise ModelError(f"{c.where}: hidden_size {c.attr('hidden_size', hidden)} does not fit a state of {hidden}")
 
-    def part(position: int, axis: int = 0) -> Value | None:
-        known = c.constant(position)
-        if not c.has(position) or (known is not None and not known.any()):
-            return None
+
+def _direction(c: NodeContext, index: int, sides: int, backwards: bool) -> _Direction:
+    """The weights of one direction; inputs 4 to 7 are the lengths, the initial state and the peepholes."""
+    batch_first = bool(c.attr("layout", 0))
+
+    def part(position: int, axis: int = 0) -> Value:
         value = c.value(position)
-        if many:
-            value = c.e.multi("split", [value], axis=axis, sizes=(1,) * value.type.shape[axis])[index]
+        if sides > 1:
+            value = c.e.multi("split", [value], axis=axis, sizes=(1,) * sides)[index]
         return c.e.reshape(value, [d for i, d in enumerate(value.type.shape) if i != axis])
 
-    many = c.shape(1)[0] > 1
-    w, r, bias = part(1), part(2), part(3)
-    if w is None or r is None:
-        w, r = c.e.reshape(c.value(1), c.shape(1)[1:]), c.e.reshape(c.value(2), c.shape(2)[1:])
-    rows = w.type.shape[0]
-    if r.type.shape != (rows, hidden) or hidden != c.attr("hidden_size", hidden):
-        raise ModelError(f"{c.where}: weights {w.type} and {r.type} do not fit a state of {hidden}")
+    def optional(position: int, axis: int = 0) -> Value | None:
+        known = c.constant(position)
+        zeros = known is not None and not known.any()
+        return part(position, axis) if c.has(position) and not zeros else None
+
+    bias, rows = optional(3), c.shape(2)[1]
     wb, rb = c.e.multi("split", [bias], axis=0, sizes=(rows, rows)) if bias is not None else (None, None)
+    h = optional(5, 1 if batch_first else 0)
     lstm = c.node.op_type == "LSTM"
-    cell, peephole = (part(6, lead), part(7)) if lstm else (None, None)
-    return _Direction(w, r, wb, rb, part(5, lead), cell, peephole, backwards, _activations(c, index))
+    cell, peephole = (optional(6, 1 if batch_first else 0), optional(7)) if lstm else (None, None)
+    return _Direction(part(1), part(2), wb, rb, h, cell, peephole, backwards, _activations(c, index))
 
 
 def _masks(c: NodeContext, steps: int, batch: int) -> Masks:
@@ -239,6 +251,7 @@ def _rnn(c: NodeContext, x: Value, d: _Direction, masks: Masks) -> _Run:
     return _Run(steps, h, None)
 
 
+_GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 _DEFAULT = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
 _ALPHA_BETA: dict[str, tuple[float, ...]] = {
     "Affine": (1.0, 0.0),
@@ -259,7 +272,7 @@ def _activations(c: NodeContext, direction: int) -> list[Activation]:
     alphas: list[float] = list(c.attr("activation_alpha", ()))
     betas: list[float] = list(c.attr("activation_beta", ()))
     limit = c.attr("clip", 0.0)
-    found = []
+    found: list[Activation] = []
     for position, name in enumerate(names):
         own = _ALPHA_BETA.get(name, ())
         given = [values.pop(0) if values else own[i] for i, values in enumerate((alphas, betas)[: len(own)])]

@@ -75,28 +75,10 @@ def _renamed(
                 field[index] = names.setdefault(name, f"{prefix}/{name}")
     del copy.attribute[:]
     for attribute in node.attribute:
-        if attribute.HasField("g"):
-            branch = copy.attribute.add()
-            branch.CopyFrom(attribute)
-            _rename_branch(branch.g, names, given, prefix)
-        elif not attribute.ref_attr_name:
+        if not attribute.ref_attr_name:
             copy.attribute.append(attribute)
         elif attribute.ref_attr_name in given:
             filled = copy.attribute.add()
             filled.CopyFrom(given[attribute.ref_attr_name])
             filled.name = attribute.name
     return copy
-
-
-def _rename_branch(
-    graph: onnx.GraphProto, names: dict[str, str], given: dict[str, onnx.AttributeProto], prefix: str
-) -> None:
-    """The same for a sub-graph, which reads values of the body around it; its own get names of their own."""
-    inside = dict(names)
-    for tensor in graph.initializer:
-        tensor.name = inside[tensor.name] = f"{prefix}/{tensor.name}"
-    renamed = [_renamed(node, inside, given, f"{prefix}/{index}") for index, node in enumerate(graph.node)]
-    del graph.node[:]
-    graph.node.extend(renamed)
-    for output in graph.output:
-        output.name = inside[output.name]

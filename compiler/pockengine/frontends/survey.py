@@ -124,7 +124,10 @@ def _survey(file: OnnxFile, trained: tuple[str, ...]) -> Survey:
     operator_of: dict[str, str] = {}
     for node in needed_nodes(graph):
         inputs = [name for name in node.input if name]
-        if node.op_type in ("Shape", "Size") or all(name in constant for name in inputs):
+        known = all(name in constant for name in inputs)
+        if known and node.op_type == "If":
+            status = SUPPORTED
+        elif known or node.op_type in ("Shape", "Size"):
             constant.update(node.output)
             status = FOLDED
         else:
@@ -142,7 +145,7 @@ def _survey(file: OnnxFile, trained: tuple[str, ...]) -> Survey:
 
 
 def importable(node: onnx.NodeProto, versions: Mapping[str, int]) -> bool:
-    """Whether a node has a translation, or is defined by ONNX through nodes that do, and its inputs need not be known."""
+    """Whether a node has a translation, or ONNX defines it by nodes that do, and its inputs need not be known."""
     if node.op_type in INSTEAD:
         return False
     if node.op_type in sequences.OPERATORS:

@@ -30,8 +30,8 @@ CHANGE_TOLERANCE = 2e-2
 # Rates at which these random models do not diverge: two correct programs drift apart where training is chaotic.
 # Adam divides by the gradient's size: where that is rounding noise (a bias of attention keys, a channel that a relu
 # has silenced) a small eps would turn the noise into full steps.
-SGD_MOMENTUM = SGD(lr=1e-3, momentum=0.9, weight_decay=1e-4)
-ADAMW = AdamW(lr=3e-5, eps=1e-5, weight_decay=0.01)
+SGD_MOMENTUM = SGD(lr=1e-2, momentum=0.9, weight_decay=1e-4)
+ADAMW = AdamW(lr=5e-4, eps=1e-5, weight_decay=0.01)
 LORA_ADAMW = AdamW(lr=1e-3, eps=1e-5, weight_decay=0.01)
 """Adapters start at zero, and the gradient of one half of each is as small as the other half."""
 

@@ -9,7 +9,11 @@ import torch
 from torch import nn
 
 import pockengine.frontends
-from pockengine.recipe import AdamW, Recipe
+from pockengine.autodiff import train_graph
+from pockengine.codegen.c import CBackend
+from pockengine.passes import optimise
+from pockengine.recipe import AdamW, Recipe, resolve
+from pockengine.targets import get
 from tests.compiler.models.agreement import compared
 from tests.compiler.models.family import Family, classes, gaussian
 
@@ -108,3 +112,21 @@ def test_trains_as_pytorch_does(name: str) -> None:
     initial = {key: tensor.numpy().copy() for key, tensor in module.state_dict().items()}
     recipe = Recipe(optimizer=AdamW(lr=1e-3, eps=1e-3), batch=BATCH)
     assert compared(family, graph, initial, recipe).problems == ()
+
+
+def _kernels(steps: int) -> tuple[int, int]:
+    """Nodes and kernels of the training step of an LSTM over so many steps."""
+    torch.manual_seed(0)
+    module = WithHead(nn.LSTM(WIDTH, HIDDEN, batch_first=True), HIDDEN, last=True).eval()
+    graph = pockengine.frontends.from_torch(module, kwargs={"x": torch.zeros(BATCH, steps, WIDTH)})
+    recipe = Recipe(optimizer=AdamW(lr=1e-3), batch=BATCH)
+    graph = optimise(train_graph(graph, recipe, resolve(recipe, graph)), frozen=())
+    backend, target = CBackend(), get("host")
+    lowered = [backend.lower(node, target, 1) for node in graph.nodes if node.op != "reshape"]
+    return len(lowered), len({call.kernel.symbol for part in lowered for call in part.calls})
+
+
+def test_steps_share_their_kernels() -> None:
+    (nodes, kernels), (more_nodes, as_many) = _kernels(8), _kernels(40)
+    assert more_nodes > 2 * nodes
+    assert as_many == kernels

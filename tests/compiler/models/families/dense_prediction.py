@@ -90,7 +90,12 @@ class SpatialPyramid(nn.Module):
 
 
 class YOLO(nn.Module):
-    """Two scales, no anchors: boxes in cells, objectness and classes as probabilities, [batch, cells, 5 + classes]."""
+    """Two scales, no anchors; it computes its own loss.
+
+    target  [batch, cells, 5 + classes]: boxes as corners in pixels, whether the cell has an object, its class one-hot
+    """
+
+    strides = (4, 8)
 
     def __init__(self, classes: int) -> None:
         super().__init__()
@@ -100,22 +105,35 @@ class YOLO(nn.Module):
         self.neck = conv_norm(80, 32, 1, activation=nn.SiLU())
         self.heads = nn.ModuleList([nn.Conv2d(32, 5 + classes, 1), nn.Conv2d(48, 5 + classes, 1)])
 
-    def forward(self, pixel_values: Tensor) -> Tensor:
+    def forward(self, pixel_values: Tensor, target: Tensor) -> Output:
         fine = self.fine(self.stem(pixel_values))
         coarse = self.coarse(fine)
         fine = self.neck(torch.cat([fine, nn.functional.interpolate(coarse, scale_factor=2.0, mode="nearest")], 1))
-        return torch.cat([self._decode(head(x)) for head, x in zip(self.heads, (fine, coarse), strict=True)], 1)
+        raw = [head(x).permute(0, 2, 3, 1) for head, x in zip(self.heads, (fine, coarse), strict=True)]
+        boxes = torch.cat([_boxes(x[..., :4], stride) for x, stride in zip(raw, self.strides, strict=True)], 1)
+        scores = torch.cat([x[..., 4:].flatten(1, 2) for x in raw], 1)
+        objects = target[..., 4]
+        overlap = (1.0 - _generalised_iou(boxes, target[..., :4])) * objects
+        classes = nn.functional.binary_cross_entropy_with_logits(scores, target[..., 4:])
+        return {"loss": overlap.sum() / objects.sum().clamp(min=1.0) + classes, "boxes": boxes, "scores": scores}
 
-    @staticmethod
-    def _decode(raw: Tensor) -> Tensor:
-        """Offsets from each cell, and sizes, in cells; the rest as probabilities."""
-        height, width = raw.shape[2:]
-        rows, columns = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
-        cells = torch.stack([columns, rows], -1).to(raw.dtype)
-        raw = raw.permute(0, 2, 3, 1)
-        centres = torch.sigmoid(raw[..., :2]) * 2.0 - 0.5 + cells
-        sizes = torch.exp(raw[..., 2:4].clamp(max=4.0))
-        return torch.cat([centres, sizes, torch.sigmoid(raw[..., 4:])], -1).flatten(1, 2)
+
+def _boxes(raw: Tensor, stride: int) -> Tensor:
+    """Offsets from each cell and sizes, [batch, rows, columns, 4], to corners in pixels, [batch, cells, 4]."""
+    rows, columns = torch.meshgrid(torch.arange(raw.shape[1]), torch.arange(raw.shape[2]), indexing="ij")
+    centres = torch.sigmoid(raw[..., :2]) * 2.0 - 0.5 + torch.stack([columns, rows], -1)
+    half = torch.exp(raw[..., 2:].clamp(max=4.0)) / 2
+    return (torch.cat([centres - half, centres + half], -1) * stride).flatten(1, 2)
+
+
+def _generalised_iou(a: Tensor, b: Tensor) -> Tensor:
+    """Intersection over union, less the share of the hull that neither covers (Rezatofighi et al. 2019)."""
+    areas = [(box[..., 2:] - box[..., :2]).prod(-1) for box in (a, b)]
+    inside = torch.minimum(a[..., 2:], b[..., 2:]) - torch.maximum(a[..., :2], b[..., :2])
+    common = inside.clamp(min=0.0).prod(-1)
+    hull = (torch.maximum(a[..., 2:], b[..., 2:]) - torch.minimum(a[..., :2], b[..., :2])).prod(-1)
+    union = areas[0] + areas[1] - common
+    return common / union - (hull - union) / hull
 
 
 class Autoencoder(nn.Module):

@@ -66,6 +66,20 @@ def _regressor(name: str, make: Callable[[], nn.Module], sparse: Any, *output: i
     return Family(name, _settled(make, SIDE), images(SIDE), targets, sparse, loss="mse", criterion=mse)
 
 
+def _detections(seed: int) -> dict[str, torch.Tensor]:
+    """Images, and for each of the 80 cells a box with an object of one of three classes or none."""
+    generator = torch.Generator().manual_seed(seed + 2000)
+    corners = torch.rand(BATCH, 80, 2, 2, generator=generator).sort(2).values * SIDE + torch.tensor([[0.0], [2.0]])
+    objects = (torch.rand(BATCH, 80, 1, generator=generator) < 0.4).float()
+    kinds = nn.functional.one_hot(torch.randint(0, 3, (BATCH, 80), generator=generator), 3) * objects
+    return {**images(SIDE)(seed), "target": torch.cat([corners.flatten(2), objects, kinds], -1)}
+
+
+def _detector() -> nn.Module:
+    torch.manual_seed(0)
+    return settle(dense_prediction.YOLO(3), _detections)
+
+
 def _segmenter(name: str, up: type[nn.Module]) -> Family:
     """A class for each pixel."""
     update = [{"params": "classifier.*"}, {"params": "up*"}, {"params": "back*.0.weight", "channels": 0.5}]
@@ -156,11 +170,14 @@ FAMILIES = (
     _classifier("mobilevit", _mobilevit, "mobilevit.encoder.layer.4.*.dense.weight", side=64, lora="*attention*"),
     _segmenter("unet_transposed", dense_prediction.TransposedUp),
     _segmenter("unet_resize", dense_prediction.BilinearUp),
-    _regressor(
+    Family(
         "yolo",
-        lambda: dense_prediction.YOLO(3),
+        _detector,
+        _detections,
+        lambda seed: {},
         [{"params": "heads.*"}, {"params": "neck.0.weight", "channels": 0.5}],
-        *(80, 8),
+        loss={"name": "output", "output": "loss"},
+        criterion=lambda outputs, _: outputs["loss"],
     ),
     _regressor(
         "image_autoencoder",

@@ -114,8 +114,8 @@ class _Placer:
         for step, node in enumerate(self.nodes):
             for value in node.inputs:
                 last[self.base[value]] = step
-        for value in self.graph.outputs.values():
-            last[self.base[value]] = len(self.nodes) - 1
+        for value in self.graph.outputs.values():  # beyond the last node, which must not write over what it reads
+            last[self.base[value]] = len(self.nodes)
         return last
 
     def program(self, name: str) -> Program:
@@ -172,7 +172,8 @@ class _Placer:
         kinds = {value: _KINDS[node.phase] for node in self.nodes for value in node.outputs}
         for value, first in self.first.items():
             kind = "output" if value in outputs else kinds[value]
-            yield Buffer(value.name, value.type.nbytes, first, self.last[value], kind)
+            last = min(self.last[value], len(self.nodes) - 1)
+            yield Buffer(value.name, value.type.nbytes, first, last, kind)
         for step, lowered in enumerate(self.lowered):
             if lowered.workspace_bytes:
                 yield Buffer(_workspace(step), lowered.workspace_bytes, step, step, "workspace")

@@ -1,9 +1,4 @@
-"""Programs in memory: what the plan's aliases, in-place writes and offsets do to the numbers, without compiling
-anything.
-
-`simulate` keeps every value as bytes at its planned place, fills the arena with garbage, and scribbles over
-workspaces; if two live values shared bytes, or an update came before the last reader of the old contents, the results
-would differ. """
+"""Programs in memory: what the plan's aliases, in-place writes and offsets do to the numbers."""
 
 from __future__ import annotations
 
@@ -12,12 +7,12 @@ import pytest
 
 from pockengine import interp
 from pockengine.autodiff import eval_graph, train_graph
-from pockengine.codegen.backend import Location, Program
-from pockengine.compile import Planned, plan_programs, space_bytes
+from pockengine.compile import Planned, plan_programs
 from pockengine.compile.ranges import IntegerRange
-from pockengine.ir import Array, DType, TensorType, Value
+from pockengine.ir import DType, TensorType
 from pockengine.recipe import Recipe, Scheme, resolve
 from pockengine.targets import get
+from tests.compiler.compile.simulation import Memory, simulate
 from tests.compiler.passes.networks import Net, batch, cnn, transformer
 
 NETWORKS = {"cnn": cnn, "transformer": transformer}
@@ -32,42 +27,6 @@ OPTIMIZERS = {
     "adamw": {"name": "adamw"},
     "lion": {"name": "lion"},
 }
-
-
-class Memory:
-    """The five blocks as bytes."""
-
-    def __init__(self, planned: Planned) -> None:
-        sizes = space_bytes(planned)
-        self.blocks = {space: np.full(size + 64, 0xA5, np.uint8) for space, size in sizes.items()}
-        for location, array in planned.spaces.consts.values():
-            self.write(location, array)
-        for value in planned.model.params:
-            self.write(planned.spaces.places["param", value.name], planned.model.data[value.name])
-        for value, fill in planned.programs["train"].graph.states.items():
-            contents = np.full(value.type.shape, fill, value.type.dtype.numpy)
-            self.write(planned.spaces.places["state", value.name], contents)
-
-    def write(self, place: Location, array: Array) -> None:
-        raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        self.blocks[place.space][place.offset : place.offset + raw.size] = raw
-
-    def read(self, place: Location, value: Value) -> Array:
-        raw = self.blocks[place.space][place.offset : place.offset + value.type.nbytes]
-        return raw.copy().view(value.type.dtype.numpy).reshape(value.type.shape)
-
-
-def simulate(program: Program, memory: Memory) -> dict[str, Array]:
-    """Run the program's steps in order; its outputs."""
-    literals = program.graph.consts
-    for step in program.steps:
-        node, where = step.node, program.locations
-        arrays = [memory.read(where[v], v) if v in where else literals[v] for v in node.inputs]
-        if step.workspace is not None:
-            memory.write(Location("arena", step.workspace), np.full(step.lowered.workspace_bytes, 0x5A, np.uint8))
-        for value, array in zip(node.outputs, interp.run_node(node, arrays), strict=True):
-            memory.write(where[value], np.asarray(array, value.type.dtype.numpy))
-    return {name: memory.read(program.locations[value], value) for name, value in program.outputs.items()}
 
 
 def planned_for(network: str, update: str, optimizer: str, batch_norm: str = "frozen") -> tuple[Planned, Scheme]:
@@ -133,3 +92,17 @@ def test_a_parameter_that_only_another_output_needs_does_not_matter() -> None:
     graph = graph.with_(outputs={**graph.outputs, "aside": aside})
     planned = plan_programs(graph, Recipe(update=[{"params": "fc.*"}]), get("raspberry-pi-4"), threads=1)
     assert planned.counts.backward == planned.counts.backward_dense
+
+
+def test_an_output_that_the_last_node_reads_keeps_its_place() -> None:
+    net = Net("two outputs")
+    x = net.builder.input("x", TensorType(DType.F32, (2, 4)))
+    aside = net.e.op("slice", net.e.op("tanh", x), starts=(0, 1), stops=(2, 4), steps=(1, 1))
+    graph = net.finish(net.e.add(aside, net.param("fc.bias", 3)))
+    graph = graph.with_(outputs={**graph.outputs, "aside": aside})
+    recipe = Recipe(loss={"name": "mse", "output": "logits"})
+    planned = plan_programs(graph, recipe, get("raspberry-pi-4"), threads=1)
+    memory, arrays = Memory(planned), batch(planned.model)
+    memory.write(planned.spaces.places["input", "x"], arrays["x"])
+    found = simulate(planned.programs["predict"], memory)
+    np.testing.assert_allclose(found["aside"], np.tanh(arrays["x"])[:, 1:], rtol=1e-6)

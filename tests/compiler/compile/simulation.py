@@ -1,0 +1,49 @@
+"""Programs run on bytes, without compiling anything: every value at its planned place, the arena full of garbage,
+workspaces scribbled over. If two live values shared bytes, or an update came before the last reader of the old contents,
+the results would differ from the interpreter's."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pockengine import interp
+from pockengine.codegen.backend import Location, Program
+from pockengine.compile import Planned, space_bytes
+from pockengine.ir import Array, Value
+
+
+class Memory:
+    """The five blocks as bytes."""
+
+    def __init__(self, planned: Planned) -> None:
+        sizes = space_bytes(planned)
+        self.blocks = {space: np.full(size + 64, 0xA5, np.uint8) for space, size in sizes.items()}
+        for location, array in planned.spaces.consts.values():
+            self.write(location, array)
+        for value in planned.model.params:
+            self.write(planned.spaces.places["param", value.name], planned.model.data[value.name])
+        for value, fill in planned.programs["train"].graph.states.items():
+            first = planned.model.data[fill.name] if isinstance(fill, Value) else fill
+            contents = np.broadcast_to(np.asarray(first, value.type.dtype.numpy), value.type.shape)
+            self.write(planned.spaces.places["state", value.name], contents)
+
+    def write(self, place: Location, array: Array) -> None:
+        raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        self.blocks[place.space][place.offset : place.offset + raw.size] = raw
+
+    def read(self, place: Location, value: Value) -> Array:
+        raw = self.blocks[place.space][place.offset : place.offset + value.type.nbytes]
+        return raw.copy().view(value.type.dtype.numpy).reshape(value.type.shape)
+
+
+def simulate(program: Program, memory: Memory) -> dict[str, Array]:
+    """Run the program's steps in order; its outputs."""
+    literals = program.graph.consts
+    for step in program.steps:
+        node, where = step.node, program.locations
+        arrays = [memory.read(where[v], v) if v in where else literals[v] for v in node.inputs]
+        if step.workspace is not None:
+            memory.write(Location("arena", step.workspace), np.full(step.lowered.workspace_bytes, 0x5A, np.uint8))
+        for value, array in zip(node.outputs, interp.run_node(node, arrays), strict=True):
+            memory.write(where[value], np.asarray(array, value.type.dtype.numpy))
+    return {name: memory.read(program.locations[value], value) for name, value in program.outputs.items()}

@@ -52,6 +52,6 @@ def with_dropout(model: Graph) -> Graph:
     def rule(e: Emitter, node: Node) -> Sequence[Value] | None:
         if node.op != "dropout":
             return None
-        return e.multi("dropout", (node.inputs[0], generator), p=node.attrs["p"], site=next(sites))
+        return e.multi("dropout", (node.inputs[0], generator), **node.attrs, site=next(sites))
 
     return verify(rewrite(builder.finish(), rule), "dropout")

@@ -39,7 +39,8 @@ def from_torch(
         import torch
         from torch.nn.attention import SDPBackend, sdpa_kernel
 
-        from .torch_dropout import captured, translations
+        from .torch_dropout import captured
+        from .torch_dropout import named as renamed
     except ImportError:
         raise ModelError("from_torch needs PyTorch: pip install 'pockengine[torch]'") from None
     positional = args if isinstance(args, tuple) else (args,)
@@ -60,7 +61,6 @@ def from_torch(
                 verbose=False,
                 opset_version=OPSET,
                 output_names=[name for name, _ in outputs],
-                custom_translation_table=translations(),
             )
     except PockError:
         raise
@@ -71,7 +71,7 @@ def from_torch(
         module.train(training)
     assert program is not None
     parameters = {name for name, tensor in module.state_dict().items() if tensor.is_floating_point()}
-    return import_model(from_proto(program.model_proto), type(module).__name__, dims, parameters=parameters)
+    return import_model(from_proto(renamed(program.model_proto)), type(module).__name__, dims, parameters=parameters)
 
 
 def _named_tensors(result: Any, prefix: str = "") -> Iterator[tuple[str, Tensor]]:

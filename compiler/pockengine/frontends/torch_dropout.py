@@ -1,6 +1,8 @@
 """Dropout of a PyTorch module on its way through the exporter, which forgets it in evaluation mode and would compute
-with it in training mode. While the module is exported, dropout is an operator of our own that does nothing; it becomes
-ONNX's Dropout, and attention that drops weights an `Attention` of the domain `pock` with the attribute `dropout`.
+with it in training mode. While a module is exported, dropout is an operator of the domain `pock` that does nothing:
+
+    Dropout    ratio; mask: the shape of the mask where it is not the input's
+    Attention  ONNX's, with the attribute `dropout`
 
 Imported by `from_torch` only: it needs PyTorch."""
 
@@ -9,50 +11,54 @@ from __future__ import annotations
 import contextlib
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 from unittest import mock
 
+import onnx
 import torch
-from onnxscript import opset18
 from torch import Tensor, nn
 from torch.nn import functional
 
+from .onnx_import import OWN_DOMAIN
+
 _ATTENTION = functional.scaled_dot_product_attention
-_DROPOUT = functional.dropout
 _GATE = re.compile(r"\b0(\.0)? if not self\.training else\b|\bif self\.training else 0(\.0)?\b")
 """How attention modules (those of `transformers`) say that a probability is zero in evaluation."""
 _CALL = re.compile(r"\bdropout\([^()]*\bself\.training\b")
 """A dropout called as a function, which is captured whatever the mode."""
+_PATHS = ("DropPath", "StochasticDepth")
+"""Endings of the names of classes that drop a whole sample of a residual branch."""
 
 
-@torch.library.custom_op("pock::dropout", mutates_args=())
-def _dropout(x: Tensor, p: float) -> Tensor:
-    return x.clone()
+def _operator(name: str, operands: Sequence[Tensor], attributes: dict[str, Any], shape: Sequence[int]) -> Tensor:
+    x = operands[0]
+    return torch.onnx.ops.symbolic(f"{OWN_DOMAIN}::{name}", operands, attributes, dtype=x.dtype, shape=shape, version=1)
 
 
-@_dropout.register_fake
-def _(x: Tensor, p: float) -> Tensor:
-    return torch.empty_like(x)
+def _dropped(x: Tensor, p: float, mask: Sequence[int] = ()) -> Tensor:
+    attributes: dict[str, Any] = {"ratio": float(p)} | ({"mask": list(mask)} if mask else {})
+    return _operator("Dropout", [x], attributes, x.shape) if p > 0.0 else x
 
 
-def _onnx_dropout(x: Any, p: float) -> Any:
-    ratio: Any = p  # a constant of the graph
-    kept, _ = opset18.Dropout(x, ratio)
-    return kept
+def _dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    return _dropped(input, p)
 
 
-def translations() -> dict[Callable[..., Any], Callable[..., Any]]:
-    """For the exporter's `custom_translation_table`."""
-    return {torch.ops.pock.dropout.default: _onnx_dropout}
+def _channel_dropout(
+    unbatched: int, input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Tensor:
+    """Whole channels; `unbatched` is the rank of an input without a batch."""
+    lead = 1 if input.dim() == unbatched else 2
+    return _dropped(input, p, (*input.shape[:lead], *[1] * (input.dim() - lead)))
 
 
-def _captured_dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    result: Tensor = torch.ops.pock.dropout(input, p) if p > 0.0 else _DROPOUT(input, p, False, inplace)
-    return result
+def _path_dropout(p: float, x: Tensor) -> Tensor:
+    return _dropped(x, p, (x.shape[0], *[1] * (x.dim() - 1)))
 
 
-def _captured_attention(
+def _attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -67,9 +73,18 @@ def _captured_attention(
     attributes: dict[str, Any] = {"dropout": dropout_p, "is_causal": int(is_causal)}
     if scale is not None:
         attributes["scale"] = scale
-    operands = (query, key, value) if attn_mask is None else (query, key, value, attn_mask)
-    shape = (*query.shape[:-1], value.shape[-1])
-    return torch.onnx.ops.symbolic("pock::Attention", operands, attributes, dtype=query.dtype, shape=shape, version=1)
+    operands = [query, key, value] if attn_mask is None else [query, key, value, attn_mask]
+    return _operator("Attention", operands, attributes, (*query.shape[:-1], value.shape[-1]))
+
+
+_FUNCTIONS: dict[str, Callable[..., Tensor]] = {
+    "dropout": _dropout,
+    "dropout1d": partial(_channel_dropout, 2),
+    "dropout2d": partial(_channel_dropout, 0),
+    "dropout3d": partial(_channel_dropout, 4),
+    "scaled_dot_product_attention": _attention,
+}
+"""What stands in for the functions of `torch.nn.functional`. PyTorch takes a batch for granted in `dropout2d`."""
 
 
 def _gates_a_probability(module: nn.Module) -> bool:
@@ -84,16 +99,32 @@ def _gates_a_probability(module: nn.Module) -> bool:
     return gates > 0 and gates + len(_CALL.findall(source)) == source.count("self.training")
 
 
+def _path_probability(module: nn.Module) -> float:
+    """The probability with which a module drops whole samples; 0 for any other module."""
+    if not type(module).__name__.endswith(_PATHS) or getattr(module, "mode", "row") != "row":
+        return 0.0
+    return float(getattr(module, "drop_prob", None) or getattr(module, "p", None) or 0.0)
+
+
 @contextlib.contextmanager
 def captured(module: nn.Module) -> Iterator[None]:
     """While the block runs, a module in evaluation mode computes as before, and dropout can be seen in its trace."""
     gates = [part for part in module.modules() if not part.training and _gates_a_probability(part)]
-    patches: Mapping[str, Any] = {"dropout": _captured_dropout, "scaled_dot_product_attention": _captured_attention}
-    for part in gates:
-        part.training = True
-    try:
-        with mock.patch.multiple(functional, **patches):
-            yield
-    finally:
+    paths = {part: p for part in module.modules() if (p := _path_probability(part)) > 0.0}
+    with contextlib.ExitStack() as stack:
+        for name, function in _FUNCTIONS.items():
+            stack.enter_context(mock.patch.object(functional, name, function))
         for part in gates:
-            part.training = False
+            part.training = True
+            stack.callback(setattr, part, "training", False)
+        for part, p in paths.items():
+            stack.enter_context(mock.patch.object(part, "forward", partial(_path_dropout, p)))
+        yield
+
+
+def named(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """The exported model, the captured nodes named for what they are instead of `node__symbolic_3`."""
+    for node in proto.graph.node:
+        if node.domain == OWN_DOMAIN:
+            node.name = node.name.replace("_symbolic", node.op_type.lower())
+    return proto

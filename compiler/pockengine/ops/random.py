@@ -61,12 +61,13 @@ register(
 
 def _dropout(e: Emitter, inputs: Sequence[Value], attrs: Attrs) -> Sequence[Value]:
     """With a generator, as training does it: an element is zero with probability p, else scaled so that the mean stays
-    (`torch.nn.functional.dropout`). Without one, as evaluation does it: the identity."""
+    (`torch.nn.functional.dropout`). Without one, as evaluation does it: the identity. `mask`, if there, is the shape of
+    the mask, which broadcasts to the input: one number for a whole channel or sample."""
     if len(inputs) == 1:
         return inputs
     x, generator = inputs
     keep = 1.0 - float(attrs["p"])
-    mask = e.op("bernoulli", generator, shape=x.type.shape, p=keep, site=int(attrs["site"]))
+    mask = e.op("bernoulli", generator, shape=attrs.get("mask", x.type.shape), p=keep, site=int(attrs["site"]))
     return [e.where(mask, e.mul(x, 1.0 / keep) if keep > 0.0 else e.zeros(x), 0.0)]
 
 
@@ -76,6 +77,7 @@ composite(
     (
         Sample(("f32[3,5]",), {"p": 0.4}),
         Sample(("f32[3,5]", "i64[]"), {"p": 0.4, "site": 3}, ints=1 << 62),
+        Sample(("f32[2,3,4]", "i64[]"), {"p": 0.4, "mask": (2, 3, 1), "site": 1}, ints=1 << 62),
         Sample(("f32[4]", "i64[]"), {"p": 1.0, "site": 0}, ints=1 << 62),
     ),
 )

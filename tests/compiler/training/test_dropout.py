@@ -151,9 +151,10 @@ class Masks:
         self.generator, self.site = self.generator + 1, 0
 
     def __call__(self, x: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> torch.Tensor:
-        if not training or p == 0.0:
-            return x
-        kept = torch.from_numpy(mask(tuple(x.shape), 1.0 - p, self.site, self.generator))
+        return self.drop(x, p, tuple(x.shape)) if training and p > 0.0 else x
+
+    def drop(self, x: torch.Tensor, p: float, shape: tuple[int, ...]) -> torch.Tensor:
+        kept = torch.from_numpy(mask(shape, 1.0 - p, self.site, self.generator))
         self.site += 1
         return x * kept / (1.0 - p)
 
@@ -188,8 +189,8 @@ def bert():
 def test_ten_steps_under_the_same_masks_as_pytorch(bert, seed):
     module, model = zoo.MODELS["bert"].build(), zoo.MODELS["bert"]
     expected = _torch_losses(module, seed)
-    with bert.load() as session:
-        session.set_tensor(GENERATOR, np.array(seed << 32))
+    with bert.load(seed=seed) as session:
+        assert session.optimizer_state()[GENERATOR] == seed << 32
         losses = [session.step(model.feeds(step)) for step in range(STEPS)]
         found = session.state()
     np.testing.assert_allclose(losses, expected, rtol=1e-4)
@@ -197,6 +198,70 @@ def test_ten_steps_under_the_same_masks_as_pytorch(bert, seed):
         if name in found:
             scale = max(float(tensor.abs().max()), 1e-6)
             np.testing.assert_allclose(found[name], tensor.numpy(), rtol=0, atol=1e-3 * scale, err_msg=name)
+
+
+class DropPath(nn.Module):
+    """Stochastic depth, as the vision models of `transformers` and `timm` have it."""
+
+    def __init__(self, drop_prob: float) -> None:
+        super().__init__()
+        self.drop_prob = drop_prob
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x
+
+
+class Whole(nn.Module):
+    """Drops whole channels and whole samples."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1, self.conv2 = nn.Conv2d(3, 6, 3, padding=1), nn.Conv2d(6, 6, 3, padding=1)
+        self.channels, self.path, self.signal = nn.Dropout2d(0.3), DropPath(0.4), nn.Dropout1d(0.2)
+        self.head = nn.Linear(6, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        hidden = self.channels(torch.tanh(self.conv1(x)))
+        mixed = hidden + self.path(torch.tanh(self.conv2(hidden)))
+        return self.head(self.signal(mixed.mean(3)).mean(2))
+
+
+def test_ten_steps_that_drop_channels_and_samples():
+    torch.manual_seed(0)
+    module = Whole()
+    model = from_torch(module, torch.zeros(4, 3, 5, 5))
+    assert [node.attrs["mask"] for node in model.nodes if node.op == "dropout"] == [
+        (4, 6, 1, 1),
+        (4, 1, 1, 1),
+        (4, 6, 1),
+    ]
+    rng = np.random.default_rng(0)
+    feeds = [(rng.standard_normal((4, 3, 5, 5), np.float32), rng.integers(0, 4, 4)) for _ in range(STEPS)]
+    with compile(model, Recipe(optimizer=SGD, dropout=True)).load() as session:
+        name = model.inputs[0].name
+        losses = [session.step({name: x, "labels": labels}) for x, labels in feeds]
+    optimizer = torch.optim.SGD(module.parameters(), lr=SGD["lr"], momentum=SGD["momentum"])
+    masks, expected = Masks(0), []
+
+    def channels(x: torch.Tensor, p: float, *mode: bool) -> torch.Tensor:
+        return masks.drop(x, p, (*x.shape[:2], *[1] * (x.dim() - 2)))
+
+    def path(x: torch.Tensor) -> torch.Tensor:
+        return masks.drop(x, module.path.drop_prob, (x.shape[0], 1, 1, 1))
+
+    with (
+        mock.patch.object(functional, "dropout2d", channels),
+        mock.patch.object(functional, "dropout1d", channels),
+        mock.patch.object(module.path, "forward", path),
+    ):
+        for x, labels in feeds:
+            loss = functional.cross_entropy(module(torch.from_numpy(x)), torch.from_numpy(labels))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            expected.append(loss.item())
+            masks.next_step()
+    np.testing.assert_allclose(losses, expected, rtol=1e-4)
 
 
 def test_resuming_gives_the_same_bits(bert):

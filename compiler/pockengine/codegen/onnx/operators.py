@@ -336,5 +336,7 @@ def _gelu(w: Writer, node: Node, inputs: Names) -> Names:
 
 @_export("dropout")
 def _dropout(w: Writer, node: Node, inputs: Names) -> Names:
-    """Inactive, as the model has it: whoever trains the exported model can turn it on."""
+    """Inactive, as the model has it: whoever trains the exported model can turn it on. ONNX drops no whole channels."""
+    if "mask" in node.attrs:
+        return [w.op("Identity", *inputs)]
     return [w.op("Dropout", *inputs, w.const(float(node.attrs["p"]), DType.F32))]

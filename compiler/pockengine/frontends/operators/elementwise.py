@@ -252,8 +252,11 @@ def dropout(c: NodeContext) -> Sequence[Operand]:
     operand = c.operands[0]
     assert operand is not None
     training, ratio = c.constant(2), c.constant(1)
-    share = 0.5 if not c.has(1) else 0.0 if ratio is None else float(str(ratio.reshape(())))
+    given = 0.5 if not c.has(1) else 0.0 if ratio is None else float(str(ratio.reshape(())))
+    # These attributes are found on dropout from `from_torch` only.
+    share, mask = c.attr("ratio", given), c.attr("mask", ())
     if c.has(2) and (training is None or bool(training.reshape(()))) and (share or ratio is None):
         raise c.unsupported("dropout in training mode (export the model in evaluation mode)")
-    kept = c.e.op("dropout", c.value(0), p=share) if share and isinstance(operand, Value) else operand
+    drops = {"p": share, "mask": mask} if mask else {"p": share}
+    kept = c.e.op("dropout", c.value(0), **drops) if share and isinstance(operand, Value) else operand
     return [kept, np.ones(c.shape(0), bool)] if len(c.node.output) > 1 and c.node.output[1] else [kept]

@@ -42,7 +42,7 @@ SETTINGS = frozenset((
 ))  # fmt: skip
 """Formal inputs, as the operators' schemas name them, that say how a result is shaped or what is computed rather than
 what with: real models have them as constants, and so have the cases here."""
-SHAPE_INPUTS = {"ConstantOfShape": "input", "TopK": "K"}
+SHAPE_INPUTS = {"ConstantOfShape": "input", "If": "cond", "Loop": "M", "TopK": "K"}
 """The same where the schema has no telling name."""
 
 DATA_SIZED = frozenset(("Compress", "ImageDecoder", "NonMaxSuppression", "NonZero", "Unique"))
@@ -135,11 +135,19 @@ def _settings(graph: onnx.GraphProto) -> set[str]:
     wanted: set[str] = set()
     for node in reversed(graph.node):
         if node.op_type not in ("Shape", "Size") and wanted.intersection(node.output):
-            wanted.update(name for name in node.input if name)
+            wanted.update(name for name in _reads(node) if name)
             continue
         own = SHAPE_INPUTS.get(node.op_type)
         wanted.update(name for name, formal in _formals(node) if formal in SETTINGS or formal == own)
     return wanted
+
+
+def _reads(node: onnx.NodeProto) -> Iterator[str]:
+    """What a node and its sub-graphs read."""
+    yield from node.input
+    for attribute in node.attribute:
+        for inner in attribute.g.node:
+            yield from _reads(inner)
 
 
 def _formals(node: onnx.NodeProto) -> Iterator[tuple[str, str]]:

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import onnx
-from onnx import inliner, numpy_helper
+from onnx import inliner
 
 from ..errors import DynamicShapeError, ModelError, PockError, UnsupportedOperatorError, nearest
 from ..ir import Array, Builder, DType, Graph, TensorType, Value, verify
 from ..ops import Emitter
 from . import folding, names
+from .control_flow import ControlFlow
 from .functions import function_nodes
 from .onnx_file import OnnxFile, read_onnx
 from .operators import Converter, NodeContext, Operand, find, known, read_attributes
@@ -102,6 +103,7 @@ class _Importer:
         self.emitter = Emitter(self.builder)
         self.env: dict[str, Operand] = {}
         self.sequences = Sequences(self._contents, self._shape)
+        self.control_flow = ControlFlow(self._contents, self._shape)
         self.nodes = needed_nodes(self.graph)
 
     def run(self) -> Graph:
@@ -167,16 +169,14 @@ class _Importer:
             self.env[name] = self.builder.param(name, type, array)
 
     def _node(self, node: onnx.NodeProto) -> None:
-        if self.sequences.concerns(node):
-            for inner in self.sequences.replacement(node):
-                self._node(inner)
-            return
+        for rewriter in (self.sequences, self.control_flow):
+            if rewriter.concerns(node):
+                for inner in rewriter.replacement(node):
+                    self._node(inner)
+                return
         where = f"{node.op_type} (node '{node.name or node.output[0]}')"
         operands = tuple(self._operand(name, where) for name in node.input)
         self.builder.origin = node.name or node.output[0]
-        if node.op_type == "If" and not node.domain:
-            self._branch(node, operands[0], where)
-            return
         opset = self.opsets.get(node.domain, 1)
         default = node.domain in ("", "ai.onnx", OWN_DOMAIN)
         converter = find(node.op_type if default else f"{node.domain}.{node.op_type}")
@@ -192,20 +192,6 @@ class _Importer:
         for name, result in zip(node.output, results, strict=False):
             if name:
                 self.env[name] = result
-
-    def _branch(self, node: onnx.NodeProto, condition: Operand | None, where: str) -> None:
-        """Import the branch that a known condition chooses, in place of the node."""
-        if condition is None or isinstance(condition, Value):
-            raise UnsupportedOperatorError(f"{where}: a condition that depends on data is not supported")
-        chosen = "then_branch" if condition.reshape(()) else "else_branch"
-        (graph,) = (attribute.g for attribute in node.attribute if attribute.name == chosen)
-        self.env.update({tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer})
-        for inner in graph.node:
-            self._node(inner)
-        for name, output in zip(node.output, graph.output, strict=True):
-            result = self._operand(output.name, where)
-            assert result is not None
-            self.env[name] = result
 
     def _operand(self, name: str, where: str) -> Operand | None:
         if not name:

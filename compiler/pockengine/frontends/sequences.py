@@ -45,7 +45,7 @@ class Sequences:
                 items = self._of(node, 0)
                 return [helper.make_node("Identity", [items[self._position(node, 1, len(items))]], node.output)]
             case "SequenceLength":
-                return [_constant(node.output[0], np.asarray(len(self._of(node, 0)), np.int64))]
+                return [constant_node(node.output[0], np.asarray(len(self._of(node, 0)), np.int64))]
             case "ConcatFromSequence":
                 return self._concat(node)
             case _:
@@ -79,10 +79,10 @@ class Sequences:
         self._items[prefix] = parts
         squeezed = len(node.input) < 2 and not _attribute(node, "keepdims", 1)
         split = [f"{part}/kept" for part in parts] if squeezed else parts
-        nodes = [_constant(f"{prefix}/sizes", np.asarray(sizes, np.int64))]
+        nodes = [constant_node(f"{prefix}/sizes", np.asarray(sizes, np.int64))]
         nodes.append(helper.make_node("Split", [source, f"{prefix}/sizes"], split, name=node.name, axis=axis))
         if squeezed:
-            nodes.append(_constant(f"{prefix}/axis", np.asarray([axis], np.int64)))
+            nodes.append(constant_node(f"{prefix}/axis", np.asarray([axis], np.int64)))
             nodes += [
                 helper.make_node("Squeeze", [kept, f"{prefix}/axis"], [part])
                 for kept, part in zip(split, parts, strict=True)
@@ -94,7 +94,7 @@ class Sequences:
         if not _attribute(node, "new_axis", 0):
             return [helper.make_node("Concat", items, [out], name=node.name, axis=axis)]
         stacked = [f"{out}/{index}" for index in range(len(items))]
-        nodes = [_constant(f"{out}/axis", np.asarray([axis], np.int64))]
+        nodes = [constant_node(f"{out}/axis", np.asarray([axis], np.int64))]
         for item, new in zip(items, stacked, strict=True):
             nodes.append(helper.make_node("Unsqueeze", [item, f"{out}/axis"], [new]))
         return [*nodes, helper.make_node("Concat", stacked, [out], name=node.name, axis=axis)]
@@ -127,5 +127,5 @@ def _attribute(node: onnx.NodeProto, name: str, default: int) -> Any:
     return next((helper.get_attribute_value(found) for found in node.attribute if found.name == name), default)
 
 
-def _constant(name: str, value: Array) -> onnx.NodeProto:
+def constant_node(name: str, value: Array) -> onnx.NodeProto:
     return helper.make_node("Constant", [], [name], value=numpy_helper.from_array(value))

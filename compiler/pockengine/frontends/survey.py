@@ -11,7 +11,7 @@ import onnx
 import onnx.shape_inference
 
 from ..errors import PockError
-from . import names, sequences
+from . import control_flow, names, sequences
 from .functions import function_nodes
 from .onnx_file import OnnxFile, read_onnx
 from .onnx_import import inlined, needed_for, needed_nodes, opsets
@@ -124,14 +124,14 @@ def _survey(file: OnnxFile, trained: tuple[str, ...]) -> Survey:
     operator_of: dict[str, str] = {}
     for node in needed_nodes(graph):
         inputs = [name for name in node.input if name]
-        known = all(name in constant for name in inputs)
-        if known and node.op_type == "If":
-            status = SUPPORTED
-        elif known or node.op_type in ("Shape", "Size"):
+        known = all(name in constant for name in inputs) and node.op_type not in control_flow.OPERATORS
+        if known or node.op_type in ("Shape", "Size"):
             constant.update(node.output)
             status = FOLDED
         else:
-            status = SUPPORTED if importable(node, versions) else UNSUPPORTED
+            steering = node.input[: control_flow.OPERATORS.get(node.op_type, 0)]
+            unrolls = all(name in constant for name in steering if name)
+            status = SUPPORTED if unrolls and importable(node, versions) else UNSUPPORTED
         if any(name in moving for name in inputs):
             moving.update(node.output)
         operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
@@ -150,6 +150,8 @@ def importable(node: onnx.NodeProto, versions: Mapping[str, int]) -> bool:
         return False
     if node.op_type in sequences.OPERATORS:
         return True
+    if node.op_type in control_flow.OPERATORS:
+        return all(importable(inner, versions) for attribute in node.attribute for inner in attribute.g.node)
     if find(node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"):
         return True
     body = function_nodes(node, versions.get(node.domain, 1), (), "body")

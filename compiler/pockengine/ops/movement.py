@@ -173,6 +173,9 @@ def _concat_type(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType
 def _concat_vjp(index: int) -> Vjp:
     def vjp(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
         axis = int(node.attrs["axis"])
+        if len(node.inputs) > FEW_PARTS:
+            sizes = tuple(value.type.shape[axis] for value in node.inputs)
+            return e.multi("split", [dys[0]], axis=axis, sizes=sizes)[index]
         starts, stops = [0] * node.output.type.rank, list(node.output.type.shape)
         starts[axis] = sum(value.type.shape[axis] for value in node.inputs[:index])
         stops[axis] = starts[axis] + node.inputs[index].type.shape[axis]
@@ -181,6 +184,9 @@ def _concat_vjp(index: int) -> Vjp:
     return vjp
 
 
+FEW_PARTS = 4
+"""Up to so many inputs, the gradient of a concat is a slice for each; a longer one is split by one kernel (equal nodes
+become one later)."""
 MAX_CONCAT = 64
 """The most inputs one concat takes; the importer chains longer ones."""
 
@@ -196,6 +202,7 @@ register(
             Sample(("f32[2,3]", "f32[2,5]"), {"axis": 1}),
             Sample(("f32[2,3,4]", "f32[1,3,4]", "f32[3,3,4]"), {"axis": 0}),
             Sample(("i64[2]", "i64[1]"), {"axis": 0}),
+            Sample(("f32[2,1,3]", "f32[2,2,3]", *["f32[2,1,3]"] * 3), {"axis": 1}),
         ),
     )
 )

@@ -138,6 +138,13 @@ def _along_axis(sweep: _Sweep, node: Node) -> bool:
     return sweep.emit(node, [sweep._last(node.inputs[0])], axis=_axis(int(node.attrs["axis"])))
 
 
+def _split(sweep: _Sweep, node: Node) -> bool:
+    axis = _axis(int(node.attrs["axis"]))
+    parts = sweep.e.multi("split", [sweep._last(node.inputs[0])], axis=axis, sizes=ints(node.attrs, "sizes"))
+    sweep.last.update(zip(node.outputs, parts, strict=True))
+    return True
+
+
 def _select(sweep: _Sweep, node: Node) -> bool:
     """Gather and scatter with a list of indices keep the rank."""
     if node.inputs[-1].type.rank != 1 or node.inputs[0] not in sweep.last:
@@ -171,6 +178,7 @@ _FOLLOW: dict[str, Callable[[_Sweep, Node], bool]] = {
     "pad": _per_axis("low", "high", "interior"),
     "broadcast_to": _per_axis("shape"),
     "concat": _concat,
+    "split": _split,
     "gather": _select,
     "scatter_add": _select,
     **dict.fromkeys(("resample", "cumsum", "cumprod"), _along_axis),

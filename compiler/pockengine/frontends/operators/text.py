@@ -32,8 +32,8 @@ def tfidf(c: NodeContext) -> Sequence[Operand]:
 
 def _pool(c: NodeContext, indexes: Sequence[int]) -> Iterator[tuple[Array, Array]]:
     """For each length asked for: the n-grams [count, length], and where in the result each is counted."""
-    pool, counts = np.asarray(c.attr("pool_int64s", ()), np.int64), c.attr("ngram_counts", ())
-    starts = [int(count) for count in counts]
+    starts: tuple[int, ...] = c.attr("ngram_counts", ())
+    pool = np.asarray(c.attr("pool_int64s", ()), np.int64)
     least, most = c.attr("min_gram_length", 1), c.attr("max_gram_length", 1)
     first = 0
     for length, (start, stop) in enumerate(zip(starts, [*starts[1:], len(pool)], strict=True), start=1):

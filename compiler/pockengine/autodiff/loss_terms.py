@@ -48,6 +48,11 @@ def mask_shape(loss: Loss, output: TensorType) -> tuple[int, ...]:
     return output.shape[:2] if output.rank == 3 else output.shape[:1]
 
 
+def maskable(loss: Loss, output: TensorType) -> tuple[int, ...]:
+    """The axes that a mask may lie over, or the first few of them: the output's without the classes."""
+    return _without_classes(loss, output) if isinstance(loss, Classification | KL) else output.shape
+
+
 def _masked(e: Emitter, x: Value, mask: Value | None) -> Value:
     return x if mask is None else e.mul(x, _aligned(e, mask, x.type.rank))
 

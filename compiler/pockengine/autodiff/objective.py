@@ -9,7 +9,7 @@ from ..ir import Builder, DType, Graph, TensorType, Value
 from ..ops import Emitter
 from ..recipe import Recipe
 from ..recipe.loss import KL, Loss, OwnLoss
-from .loss_terms import RULES, mask_shape
+from .loss_terms import RULES, mask_shape, maskable
 from .loss_values import LossValues, values_of, values_of_scalar, weighted_sum
 
 SAMPLE_WEIGHT = "sample_weight"
@@ -89,8 +89,8 @@ class _Objective:
 
     def _mask(self, loss: Loss, name: str, output: TensorType) -> Value:
         """f32 with the output's leading axes, its class axis left out."""
-        shape = mask_shape(loss, output)
-        value = self._input(name, TensorType(DType.F32, shape))
+        shape = maskable(loss, output)
+        value = self._input(name, TensorType(DType.F32, mask_shape(loss, output)))
         if not value.type.rank or value.type.shape != shape[: value.type.rank]:
             raise RecipeError(
                 f"the mask '{name}' is {value.type}, and loss {loss.name} needs {list(shape[:1])} or {list(shape)}"

@@ -15,6 +15,7 @@ from .onnx_file import from_proto
 from .onnx_import import import_model
 
 if TYPE_CHECKING:
+    import onnx
     from torch import Tensor, nn
 
 OPSET = 23
@@ -33,8 +34,9 @@ def from_torch(
     dims          values of dynamic dimensions, for modules that mark their inputs' dimensions as dynamic
 
     Inputs are called as the module's `forward` calls them, parameters as its `state_dict` does, outputs by their key
-    (`logits`) when the module returns a mapping, else `output`. The module is left in the mode it was in. Raises
-    ModelError when PyTorch is not installed or cannot export the module."""
+    (`logits`) when the module returns a mapping, else `output`. A tensor that `state_dict` holds under several names
+    (tied weights) is one parameter under the first of them, as in `named_parameters`. The module is left in the mode
+    it was in. Raises ModelError when PyTorch is not installed or cannot export the module."""
     try:
         import torch
         from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -70,8 +72,25 @@ def from_torch(
     finally:
         module.train(training)
     assert program is not None
+    proto = renamed(program.model_proto)
+    _rename(proto.graph, _tied_names(module))
     parameters = {name for name, tensor in module.state_dict().items() if tensor.is_floating_point()}
-    return import_model(from_proto(renamed(program.model_proto)), type(module).__name__, dims, parameters=parameters)
+    return import_model(from_proto(proto), type(module).__name__, dims, parameters=parameters)
+
+
+def _tied_names(module: nn.Module) -> dict[str, str]:
+    """The further names of each tensor that `state_dict` holds more than once -> its first name."""
+    first: dict[int, str] = {}
+    state = module.state_dict(keep_vars=True)
+    names = {name: first.setdefault(id(tensor), name) for name, tensor in state.items()}
+    return {name: kept for name, kept in names.items() if name != kept}
+
+
+def _rename(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
+    for tensor in graph.initializer:
+        tensor.name = names.get(tensor.name, tensor.name)
+    for node in graph.node:
+        node.input[:] = [names.get(name, name) for name in node.input]
 
 
 def _named_tensors(result: Any, prefix: str = "") -> Iterator[tuple[str, Tensor]]:

@@ -7,7 +7,7 @@ import onnxruntime
 import pytest
 import torch
 
-from pockengine.frontends import load
+from pockengine.frontends import from_torch, load
 from pockengine.interp import evaluate
 from tests.compiler.models import zoo
 
@@ -33,6 +33,25 @@ def test_from_torch_keeps_names_and_contents(name):
         np.testing.assert_array_equal(graph.data[key], tensor.numpy())
     assert [value.name for value in graph.inputs] == list(zoo.MODELS[name].inputs(0))
     assert list(graph.outputs) == ["logits"]
+
+
+def test_tied_weights_are_one_parameter_under_the_first_name():
+    class Tied(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = torch.nn.Embedding(7, 4)
+            self.head = torch.nn.Linear(4, 7)
+            self.head.weight = self.table.weight
+
+        def forward(self, tokens):
+            return self.head(self.table(tokens))
+
+    module, tokens = Tied(), torch.tensor([[1, 5, 0]])
+    graph = from_torch(module, (tokens,))
+    assert "head.weight" in module.state_dict()
+    assert {value.name for value in graph.params} == dict(module.named_parameters()).keys()
+    found = evaluate(graph, {"tokens": tokens.numpy()})
+    np.testing.assert_allclose(found["output"], module(tokens).detach().numpy(), rtol=1e-5, atol=1e-6)
 
 
 def test_attention_and_norms_arrive_whole():

@@ -16,8 +16,8 @@ from .family import Family, named
 def train(
     family: Family, scheme: Scheme, recipe: Recipe, adapters: Mapping[str, Array], steps: int
 ) -> tuple[list[float], dict[str, Array]]:
-    """Losses and final tensors of `steps` training steps, one new batch each; `adapters` are the initial contents of
-    low-rank adapters by name.
+    """Losses of `steps` training steps, one new batch each, and the final tensors by name; `adapters` are the initial
+    contents of low-rank adapters by name.
 
     PyTorch knows no channel-sparse update, so it is emulated: the gradient outside the channels is zeroed before the
     step and the weight there restored after it (weight decay would move it)."""
@@ -48,7 +48,18 @@ def train(
             for key, mask in masks.items():
                 trained[key].copy_(torch.where(mask.bool(), trained[key], before[key]))
         losses.append(loss.item())
-    return losses, {key: tensor.numpy().copy() for key, tensor in module.state_dict().items()}
+    return losses, _state(module)
+
+
+def _state(module: torch.nn.Module) -> dict[str, Array]:
+    """The floating-point tensors of `state_dict`, tied ones once, under their first name."""
+    kept = module.state_dict().keys()
+    tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    return {
+        key: tensor.detach().numpy().copy()
+        for key, tensor in tensors.items()
+        if key in kept and tensor.is_floating_point()
+    }
 
 
 def _mask(parameter: torch.Tensor, update: Channels) -> torch.Tensor:

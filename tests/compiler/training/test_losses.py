@@ -12,7 +12,7 @@ import pockengine as pock
 from pockengine import interp
 from pockengine.autodiff import eval_graph, train_graph, without_losses
 from pockengine.errors import DataError, RecipeError
-from pockengine.ir import Array, Builder, Graph
+from pockengine.ir import Array, Builder, DType, Graph, TensorType
 from pockengine.ops import Emitter
 from pockengine.recipe import Recipe, resolve
 from tests.compiler.training.loss_cases import CASES, CE, CLASS_WEIGHTS, HEAD, LR, TWO_HEADS, WEIGHTS, Case, classified
@@ -135,6 +135,23 @@ def test_weightless_samples_count_nothing_in_evaluation() -> None:
     kept = (case.feeds(0)["labels"] != -100).sum(1)
     for key in ("loss_weight", "counted"):
         np.testing.assert_allclose(outputs[key], kept * [1, 0.5, 0, 2])
+
+
+def test_a_mask_of_the_model_may_lie_over_every_element() -> None:
+    """As an `attention_mask` does over one score for each token."""
+    builder = Builder("scores")
+    x, seen = (
+        builder.input(name, TensorType(dtype, (2, 3))) for name, dtype in (("x", DType.F32), ("seen", DType.I64))
+    )
+    e, scale = Emitter(builder), builder.param("scale", TensorType(DType.F32, (3,)), np.ones(3, np.float32))
+    builder.outputs["scores"] = e.add(e.mul(x, scale), e.cast(seen, DType.F32))
+    model, recipe = builder.finish(), Recipe({"name": "mse", "mask": "seen"})
+    feeds = {name: np.arange(6, dtype=np.float32).reshape(2, 3) for name in ("x", "labels")}
+    feeds["labels"][0, 1:] = 7
+    feeds["seen"] = np.array([[1, 1, 0], [1, 0, 0]])
+    outputs = interp.evaluate(eval_graph(model, recipe), {**model.data, **feeds})
+    np.testing.assert_allclose(outputs["sample_loss"], [(1 + 25) / 2, 1])
+    np.testing.assert_array_equal(outputs["loss_weight"], [2, 1])
 
 
 def test_a_batch_of_which_nothing_counts_has_no_loss_and_no_gradient() -> None:

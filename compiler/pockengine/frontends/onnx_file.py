@@ -64,6 +64,8 @@ def _parse(path: Path, content: memoryview, need_weights: bool) -> OnnxFile:
         proto.ParseFromString(_without_weights(content, raw))
     except (DecodeError, UnicodeDecodeError, _Malformed):
         raise ModelError(f"'{path}' is not an ONNX model, or it is truncated") from None
+    if any(isinstance(text, bytes) for text in _texts(proto.graph)):
+        raise ModelError(f"'{path}' is damaged: it holds a name that is not text")
     if not proto.HasField("graph") or not proto.opset_import or not (proto.graph.node or proto.graph.output):
         raise ModelError(f"'{path}' is not an ONNX model: it holds no graph")
     tensors, missing = dict[str, Array](), set[str]()
@@ -75,6 +77,18 @@ def _parse(path: Path, content: memoryview, need_weights: bool) -> OnnxFile:
             array = np.broadcast_to(np.asarray(np.nan, dtype), shape)
         tensors[tensor.name] = array
     return OnnxFile(proto, tensors, frozenset(missing))
+
+
+def _texts(graph: onnx.GraphProto) -> Iterator[str | bytes]:
+    """Every name in a graph and its sub-graphs; the protobuf library gives bytes for what is not valid text."""
+    yield from (value.name for values in (graph.input, graph.output, graph.initializer) for value in values)
+    yield from (dim.dim_param for value in graph.input for dim in value.type.tensor_type.shape.dim)
+    for node in graph.node:
+        yield from (node.op_type, node.domain, node.name, *node.input, *node.output)
+        for attribute in node.attribute:
+            yield attribute.name
+            for inner in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])):
+                yield from _texts(inner)
 
 
 def from_proto(proto: onnx.ModelProto) -> OnnxFile:

@@ -52,6 +52,14 @@ RANDOM = frozenset((
     "Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
 ))  # fmt: skip
 
+_NOISE = "ONNX expects the rounding noise of numpy's FFT, 2e-7, where the truth and our result are 0"
+NOT_PASSED = {
+    "test_dft_inverse": _NOISE,
+    "test_dft_inverse_opset19": _NOISE,
+    "test_ai_onnx_ml_tree_ensemble_set_membership": "decision trees are no part of a network that is trained",
+}
+"""Eligible cases that do not pass, and why."""
+
 
 @dataclass(frozen=True)
 class Case:

@@ -8,7 +8,7 @@ from itertools import groupby
 import onnx
 
 from .backends import Verdict
-from .cases import Case
+from .cases import NOT_PASSED, Case
 
 Verdicts = Mapping[str, dict[str, Verdict]]
 """Backend -> case name -> verdict."""
@@ -68,7 +68,7 @@ def _row(title: str, cases: Sequence[Case], verdicts: Verdicts, share: bool = Fa
 
 def _failures(eligible: Sequence[Case], verdicts: Verdicts) -> str:
     rows = [
-        [case.operator, f"`{case.name}`", NAMES[backend], _cell(failure.reason)]
+        [case.operator, f"`{case.name}`", NAMES[backend], _cell(NOT_PASSED.get(case.name, failure.reason))]
         for case in eligible
         for backend, found in verdicts.items()
         if (failure := found[case.name]) is not None

@@ -7,18 +7,9 @@ from collections.abc import Mapping
 import pytest
 
 from benchmarks.node_tests.backends import Failure, Verdict, run_interpreter
-from benchmarks.node_tests.cases import Case, all_cases, eligible_cases
+from benchmarks.node_tests.cases import NOT_PASSED, Case, all_cases, eligible_cases
 from benchmarks.node_tests.machine_code import run_machine_code
 from pockengine.frontends.operators import known
-
-_TREES = "trees of decisions are no part of a network that is trained"
-_NOISE = "ONNX expects the rounding noise of numpy's FFT, 2e-7, where the truth and our result are 0"
-NOT_PASSED: Mapping[str, str] = {
-    "test_ai_onnx_ml_tree_ensemble_set_membership": _TREES,
-    "test_dft_inverse": _NOISE,
-    "test_dft_inverse_opset19": _NOISE,
-}
-"""Eligible cases that do not pass, and why; docs/onnx-node-tests.md shows them."""
 
 HALF = "half precision"
 """Cases of 16-bit floats run where the op records allow it; how they round is not judged."""

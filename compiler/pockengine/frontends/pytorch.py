@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 OPSET = 23
 """The first opset with attention as one operator."""
+
+_TAKEN = re.compile(r"references nonexistent attribute \w+ of (\w+)")
+"""What the exporter says of a submodule that is called as an attribute of its own graph module (code, graph, meta)."""
 
 
 def from_torch(
@@ -121,7 +125,9 @@ def _quiet() -> Iterator[None]:
 
 
 def _summary(error: BaseException) -> str:
-    """The first line of the innermost cause."""
+    """The first line of the innermost cause, or what to do about it."""
     while error.__cause__ is not None:
         error = error.__cause__
+    if taken := _TAKEN.search(str(error)):
+        return f"the exporter has an attribute '{taken[1]}' of its own, so rename the submodule '{taken[1]}'"
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

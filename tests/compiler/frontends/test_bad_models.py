@@ -226,6 +226,13 @@ def test_module_that_pytorch_cannot_export():
         from_torch(Erratic(), torch.ones(3))
 
 
+def test_from_torch_names_a_submodule_the_exporter_cannot_take():
+    module = nn.Sequential()
+    module.add_module("code", nn.Linear(3, 2))
+    with pytest.raises(ModelError, match="rename the submodule 'code'"):
+        from_torch(module, torch.ones(4, 3))
+
+
 def test_from_torch_restores_the_mode():
     module = nn.Sequential(nn.Linear(3, 2), nn.Dropout(0.5)).train()
     graph = from_torch(module, torch.ones(4, 3))
@@ -250,4 +257,9 @@ def test_survey_says_where_unsupported_nodes_lie(tmp_path):
     assert "compute it before the model" in advice["after"]
     assert {node.node: node.shapes for node in survey(path).unsupported}["before"] == "f32[3], f32[3]"
     statuses = {use.operator: use.status for use in survey(path).operators}
-    assert statuses == {"MaxRoiPool": "unsupported", "Cast": "supported", "MatMul": "supported", "Unique": "unsupported"}
+    assert statuses == {
+        "MaxRoiPool": "unsupported",
+        "Cast": "supported",
+        "MatMul": "supported",
+        "Unique": "unsupported",
+    }

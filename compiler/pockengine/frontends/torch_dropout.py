@@ -1,8 +1,9 @@
-"""Dropout of a PyTorch module on its way through the exporter, which forgets it in evaluation mode and would compute
-with it in training mode. While a module is exported, dropout is an operator of the domain `pock` that does nothing:
+"""What only training can see of a PyTorch module, on its way through the exporter, which forgets it in evaluation mode
+(and would compute with dropout in training mode). While a module is exported, operators of the domain `pock` say it:
 
-    Dropout    ratio; mask: the shape of the mask where it is not the input's
+    Dropout    ratio; mask: the shape of the mask where it is not the input's. Does nothing
     Attention  ONNX's, with the attribute `dropout`
+    Gather     ONNX's, with the attribute `padding`: the `padding_idx` of an embedding, whose row gets no gradient
 
 Imported by `from_torch` only: it needs PyTorch."""
 
@@ -24,6 +25,7 @@ from torch.nn import functional
 from .onnx_import import OWN_DOMAIN
 
 _ATTENTION = functional.scaled_dot_product_attention
+_EMBEDDING = functional.embedding
 _GATE = re.compile(r"\b0(\.0)? if not self\.training else\b|\bif self\.training else 0(\.0)?\b")
 """How attention modules (those of `transformers`) say that a probability is zero in evaluation."""
 _CALL = re.compile(r"\bdropout\([^()]*\bself\.training\b")
@@ -77,11 +79,19 @@ def _attention(
     return _operator("Attention", operands, attributes, (*query.shape[:-1], value.shape[-1]))
 
 
+def _embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, *args: Any, **kwargs: Any) -> Tensor:
+    if padding_idx is None:
+        return _EMBEDDING(input, weight, None, *args, **kwargs)
+    padding = padding_idx % weight.shape[0]
+    return _operator("Gather", [weight, input], {"padding": padding}, (*input.shape, weight.shape[1]))
+
+
 _FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "dropout": _dropout,
     "dropout1d": partial(_channel_dropout, 2),
     "dropout2d": partial(_channel_dropout, 0),
     "dropout3d": partial(_channel_dropout, 4),
+    "embedding": _embedding,
     "scaled_dot_product_attention": _attention,
 }
 """What stands in for the functions of `torch.nn.functional`. PyTorch takes a batch for granted in `dropout2d`."""

@@ -214,8 +214,12 @@ def _gather_type(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType
 
 
 def _gather_vjp(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
-    axis = int(node.attrs["axis"])
-    return e.op("scatter_add", dys[0], node.inputs[1], axis=axis, size=node.inputs[0].type.shape[axis])
+    """What was read at the index `padding` (PyTorch's `padding_idx`) gives no gradient back."""
+    (dy,), (x, indices), axis = dys, node.inputs, int(node.attrs["axis"])
+    if "padding" in node.attrs:
+        is_padding = e.op("equal", indices, e.const(int(node.attrs["padding"]), indices.type.dtype))
+        dy = e.where(e.reshape(is_padding, indices.type.shape + (1,) * (x.type.rank - axis - 1)), 0.0, dy)
+    return e.op("scatter_add", dy, indices, axis=axis, size=x.type.shape[axis])
 
 
 register(

@@ -7,8 +7,10 @@ import onnxruntime
 import pytest
 import torch
 
+from pockengine.autodiff import train_graph
 from pockengine.frontends import from_torch, load
-from pockengine.interp import evaluate
+from pockengine.interp import evaluate, step
+from pockengine.recipe import Recipe, resolve
 from tests.compiler.models import zoo
 
 NAMES = list(zoo.MODELS)
@@ -52,6 +54,25 @@ def test_tied_weights_are_one_parameter_under_the_first_name():
     assert {value.name for value in graph.params} == dict(module.named_parameters()).keys()
     found = evaluate(graph, {"tokens": tokens.numpy()})
     np.testing.assert_allclose(found["output"], module(tokens).detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_the_row_of_padding_gets_no_gradient():
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Embedding(7, 5, padding_idx=2))
+    tokens, target = torch.tensor([[1, 2, 6], [2, 2, 1]]), torch.randn(2, 3, 5)
+    with torch.no_grad():
+        module[0].weight[2] = 1.0
+    graph = from_torch(module, (tokens,))
+    recipe = Recipe("mse", {"name": "sgd", "lr": 1.0})
+    feeds = {"input": tokens.numpy(), "labels": target.numpy()}
+    found = dict(graph.data)
+    loss = step(train_graph(graph, recipe, resolve(recipe, graph)), feeds, found)["loss"]
+    expected = torch.nn.functional.mse_loss(module(tokens), target)
+    expected.backward()
+    np.testing.assert_allclose(loss, expected.item(), rtol=1e-5)
+    weight = module[0].weight
+    np.testing.assert_allclose(found["0.weight"], (weight - weight.grad).detach().numpy(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(found["0.weight"][2], 1.0)
 
 
 def test_attention_and_norms_arrive_whole():

@@ -39,14 +39,17 @@ def gather(c: NodeContext) -> Sequence[Operand]:
     x = c.value(0)
     axis = c.axis("axis", 0, x.type.rank)
     array = c.constant(1)
-    if array is not None and array.ndim == 0 and -x.type.shape[axis] <= array < x.type.shape[axis]:
+    padding = c.attr("padding", -1)  # only found on embeddings from `from_torch`
+    padded = padding >= 0 and (array is None or bool((array == padding).any()))
+    if not padded and array is not None and array.ndim == 0 and -x.type.shape[axis] <= array < x.type.shape[axis]:
         # One fixed position is a slice: its gradient is a pad, not a scatter.
         position = int(array) % x.type.shape[axis]
         starts, stops = [0] * x.type.rank, list(x.type.shape)
         starts[axis], stops[axis] = position, position + 1
         taken = c.e.op("slice", x, starts=tuple(starts), stops=tuple(stops), steps=(1,) * x.type.rank)
         return [c.e.reshape(taken, [d for index, d in enumerate(x.type.shape) if index != axis])]
-    return [c.e.op("gather", x, _indices(c, 1, x.type.shape[axis]), axis=axis)]
+    given = {"padding": padding} if padded else {}
+    return [c.e.op("gather", x, _indices(c, 1, x.type.shape[axis]), axis=axis, **given)]
 
 
 def _strides(shape: Sequence[int]) -> list[int]:

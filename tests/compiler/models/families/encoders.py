@@ -23,7 +23,7 @@ from transformers import (
     T5ForTokenClassification,
 )
 
-from ..family import Batch, Family, Outputs, classes, settle, tokens
+from ..family import Family, Outputs, classes, settle, tokens
 
 BATCH, TIME = 2, 12
 VOCABULARY = 96
@@ -77,11 +77,6 @@ def _t5() -> nn.Module:
     return T5ForTokenClassification(config)
 
 
-def _of_words(targets: Batch) -> Batch:
-    """With labels of padding that do not count."""
-    return lambda seed: {"labels": targets(seed)["labels"].masked_fill(INPUTS(seed)["attention_mask"] == 0, -100)}
-
-
 def _hidden_words(seed: int) -> dict[str, torch.Tensor]:
     """About half of the tokens are to be guessed; the labels of the others do not count."""
     guessed = classes(2, BATCH, TIME)(seed)["labels"] == 1
@@ -121,7 +116,7 @@ FAMILIES = (
         "distilbert",
         _settled(_distilbert),
         INPUTS,
-        _of_words(classes(CLASSES, BATCH, TIME)),
+        classes(CLASSES, BATCH, TIME),
         [{"params": "classifier.*"}, {"params": "*.layer.1.*lin?.weight", "channels": 0.5}, {"params": "*.1.*.bias"}],
         "*.[qv]_lin",
     ),
@@ -129,7 +124,7 @@ FAMILIES = (
         "roberta",
         _settled(_roberta),
         INPUTS,
-        _of_words(_hidden_words),
+        _hidden_words,
         [
             {"params": "lm_head.dense.*"},
             {"params": "*.layer.1.*.dense.weight", "channels": 8},

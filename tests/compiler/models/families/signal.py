@@ -15,6 +15,8 @@ from ..family import Batch, Family, Outputs, classes, gaussian, settle
 BATCH = 2
 CLASSES = 5
 TIME = 12
+STEPS = 8
+"""Of recurrent networks, which are written out."""
 Output = dict[str, Tensor]
 
 
@@ -159,7 +161,7 @@ def _anomaly_detector() -> nn.Module:
 
 
 FEATURES = gaussian("features", BATCH, 40)
-SERIES = gaussian("series", BATCH, TIME, 8)
+SERIES = gaussian("series", BATCH, STEPS, 8)
 
 FAMILIES = (
     _family(
@@ -174,6 +176,7 @@ FAMILIES = (
         DSCNN,
         gaussian("spectrogram", BATCH, 1, 25, 10),
         [{"params": "head.*"}, {"params": "blocks.1.3.weight", "channels": 0.5}, {"params": "*.bias"}],
+        lora="blocks.?.3",
     ),
     _family(
         "conv1d",
@@ -195,7 +198,7 @@ FAMILIES = (
         SERIES,
         [{"params": "head.*"}, {"params": "layers.*_l1*"}],
         lora="head",
-        labels=TIME,
+        labels=STEPS,
     ),
     _family(
         "mlp",

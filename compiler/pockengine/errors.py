@@ -12,6 +12,10 @@ class PockError(Exception):
 
     code = 1000
 
+    def __str__(self) -> str:
+        """The sentence on one line, whatever the names in it hold."""
+        return " ".join(super().__str__().split())
+
 
 class ModelError(PockError):
     """The model file cannot be read: truncated, not ONNX, inconsistent."""

@@ -48,6 +48,8 @@ class _Objective:
         output = self.model.outputs[name]
         if not output.type.dtype.is_float:
             raise RecipeError(f"loss {loss.name} reads numbers, and the output '{name}' is {output.type}")
+        if not output.type.size:
+            raise RecipeError(f"the output '{name}' is {output.type}: nothing is in it that a loss could read")
         output = e.cast(output, DType.F32)
         if isinstance(loss, OwnLoss):
             return self._own(loss, name, output)

@@ -106,6 +106,8 @@ class ControlFlow:
         contents = self._constant(name)
         if contents is None:
             raise UnsupportedOperatorError(f"{_where(node)}: {what} that depends on data is not supported")
+        if contents.size != 1:
+            raise ModelError(f"{_where(node)}: {what} is one number, and '{name}' has the shape {list(contents.shape)}")
         return contents.reshape(())
 
     def _limit(self, node: onnx.NodeProto, count: int) -> None:

@@ -23,6 +23,8 @@ from ..ops import Emitter
 from .operators import Converter, NodeContext
 
 _RANDOM = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"}
+MALFORMED = (ArithmeticError, AssertionError, LookupError, TypeError, ValueError)
+"""What translations raise for nodes that no operator set knows: attributes of another type, too few inputs."""
 _LARGE = 1 << 16
 """Broadcasts with more elements than this stay nodes of the graph instead of becoming stored tensors."""
 
@@ -43,7 +45,7 @@ def fold(context: NodeContext, converter: Converter | None, opsets: Mapping[str,
     if converter is not None:
         try:
             return _by_translation(context, converter)
-        except PockError:
+        except (PockError, *MALFORMED):
             # Our types or a corner of the operator do not reach; the reference implementation decides.
             return _by_reference(context, opsets)
     return _by_reference(context, opsets)
@@ -79,4 +81,4 @@ def _by_reference(context: NodeContext, opsets: Mapping[str, int]) -> list[Array
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+    return (str(error).splitlines() or [type(error).__name__])[0][:200].rstrip(".")

@@ -68,6 +68,10 @@ def _parse(path: Path, content: memoryview, need_weights: bool) -> OnnxFile:
         raise ModelError(f"'{path}' is damaged: it holds a name that is not text")
     if not proto.HasField("graph") or not proto.opset_import or not (proto.graph.node or proto.graph.output):
         raise ModelError(f"'{path}' is not an ONNX model: it holds no graph")
+    if not all(isinstance(text, str) for graph in _graphs(proto.graph) for text in _texts(graph)):
+        raise ModelError(f"'{path}' is damaged: a name in it is not text")
+    if not all(node.output for graph in _graphs(proto.graph) for node in graph.node):
+        raise ModelError(f"'{path}' is damaged: it has a node without results")
     tensors, missing = dict[str, Array](), set[str]()
     for tensor in proto.graph.initializer:
         array = _tensor(path, content, tensor, raw.get(tensor.name), need_weights)
@@ -94,6 +98,24 @@ def _texts(graph: onnx.GraphProto) -> Iterator[str | bytes]:
 def from_proto(proto: onnx.ModelProto) -> OnnxFile:
     """The same for a model already in memory; arrays are views of its bytes."""
     return OnnxFile(proto, {t.name: numpy_helper.to_array(t) for t in proto.graph.initializer})
+
+
+def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """The graph and those inside it."""
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])):
+                yield from _graphs(inner)
+
+
+def _texts(graph: onnx.GraphProto) -> Iterator[object]:
+    """Names in a graph. Bytes that are no UTF-8 are read as bytes."""
+    for tensor in (*graph.initializer, *graph.input, *graph.output):
+        yield tensor.name
+    for node in graph.node:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        yield from (attribute.name for attribute in node.attribute)
 
 
 class _Malformed(Exception):
@@ -185,8 +207,19 @@ def _tensor(
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         return _external(path, tensor, need_weights)
     if raw is None:
-        return np.asarray(numpy_helper.to_array(tensor))
+        return _typed(path, tensor)
     return _view(path, tensor, content[slice(*raw)])
+
+
+def _typed(path: Path, tensor: onnx.TensorProto) -> Array:
+    """Contents that are not stored as bytes."""
+    _layout(path, tensor)
+    try:
+        return np.asarray(numpy_helper.to_array(tensor))
+    except (TypeError, ValueError):
+        raise ModelError(
+            f"'{path}' is damaged: the contents of the tensor '{tensor.name}' do not fill {list(tensor.dims)}"
+        ) from None
 
 
 def _view(path: Path, tensor: onnx.TensorProto, data: memoryview) -> Array:
@@ -201,6 +234,8 @@ def _layout(path: Path, tensor: onnx.TensorProto) -> tuple[np.dtype[np.generic],
     if tensor.data_type in (onnx.TensorProto.UINT4, onnx.TensorProto.INT4, onnx.TensorProto.STRING):
         name = onnx.TensorProto.DataType.Name(tensor.data_type)
         raise ModelError(f"the tensor '{tensor.name}' in '{path}' has the element type {name}, which is not supported")
+    if any(size < 0 for size in tensor.dims):
+        raise ModelError(f"'{path}' is damaged: the tensor '{tensor.name}' has the shape {list(tensor.dims)}")
     try:
         return np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type)), tuple(tensor.dims)
     except (KeyError, ValueError):

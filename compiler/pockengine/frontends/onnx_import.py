@@ -58,7 +58,13 @@ def inlined(proto: onnx.ModelProto) -> onnx.ModelProto:
     opset = opsets(proto).get("", OLDEST_OPSET)
     if opset < OLDEST_OPSET:
         raise ModelError(f"the model uses ONNX opset {opset}: export it again with opset {OLDEST_OPSET} or newer")
-    return inliner.inline_local_functions(proto) if proto.functions else proto
+    if not proto.functions:
+        return proto
+    try:
+        return inliner.inline_local_functions(proto)
+    except Exception as error:  # onnx's C++ part has no common class of errors
+        reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise ModelError(f"the model's own functions cannot be put in their places: {reason}") from None
 
 
 def opsets(proto: onnx.ModelProto) -> dict[str, int]:
@@ -140,6 +146,8 @@ class _Importer:
 
     def _dim(self, name: str, axis: int, dim: onnx.TensorShapeProto.Dimension, symbols: set[str]) -> int:
         if dim.HasField("dim_value"):
+            if dim.dim_value < 0:
+                raise ModelError(f"axis {axis} of the input '{name}' has {dim.dim_value} elements")
             if axis == 0 and self.batch is not None and dim.dim_value != self.batch and not symbols:
                 raise ModelError(
                     f"the model was exported for a batch of {dim.dim_value} (input '{name}'), not {self.batch}: "
@@ -171,8 +179,7 @@ class _Importer:
     def _node(self, node: onnx.NodeProto) -> None:
         for rewriter in (self.sequences, self.control_flow):
             if rewriter.concerns(node):
-                for inner in rewriter.replacement(node):
-                    self._node(inner)
+                self._written_out(node, rewriter)
                 return
         where = f"{node.op_type} (node '{node.name or node.output[0]}')"
         operands = tuple(self._operand(name, where) for name in node.input)
@@ -192,6 +199,13 @@ class _Importer:
         for name, result in zip(node.output, results, strict=False):
             if name:
                 self.env[name] = result
+
+    def _written_out(self, node: onnx.NodeProto, rewriter: Sequences | ControlFlow) -> None:
+        try:
+            for inner in rewriter.replacement(node):
+                self._node(inner)
+        except folding.MALFORMED as error:
+            raise ModelError(f"{node.op_type} (node '{node.name or node.output[0]}') is malformed") from error
 
     def _operand(self, name: str, where: str) -> Operand | None:
         if not name:
@@ -258,7 +272,7 @@ def _convert(converter: Converter, context: NodeContext) -> Sequence[Operand]:
         if context.where in str(error):
             raise
         raise type(error)(f"{context.where}: {error}") from None
-    except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError) as error:
+    except folding.MALFORMED as error:
         shapes = ", ".join(str(_type(operand)) for operand in context.operands if operand is not None)
         raise ModelError(f"{context.where} is malformed; its inputs are {shapes}") from error
 

@@ -7,8 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..errors import ModelError
 from ..ir import Array, Attr, Builder, DType, Value
 from . import registry
+
+MOST_ELEMENTS = 1 << 40
+"""Of one tensor: beyond it, offsets in bytes would leave the range that plans and kernels count in."""
 
 
 class Emitter:
@@ -20,6 +24,11 @@ class Emitter:
     def multi(self, op: str, inputs: Sequence[Value], names: Sequence[str] = (), **attrs: Attr) -> tuple[Value, ...]:
         """Append `op` and return all its outputs."""
         types = registry.get(op).infer([value.type for value in inputs], attrs)
+        for type in types:
+            if type.size > MOST_ELEMENTS:
+                raise ModelError(f"the result of {op} is {type}, which no machine can hold")
+            if any(size < 0 for size in type.shape):
+                raise ModelError(f"the result of {op} would be {type}, and no axis has less than 0 elements")
         return self.builder.node(op, inputs, types, attrs, names=names)
 
     def op(self, op: str, *inputs: Value, **attrs: Attr) -> Value:

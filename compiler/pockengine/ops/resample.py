@@ -33,6 +33,10 @@ COORDINATES = (
 )
 
 
+LONGEST = 1 << 24
+"""Elements of an axis: the weights of each are known when compiling."""
+
+
 def centres(attrs: Attrs) -> Array:
     """Where each element of the result lies in the source, in elements of it."""
     source, size, scale = int(attrs["source"]), int(attrs["size"]), float(attrs["scale"])
@@ -108,6 +112,8 @@ def _type(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
         before, after = after, before
     if shape[axis] != before:
         raise ModelError(f"axis {axis} of {inputs[0]} is not {before} long")
+    if max(before, after) > LONGEST:
+        raise ModelError(f"an axis of {max(before, after)} elements is too long to be interpolated")
     return (inputs[0].with_shape((*shape[:axis], after, *shape[axis + 1 :])),)
 
 

@@ -163,13 +163,13 @@ def _tile_cycles(rows: int, vectors: int) -> float:
 def _cycles(c: Contraction, s: Schedule, threads: int) -> float:
     batch, m, n, k = c.sizes()
     vectors = math.ceil(n / s.lanes)
-    widths = [s.vectors] * (vectors // s.vectors) + ([vectors % s.vectors] if vectors % s.vectors else [])
-    heights = [s.rows] * (m // s.rows) + ([m % s.rows] if m % s.rows else [])
+    widths = {s.vectors: vectors // s.vectors, vectors % s.vectors: 1}
+    heights = {s.rows: m // s.rows, m % s.rows: 1}
     alone = _largest_share(s, batch, m, n, k, threads)
     compute = (
         batch
         * k
-        * sum(_tile_cycles(r, v) * heights.count(r) * widths.count(v) for r in set(heights) for v in set(widths))
+        * sum(_tile_cycles(r, v) * p * q for r, p in heights.items() for v, q in widths.items() if r and v)
     )
     compute += batch * m * n * (1.0 if s.swap else 0.25)
     total = compute * alone

@@ -29,7 +29,7 @@ def reduce(c: NodeContext) -> Sequence[Operand]:
     if axes is None or x.type.rank == 0:
         return [_reduce(c, kind, x, ())]
     reduced = _reduce(c, kind, x, axes)
-    if c.attr("keepdims", 1):
+    if c.attr("keepdims", 1) == 1:
         return [reduced]
     return [c.e.reshape(reduced, [d for axis, d in enumerate(x.type.shape) if axis not in axes])]
 
@@ -67,7 +67,7 @@ def arg_extremum(c: NodeContext) -> Sequence[Operand]:
     found = c.e.op("argmax", x, axis=axis)
     if last:
         found = c.e.sub(x.type.shape[axis] - 1, found)
-    if c.attr("keepdims", 1):
+    if c.attr("keepdims", 1) == 1:
         return [found]
     return [c.e.reshape(found, [d for index, d in enumerate(found.type.shape) if index != axis])]
 

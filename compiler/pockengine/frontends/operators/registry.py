@@ -145,7 +145,7 @@ def read_attributes(node: onnx.NodeProto) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
-        return value.decode()
+        return value.decode(errors="backslashreplace")
     if isinstance(value, float):
         # ONNX stores single precision: 1e-5 comes back as 9.999999747e-06, and the shortest text restores it.
         return float(str(np.float32(value)))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from ...errors import ModelError
 from ...ir import DType, Value
 from ...ops.resample import COORDINATES, outside
 from .registry import NodeContext, Operand, converts
@@ -73,6 +75,8 @@ def _sizes_and_scales(c: NodeContext, shape: tuple[int, ...]) -> tuple[list[int]
         return sizes, scales
     given = c.static(2, "the scales").astype(np.float32)
     for axis, scale in zip(axes, given, strict=True):
+        if not 0 < scale < math.inf:
+            raise ModelError(f"the scales of a Resize are finite and greater than 0, not {scale:g}")
         sizes[axis], scales[axis] = int(np.floor(scale * np.float32(shape[axis]))), float(scale)
     return sizes, scales
 

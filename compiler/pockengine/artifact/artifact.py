@@ -109,12 +109,7 @@ class Artifact:
         work = Path(tempfile.mkdtemp(prefix="work-", dir=parent))
         try:
             self._write_files(work / "new")
-            if place.exists():
-                place.rename(work / "damaged")
-            (work / "new").rename(place)
-        except OSError:
-            if not self._is_intact(place):  # else another process was first
-                raise
+            self._publish(work / "new", place)
         finally:
             shutil.rmtree(work, ignore_errors=True)
         return place
@@ -133,6 +128,15 @@ class Artifact:
                     output.write(piece)
             if name == self.manifest.entry_points.executable:
                 file.chmod(0o755)
+
+    def _publish(self, new: Path, place: Path) -> None:
+        """One rename. An intact folder is never moved, not for a moment: another process may be reading it."""
+        try:
+            new.rename(place)
+        except OSError:
+            if not self._is_intact(place):
+                place.rename(new.with_name("damaged"))
+                new.rename(place)
 
     def _is_intact(self, folder: Path) -> bool:
         """Whether a folder holds the members' bytes."""

@@ -166,3 +166,21 @@ def test_unpacked_once_and_repaired(artifact: Artifact, tmp_path: Path) -> None:
     assert artifact.unpack(tmp_path) == place
     assert (place / "params.safetensors").read_bytes() == artifact.read("params.safetensors")
     assert [path.name for path in place.parent.iterdir()] == [place.name]
+
+
+def test_what_another_process_unpacked_stays_in_place(
+    artifact: Artifact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_files = Artifact._write_files
+    others: list[int] = []
+
+    def late(self: Artifact, folder: Path) -> None:
+        """Another process begins and ends while this one writes."""
+        monkeypatch.setattr(Artifact, "_write_files", write_files)
+        others.append(self.unpack(tmp_path).stat().st_ino)
+        write_files(self, folder)
+
+    monkeypatch.setattr(Artifact, "_write_files", late)
+    place = artifact.unpack(tmp_path)
+    assert [place.stat().st_ino] == others
+    assert [path.name for path in place.parent.iterdir()] == [place.name]

@@ -97,8 +97,9 @@ def _product_vjp(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
     return e.mul(dys[0], others)
 
 
+_OF_ONE = Sample(("f32[3,1]",), {"axes": (1,)})
 _WITH_ZERO = Sample(("f32[4]",), {"axes": (0,)}, fixed=((0, (2, 0, 3, 5)),))
-_reduction("reduce_prod", np.prod, _product_vjp, low=0.5, more=(_WITH_ZERO,))
+_reduction("reduce_prod", np.prod, _product_vjp, low=0.5, more=(_WITH_ZERO, _OF_ONE))
 
 
 def _argmax_type(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:

@@ -272,6 +272,7 @@ SIMPLIFICATIONS: dict[str, tuple[Simplification, ...]] = {
     "matmul": (_matmul_of_transpose,),
     "conv2d": (_conv_of_pad,),
     "reduce_sum": (_reduce_nothing, _sum_of_broadcast, _merge_sums, _reduce_of_reshape),
+    "reduce_prod": (_reduce_nothing, _reduce_of_reshape),
     "reduce_max": (_reduce_nothing, _reduce_of_reshape),
     "reduce_min": (_reduce_nothing, _reduce_of_reshape),
     **dict.fromkeys(_UNARY, (_sink_broadcast, _sink_reshape)),

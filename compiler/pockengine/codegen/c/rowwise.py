@@ -213,9 +213,10 @@ class _Writer:
         before = dict(names)
         code.line(VECTORIZE)
         with code.block(f"for (ptrdiff_t lane = 0; lane < {count}; ++lane)"):
-            code.line(f"const ptrdiff_t j = {index};")
             read = {value for node in (*nodes, *reductions) for value in node.inputs}
             read |= {v for v in self.results.values() if v in plan.full and plan.level[v] == number}
+            if not plan.full.isdisjoint(read):
+                code.line(f"const ptrdiff_t j = {index};")
             for value in sorted((v for v in read if v in plan.full), key=lambda v: v.name):
                 if value in self.operands:
                     name = self.operands[value]

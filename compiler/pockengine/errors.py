@@ -13,8 +13,9 @@ class PockError(Exception):
     code = 1000
 
     def __str__(self) -> str:
-        """The sentence on one line, whatever the names in it hold."""
-        return " ".join(super().__str__().split())
+        """The sentence on one line and of a length that can be read, whatever the names in it hold."""
+        text = " ".join(super().__str__().split())
+        return text if len(text) <= 1000 else f"{text[:600]} … {text[-300:]}"
 
 
 class ModelError(PockError):

@@ -53,11 +53,13 @@ def as_number(value: object, key: str, low: float, high: float = math.inf, *, ab
 
 
 def as_count(value: object, key: str) -> int:
-    """A whole number of at least 1."""
+    """A whole number of at least 1, of 32 bits."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise RecipeError(f"{key} must be a whole number, not {describe(value)}")
     if value < 1:
         raise RecipeError(f"{key} must be at least 1, not {value}")
+    if value >= 2**31:
+        raise RecipeError(f"{key} must be less than {2**31}")
     return value
 
 

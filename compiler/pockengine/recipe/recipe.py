@@ -24,6 +24,31 @@ _KEYS = ("loss", "optimizer", "update", "batch", "batch_norm", "accumulate", "em
 _BATCH_NORM = ("frozen", "train")
 
 
+class _Loader(yaml.SafeLoader):
+    """Refuses a key that is there twice, of which YAML would silently take the last, and numbers of any length."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+                if key.value in seen:
+                    raise yaml.constructor.ConstructorError(
+                        None, None, f"the key '{key.value}' is there twice", key.start_mark
+                    )
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        """Nothing in a recipe needs more than 64 bits, and Python does not print numbers of thousands of digits."""
+        value = int(super().construct_yaml_int(node))
+        if value.bit_length() > 64:
+            raise yaml.constructor.ConstructorError(None, None, "a number has too many digits", node.start_mark)
+        return value
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
+
+
 @dataclass(frozen=True, init=False)
 class Recipe:
     """What to train and how.
@@ -100,12 +125,16 @@ class Recipe:
     def parse(cls, text: str) -> Recipe:
         """From YAML or JSON text."""
         try:
-            content = yaml.safe_load(text)
+            content = yaml.load(text, _Loader)
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
             where = f" at line {mark.line + 1}" if mark else ""
             problem = getattr(error, "problem", None) or "it cannot be parsed"
             raise RecipeError(f"the recipe is not valid YAML{where}: {problem}") from None
+        except RecursionError:
+            raise RecipeError("the recipe has too many mappings or lists within each other") from None
+        except ValueError as error:  # a date that is none, a number of thousands of digits
+            raise RecipeError(f"the recipe has a value that cannot be read: {error}") from None
         return cls.from_mapping(content)
 
     @classmethod

@@ -158,3 +158,26 @@ def test_loss_output_is_found_or_asked_for():
         MSE().pick_output({"a": 0, "b": 1})
     with pytest.raises(RecipeError, match="did you mean 'logits'"):
         MSE("logit").pick_output({"logits": 0, "b": 1})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("loss: mse\nupdate: full\nupdate: head\n", "the key 'update' is there twice"),
+        ("loss: " + "[" * 2000 + "]" * 2000, "within each other"),
+        ("loss: mse\nbatch: 0x" + "f" * 5000, "too many digits"),
+        ("loss: mse\nbatch: " + "9" * 5000, "cannot be read"),
+        ("loss: mse\nbatch: 2026-13-45", "cannot be read"),
+        ("loss: mse\nupdate: full\naccumulate: 2147483648", "less than 2147483648"),
+    ],
+)
+def test_what_yaml_would_let_pass(text, message):
+    with pytest.raises(RecipeError, match=message):
+        Recipe.parse(text)
+
+
+def test_a_long_text_is_cut():
+    text = refused(loss="x" * 5000)
+    assert len(text) < 1000
+    assert text.startswith("there is no loss 'xxx")
+    assert text.endswith("output)")

@@ -1,8 +1,10 @@
 """Programs run on bytes, without compiling anything: every value at its planned place, the arena full of garbage,
-workspaces scribbled over. If two live values shared bytes, or an update came before the last reader of the old contents,
-the results would differ from the interpreter's."""
+workspaces scribbled over. If two live values shared bytes, or an update came before the last reader of the old
+contents, the results would differ from the interpreter's."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -12,20 +14,11 @@ from pockengine.compile import Planned, space_bytes
 from pockengine.ir import Array, Value
 
 
-class Memory:
+class Blocks:
     """The five blocks as bytes."""
 
-    def __init__(self, planned: Planned) -> None:
-        sizes = space_bytes(planned)
+    def __init__(self, sizes: Mapping[str, int]) -> None:
         self.blocks = {space: np.full(size + 64, 0xA5, np.uint8) for space, size in sizes.items()}
-        for location, array in planned.spaces.consts.values():
-            self.write(location, array)
-        for value in planned.model.params:
-            self.write(planned.spaces.places["param", value.name], planned.model.data[value.name])
-        for value, fill in planned.programs["train"].graph.states.items():
-            first = planned.model.data[fill.name] if isinstance(fill, Value) else fill
-            contents = np.broadcast_to(np.asarray(first, value.type.dtype.numpy), value.type.shape)
-            self.write(planned.spaces.places["state", value.name], contents)
 
     def write(self, place: Location, array: Array) -> None:
         raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
@@ -36,7 +29,22 @@ class Memory:
         return raw.copy().view(value.type.dtype.numpy).reshape(value.type.shape)
 
 
-def simulate(program: Program, memory: Memory) -> dict[str, Array]:
+class Memory(Blocks):
+    """The blocks of a model that trains, with parameters, states and constants in their places."""
+
+    def __init__(self, planned: Planned) -> None:
+        super().__init__(space_bytes(planned))
+        for location, array in planned.spaces.consts.values():
+            self.write(location, array)
+        for value in planned.model.params:
+            self.write(planned.spaces.places["param", value.name], planned.model.data[value.name])
+        for value, fill in planned.programs["train"].graph.states.items():
+            first = planned.model.data[fill.name] if isinstance(fill, Value) else fill
+            contents = np.broadcast_to(np.asarray(first, value.type.dtype.numpy), value.type.shape)
+            self.write(planned.spaces.places["state", value.name], contents)
+
+
+def simulate(program: Program, memory: Blocks) -> dict[str, Array]:
     """Run the program's steps in order; its outputs."""
     literals = program.graph.consts
     for step in program.steps:

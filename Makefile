@@ -17,7 +17,7 @@ SETUP_INPUTS := requirements/dev.txt requirements/lock.txt $(wildcard */pyprojec
 WEB := .cache/web-stamp
 WEB_INPUTS := $(shell find web -type f -not -path '*/node_modules/*' -not -path '*/test-results/*' -not -name schema.ts 2>/dev/null)
 
-.PHONY: help setup web demo serve test lint unit web-test bench lock clean
+.PHONY: help setup web demo serve test lint unit web-test bench bench-quick bench-more lock clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -73,7 +73,15 @@ web-test: web
 	else echo "dashboard unit tests left out: Node.js 20.19 or newer is not installed"; fi
 
 bench: $(SETUP)
-	@$(BIN)/python -m benchmarks.step_time
+	@$(BIN)/python -m benchmarks.step_time --json benchmarks/step_time.json --write docs/performance.md
+
+bench-quick: $(SETUP)
+	@$(BIN)/python -m benchmarks.step_time --workload mobilenetv2-b1-full mobilenetv2-b1-last8 --rounds 4 \
+	  --peer pytorch torch.compile jax pockengine
+
+bench-more: $(SETUP)
+	@$(BIN)/python -m benchmarks.ablation --write docs/performance.md
+	@$(BIN)/python -m benchmarks.scaling --write docs/performance.md
 
 lock: $(SETUP)
 	@$(BIN)/pip freeze --exclude-editable | grep -vE '^(torch|triton|nvidia-|cuda-)|^-e' > requirements/lock.txt

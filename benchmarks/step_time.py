@@ -1,258 +1,171 @@
-"""Time of one training step, ours against PyTorch eager and torch.compile, interleaved in one process.
+"""Time and memory of one training step, ours against other frameworks, in interleaved turns.
 
-    python -m benchmarks.step_time [--json OUT.json] [--cases full-1,last-8-blocks-8] [--rounds 10] [--threads 2]
+    python -m benchmarks.step_time [--workload NAME ...] [--peer NAME ...] [--rounds N] [--json OUT] [--write DOC]
 
-MobileNetV2 at 224 x 224, 1000 classes, SGD with momentum, batch norm frozen (evaluation mode) for everyone. The
-contenders take turns; each turn has one step that is not counted, so that nobody pays for another's cold caches or
-spinning threads. The first losses must agree, otherwise the comparison stops. Peak memory comes from a process of each
-contender's own.
+Each contender is a process in an environment of its own, made on first use from the pinned requirements in
+benchmarks/peers. They take turns; each turn has one step that is not counted, and whoever is not on turn is stopped, so
+that nobody pays for another's cold caches or spinning threads. All start from the same weights, and the losses of their
+first two steps must agree, otherwise the contender is left out with the reason. `--json` keeps figures of workloads
+that are not measured this time; `--write` puts the tables into the document.
 """
 
+from __future__ import annotations
+
 import argparse
-import json
-import platform
 import statistics
 import subprocess
 import sys
-import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import torch
 from rich.console import Console
-from rich.table import Table
 
-from benchmarks import contenders
-from benchmarks.contenders import OURS, PEERS, Contender
-from benchmarks.workload import CASES, Case
+from benchmarks.document import load_figures, machine, save_figures
+from benchmarks.own_peak import own_matrix_product_rate
+from benchmarks.peers.catalogue import OURS, PEERS
+from benchmarks.peers.process import PeerError, PeerProcess
+from benchmarks.step_time_tables import show, write
+from benchmarks.workloads import WORKLOADS, Workload
 
-AGREEMENT_STEPS = 3
+ROUNDS = 8
+TURN_MS = 400.0
+AGREEING_STEPS = 2
 AGREEMENT = 1e-3
-WARM_STEPS = 3
-STEPS_PER_TURN = 3
-MEMORY_STEPS = 3
+
+Figures = dict[str, Any]
 
 console = Console(stderr=True)
 
 
-@dataclass(frozen=True)
-class Row:
-    """One contender on one case. Times in milliseconds, memory in bytes."""
-
-    case: str
-    contender: str
-    median_ms: float
-    p10_ms: float
-    p90_ms: float
-    peak_rss_bytes: int | None
-    first_losses: list[float]
-    flops: int | None = None
-    peak_fraction: float | None = None
-    speedup: float | None = None
-    """The best peer's median divided by ours; above 1 we are faster."""
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print the table, write the JSON; exit code 1 when the losses disagree."""
+    """Measure, print the table, write JSON and document; exit code 1 when we could not be measured on a workload."""
     options = _parser().parse_args(arguments)
-    if options.memory_of:
-        print(json.dumps({"peak_rss_bytes": peak_memory(options.memory_of, _case(options.cases), options.threads)}))
-        return 0
-    names = tuple(options.contenders.split(","))
-    cases = [case for case in CASES if options.cases in ("", _key(case)) or _key(case) in options.cases.split(",")]
-    torch.set_num_threads(options.threads)
-    matmul_peak = 0.0
-    rows: list[Row] = []
-    for case in cases:
-        # Measured again and again and the best taken: a peak that a busy moment lowered would flatter us.
-        matmul_peak = max(matmul_peak, measured_matmul_peak())
-        rows += compare(case, names, options.rounds, options.threads)
-        contenders.release()
-    rows = [with_peak_fraction(row, matmul_peak) for row in rows]
-    Console(width=150).print(_table(rows))
-    console.print(f"fp32 matrix multiply: {matmul_peak / 1e9:.0f} GFLOP/s on {options.threads} threads")
-    if options.json:
-        document = {"machine": _machine(options.threads, matmul_peak), "rows": [asdict(row) for row in rows]}
-        options.json.write_text(json.dumps(document, indent=1) + "\n")
-    return 0
-
-
-def compare(case: Case, names: Sequence[str], rounds: int, threads: int) -> list[Row]:
-    """Build every contender, check that they train alike, then time them in turns."""
-    field = []
+    names = options.workload or [name for name, workload in WORKLOADS.items() if not workload.alone]
+    figures = load_figures(options.json) or {"workloads": {}}
+    figures["machine"] = machine(options.threads)
+    if OURS in options.peer:
+        figures["machine"]["own_peak_flops_per_second"] = own_matrix_product_rate(options.threads)
+    failed = False
     for name in names:
-        start = time.perf_counter()
-        with console.status(f"{case}: preparing {name}"):
-            contender = contenders.make(name, case, threads)
-            losses = [contender.step() for _ in range(AGREEMENT_STEPS)]
-            field.append((contender, losses))
-        console.print(f"{case}: {name} is ready after {time.perf_counter() - start:.1f} s")
-    _demand_agreement(case, field)
-    samples = interleaved([contender for contender, _ in field], rounds, str(case))
-    memory = {name: _memory_in_own_process(name, case, threads) for name in names}
-    best_peer = min((statistics.median(samples[name]) for name in names if name != OURS), default=None)
-    flops = next((_flops(contender) for contender, _ in field if contender.name == OURS), None)
-    row = partial(_row, case, flops=flops, best_peer=best_peer)
-    return [row(one, losses, samples[one.name], memory[one.name]) for one, losses in field]
+        measured = measure(WORKLOADS[name], options.peer, options.rounds, options.threads)
+        failed |= "ms" not in measured["contenders"].get(OURS, {"ms": None})
+        figures["workloads"][name] = measured
+        if options.json:  # after each workload: a run of many minutes may be interrupted
+            save_figures(options.json, figures)
+    show({name: figures["workloads"][name] for name in names})
+    if options.write:
+        write(options.write, figures)
+    return int(failed)
 
 
-def with_peak_fraction(row: Row, matmul_peak: float) -> Row:
-    """The row with the share of `matmul_peak` (FLOP/s) that its operations per second are."""
-    if row.flops is None:
-        return row
-    return replace(row, peak_fraction=row.flops / (row.median_ms / 1e3) / matmul_peak)
+def measure(workload: Workload, names: Sequence[str], rounds: int, threads: int) -> Figures:
+    """Every contender's figures on one workload, `{"error": reason}` for those that cannot run it."""
+    console.rule(workload.title)
+    prepare(workload)
+    contenders: dict[str, Figures] = {}
+    run = _in_fresh_processes if workload.alone else _side_by_side
+    run(workload, names, rounds, threads, contenders)
+    peak = max((c.get("peak_flops_per_second", 0.0) for c in contenders.values()), default=0.0)
+    return {"title": workload.title, "contenders": contenders, "matmul_flops_per_second": peak, "rounds": rounds}
 
 
-def interleaved(field: Sequence[Contender], rounds: int, title: str) -> dict[str, list[float]]:
-    """Milliseconds of each counted step, by contender; the order of the turns alternates from round to round."""
-    samples: dict[str, list[float]] = {contender.name: [] for contender in field}
-    for contender in field:
-        for _ in range(WARM_STEPS):
-            contender.step()
+def _side_by_side(
+    workload: Workload, names: Sequence[str], rounds: int, threads: int, contenders: dict[str, Figures]
+) -> None:
+    """All processes at once, stopped but for their turns."""
+    with ExitStack() as stack:
+        field: dict[str, PeerProcess] = {}
+        for name in names:
+            process = _start(name, workload, threads, contenders)
+            if process is not None:
+                field[name] = stack.enter_context(process)
+        samples: dict[str, list[float]] = {name: [] for name in field}
+        for turn in range(rounds):
+            with console.status(f"round {turn + 1} of {rounds}"):
+                for name in field if turn % 2 == 0 else reversed(field):
+                    samples[name] += field[name].turn(TURN_MS)
+        for name, process in field.items():
+            contenders[name] |= {"ms": _spread(samples[name])} | process.memory()
+
+
+def _in_fresh_processes(
+    workload: Workload, names: Sequence[str], rounds: int, threads: int, contenders: dict[str, Figures]
+) -> None:
+    """One process at a time, each turn a new one."""
+    samples: dict[str, list[float]] = {name: [] for name in names}
     for turn in range(rounds):
-        with console.status(f"{title}: round {turn + 1} of {rounds}"):
-            for contender in field if turn % 2 == 0 else reversed(field):
-                contender.step()
-                for _ in range(STEPS_PER_TURN):
-                    start = time.perf_counter()
-                    contender.step()
-                    samples[contender.name].append(1e3 * (time.perf_counter() - start))
-    return samples
+        for name in names if turn % 2 == 0 else reversed(names):
+            if "error" in contenders.get(name, {}):
+                continue
+            process = _start(name, workload, threads, contenders)
+            if process is not None:
+                with process:
+                    samples[name] += process.turn(TURN_MS)
+                    contenders[name] |= {"ms": _spread(samples[name])} | process.memory()
 
 
-def measured_matmul_peak(side: int = 2048, tries: int = 8) -> float:
-    """The best rate in FLOP/s at which PyTorch multiplies square fp32 matrices here."""
-    left, right = torch.randn(side, side), torch.randn(side, side)
-    torch.mm(left, right)
-    times = []
-    for _ in range(tries):
-        start = time.perf_counter()
-        torch.mm(left, right)
-        times.append(time.perf_counter() - start)
-    return float(2 * side**3 / min(times))
-
-
-def peak_memory(name: str, case: Case, threads: int) -> int:
-    """Peak resident bytes of training `case`: of this process for a peer, of the executable for us."""
-    contender = contenders.make(name, case, threads)
-    if name == OURS:
-        return int(contenders.executable_report(contender, MEMORY_STEPS, threads)["peak_rss_bytes"])
-    for _ in range(MEMORY_STEPS):
-        contender.step()
-    status = Path("/proc/self/status").read_text()
-    return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM"))
-
-
-def _memory_in_own_process(name: str, case: Case, threads: int) -> int | None:
-    with console.status(f"{case}: peak memory of {name}"):
-        command = [sys.executable, "-m", "benchmarks.step_time", "--memory-of", name, "--cases", _key(case)]
-        done = subprocess.run([*command, "--threads", str(threads)], capture_output=True, text=True, check=False)
-    if done.returncode:
-        console.print(f"{case}: no peak memory of {name}: {done.stderr.strip().splitlines()[-1:]}")
+def _start(name: str, workload: Workload, threads: int, contenders: dict[str, Figures]) -> PeerProcess | None:
+    """The contender's process, warm; None, with the reason among the figures, where it cannot train the same."""
+    try:
+        with console.status(f"{name} prepares"):
+            process = PeerProcess(name, workload, threads)
+    except PeerError as error:
+        console.print(f"{name}: {error}; its log is in .cache/peers/logs")
+        contenders[name] = {"error": str(error)}
         return None
-    return int(json.loads(done.stdout.splitlines()[-1])["peak_rss_bytes"])
+    contenders[name] = process.ready
+    console.print(f"{name}: ready after {process.ready['ready_seconds']:.1f} s, losses {process.ready['losses']}")
+    reason = _disagreement(contenders, name)
+    if reason is None:
+        return process
+    console.print(f"{name}: {reason}")
+    contenders[name]["error"] = reason
+    process.close()
+    return None
 
 
-def _demand_agreement(case: Case, field: Sequence[tuple[Contender, list[float]]]) -> None:
-    reference_name, reference = field[0][0].name, field[0][1]
-    for contender, losses in field[1:]:
-        apart = max(abs(a - b) / abs(a) for a, b in zip(reference, losses, strict=True))
-        if apart > AGREEMENT:
-            sys.exit(
-                f"{case}: {contender.name} has the losses {losses}, {reference_name} has {reference}: not the same work"
-            )
+def _disagreement(contenders: Mapping[str, Figures], name: str) -> str | None:
+    """How a contender's training differs from that of the first one, if it does."""
+    reference = next(figures for figures in contenders.values() if "error" not in figures)
+    figures = contenders[name]
+    if figures["trained"] != reference["trained"]:
+        return f"it trains {figures['trained']} numbers instead of {reference['trained']}"
+    pairs = list(zip(reference["losses"], figures["losses"], strict=True))[:AGREEING_STEPS]
+    if all(abs(a - b) <= AGREEMENT * abs(a) for a, b in pairs):
+        return None
+    return f"its losses {figures['losses'][:AGREEING_STEPS]} are not {reference['losses'][:AGREEING_STEPS]}"
 
 
-def _flops(contender: Contender) -> int:
-    return int(sum(contender.facts["summary"]["flops"].values()))
+def _spread(samples: Sequence[float]) -> Figures:
+    deciles = statistics.quantiles(samples, n=10) if len(samples) > 1 else [samples[0]]
+    return {"median": statistics.median(samples), "p10": deciles[0], "p90": deciles[-1], "samples": len(samples)}
 
 
-def _row(
-    case: Case,
-    contender: Contender,
-    losses: list[float],
-    samples: list[float],
-    memory: int | None,
-    flops: int | None,
-    best_peer: float | None,
-) -> Row:
-    median = statistics.median(samples)
-    deciles = statistics.quantiles(samples, n=10)
-    return Row(
-        case=str(case),
-        contender=contender.name,
-        median_ms=median,
-        p10_ms=deciles[0],
-        p90_ms=deciles[-1],
-        peak_rss_bytes=memory,
-        first_losses=losses,
-        flops=flops,
-        speedup=best_peer / median if contender.name == OURS and best_peer else None,
-    )
-
-
-def _table(rows: Sequence[Row]) -> Table:
-    table = Table(title="One training step of MobileNetV2, 224 x 224, SGD with momentum, batch norm frozen")
-    table.add_column("case")
-    table.add_column("contender")
-    for title in (
-        "median",
-        "p10",
-        "p90",
-        "best peer / ours",
-        "peak RSS",
-        "GFLOP",
-        "share of matmul peak",
-        "first loss",
-    ):
-        table.add_column(title, justify="right")
-    for row in rows:
-        table.add_row(
-            row.case,
-            row.contender,
-            f"{row.median_ms:.1f} ms",
-            f"{row.p10_ms:.1f}",
-            f"{row.p90_ms:.1f}",
-            f"{row.speedup:.2f}" if row.speedup else "",
-            f"{row.peak_rss_bytes / 2**20:.0f} MiB" if row.peak_rss_bytes else "",
-            f"{row.flops / 1e9:.2f}" if row.flops else "",
-            f"{row.peak_fraction:.0%}" if row.peak_fraction else "",
-            f"{row.first_losses[0]:.5f}",
-        )
-    return table
-
-
-def _machine(threads: int, matmul_peak: float) -> dict[str, Any]:
-    models = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
-    return {
-        "cpu": models[0].split(":", 1)[1].strip() if models else platform.processor(),
-        "threads": threads,
-        "matmul_flops_per_second": matmul_peak,
-        "torch": torch.__version__,
-    }
-
-
-def _key(case: Case) -> str:
-    return f"{case.scheme}-{case.batch}"
-
-
-def _case(key: str) -> Case:
-    return next(case for case in CASES if _key(case) == key)
+def prepare(workload: Workload) -> None:
+    """In a process of its own, which gives back the memory that exporting takes."""
+    with console.status("writing the shared weights"):
+        command = [sys.executable, "-m", "benchmarks.peers.prepare", workload.name]
+        done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{workload.name} cannot be prepared: {done.stderr.strip().splitlines()[-1]}")
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
-    parser.add_argument("--cases", default="", help=f"of {', '.join(map(_key, CASES))}; comma-separated, default all")
-    parser.add_argument("--contenders", default=",".join((*PEERS, OURS)), help="comma-separated (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=10, help="turns of each contender (default: %(default)s)")
-    parser.add_argument("--threads", type=int, default=2, help="threads of each contender (default: %(default)s)")
     parser.add_argument(
-        "--memory-of", metavar="CONTENDER", help="only run this one and print its process's peak memory"
-    )
+        "--workload", nargs="+", choices=WORKLOADS, metavar="NAME",
+        help=f"of {', '.join(WORKLOADS)} (default: all that fit in memory side by side)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--peer", nargs="+", choices=PEERS, default=list(PEERS), metavar="NAME",
+        help=f"of {', '.join(PEERS)} (default: all)",
+    )  # fmt: skip
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="turns of each contender (default: %(default)s)")
+    parser.add_argument("--threads", type=int, default=2, help="threads of each contender (default: %(default)s)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="keep every figure in FILE")
+    parser.add_argument("--write", type=Path, metavar="DOCUMENT", help="write the tables into this Markdown file")
     return parser
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ..artifact import Artifact
 from ..ir import Graph
+from ..passes import PIPELINE, Pipeline
 from ..recipe import Recipe
 from ..targets import Target, get
 from .build import RUNTIME_BYTES, build, predicted_peak_bytes, space_bytes
@@ -36,6 +37,7 @@ def compile(
     progress: Progress = quiet,
     cache: Path | None = None,
     dump: Path | None = None,
+    pipeline: Pipeline = PIPELINE,
 ) -> Artifact:
     """Compile a training step for one target.
 
@@ -47,11 +49,12 @@ def compile(
     progress  called with (stage, done, total); stages are STAGES
     cache     folder of compiled kernels; default: `POCK_CACHE_DIR` or the platform's cache folder
     dump      folder that receives the graph after every pass
+    pipeline  the passes; for measuring what each is worth
 
     Raises RecipeError, UnsupportedOperatorError, TargetError or ToolchainError, each one clear sentence."""
     start = time.monotonic()
     device = get(target) if isinstance(target, str) else target
-    planned = plan_programs(graph, recipe, device, threads, name, progress, dump)
+    planned = plan_programs(graph, recipe, device, threads, name, progress, dump, pipeline=pipeline)
     built = build(planned, cache, progress)
     progress("pack", 0, 1)
     artifact = pack(planned, built, time.monotonic() - start)

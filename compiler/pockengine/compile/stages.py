@@ -21,7 +21,7 @@ from ..codegen.c import CBackend
 from ..errors import UnsupportedOperatorError
 from ..ir import Graph, Node, Value
 from ..ops import get, prune
-from ..passes import ALGEBRA, SHAPING, optimise, reorder, simplify
+from ..passes import PIPELINE, Pipeline, optimise, reorder, simplify
 from ..recipe import Recipe, Scheme, resolve
 from ..targets import Target
 from .memory import Lower, Spaces, place, with_copies
@@ -89,12 +89,14 @@ def plan_programs(
     dump: Path | None = None,
     dense: int | None = None,
     only_training: bool = False,
+    pipeline: Pipeline = PIPELINE,
 ) -> Planned:
     """Resolve the recipe and plan its programs (train, eval, predict, accumulate) for one target.
 
     dump           a folder for the graph after each pass
     dense          backward nodes of training everything, where that is known
     only_training  leave eval and predict out: for questions about the training step
+    pipeline       the passes
 
     Raises RecipeError or UnsupportedOperatorError."""
     progress("resolve", 0, 1)
@@ -116,11 +118,11 @@ def plan_programs(
     nodes: Mapping[str, int] = {}
     for index, (kind, graph) in enumerate(graphs.items()):
         progress("optimise", index, len(graphs))
-        reduced = optimise(graph, frozen, ALGEBRA, dump / kind / "algebra" if dump else None)
+        reduced = optimise(graph, frozen, pipeline.algebra, dump / kind / "algebra" if dump else None)
         if kind == "train":
             flops, nodes = _flops(reduced), _phase_counts(reduced)
         progress("plan", index, len(graphs))
-        programs[kind] = _program(kind, reduced, frozen, lower, spaces, dump)
+        programs[kind] = _program(kind, reduced, frozen, lower, spaces, dump, pipeline)
     backward = nodes["backward"] + nodes["update"]
     if scheme == everything:
         dense = backward
@@ -158,17 +160,23 @@ def plan_inference(model: Graph, target: Target, threads: int | None = None) -> 
     """Plan only what computes the model's outputs, without a recipe. Raises UnsupportedOperatorError."""
     frozen = {value.name for value in model.params}
     spaces = Spaces()
-    reduced = optimise(prune(simplify(model)), frozen, ALGEBRA)
+    reduced = optimise(prune(simplify(model)), frozen, PIPELINE.algebra)
     program = _program("predict", reduced, frozen, _lowerer(CBackend(), target, threads or target.cores), spaces)
     return Inference(program, spaces)
 
 
 def _program(
-    kind: str, reduced: Graph, frozen: set[str], lower: Lower, spaces: Spaces, dump: Path | None = None
+    kind: str,
+    reduced: Graph,
+    frozen: set[str],
+    lower: Lower,
+    spaces: Spaces,
+    dump: Path | None = None,
+    pipeline: Pipeline = PIPELINE,
 ) -> Program:
     """The regions, order and plan of a graph after the algebra."""
-    shaped = optimise(reduced, frozen, SHAPING, dump / kind / "shaping" if dump else None)
-    return place(kind, reorder(with_copies(shaped, lower)), lower, spaces)
+    shaped = with_copies(optimise(reduced, frozen, pipeline.shaping, dump / kind / "shaping" if dump else None), lower)
+    return place(kind, reorder(shaped) if reorder in pipeline.shaping else shaped, lower, spaces)
 
 
 def _clip_norm_bytes(model: Graph, recipe: Recipe, scheme: Scheme, train: Program, lower: Lower) -> int:
@@ -178,7 +186,7 @@ def _clip_norm_bytes(model: Graph, recipe: Recipe, scheme: Scheme, train: Progra
         return 0
     free = train_graph(model, recipe.with_(optimizer=replace(recipe.optimizer, clip=None)), scheme)
     frozen = _frozen(model, free)
-    without = _program("train", optimise(free, frozen, ALGEBRA), frozen, lower, Spaces())
+    without = _program("train", optimise(free, frozen, PIPELINE.algebra), frozen, lower, Spaces())
     return max(0, train.plan.arena_bytes - without.plan.arena_bytes)
 
 
@@ -231,7 +239,7 @@ def _dense_backward_nodes(model: Graph, recipe: Recipe, everything: Scheme) -> i
         graph = train_graph(model, recipe, everything)
     except UnsupportedOperatorError:
         return None
-    counts = _phase_counts(optimise(graph, _frozen(model, graph), ALGEBRA))
+    counts = _phase_counts(optimise(graph, _frozen(model, graph), PIPELINE.algebra))
     return counts["backward"] + counts["update"]
 
 

@@ -11,7 +11,6 @@ from .composites import composite
 from .emitter import Emitter
 from .registry import Sample
 
-
 _LEAST = {
     DType.F16: float(np.finfo(np.float16).min),
     DType.BF16: -(2.0**127) * (2 - 2.0**-7),

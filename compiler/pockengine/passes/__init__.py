@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..ir import Graph, render, verify
 from ..ops import expand_where, prune
 from .cleanup import cse, fold
-from .fuse import fuse
+from .fuse import fuse, separate
 from .layout import channels_last
 from .order import reorder, save_masks
 from .products import merge_products
@@ -47,6 +48,30 @@ SHAPING: tuple[Pass, ...] = (channels_last, tidy, save_masks, fuse, reorder)
 """From arithmetic to regions in the order in which they run."""
 
 
+@dataclass(frozen=True)
+class Pipeline:
+    """Both lists of passes."""
+
+    algebra: tuple[Pass, ...] = ALGEBRA
+    shaping: tuple[Pass, ...] = SHAPING
+
+    def without(self, name: str) -> Pipeline:
+        """The pipeline with a pass left out, to see what it is worth; without `fuse`, each node is a region of its own.
+        What others take for granted, canonical primitives and images channels last, cannot be left out."""
+        found = next(apply for apply in self.algebra + self.shaping if apply.__name__ == name)
+        if found in (expand_composites, tidy, channels_last):
+            raise ValueError(f"nothing compiles without {name}")
+        instead = (separate,) if found is fuse else ()
+        return Pipeline(*(_replaced(passes, found, instead) for passes in (self.algebra, self.shaping)))
+
+
+def _replaced(passes: tuple[Pass, ...], found: Pass, instead: tuple[Pass, ...]) -> tuple[Pass, ...]:
+    return tuple(chosen for apply in passes for chosen in (instead if apply is found else (apply,)))
+
+
+PIPELINE = Pipeline()
+
+
 def optimise(
     graph: Graph, frozen: Collection[str], passes: tuple[Pass, ...] = ALGEBRA + SHAPING, dump: Path | None = None
 ) -> Graph:
@@ -66,8 +91,10 @@ def optimise(
 
 __all__ = [
     "ALGEBRA",
+    "PIPELINE",
     "SHAPING",
     "Pass",
+    "Pipeline",
     "channels_last",
     "cse",
     "expand_composites",
@@ -80,6 +107,7 @@ __all__ = [
     "reorder",
     "save_masks",
     "scale_gradient_from_weights",
+    "separate",
     "simplify",
     "tidy",
 ]

@@ -53,8 +53,17 @@ def fuse(graph: Graph) -> Graph:
     return _Fuser(graph).run()
 
 
+def separate(graph: Graph) -> Graph:
+    """What `fuse` starts from: each node a region of its own.
+
+    %a = conv2d(%x, %w); %b = mul(%a, %s)   ->   %a = region(%x, %w) {kind: contraction}; %b = region(%a, %s) {…}
+    """
+    return _Fuser(graph, merge=False).run()
+
+
 class _Fuser:
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, merge: bool = True) -> None:
+        self.merge = merge
         self.graph = graph
         self.made = graph.producers()
         self.users = graph.users()
@@ -69,7 +78,7 @@ class _Fuser:
             group = _Group(index, *_kind(node), members=[node], first=index, last=index)
             self.groups[index] = group
             self.group_of[node] = group
-            if group.kind != "single":
+            if group.kind != "single" and self.merge:
                 self._merge_around(node)
         return self._emit()
 

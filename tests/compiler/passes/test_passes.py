@@ -24,6 +24,10 @@ SCHEMES: dict[str, Callable[[Graph], Scheme]] = {
 OPTIMIZERS = {"momentum": {"name": "sgd", "lr": 0.1, "momentum": 0.9, "weight_decay": 0.01}, "adamw": {"name": "adamw"}}
 
 
+NEEDED = ("expand_composites", "tidy", "channels_last")
+REMOVABLE = sorted({apply.__name__ for apply in ALGEBRA + SHAPING} - set(NEEDED))
+
+
 def _half(name: str, shape: tuple[int, ...]) -> str | Channels:
     if name not in ("c1.weight", "c2.weight", "query.weight", "up.weight", "fc.weight"):
         return FROZEN
@@ -67,6 +71,27 @@ def test_each_pass_keeps_the_step(network: str, scheme: str, optimizer: str) -> 
         current = following
     assert_same_step(graph, current, arrays)
     assert render(parse(render(current))) == render(current)
+
+
+@pytest.mark.parametrize("name", REMOVABLE)
+def test_a_pass_left_out_changes_no_result(name: str) -> None:
+    model, graph, _ = training("cnn", "channels")
+    frozen, pipeline = frozen_of(model, graph), passes.PIPELINE.without(name)
+    assert name not in {apply.__name__ for apply in pipeline.algebra + pipeline.shaping}
+    assert_same_step(graph, passes.optimise(graph, frozen, pipeline.algebra + pipeline.shaping), batch(model))
+
+
+def test_without_fusion_each_region_has_one_node() -> None:
+    model, graph, _ = training("cnn", "full")
+    pipeline = passes.PIPELINE.without("fuse")
+    shaped = passes.optimise(graph, frozen_of(model, graph), pipeline.algebra + pipeline.shaping)
+    assert {len(node.body.nodes) for node in shaped.nodes if node.body} == {1}
+
+
+@pytest.mark.parametrize("name", NEEDED)
+def test_what_others_take_for_granted_stays(name: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        passes.PIPELINE.without(name)
 
 
 @pytest.mark.parametrize("network", NETWORKS)

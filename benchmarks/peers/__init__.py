@@ -1,0 +1,1 @@
+"""Frameworks that train the same step as we do, each in a process and an environment of its own."""

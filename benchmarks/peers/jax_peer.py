@@ -1,0 +1,66 @@
+"""JAX: one jitted step over a dictionary of parameters, old ones donated. Images are NHWC and kernels HWIO, which XLA
+prefers on CPUs."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+
+from benchmarks.peers import jax_models
+from benchmarks.peers.case import Case
+from benchmarks.peers.training import Training
+from benchmarks.workloads import LEARNING_RATE, MOMENTUM
+
+Params = dict[str, jax.Array]
+
+
+def build(case: Case, variant: str, threads: int) -> Training:
+    del variant, threads  # XLA takes its threads from the process's affinity
+    weights = case.weights()
+    layouts = {name: _to_jax(name, array) for name, array in weights.items() if array.dtype.kind == "f"}
+    trained = {name: jnp.asarray(layouts[name]) for name in case.trained}
+    frozen = {name: jnp.asarray(array) for name, array in layouts.items() if name not in trained}
+    masks = {name: jnp.asarray(_to_jax(name, mask)) for name, mask in case.masks(weights).items()}
+    feed = case.feed()
+    inputs = feed[case.workload.model.input_name]
+    batch = (jnp.asarray(inputs.transpose(0, 2, 3, 1) if inputs.ndim == 4 else inputs), jnp.asarray(feed["labels"]))
+    del weights, layouts
+    model = jax_models.MODELS[case.workload.family]
+    loss_of = _causal if case.workload.model.loss == "causal_lm" else _classification
+
+    @partial(jax.jit, donate_argnums=(0, 1))
+    def update(trained: Params, momentum: Params, frozen: Params, masks: Params, inputs: jax.Array, labels: jax.Array):
+        def loss(trained: Params) -> jax.Array:
+            return loss_of(model({**frozen, **trained}, inputs), labels)
+
+        value, gradients = jax.value_and_grad(loss)(trained)
+        gradients = {name: g * masks[name] if name in masks else g for name, g in gradients.items()}
+        momentum = {name: MOMENTUM * momentum[name] + g for name, g in gradients.items()}
+        return {name: trained[name] - LEARNING_RATE * momentum[name] for name in trained}, momentum, value
+
+    state = [trained, jax.tree.map(jnp.zeros_like, trained)]
+
+    def step() -> float:
+        state[0], state[1], loss = update(state[0], state[1], frozen, masks, *batch)
+        jax.block_until_ready(state)
+        return float(loss)
+
+    return Training(step, sum(array.size for array in trained.values()))
+
+
+def _to_jax(name: str, array):
+    """Kernels [out, in, h, w] -> [h, w, in, out]; matrices of linear layers [out, in] -> [in, out]."""
+    if array.ndim == 4:
+        return array.transpose(2, 3, 1, 0)
+    return array.T if array.ndim == 2 and "embed" not in name else array
+
+
+def _classification(logits: jax.Array, labels: jax.Array) -> jax.Array:
+    picked = jnp.take_along_axis(jax.nn.log_softmax(logits), labels[..., None], axis=-1)
+    return -picked.mean()
+
+
+def _causal(logits: jax.Array, labels: jax.Array) -> jax.Array:
+    return _classification(logits[:, :-1], labels[:, 1:])

@@ -1,0 +1,94 @@
+"""Writes what all peers of a workload share: the weights, what is trained, and the model as ONNX. Runs in the project's
+own environment.
+
+    python -m benchmarks.peers.prepare WORKLOAD
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+import pockengine as pock
+from benchmarks.peers.case import Case
+from benchmarks.peers.torch_models import build, logits_of, settled
+from benchmarks.workloads import LEARNING_RATE, MOMENTUM
+from pockengine.ir import Graph
+from pockengine.recipe import Channels, resolve
+
+
+def model_of(case: Case) -> nn.Module:
+    """The workload's model with the shared weights, which are written when they are not there yet."""
+    if not case.weights_file.exists():
+        case.weights_file.parent.mkdir(parents=True, exist_ok=True)
+        partial = case.weights_file.with_suffix(".partial")
+        save_file(
+            {name: tensor.contiguous() for name, tensor in settled(case.workload.model).state_dict().items()}, partial
+        )
+        partial.rename(case.weights_file)
+    model = build(case.workload.model)
+    model.load_state_dict(load_file(case.weights_file))
+    return model
+
+
+def graph_of(case: Case, batch: int | None = None) -> Graph:
+    """The workload's model as we import it."""
+    feed = case.workload.model.feed(batch=batch or case.workload.batch)
+    return pock.from_torch(model_of(case), (torch.from_numpy(feed[case.workload.model.input_name]),))
+
+
+def recipe_of(case: Case, batch: int | None = None) -> pock.Recipe:
+    return pock.Recipe(
+        loss=case.workload.model.loss,
+        optimizer={"name": "sgd", "lr": LEARNING_RATE, "momentum": MOMENTUM},
+        update=list(case.workload.update),
+        batch=batch or case.workload.batch,
+    )
+
+
+def prepare(case: Case) -> None:
+    """Write the case's files unless they are there."""
+    if case.trained_file.exists():
+        return
+    case.folder.mkdir(parents=True, exist_ok=True)
+    scheme = resolve(recipe_of(case), graph_of(case))
+    trained = {}
+    for name in scheme.trained():
+        update = scheme.of(name)
+        trained[name] = {"axis": update.axis, "indices": update.indices} if isinstance(update, Channels) else None
+    if not case.workload.alone:  # ONNX Runtime's training cannot take a model above 2 GB
+        _export(case)
+    case.trained_file.write_text(json.dumps(trained, indent=1))
+
+
+class _Logits(nn.Module):
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor) -> Tensor:
+        return logits_of(self.model, x)
+
+
+def _export(case: Case) -> None:
+    """The model as ONNX Runtime 1.19 differentiates it: from the exporter of its time, parameters unfolded."""
+    model = model_of(case)
+    if hasattr(model, "config"):
+        model.config._attn_implementation = "eager"
+    feed = case.workload.feed()
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            _Logits(model), (torch.from_numpy(feed[case.workload.model.input_name]),), str(case.onnx_file),
+            dynamo=False, do_constant_folding=False, training=torch.onnx.TrainingMode.PRESERVE, opset_version=18,
+            input_names=["input"], output_names=["logits"],
+        )  # fmt: skip
+
+
+if __name__ == "__main__":
+    prepare(Case.named(sys.argv[1]))

@@ -1,0 +1,86 @@
+"""One peer's process: builds its training, then runs steps when it is told to.
+
+    python -m benchmarks.peers.worker PEER WORKLOAD THREADS
+
+Reads one command a line on stdin, answers with one JSON object a line on stdout: `turn MILLISECONDS` runs one step that
+is not counted and then steps for about so long; `memory` gives the most memory that was resident since training was
+warm, and since the process began. Whatever the frameworks print goes to stderr.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any, TextIO
+
+from benchmarks.peers.case import Case
+from benchmarks.peers.catalogue import OURS, PEERS
+from benchmarks.peers.training import Training
+
+WARM_STEPS = 4
+MEMORY_STEPS = 3
+_KIB = 1024
+
+
+def main() -> None:
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    name, workload, threads = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    peer, case = PEERS[name], Case.named(workload)
+    module = importlib.import_module(f"benchmarks.peers.{peer.module}")
+    idle = _memory("VmHWM")
+    start = time.perf_counter()
+    training: Training = module.build(case, peer.variant, threads)
+    losses = [training.step() for _ in range(WARM_STEPS)]
+    ready = {
+        "idle_bytes": idle,
+        "ready_seconds": time.perf_counter() - start,
+        "losses": losses,
+        "trained": training.trained,
+        **{key: value for key, value in training.facts.items() if not callable(value)},
+    }
+    if name == "pytorch":
+        ready["peak_flops_per_second"] = module.matrix_product_rate(threads)
+    _answer(answers, ready)
+    for line in sys.stdin:
+        command, *arguments = line.split()
+        _answer(answers, _turn(training, float(arguments[0])) if command == "turn" else _peak(name, training))
+
+
+def _answer(answers: TextIO, content: dict[str, Any]) -> None:
+    answers.write(json.dumps(content) + "\n")
+    answers.flush()
+
+
+def _turn(training: Training, milliseconds: float) -> dict[str, Any]:
+    samples: list[float] = []
+    training.step()
+    while not samples or sum(samples) < milliseconds:
+        start = time.perf_counter()
+        training.step()
+        samples.append(1e3 * (time.perf_counter() - start))
+    return {"ms": samples}
+
+
+def _peak(name: str, training: Training) -> dict[str, Any]:
+    if name == OURS:
+        peak = training.facts["memory"]()
+        return {"peak_bytes": peak, "lifetime_peak_bytes": peak}
+    lifetime = _memory("VmHWM")
+    Path("/proc/self/clear_refs").write_text("5")  # VmHWM starts again from what is resident now
+    for _ in range(MEMORY_STEPS):
+        training.step()
+    return {"peak_bytes": _memory("VmHWM"), "lifetime_peak_bytes": lifetime}
+
+
+def _memory(field: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * _KIB for line in lines if line.startswith(field + ":"))
+
+
+if __name__ == "__main__":
+    main()

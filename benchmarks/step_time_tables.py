@@ -1,0 +1,162 @@
+"""What step_time shows of its figures: a table in the terminal, sections of the document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.document import mib, table, write_section
+from benchmarks.peers.catalogue import OURS, PEERS
+from benchmarks.workloads import WORKLOADS
+
+Figures = dict[str, Any]
+RIVALS = tuple(name for name in PEERS if name != OURS)
+
+
+def show(workloads: Mapping[str, Figures]) -> None:
+    """Print times, ratios and memory."""
+    shown = Table("workload", "contender", "median ms", "p10", "p90", "ours / it", "peak MiB", "over idle MiB")
+    for measured in workloads.values():
+        own = _median(measured, OURS)
+        for name, figures in measured["contenders"].items():
+            if "ms" not in figures:
+                shown.add_row(measured["title"], name, f"[red]{figures['error']}")
+                continue
+            ms = figures["ms"]
+            ratio = f"{own / ms['median']:.2f}" if own and name != OURS else ""
+            times = (f"{ms[key]:.1f}" for key in ("median", "p10", "p90"))
+            shown.add_row(
+                measured["title"], name, *times, ratio, mib(figures["peak_bytes"]), mib(_growth(name, figures))
+            )
+    Console(width=170).print(shown)
+
+
+def write(document: Path, figures: Figures) -> None:
+    """Rewrite the sections that these figures are about, in the order of WORKLOADS."""
+    workloads = {name: figures["workloads"][name] for name in WORKLOADS if name in figures["workloads"]}
+    machine = figures["machine"]
+    write_section(document, "machine", _machine(machine, workloads))
+    write_section(document, "step-time", _times(workloads))
+    write_section(document, "step-operations", _operations(workloads, machine.get("own_peak_flops_per_second")))
+    write_section(document, "step-memory", _memory(workloads))
+    write_section(document, "sparse", _sparse(workloads))
+
+
+def _machine(machine: Figures, workloads: Mapping[str, Figures]) -> str:
+    peak = max((measured["matmul_flops_per_second"] for measured in workloads.values()), default=0.0)
+    text = (
+        f"Measured on {machine['cpu']}, {machine['cores']} cores, Python {machine['python']}, "
+        f"{machine['threads']} threads for everyone."
+    )
+    if peak:
+        text += f" `torch.mm` of 2048 x 2048 float32 reaches {peak / 1e9:.0f} GFLOP/s"
+        own = machine.get("own_peak_flops_per_second")
+        text += f", our own matrix product {own / 1e9:.0f} GFLOP/s." if own else "."
+    return text
+
+
+def _times(workloads: Mapping[str, Figures]) -> str:
+    rows, reasons = [], {}
+    for name, measured in workloads.items():
+        cells = [_milliseconds(measured, rival) for rival in RIVALS]
+        for rival in RIVALS:
+            if error := measured["contenders"].get(rival, {}).get("error"):
+                reasons[f"{WORKLOADS[name].title}, {PEERS[rival].title}"] = error
+        ratio, ask = _ratio(measured), WORKLOADS[name].ask
+        wants = WORKLOADS[name].wants
+        rows.append(
+            [measured["title"], *cells, f"**{_milliseconds(measured, OURS)}**", f"{ratio:.2f}" if ratio else "–",
+             f"{ask:.2f}{f' (with `{wants}`)' if wants else ''}"]
+        )  # fmt: skip
+    head = ["median ms", *(PEERS[rival].title for rival in RIVALS), "PockEngine", "ours / best", "ask"]
+    notes = "".join(f"\n- {what}: {why}" for what, why in reasons.items())
+    return table(head, rows) + (f"\n\nNot measured:\n{notes}" if notes else "")
+
+
+def _operations(workloads: Mapping[str, Figures], own_peak: float | None) -> str:
+    rows = []
+    for measured in workloads.values():
+        own = measured["contenders"].get(OURS, {})
+        if "ms" not in own:
+            continue
+        rate = 1e3 * own["flops"] / own["ms"]["median"]
+        shares = (f"{rate / peak:.0%}" if peak else "–" for peak in (measured["matmul_flops_per_second"], own_peak))
+        rows.append([measured["title"], f"{own['flops'] / 1e9:.2f}", f"{rate / 1e9:.0f}", *shares])
+    return table(["", "GFLOP a step", "GFLOP/s", "of `torch.mm`", "of our matrix product"], rows)
+
+
+def _memory(workloads: Mapping[str, Figures]) -> str:
+    whole, growth = [], []
+    for measured in workloads.values():
+        contenders = {name: figures for name, figures in measured["contenders"].items() if "ms" in figures}
+        for rows, size in ((whole, lambda name, figures: figures["peak_bytes"]), (growth, _growth)):
+            sizes = {name: size(name, figures) for name, figures in contenders.items()}
+            cells = [mib(sizes[name]) if name in sizes else "–" for name in (*RIVALS, OURS)]
+            both = "pytorch" in sizes and OURS in sizes
+            rows.append([measured["title"], *cells, f"1/{sizes['pytorch'] / sizes[OURS]:.1f}" if both else "–"])
+    head = [*(PEERS[name].title for name in (*RIVALS, OURS)), "ours / PyTorch"]
+    return f"{table(['whole process, MiB', *head], whole)}\n\n{table(['over idle, MiB', *head], growth)}"
+
+
+def _sparse(workloads: Mapping[str, Figures]) -> str:
+    """Each sparse workload against the full one of the same model and batch, both ours."""
+    rows = []
+    for name, measured in workloads.items():
+        workload = WORKLOADS[name]
+        full = next(
+            (
+                n
+                for n, w in WORKLOADS.items()
+                if (w.family, w.batch, w.scheme) == (workload.family, workload.batch, "full")
+            ),
+            None,
+        )
+        if workload.scheme == "full" or full not in workloads:
+            continue
+        ours = [workloads[one]["contenders"].get(OURS, {}) for one in (full, name)]
+        best = _best(workloads[full])
+        if any("ms" not in figures for figures in ours) or best is None:
+            continue
+        dense, sparse = ours
+        rows.append(
+            [measured["title"], f"{best / dense['ms']['median']:.2f}x",
+             f"{dense['ms']['median'] / sparse['ms']['median']:.2f}x",
+             f"{dense['flops'] / sparse['flops']:.2f}x",
+             f"{dense['peak_bytes'] / sparse['peak_bytes']:.2f}x"]
+        )  # fmt: skip
+    head = [
+        "",
+        "engine: best peer's full / our full",
+        "sparsity: our full / our sparse",
+        "the same in operations",
+        "the same in peak memory",
+    ]
+    return table(head, rows)
+
+
+def _median(measured: Figures, name: str) -> float | None:
+    figures = measured["contenders"].get(name, {})
+    return float(figures["ms"]["median"]) if "ms" in figures else None
+
+
+def _best(measured: Figures) -> float | None:
+    return min((ms for name in RIVALS if (ms := _median(measured, name)) is not None), default=None)
+
+
+def _ratio(measured: Figures) -> float | None:
+    own, best = _median(measured, OURS), _best(measured)
+    return own / best if own and best else None
+
+
+def _milliseconds(measured: Figures, name: str) -> str:
+    median = _median(measured, name)
+    return "–" if median is None else f"{median:.1f}" if median < 1000 else f"{median:.0f}"
+
+
+def _growth(name: str, figures: Figures) -> float:
+    """Over the process with the framework imported and nothing built; of ours, which imports nothing, all of it."""
+    return float(figures["peak_bytes"] - (0 if name == OURS else figures["idle_bytes"]))

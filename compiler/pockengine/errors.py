@@ -44,6 +44,14 @@ class RecipeError(PockError):
     code = 3003
 
 
+class MemoryBudgetError(RecipeError):
+    """Training as the recipe says does not fit into the memory that is allowed; `least_bytes` is the least it takes."""
+
+    def __init__(self, message: str, least_bytes: int) -> None:
+        super().__init__(message)
+        self.least_bytes = least_bytes
+
+
 class DynamicShapeError(PockError):
     """A dimension has no value at compile time."""
 

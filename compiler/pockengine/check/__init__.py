@@ -61,13 +61,16 @@ class CheckReport:
         }
 
 
-def check(graph: Graph, recipe: Recipe | None = None, target: str | Target = "host") -> CheckReport:
-    """Check an imported model: plan training all of it, its head, its biases, and what the recipe says.
+def check(
+    graph: Graph, recipe: Recipe | None = None, target: str | Target = "host", memory: int | None = None
+) -> CheckReport:
+    """Check an imported model: plan training all of it, its head, its biases, and what the recipe says, within `memory`
+    bytes for the whole process.
 
     Raises RecipeError where the recipe does not fit the model, TargetError for an unknown target,
     UnsupportedOperatorError where a gradient or a kernel is missing."""
     device = get_target(target) if isinstance(target, str) else target
-    recipes = compare(graph, recipe, device)
+    recipes = compare(graph, recipe, device, memory)
     told = recipes.get(GIVEN, recipes.get("full"))
     saved = told.saved_bytes if isinstance(told, Estimate) else {}
     described = _described(graph, recipe, saved)
@@ -100,6 +103,7 @@ def check_file(
     target: str | Target = "host",
     dims: Mapping[str, int] | None = None,
     batch: int | None = None,
+    memory: int | None = None,
 ) -> CheckReport:
     """Check an ONNX file, whose external weights may be missing; unsupported operators are part of the report, not an
     error. Raises ModelError, DynamicShapeError, RecipeError or TargetError."""
@@ -109,7 +113,7 @@ def check_file(
     wanted = batch if batch is not None else recipe.batch if recipe else None
     graph = load(path, dims, wanted, need_weights=False)
     try:
-        report = check(graph, recipe, target)
+        report = check(graph, recipe, target, memory)
     except UnsupportedOperatorError as error:
         # The model can be imported, but a gradient or a kernel of the training step is missing.
         missing = UnsupportedNode(

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..compile import Planned, plan_programs, summary
-from ..errors import RecipeError, UnsupportedOperatorError
+from ..compile import Planned, plan_programs, predicted_peak_bytes, summary
+from ..errors import MemoryBudgetError, RecipeError, UnsupportedOperatorError
 from ..ir import Graph, Node
 from ..recipe import Recipe
 from ..targets import Target
@@ -81,45 +81,57 @@ def fits(peak_bytes: int, ram_bytes: int) -> bool:
     return peak_bytes <= ram_bytes * (1 - SYSTEM_SHARE)
 
 
-def estimate(graph: Graph, recipe: Recipe, target: Target, threads: int | None = None) -> Estimate:
+def estimate(
+    graph: Graph, recipe: Recipe, target: Target, threads: int | None = None, memory: int | None = None
+) -> Estimate:
     """Plan all programs, as compiling does, and read off what they take. Raises RecipeError or
     UnsupportedOperatorError."""
-    return _read_off(plan_programs(graph, recipe, target, threads), graph)
+    return _read_off(plan_programs(graph, recipe, target, threads, memory=memory), graph, memory)
 
 
-def _read_off(planned: Planned, graph: Graph) -> Estimate:
+def _read_off(planned: Planned, graph: Graph, memory: int | None) -> Estimate:
     calls = [call for program in planned.programs.values() for step in program.steps for call in step.lowered.calls]
     figures = summary(planned, kernels=len({call.kernel.symbol for call in calls}))
     peak, target = figures["predicted_peak_bytes"], planned.target
-    devices = tuple(_fit(graph, planned.recipe, device, target, peak) for device in all_targets())
+    devices = tuple(_fit(graph, planned.recipe, device, target, peak, memory) for device in all_targets())
     return Estimate(target.name, planned.threads, target.ram_bytes, figures, _saved(planned), devices)
 
 
-def compare(graph: Graph, recipe: Recipe | None, target: Target) -> Compared:
+def compare(graph: Graph, recipe: Recipe | None, target: Target, memory: int | None = None) -> Compared:
     """Estimates of the training step when everything, the head or the biases are trained with the given recipe's loss
-    and optimizer (without one: AdamW and the loss that suits the output); and of all programs of the given recipe."""
+    and optimizer (without one: AdamW and the loss that suits the output); and of all programs of the given recipe.
+
+    With `memory`, forward nodes are computed twice where that makes a step fit, and what cannot fit is a sentence."""
     base = recipe or Recipe(_usual_loss(graph), "adamw")
     found: dict[str, Estimate | str] = {}
     dense: int | None = None
     for name in ("full", "head", "bias"):
         try:
-            planned = plan_programs(graph, base.with_(update=name, lora=None), target, dense=dense, only_training=True)
+            wanted = base.with_(update=name, lora=None)
+            planned = plan_programs(graph, wanted, target, dense=dense, only_training=True, memory=memory)
         except (RecipeError, UnsupportedOperatorError) as error:
             found[name] = str(error)
         else:
             dense = planned.counts.backward_dense
-            found[name] = _read_off(planned, graph)
+            found[name] = _read_off(planned, graph, memory)
     if recipe is not None:
         known = dense if recipe.lora is None else None
-        found[GIVEN] = _read_off(plan_programs(graph, recipe, target, dense=known), graph)
+        try:
+            planned = plan_programs(graph, recipe, target, dense=known, memory=memory)
+            found[GIVEN] = _read_off(planned, graph, memory)
+        except MemoryBudgetError as error:
+            found[GIVEN] = str(error)
     return found
 
 
-def _fit(graph: Graph, recipe: Recipe, device: Target, planned_for: Target, peak: int) -> Fit:
+def _fit(graph: Graph, recipe: Recipe, device: Target, planned_for: Target, peak: int, memory: int | None) -> Fit:
     """Plans anew only where the answer could depend on the device's scratch memory."""
     limit = device.ram_bytes * (1 - SYSTEM_SHARE)
     if device.name != planned_for.name and abs(peak - limit) < NEAR * limit:
-        peak = summary(plan_programs(graph, recipe, device), kernels=0)["predicted_peak_bytes"]
+        try:
+            peak = predicted_peak_bytes(plan_programs(graph, recipe, device, memory=memory))
+        except MemoryBudgetError as error:
+            peak = error.least_bytes
     return Fit(device.name, peak, device.ram_bytes)
 
 

@@ -30,6 +30,10 @@ Model = Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="An ONNX model
 TargetName = Annotated[str, typer.Option("--target", help="A device of `pock targets`.")]
 Dims = Annotated[list[str] | None, typer.Option("--dim", metavar="NAME=VALUE", help="Size of a dynamic dimension.")]
 Batch = Annotated[int | None, typer.Option("--batch", min=1, help="Samples per step; default: the recipe's.")]
+Memory = Annotated[
+    str | None,
+    typer.Option("--memory", metavar="SIZE", help="What the whole process may take, such as 64MiB: compute twice."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -45,10 +49,20 @@ def compile_command(
     name: Annotated[str | None, typer.Option("--name", help="The artifact's name; default: the model's.")] = None,
     json: Json = False,
     dump: Annotated[Path | None, typer.Option("--dump", metavar="DIR", help="Write the graph after each pass.")] = None,
+    memory: Memory = None,
 ) -> None:
     """Compile a model and a recipe into an artifact for one target."""
     request = compiling.CompileRequest(
-        model, recipe, output, target, batch, threads, compiling.parse_dims(dim or []), name, dump
+        model,
+        recipe,
+        output,
+        target,
+        batch,
+        threads,
+        compiling.parse_dims(dim or []),
+        name,
+        dump,
+        compiling.parse_memory(memory),
     )
     compiling.compile_model(request, as_json=json)
 
@@ -62,10 +76,12 @@ def check_command(
     target: TargetName = "host",
     batch: Batch = None,
     dim: Dims = None,
+    memory: Memory = None,
     json: Json = False,
 ) -> None:
     """Say which operators are supported, what the layers are, and what training would take. Compiles nothing."""
-    supported = compiling.check_model(model, recipe, target, batch, compiling.parse_dims(dim or []), as_json=json)
+    sizes, allowed = compiling.parse_dims(dim or []), compiling.parse_memory(memory)
+    supported = compiling.check_model(model, recipe, target, batch, sizes, allowed, as_json=json)
     if not supported:
         raise typer.Exit(BAD_INPUT)
 

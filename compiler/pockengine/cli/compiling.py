@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,7 @@ class CompileRequest:
     dims: Mapping[str, int]
     name: str | None
     dump: Path | None
+    memory: int | None = None
 
 
 def parse_dims(texts: Sequence[str]) -> dict[str, int]:
@@ -40,6 +42,19 @@ def parse_dims(texts: Sequence[str]) -> dict[str, int]:
             raise DynamicShapeError(f"--dim takes NAME=VALUE, such as batch=8, not '{text}'")
         dims[name] = int(value)
     return dims
+
+
+_UNITS = {"": 1, "B": 1, "KB": 1000, "MB": 1000**2, "GB": 1000**3, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
+
+
+def parse_memory(text: str | None) -> int | None:
+    """`"64MiB"` -> 67108864; also KiB, GiB, KB, MB, GB and plain bytes."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) *([A-Za-z]*)", text.strip())
+    if match is None or match[2].upper() not in _UNITS or float(match[1]) <= 0:
+        raise PockError(f"--memory takes a size such as 64MiB, 1.5GiB or 800MB, not '{text}'")
+    return int(float(match[1]) * _UNITS[match[2].upper()])
 
 
 def compile_model(request: CompileRequest, *, as_json: bool) -> None:
@@ -62,6 +77,7 @@ def compile_model(request: CompileRequest, *, as_json: bool) -> None:
             name=request.name,
             progress=report,
             dump=request.dump,
+            memory=request.memory,
         )
         artifact.save(request.output)
     summary = {**artifact.summary, "output": str(request.output)}
@@ -72,13 +88,20 @@ def compile_model(request: CompileRequest, *, as_json: bool) -> None:
 
 
 def check_model(
-    model: Path, recipe: Path | None, target: str, batch: int | None, dims: Mapping[str, int], *, as_json: bool
+    model: Path,
+    recipe: Path | None,
+    target: str,
+    batch: int | None,
+    dims: Mapping[str, int],
+    memory: int | None = None,
+    *,
+    as_json: bool,
 ) -> bool:
     """Print the report; returns whether the model can be compiled."""
     wanted = Recipe.load(recipe) if recipe else None
     with console.progress() as report:
         report("check", 0, 1)
-        result = check_file(model, wanted, target, dims, batch)
+        result = check_file(model, wanted, target, dims, batch, memory)
         report("check", 1, 1)
     if as_json:
         print(json.dumps(result.to_mapping()))

@@ -93,7 +93,7 @@ def figures(summary: Mapping[str, Any]) -> dict[str, str]:
     dense = summary["nodes_backward_dense"]
     clip = summary["clip_norm_bytes"]
     of_clip = f", of which the gradients' norm costs {size(clip)}" if clip else ""
-    return {
+    rows = {
         "trained": f"{count(summary['trained_parameters'])} of {count(summary['parameters'])} numbers",
         "nodes": f"{summary['nodes_forward']} forward, {summary['nodes_backward']} backward (training all: {dense})",
         "operations": ", ".join(f"{count(value)} {phase}" for phase, value in summary["flops"].items()),
@@ -101,6 +101,12 @@ def figures(summary: Mapping[str, Any]) -> dict[str, str]:
         "parameters": f"{size(summary['param_bytes'])}, optimizer state {size(summary['state_bytes'])}",
         "peak memory": size(summary["predicted_peak_bytes"]),
     }
+    if summary["recomputed_nodes"]:
+        flops, share = summary["recomputed_flops"], summary["recomputed_share"]
+        rows["computed twice"] = (
+            f"{summary['recomputed_nodes']} nodes, {count(flops)} operations, about {share:.1%} more time"
+        )
+    return rows
 
 
 def show_targets(*, as_json: bool) -> None:

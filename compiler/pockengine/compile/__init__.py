@@ -10,7 +10,8 @@ from ..ir import Graph
 from ..passes import PIPELINE, Pipeline
 from ..recipe import Recipe
 from ..targets import Target, get
-from .build import RUNTIME_BYTES, build, predicted_peak_bytes, space_bytes
+from .build import build, predicted_peak_bytes, space_bytes
+from .memory import RUNTIME_BYTES
 from .pack import pack, summary
 from .stages import STAGES, Planned, Progress, plan_programs, quiet
 
@@ -37,6 +38,7 @@ def compile(
     progress: Progress = quiet,
     cache: Path | None = None,
     dump: Path | None = None,
+    memory: int | None = None,
     pipeline: Pipeline = PIPELINE,
 ) -> Artifact:
     """Compile a training step for one target.
@@ -49,12 +51,14 @@ def compile(
     progress  called with (stage, done, total); stages are STAGES
     cache     folder of compiled kernels; default: `POCK_CACHE_DIR` or the platform's cache folder
     dump      folder that receives the graph after every pass
+    memory    bytes that the whole training process may take; forward nodes are computed twice where it is needed
     pipeline  the passes; for measuring what each is worth
 
-    Raises RecipeError, UnsupportedOperatorError, TargetError or ToolchainError, each one clear sentence."""
+    Raises RecipeError (MemoryBudgetError where it does not fit), UnsupportedOperatorError, TargetError or
+    ToolchainError, each one clear sentence."""
     start = time.monotonic()
     device = get(target) if isinstance(target, str) else target
-    planned = plan_programs(graph, recipe, device, threads, name, progress, dump, pipeline=pipeline)
+    planned = plan_programs(graph, recipe, device, threads, name, progress, dump, memory=memory, pipeline=pipeline)
     built = build(planned, cache, progress)
     progress("pack", 0, 1)
     artifact = pack(planned, built, time.monotonic() - start)

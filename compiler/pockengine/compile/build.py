@@ -10,12 +10,9 @@ from ..codegen.c import Model, Tensor, emit_model, kernel_sources
 from ..ir import Array, DType, TensorType, Value
 from ..plan import aligned
 from .inputs import has_perplexity, target_kinds
+from .memory import RUNTIME_BYTES
 from .ranges import IntegerRange
 from .stages import Planned, Progress, quiet
-
-RUNTIME_BYTES = 1 << 20
-"""What the running executable needs beside its five blocks of memory: code, tables, C library, stacks of two threads
-and the buffers of file reading. A constant, stated in docs/reference/binary.md and checked by a test."""
 
 CONST_NAME = "const.{}"
 

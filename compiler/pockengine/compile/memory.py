@@ -6,17 +6,20 @@ operand that dies in it. What is left needs a buffer, and `plan` finds its offse
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..codegen.backend import Location, Lowered, Program, Step
+from ..codegen.backend import Location, Program, Step
 from ..ir import Array, Builder, Graph, Node, Value
 from ..ops import Emitter
 from ..plan import Buffer, Schedule, aligned, check, plan
+from .lifetimes import Lower, base_of, lives_of, work_of
 
-Lower = Callable[[Node], Lowered]
+RUNTIME_BYTES = 1 << 20
+"""What the running executable needs beside its five blocks of memory: code, tables, C library, stacks of two threads
+and the buffers of file reading. A constant, stated in docs/reference/binary.md and checked by a test."""
 
 
 @dataclass
@@ -43,15 +46,6 @@ class Spaces:
         offset = self.sizes[space]
         self.sizes[space] = offset + aligned(nbytes)
         return Location(space, offset)
-
-
-def base_of(graph: Graph) -> dict[Value, Value]:
-    """Value -> the value whose bytes it views (itself, unless it is a reshape)."""
-    base = {value: value for value in graph.sources()}
-    for node in graph.nodes:
-        for value in node.outputs:
-            base[value] = base[node.inputs[0]] if node.op == "reshape" else value
-    return base
 
 
 def with_copies(graph: Graph, lower: Lower) -> Graph:
@@ -102,88 +96,57 @@ class _Placer:
     def __init__(self, graph: Graph, lower: Lower, spaces: Spaces) -> None:
         self.graph, self.spaces = graph, spaces
         self.base = base_of(graph)
-        self.nodes = [node for node in graph.nodes if node.op != "reshape"]
-        self.lowered = [lower(node) for node in self.nodes]
-        self.last_use = self._last_uses()
-        self.root: dict[Value, Value | Location] = {}
-        self.first: dict[Value, int] = {}
-        self.last: dict[Value, int] = {}
-
-    def _last_uses(self) -> dict[Value, int]:
-        last: dict[Value, int] = {}
-        for step, node in enumerate(self.nodes):
-            for value in node.inputs:
-                last[self.base[value]] = step
-        for value in self.graph.outputs.values():  # beyond the last node, which must not write over what it reads
-            last[self.base[value]] = len(self.nodes)
-        return last
+        self.work = work_of(graph, lower)
+        self.lowered = [lower(node) for node in self.work.nodes]
+        self.lives = lives_of(self.work.operations, self.work.sizes, self.work.kept)
+        self.outside = self._outside()
 
     def program(self, name: str) -> Program:
-        self._place_sources()
-        overwritten = {self.base[new]: target for target, new in self.graph.updates.items()}
-        for step, node in enumerate(self.nodes):
-            for index, value in enumerate(node.outputs):
-                if value in overwritten:
-                    self.root[value] = self.root[overwritten[value]]
-                else:
-                    self._place_output(step, node, index, value)
-        schedule = Schedule(max(1, len(self.nodes)), tuple(self._buffers()))
+        nodes = self.work.nodes
+        schedule = Schedule(max(1, len(nodes)), tuple(self._buffers()))
         memory = plan(schedule)
         check(schedule, memory)
         offsets = {slot.value: slot.offset for slot in memory.slots}
-        locations = {value: self._location(value, offsets) for value in self._located()}
         steps = tuple(
             Step(node, lowered, offsets.get(_workspace(step)) if lowered.workspace_bytes else None)
-            for step, (node, lowered) in enumerate(zip(self.nodes, self.lowered, strict=True))
+            for step, (node, lowered) in enumerate(zip(nodes, self.lowered, strict=True))
         )
-        return Program(name, self.graph, steps, locations, dict(self.graph.outputs), memory)
+        return Program(name, self.graph, steps, self._locations(offsets), dict(self.graph.outputs), memory)
 
-    def _place_sources(self) -> None:
+    def _outside(self) -> dict[Value, Location]:
+        """Where the values lie that are not in the arena: sources, and new contents over old ones."""
         graph, places = self.graph, self.spaces.places
+        found: dict[Value, Location] = {}
         for space, values in (("input", graph.inputs), ("param", graph.params), ("state", graph.states)):
             for value in values:
                 self.spaces.add(space, value)
-                self.root[value] = places[space, value.name]
-        read = {self.base[value] for node in self.nodes for value in node.inputs}
+                found[value] = places[space, value.name]
+        read = {self.base[value] for node in self.work.nodes for value in node.inputs}
         for value, array in graph.consts.items():
             if value in read:
-                self.root[value] = self.spaces.const(array)
-
-    def _place_output(self, step: int, node: Node, index: int, value: Value) -> None:
-        """Over an operand that dies here, or in a buffer of its own."""
-        for source, output in self.lowered[step].inplace:
-            root = self.root[self.base[node.inputs[source]]]
-            if output == index and isinstance(root, Value) and self._dies(root, node, step, value):
-                self.root[value] = root
-                self.last[root] = max(step, self.last_use.get(value, step))
-                return
-        self.root[value] = value
-        self.first[value] = step
-        self.last[value] = max(step, self.last_use.get(value, step))
-
-    def _dies(self, root: Value, node: Node, step: int, value: Value) -> bool:
-        readers = [v for v in node.inputs if self.root[self.base[v]] is root]
-        taken = any(self.root.get(output) is root for output in node.outputs)  # by another output of the node
-        dies = self.last[root] == step and len(readers) == 1
-        return dies and not taken and root.type.nbytes == value.type.nbytes
+                found[value] = self.spaces.const(array)
+        return found | {self.base[new]: found[target] for target, new in graph.updates.items()}
 
     def _buffers(self) -> Iterable[Buffer]:
-        outputs = {self.root[self.base[value]] for value in self.graph.outputs.values()}
-        kinds = {value: _KINDS[node.phase] for node in self.nodes for value in node.outputs}
-        for value, first in self.first.items():
-            kind = "output" if value in outputs else kinds[value]
-            last = min(self.last[value], len(self.nodes) - 1)
-            yield Buffer(value.name, value.type.nbytes, first, last, kind)
+        values, lives = self.work.values, self.lives
+        outputs = {lives.root[index] for index in self.work.kept}
+        kinds = {value: _KINDS[node.phase] for node in self.work.nodes for value in node.outputs}
+        for index, first in lives.first.items():
+            value = values[index]
+            kind = "output" if index in outputs else kinds[value]
+            yield Buffer(value.name, value.type.nbytes, first, lives.last[index], kind)
         for step, lowered in enumerate(self.lowered):
             if lowered.workspace_bytes:
                 yield Buffer(_workspace(step), lowered.workspace_bytes, step, step, "workspace")
 
-    def _located(self) -> Iterable[Value]:
-        return (value for value, base in self.base.items() if base in self.root)
-
-    def _location(self, value: Value, offsets: Mapping[str, int]) -> Location:
-        root = self.root[self.base[value]]
-        return root if isinstance(root, Location) else Location("arena", offsets.get(root.name, 0))
+    def _locations(self, offsets: Mapping[str, int]) -> dict[Value, Location]:
+        """The place of every value, views included."""
+        values, root = self.work.values, self.lives.root
+        arena = {
+            value: Location("arena", offsets.get(values[root[index]].name, 0)) for index, value in enumerate(values)
+        }
+        known = self.outside | arena
+        return {value: known[base] for value, base in self.base.items() if base in known}
 
 
 _KINDS = {"forward": "activation", "backward": "gradient", "update": "gradient"}

@@ -24,7 +24,9 @@ from ..ops import get, prune
 from ..passes import PIPELINE, Pipeline, optimise, reorder, simplify
 from ..recipe import Recipe, Scheme, resolve
 from ..targets import Target
-from .memory import Lower, Spaces, place, with_copies
+from .fitting import NONE, Recomputed, fit
+from .lifetimes import Lower
+from .memory import Spaces, place, with_copies
 from .ranges import IntegerRange, integer_ranges
 
 Progress = Callable[[str, int, int], None]
@@ -53,7 +55,8 @@ class Planned:
 
     imported         the model as it came
     model            what is trained: the imported one with adapters
-    clip_norm_bytes  of the arena, what `clip: {norm: …}` costs: with it, all gradients must be there at once"""
+    clip_norm_bytes  of the arena, what `clip: {norm: …}` costs: with it, all gradients must be there at once
+    recomputed       forward nodes that run twice, to keep to the memory allowed"""
 
     name: str
     imported: Graph
@@ -69,6 +72,7 @@ class Planned:
     inputs: tuple[Value, ...]
     ranges: Mapping[str, IntegerRange] = field(default_factory=dict)
     clip_norm_bytes: int = 0
+    recomputed: Recomputed = NONE
 
     @property
     def arena_bytes(self) -> int:
@@ -89,6 +93,7 @@ def plan_programs(
     dump: Path | None = None,
     dense: int | None = None,
     only_training: bool = False,
+    memory: int | None = None,
     pipeline: Pipeline = PIPELINE,
 ) -> Planned:
     """Resolve the recipe and plan its programs (train, eval, predict, accumulate) for one target.
@@ -96,9 +101,10 @@ def plan_programs(
     dump           a folder for the graph after each pass
     dense          backward nodes of training everything, where that is known
     only_training  leave eval and predict out: for questions about the training step
+    memory         bytes the whole process may take: forward nodes are computed twice where that is needed
     pipeline       the passes
 
-    Raises RecipeError or UnsupportedOperatorError."""
+    Raises RecipeError, UnsupportedOperatorError or MemoryBudgetError."""
     progress("resolve", 0, 1)
     imported = model
     if recipe.lora is not None:
@@ -123,6 +129,10 @@ def plan_programs(
             flops, nodes = _flops(reduced), _phase_counts(reduced)
         progress("plan", index, len(graphs))
         programs[kind] = _program(kind, reduced, frozen, lower, spaces, dump, pipeline)
+    clip_norm_bytes = _clip_norm_bytes(model, recipe, scheme, programs["train"], lower)
+    recomputed = NONE
+    if memory is not None:
+        programs, recomputed = fit(programs, spaces, memory, lower, target, threads)
     backward = nodes["backward"] + nodes["update"]
     if scheme == everything:
         dense = backward
@@ -134,7 +144,7 @@ def plan_programs(
     batch = inputs[0].type.shape[0] if inputs and inputs[0].type.rank else 1
     return Planned(
         name or model.name, imported, model, recipe, scheme, target, threads, batch, programs, spaces, counts, inputs,
-        integer_ranges(asked), _clip_norm_bytes(model, recipe, scheme, programs["train"], lower),
+        integer_ranges(asked), clip_norm_bytes, recomputed,
     )  # fmt: skip
 
 
@@ -233,8 +243,8 @@ def _phase_counts(graph: Graph) -> dict[str, int]:
 
 
 def _dense_backward_nodes(model: Graph, recipe: Recipe, everything: Scheme) -> int | None:
-    """Backward and update nodes if all that the loss depends on were trained, after the same algebra; None where some of
-    it has no gradient."""
+    """Backward and update nodes if all that the loss depends on were trained, after the same algebra; None where some
+    of it has no gradient."""
     try:
         graph = train_graph(model, recipe, everything)
     except UnsupportedOperatorError:

@@ -1,0 +1,148 @@
+"""Making planned programs fit the memory the user allows: what to compute twice, or what the least possible is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..codegen.backend import Program
+from ..errors import MemoryBudgetError
+from ..passes.rematerialise import rematerialise
+from ..targets import Target
+from .budget import Found, Search
+from .lifetimes import Lower
+from .memory import RUNTIME_BYTES, Spaces, place
+from .recomputing import Recomputing
+
+ATTEMPTS = 4
+"""Searches for one program: a plan may lie a little above the bytes that are alive at once."""
+
+
+RESERVE = 512 << 10
+"""What a process may measure above its predicted peak: kernels are code, which the prediction takes for a constant."""
+
+
+@dataclass(frozen=True)
+class Recomputed:
+    """What computing forward nodes a second time takes in a training step.
+
+    nodes  second runs
+    flops  their floating-point operations
+    share  their estimated time, as a part of the step's without them"""
+
+    nodes: int = 0
+    flops: int = 0
+    share: float = 0.0
+
+
+NONE = Recomputed()
+
+
+@dataclass(frozen=True)
+class _Fitted:
+    program: Program
+    recomputed: Recomputed
+
+
+def fit(
+    programs: Mapping[str, Program], spaces: Spaces, memory: int, lower: Lower, target: Target, threads: int
+) -> tuple[dict[str, Program], Recomputed]:
+    """The programs within `memory` bytes for the whole process, RESERVE included, at the least extra time. Raises
+    MemoryBudgetError where that cannot be done."""
+    fitted, recomputed = dict(programs), NONE
+    blocks = RUNTIME_BYTES + RESERVE + sum(spaces.sizes.values())
+    fixed = max((p.plan.arena_bytes for kind, p in programs.items() if kind not in _TRAINING), default=0)
+    least = fixed
+    for kind in _TRAINING:
+        if kind not in programs:
+            continue
+        recomputing = Recomputing(programs[kind].graph, lower, target, threads)
+        found = _within(kind, recomputing, memory - blocks, programs[kind], spaces, lower)
+        if found.program.plan.arena_bytes > memory - blocks:
+            found = _least(kind, recomputing, memory - blocks, spaces, lower)
+        fitted[kind] = found.program
+        least = max(least, found.program.plan.arena_bytes)
+        if kind == "train":
+            recomputed = found.recomputed
+    if blocks + least > memory:
+        raise _impossible(memory, least, spaces, fitted, recomputed)
+    return fitted, recomputed
+
+
+_TRAINING = ("train", "accumulate")
+
+
+def _within(kind: str, recomputing: Recomputing, arena: int, program: Program, spaces: Spaces, lower: Lower) -> _Fitted:
+    """The cheapest program found whose arena keeps to the limit, or the smallest."""
+    best = _Fitted(program, NONE)
+    if program.plan.arena_bytes <= arena:
+        return best
+    search, limit = Search(recomputing), arena
+    for _ in range(ATTEMPTS):
+        found = search.within(limit)
+        made = _made(kind, recomputing, found, spaces, lower)
+        best = min(best, made, key=lambda one: one.program.plan.arena_bytes)
+        if made.program.plan.arena_bytes <= arena or found.step.peak > limit:
+            break
+        limit -= made.program.plan.arena_bytes - arena
+    return best
+
+
+def _least(kind: str, recomputing: Recomputing, arena: int, spaces: Spaces, lower: Lower) -> _Fitted:
+    """The smallest program found, whatever `arena` is; where that leaves room, one that makes use of it."""
+    search = Search(recomputing)
+    lowest = search.lowest()
+    smallest = _made(kind, recomputing, lowest, spaces, lower)
+    if smallest.program.plan.arena_bytes < arena:
+        cheaper = _made(kind, recomputing, search.relaxed(lowest, arena), spaces, lower)
+        if cheaper.program.plan.arena_bytes <= arena:
+            return cheaper
+    return smallest
+
+
+def _made(kind: str, recomputing: Recomputing, found: Found, spaces: Spaces, lower: Lower) -> _Fitted:
+    """The program that computes twice what was chosen."""
+    order = recomputing.nodes(found.step)
+    program = place(kind, rematerialise(recomputing.graph, order), lower, spaces)
+    again = [node for node, second in order if second]
+    flops = sum(call.flops for node in again for call in lower(node).calls)
+    return _Fitted(program, Recomputed(len(again), flops, found.step.cost / recomputing.total))
+
+
+def _impossible(
+    memory: int, arena: int, spaces: Spaces, programs: Mapping[str, Program], recomputed: Recomputed
+) -> MemoryBudgetError:
+    sizes = spaces.sizes
+    least = RUNTIME_BYTES + RESERVE + sum(sizes.values()) + arena
+    kind, program = max(programs.items(), key=lambda item: item[1].plan.arena_bytes)
+    parts = {
+        "activations and gradients": arena,
+        "parameters": sizes["param"],
+        "optimizer state": sizes["state"],
+        "constants": sizes["const"],
+        "inputs": sizes["input"],
+        "the program itself": RUNTIME_BYTES + RESERVE,
+    }
+    shown = ", ".join(f"{mebibytes(size)} {what}" for what, size in parts.items() if size)
+    share = f", {recomputed.nodes} nodes computed twice" if recomputed.nodes else ""
+    text = (
+        f"training needs at least {mebibytes(least)} ({least} bytes), more than the {mebibytes(memory)} allowed: "
+        f"{shown}{share}; the arena is largest at {_largest(program)} of '{kind}': use a smaller batch, train less, or "
+        "take an optimizer with less state"
+    )
+    return MemoryBudgetError(text, least)
+
+
+def _largest(program: Program) -> str:
+    """The node that runs when most bytes are alive, with its result."""
+    live = [0] * len(program.steps)
+    for slot in program.plan.slots:
+        for step in range(slot.first, slot.last + 1):
+            live[step] += slot.nbytes
+    node = program.steps[live.index(max(live))].node
+    return f"'{node.origin or node.outputs[0].name}' ({node.outputs[0].type})"
+
+
+def mebibytes(size: int) -> str:
+    """`63.2 MiB`, rounded up; what is small in KiB."""
+    return f"{-(-10 * size >> 20) / 10:.1f} MiB" if size >= 1 << 20 else f"{-(-size >> 10)} KiB"

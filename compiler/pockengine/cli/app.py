@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from ..errors import PockError, nearest
-from . import compiling, console, exporting, running
+from . import caching, compiling, console, exporting, running, tuning
 
 BAD_INPUT, IO_FAILED = 2, 4
 
@@ -50,6 +50,9 @@ def compile_command(
     json: Json = False,
     dump: Annotated[Path | None, typer.Option("--dump", metavar="DIR", help="Write the graph after each pass.")] = None,
     memory: Memory = None,
+    tune: Annotated[
+        str, typer.Option("--tune", metavar="{off|fast|full}", help="Measure how contractions are best computed here.")
+    ] = "off",
 ) -> None:
     """Compile a model and a recipe into an artifact for one target."""
     request = compiling.CompileRequest(
@@ -63,6 +66,7 @@ def compile_command(
         name,
         dump,
         compiling.parse_memory(memory),
+        tune,
     )
     compiling.compile_model(request, as_json=json)
 
@@ -123,6 +127,34 @@ def export_command(
     """Write a fine-tuned model as safetensors or as ONNX."""
     request = exporting.ExportRequest(artifact, output, format, weights, merge, adapters)
     exporting.export_model(request, as_json=json)
+
+
+@app.command("tune")
+def tune_command(
+    model: Model,
+    recipe: Annotated[Path, typer.Option("--recipe", metavar="R.yaml", help="Loss, optimizer and what to update.")],
+    target: TargetName = "host",
+    batch: Batch = None,
+    threads: Annotated[int | None, typer.Option("--threads", min=1, help="Default: the target's cores.")] = None,
+    dim: Dims = None,
+    mode: Annotated[str, typer.Option("--mode", metavar="{fast|full}", help="How many candidates are run.")] = "full",
+    json: Json = False,
+) -> None:
+    """Measure a model's contractions on this machine, for later `pock compile --tune` to use. Builds no artifact."""
+    request = tuning.TuneRequest(model, recipe, target, batch, threads, compiling.parse_dims(dim or []), mode)
+    tuning.tune_model(request, as_json=json)
+
+
+@app.command("cache")
+def cache_command(
+    action: Annotated[str, typer.Argument(metavar="{show|clear|prune}")] = "show",
+    keep_days: Annotated[
+        float | None, typer.Option("--keep-days", min=0, help="With prune: keep what was used in the last N days.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Show or shrink the cache of compiled kernels and tuning results."""
+    caching.manage_cache(action, keep_days, as_json=json)
 
 
 @app.command("targets")

@@ -14,6 +14,7 @@ from ..errors import DynamicShapeError, PockError
 from ..frontends import load
 from ..recipe import Recipe
 from ..targets import get as get_target
+from ..tune import check_mode
 from . import checking, console
 
 
@@ -31,6 +32,7 @@ class CompileRequest:
     name: str | None
     dump: Path | None
     memory: int | None = None
+    tune: str = "off"
 
 
 def parse_dims(texts: Sequence[str]) -> dict[str, int]:
@@ -60,6 +62,7 @@ def parse_memory(text: str | None) -> int | None:
 def compile_model(request: CompileRequest, *, as_json: bool) -> None:
     """Compile and save; what cannot work is refused before any work is done."""
     recipe, target = Recipe.load(request.recipe), get_target(request.target)
+    check_mode(request.tune)
     if not request.output.absolute().parent.is_dir():
         raise PockError(f"the folder '{request.output.parent}' for the artifact does not exist")
     if request.output.is_dir():
@@ -78,6 +81,7 @@ def compile_model(request: CompileRequest, *, as_json: bool) -> None:
             progress=report,
             dump=request.dump,
             memory=request.memory,
+            tune=request.tune,
         )
         artifact.save(request.output)
     summary = {**artifact.summary, "output": str(request.output)}

@@ -21,6 +21,7 @@ _DOING = {
     "resolve": "resolving the recipe",
     "optimise": "optimising the graph",
     "plan": "planning memory",
+    "tune": "measuring kernels",
     "compile": "compiling kernels",
     "link": "linking",
     "pack": "packing",
@@ -85,7 +86,18 @@ def show_summary(output: Path, target: str, summary: Mapping[str, Any]) -> None:
     """The result of `pock compile`."""
     built = f"{summary['kernels']} ({summary['cache_hits']} from the cache), {summary['compile_seconds']:.1f} s"
     rows = {"artifact": str(output), "target": target, **figures(summary), "kernels": built}
+    rows["schedules"] = _tuned(summary)
     Console().print(pairs(rows))
+
+
+def _tuned(summary: Mapping[str, Any]) -> str:
+    """Who chose how contractions are computed."""
+    if summary["tuned"] == "off":
+        return "as the model ranks them (nothing was measured: see --tune)"
+    counted = summary["tuning"]
+    known = f"{counted['hits']} from the cache, {counted['measured'] + counted['verified']} measured now"
+    text = f"{known}, {counted['by_model']} as the model ranks them ({counted['seconds']:.1f} s)"
+    return f"{text}; {counted['why_not']}" if counted["why_not"] else text
 
 
 def figures(summary: Mapping[str, Any]) -> dict[str, str]:

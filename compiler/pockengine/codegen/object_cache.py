@@ -14,7 +14,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,8 +52,11 @@ class ObjectCache:
             data = (entry / _OBJECT).read_bytes()
         except (OSError, ValueError):
             return None
-        whole = record == {"inputs": dict(inputs), "sha256": hashlib.sha256(data).hexdigest()}
-        return entry / _OBJECT if whole else None
+        if record != {"inputs": dict(inputs), "sha256": hashlib.sha256(data).hexdigest()}:
+            return None
+        with suppress(OSError):  # a cache that may only be read
+            os.utime(entry)
+        return entry / _OBJECT
 
     def store(self, inputs: Inputs, made: Path) -> Path:
         """Takes over the object file `made` (of a folder of `workspace`) and returns where it now lies."""
@@ -67,6 +70,19 @@ class ObjectCache:
             entry.parent.mkdir(parents=True, exist_ok=True)
             self._publish(new, entry, inputs)
         return entry / _OBJECT
+
+    def size(self) -> tuple[int, int]:
+        """Objects, and the bytes of their files."""
+        entries = self._entries()
+        return len(entries), sum(_nbytes(entry) for entry in entries)
+
+    def prune(self, before: float) -> int:
+        """Drop objects last used before this time (seconds since 1970), and folders of builds that were killed; how
+        many objects went."""
+        old = [entry for entry in self._entries() if _modified(entry) < before]
+        for place in [*old, *(work for work in self.folder.glob("work-*") if _modified(work) < before)]:
+            shutil.rmtree(place, ignore_errors=True)
+        return len(old)
 
     @contextmanager
     def workspace(self) -> Iterator[Path]:
@@ -87,6 +103,26 @@ class ObjectCache:
                 entry.rename(new.parent / "damaged")
                 new.rename(entry)
 
+    def _entries(self) -> list[Path]:
+        return [entry for entry in (self.folder / "objects").glob("*/*") if entry.is_dir()]
+
     def _entry(self, inputs: Inputs) -> Path:
         key = hashlib.sha256(json.dumps(dict(inputs), sort_keys=True).encode()).hexdigest()
         return self.folder / "objects" / key[:2] / key
+
+
+def _nbytes(folder: Path) -> int:
+    """Bytes of the files in a folder, which other processes may be removing."""
+    total = 0
+    for file in folder.rglob("*"):
+        with suppress(OSError):
+            total += file.stat().st_size if file.is_file() else 0
+    return total
+
+
+def _modified(place: Path) -> float:
+    """When a place was last changed; never, where it is gone."""
+    try:
+        return place.stat().st_mtime
+    except OSError:
+        return float("inf")

@@ -121,6 +121,26 @@ def link_library(objects: Objects, model_c: str, target: Target, cache: Path | N
     return _link(objects, model_c, runtime, target, triple, flags, _cache(cache))
 
 
+def link_measurement(
+    objects: Objects, tables_c: str, own: Mapping[str, str], target: Target, cache: Path | None = None
+) -> bytes:
+    """The program that measures kernels on a target: kernels, tables and the sources and headers `own` (by file name),
+    over the runtime's core and threads."""
+    flags = (*_COMMON, *_HOSTED)
+    headers = {path.name: path.read_text("utf-8") for path in sorted(RUNTIME.glob("*.h"))}
+    headers |= {name: text for name, text in own.items() if name.endswith(".h")}
+    sources = {name: (RUNTIME / name).read_text("utf-8") for name in ("core.c", "threads.c", "error.c")}
+    sources |= {name: text for name, text in own.items() if name.endswith(".c")}
+    units = [_Unit(name, text, headers, target.triple, _cpu(target), flags) for name, text in sources.items()]
+    linker = ("-Wl,--gc-sections", *_STATIC[target.os])
+    return _link(objects, tables_c, units, target, target.triple, linker, _cache(cache), headers)
+
+
+def kernel_flags(target: Target) -> str:
+    """What kernels are compiled with for a target: the key of whatever was learned by running them."""
+    return " ".join((target.triple, _cpu(target), *_COMMON, *_KERNEL))
+
+
 def library_name(target: Target) -> str:
     """`libmodel.so`, or as the target's system spells it."""
     return "libmodel.dylib" if target.os == "macos" else "libmodel.so"
@@ -160,9 +180,10 @@ def _link(
     triple: str,
     flags: tuple[str, ...],
     cache: ObjectCache,
+    headers: Mapping[str, str] | None = None,
 ) -> bytes:
-    pock_h = {"pock.h": (RUNTIME / "pock.h").read_text("utf-8")}
-    model = _Unit("model.c", model_c, pock_h, target.triple, _cpu(target), (*_COMMON, *_TABLES))
+    headers = headers or {"pock.h": (RUNTIME / "pock.h").read_text("utf-8")}
+    model = _Unit("model.c", model_c, headers, target.triple, _cpu(target), (*_COMMON, *_TABLES))
     made, _ = _compile_all([model, *runtime], cache, None)
     inputs = [*(objects.paths[symbol] for symbol in sorted(objects.paths)), *made]
     with cache.workspace() as folder:

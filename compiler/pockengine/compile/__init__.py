@@ -6,10 +6,14 @@ import time
 from pathlib import Path
 
 from ..artifact import Artifact
+from ..codegen.c import CBackend
+from ..codegen.object_cache import default_folder
 from ..ir import Graph
 from ..passes import PIPELINE, Pipeline
 from ..recipe import Recipe
 from ..targets import Target, get
+from ..tune import LocalStore, Tuning, TuningStore, check_mode
+from ..tune import tune as tune_nodes
 from .build import build, predicted_peak_bytes, space_bytes
 from .memory import RUNTIME_BYTES
 from .pack import pack, summary
@@ -25,6 +29,7 @@ __all__ = [
     "predicted_peak_bytes",
     "space_bytes",
     "summary",
+    "tune_planned",
 ]
 
 
@@ -40,6 +45,8 @@ def compile(
     dump: Path | None = None,
     memory: int | None = None,
     pipeline: Pipeline = PIPELINE,
+    tune: str = "off",
+    store: TuningStore | None = None,
 ) -> Artifact:
     """Compile a training step for one target.
 
@@ -53,14 +60,37 @@ def compile(
     dump      folder that receives the graph after every pass
     memory    bytes that the whole training process may take; forward nodes are computed twice where it is needed
     pipeline  the passes; for measuring what each is worth
+    tune      "fast" or "full": measure how contractions are best computed, where this machine is the target; "off"
+              leaves it to the analytical model
+    store     what tuning learned before; default: a file in the cache folder
 
     Raises RecipeError (MemoryBudgetError where it does not fit), UnsupportedOperatorError, TargetError or
     ToolchainError, each one clear sentence."""
     start = time.monotonic()
     device = get(target) if isinstance(target, str) else target
-    planned = plan_programs(graph, recipe, device, threads, name, progress, dump, memory=memory, pipeline=pipeline)
+
+    def planned_with(backend: CBackend | None) -> Planned:
+        return plan_programs(
+            graph, recipe, device, threads, name, progress, dump, memory=memory, pipeline=pipeline, backend=backend
+        )
+
+    planned = planned_with(None)
+    tuning = tune_planned(planned, check_mode(tune), cache, store, progress)
+    if tuning.picks:
+        planned = planned_with(CBackend(tuning.picks))
     built = build(planned, cache, progress)
     progress("pack", 0, 1)
-    artifact = pack(planned, built, time.monotonic() - start)
+    artifact = pack(planned, built, time.monotonic() - start, tuning)
     progress("pack", 1, 1)
     return artifact
+
+
+def tune_planned(
+    planned: Planned, mode: str, cache: Path | None, store: TuningStore | None, progress: Progress = quiet
+) -> Tuning:
+    """Measure the contractions of planned programs, or take what is known of them."""
+    if mode == "off":
+        return Tuning()
+    nodes = [step.node for program in planned.programs.values() for step in program.steps]
+    kept = store or LocalStore(cache or default_folder())
+    return tune_nodes(nodes, planned.target, planned.threads, mode, kept, cache, progress)

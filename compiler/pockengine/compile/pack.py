@@ -14,12 +14,13 @@ from ..codegen import toolchain
 from ..codegen.backend import Program
 from ..ir import Array, Value, render
 from ..recipe import ALL, FROZEN, Channels
+from ..tune import Tuning
 from .build import Built, predicted_peak_bytes, space_bytes
 from .inputs import target_kinds
 from .stages import Planned
 
 
-def pack(planned: Planned, built: Built, compile_seconds: float) -> Artifact:
+def pack(planned: Planned, built: Built, compile_seconds: float, tuning: Tuning) -> Artifact:
     """The artifact; its summary has `compile_seconds` and `cache_hits`, its manifest only what is deterministic."""
     library = f"bin/{toolchain.library_name(planned.target)}"
     members = {
@@ -32,7 +33,8 @@ def pack(planned: Planned, built: Built, compile_seconds: float) -> Artifact:
     members |= model_members(planned.imported)
     if built.consts:
         members["consts.safetensors"] = _tensors(built.consts)
-    stated, kinds = summary(planned, built.kernels), target_kinds(planned)
+    stated = {**summary(planned, built.kernels), **tuning.summary()}
+    kinds = target_kinds(planned)
     manifest = Manifest(
         name=planned.name,
         created_by={"pockengine": metadata.version("pockengine"), "zig": toolchain.zig_version()},
@@ -47,7 +49,7 @@ def pack(planned: Planned, built: Built, compile_seconds: float) -> Artifact:
         entry_points=EntryPoints(library=library),
     )
     extra = {"compile_seconds": round(compile_seconds, 3), "cache_hits": built.cache_hits}
-    return Artifact.create(manifest, members, {**stated, **extra})
+    return Artifact.create(manifest, members, {**stated, **extra, **tuning.statistics()})
 
 
 def summary(planned: Planned, kernels: int) -> dict[str, Any]:

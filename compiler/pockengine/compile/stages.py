@@ -32,7 +32,7 @@ from .ranges import IntegerRange, integer_ranges
 Progress = Callable[[str, int, int], None]
 """Called with (stage, done, total)."""
 
-STAGES = ("resolve", "optimise", "plan", "compile", "link", "pack")
+STAGES = ("resolve", "optimise", "plan", "tune", "compile", "link", "pack")
 
 
 def quiet(stage: str, done: int, total: int) -> None:
@@ -95,6 +95,7 @@ def plan_programs(
     only_training: bool = False,
     memory: int | None = None,
     pipeline: Pipeline = PIPELINE,
+    backend: Backend | None = None,
 ) -> Planned:
     """Resolve the recipe and plan its programs (train, eval, predict, accumulate) for one target.
 
@@ -103,6 +104,7 @@ def plan_programs(
     only_training  leave eval and predict out: for questions about the training step
     memory         bytes the whole process may take: forward nodes are computed twice where that is needed
     pipeline       the passes
+    backend        what lowers nodes; default: the C backend with the model's schedules
 
     Raises RecipeError, UnsupportedOperatorError or MemoryBudgetError."""
     progress("resolve", 0, 1)
@@ -113,7 +115,7 @@ def plan_programs(
     everything = resolve(recipe.with_(update="full"), model)
     model = simplify(model if recipe.dropout else without_dropout(model))
     threads = threads or target.cores
-    lower = _lowerer(CBackend(), target, threads)
+    lower = _lowerer(backend or CBackend(), target, threads)
     train = train_graph(model, recipe, scheme)
     frozen = _frozen(model, train)
     graphs = {"train": train}

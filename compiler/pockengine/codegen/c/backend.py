@@ -9,9 +9,8 @@ from ...ir import DType, Node
 from ...targets import Target
 from ..backend import Lowered
 from . import (
+    choices,
     columns,
-    contraction,
-    depthwise,
     elementwise,
     expressions,
     lookup,
@@ -39,6 +38,11 @@ class CBackend:
 
     name = "c"
 
+    def __init__(self, picks: Mapping[str, choices.Choice] | None = None) -> None:
+        """`picks` has choices by `choices.identity`, for one target and number of threads; the model chooses the
+        rest."""
+        self._picks = picks or {}
+
     def unsupported(self, node: Node) -> str | None:
         """Why this node cannot be lowered, or None."""
         reason = unsupported_types((*node.inputs, *node.outputs))
@@ -64,9 +68,8 @@ class CBackend:
         if kind == "contraction":
             if anchor_of(region).output.type.dtype is not DType.F32:
                 return plain.lower(region)
-            if depthwise.fits(anchor_of(region)):
-                return depthwise.lower(region, target, threads)
-            return contraction.lower(region, target, threads)
+            pick = self._picks.get(choices.identity(region)) if self._picks else None
+            return choices.lower(region, target, threads, pick)
         if kind == "row":
             return rowwise.lower(region, threads)
         if kind == "column":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from ...ir import Node
 from ...targets import Target
@@ -15,14 +16,15 @@ from .maps import Access
 from .mathlib import functions
 from .packers import Packer, transposition
 from .region import body_of, call, inplace_pairs
+from .schedule import Schedule
 from .source import SIGNATURE, Code, kernel
 
 
-def lower(node: Node, target: Target, threads: int) -> Lowered:
-    """Kernels of a contraction region."""
+def lower(node: Node, target: Target, threads: int, schedules: Sequence[Schedule] | None = None) -> Lowered:
+    """Kernels of a contraction region, as the model schedules it or as `schedules` say."""
     if node.outputs[0].type.size == 0:
         return Lowered(())
-    plans = ContractionPlan.all(node, target, threads)
+    plans = ContractionPlan.all(node, target, threads, schedules)
     operands = set(plans[0].anchor.inputs)
     allowed = [
         (i, o)

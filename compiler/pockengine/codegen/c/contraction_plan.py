@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 from ...ir import Node
@@ -26,6 +26,24 @@ def anchor_of(node: Node) -> Node:
     return next(inner for inner in body_of(node).nodes if inner.op in ("matmul", "conv2d", "conv2d_dx", "conv2d_dw"))
 
 
+def _scheduled(anchor: Node, target: Target, threads: int) -> list[tuple[Contraction, Schedule]]:
+    """The index maps of a contraction with the model's schedules."""
+    key = (
+        anchor.op,
+        tuple(value.type for value in anchor.inputs),
+        tuple(sorted(anchor.attrs.items())),
+        target,
+        threads,
+    )
+    if key not in _SCHEDULED:
+        _SCHEDULED[key] = _oriented((made, choose(made, target, threads)) for made in contractions_of(anchor))
+    return _SCHEDULED[key]
+
+
+def _oriented(scheduled: Iterable[tuple[Contraction, Schedule]]) -> list[tuple[Contraction, Schedule]]:
+    return [(made.swapped() if schedule.swap else made, schedule) for made, schedule in scheduled]
+
+
 @dataclass(frozen=True)
 class ContractionPlan:
     """Everything known about one contraction kernel. `contraction` is already oriented as the schedule says."""
@@ -38,22 +56,19 @@ class ContractionPlan:
     arguments: tuple[int, int]
 
     @classmethod
-    def all(cls, node: Node, target: Target, threads: int) -> list[ContractionPlan]:
-        """The plans of a region's contractions: one, or several that share the result's pixels among them."""
+    def all(
+        cls, node: Node, target: Target, threads: int, schedules: Sequence[Schedule] | None = None
+    ) -> list[ContractionPlan]:
+        """The plans of a region's contractions: one, or several that share the result's pixels among them. `schedules`
+        has one for each; default: those of the model."""
         anchor = anchor_of(node)
-        key = (
-            anchor.op,
-            tuple(value.type for value in anchor.inputs),
-            tuple(sorted(anchor.attrs.items())),
-            target,
-            threads,
-        )
-        if key not in _SCHEDULED:
-            scheduled = [(made, choose(made, target, threads)) for made in contractions_of(anchor)]
-            _SCHEDULED[key] = [(made.swapped() if schedule.swap else made, schedule) for made, schedule in scheduled]
+        if schedules is None:
+            scheduled = _scheduled(anchor, target, threads)
+        else:
+            scheduled = _oriented(zip(contractions_of(anchor), schedules, strict=True))
         inputs = body_of(node).inputs
         plans = []
-        for oriented, schedule in _SCHEDULED[key]:
+        for oriented, schedule in scheduled:
             left, right = (inputs.index(anchor.inputs[access.operand]) for access in (oriented.left, oriented.right))
             plans.append(cls(node, anchor, oriented, schedule, threads, (left, right)))
         return plans

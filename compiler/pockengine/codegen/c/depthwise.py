@@ -20,7 +20,17 @@ from .region import body_of, call, inplace_pairs
 from .source import SIGNATURE, Code, kernel
 
 PIXELS = 4
-"""Neighbouring results computed together: they share loads of the source and of the weights."""
+"""Neighbouring results computed together, unless measured otherwise: they share loads of the source and of the
+weights."""
+
+
+@dataclass(frozen=True)
+class DepthwiseTile:
+    """What can be chosen of a depthwise kernel: channels of a block (the widest one) and neighbouring results computed
+    together."""
+
+    lanes: int
+    pixels: int
 
 
 def fits(anchor: Node) -> bool:
@@ -73,15 +83,19 @@ class Depthwise:
     result: tuple[int, int]
     lanes: int
     tasks: int
+    pixels: int = PIXELS
 
     @classmethod
-    def of(cls, node: Node, target: Target, threads: int) -> Depthwise:
+    def of(cls, node: Node, target: Target, threads: int, tile: DepthwiseTile | None = None) -> Depthwise:
         anchor = anchor_of(node)
         geometry = Geometry.of(anchor.attrs)
         n, c, h, w = geometry.nchw(anchor.inputs[0].type.shape)
         other = anchor.inputs[1] if anchor.op == "conv2d_dw" else anchor.output
         _, _, p, q = geometry.nchw(other.type.shape)
         taps = weights_of(anchor).type.shape[2:]
+        if tile is not None:
+            sizes = ((taps[0], taps[1]), (h, w), (p, q))
+            return cls(node, anchor, geometry, n, c, *sizes, tile.lanes, threads, tile.pixels)
         lanes = target.vector_bytes // 4
         if anchor.op != "conv2d_dw" and target.registers >= 32 and c >= 2 * lanes:
             lanes *= 2  # two registers a value: whole pairs of cache lines at each pixel
@@ -138,11 +152,21 @@ class Depthwise:
         )
 
 
-def lower(node: Node, target: Target, threads: int) -> Lowered:
+def tiles(node: Node, target: Target, threads: int) -> list[DepthwiseTile]:
+    """What may be chosen for a region whose anchor `fits`, the usual choice first."""
+    usual = Depthwise.of(node, target, threads)
+    narrow, wide = max(1, usual.lanes // 2), usual.lanes * 2
+    most = max(target.vector_bytes // 4, usual.lanes) if usual.anchor.op == "conv2d_dw" else target.vector_bytes // 2
+    lanes = [usual.lanes, *(one for one in (wide, narrow) if 4 <= one <= most)]
+    pixels = [usual.pixels, usual.pixels * 2, usual.pixels // 2]
+    return [DepthwiseTile(one, count) for one in lanes for count in pixels]
+
+
+def lower(node: Node, target: Target, threads: int, tile: DepthwiseTile | None = None) -> Lowered:
     """Kernels of a contraction region whose anchor `fits`."""
     if node.outputs[0].type.size == 0:
         return Lowered(())
-    plan = Depthwise.of(node, target, threads)
+    plan = Depthwise.of(node, target, threads, tile)
     operands = set(plan.anchor.inputs)
     allowed = [
         (i, o)
@@ -215,9 +239,9 @@ def _emit_row(plan: Depthwise, code: Code, lanes: int) -> None:
             code.line(f"factor[lines++] = weights + r * {plan.taps[1] * plan.channels};")
         for phase in plan.phases():
             low, high = phase.interior(width, plan.source[1])
-            blocks_end = low + (high - low) // PIXELS * PIXELS
+            blocks_end = low + (high - low) // plan.pixels * plan.pixels
             with code.block(f"/* columns {phase.first} + {phase.step} t */"):
-                for start, stop, pixels in ((low, blocks_end, PIXELS), (blocks_end, high, 1)):
+                for start, stop, pixels in ((low, blocks_end, plan.pixels), (blocks_end, high, 1)):
                     if start < stop:
                         with code.block(f"for (ptrdiff_t t = {start}; t < {stop}; t += {pixels})"):
                             _pixels(plan, code, phase, lanes, pixels)
@@ -321,10 +345,10 @@ def _emit_tap_row(plan: Depthwise, code: Code, lanes: int) -> None:
     taps = [(s, s * dilation - left) for s in range(plan.taps[1])]
     low, high = Phase(0, 1, stride, tuple(taps)).interior(q, w)
     zero = "0.0f" if lanes == 1 else "{0}"
-    blocks_end = low + (high - low) // PIXELS * PIXELS
+    blocks_end = low + (high - low) // plan.pixels * plan.pixels
     with code.block(f"static void\ntap_row_{lanes}(const float *line, const float *dy, float *sums)"):
         code.line(f"{vec} {', '.join(f'sum{s} = {zero}' for s, _ in taps)};")
-        for start, stop, pixels in ((low, blocks_end, PIXELS), (blocks_end, high, 1)):
+        for start, stop, pixels in ((low, blocks_end, plan.pixels), (blocks_end, high, 1)):
             if start >= stop:
                 continue
             with code.block(f"for (ptrdiff_t t = {start}; t < {stop}; t += {pixels})"):

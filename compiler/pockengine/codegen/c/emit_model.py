@@ -72,7 +72,7 @@ def emit_model(model: Model) -> str:
         _tensors(code, group, tensors)
     for name in PROGRAMS:
         if name in model.programs:
-            _program(code, name, model.programs[name])
+            emit_program(code, name, model.programs[name])
     _model(code, model, groups)
     return code.text()
 
@@ -130,7 +130,7 @@ def _ref(location: Location) -> str:
     return f"{{POCK_{location.space.upper()}, {location.offset}}}"
 
 
-def _program(code: Code, name: str, program: Program) -> None:
+def emit_program(code: Code, name: str, program: Program) -> None:
     """The calls of one entry point, the places of their operands, and its outputs."""
     rows: list[str] = []
     refs: list[str] = []

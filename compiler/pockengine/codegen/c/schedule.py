@@ -4,7 +4,7 @@ share the work. An analytical model in cycles ranks the few candidates; nothing 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...targets import Target
 from .indexing import collapse
@@ -56,6 +56,11 @@ class Schedule:
 
 def choose(contraction: Contraction, target: Target, threads: int) -> Schedule:
     """The cheapest candidate by the model."""
+    return ranked(contraction, target, threads)[0][1]
+
+
+def ranked(contraction: Contraction, target: Target, threads: int) -> list[tuple[float, Schedule]]:
+    """The candidates of the model with their cycles, the cheapest first."""
     candidates: list[tuple[float, int, Schedule]] = []
     for swap in (False, True):
         oriented = contraction.swapped() if swap else contraction
@@ -64,7 +69,34 @@ def choose(contraction: Contraction, target: Target, threads: int) -> Schedule:
                 schedule = _complete(oriented, swap, vectors, split, target, threads)
                 if schedule is not None:
                     candidates.append((_cycles(oriented, schedule, threads), len(candidates), schedule))
-    return min(candidates)[2]
+    return [(cycles, schedule) for cycles, _, schedule in sorted(candidates)]
+
+
+def neighbours(contraction: Contraction, base: Schedule, threads: int) -> list[tuple[float, Schedule]]:
+    """Schedules that differ from `base` in one decision the model takes without weighing it (blocks of k, rows of a
+    block, packing), with their cycles, in a fixed order."""
+    c = contraction.swapped() if base.swap else contraction
+    _, m, n, k = c.sizes()
+    rows = math.ceil(m / base.rows) * base.rows
+    changes: list[dict[str, int | str | bool]] = []
+    changes += [{"depth": depth} for depth in (_even(k, base.depth * 2), _even(k, max(32, base.depth // 2)))]
+    if base.right != "block":
+        changes += [{"block": min(rows, base.block * 2)}, {"block": max(1, base.block // base.rows // 2) * base.rows}]
+        rights = ["private"] + (["shared"] if base.split == "m" and threads > 1 else [])
+        if direct(c.right, c.k, c.n) and c.right.linear(c.n) == 1 and n % base.lanes == 0:
+            rights.append("direct")
+        changes += [{"right": right} for right in rights]
+    if not base.pack_left or direct(c.left, c.m, c.k):
+        changes.append({"pack_left": not base.pack_left})
+    varied = [replace(base, **change) for change in changes]  # type: ignore[arg-type]
+    return [(_cycles(c, one, threads), one) for one in dict.fromkeys(varied) if one != base]
+
+
+def share_of_peak(contraction: Contraction, schedule: Schedule, threads: int) -> float:
+    """The part of the threads' arithmetic peak that the model expects of a schedule."""
+    c = contraction.swapped() if schedule.swap else contraction
+    cycles = _cycles(c, schedule, threads)
+    return math.prod(c.sizes()) / schedule.lanes / threads / cycles if cycles else 0.0
 
 
 def contiguous(access: Access, axis: Axis) -> bool:
@@ -167,9 +199,7 @@ def _cycles(c: Contraction, s: Schedule, threads: int) -> float:
     heights = {s.rows: m // s.rows, m % s.rows: 1}
     alone = _largest_share(s, batch, m, n, k, threads)
     compute = (
-        batch
-        * k
-        * sum(_tile_cycles(r, v) * p * q for r, p in heights.items() for v, q in widths.items() if r and v)
+        batch * k * sum(_tile_cycles(r, v) * p * q for r, p in heights.items() for v, q in widths.items() if r and v)
     )
     compute += batch * m * n * (1.0 if s.swap else 0.25)
     total = compute * alone

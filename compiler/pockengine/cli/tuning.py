@@ -1,0 +1,79 @@
+"""`pock tune`: measures a model's contractions and keeps what it learns, without building an artifact."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from ..codegen.c import choices
+from ..compile import plan_programs, tune_planned
+from ..errors import PockError, nearest
+from ..frontends import load
+from ..recipe import Recipe
+from ..targets import get as get_target
+from ..tune import MODES, Tuned, Tuning, is_this_machine
+from . import console
+
+
+@dataclass(frozen=True)
+class TuneRequest:
+    """The options of `pock tune`."""
+
+    model: Path
+    recipe: Path
+    target: str
+    batch: int | None
+    threads: int | None
+    dims: Mapping[str, int]
+    mode: str
+
+
+def tune_model(request: TuneRequest, *, as_json: bool) -> None:
+    """Measure what the store does not have, and print what was chosen. Raises PockError."""
+    recipe, target = Recipe.load(request.recipe), get_target(request.target)
+    if request.mode not in MODES[1:]:
+        raise PockError(f"--mode is fast or full, not '{request.mode}'{nearest(request.mode, MODES[1:])}")
+    if not is_this_machine(target):
+        raise PockError(f"{target.name} is another machine than this one: kernels for it cannot be measured here")
+    batch = request.batch if request.batch is not None else recipe.batch
+    with console.progress() as report:
+        report("import", 0, 1)
+        graph = load(request.model, request.dims, batch)
+        planned = plan_programs(graph, recipe.with_batch(batch), target, request.threads, progress=report)
+        tuning = tune_planned(planned, request.mode, None, None, report)
+    if as_json:
+        print(json.dumps({**tuning.summary(), **tuning.statistics()}))
+    else:
+        _show(tuning)
+
+
+def _show(tuning: Tuning) -> None:
+    table = Table("layer", "kernel", "from", "ms", "model's ms", "schedule", box=None)
+    for one in tuning.workloads:
+        table.add_row(*_row(one))
+    output = Console(highlight=False, soft_wrap=True)
+    output.print(table)
+    output.print(outcome(tuning.statistics()["tuning"]), markup=False)
+
+
+def _row(one: Tuned) -> tuple[str, ...]:
+    names = one.workload.names
+    layer = (names[0] if names else "") + (f" and {len(names) - 1} more" if len(names) > 1 else "")
+    times = ("" if ms is None else f"{ms:.4f}" for ms in (one.ms, one.model_ms))
+    return layer, one.workload.family, one.source, *times, choices.describe(one.choice) if one.choice else ""
+
+
+def outcome(counted: Mapping[str, Any]) -> str:
+    """One sentence on how a tuning went."""
+    parts = [f"{counted['hits']} known", f"{counted['measured']} measured", f"{counted['verified']} checked"]
+    parts.append(f"{counted['by_model']} left to the model")
+    text = f"{counted['workloads']} contractions: {', '.join(parts)}, {counted['seconds']:.1f} s"
+    if counted["rejected"]:
+        text += f"; {len(counted['rejected'])} candidates computed something else and were dropped"
+    return f"{text}; {counted['why_not']}" if counted["why_not"] else text

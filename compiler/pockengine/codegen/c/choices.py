@@ -1,0 +1,147 @@
+"""What can be chosen when a region is lowered, as data: the space that tuning searches.
+
+A *choice* is what a template takes beside the node: the schedules of a contraction (one for each of the products that
+share its result), or the tile of a depthwise convolution. Choices never change results beyond rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ...ir import DType, Node, Value
+from ...targets import Target
+from ..backend import Lowered
+from . import contraction, depthwise
+from .contraction_plan import anchor_of
+from .depthwise import DepthwiseTile
+from .maps import contractions_of
+from .region import as_region, body_of
+from .schedule import Schedule, neighbours, ranked, share_of_peak
+
+Choice = tuple[Schedule, ...] | DepthwiseTile
+
+_VARIED = 4
+"""Of the best schedules, those whose neighbours belong to the wide space."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One choice; `cycles` is what the analytical model expects, None where there is no model."""
+
+    choice: Choice
+    cycles: float | None
+
+
+def is_tunable(node: Node) -> bool:
+    """Whether a choice can be made for a node: a contraction of f32."""
+    if node.op != "region" or node.attrs["kind"] != "contraction" or not node.outputs[0].type.size:
+        return False
+    return anchor_of(node).output.type.dtype is DType.F32
+
+
+def family(node: Node) -> str:
+    """The kernel family of a tunable node: `depthwise_conv2d`, `matmul`, …"""
+    anchor = anchor_of(node)
+    return f"depthwise_{anchor.op}" if depthwise.fits(anchor) else anchor.op
+
+
+def candidates(node: Node, target: Target, threads: int, wide: bool = False) -> list[Candidate]:
+    """The choices for a tunable node, the model's first, then as the model ranks them; `wide` adds neighbours of the
+    best ones in what the model decides without weighing."""
+    if depthwise.fits(anchor_of(node)):
+        return [Candidate(tile, None) for tile in depthwise.tiles(node, target, threads)]
+    parts = contractions_of(anchor_of(node))
+    spaces = [ranked(part, target, threads) for part in parts]
+    if wide:
+        for part, space in zip(parts, spaces, strict=True):
+            known = {schedule for _, schedule in space}
+            for _, base in space[:_VARIED]:
+                near = [(cycles, one) for cycles, one in neighbours(part, base, threads) if one not in known]
+                space += near
+                known |= {one for _, one in near}
+    found: dict[Choice, float] = {}
+    for index in range(max(map(len, spaces))):  # products of one kernel choose alike: each its index-th best
+        chosen = [space[min(index, len(space) - 1)] for space in spaces]
+        found.setdefault(tuple(schedule for _, schedule in chosen), sum(cycles for cycles, _ in chosen))
+    first, *rest = found
+    return [Candidate(choice, found[choice]) for choice in (first, *sorted(rest, key=found.__getitem__))]
+
+
+def lower(node: Node, target: Target, threads: int, choice: Choice | None = None) -> Lowered:
+    """The kernels of a contraction region with a choice; default: the model's."""
+    if depthwise.fits(anchor_of(node)):
+        assert choice is None or isinstance(choice, DepthwiseTile)
+        return depthwise.lower(node, target, threads, choice)
+    assert not isinstance(choice, DepthwiseTile)
+    return contraction.lower(node, target, threads, choice)
+
+
+def peak_share(node: Node, target: Target, threads: int, choice: Choice | None = None) -> float | None:
+    """The part of the arithmetic peak that the model expects of a tunable node; None where there is no model."""
+    if depthwise.fits(anchor_of(node)):
+        return None
+    parts = contractions_of(anchor_of(node))
+    assert not isinstance(choice, DepthwiseTile)
+    schedules = choice or tuple(ranked(part, target, threads)[0][1] for part in parts)
+    work = [part.sizes()[0] * part.sizes()[1] * part.sizes()[2] * part.sizes()[3] for part in parts]
+    shares = [share_of_peak(part, one, threads) for part, one in zip(parts, schedules, strict=True)]
+    time = sum(amount / share for amount, share in zip(work, shares, strict=True) if share)
+    return sum(work) / time if time else None
+
+
+def to_plain(choice: Choice) -> Any:
+    """Plain values, as JSON stores them."""
+    return asdict(choice) if isinstance(choice, DepthwiseTile) else [asdict(schedule) for schedule in choice]
+
+
+def describe(choice: Choice) -> str:
+    """One line for a person."""
+    if isinstance(choice, DepthwiseTile):
+        return f"tile {choice.pixels} pixels x {choice.lanes} channels"
+    return "; ".join(dict.fromkeys(_describe(schedule) for schedule in choice))
+
+
+def _describe(s: Schedule) -> str:
+    packed = {
+        "direct": "B in place",
+        "private": "B packed by each task",
+        "shared": "B packed once",
+        "block": "B packed",
+    }
+    swapped = ", operands exchanged" if s.swap else ""
+    left = "A packed" if s.pack_left else "A in place"
+    blocks = f"blocks {s.block} x {s.depth}"
+    return f"tile {s.rows} x {s.columns}, {blocks}, {left}, {packed[s.right]}, threads share {s.split}{swapped}"
+
+
+def identity(node: Node) -> str:
+    """A region's body without names: equal texts are the same computation on the same shapes."""
+    body = body_of(as_region(node))
+    number: dict[Value, str] = {}
+    lines = []
+    for prefix, values in (("in", body.inputs), ("const", body.consts)):
+        for index, value in enumerate(values):
+            number[value] = f"{prefix}{index}"
+            contents = f" = {body.consts[value].tolist()!r}" if value in body.consts else ""
+            lines.append(f"{number[value]}: {value.type}{contents}")
+    for inner in body.nodes:
+        lines.append(_line(inner, number))
+    lines.append("return " + ", ".join(number[value] for value in body.outputs.values()))
+    return "\n".join(lines)
+
+
+def _line(node: Node, number: dict[Value, str]) -> str:
+    read = ", ".join(number[value] for value in node.inputs)
+    for value in node.outputs:
+        number[value] = f"v{len(number)}"
+    made = ", ".join(f"{number[value]}: {value.type}" for value in node.outputs)
+    return f"{made} = {node.op}({read}) {_attributes(node.attrs)}"
+
+
+def _attributes(attrs: Mapping[str, Any]) -> str:
+    return str({key: _plain(attrs[key]) for key in sorted(attrs)})
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value

@@ -1,0 +1,17 @@
+"""Tuning: the schedule space measured on this machine, and the store of what was learned."""
+
+from .store import Entry, LocalStore, Result, TuningStore
+from .tuner import MODES, Tuned, Tuning, check_mode, is_this_machine, tune
+
+__all__ = [
+    "MODES",
+    "Entry",
+    "LocalStore",
+    "Result",
+    "Tuned",
+    "Tuning",
+    "TuningStore",
+    "check_mode",
+    "is_this_machine",
+    "tune",
+]

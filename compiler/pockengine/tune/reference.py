@@ -1,0 +1,58 @@
+"""What a kernel must compute: contents for a region's operands, and the results of the numpy reference in float64.
+
+Operands hold small integers and eighths, so that sums of products are exact in float32 in whatever order they are
+added: candidates that differ in order agree, and comparisons in an epilogue decide alike."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..codegen.c.contraction_plan import anchor_of
+from ..codegen.c.region import body_of
+from ..interp import run_node
+from ..ir import Array, DType, Node
+
+RELATIVE, ABSOLUTE = 1e-4, 1e-5
+"""Allowed error: of the expected number, and of the largest one of its tensor."""
+
+
+def draw(node: Node, seed: int = 0) -> list[Array]:
+    """Contents of a region's inputs, the same for the same seed."""
+    rng = np.random.default_rng(seed)
+    multiplied = set(anchor_of(node).inputs)
+    return [_contents(value.type.dtype, value.type.shape, value in multiplied, rng) for value in body_of(node).inputs]
+
+
+def _contents(dtype: DType, shape: tuple[int, ...], multiplied: bool, rng: np.random.Generator) -> Array:
+    if not dtype.is_float:
+        return rng.integers(0, 2, shape).astype(dtype.numpy)
+    if multiplied:
+        return rng.integers(-3, 4, shape, dtype=np.int8).astype(dtype.numpy)
+    return (rng.integers(4, 13, shape, dtype=np.int8) / np.float32(8)).astype(dtype.numpy)
+
+
+def expected(node: Node, inputs: list[Array]) -> list[Array]:
+    """The region's outputs, computed in float64."""
+    given = zip(body_of(node).inputs, inputs, strict=True)
+    exact = [array.astype(np.float64) if value.type.dtype.is_float else array for value, array in given]
+    with np.errstate(all="ignore"):
+        return run_node(node, exact)
+
+
+def differs(node: Node, found: bytes, wanted: list[Array], offsets: list[int]) -> str | None:
+    """Where the bytes that a kernel wrote (outputs at `offsets`) are not what is wanted, in one sentence; None where
+    they agree."""
+    for index, (value, want, offset) in enumerate(zip(node.outputs, wanted, offsets, strict=True)):
+        raw = np.frombuffer(found, value.type.dtype.numpy, value.type.size, offset).reshape(value.type.shape)
+        if value.type.dtype.is_float:
+            got, exact = raw.astype(np.float64), np.asarray(want, np.float64)
+            finite = np.abs(exact[np.isfinite(exact)])
+            allowed = RELATIVE * np.abs(exact) + ABSOLUTE * (finite.max() if finite.size else 0.0) + 1e-30
+            with np.errstate(invalid="ignore"):
+                agree = (np.abs(got - exact) <= allowed) | (got == exact) | (np.isnan(got) & np.isnan(exact))
+        else:
+            agree = raw == np.asarray(want).astype(raw.dtype)
+        if not np.all(agree):
+            wrong = int(np.size(agree) - np.count_nonzero(agree))
+            return f"{wrong} of {np.size(agree)} numbers of output {index} are wrong"
+    return None

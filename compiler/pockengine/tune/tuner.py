@@ -1,0 +1,346 @@
+"""Chooses how contractions are computed by measuring: what the store knows is taken, the rest is measured on this
+machine when it is the target, within a time limit; candidates count only if they compute what the reference says."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..codegen.backend import Lowered
+from ..codegen.c import choices
+from ..codegen.c.choices import Candidate, Choice
+from ..codegen.object_cache import default_folder
+from ..errors import PockError, nearest
+from ..ir import Node
+from ..targets import Target
+from ..targets import get as get_target
+from . import measure, reference
+from .measure import Limits, Run, Trial
+from .store import Entry, Result, TuningStore
+from .workload import Workload, device_of, distance, workloads_of
+
+MODES = ("off", "fast", "full")
+MARGIN = 0.02
+"""A candidate must be this much quicker than the model's choice to replace it: less is noise."""
+BATCH = 24
+"""Workloads whose candidates make one measuring program."""
+NEAR = 6.0
+"""Doublings between sizes within which a workload's result is worth trying on another."""
+
+Progress = Callable[[str, int, int], None]
+Lower = Callable[[Node, Target, int, Choice | None], Lowered]
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What a mode may spend: seconds in all, candidates of each workload, and how often they are run."""
+
+    seconds: float
+    candidates: int
+    wide: bool
+    rounds: int
+    budget_ms: float
+
+
+EFFORTS = {"fast": Effort(50.0, 4, False, 15, 120.0), "full": Effort(270.0, 14, True, 31, 500.0)}
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What became of one workload. `source` is `cache`, `measured`, `verified` (the choice of a workload with the same
+    contraction, checked on this one) or `model`; milliseconds only where it was measured."""
+
+    workload: Workload
+    source: str
+    choice: Choice | None
+    ms: float | None = None
+    model_ms: float | None = None
+    tried: int = 0
+    rejected: tuple[str, ...] = ()
+
+    def to_plain(self) -> dict[str, Any]:
+        """For the manifest: plain values, deterministic given the same store."""
+        return {
+            "layers": list(self.workload.names),
+            "family": self.workload.family,
+            "source": "measured" if self.source == "cache" else self.source,
+            "choice": None if self.choice is None else choices.to_plain(self.choice),
+            "ms": self.ms,
+            "model_ms": self.model_ms,
+        }
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The outcome for a whole model. `why_not` says why nothing was measured, where nothing could be."""
+
+    mode: str = "off"
+    workloads: tuple[Tuned, ...] = ()
+    seconds: float = 0.0
+    why_not: str = ""
+
+    @property
+    def picks(self) -> dict[str, Choice]:
+        """Choices by `choices.identity`, for the backend."""
+        return {one.workload.identity: one.choice for one in self.workloads if one.choice is not None}
+
+    def count(self, source: str) -> int:
+        return sum(one.source == source for one in self.workloads)
+
+    def summary(self) -> dict[str, Any]:
+        """What does not depend on whether the store had it: for the manifest."""
+        if self.mode == "off":
+            return {"tuned": "off"}
+        known = [one.to_plain() for one in self.workloads if one.source != "model"]
+        return {"tuned": self.mode, "schedules_by_model": self.count("model"), "schedules": known}
+
+    def statistics(self) -> dict[str, Any]:
+        """How the result came about this time."""
+        if self.mode == "off":
+            return {}
+        rejected = [reason for one in self.workloads for reason in one.rejected]
+        return {
+            "tuning": {
+                "workloads": len(self.workloads),
+                "hits": self.count("cache"),
+                "misses": len(self.workloads) - self.count("cache"),
+                "measured": self.count("measured"),
+                "verified": self.count("verified"),
+                "by_model": self.count("model"),
+                "rejected": rejected,
+                "seconds": round(self.seconds, 3),
+                "why_not": self.why_not,
+            }
+        }
+
+
+def check_mode(mode: str) -> str:
+    """The mode, if there is such a one. Raises PockError."""
+    if mode not in MODES:
+        raise PockError(f"tuning is off, fast or full, not '{mode}'{nearest(mode, MODES)}")
+    return mode
+
+
+def is_this_machine(target: Target) -> bool:
+    """Whether kernels for a target can be measured here."""
+    return device_of(target) == device_of(get_target("host"))
+
+
+def tune(
+    nodes: Iterable[Node],
+    target: Target,
+    threads: int,
+    mode: str,
+    store: TuningStore,
+    cache: Path | None = None,
+    progress: Progress = lambda stage, done, total: None,
+    lower: Lower = choices.lower,
+    seconds: float | None = None,
+) -> Tuning:
+    """Choose for every tunable node. `mode` is `fast` or `full`, `seconds` its limit unless the mode's own; `lower`
+    makes a node's kernels. Raises ToolchainError."""
+    session = _Session(target, threads, mode, store, cache, progress, lower)
+    if seconds is not None:
+        session.deadline = session.start + seconds
+    return session.run(workloads_of(nodes, target, threads))
+
+
+@dataclass
+class _Session:
+    target: Target
+    threads: int
+    mode: str
+    store: TuningStore
+    cache: Path | None
+    progress: Progress
+    lower: Lower
+    start: float = field(default_factory=time.monotonic)
+    done: dict[Workload, Tuned] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.effort = EFFORTS[self.mode]
+        self.deadline = self.start + self.effort.seconds
+
+    def run(self, workloads: list[Workload]) -> Tuning:
+        for workload in workloads:
+            self._look_up(workload)
+        missing = [workload for workload in workloads if workload not in self.done]
+        why_not = ""
+        if missing and is_this_machine(self.target):
+            self._measure_all(missing, len(workloads))
+        elif missing:
+            why_not = f"{self.target.name} is another machine than this one, so the model chose"
+        found = tuple(self.done.get(workload, Tuned(workload, "model", None)) for workload in workloads)
+        if not why_not and any(one.source == "model" and not one.tried for one in found):
+            why_not = "the time limit was reached, so the model chose the rest"
+        return Tuning(self.mode, found, time.monotonic() - self.start, why_not)
+
+    def _look_up(self, workload: Workload) -> None:
+        result = self.store.get(workload.inputs)
+        if result is None or (self.mode == "full" and result.mode != "full"):
+            return
+        for candidate in self._space(workload, wide=True):
+            if choices.to_plain(candidate.choice) == result.choice:
+                found = Tuned(workload, "cache", candidate.choice, result.ms, result.model_ms, result.tried)
+                self.done[workload] = found
+                return
+
+    def _space(self, workload: Workload, wide: bool) -> list[Candidate]:
+        return choices.candidates(workload.node, self.target, self.threads, wide)
+
+    def _measure_all(self, missing: list[Workload], total: int) -> None:
+        """The contractions that differ first; in fast mode, others with the same contraction take over its choice."""
+        leaders = {workload.anchor: workload for workload in self.done}
+        for workload in missing:
+            leaders.setdefault(workload.anchor, workload)
+        first = [one for one in missing if self.mode == "full" or leaders[one.anchor] is one]
+        rest = [workload for workload in missing if workload not in first]
+        folder = self.cache or default_folder()
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="work-tune-", dir=folder) as place:
+            for start in range(0, len(first), BATCH):
+                batch = [(one, self._wanted(one)) for one in first[start : start + BATCH]]
+                self._measure_batch(batch, Path(place), total, "measured")
+            followers = [(one, self._inherited(one, leaders[one.anchor])) for one in rest]
+            followers = [(one, wanted) for one, wanted in followers if wanted]
+            for start in range(0, len(followers), BATCH):
+                self._measure_batch(followers[start : start + BATCH], Path(place), total, "verified")
+
+    def _wanted(self, workload: Workload) -> list[Candidate]:
+        """The model's choice, what was best for the closest workloads, then the model's next."""
+        space = self._space(workload, self.effort.wide)
+        near = self._similar(workload)
+        known = [one for one in space[1:] if any(_alike(one.choice, other) for other in near)][:2]
+        ordered = [space[0], *known, *(one for one in space[1:] if one not in known)]
+        return ordered[: self.effort.candidates]
+
+    def _similar(self, workload: Workload) -> list[Any]:
+        """The choices, as plain data, of stored workloads of the family with close shapes, the closest first."""
+
+        def away(entry: Entry) -> float:
+            return distance(workload.sizes, map(int, entry.inputs["sizes"].split(",")))
+
+        entries = self.store.list(workload.family, device_of(self.target))
+        close = sorted((away(entry), index) for index, entry in enumerate(entries))
+        return [entries[index].result.choice for apart, index in close[:3] if apart <= NEAR]
+
+    def _inherited(self, workload: Workload, leader: Workload) -> list[Candidate]:
+        """The choice of the workload with the same contraction, unless it is the model's, which needs no check."""
+        found = self.done.get(leader)
+        if found is None or found.choice is None:
+            return []
+        space = self._space(workload, wide=False)
+        if found.choice == space[0].choice:
+            self._settle(Tuned(workload, "verified", found.choice))
+            return []
+        return [one for one in space if one.choice == found.choice]
+
+    def _measure_batch(
+        self, batch: Sequence[tuple[Workload, list[Candidate]]], place: Path, total: int, source: str
+    ) -> None:
+        if time.monotonic() > self.deadline:
+            return
+        trials = [self._trial(workload, wanted) for workload, wanted in batch]
+        program = place / "measure"
+        program.unlink(missing_ok=True)
+        program.write_bytes(measure.build([trial for trial, _ in trials], self.target, self.threads, self.cache))
+        program.chmod(0o755)
+        for index, (workload, (trial, candidates)) in enumerate(zip(dict(batch), trials, strict=True)):
+            if time.monotonic() > self.deadline:
+                return
+            self._measure_one(workload, program, index, trial, candidates, place / "run", source)
+            self.progress("tune", len(self.done), total)
+
+    def _trial(self, workload: Workload, wanted: list[Candidate]) -> tuple[Trial, list[Candidate]]:
+        """Candidates that come out as the same kernels are one."""
+        distinct: dict[tuple[str, ...], tuple[Candidate, Lowered]] = {}
+        for candidate in wanted:
+            lowered = self.lower(workload.node, self.target, self.threads, candidate.choice)
+            distinct.setdefault(tuple(call.kernel.symbol for call in lowered.calls), (candidate, lowered))
+        return (
+            Trial(workload.node, tuple(lowered for _, lowered in distinct.values())),
+            [candidate for candidate, _ in distinct.values()],
+        )
+
+    def _measure_one(
+        self,
+        workload: Workload,
+        program: Path,
+        index: int,
+        trial: Trial,
+        candidates: list[Candidate],
+        folder: Path,
+        source: str,
+    ) -> None:
+        inputs = reference.draw(workload.node)
+        wanted = reference.expected(workload.node, inputs)
+        timed = source == "measured"
+        evicted = 2 * self.target.l2_bytes
+        limits = Limits(self.effort.rounds if timed else 0, self.effort.budget_ms, evicted)
+        runs = measure.run(program, index, trial, trial.pack(inputs), folder, self.threads, limits)
+        faults = [_fault(trial, run, wanted) for run in runs]
+        rejected = tuple(
+            f"{workload.family} ({choices.describe(candidate.choice)}): {fault}"
+            for candidate, fault in zip(candidates, faults, strict=True)
+            if fault is not None
+        )
+        sound = [number for number, fault in enumerate(faults) if fault is None]
+        if not sound:
+            self.done[workload] = Tuned(workload, "model", None, tried=len(runs), rejected=rejected)
+        elif not timed:
+            self._settle(Tuned(workload, source, candidates[sound[0]].choice, tried=len(runs)))
+        else:
+            self._decide(workload, candidates, runs, sound, rejected)
+
+    def _decide(
+        self,
+        workload: Workload,
+        candidates: list[Candidate],
+        runs: list[Run],
+        sound: list[int],
+        rejected: tuple[str, ...],
+    ) -> None:
+        """The quickest sound candidate, or the model's where it is as good."""
+        medians = {number: statistics.median(runs[number].ms) for number in sound}
+        best = min(sound, key=medians.__getitem__)
+        if 0 in medians and medians[best] > medians[0] * (1 - MARGIN):
+            best = 0
+        model_ms = medians.get(0, medians[best])
+        ms, model_ms = round(medians[best], 6), round(model_ms, 6)
+        self._settle(Tuned(workload, "measured", candidates[best].choice, ms, model_ms, len(runs), rejected))
+
+    def _settle(self, found: Tuned) -> None:
+        """Take a choice that was measured or checked, and keep it for later builds."""
+        self.done[found.workload] = found
+        plain = None if found.choice is None else choices.to_plain(found.choice)
+        result = Result(plain, found.ms, found.model_ms, self.mode, found.tried, len(found.rejected))
+        self.store.put(found.workload.inputs, result)
+
+
+def _fault(trial: Trial, run: Run, wanted: list[Any]) -> str | None:
+    """Why a candidate does not count, or None."""
+    if run.failure is not None:
+        return run.failure
+    if run.overrun:
+        return "it writes beyond its memory"
+    assert run.output is not None
+    return reference.differs(trial.node, run.output.read_bytes(), wanted, trial.output_offsets)
+
+
+_TRAITS = ("swap", "vectors", "split", "right", "pack_left", "lanes", "pixels")
+"""What of a choice carries over to other shapes."""
+
+
+def _alike(choice: Choice, plain: Any) -> bool:
+    """Whether a choice has the traits of one that is stored as plain data."""
+    return bool(_traits(choices.to_plain(choice)) == _traits(plain))
+
+
+def _traits(plain: Any) -> Any:
+    first = plain[0] if isinstance(plain, list) and plain else plain
+    return {key: first.get(key) for key in _TRAITS} if isinstance(first, dict) else None

@@ -1,0 +1,113 @@
+"""What is tuned: one computation on one kind of machine, and everything that a measurement of it depends on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from ..codegen import toolchain
+from ..codegen.c import choices
+from ..codegen.c.contraction_plan import anchor_of
+from ..ir import Node
+from ..targets import Target
+
+VERSION = 1
+"""Of the way in which is measured: results of other versions are not used."""
+
+
+@dataclass(frozen=True, eq=False)
+class Workload:
+    """A tunable region. `nodes` are all that compute the same, of which the first stands for them."""
+
+    nodes: tuple[Node, ...]
+    target: Target
+    threads: int
+
+    @property
+    def node(self) -> Node:
+        return self.nodes[0]
+
+    @cached_property
+    def identity(self) -> str:
+        """The computation without names."""
+        return choices.identity(self.node)
+
+    @property
+    def family(self) -> str:
+        return choices.family(self.node)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The user's names for it."""
+        return tuple(dict.fromkeys(node.origin for node in self.nodes if node.origin))
+
+    @cached_property
+    def anchor(self) -> str:
+        """The contraction without what is fused to it."""
+        anchor = anchor_of(self.node)
+        types = ", ".join(str(value.type) for value in (*anchor.inputs, anchor.output))
+        return f"{anchor.op}({types}) {sorted(anchor.attrs.items())}"
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """The shapes, to tell which workloads are close."""
+        anchor = anchor_of(self.node)
+        return tuple(size for value in (*anchor.inputs, anchor.output) for size in value.type.shape)
+
+    @cached_property
+    def weight(self) -> float:
+        """Roughly the vector instructions a step spends on it."""
+        calls = [call for node in self.nodes[:1] for call in choices.lower(node, self.target, self.threads).calls]
+        return len(self.nodes) * sum(max(call.flops / 16, call.bytes / 4) for call in calls)
+
+    @cached_property
+    def inputs(self) -> Mapping[str, str]:
+        """Everything that a measurement depends on, as texts by name."""
+        target = self.target
+        kernels = choices.lower(self.node, target, self.threads).calls
+        sources = "".join(call.kernel.source for call in kernels)
+        machine = (target.vector_bytes, target.registers, target.l1_bytes, target.l2_bytes, target.cores)
+        return {
+            "family": self.family,
+            "body": self.identity,
+            "sizes": ",".join(map(str, self.sizes)),
+            "device": device_of(target),
+            "machine": ",".join(map(str, machine)),
+            "threads": str(self.threads),
+            "kernel": hashlib.sha256(sources.encode()).hexdigest(),
+            "flags": toolchain.kernel_flags(target),
+            "compiler": toolchain.zig_version(),
+            "tuner": str(VERSION),
+        }
+
+
+def device_of(target: Target) -> str:
+    """The kind of machine: triple, CPU and features."""
+    return f"{target.triple} {target.cpu}{''.join(target.features)}"
+
+
+def key_of(inputs: Mapping[str, str]) -> str:
+    """SHA-256 of all inputs."""
+    return hashlib.sha256(json.dumps(dict(inputs), sort_keys=True).encode()).hexdigest()
+
+
+def workloads_of(nodes: Iterable[Node], target: Target, threads: int) -> list[Workload]:
+    """The distinct workloads of tunable nodes, those that take longest first."""
+    found: dict[str, list[Node]] = {}
+    for node in nodes:
+        if choices.is_tunable(node):
+            found.setdefault(choices.identity(node), []).append(node)
+    made = [Workload(tuple(same), target, threads) for same in found.values()]
+    return sorted(made, key=lambda workload: -workload.weight)
+
+
+def distance(sizes: Iterable[int], others: Iterable[int]) -> float:
+    """How far two shapes are apart: the sum of the doublings between their sizes; infinite for other ranks."""
+    mine, theirs = tuple(sizes), tuple(others)
+    if len(mine) != len(theirs):
+        return math.inf
+    return sum(abs(math.log2(max(1, a) / max(1, b))) for a, b in zip(mine, theirs, strict=True))

@@ -1,0 +1,132 @@
+"""`pock compile --tune`, `pock tune` and `pock cache` on a tiny model."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from pockengine.artifact import Artifact
+from pockengine.cli import main
+from tests.compiler.frontends.onnx_models import model, save
+
+RECIPE = "{loss: cross_entropy, optimizer: {name: sgd, lr: 0.1}, batch: 4, update: full}"
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory) -> Path:
+    """A folder with a model of two linear layers and a recipe."""
+    folder, rng = tmp_path_factory.mktemp("tuned"), np.random.default_rng(3)
+    weights = {"fc1.weight": (64, 32), "fc2.weight": (8, 64)}
+    nodes = [
+        helper.make_node("Gemm", ["x", "fc1.weight"], ["h"], name="fc1", transB=1),
+        helper.make_node("Relu", ["h"], ["a"], name="act"),
+        helper.make_node("Gemm", ["a", "fc2.weight"], ["logits"], name="fc2", transB=1),
+    ]
+    arrays = {name: (rng.normal(size=shape) / 8).astype(np.float32) for name, shape in weights.items()}
+    save(model(nodes, {"x": (np.float32, ["batch", 32])}, ["logits"], arrays), folder / "net.onnx")
+    (folder / "recipe.yaml").write_text(RECIPE)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def run(files, cache, capsys, monkeypatch):
+    """Runs `pock ARGUMENTS` in this process with a cache of its own: exit code, stdout and stderr."""
+
+    def pock(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setenv("POCK_CACHE_DIR", str(cache))
+        monkeypatch.chdir(files)
+        monkeypatch.setattr(sys, "argv", ["pock", *map(str, arguments)])
+        with pytest.raises(SystemExit) as exit:
+            main()
+        captured = capsys.readouterr()
+        return int(exit.value.code or 0), captured.out, captured.err
+
+    return pock
+
+
+def compiled(run, output: str, *more: str) -> dict:
+    code, out, err = run("compile", "net.onnx", "--recipe", "recipe.yaml", "-o", output, "--json", *more)
+    assert (code, err) == (0, "")
+    return json.loads(out)
+
+
+def test_untuned_builds_are_the_same_bytes(run, files):
+    summary = compiled(run, "a.pock")
+    compiled(run, "b.pock", "--tune", "off")
+    assert (files / "a.pock").read_bytes() == (files / "b.pock").read_bytes()
+    assert summary["tuned"] == "off" and "tuning" not in summary
+    code, out, _ = run("compile", "net.onnx", "--recipe", "recipe.yaml", "-o", "a.pock")
+    assert code == 0 and "nothing was measured" in " ".join(out.split())
+
+
+def test_tune_fills_the_cache_and_compile_takes_it(run, files):
+    code, out, err = run("tune", "net.onnx", "--recipe", "recipe.yaml", "--mode", "fast", "--json")
+    assert (code, err) == (0, "")
+    counted = json.loads(out)["tuning"]
+    assert counted["misses"] == counted["workloads"] > 3 and counted["rejected"] == []
+    assert counted["measured"] > 0 and counted["by_model"] == 0
+    summary = compiled(run, "tuned.pock", "--tune", "fast")
+    assert summary["tuning"]["hits"] == counted["workloads"] and summary["tuning"]["misses"] == 0
+    stated = Artifact.open(files / "tuned.pock").manifest.summary
+    assert stated["tuned"] == "fast" and stated["schedules_by_model"] == 0
+    assert {"fc1", "fc2"} <= {layer for row in stated["schedules"] for layer in row["layers"]}
+    assert all(row["choice"] for row in stated["schedules"])
+    compiled(run, "again.pock", "--tune", "fast")
+    assert (files / "again.pock").read_bytes() == (files / "tuned.pock").read_bytes()
+    code, out, _ = run("tune", "net.onnx", "--recipe", "recipe.yaml", "--mode", "fast")
+    assert code == 0 and f"{counted['workloads']} known, 0 measured" in out
+
+
+def test_the_tuned_program_trains_as_the_untuned_one(run, files):
+    compiled(run, "plain.pock")
+    compiled(run, "tuned.pock", "--tune", "fast")
+    rng = np.random.default_rng(0)
+    batch = {"x": rng.normal(size=(4, 32)).astype(np.float32), "labels": rng.integers(0, 8, 4)}
+    losses = []
+    for name in ("plain.pock", "tuned.pock"):
+        with Artifact.open(files / name).load(threads=2) as session:
+            losses.append([session.step(batch) for _ in range(5)])
+    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
+    assert losses[0][4] < losses[0][0]
+
+
+def test_cache(run, cache):
+    compiled(run, "a.pock", "--tune", "fast")
+    shown = json.loads(run("cache", "--json")[1])
+    assert shown["folder"] == str(cache)
+    assert shown["kernels"]["count"] > 5 and shown["kernels"]["bytes"] > 1000
+    rows = shown["tunings"]["by_family"]
+    assert sum(row["count"] for row in rows) == shown["tunings"]["count"] > 0
+    assert "compiled kernels" in run("cache", "show")[1]
+    assert json.loads(run("cache", "prune", "--keep-days", 1, "--json")[1])["removed"] == {"kernels": 0, "tunings": 0}
+    removed = json.loads(run("cache", "clear", "--json")[1])["removed"]
+    assert removed == {"kernels": shown["kernels"]["count"], "tunings": shown["tunings"]["count"]}
+    empty = json.loads(run("cache", "--json")[1])
+    assert empty["kernels"] == {"count": 0, "bytes": 0} and empty["tunings"]["count"] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["compile", "net.onnx", "--recipe", "recipe.yaml", "-o", "c.pock", "--tune", "ful"], "did you mean 'full'"),
+        (["tune", "net.onnx", "--recipe", "recipe.yaml", "--mode", "off"], "--mode is fast or full"),
+        (["tune", "net.onnx", "--recipe", "recipe.yaml", "--target", "raspberry-pi-4"], "another machine"),
+        (["cache", "prune"], "--keep-days 30"),
+        (["cache", "clear", "--keep-days", "3"], "goes with 'pock cache prune'"),
+        (["cache", "shwo"], "did you mean 'show'"),
+    ],
+)
+def test_mistakes_are_one_sentence(run, arguments, sentence):
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert sentence in err and err.count("\n") == 1

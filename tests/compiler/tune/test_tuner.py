@@ -1,0 +1,195 @@
+"""Tuning on this machine with tiny workloads: what is measured, what counts, what is taken from the store."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pockengine.codegen.backend import Lowered
+from pockengine.codegen.c import CBackend, choices
+from pockengine.codegen.c.choices import Choice
+from pockengine.errors import PockError
+from pockengine.ir import Node
+from pockengine.targets import Target, get
+from pockengine.tune import LocalStore, Tuning, check_mode, tune
+from pockengine.tune.measure import Limits, Trial, build, run
+from pockengine.tune.reference import differs, draw, expected
+from pockengine.tune.workload import Workload, distance, workloads_of
+from tests.compiler.tune.workloads import DEPTHWISE, STRIDED, bare, product, relu_product
+
+HOST = get("host")
+THREADS = 2
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory) -> Path:
+    """Compiled kernels, shared by the tests of this file."""
+    return tmp_path_factory.mktemp("kernels")
+
+
+@pytest.fixture
+def store(tmp_path) -> LocalStore:
+    return LocalStore(tmp_path)
+
+
+def test_every_candidate_computes_what_the_reference_says(cache, tmp_path):
+    nodes = [
+        product(37, 50, 1100),  # deep enough to split k
+        product(64, 64, 64),
+        relu_product(33, 47, 65),
+        bare("conv2d", "f32[1,14,14,32]", "f32[32,1,3,3]", **DEPTHWISE),
+        bare("conv2d_dx", "f32[1,7,7,8]", "f32[8,16,3,3]", **STRIDED),
+    ]
+    trials = []
+    for node in nodes:
+        found = choices.candidates(node, HOST, THREADS, wide=True)
+        assert len(found) == len({candidate.choice for candidate in found}) > 3
+        assert choices.lower(node, HOST, THREADS).calls == choices.lower(node, HOST, THREADS, found[0].choice).calls
+        kept = found[:: max(1, len(found) // 7)]
+        trials.append(Trial(node, tuple(choices.lower(node, HOST, THREADS, one.choice) for one in kept)))
+    program = tmp_path / "measure"
+    program.write_bytes(build(trials, HOST, THREADS, cache))
+    program.chmod(0o755)
+    for index, trial in enumerate(trials):
+        inputs = draw(trial.node)
+        runs = run(program, index, trial, trial.pack(inputs), tmp_path / str(index), THREADS, Limits(2, 1e3, 1 << 12))
+        wanted = expected(trial.node, inputs)
+        for one in runs:
+            assert one.failure is None and not one.overrun
+            assert len(one.ms) == 2 and min(one.ms) > 0
+            assert differs(trial.node, one.output.read_bytes(), wanted, trial.output_offsets) is None
+
+
+def broken(wrong: str):
+    """Lowering whose second candidate is the first one with a mistake in its C text."""
+
+    def lower(node: Node, target: Target, threads: int, choice: Choice | None = None) -> Lowered:
+        lowered = choices.lower(node, target, threads, choice)
+        space = choices.candidates(node, target, threads)
+        if choice != space[1].choice:
+            return lowered
+        calls = []
+        for call in lowered.calls:
+            kernel, tag = call.kernel, f"{call.kernel.symbol}_broken"
+            source = kernel.source.replace(kernel.symbol, tag)
+            head = f"void {tag}(void *const *arg, int task, int tasks)\n{{\n"
+            assert head in source
+            calls.append(replace(call, kernel=replace(kernel, symbol=tag, source=source.replace(head, head + wrong))))
+        return replace(lowered, calls=tuple(calls))
+
+    return lower
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("    if (task == 0) return;\n", "wrong"),
+        ("    __builtin_trap();\n", "ended with status"),
+        (
+            "    for (int i = 0; i < 1 << 19; ++i) ((char *)arg[2])[64 * 128 * 4 + i] = 1;\n",
+            "beyond its memory|ended with status",
+        ),
+    ],
+    ids=["incomplete", "crash", "overrun"],
+)
+def test_a_broken_candidate_never_wins(wrong, said, store, cache):
+    tuning = tune([product()], HOST, THREADS, "fast", store, cache, lower=broken(wrong))
+    (one,) = tuning.workloads
+    (reason,) = one.rejected
+    assert one.source == "measured"
+    assert any(text in reason for text in said.split("|")), reason
+    assert one.choice != choices.candidates(product(), HOST, THREADS)[1].choice
+    assert tuning.statistics()["tuning"]["rejected"] == [reason]
+
+
+def test_a_second_build_takes_what_the_first_measured(store, cache):
+    nodes = [product(), relu_product(), product(), bare("conv2d", "f32[1,14,14,32]", "f32[32,1,3,3]", **DEPTHWISE)]
+    first = tune(nodes, HOST, THREADS, "fast", store, cache)
+    assert sorted(one.source for one in first.workloads) == ["measured", "measured", "verified"]
+    assert len(first.workloads) == 3  # equal ones are one
+    again = tune(nodes, HOST, THREADS, "fast", store, cache)
+    assert [one.source for one in again.workloads] == ["cache"] * 3
+    assert again.picks == first.picks
+    assert again.summary()["schedules"][0]["ms"] == first.summary()["schedules"][0]["ms"]
+    counted = again.statistics()["tuning"]
+    assert (counted["hits"], counted["misses"]) == (3, 0)
+    full = tune(nodes[:1], HOST, THREADS, "full", store, cache)  # wants more than fast mode has measured
+    assert full.workloads[0].source == "measured" and full.workloads[0].tried > first.workloads[0].tried
+    assert tune(nodes[:1], HOST, THREADS, "fast", store, cache).picks == full.picks
+
+
+def test_the_backend_follows_the_picks():
+    node = product()
+    other = choices.candidates(node, HOST, THREADS)[1].choice
+    picked = CBackend({choices.identity(node): other}).lower(node, HOST, THREADS)
+    assert picked == choices.lower(node, HOST, THREADS, other)
+    assert picked != CBackend().lower(node, HOST, THREADS)
+    assert CBackend({choices.identity(product(8)): other}).lower(node, HOST, THREADS) == CBackend().lower(
+        node, HOST, THREADS
+    )
+
+
+def test_another_machine_is_not_measured_but_its_stored_results_are_used(store, cache):
+    pi = get("raspberry-pi-4")
+    tuning = tune([product()], pi, 4, "fast", store, cache)
+    assert tuning.picks == {} and "another machine" in tuning.why_not
+    ((workload),) = workloads_of([product()], pi, 4)
+    best = choices.candidates(product(), pi, 4)[2].choice
+    result = tune([product()], HOST, THREADS, "fast", store, cache)
+    stored = store.get(result.workloads[0].workload.inputs)
+    store.put(workload.inputs, replace(stored, choice=choices.to_plain(best)))  # as a fleet device would report
+    assert tune([product()], pi, 4, "fast", store, cache).picks == {workload.identity: best}
+
+
+def test_a_stored_choice_that_is_no_candidate_is_a_miss(store, cache):
+    tuning = tune([product()], HOST, THREADS, "fast", store, cache)
+    workload = tuning.workloads[0].workload
+    stored = store.get(workload.inputs)
+    plain = choices.to_plain(choices.candidates(product(), HOST, THREADS)[0].choice)
+    store.put(workload.inputs, replace(stored, choice=[{**plain[0], "rows": 999}]))
+    assert tune([product()], HOST, THREADS, "fast", store, cache).workloads[0].source == "measured"
+
+
+def test_close_shapes_are_tried_first(store, cache):
+    far = choices.candidates(product(), HOST, THREADS)[-1].choice
+    (known,) = workloads_of([product()], HOST, THREADS)
+    result = tune([product()], HOST, THREADS, "fast", store, cache)
+    store.put(known.inputs, replace(store.get(known.inputs), choice=choices.to_plain(far)))
+    tried: list[Choice | None] = []
+
+    def spy(node: Node, target: Target, threads: int, choice: Choice | None = None) -> Lowered:
+        tried.append(choice)
+        return choices.lower(node, target, threads, choice)
+
+    tune([product(72)], HOST, THREADS, "fast", store, cache, lower=spy)
+    assert result.workloads[0].choice != far
+    assert tried[1][0].split == far[0].split and tried[1][0].vectors == far[0].vectors
+
+
+def test_without_time_the_model_chooses(store, cache):
+    tuning = tune([product()], HOST, THREADS, "fast", store, cache, seconds=-1)
+    assert tuning.picks == {} and "time limit" in tuning.why_not
+    assert tuning.summary() == {"tuned": "fast", "schedules_by_model": 1, "schedules": []}
+
+
+def test_a_key_says_all_that_matters():
+    (base,) = workloads_of([product()], HOST, THREADS)
+    others = [
+        Workload((product(65),), HOST, THREADS),
+        Workload((relu_product(),), HOST, THREADS),
+        Workload((product(),), HOST, 1),
+        Workload((product(),), replace(HOST, l2_bytes=HOST.l2_bytes * 2), THREADS),
+        Workload((product(),), replace(HOST, features=(*HOST.features, "+other")), THREADS),
+    ]
+    assert all(other.inputs != base.inputs for other in others)
+    assert workloads_of([product()], HOST, THREADS)[0].inputs == base.inputs
+    assert distance((8, 8), (8, 16)) == 1 and distance((8,), (8, 1)) == np.inf
+
+
+def test_modes():
+    assert Tuning().summary() == {"tuned": "off"} and Tuning().statistics() == {}
+    with pytest.raises(PockError, match="did you mean 'fast'"):
+        check_mode("fasst")

@@ -1,0 +1,37 @@
+"""Small contraction regions as they stand in a planned program."""
+
+from __future__ import annotations
+
+from pockengine import ops
+from pockengine.codegen.c.region import as_region
+from pockengine.ir import Builder, Node, Value, parse_type
+from pockengine.ops import Emitter
+
+DEPTHWISE = {"stride": (1, 1), "pad": (1, 1, 1, 1), "dilation": (1, 1), "groups": 32, "layout": "NHWC"}
+STRIDED = {"stride": (2, 2), "pad": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1, "layout": "NHWC", "size": (14, 14)}
+
+
+def bare(op: str, *shapes: str, **attrs: object) -> Node:
+    """A region of one contraction."""
+    types = [parse_type(text) for text in shapes]
+    inputs = tuple(Value(f"x{i}", type) for i, type in enumerate(types))
+    outputs = tuple(Value(f"y{i}", type) for i, type in enumerate(ops.get(op).infer(types, attrs)))
+    return as_region(Node(op, inputs, outputs, attrs, origin=f"layer.{op}"))
+
+
+def product(m: int = 64, n: int = 128, k: int = 96) -> Node:
+    return bare("matmul", f"f32[{m},{k}]", f"f32[{k},{n}]", trans_a=False, trans_b=False)
+
+
+def relu_product(m: int = 64, n: int = 128, k: int = 96) -> Node:
+    """A product with bias and ReLU, which also gives the mask of the ReLU."""
+    builder = Builder("body")
+    shapes = (f"f32[{m},{k}]", f"f32[{k},{n}]", f"f32[{n}]")
+    a, b, bias = (builder.input(f"in{i}", parse_type(shape)) for i, shape in enumerate(shapes))
+    e = Emitter(builder)
+    total = e.add(e.op("matmul", a, b, trans_a=False, trans_b=False), bias)
+    builder.outputs.update(mask=e.less(0.0, total), y=e.maximum(total, 0.0))
+    body = builder.finish()
+    inputs = tuple(Value(f"x{i}", value.type) for i, value in enumerate(body.inputs))
+    outputs = tuple(Value(f"y{i}", value.type) for i, value in enumerate(body.outputs.values()))
+    return Node("region", inputs, outputs, {"kind": "contraction"}, body, "forward", "layer.relu")

@@ -50,4 +50,5 @@ def machine(threads: int) -> dict[str, Any]:
 
 
 def mib(size: float) -> str:
-    return f"{size / 2**20:.0f}"
+    count = size / 2**20
+    return f"{count:.1f}" if count < 10 else f"{count:.0f}"

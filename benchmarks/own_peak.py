@@ -9,7 +9,8 @@ import pockengine as pock
 from benchmarks.peers.our_peer import executable_report
 
 SIDE = 2048
-STEPS = 8
+RUNS = 4
+STEPS = 3
 
 
 def own_matrix_product_rate(threads: int) -> float:
@@ -18,5 +19,7 @@ def own_matrix_product_rate(threads: int) -> float:
     graph = pock.from_torch(layer, (torch.zeros(SIDE, SIDE),))
     recipe = pock.Recipe(loss="mse", optimizer={"name": "sgd", "lr": 1e-3}, batch=SIDE)
     artifact = pock.compile(graph, recipe, target="host", threads=threads)
-    kernels = executable_report(artifact, threads, STEPS, profile=True)["kernels"]
-    return float(max(1e3 * kernel["flops"] / kernel["ms"] for kernel in kernels if kernel["ms"]))
+    # Again and again and the best taken: a peak that a busy moment lowered would flatter us.
+    reports = [executable_report(artifact, threads, STEPS, profile=True) for _ in range(RUNS)]
+    kernels = [kernel for report in reports for kernel in report["kernels"] if kernel["ms"]]
+    return float(max(1e3 * kernel["flops"] / kernel["ms"] for kernel in kernels))

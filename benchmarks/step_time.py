@@ -29,7 +29,7 @@ from benchmarks.peers.process import PeerError, PeerProcess
 from benchmarks.step_time_tables import show, write
 from benchmarks.workloads import WORKLOADS, Workload
 
-ROUNDS = 8
+ROUNDS = 6
 TURN_MS = 400.0
 AGREEING_STEPS = 2
 AGREEMENT = 1e-3
@@ -139,7 +139,7 @@ def _disagreement(contenders: Mapping[str, Figures], name: str) -> str | None:
 
 
 def _spread(samples: Sequence[float]) -> Figures:
-    deciles = statistics.quantiles(samples, n=10) if len(samples) > 1 else [samples[0]]
+    deciles = statistics.quantiles(samples, n=10, method="inclusive") if len(samples) > 1 else [samples[0]]
     return {"median": statistics.median(samples), "p10": deciles[0], "p90": deciles[-1], "samples": len(samples)}
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache" / "peers"
+_FRAMEWORKS = ("torch==", "transformers==", "tensorflow", "keras==", "jax==", "onnxruntime-training==")
 
 
 def python_of(environment: str | None) -> Path:
@@ -30,6 +31,15 @@ def python_of(environment: str | None) -> Path:
         subprocess.run([python, "-m", "pip", "--disable-pip-version-check", "--quiet", "install", *step], check=True)
     stamp.write_text(digest)
     return python
+
+
+def pinned_versions() -> dict[str, str]:
+    """Version of each framework, from the requirements."""
+    pins = {}
+    for requirements in sorted(Path(__file__).parent.glob("requirements-*.txt")):
+        lines = [line for line in requirements.read_text().splitlines() if "==" in line]
+        pins.update(line.split("==") for line in lines if line.startswith(_FRAMEWORKS))
+    return pins
 
 
 def _steps(requirements: Path) -> list[list[str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from ..errors import RecipeError
-from ..ir import Builder, Graph, Value, verify
+from ..ir import Builder, DType, Graph, Value, verify
 from ..ops import prune
 from ..recipe import Recipe, Scheme
 from .backward import backward, prepare, without_gradient
@@ -42,6 +42,12 @@ def _differentiated(model: Graph, recipe: Recipe, scheme: Scheme) -> tuple[Build
     wanted = [model.param(name) for name in scheme.trained()]
     if not wanted:
         raise RecipeError("the recipe trains no parameter: add a rule under 'update'")
+    for value in wanted:
+        if value.type.dtype is not DType.F32:
+            raise RecipeError(
+                f"'{value.name}' is {value.type}, and only f32 parameters can be trained: "
+                "leave it frozen, or convert it in the model"
+            )
     forward = prune(prepare(builder.finish(), wanted))
     builder, gradients = backward(forward, LOSS, wanted)
     for value in reversed(wanted):

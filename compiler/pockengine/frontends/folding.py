@@ -23,7 +23,7 @@ from ..ops import Emitter
 from .operators import Converter, NodeContext
 
 _RANDOM = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"}
-MALFORMED = (ArithmeticError, AssertionError, LookupError, TypeError, ValueError)
+MALFORMED = (ArithmeticError, AssertionError, LookupError, StopIteration, TypeError, ValueError)
 """What translations raise for nodes that no operator set knows: attributes of another type, too few inputs."""
 _LARGE = 1 << 16
 """Broadcasts with more elements than this stay nodes of the graph instead of becoming stored tensors."""

@@ -68,8 +68,6 @@ def _parse(path: Path, content: memoryview, need_weights: bool) -> OnnxFile:
         raise ModelError(f"'{path}' is damaged: it holds a name that is not text")
     if not proto.HasField("graph") or not proto.opset_import or not (proto.graph.node or proto.graph.output):
         raise ModelError(f"'{path}' is not an ONNX model: it holds no graph")
-    if not all(isinstance(text, str) for graph in _graphs(proto.graph) for text in _texts(graph)):
-        raise ModelError(f"'{path}' is damaged: a name in it is not text")
     if not all(node.output for graph in _graphs(proto.graph) for node in graph.node):
         raise ModelError(f"'{path}' is damaged: it has a node without results")
     tensors, missing = dict[str, Array](), set[str]()
@@ -85,14 +83,12 @@ def _parse(path: Path, content: memoryview, need_weights: bool) -> OnnxFile:
 
 def _texts(graph: onnx.GraphProto) -> Iterator[str | bytes]:
     """Every name in a graph and its sub-graphs; the protobuf library gives bytes for what is not valid text."""
-    yield from (value.name for values in (graph.input, graph.output, graph.initializer) for value in values)
-    yield from (dim.dim_param for value in graph.input for dim in value.type.tensor_type.shape.dim)
-    for node in graph.node:
-        yield from (node.op_type, node.domain, node.name, *node.input, *node.output)
-        for attribute in node.attribute:
-            yield attribute.name
-            for inner in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])):
-                yield from _texts(inner)
+    for inner in _graphs(graph):
+        yield from (value.name for values in (inner.input, inner.output, inner.initializer) for value in values)
+        yield from (dim.dim_param for value in inner.input for dim in value.type.tensor_type.shape.dim)
+        for node in inner.node:
+            yield from (node.op_type, node.domain, node.name, *node.input, *node.output)
+            yield from (attribute.name for attribute in node.attribute)
 
 
 def from_proto(proto: onnx.ModelProto) -> OnnxFile:
@@ -107,15 +103,6 @@ def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
         for attribute in node.attribute:
             for inner in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])):
                 yield from _graphs(inner)
-
-
-def _texts(graph: onnx.GraphProto) -> Iterator[object]:
-    """Names in a graph. Bytes that are no UTF-8 are read as bytes."""
-    for tensor in (*graph.initializer, *graph.input, *graph.output):
-        yield tensor.name
-    for node in graph.node:
-        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
-        yield from (attribute.name for attribute in node.attribute)
 
 
 class _Malformed(Exception):

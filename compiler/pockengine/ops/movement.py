@@ -87,8 +87,12 @@ register(
 
 
 def _slice_type(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
-    triples = zip(ints(attrs, "starts"), ints(attrs, "stops"), ints(attrs, "steps"), strict=True)
+    triples = tuple(zip(ints(attrs, "starts"), ints(attrs, "stops"), ints(attrs, "steps"), strict=True))
     shape = tuple(max(0, -(-(stop - start) // step)) for start, stop, step in triples)
+    for size, (start, _, step), count in zip(inputs[0].shape, triples, shape, strict=True):
+        last = start + (count - 1) * step
+        if count and not (0 <= start < size and 0 <= last < size):
+            raise ModelError(f"a slice reads the elements {start} to {last} of an axis of {inputs[0]} that has {size}")
     return (inputs[0].with_shape(shape),)
 
 

@@ -129,7 +129,7 @@ class Recipe:
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
             where = f" at line {mark.line + 1}" if mark else ""
-            problem = getattr(error, "problem", None) or "it cannot be parsed"
+            problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be parsed"
             raise RecipeError(f"the recipe is not valid YAML{where}: {problem}") from None
         except RecursionError:
             raise RecipeError("the recipe has too many mappings or lists within each other") from None

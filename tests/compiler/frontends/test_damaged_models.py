@@ -12,7 +12,7 @@ from onnx import helper
 
 from pockengine.autodiff import train_graph
 from pockengine.compile.stages import plan_inference
-from pockengine.errors import ModelError, PockError, RecipeError
+from pockengine.errors import ModelError, PockError, RecipeError, UnsupportedOperatorError
 from pockengine.frontends import load, survey
 from pockengine.recipe import Recipe, resolve
 from pockengine.targets import get
@@ -147,3 +147,30 @@ def test_keepdims_is_1_or_not(tmp_path, keepdims, shape):
     proto, _ = single("ReduceMean", [np.ones((2, 3), F32), np.asarray([1], I64)], constants=(1,), keepdims=keepdims)
     (output,) = load(save(proto, tmp_path / "m.onnx")).outputs.values()
     assert output.type.shape == shape
+
+
+def test_a_one_hot_encoding_of_nothing_or_of_everything(tmp_path):
+    arrays = [np.zeros(2, I64), np.asarray(3, I64), np.zeros(0, F32)]
+    assert "slice" in refusal(single("OneHot", arrays, constants=(1, 2))[0], tmp_path)
+    arrays = [np.zeros(2, I64), np.asarray(2**40, I64), np.asarray([0, 1], F32)]
+    assert "classes" in refusal(single("OneHot", arrays, constants=(1, 2))[0], tmp_path)
+
+
+def test_a_transposed_convolution_of_enormous_stride(tmp_path):
+    proto, _ = single(
+        "ConvTranspose", [np.ones((1, 1, 2, 2), F32), np.ones((1, 1, 1, 1), F32)], constants=(1,), strides=[65536, 1]
+    )
+    graph = load(save(proto, tmp_path / "m.onnx"))
+    with pytest.raises(UnsupportedOperatorError, match="no strides as large"):
+        plan_inference(graph, get("host"), 2)
+
+
+def test_half_precision_is_not_trained(tmp_path):
+    nodes = [
+        helper.make_node("Cast", ["scale.weight"], ["s"], to=1),
+        helper.make_node("Mul", ["x", "s"], ["y"], name="scale"),
+    ]
+    proto = model(nodes, {"x": (F32, [2, 3])}, ["y"], {"scale.weight": np.ones(3, np.float16)})
+    graph, recipe = load(save(proto, tmp_path / "m.onnx")), Recipe(loss="mse")
+    with pytest.raises(RecipeError, match="only f32 parameters can be trained"):
+        train_graph(graph, recipe, resolve(recipe, graph))

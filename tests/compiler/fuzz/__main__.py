@@ -29,7 +29,7 @@ def main() -> int:
     parser.add_argument("--files", type=int, default=2000, help="damaged files: three ONNX files to one recipe")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    failures = [*_graphs(options.graphs, options.seed)]
+    failures = _graphs(options.graphs, options.seed) if options.graphs else []
     models = [
         files.File(title, content, number)
         for number, (title, content) in enumerate(mutations.mutants(options.seed, options.files * 3 // 4))

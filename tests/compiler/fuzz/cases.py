@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from pockengine.autodiff import train_graph, with_adapters
+from pockengine.errors import PockError
 from pockengine.ir import Array, DType, Graph, TensorType, Value
+from pockengine.recipe import Recipe, resolve
 from pockengine.recipe.loss import losses_of, read_outputs
 from pockengine.recipe.scheme import reaching, running_statistics
 
@@ -67,7 +70,10 @@ def cases(draw: Draw) -> Case:
             s.add(made)
     loss, outputs = _head(draw, s)
     model = s.finish(outputs)
-    return Case(model, _recipe(draw, model, loss), seed)
+    recipe = _recipe(draw, model, loss)
+    if draw(st.integers(0, 19)) and not _fits(model, recipe):
+        recipe = _plain(model, recipe)
+    return Case(model, recipe, seed)
 
 
 def _head(draw: Draw, s: Sketch) -> tuple[object, dict[str, Value]]:
@@ -139,6 +145,24 @@ def _recipe(draw: Draw, model: Graph, loss: object) -> dict[str, Any]:
         if draw(st.booleans()):
             del recipe["update"]
     return recipe
+
+
+def _fits(model: Graph, mapping: dict[str, Any]) -> bool:
+    """Whether the model can be trained so."""
+    try:
+        recipe = Recipe.from_mapping(mapping)
+        adapted = model if recipe.lora is None else with_adapters(model, recipe.lora)
+        train_graph(adapted, recipe, resolve(recipe, adapted))
+    except PockError:
+        return False
+    return True
+
+
+def _plain(model: Graph, recipe: dict[str, Any]) -> dict[str, Any]:
+    """The recipe without what may not fit, training a bias that the loss surely depends on."""
+    kept = {key: value for key, value in recipe.items() if key not in ("lora", "dropout")}
+    biases = [name for name in trainable(model, recipe["loss"]) if name.endswith("bias")]
+    return {**kept, "update": [{"params": biases[-1]}]}
 
 
 def _droppable(model: Graph) -> bool:

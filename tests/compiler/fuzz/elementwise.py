@@ -43,7 +43,7 @@ def unary(draw: Draw, s: Sketch, x: Value) -> Value:
         low, high = draw(st.sampled_from(((0.0, math.inf), (0.0, 6.0), (-0.5, 0.75), (-math.inf, 0.25))))
         return e.op("clip", x, lo=low, hi=high)
     if name == "cast":
-        other = draw(st.sampled_from((DType.F64, DType.I32, DType.I64, DType.BOOL)))
+        other = draw(st.sampled_from((DType.F64, DType.F16, DType.BF16, DType.I32, DType.BOOL)))
         return e.cast(e.cast(x, other), DType.F32)
     if name == "dropout":
         return e.op("dropout", x, p=draw(st.sampled_from((0.0, 0.1, 0.5))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 from ... import ops
@@ -77,10 +78,16 @@ class CBackend:
         return elementwise.lower(region)
 
 
+MOST_STRIDE = 64 * 64
+"""Of a transposed convolution: each place within a stride is a product of its own."""
+
+
 def _unsupported_inside(node: Node) -> str | None:
     reason = unsupported_types((*node.inputs, *node.outputs))
     if reason:
         return reason
+    if node.op == "conv2d_dx" and math.prod(node.attrs["stride"]) > MOST_STRIDE:
+        return f"the C backend has no strides as large as {list(node.attrs['stride'])} there"
     if node.op in ANCHORS:
         return f"the C backend has no {node.op} of bool" if node.output.type.dtype is DType.BOOL else None
     if node.op.startswith("reduce_"):

@@ -157,9 +157,15 @@ def tensor_scatter(c: NodeContext) -> Sequence[Operand]:
     return [c.e.transpose(c.e.reshape(written, (batch, size, *rest)), [int(i) for i in np.argsort(order)])]
 
 
+MOST_CLASSES = 1 << 24
+"""Of a one-hot encoding: the number of each is known when compiling."""
+
+
 @converts("OneHot")
 def one_hot(c: NodeContext) -> Sequence[Operand]:
     depth = int(c.static(1, "the depth").reshape(()))
+    if depth > MOST_CLASSES:
+        raise ModelError(f"a depth of {depth} is too much: at most {MOST_CLASSES} classes can be told apart")
     off, on = (c.e.reshape(narrow(c.e, c.value(2), 0, part, part + 1), ()) for part in range(2))
     given = c.e.cast(c.value(0), DType.I64)
     indices = c.e.where(c.e.less(given, 0), c.e.add(given, depth), given)

@@ -12,7 +12,7 @@ from rich.table import Table
 from benchmarks.document import mib, table, write_section
 from benchmarks.peers.catalogue import OURS, PEERS
 from benchmarks.peers.environments import pinned_versions
-from benchmarks.workloads import WORKLOADS
+from benchmarks.workloads import WORKLOADS, Workload
 
 Figures = dict[str, Any]
 RIVALS = tuple(name for name in PEERS if name != OURS)
@@ -92,7 +92,8 @@ def _operations(workloads: Mapping[str, Figures], own_peak: float | None) -> str
 
 
 def _memory(workloads: Mapping[str, Figures]) -> str:
-    whole, growth = [], []
+    whole: list[list[str]] = []
+    growth: list[list[str]] = []
     for measured in workloads.values():
         contenders = {name: figures for name, figures in measured["contenders"].items() if "ms" in figures}
         for rows, size in ((whole, lambda name, figures: figures["peak_bytes"]), (growth, _growth)):
@@ -109,14 +110,7 @@ def _sparse(workloads: Mapping[str, Figures]) -> str:
     rows = []
     for name, measured in workloads.items():
         workload = WORKLOADS[name]
-        full = next(
-            (
-                n
-                for n, w in WORKLOADS.items()
-                if (w.family, w.batch, w.scheme) == (workload.family, workload.batch, "full")
-            ),
-            None,
-        )
+        full = _full_of(workload)
         if workload.scheme == "full" or full not in workloads:
             continue
         ours = [workloads[one]["contenders"].get(OURS, {}) for one in (full, name)]
@@ -138,6 +132,12 @@ def _sparse(workloads: Mapping[str, Figures]) -> str:
         "the same in peak memory",
     ]
     return table(head, rows)
+
+
+def _full_of(workload: Workload) -> str:
+    """The name of the workload that trains all of the same model; empty where there is none."""
+    wanted = (workload.family, workload.batch, "full")
+    return next((name for name, one in WORKLOADS.items() if (one.family, one.batch, one.scheme) == wanted), "")
 
 
 def _matmul_peak(workloads: Mapping[str, Figures]) -> float:

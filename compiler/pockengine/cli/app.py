@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from ..errors import PockError, nearest
-from . import caching, compiling, console, exporting, running, tuning
+from . import caching, compiling, console, exporting, profiling, running, tuning
 
 BAD_INPUT, IO_FAILED = 2, 4
 
@@ -53,6 +53,7 @@ def compile_command(
     tune: Annotated[
         str, typer.Option("--tune", metavar="{off|fast|full}", help="Measure how contractions are best computed here.")
     ] = "off",
+    explain: Annotated[bool, typer.Option("--explain", help="Say what was fused, in place, folded, and why.")] = False,
 ) -> None:
     """Compile a model and a recipe into an artifact for one target."""
     request = compiling.CompileRequest(
@@ -67,6 +68,7 @@ def compile_command(
         dump,
         compiling.parse_memory(memory),
         tune,
+        explain,
     )
     compiling.compile_model(request, as_json=json)
 
@@ -127,6 +129,23 @@ def export_command(
     """Write a fine-tuned model as safetensors or as ONNX."""
     request = exporting.ExportRequest(artifact, output, format, weights, merge, adapters)
     exporting.export_model(request, as_json=json)
+
+
+@app.command("profile")
+def profile_command(
+    artifact: Annotated[Path, typer.Argument(metavar="OUT.pock", help="An artifact made by `pock compile`.")],
+    data: Annotated[
+        Path | None, typer.Option("--data", metavar="D.safetensors", help="A dataset; default: made-up numbers.")
+    ] = None,
+    steps: Annotated[int, typer.Option("--steps", min=1, help="Steps to measure.")] = 20,
+    threads: Annotated[int | None, typer.Option("--threads", min=1, help="Default: as compiled.")] = None,
+    trace: Annotated[
+        Path | None, typer.Option("--trace", metavar="TRACE.json", help="Also write a step in the trace-event format.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Say where the time of a step goes: each kernel's time, operations, bytes and part of this machine's peak."""
+    profiling.profile_model(profiling.ProfileRequest(artifact, data, steps, threads, trace), as_json=json)
 
 
 @app.command("tune")

@@ -7,15 +7,17 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ..check import check_file
-from ..compile import compile
+from ..compile import Planned, compile
 from ..errors import DynamicShapeError, PockError
 from ..frontends import load
+from ..insight import explain
 from ..recipe import Recipe
 from ..targets import get as get_target
-from ..tune import check_mode
-from . import checking, console
+from ..tune import Tuning, check_mode
+from . import checking, console, explaining
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ class CompileRequest:
     dump: Path | None
     memory: int | None = None
     tune: str = "off"
+    explain: bool = False
 
 
 def parse_dims(texts: Sequence[str]) -> dict[str, int]:
@@ -68,6 +71,11 @@ def compile_model(request: CompileRequest, *, as_json: bool) -> None:
     if request.output.is_dir():
         raise PockError(f"'{request.output}' is a folder: name a file, such as '{request.output / 'model.pock'}'")
     batch = request.batch if request.batch is not None else recipe.batch
+    explanation: dict[str, Any] = {}
+
+    def look(planned: Planned, tuning: Tuning) -> None:
+        explanation["explain"] = explain(planned, tuning)
+
     with console.progress() as report:
         report("import", 0, 1)
         graph = load(request.model, request.dims, batch)
@@ -82,13 +90,16 @@ def compile_model(request: CompileRequest, *, as_json: bool) -> None:
             dump=request.dump,
             memory=request.memory,
             tune=request.tune,
+            inspect=look if request.explain else None,
         )
         artifact.save(request.output)
     summary = {**artifact.summary, "output": str(request.output)}
     if as_json:
-        print(json.dumps(summary))
-    else:
-        console.show_summary(request.output, target.name, summary)
+        print(json.dumps({**summary, **explanation}))
+        return
+    console.show_summary(request.output, target.name, summary)
+    if request.explain:
+        explaining.show_explanation(explanation["explain"])
 
 
 def check_model(

@@ -28,6 +28,15 @@ _DOING = {
 }
 
 
+_WIDE = 160
+
+
+def wide() -> Console:
+    """For tables of many columns: as wide as the terminal, or wide where a file or a pipe takes them."""
+    console = Console(highlight=False, soft_wrap=True)
+    return console if console.is_terminal else Console(highlight=False, soft_wrap=True, width=_WIDE)
+
+
 @contextmanager
 def progress() -> Iterator[Report]:
     """A progress bar on stderr while the block runs, nothing where stderr is not a terminal; gives the callback."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from ..codegen.c import choices
@@ -57,7 +56,7 @@ def _show(tuning: Tuning) -> None:
     table = Table("layer", "kernel", "from", "ms", "model's ms", "schedule", box=None)
     for one in tuning.workloads:
         table.add_row(*_row(one))
-    output = Console(highlight=False, soft_wrap=True)
+    output = console.wide()
     output.print(table)
     output.print(outcome(tuning.statistics()["tuning"]), markup=False)
 

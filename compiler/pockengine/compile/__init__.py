@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from ..artifact import Artifact
@@ -47,6 +48,7 @@ def compile(
     pipeline: Pipeline = PIPELINE,
     tune: str = "off",
     store: TuningStore | None = None,
+    inspect: Callable[[Planned, Tuning], None] | None = None,
 ) -> Artifact:
     """Compile a training step for one target.
 
@@ -63,6 +65,7 @@ def compile(
     tune      "fast" or "full": measure how contractions are best computed, where this machine is the target; "off"
               leaves it to the analytical model
     store     what tuning learned before; default: a file in the cache folder
+    inspect   called with the plan and the tuning before kernels are compiled
 
     Raises RecipeError (MemoryBudgetError where it does not fit), UnsupportedOperatorError, TargetError or
     ToolchainError, each one clear sentence."""
@@ -78,6 +81,8 @@ def compile(
     tuning = tune_planned(planned, check_mode(tune), cache, store, progress)
     if tuning.picks:
         planned = planned_with(CBackend(tuning.picks))
+    if inspect is not None:
+        inspect(planned, tuning)
     built = build(planned, cache, progress)
     progress("pack", 0, 1)
     artifact = pack(planned, built, time.monotonic() - start, tuning)

@@ -11,6 +11,7 @@ from ..ops import expand_where, prune
 from .cleanup import cse, fold
 from .fuse import fuse, separate
 from .layout import channels_last
+from .missed import Missed, missed_fusions
 from .order import reorder, save_masks
 from .products import merge_products
 from .simplify import simplify
@@ -93,6 +94,7 @@ __all__ = [
     "ALGEBRA",
     "PIPELINE",
     "SHAPING",
+    "Missed",
     "Pass",
     "Pipeline",
     "channels_last",
@@ -101,6 +103,7 @@ __all__ = [
     "fold",
     "fuse",
     "merge_products",
+    "missed_fusions",
     "optimise",
     "push_scale",
     "push_select",

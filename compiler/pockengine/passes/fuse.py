@@ -24,7 +24,7 @@ Shape = tuple[int, ...]
 
 
 @dataclass
-class _Group:
+class Group:
     """A region in the making. `space` is the loop space, `axes` the reduced axes of row and column regions; `first` and
     `last` are the places in the graph of its first and last member."""
 
@@ -70,12 +70,12 @@ class _Fuser:
         self.results = set(graph.results())
         self.overwritten = overwrites(graph)
         self.position = {node: index for index, node in enumerate(graph.nodes)}
-        self.groups: dict[int, _Group] = {}
-        self.group_of: dict[Node, _Group] = {}
+        self.groups: dict[int, Group] = {}
+        self.group_of: dict[Node, Group] = {}
 
     def run(self) -> Graph:
         for index, node in enumerate(self.graph.nodes):
-            group = _Group(index, *_kind(node), members=[node], first=index, last=index)
+            group = Group(index, *_kind(node), members=[node], first=index, last=index)
             self.groups[index] = group
             self.group_of[node] = group
             if group.kind != "single" and self.merge:
@@ -135,8 +135,8 @@ class _Fuser:
                 if beside and beside is not group and beside.kind == group.kind:
                     self._try_merge(beside, group)
 
-    def _try_merge(self, producer: _Group, consumer: _Group) -> None:
-        merged = _combined(producer, consumer)
+    def _try_merge(self, producer: Group, consumer: Group) -> None:
+        merged = combined(producer, consumer)
         if merged is None or producer.forward != consumer.forward:
             return
         if self._depends(consumer, producer, directly=False) or self._depends(producer, consumer):
@@ -150,7 +150,7 @@ class _Fuser:
         producer.members = members
         self._absorb(producer, consumer)
 
-    def _depends(self, group: _Group, on: _Group, directly: bool = True) -> bool:
+    def _depends(self, group: Group, on: Group, directly: bool = True) -> bool:
         """Whether `group` needs results of `on`; with `directly` false, whether it does so through a third group.
 
         Whatever lies between has a member after the first member of `on`, which keeps the search short."""
@@ -168,7 +168,7 @@ class _Fuser:
                         pending.append(below)
         return False
 
-    def _absorb(self, into: _Group, gone: _Group) -> None:
+    def _absorb(self, into: Group, gone: Group) -> None:
         del self.groups[gone.id]
         for node in gone.members:
             self.group_of[node] = into
@@ -201,7 +201,7 @@ class _Fuser:
                 stack += [(self.groups[id], False) for id in sorted(below - done - {group.id}, reverse=True)]
         return self.graph.with_(nodes=tuple(nodes))
 
-    def _node(self, group: _Group) -> Node:
+    def _node(self, group: Group) -> Node:
         if group.kind == "single":
             return group.members[0]
         inside = set(group.members)
@@ -246,7 +246,7 @@ def _trailing(shape: Shape, axes: Shape) -> bool:
     return real[len(real) - len(reduced) :] == reduced
 
 
-def _combined(producer: _Group, consumer: _Group) -> tuple[str, Shape, Shape] | None:
+def combined(producer: Group, consumer: Group) -> tuple[str, Shape, Shape] | None:
     """What the two become as one region, or None when they do not fit."""
     kinds = (producer.kind, consumer.kind)
     if kinds in (("elementwise", "elementwise"), ("contraction", "elementwise")):

@@ -157,6 +157,7 @@ static void write_profile(pock_json *json, const pock_measured *measured) {
         pock_json_open(json, NULL, '{');
         pock_json_string(json, "name", call->name);
         pock_json_string(json, "kernel", call->symbol);
+        pock_json_integer(json, "node", call->node);
         pock_json_number(json, "ms", measured->call_ms[i] / (double)(measured->steps ? measured->steps : 1));
         pock_json_number(json, "flops", call->flops);
         pock_json_number(json, "bytes", call->bytes);

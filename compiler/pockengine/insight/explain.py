@@ -1,0 +1,160 @@
+"""Why a plan is as it is: what became one kernel and what did not, what is written in place, folded or computed twice,
+what is alive where memory is highest, and how each contraction is scheduled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..codegen.backend import Program, Step
+from ..codegen.c import choices
+from ..compile import Planned
+from ..ir import Graph
+from ..passes import missed_fusions
+from ..plan import Slot
+from ..tune import Tuned, Tuning
+
+_AGAIN = ".again"
+"""Ends the names of values that are computed a second time (`passes.rematerialise`)."""
+
+
+def explain(planned: Planned, tuning: Tuning) -> dict[str, Any]:
+    """Plain values, as `pock compile --explain --json` prints them under `explain`; of the program `train`."""
+    program = planned.programs["train"]
+    return {
+        "regions": [_region(index, step, program) for index, step in enumerate(program.steps)],
+        "not_fused": [
+            {"first": missed.producer.origin, "second": missed.consumer.origin, "reason": missed.reason}
+            for missed in missed_fusions(program.graph)
+        ],
+        "in_place": _in_place(program),
+        "folded": _folded(planned),
+        "recomputed": _recomputed(planned),
+        "peak": _peak(program),
+        "contractions": _contractions(planned, tuning),
+    }
+
+
+def _region(index: int, step: Step, program: Program) -> dict[str, Any]:
+    """What one step computes: the operators of its body, in order, each with its number where there are several."""
+    node = step.node
+    counts: dict[str, int] = {}
+    for inner in node.body.nodes if node.body else (node,):
+        counts[inner.op] = counts.get(inner.op, 0) + 1
+    return {
+        "index": index,
+        "layer": node.origin,
+        "phase": node.phase,
+        "kind": node.attrs["kind"] if node.body else "single",
+        "operators": [op if count == 1 else f"{op} x{count}" for op, count in counts.items()],
+        "reads": [str(value.type) for value in node.inputs],
+        "writes": [str(value.type) for value in node.outputs],
+        "updates": [target.name for target, new in program.graph.updates.items() if new in node.outputs],
+        "kernels": [call.kernel.symbol for call in step.lowered.calls],
+        "workspace_bytes": step.lowered.workspace_bytes,
+    }
+
+
+def _in_place(program: Program) -> list[dict[str, Any]]:
+    """Results that lie where an operand of the same step lay; `space` tells parameters and state from the arena."""
+    found = []
+    for index, step in enumerate(program.steps):
+        node = step.node
+        for source, output in step.lowered.inplace:
+            old, new = node.inputs[source], node.outputs[output]
+            if program.locations.get(old) == program.locations.get(new) and new.type.nbytes:
+                space = program.locations[new].space
+                row = {"index": index, "layer": node.origin, "value": new.name, "over": old.name, "space": space}
+                found.append({**row, "nbytes": new.type.nbytes})
+    return found
+
+
+def _folded(planned: Planned) -> dict[str, Any]:
+    """Parameters that no program reads any more, since constants were computed from them, and those constants."""
+    read = {value.name for graph in _graphs(planned) for node in graph.nodes for value in node.inputs}
+    gone = [value for value in planned.model.params if value.name not in read]
+    arrays = [array for _, array in planned.spaces.consts.values()]
+    return {
+        "parameters": [value.name for value in gone],
+        "parameter_bytes": sum(value.type.nbytes for value in gone),
+        "constants": len(arrays),
+        "constant_bytes": sum(array.nbytes for array in arrays),
+    }
+
+
+def _graphs(planned: Planned) -> list[Graph]:
+    return [program.graph for program in planned.programs.values()]
+
+
+def _recomputed(planned: Planned) -> dict[str, Any]:
+    """Forward steps that run a second time, and why."""
+    again = [
+        {"layer": step.node.origin, "value": value.name.removesuffix(_AGAIN), "nbytes": value.type.nbytes}
+        for step in planned.programs["train"].steps
+        for value in step.node.outputs
+        if value.name.endswith(_AGAIN)
+    ]
+    nothing = "no limit on memory asked for it"
+    why = "keeping them until the backward part reads them would not fit into the memory allowed" if again else nothing
+    return {"values": again, "share_of_time": planned.recomputed.share, "why": why}
+
+
+def _peak(program: Program) -> dict[str, Any]:
+    """The step at which most bytes of the arena are in use, and what is alive there, the largest first."""
+    slots, steps = program.plan.slots, program.steps
+    live = [0] * (len(steps) + 1)
+    for slot in slots:
+        for step in range(slot.first, slot.last + 1):
+            live[step] += slot.nbytes
+    top = max(range(len(live)), key=live.__getitem__)
+    alive = sorted((slot for slot in slots if slot.first <= top <= slot.last), key=lambda slot: -slot.nbytes)
+    return {
+        "index": top,
+        "layer": steps[top].node.origin if top < len(steps) else "",
+        "phase": steps[top].node.phase if top < len(steps) else "",
+        "live_bytes": live[top],
+        "arena_bytes": program.plan.arena_bytes,
+        "alive": [_alive(slot, program) for slot in alive],
+    }
+
+
+def _alive(slot: Slot, program: Program) -> dict[str, Any]:
+    made = program.steps[slot.first].node.origin
+    until = program.steps[slot.last].node.origin
+    row = {"value": slot.value, "kind": slot.kind, "nbytes": slot.nbytes, "layer": made, "needed_until": until}
+    return {**row, "first": slot.first, "last": slot.last}
+
+
+def _contractions(planned: Planned, tuning: Tuning) -> list[dict[str, Any]]:
+    """How each contraction is scheduled, by whom that was chosen, and what the model expects of it."""
+    known: Mapping[str, Tuned] = {one.workload.identity: one for one in tuning.workloads}
+    rows = []
+    for index, step in enumerate(planned.programs["train"].steps):
+        node = step.node
+        if not choices.is_tunable(node):
+            continue
+        tuned = known.get(choices.identity(node)) if known else None
+        usual = choices.candidates(node, planned.target, planned.threads)[0].choice
+        choice = tuned.choice if tuned is not None and tuned.choice is not None else usual
+        rows.append(
+            {
+                "index": index,
+                "layer": node.origin,
+                "phase": node.phase,
+                "family": choices.family(node),
+                "operands": [str(value.type) for value in node.inputs],
+                "flops": sum(call.flops for call in step.lowered.calls),
+                "schedule": choices.describe(choice),
+                "choice": choices.to_plain(choice),
+                "chosen_by": tuned.source if tuned is not None else "model",
+                "ms": tuned.ms if tuned is not None else None,
+                "model_ms": tuned.model_ms if tuned is not None else None,
+                "expected_share_of_peak": choices.peak_share(node, planned.target, planned.threads, _schedules(choice)),
+            }
+        )
+    return rows
+
+
+def _schedules(choice: choices.Choice) -> choices.Choice | None:
+    """The choice where the model has an opinion of it."""
+    return choice if isinstance(choice, tuple) else None

@@ -1,0 +1,108 @@
+"""Which neighbouring regions of a fused graph stayed apart although they nearly fit, and why: for a person who asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ..ir import Graph, Node, Value
+from ..ops import is_kind
+from ..ops.movement import ints
+from .fuse import MAX_INPUTS, Group, combined
+
+
+@dataclass(frozen=True)
+class Missed:
+    """Two regions, or a region and a node that moves data, and what keeps them apart."""
+
+    producer: Node
+    consumer: Node
+    reason: str
+
+
+def missed_fusions(graph: Graph) -> list[Missed]:
+    """The near misses, in the order of their producers: pairs whose kinds fit but that may not merge, and pairs where
+    what one makes is read by nobody else but whose loops differ."""
+    users, results = graph.users(), set(graph.results())
+    made, position = graph.producers(), {node: index for index, node in enumerate(graph.nodes)}
+    found = []
+    for node in graph.nodes:
+        if node.body is None:
+            continue
+        consumers = dict.fromkeys(user for value in node.outputs for user in users[value])
+        for consumer in consumers:
+            alone = len(consumers) == 1 and not results & set(node.outputs)
+            reason = _reason(node, consumer, alone, made, position)
+            if reason is not None:
+                found.append(Missed(node, consumer, reason))
+    return found
+
+
+def _reason(
+    producer: Node, consumer: Node, alone: bool, made: Mapping[Value, Node], position: Mapping[Node, int]
+) -> str | None:
+    if consumer.body is None:
+        moves = consumer.op != "reshape" and is_kind(consumer, "movement")
+        return f"{consumer.op} changes where elements lie, so it is a kernel of its own" if alone and moves else None
+    first, second = _group(producer), _group(consumer)
+    if combined(first, second) is None:
+        return _misfit(first, second) if alone else None
+    if first.forward != second.forward:
+        return "one belongs to the forward part and one to the backward part, which are planned apart"
+    between = _between(producer, consumer, made, position)
+    if between is not None:
+        return f"'{between.origin or between.op}' lies between: it needs the first and the second needs it"
+    inputs = len({*producer.inputs, *consumer.inputs} - set(producer.outputs))
+    if inputs > MAX_INPUTS:
+        return f"together they would read {inputs} operands, and {MAX_INPUTS} is the most"
+    return "the order of updates, or what the results are needed for, keeps them apart"
+
+
+def _misfit(first: Group, second: Group) -> str | None:
+    """Why the loops of two regions do not fit; None where nobody would expect them to."""
+    kinds = {first.kind, second.kind}
+    if first.kind == second.kind == "contraction" or second.kind == "contraction":
+        return None
+    if kinds == {"elementwise"} or kinds == {"contraction", "elementwise"}:
+        return f"they walk over different shapes, {list(first.space)} and {list(second.space)}"
+    if first.kind == "contraction":
+        return f"a contraction finishes its result tile by tile, and the {second.kind} reduction needs all of it"
+    if first.kind == second.kind:
+        return f"they reduce different axes or shapes, {list(first.space)} and {list(second.space)}"
+    if kinds == {"row", "column"}:
+        return "one reduces rows and the other columns"
+    return f"they walk over different shapes, {list(first.space)} and {list(second.space)}"
+
+
+def _group(region: Node) -> Group:
+    """A region as the fusing pass saw it last."""
+    assert region.body is not None
+    kind, members = str(region.attrs["kind"]), list(region.body.nodes)
+    if kind in ("row", "column"):
+        reduction = next(node for node in members if is_kind(node, "reduction"))
+        return Group(0, kind, reduction.inputs[0].type.shape, ints(reduction.attrs, "axes"), members)
+    shaping = next((node for node in members if is_kind(node, "contraction")), members[-1])
+    return Group(0, kind, shaping.outputs[0].type.shape, (), members)
+
+
+def _between(producer: Node, consumer: Node, made: Mapping[Value, Node], position: Mapping[Node, int]) -> Node | None:
+    """A node that reads the producer, directly or not, and that the consumer reads."""
+    start = position[producer]
+    for below in _made_by(consumer, made):
+        if below is producer:
+            continue
+        pending, seen = [below], {below}
+        while pending:
+            node = pending.pop()
+            if node is producer:
+                return below
+            for other in _made_by(node, made):
+                if other not in seen and position[other] >= start:
+                    seen.add(other)
+                    pending.append(other)
+    return None
+
+
+def _made_by(node: Node, made: Mapping[Value, Node]) -> Iterator[Node]:
+    """The nodes whose results a node reads."""
+    return iter(dict.fromkeys(made[value] for value in node.inputs if value in made))

@@ -82,6 +82,7 @@ FAMILIES = {
                 "head_dim": 64,
                 "intermediate_size": 5632,
                 "vocab_size": 32000,
+                "use_cache": False,
             },
             loss="causal_lm",
             input_name="input_ids",

@@ -72,5 +72,5 @@ def _classification(model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
 
 
 def _causal(model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
-    logits = model(inputs, use_cache=False).logits
+    logits = logits_of(model, inputs)
     return F.cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten())

@@ -104,9 +104,9 @@ static int read_inputs(const char *path, char *into, uint64_t bytes) {
     return got != bytes;
 }
 
-static int write_outputs(const char *folder, long candidate, const char *from, uint64_t bytes) {
+static int write_outputs(const char *folder, const char *name, const char *from, uint64_t bytes) {
     char path[4096];
-    snprintf(path, sizeof path, "%s/%ld", folder, candidate);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
     FILE *file = fopen(path, "wb");
     if (!file) {
         return 1;
@@ -130,65 +130,118 @@ static int is_marked(const char *guard) {
     return 1;
 }
 
-int main(int count, char **argument) {
+/* What the command line asks for. */
+typedef struct {
+    const pock_workload *workload;
+    const char *inputs, *folder;
+    uint32_t threads;
+    long rounds;
+    double budget_ms;
+    size_t evict_bytes;
+    int chosen;
+    char **numbers;
+} request;
+
+static const pock_program *candidate(const request *asked, int i) {
+    return asked->workload->candidates[strtol(asked->numbers[i], NULL, 10)];
+}
+
+static int parse(int count, char **argument, request *asked) {
     if (count < 9) {
         return fail("usage: measure WORKLOAD INPUTS FOLDER THREADS ROUNDS BUDGET_MS EVICT_BYTES CANDIDATE...");
     }
     unsigned long index = strtoul(argument[1], NULL, 10);
-    uint32_t threads = (uint32_t)strtoul(argument[4], NULL, 10);
-    long most = strtol(argument[5], NULL, 10);
-    double budget = strtod(argument[6], NULL);
-    sweep_area area = {NULL, (size_t)strtoull(argument[7], NULL, 10)};
-    int chosen = count - 8;
     if (index >= pock_workload_count) {
         return fail("there is no such workload");
     }
-    const pock_workload *workload = &pock_workloads[index];
-    char *space[POCK_SPACES] = {0};
-    space[POCK_INPUT] = allocate(workload->input_bytes);
-    space[POCK_ARENA] = allocate(workload->arena_bytes);
-    double *ms = calloc((size_t)chosen * (size_t)(most + 1), sizeof *ms);
-    area.memory = calloc(threads, area.bytes + LINE);
-    pock_error error;
-    pock_pool *pool = NULL;
-    if (!space[POCK_INPUT] || !space[POCK_ARENA] || !ms || !area.memory || pock_pool_open(&pool, threads, &error)) {
-        return fail("out of memory");
-    }
-    if (read_inputs(argument[2], space[POCK_INPUT], workload->input_bytes)) {
-        return fail("cannot read the inputs");
-    }
-    pin_all(pool);
-    char *guard = space[POCK_ARENA] + workload->arena_bytes;
-    int *overrun = calloc((size_t)chosen, sizeof *overrun);
-    for (int i = 0; i < chosen && overrun; i++) {
-        long candidate = strtol(argument[8 + i], NULL, 10);
-        if (candidate < 0 || (uint64_t)candidate >= workload->candidate_count) {
+    *asked = (request){
+        .workload = &pock_workloads[index],
+        .inputs = argument[2],
+        .folder = argument[3],
+        .threads = (uint32_t)strtoul(argument[4], NULL, 10),
+        .rounds = strtol(argument[5], NULL, 10),
+        .budget_ms = strtod(argument[6], NULL),
+        .evict_bytes = (size_t)strtoull(argument[7], NULL, 10),
+        .chosen = count - 8,
+        .numbers = argument + 8,
+    };
+    for (int i = 0; i < asked->chosen; i++) {
+        long number = strtol(asked->numbers[i], NULL, 10);
+        if (number < 0 || (uint64_t)number >= asked->workload->candidate_count) {
             return fail("there is no such candidate");
         }
+    }
+    return 0;
+}
+
+/* Runs each candidate on an untouched arena and writes what it computed; `overrun` says which ones left their memory. */
+static int compute(const request *asked, char *const space[POCK_SPACES], pock_pool *pool, char *overrun) {
+    const pock_workload *workload = asked->workload;
+    char *guard = space[POCK_ARENA] + workload->arena_bytes;
+    for (int i = 0; i < asked->chosen; i++) {
         memset(space[POCK_ARENA], UNTOUCHED, (size_t)workload->arena_bytes);
         memset(guard, MARK, GUARD);
-        run_once(workload->candidates[candidate], space, pool);
-        overrun[i] = !is_marked(guard);
-        if (write_outputs(argument[3], candidate, space[POCK_ARENA], workload->output_bytes)) {
+        run_once(candidate(asked, i), space, pool);
+        overrun[i] = (char)!is_marked(guard);
+        if (write_outputs(asked->folder, asked->numbers[i], space[POCK_ARENA], workload->output_bytes)) {
             return fail("cannot write the outputs");
         }
     }
-    long rounds = 0;
-    for (double start = now_ms(); rounds < most && (rounds < LEAST_ROUNDS || now_ms() - start < budget); rounds++) {
-        for (int i = 0; i < chosen; i++) {
-            int turn = (int)((i + rounds) % chosen);
-            on_all(pool, sweep, &area);
-            ms[turn * most + rounds] =
-                run_once(workload->candidates[strtol(argument[8 + turn], NULL, 10)], space, pool);
+    return 0;
+}
+
+/* Times the candidates in turn, each round beginning with another one; returns the number of rounds. */
+static long measure(const request *asked, char *const space[POCK_SPACES], pock_pool *pool, sweep_area *area,
+                    double *ms) {
+    long round = 0;
+    double start = now_ms();
+    for (; round < asked->rounds && (round < LEAST_ROUNDS || now_ms() - start < asked->budget_ms); round++) {
+        for (int i = 0; i < asked->chosen; i++) {
+            int turn = (int)((i + round) % asked->chosen);
+            on_all(pool, sweep, area);
+            ms[turn * asked->rounds + round] = run_once(candidate(asked, turn), space, pool);
         }
     }
-    for (int i = 0; i < chosen && overrun; i++) {
-        printf("{\"candidate\": %s, \"overrun\": %s, \"ms\": [", argument[8 + i], overrun[i] ? "true" : "false");
+    return round;
+}
+
+static void print(const request *asked, const char *overrun, const double *ms, long rounds) {
+    for (int i = 0; i < asked->chosen; i++) {
+        printf("{\"candidate\": %s, \"overrun\": %s, \"ms\": [", asked->numbers[i], overrun[i] ? "true" : "false");
         for (long round = 0; round < rounds; round++) {
-            printf("%s%.6f", round ? ", " : "", ms[i * most + round]);
+            printf("%s%.6f", round ? ", " : "", ms[i * asked->rounds + round]);
         }
         printf("]}\n");
     }
+}
+
+int main(int count, char **argument) {
+    request asked;
+    pock_error error;
+    pock_pool *pool = NULL;
+    char *space[POCK_SPACES] = {0};
+    if (parse(count, argument, &asked)) {
+        return 1;
+    }
+    sweep_area area = {calloc(asked.threads, asked.evict_bytes + LINE), asked.evict_bytes};
+    double *ms = calloc((size_t)asked.chosen * (size_t)(asked.rounds + 1), sizeof *ms);
+    char *overrun = calloc((size_t)asked.chosen, 1);
+    space[POCK_INPUT] = allocate(asked.workload->input_bytes);
+    space[POCK_ARENA] = allocate(asked.workload->arena_bytes);
+    if (!area.memory || !ms || !overrun || !space[POCK_INPUT] || !space[POCK_ARENA]) {
+        return fail("out of memory");
+    }
+    if (pock_pool_open(&pool, asked.threads, &error)) {
+        return fail(error.text);
+    }
+    if (read_inputs(asked.inputs, space[POCK_INPUT], asked.workload->input_bytes)) {
+        return fail("cannot read the inputs");
+    }
+    pin_all(pool);
+    int code = compute(&asked, space, pool, overrun);
+    if (!code) {
+        print(&asked, overrun, ms, measure(&asked, space, pool, &area, ms));
+    }
     pock_pool_close(pool);
-    return overrun ? 0 : fail("out of memory");
+    return code;
 }

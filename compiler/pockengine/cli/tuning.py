@@ -75,4 +75,6 @@ def outcome(counted: Mapping[str, Any]) -> str:
     text = f"{counted['workloads']} contractions: {', '.join(parts)}, {counted['seconds']:.1f} s"
     if counted["rejected"]:
         text += f"; {len(counted['rejected'])} candidates computed something else and were dropped"
+    if counted["unsteady"]:
+        text += f"; {counted['unsteady']} times were unsteady: the machine was busy, so tune again when it is idle"
     return f"{text}; {counted['why_not']}" if counted["why_not"] else text

@@ -27,6 +27,8 @@ from .workload import Workload, device_of, distance, workloads_of
 MODES = ("off", "fast", "full")
 MARGIN = 0.02
 """A candidate must be this much quicker than the model's choice to replace it: less is noise."""
+UNSTEADY = 1.5
+"""A median this many times the least time says that the machine was busy with something else."""
 BATCH = 24
 """Workloads whose candidates make one measuring program."""
 NEAR = 6.0
@@ -62,6 +64,7 @@ class Tuned:
     model_ms: float | None = None
     tried: int = 0
     rejected: tuple[str, ...] = ()
+    unsteady: bool = False
 
     def to_plain(self) -> dict[str, Any]:
         """For the manifest: plain values, deterministic given the same store."""
@@ -113,6 +116,7 @@ class Tuning:
                 "verified": self.count("verified"),
                 "by_model": self.count("model"),
                 "rejected": rejected,
+                "unsteady": sum(one.unsteady for one in self.workloads),
                 "seconds": round(self.seconds, 3),
                 "why_not": self.why_not,
             }
@@ -305,14 +309,20 @@ class _Session:
         sound: list[int],
         rejected: tuple[str, ...],
     ) -> None:
-        """The quickest sound candidate, or the model's where it is as good."""
+        """The sound candidate of the least median, or the model's unless both its median and its least time are
+        beaten: a median alone may owe to what else the machine does."""
         medians = {number: statistics.median(runs[number].ms) for number in sound}
-        best = min(sound, key=medians.__getitem__)
-        if 0 in medians and medians[best] > medians[0] * (1 - MARGIN):
-            best = 0
-        model_ms = medians.get(0, medians[best])
-        ms, model_ms = round(medians[best], 6), round(model_ms, 6)
-        self._settle(Tuned(workload, "measured", candidates[best].choice, ms, model_ms, len(runs), rejected))
+        better = [
+            number
+            for number in sound
+            if 0 not in medians
+            or (medians[number] < medians[0] * (1 - MARGIN) and min(runs[number].ms) < min(runs[0].ms))
+        ]
+        best = min(better, key=medians.__getitem__, default=0)
+        ms, model_ms = round(medians[best], 6), round(medians.get(0, medians[best]), 6)
+        unsteady = medians[best] > UNSTEADY * min(runs[best].ms)
+        choice = candidates[best].choice
+        self._settle(Tuned(workload, "measured", choice, ms, model_ms, len(runs), rejected, unsteady))
 
     def _settle(self, found: Tuned) -> None:
         """Take a choice that was measured or checked, and keep it for later builds."""

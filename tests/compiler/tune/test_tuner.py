@@ -14,7 +14,7 @@ from pockengine.codegen.c.choices import Choice
 from pockengine.errors import PockError
 from pockengine.ir import Node
 from pockengine.targets import Target, get
-from pockengine.tune import LocalStore, Tuning, check_mode, tune
+from pockengine.tune import LocalStore, Tuning, check_mode, measure, tune
 from pockengine.tune.measure import Limits, Trial, build, run
 from pockengine.tune.reference import differs, draw, expected
 from pockengine.tune.workload import Workload, distance, workloads_of
@@ -173,6 +173,29 @@ def test_without_time_the_model_chooses(store, cache):
     tuning = tune([product()], HOST, THREADS, "fast", store, cache, seconds=-1)
     assert tuning.picks == {} and "time limit" in tuning.why_not
     assert tuning.summary() == {"tuned": "fast", "schedules_by_model": 1, "schedules": []}
+
+
+@pytest.mark.parametrize(
+    ("model", "other", "wins"),
+    [
+        ((2.0, 2.0, 2.0), (1.0, 1.1, 1.0), True),
+        ((2.0, 2.0, 2.0), (1.99, 1.99, 1.99), False),  # within the noise
+        ((1.0, 9.0, 9.0), (1.5, 1.5, 1.5), False),  # the model's is quicker when nothing disturbs it
+    ],
+)
+def test_who_wins(monkeypatch, store, cache, model, other, wins):
+    real = measure.run
+
+    def timed(*arguments):
+        runs = real(*arguments)
+        return [replace(one, ms=other if number == 1 else model) for number, one in enumerate(runs)]
+
+    monkeypatch.setattr(measure, "run", timed)
+    (one,) = tune([product()], HOST, THREADS, "fast", store, cache).workloads
+    space = choices.candidates(product(), HOST, THREADS)
+    assert one.choice == space[1 if wins else 0].choice
+    assert one.unsteady == (max(model) > 2 * min(model))
+    assert (one.ms < one.model_ms) == wins
 
 
 def test_a_key_says_all_that_matters():

@@ -14,6 +14,7 @@ from .layout import channels_last
 from .missed import Missed, missed_fusions
 from .order import reorder, save_masks
 from .products import merge_products
+from .recompute import recompute_elementwise
 from .simplify import simplify
 from .sparse import push_scale, push_select, scale_gradient_from_weights
 
@@ -45,7 +46,7 @@ ALGEBRA: tuple[Pass, ...] = (
 )
 """From what the user's model says to the least arithmetic that says the same."""
 
-SHAPING: tuple[Pass, ...] = (channels_last, tidy, save_masks, fuse, reorder)
+SHAPING: tuple[Pass, ...] = (channels_last, tidy, save_masks, recompute_elementwise, fuse, reorder)
 """From arithmetic to regions in the order in which they run."""
 
 
@@ -107,6 +108,7 @@ __all__ = [
     "optimise",
     "push_scale",
     "push_select",
+    "recompute_elementwise",
     "reorder",
     "save_masks",
     "scale_gradient_from_weights",

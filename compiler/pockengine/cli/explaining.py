@@ -27,11 +27,7 @@ def show_explanation(explanation: Explanation) -> None:
     console.print(f"{line}{folded['constants']} constants ({size(folded['constant_bytes'])})", markup=False)
     for name in folded["parameters"]:
         console.print(f"  {name}", markup=False)
-    recomputed = explanation["recomputed"]
-    line = f"\nComputed twice: {len(recomputed['values'])} values, {recomputed['share_of_time']:.1%} more time: "
-    console.print(line + recomputed["why"], markup=False)
-    for row in recomputed["values"]:
-        console.print(f"  {row['value']} of '{row['layer']}', {size(row['nbytes'])}", markup=False)
+    _recomputed(console, explanation["recomputed"])
     _peak(console, explanation["peak"])
 
 
@@ -77,6 +73,18 @@ def _in_place(console: Console, rows: list[Explanation]) -> None:
         spaces.setdefault(row["space"], []).append(row["nbytes"])
     parts = [f"{len(sizes)} in the {space} block ({size(sum(sizes))})" for space, sizes in spaces.items()]
     console.print(f"\nWritten in place: {', '.join(parts) or 'nothing'}", markup=False)
+
+
+def _recomputed(console: Console, recomputed: Explanation) -> None:
+    reasons: dict[str, list[Explanation]] = {}
+    for row in recomputed["values"]:
+        reasons.setdefault(row["why"], []).append(row)
+    cost = f", for which {recomputed['share_of_time']:.1%} more time is expected" if recomputed["share_of_time"] else ""
+    console.print(f"\nComputed twice: {len(recomputed['values'])} values{cost}", markup=False)
+    for why, rows in reasons.items():
+        console.print(f"  {len(rows)} ({size(sum(row['nbytes'] for row in rows))}): {why}", markup=False)
+        for row in rows:
+            console.print(f"    {row['value']} in '{row['layer']}', {size(row['nbytes'])}", markup=False)
 
 
 def _peak(console: Console, peak: Explanation) -> None:

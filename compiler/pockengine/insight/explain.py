@@ -3,6 +3,7 @@ what is alive where memory is highest, and how each contraction is scheduled."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,8 +15,11 @@ from ..passes import missed_fusions
 from ..plan import Slot
 from ..tune import Tuned, Tuning
 
-_AGAIN = ".again"
-"""Ends the names of values that are computed a second time (`passes.rematerialise`)."""
+_AGAIN = re.compile(r"(.+)\.again(\d*)")
+"""Names of values that are computed a second time: with a number by `passes.recompute_elementwise`, else by
+`passes.rematerialise`."""
+_TO_FIT = "keeping it until the backward part reads it would not fit into the memory allowed"
+_CHEAPER = "elementwise arithmetic makes it again where it is read, so its bytes need not be kept"
 
 
 def explain(planned: Planned, tuning: Tuning) -> dict[str, Any]:
@@ -87,16 +91,15 @@ def _graphs(planned: Planned) -> list[Graph]:
 
 
 def _recomputed(planned: Planned) -> dict[str, Any]:
-    """Forward steps that run a second time, and why."""
-    again = [
-        {"layer": step.node.origin, "value": value.name.removesuffix(_AGAIN), "nbytes": value.type.nbytes}
-        for step in planned.programs["train"].steps
-        for value in step.node.outputs
-        if value.name.endswith(_AGAIN)
-    ]
-    nothing = "no limit on memory asked for it"
-    why = "keeping them until the backward part reads them would not fit into the memory allowed" if again else nothing
-    return {"values": again, "share_of_time": planned.recomputed.share, "why": why}
+    """Forward values that are computed a second time, and why; `share_of_time` is what a limit on memory costs."""
+    rows = []
+    for step in planned.programs["train"].steps:
+        inner = [value for node in step.node.body.nodes for value in node.outputs] if step.node.body else []
+        for value in dict.fromkeys([*step.node.outputs, *inner]):
+            if found := _AGAIN.fullmatch(value.name):
+                row = {"layer": step.node.origin, "value": found[1], "nbytes": value.type.nbytes}
+                rows.append({**row, "why": _CHEAPER if found[2] else _TO_FIT})
+    return {"values": rows, "share_of_time": planned.recomputed.share}
 
 
 def _peak(program: Program) -> dict[str, Any]:

@@ -159,7 +159,8 @@ def test_explain_says_what_the_graph_has(compiled):
     assert over["pw", "param"]["over"] == "pw.weight"
     assert {"bn.weight", "bn.bias", "bn.running_mean", "bn.running_var"} <= set(explained["folded"]["parameters"])
     assert explained["folded"]["constants"] > 0
-    assert explained["recomputed"] == {"values": [], "share_of_time": 0.0, "why": "no limit on memory asked for it"}
+    assert explained["recomputed"]["share_of_time"] == 0.0
+    assert not [row for row in explained["recomputed"]["values"] if "would not fit" in row["why"]]
     reasons = {(row["first"], row["second"]): row["reason"] for row in explained["not_fused"]}
     assert "tile by tile" in reasons["pw", "gap"]
 
@@ -200,8 +201,23 @@ def test_explain_says_what_is_computed_twice(files):
     least = int(re.search(r"\((\d+) bytes\)", str(refused.value))[1])
     planned = plan_programs(graph, recipe, get("host"), 1, memory=least)
     found = explain(planned, Tuning())["recomputed"]
-    assert len(found["values"]) >= planned.recomputed.nodes > 0
-    assert found["share_of_time"] == planned.recomputed.share and "would not fit" in found["why"]
+    again = [row for row in found["values"] if "would not fit" in row["why"]]
+    assert len(again) >= planned.recomputed.nodes > 0
+    assert found["share_of_time"] == planned.recomputed.share
+
+
+def test_explain_says_what_arithmetic_makes_again(tmp_path):
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["h"], name="fc"),
+        helper.make_node("Gelu", ["h"], ["a"], name="gelu"),
+        helper.make_node("MatMul", ["a", "v"], ["logits"], name="head"),
+    ]
+    arrays = {name: np.full(shape, 0.1, np.float32) for name, shape in {"w": (8, 16), "v": (16, 4)}.items()}
+    save(model(nodes, {"x": (np.float32, [4, 8])}, ["logits"], arrays), tmp_path / "gelu.onnx")
+    recipe = Recipe(loss="cross_entropy", optimizer="sgd", update="full", batch=4)
+    planned = plan_programs(load(tmp_path / "gelu.onnx", {}, 4), recipe, get("host"), 1)
+    found = explain(planned, Tuning())["recomputed"]
+    assert found["values"] and all("elementwise arithmetic" in row["why"] for row in found["values"])
 
 
 def test_near_misses_are_few(files):

@@ -47,3 +47,11 @@ class DigestMismatchError(ArtifactError):
 
 class WrongMachineError(ArtifactError):
     """The artifact was built for another kind of machine."""
+
+
+def quantised_sentence(name: str, bits: int) -> str:
+    """What is said of other contents for a weight that is kept quantised."""
+    return (
+        f"'{name}' is kept in int{bits} and takes no floating-point weights: "
+        "compile a model that has them, or without 'frozen'"
+    )

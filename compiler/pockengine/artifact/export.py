@@ -3,7 +3,7 @@ with; adapters merged, kept apart, or alone."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, load_file, save
 
-from pockengine.autodiff import adapters_of, with_adapters
+from pockengine.autodiff import Quantised, adapters_of, with_adapters
 from pockengine.codegen.files import write_whole
 from pockengine.codegen.onnx import graph_to_onnx
 from pockengine.errors import ArtifactError, DataError, PockError, nearest
@@ -19,6 +19,7 @@ from pockengine.ir import Array, Graph
 from pockengine.ops import prune
 from pockengine.recipe import Lora, Recipe
 
+from .errors import quantised_sentence
 from .model_text import MODEL, read_model
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ def export(
     if MODEL not in artifact.contents:
         raise ArtifactError(f"the artifact has no {MODEL}, so it cannot be exported: compile it again")
     initial = load(artifact.read("params.safetensors"))
-    tensors = {**initial, **_given(weights, initial)}
+    quantised = [Quantised.of(*item) for item in artifact.manifest.summary.get("quantised", {}).items()]
+    tensors = _restored({**initial, **_given(weights, initial, quantised)}, quantised)
     model = read_model(artifact.contents, artifact.read, tensors)
     if adapters:
         return [_save(path, _adapters(model, lora, tensors), lora)]
@@ -69,7 +71,7 @@ def _format(path: Path, format: str | None) -> str:
     return format
 
 
-def _given(weights: Path | Weights | None, initial: Weights) -> Weights:
+def _given(weights: Path | Weights | None, initial: Weights, quantised: Sequence[Quantised]) -> Weights:
     """The weights to export, checked against those of the artifact; what is missing stays as it was compiled in."""
     if weights is None:
         return {}
@@ -82,11 +84,20 @@ def _given(weights: Path | Weights | None, initial: Weights) -> Weights:
             raise DataError(f"'{weights}' is not a safetensors file: {error}") from None
     for name, array in weights.items():
         if name not in initial:
+            if stored := next((one for one in quantised if one.name == name), None):
+                raise DataError(quantised_sentence(name, stored.bits))
             raise DataError(f"the model has no tensor '{name}'{nearest(name, initial)}")
         if array.dtype != initial[name].dtype or array.shape != initial[name].shape:
             said, wanted = (f"{a.dtype.name}{list(a.shape)}" for a in (array, initial[name]))
             raise DataError(f"'{name}' is {wanted}, not {said}")
     return weights
+
+
+def _restored(tensors: Weights, quantised: Sequence[Quantised]) -> dict[str, Array]:
+    """The tensors with each quantised weight as the user's framework stores it."""
+    packed = {name for one in quantised for name in one.names}
+    kept = {name: array for name, array in tensors.items() if name not in packed}
+    return kept | {one.name: one.restored(tensors) for one in quantised}
 
 
 def _adapters(model: Graph, lora: Lora | None, tensors: Weights) -> dict[str, Array]:

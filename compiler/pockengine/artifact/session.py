@@ -10,7 +10,7 @@ from types import TracebackType
 
 import numpy as np
 
-from pockengine.artifact.errors import WrongMachineError
+from pockengine.artifact.errors import WrongMachineError, quantised_sentence
 from pockengine.artifact.manifest import InputInfo, Manifest, PortInfo, TensorInfo
 from pockengine.artifact.native import Array, NativeModel
 from pockengine.errors import DataError, nearest
@@ -126,6 +126,8 @@ class Session:
         """Replaces a parameter or optimizer state; type and shape must match."""
         known = {tensor.name: tensor for tensor in self._manifest.tensors}
         if name not in known:
+            if stored := self._manifest.summary.get("quantised", {}).get(name):
+                raise DataError(quantised_sentence(name, stored["bits"]))
             raise DataError(f"the model has no tensor '{name}'{nearest(name, known)}")
         wanted = known[name]
         if value.dtype != _numpy(wanted.dtype) or value.shape != wanted.shape:

@@ -6,6 +6,7 @@ from .dropout import GENERATOR, with_dropout, without_dropout
 from .evaluation import CORRECT, COUNTED, LOSS_WEIGHT, SAMPLE_LOSS, eval_graph, predict_graph, without_losses
 from .lora import Adapter, adapters_of, with_adapters
 from .objective import SAMPLE_WEIGHT
+from .quantised import Quantised, with_quantised
 from .step import LOSS, accumulate_graph, train_graph
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "SAMPLE_LOSS",
     "SAMPLE_WEIGHT",
     "Adapter",
+    "Quantised",
     "accumulate_graph",
     "active_values",
     "adapters_of",
@@ -28,6 +30,7 @@ __all__ = [
     "train_graph",
     "with_adapters",
     "with_dropout",
+    "with_quantised",
     "without_dropout",
     "without_losses",
 ]

@@ -107,7 +107,7 @@ def compare(graph: Graph, recipe: Recipe | None, target: Target, memory: int | N
     dense: int | None = None
     for name in ("full", "head", "bias"):
         try:
-            wanted = base.with_(update=name, lora=None)
+            wanted = base.with_(update=name, lora=None, frozen=None)
             planned = plan_programs(graph, wanted, target, dense=dense, only_training=True, memory=memory)
         except (RecipeError, UnsupportedOperatorError) as error:
             found[name] = str(error)

@@ -121,6 +121,7 @@ def figures(summary: Mapping[str, Any]) -> dict[str, str]:
         "arena": f"{size(summary['arena_bytes'])} (lower bound {size(summary['lower_bound_bytes'])}){of_clip}",
         "parameters": f"{size(summary['param_bytes'])}, optimizer state {size(summary['state_bytes'])}",
         "peak memory": size(summary["predicted_peak_bytes"]),
+        **_quantised(summary),
     }
     if summary["recomputed_nodes"]:
         flops, share = summary["recomputed_flops"], summary["recomputed_share"]
@@ -128,6 +129,17 @@ def figures(summary: Mapping[str, Any]) -> dict[str, str]:
             f"{summary['recomputed_nodes']} nodes, {count(flops)} operations, about {share:.1%} more time"
         )
     return rows
+
+
+def _quantised(summary: Mapping[str, Any]) -> dict[str, str]:
+    """What quantising frozen weights lost."""
+    found = summary.get("quantised")
+    if not found:
+        return {}
+    worst = max(found, key=lambda name: float(found[name]["relative_rms_error"]))
+    mean, most = summary["quantised_error_mean"], summary["quantised_error_worst"]
+    text = f"{len(found)}, relative RMS error {mean:.2%} on average, at most {most:.2%} ('{worst}')"
+    return {"quantised weights": text}
 
 
 def show_targets(*, as_json: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from importlib import metadata
 from typing import Any
@@ -13,6 +14,7 @@ from ..artifact import Artifact, EntryPoints, InputInfo, Manifest, PortInfo, Ten
 from ..codegen import toolchain
 from ..codegen.backend import Program
 from ..ir import Array, Value, render
+from ..ops.quantised import DEQUANTIZE
 from ..recipe import ALL, FROZEN, Channels
 from ..tune import Tuning
 from .build import Built, predicted_peak_bytes, space_bytes
@@ -73,8 +75,28 @@ def summary(planned: Planned, kernels: int) -> dict[str, Any]:
         "recomputed_share": round(planned.recomputed.share, 4),
         "kernels": kernels,
         "flops": dict(counts.flops),
-        "parameters": sum(value.type.size for value in planned.model.params),
+        "parameters": _numbers(planned),
         "trained_parameters": sum(_trained_size(planned, value) for value in planned.model.params),
+        **_quantised(planned),
+    }
+
+
+def _numbers(planned: Planned) -> int:
+    """Numbers of the model, each quantised one once."""
+    stored = {name for quantised in planned.quantised for name in quantised.names}
+    kept = sum(value.type.size for value in planned.model.params if value.name not in stored)
+    return kept + sum(math.prod(quantised.shape) for quantised in planned.quantised)
+
+
+def _quantised(planned: Planned) -> dict[str, Any]:
+    """How each quantised weight is stored and what it lost; nothing where none is."""
+    if planned.recipe.frozen is None:
+        return {}
+    errors = [quantised.error for quantised in planned.quantised]
+    return {
+        "quantised": {quantised.name: quantised.to_mapping() for quantised in planned.quantised},
+        "quantised_error_worst": max(errors, default=0.0),
+        "quantised_error_mean": sum(errors) / max(1, len(errors)),
     }
 
 
@@ -94,7 +116,8 @@ def _program(program: Program) -> dict[str, Any]:
     nodes = []
     for index, step in enumerate(program.steps):
         calls = step.lowered.calls
-        kind = step.node.body.nodes[0].op if step.node.body else step.node.op
+        inside = step.node.body.nodes if step.node.body else (step.node,)
+        kind = next((node.op for node in inside if node.op != DEQUANTIZE), DEQUANTIZE)
         nodes.append(
             {
                 "index": index,

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ..autodiff import (
+    Quantised,
     accumulate_graph,
     averaged,
     eval_graph,
     predict_graph,
     train_graph,
     with_adapters,
+    with_quantised,
     without_dropout,
     without_losses,
 )
@@ -54,9 +56,10 @@ class Planned:
     """The planned programs over shared blocks of memory.
 
     imported         the model as it came
-    model            what is trained: the imported one with adapters
+    model            what is trained: the imported one with adapters, its frozen weights quantised
     clip_norm_bytes  of the arena, what `clip: {norm: …}` costs: with it, all gradients must be there at once
-    recomputed       forward nodes that run twice, to keep to the memory allowed"""
+    recomputed       forward nodes that run twice, to keep to the memory allowed
+    quantised        how the quantised weights are stored"""
 
     name: str
     imported: Graph
@@ -73,6 +76,7 @@ class Planned:
     ranges: Mapping[str, IntegerRange] = field(default_factory=dict)
     clip_norm_bytes: int = 0
     recomputed: Recomputed = NONE
+    quantised: tuple[Quantised, ...] = ()
 
     @property
     def arena_bytes(self) -> int:
@@ -113,7 +117,10 @@ def plan_programs(
         model = with_adapters(model, recipe.lora)
     scheme = resolve(recipe, model)
     everything = resolve(recipe.with_(update="full"), model)
-    model = simplify(model if recipe.dropout else without_dropout(model))
+    full = model = simplify(model if recipe.dropout else without_dropout(model))
+    quantised: tuple[Quantised, ...] = ()
+    if recipe.frozen is not None:
+        model, quantised = with_quantised(model, recipe.frozen, scheme)
     threads = threads or target.cores
     lower = _lowerer(backend or CBackend(), target, threads)
     train = train_graph(model, recipe, scheme)
@@ -139,14 +146,14 @@ def plan_programs(
     if scheme == everything:
         dense = backward
     elif dense is None:
-        dense = _dense_backward_nodes(model, recipe, everything) or backward
+        dense = _dense_backward_nodes(full, recipe, everything) or backward
     counts = Counts(nodes["forward"], backward, dense, flops)
     asked = graphs.get("eval", train)
     inputs = asked.inputs
     batch = inputs[0].type.shape[0] if inputs and inputs[0].type.rank else 1
     return Planned(
         name or model.name, imported, model, recipe, scheme, target, threads, batch, programs, spaces, counts, inputs,
-        integer_ranges(asked), clip_norm_bytes, recomputed,
+        integer_ranges(asked), clip_norm_bytes, recomputed, quantised,
     )  # fmt: skip
 
 

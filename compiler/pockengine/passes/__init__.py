@@ -9,6 +9,7 @@ from pathlib import Path
 from ..ir import Graph, render, verify
 from ..ops import expand_where, prune
 from .cleanup import cse, fold
+from .decompress import decompress_inside
 from .fuse import fuse, separate
 from .layout import channels_last
 from .missed import Missed, missed_fusions
@@ -46,7 +47,15 @@ ALGEBRA: tuple[Pass, ...] = (
 )
 """From what the user's model says to the least arithmetic that says the same."""
 
-SHAPING: tuple[Pass, ...] = (channels_last, tidy, save_masks, recompute_elementwise, fuse, reorder)
+SHAPING: tuple[Pass, ...] = (
+    channels_last,
+    tidy,
+    save_masks,
+    recompute_elementwise,
+    fuse,
+    decompress_inside,
+    reorder,
+)
 """From arithmetic to regions in the order in which they run."""
 
 
@@ -100,6 +109,7 @@ __all__ = [
     "Pipeline",
     "channels_last",
     "cse",
+    "decompress_inside",
     "expand_composites",
     "fold",
     "fuse",

@@ -8,6 +8,7 @@ from ..ir import Graph, Node, Value
 from ..ops import Emitter, rewrite
 from ..ops.contraction import GEOMETRY_KEYS, Geometry
 from ..ops.movement import ints
+from ..ops.quantised import DEQUANTIZE
 from .order import hoist
 
 Through = Callable[[Emitter, Node, Value, int], Value | None]
@@ -135,7 +136,8 @@ def push_scale(graph: Graph) -> Graph:
         if split is None:
             return None
         plain, scale = split
-        if node.op == "conv2d_dx" and node.inputs[1].type.nbytes > plain.type.nbytes:
+        weights = node.inputs[1]
+        if node.op == "conv2d_dx" and (weights.type.nbytes > plain.type.nbytes or _compressed(e, weights)):
             return None
         column = e.reshape(scale, (scale.type.size, 1, 1, 1))
         if node.op == "conv2d_dx":
@@ -143,6 +145,11 @@ def push_scale(graph: Graph) -> Graph:
         return [e.mul(e.op("conv2d_dw", node.inputs[0], plain, **node.attrs), column)]
 
     return rewrite(graph, rule)
+
+
+def _compressed(e: Emitter, weights: Value) -> bool:
+    made = e.builder.producers.get(weights)
+    return made is not None and made.op == DEQUANTIZE
 
 
 def _channel_scale(e: Emitter, image: Value) -> tuple[Value, Value] | None:

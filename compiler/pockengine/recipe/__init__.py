@@ -1,5 +1,6 @@
 """What the user wants trained, how, and with which loss: the recipe, and its resolution against one model."""
 
+from .frozen import Frozen
 from .groups import Clip, Group
 from .layers import Layer, LayerParameter, layers_of, node_flops
 from .lora import Lora, adapter_names, is_adapter, matches, module_of
@@ -20,6 +21,7 @@ __all__ = [
     "AdamW",
     "Channels",
     "Clip",
+    "Frozen",
     "Group",
     "Lamb",
     "Layer",

@@ -14,13 +14,26 @@ import yaml
 from ..errors import RecipeError, nearest
 from .ema import ema_of
 from .fields import as_count, as_flag, check_keys, describe
+from .frozen import Frozen, frozen_of
 from .last_batch import last_batch_of
 from .lora import Lora, lora_of
 from .loss import Loss, losses_mapping, losses_of
 from .optimizer import SGD, Optimizer, optimizer_mapping, optimizer_of
 from .rules import UpdateRule, rules_of
 
-_KEYS = ("loss", "optimizer", "update", "batch", "batch_norm", "accumulate", "ema", "last_batch", "dropout", "lora")
+_KEYS = (
+    "loss",
+    "optimizer",
+    "update",
+    "batch",
+    "batch_norm",
+    "accumulate",
+    "ema",
+    "last_batch",
+    "dropout",
+    "lora",
+    "frozen",
+)
 _BATCH_NORM = ("frozen", "train")
 
 
@@ -61,6 +74,7 @@ class Recipe:
     last_batch  what becomes of samples that do not fill an epoch's last batch: `wrap`, `drop` or `partial`
     dropout     whether training drops what the model says; False computes as evaluation does
     lora        adapters beside frozen weights; with them `update` may be left out
+    frozen      frozen weights in block-quantised integers; None: as the model has them
     """
 
     loss: tuple[Loss, ...]
@@ -73,6 +87,7 @@ class Recipe:
     last_batch: str
     dropout: bool
     lora: Lora | None
+    frozen: Frozen | None
 
     def __init__(
         self,
@@ -86,6 +101,7 @@ class Recipe:
         last_batch: str = "wrap",
         dropout: bool = False,
         lora: object = None,
+        frozen: object = None,
     ) -> None:
         """Every argument takes what the recipe file takes; without `update` everything is trained, or with `lora` the
         adapters only. Raises RecipeError."""
@@ -101,6 +117,7 @@ class Recipe:
         object.__setattr__(self, "accumulate", as_count(accumulate, "accumulate"))
         object.__setattr__(self, "ema", ema_of(ema))
         object.__setattr__(self, "last_batch", last_batch_of(last_batch, self.loss, batch_norm, self.accumulate))
+        object.__setattr__(self, "frozen", None if frozen is None else frozen_of(frozen))
         object.__setattr__(self, "dropout", as_flag(dropout, "dropout"))
         if self.lora is not None and self.lora.dropout and not self.dropout:
             raise RecipeError("lora.dropout needs 'dropout: true', which turns dropout on in training")
@@ -172,6 +189,8 @@ class Recipe:
             mapping["update"] = [rule.to_mapping() for rule in self.update]
         if self.lora is not None:
             mapping["lora"] = self.lora.to_mapping()
+        if self.frozen is not None:
+            mapping["frozen"] = self.frozen.to_mapping()
         if self.batch is not None:
             mapping["batch"] = self.batch
         if self.accumulate > 1:

@@ -12,6 +12,7 @@ from ..backend import Lowered
 from . import (
     choices,
     columns,
+    compressed,
     elementwise,
     expressions,
     lookup,
@@ -28,7 +29,9 @@ from .region import as_region, body_of, unsupported_types
 
 ANCHORS = frozenset(("matmul", "conv2d", "conv2d_dx", "conv2d_dw"))
 BARE: Mapping[str, Callable[[Node], Lowered]] = {
-    op: family.lower for family in (lookup, movement, ordering, pooling, random, resample) for op in family.OPS
+    op: family.lower
+    for family in (compressed, lookup, movement, ordering, pooling, random, resample)
+    for op in family.OPS
 }
 """Operators that never stand in a region."""
 
@@ -55,7 +58,8 @@ class CBackend:
         if node.op in BARE:
             return None
         if node.op == "region":
-            return next((reason for inner in body_of(node).nodes if (reason := _unsupported_inside(inner))), None)
+            inside = (inner for inner in body_of(node).nodes if inner.op not in compressed.OPS)
+            return next((reason for inner in inside if (reason := _unsupported_inside(inner))), None)
         if ops.get(node.op).kind in ("elementwise", "reduction", "contraction"):
             return _unsupported_inside(node)
         return f"the C backend has no template for {node.op}"

@@ -13,7 +13,7 @@ from ...ir import DType, Node, Value
 from ...targets import Target
 from ..backend import Lowered
 from . import contraction, depthwise
-from .contraction_plan import anchor_of
+from .contraction_plan import anchor_of, compressed_operand
 from .depthwise import DepthwiseTile
 from .maps import contractions_of
 from .region import as_region, body_of
@@ -52,12 +52,15 @@ def candidates(node: Node, target: Target, threads: int, wide: bool = False) -> 
     if depthwise.fits(anchor_of(node)):
         return [Candidate(tile, None) for tile in depthwise.tiles(node, target, threads)]
     parts = contractions_of(anchor_of(node))
-    spaces = [ranked(part, target, threads) for part in parts]
+    compressed = compressed_operand(node)
+    spaces = [ranked(part, target, threads, compressed) for part in parts]
     if wide:
         for part, space in zip(parts, spaces, strict=True):
             known = {schedule for _, schedule in space}
             for _, base in space[:_VARIED]:
-                near = [(cycles, one) for cycles, one in neighbours(part, base, threads) if one not in known]
+                near = [
+                    (cycles, one) for cycles, one in neighbours(part, base, threads, compressed) if one not in known
+                ]
                 space += near
                 known |= {one for _, one in near}
     found: dict[Choice, float] = {}
@@ -83,7 +86,7 @@ def peak_share(node: Node, target: Target, threads: int, choice: Choice | None =
         return None
     parts = contractions_of(anchor_of(node))
     assert not isinstance(choice, DepthwiseTile)
-    schedules = choice or tuple(ranked(part, target, threads)[0][1] for part in parts)
+    schedules = choice or tuple(ranked(part, target, threads, compressed_operand(node))[0][1] for part in parts)
     work = [part.sizes()[0] * part.sizes()[1] * part.sizes()[2] * part.sizes()[3] for part in parts]
     shares = [share_of_peak(part, one, threads) for part, one in zip(parts, schedules, strict=True)]
     time = sum(amount / share for amount, share in zip(work, shares, strict=True) if share)

@@ -9,6 +9,7 @@ from ...ir import Node
 from ...targets import Target
 from ..backend import Call, Kernel, Lowered
 from . import microkernel
+from .compressed import CompressedPacker, dequantization
 from .contraction_plan import ContractionPlan
 from .epilogue import Epilogue
 from .indexing import flat_offset
@@ -25,7 +26,8 @@ def lower(node: Node, target: Target, threads: int, schedules: Sequence[Schedule
     if node.outputs[0].type.size == 0:
         return Lowered(())
     plans = ContractionPlan.all(node, target, threads, schedules)
-    operands = set(plans[0].anchor.inputs)
+    unpacking = dequantization(node)
+    operands = {*plans[0].anchor.inputs, *(unpacking.inputs if unpacking else ())}
     allowed = [
         (i, o)
         for i, value in enumerate(body_of(node).inputs)
@@ -114,7 +116,7 @@ def product_kernel(plan: ContractionPlan) -> Kernel:
     if s.split != "k":
         needs = Epilogue(body_of(plan.node), plan.anchor, plan.contraction).emit(code)
     if s.pack_left:
-        _left_packer(plan).emit(code)
+        _emit_left_packer(plan, code)
     if s.right in ("private", "block"):
         _emit_right_packers(plan, code)
     for tile in dict.fromkeys(tile for vectors, _ in _panel_widths(plan) for tile in _tiles(plan, vectors)):
@@ -150,12 +152,14 @@ def _panel_widths(plan: ContractionPlan) -> list[tuple[int, int]]:
     return ([(s.vectors, s.columns)] if full else []) + ([(-(-rest // s.lanes), rest)] if rest else [])
 
 
-def _left_packer(plan: ContractionPlan) -> Packer:
+def _emit_left_packer(plan: ContractionPlan, code: Code) -> None:
+    """Define `pack_rows`, which packs a block of A."""
+    c = plan.contraction
     x_step, k_step = (1, plan.packed_row_step) if plan.left_rows_inner else (plan.packed_row_step, 1)
-    lanes = plan.schedule.lanes
-    return Packer(
-        "pack_rows", plan.contraction.left, plan.contraction.m, plan.contraction.k, x_step, k_step, lanes, False
-    )
+    if plan.compressed is not None:
+        CompressedPacker(plan.compressed, c.left, c.m, c.k, x_step, k_step).emit(code)
+    else:
+        Packer("pack_rows", c.left, c.m, c.k, x_step, k_step, plan.schedule.lanes, False).emit(code)
 
 
 def _emit_right_packers(plan: ContractionPlan, code: Code) -> None:
@@ -241,7 +245,10 @@ def _emit_main(plan: ContractionPlan, code: Code) -> None:
     s, c = plan.schedule, plan.contraction
     batches, m, _, k = plan.sizes
     tiles = -(-m // s.rows)
-    code.line(f"const float *const left = arg[{plan.arguments[0]}];")
+    packed = plan.compressed
+    code.line(f"const {packed.type if packed else 'float'} *const left = arg[{plan.arguments[0]}];")
+    if packed:
+        code.line(f"const float *const scales = arg[{packed.arguments[1]}];")
     if s.right != "shared":
         code.line(f"const float *const right = arg[{plan.arguments[1]}];")
     if plan.workspace_bytes():
@@ -259,7 +266,8 @@ def _emit_main(plan: ContractionPlan, code: Code) -> None:
         else:
             code.line(f"const ptrdiff_t {axis}_first = first, {axis}_last = last;")
     with code.loop("batch", "b_last", "b_first"):
-        code.line(f"const float *const a = left + {_batch_offset(plan, c.left)};")
+        if not packed:
+            code.line(f"const float *const a = left + {_batch_offset(plan, c.left)};")
         if s.right != "shared":
             code.line(f"const float *const b = right + {_batch_offset(plan, c.right)};")
         if s.right == "private":
@@ -302,7 +310,8 @@ def _emit_block(plan: ContractionPlan, code: Code) -> None:
     a_row, a_k = _strides_of_left(plan)
     code.line(f"const ptrdiff_t k0 = part * {s.depth}, depth = {k} - k0 < {s.depth} ? {k} - k0 : {s.depth};")
     if s.pack_left:
-        code.line("pack_rows(a, rows, m0, m1, k0, k0 + depth);")
+        source = "left, scales" if plan.compressed else "a"
+        code.line(f"pack_rows({source}, rows, m0, m1, k0, k0 + depth);")
         code.line("const float *const a_block = rows;")
     else:
         code.line(f"const float *const a_block = a + m0 * {a_row} + k0 * {a_k};")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ...ir import Node
 from ...plan.schedule import aligned
 from ...targets import Target
+from .compressed import Compressed, dequantization
 from .maps import Contraction, contractions_of
 from .region import body_of
 from .schedule import Schedule, choose, contiguous
@@ -26,17 +27,27 @@ def anchor_of(node: Node) -> Node:
     return next(inner for inner in body_of(node).nodes if inner.op in ("matmul", "conv2d", "conv2d_dx", "conv2d_dw"))
 
 
-def _scheduled(anchor: Node, target: Target, threads: int) -> list[tuple[Contraction, Schedule]]:
+def compressed_operand(node: Node) -> int | None:
+    """Which operand of a region's contraction is compressed, if one is."""
+    unpacking = dequantization(node)
+    return None if unpacking is None else anchor_of(node).inputs.index(unpacking.output)
+
+
+def _scheduled(
+    anchor: Node, target: Target, threads: int, compressed: int | None
+) -> list[tuple[Contraction, Schedule]]:
     """The index maps of a contraction with the model's schedules."""
     key = (
         anchor.op,
+        compressed,
         tuple(value.type for value in anchor.inputs),
         tuple(sorted(anchor.attrs.items())),
         target,
         threads,
     )
     if key not in _SCHEDULED:
-        _SCHEDULED[key] = _oriented((made, choose(made, target, threads)) for made in contractions_of(anchor))
+        parts = contractions_of(anchor)
+        _SCHEDULED[key] = _oriented((made, choose(made, target, threads, compressed)) for made in parts)
     return _SCHEDULED[key]
 
 
@@ -46,7 +57,8 @@ def _oriented(scheduled: Iterable[tuple[Contraction, Schedule]]) -> list[tuple[C
 
 @dataclass(frozen=True)
 class ContractionPlan:
-    """Everything known about one contraction kernel. `contraction` is already oriented as the schedule says."""
+    """Everything known about one contraction kernel. `contraction` is already oriented as the schedule says.
+    Where the left operand is `compressed`, its argument is that of the integers."""
 
     node: Node
     anchor: Node
@@ -54,6 +66,7 @@ class ContractionPlan:
     schedule: Schedule
     threads: int
     arguments: tuple[int, int]
+    compressed: Compressed | None = None
 
     @classmethod
     def all(
@@ -61,16 +74,21 @@ class ContractionPlan:
     ) -> list[ContractionPlan]:
         """The plans of a region's contractions: one, or several that share the result's pixels among them. `schedules`
         has one for each; default: those of the model."""
-        anchor = anchor_of(node)
+        anchor, unpacking = anchor_of(node), dequantization(node)
         if schedules is None:
-            scheduled = _scheduled(anchor, target, threads)
+            scheduled = _scheduled(anchor, target, threads, compressed_operand(node))
         else:
             scheduled = _oriented(zip(contractions_of(anchor), schedules, strict=True))
-        inputs = body_of(node).inputs
+        places = {value: index for index, value in enumerate(body_of(node).inputs)}
+        compressed = None
+        if unpacking is not None:
+            integers, scales = (places[value] for value in unpacking.inputs)
+            compressed = Compressed.of(unpacking, (integers, scales))
+            places[unpacking.output] = integers
         plans = []
         for oriented, schedule in scheduled:
-            left, right = (inputs.index(anchor.inputs[access.operand]) for access in (oriented.left, oriented.right))
-            plans.append(cls(node, anchor, oriented, schedule, threads, (left, right)))
+            left, right = (places[anchor.inputs[access.operand]] for access in (oriented.left, oriented.right))
+            plans.append(cls(node, anchor, oriented, schedule, threads, (left, right), compressed))
         return plans
 
     # sizes

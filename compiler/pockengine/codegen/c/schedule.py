@@ -54,25 +54,32 @@ class Schedule:
         return self.vectors * self.lanes
 
 
-def choose(contraction: Contraction, target: Target, threads: int) -> Schedule:
+def choose(contraction: Contraction, target: Target, threads: int, compressed: int | None = None) -> Schedule:
     """The cheapest candidate by the model."""
-    return ranked(contraction, target, threads)[0][1]
+    return ranked(contraction, target, threads, compressed)[0][1]
 
 
-def ranked(contraction: Contraction, target: Target, threads: int) -> list[tuple[float, Schedule]]:
-    """The candidates of the model with their cycles, the cheapest first."""
+def ranked(
+    contraction: Contraction, target: Target, threads: int, compressed: int | None = None
+) -> list[tuple[float, Schedule]]:
+    """The candidates of the model with their cycles, the cheapest first. A `compressed` operand is that of the rows,
+    which is packed a block at a time and so never unpacked whole."""
     candidates: list[tuple[float, int, Schedule]] = []
     for swap in (False, True):
         oriented = contraction.swapped() if swap else contraction
+        if compressed not in (None, oriented.left.operand):
+            continue
         for vectors in (1, 2, 3, 4):
             for split in ("b", "m", "n", "k") if threads > 1 else ("m",):
-                schedule = _complete(oriented, swap, vectors, split, target, threads)
+                schedule = _complete(oriented, swap, vectors, split, target, threads, compressed is not None)
                 if schedule is not None:
                     candidates.append((_cycles(oriented, schedule, threads), len(candidates), schedule))
     return [(cycles, schedule) for cycles, _, schedule in sorted(candidates)]
 
 
-def neighbours(contraction: Contraction, base: Schedule, threads: int) -> list[tuple[float, Schedule]]:
+def neighbours(
+    contraction: Contraction, base: Schedule, threads: int, compressed: int | None = None
+) -> list[tuple[float, Schedule]]:
     """Schedules that differ from `base` in one decision the model takes without weighing it (blocks of k, rows of a
     block, packing), with their cycles, in a fixed order."""
     c = contraction.swapped() if base.swap else contraction
@@ -86,7 +93,7 @@ def neighbours(contraction: Contraction, base: Schedule, threads: int) -> list[t
         if direct(c.right, c.k, c.n) and c.right.linear(c.n) == 1 and n % base.lanes == 0:
             rights.append("direct")
         changes += [{"right": right} for right in rights]
-    if not base.pack_left or direct(c.left, c.m, c.k):
+    if compressed is None and (not base.pack_left or direct(c.left, c.m, c.k)):
         changes.append({"pack_left": not base.pack_left})
     varied = [replace(base, **change) for change in changes]  # type: ignore[arg-type]
     return [(_cycles(c, one, threads), one) for one in dict.fromkeys(varied) if one != base]
@@ -112,7 +119,9 @@ def direct(access: Access, first: Axis, second: Axis) -> bool:
     return not access.windows and access.linear(first) is not None and access.linear(second) is not None
 
 
-def _complete(c: Contraction, swap: bool, vectors: int, split: str, target: Target, threads: int) -> Schedule | None:
+def _complete(
+    c: Contraction, swap: bool, vectors: int, split: str, target: Target, threads: int, compressed: bool
+) -> Schedule | None:
     """The rest of the schedule once orientation, panel width and the shared axis are chosen; None when they do not
     fit."""
     lanes = target.vector_bytes // 4
@@ -125,8 +134,9 @@ def _complete(c: Contraction, swap: bool, vectors: int, split: str, target: Targ
     rows = math.ceil(m / math.ceil(m / most))
     width = vectors * lanes
     panels, tiles = math.ceil(n / width), math.ceil(m / rows)
-    left = not direct(c.left, c.m, c.k) or (_conflicts(c) and panels >= 3)
-    right = _right(c, split, tiles, panels, target, threads)
+    left = compressed or not direct(c.left, c.m, c.k) or (_conflicts(c) and panels >= 3)
+    windows = compressed and c.right.windows  # all of an image's windows would be a large copy
+    right = "block" if windows else _right(c, split, tiles, panels, target, threads)
     if right == "block":
         columns = math.ceil(n / lanes) * lanes + (m if left or not contiguous(c.left, c.k) else 0)
         depth = max(64, min(512, target.l2_bytes // 2 // 4 // columns))

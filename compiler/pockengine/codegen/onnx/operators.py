@@ -23,6 +23,7 @@ REFUSED = {
     "bernoulli": "a prediction is not random",
     "bitcast": "ONNX reinterprets bits only in operator sets that few runtimes know",
     "conv2d_dw": "it is a gradient, which no prediction needs",
+    "dequantize_blocks": "an exported model has the weights in full",
     "max_pool_dx": "it is a gradient, which no prediction needs",
     "avg_pool_dx": "it is a gradient, which no prediction needs",
 }

@@ -173,6 +173,18 @@ static int may_load(const pock_machine *machine, const pock_tensor *tensor, cons
     return code;
 }
 
+/* Whether the compiler stored a weight of this name as integers and `NAME.scales`. */
+static int is_quantised(const pock_model *model, const char *name) {
+    size_t length = strlen(name);
+    for (uint32_t i = 0; i < model->param_count; i++) {
+        const char *param = model->params[i].name;
+        if (strncmp(param, name, length) == 0 && strcmp(param + length, ".scales") == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 static int load_one(pock_machine *machine, const pock_tensor_file *file, const pock_stored *stored, int only_check,
                     pock_error *error) {
     const pock_model *model = machine->model;
@@ -186,6 +198,11 @@ static int load_one(pock_machine *machine, const pock_tensor_file *file, const p
             pock_restart_average(model, machine->space, param);
             return code;
         }
+    }
+    if (is_quantised(model, stored->name)) {
+        return pock_fail(error, POCK_BAD_DATA, "%s holds '%s', which this model keeps quantised and which takes no "
+                         "floating-point weights: compile a model that has them, or without 'frozen'", file->path,
+                         stored->name);
     }
     return pock_fail(error, POCK_BAD_DATA, "%s holds '%s', which is not a parameter of this model%s", file->path,
                      stored->name, pock_nearest(stored->name, pock_tensor_at, model->params, model->param_count).text);

@@ -1,0 +1,203 @@
+"""Frozen weights of a model in block-quantised integers: which can be, the model that reads them, and back.
+
+A weight becomes two parameters, `NAME.int4` (or `.int8`) and `NAME.scales`, and every product that read it reads
+`dequantize_blocks` of them, stored with the axis that is summed over last. Nothing else of the model changes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import RecipeError, nearest
+from ..ir import Array, DType, Graph, Node, Value, verify
+from ..ops import Emitter, prune, rewrite
+from ..ops.quantised import DEQUANTIZE, dequantize, packed_types, quantize, relative_error
+from ..recipe import FROZEN, Frozen, Scheme, is_adapter, matches, module_of
+from ..recipe.channels import Axes, contracted, readers
+
+LEAST_BYTES = 64 << 10
+"""Weights that nobody named are quantised above this size: small ones save little."""
+SCALES = ".scales"
+
+
+@dataclass(frozen=True)
+class Quantised:
+    """How one weight is stored. `perm` are its axes as they are stored: the row's first, those summed over last;
+    `error` is the root mean square of the error over that of the weight."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    perm: tuple[int, ...]
+    bits: int
+    block: int
+    error: float
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """Of the packed integers and of the scales."""
+        return f"{self.name}.int{self.bits}", self.name + SCALES
+
+    def to_mapping(self) -> dict[str, Any]:
+        return {
+            "dtype": self.dtype,
+            "shape": list(self.shape),
+            "perm": list(self.perm),
+            "bits": self.bits,
+            "block": self.block,
+            "relative_rms_error": self.error,
+        }
+
+    @classmethod
+    def of(cls, name: str, mapping: Mapping[str, Any]) -> Quantised:
+        """What `to_mapping` made."""
+        shape, perm = tuple(mapping["shape"]), tuple(mapping["perm"])
+        return cls(
+            name, mapping["dtype"], shape, perm, mapping["bits"], mapping["block"], mapping["relative_rms_error"]
+        )
+
+    def restored(self, tensors: Mapping[str, Array]) -> Array:
+        """The weight as the user's framework stores it, out of its packed integers and scales."""
+        packed, scales = (tensors[name] for name in self.names)
+        stored = dequantize(packed, scales, self.bits, self.block, [self.shape[axis] for axis in self.perm])
+        weight = np.transpose(stored, np.argsort(self.perm))
+        return np.ascontiguousarray(weight).astype(DType(self.dtype).numpy)
+
+
+@dataclass(frozen=True, eq=False)
+class _Read:
+    """One use of a weight: the node's result, which operand it is, the axes of the weight as they are stored, and the
+    shape that the decompressed operand has."""
+
+    output: Value
+    operand: int
+    perm: tuple[int, ...]
+    shape: tuple[int, ...]
+    op: str
+
+
+def with_quantised(model: Graph, frozen: Frozen, scheme: Scheme) -> tuple[Graph, tuple[Quantised, ...]]:
+    """The model with its frozen weights quantised, and how each is stored. Raises RecipeError for a pattern that
+    matches no weight, or none that can be quantised.
+
+    %y = matmul(%x, %w)   ->   %d = dequantize_blocks(%w.int4, %w.scales); %y = matmul(%x, %d)
+    """
+    chosen = _chosen(model, frozen, scheme)
+    taken = {value.name for value in model.params}
+    data, made, new = dict(model.data), list[Quantised](), dict[Value, tuple[Value, Value]]()
+    reads: dict[Value, tuple[Value, _Read]] = {}
+    for value, uses in chosen.items():
+        stored, matrix = _stored(value, uses[0], frozen, data)
+        if taken.intersection(stored.names):
+            raise RecipeError(f"the model has a tensor '{stored.names[0]}' already: leave '{value.name}' out of frozen")
+        packed, scales = quantize(matrix, frozen.bits, frozen.block)
+        error = relative_error(matrix, packed, scales, frozen.bits, frozen.block)
+        made.append(dataclasses.replace(stored, error=error))
+        types = packed_types(matrix.shape[0], matrix.shape[1], frozen.bits, frozen.block)
+        new[value] = (Value(stored.names[0], types[0]), Value(stored.names[1], types[1]))
+        data |= dict(zip(stored.names, (packed, scales), strict=True))
+        del data[value.name]
+        if any(use.output in reads for use in uses):
+            raise RecipeError(
+                f"'{value.name}' is multiplied with another quantised weight: leave it out of frozen.params"
+            )
+        reads |= {use.output: (value, use) for use in uses}
+    params = tuple(one for value in model.params for one in new.get(value, (value,)))
+    extended = model.with_(params=(*model.params, *(one for pair in new.values() for one in pair)), data=data)
+
+    def rule(e: Emitter, node: Node) -> Sequence[Value] | None:
+        if node.outputs[0] not in reads:
+            return None
+        value, use = reads[node.outputs[0]]
+        return [_read(e, node, new[value], use, frozen)]
+
+    quantised = prune(rewrite(extended, rule)).with_(params=params)
+    return verify(quantised, "quantised weights"), tuple(made)
+
+
+def _stored(value: Value, use: _Read, frozen: Frozen, data: Mapping[str, Array]) -> tuple[Quantised, Array]:
+    """How the weight is stored, its error left open, and the matrix [rows, numbers summed over] to store."""
+    type = value.type
+    stored = Quantised(value.name, type.dtype.value, type.shape, use.perm, frozen.bits, frozen.block, 0.0)
+    return stored, np.transpose(data[value.name], use.perm).reshape(use.shape[0], -1)
+
+
+def _read(e: Emitter, node: Node, pair: tuple[Value, Value], use: _Read, frozen: Frozen) -> Value:
+    """The node with its operand decompressed."""
+    attrs = {"bits": frozen.bits, "block": frozen.block}
+    if node.op == "gather":
+        rows = [e.op("gather", value, node.inputs[1], axis=0) for value in pair]
+        return e.op(DEQUANTIZE, *rows, shape=node.output.type.shape, **attrs)
+    inputs, given = list(node.inputs), dict(node.attrs)
+    inputs[use.operand] = e.op(DEQUANTIZE, *pair, shape=use.shape, **attrs)
+    if node.op == "matmul":
+        given["trans_b" if use.operand else "trans_a"] = bool(use.operand)
+    return e.op(node.op, *inputs, **given)
+
+
+def _chosen(model: Graph, frozen: Frozen, scheme: Scheme) -> dict[Value, list[_Read]]:
+    """The weights to quantise, in the order of the model's parameters, and how they are read."""
+    found: dict[Value, list[_Read]] = {}
+    candidates = [value for value in model.params if not is_adapter(value.name)]
+    if not frozen.params:
+        for value in candidates:
+            uses = _uses(model, value, scheme)
+            if value.type.nbytes > LEAST_BYTES and not isinstance(uses, str) and all(u.op != "gather" for u in uses):
+                found[value] = uses
+        return found
+    for pattern in frozen.params:
+        matched = [value for value in candidates if matches(pattern, value.name)]
+        if not matched:
+            names = [name for value in candidates for name in (value.name, module_of(value.name))]
+            raise RecipeError(f"the pattern '{pattern}' of frozen.params matches no weight{nearest(pattern, names)}")
+        tried = {value: _uses(model, value, scheme) for value in matched}
+        able = {value: uses for value, uses in tried.items() if not isinstance(uses, str)}
+        if not able:
+            value, reason = next(iter(tried.items()))
+            raise RecipeError(f"'{value.name}' cannot be kept in {frozen.weights}: {reason}; narrow frozen.params")
+        found.update(able)
+    return {value: found[value] for value in model.params if value in found}
+
+
+def _uses(model: Graph, weight: Value, scheme: Scheme) -> list[_Read] | str:
+    """How a weight is read, or why it cannot be quantised."""
+    if scheme.of(weight.name) != FROZEN:
+        return "the recipe trains it"
+    if weight in model.updates:
+        return "the model changes it"
+    if weight in model.outputs.values():
+        return "it is an output of the model"
+    if weight.type.rank < 2 or not weight.type.dtype.is_float:
+        return "it is no matrix of numbers"
+    found: list[_Read] = []
+    for node, value, axes in readers(model, weight):
+        use = _use(node, value, axes, weight.type.rank)
+        if isinstance(use, str):
+            return use
+        found.append(use)
+    if not found:
+        return "nothing reads it"
+    return found if len({(use.perm, use.shape[0]) for use in found}) == 1 else "it is used along different axes"
+
+
+def _use(node: Node, value: Value, axes: Axes, rank: int) -> _Read | str:
+    if value.type.dtype is not DType.F32:
+        return f"{node.op} reads it as {value.type.dtype.value}, and only f32 can be decompressed to"
+    operand, order = node.inputs.index(value), list(range(value.type.rank))
+    if node.op == "gather" and operand == 0 and node.attrs["axis"] == 0 and value.type.rank == 2:
+        pass
+    elif node.op == "conv2d" and operand == 1:
+        if node.attrs["groups"] != 1:
+            return "its convolution is grouped"
+    elif node.op == "matmul" and value.type.rank == 2 and node.inputs[0] is not node.inputs[1]:
+        if contracted(node, value, (0, 1)) == 0:
+            order = [1, 0]
+    else:
+        return f"{node.op} reads it (node '{node.origin}'), which is no linear layer and no convolution"
+    seen = [axis for axis in (axes[i] for i in order) if axis is not None]
+    perm = (*seen, *(axis for axis in range(rank) if axis not in seen))  # the rest have size 1
+    return _Read(node.outputs[0], operand, perm, tuple(value.type.shape[i] for i in order), node.op)

@@ -8,6 +8,7 @@ import signal
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -18,6 +19,9 @@ from pockengine.errors import PockError
 from .pipeline import one_sentence
 
 SECONDS = 10.0
+"""Of processor time that a job may take."""
+PATIENCE = 60.0
+"""Seconds after which a job that does not even notice that its time is up, or that waits, is killed."""
 MEMORY = 4 << 30
 REFUSED, RIGHT, ONLY_OURS = "refused", "right", "accepted, with nothing to compare"
 FAILED = "failed"
@@ -34,7 +38,11 @@ class Outcome:
     seconds: float = 0.0
 
 
-def run_all(work: Callable[[_Job], str], jobs: Sequence[_Job], seconds: float = SECONDS) -> Iterator[Outcome]:
+class TooLong(BaseException):
+    """A job's processor time is up. Not an Exception, which a job might take for its own."""
+
+
+def run_all(work: Callable[[_Job], str], jobs: Sequence[_Job]) -> Iterator[Outcome]:
     """`work` of each job in a forked process with limits; a process that dies or hangs is replaced. `work` returns
     RIGHT or ONLY_OURS, raises PockError to refuse, and fails with anything else."""
     done = 0
@@ -44,34 +52,72 @@ def run_all(work: Callable[[_Job], str], jobs: Sequence[_Job], seconds: float = 
         worker: BaseProcess = context.Process(target=_serve, args=(work, jobs[done:], theirs), daemon=True)
         worker.start()
         theirs.close()
-        try:
-            while done < len(jobs):
-                if not ours.poll(seconds):
-                    yield Outcome(FAILED, f"no answer within {seconds:g} s", seconds)
-                    break
-                yield ours.recv()
-                done += 1
-        except EOFError:
-            worker.join()
-            yield Outcome(FAILED, f"the process died (exit code {worker.exitcode})")
-        done += 1
+        for outcome in _answers(ours, worker):
+            yield outcome
+            done += 1
         worker.kill()
         worker.join()
 
 
+def _answers(ours: Connection, worker: BaseProcess) -> Iterator[Outcome]:
+    """The worker's outcomes, and one for the job in which it dies or hangs."""
+    away = False
+    try:
+        while ours.poll(PATIENCE):
+            message = ours.recv()
+            if isinstance(message, bool):
+                away = message
+            elif message is None:
+                return
+            else:
+                yield message
+        found = f"no answer within {PATIENCE:g} s"
+    except EOFError:
+        worker.join()
+        found = f"the process died (exit code {worker.exitcode})"
+    yield Outcome(ONLY_OURS if away else FAILED, found)
+
+
+_connection: list[Connection] = []
+"""In a worker: where it answers."""
+
+
+@contextmanager
+def foreign() -> Iterator[None]:
+    """Around code that is not the project's, which may die or take its time without that being a failure of ours."""
+    left, _ = signal.setitimer(signal.ITIMER_PROF, 0)
+    _connection[0].send(True)
+    try:
+        yield
+    finally:
+        _connection[0].send(False)
+        signal.setitimer(signal.ITIMER_PROF, left)
+
+
 def _serve(work: Callable[[_Job], str], jobs: Sequence[_Job], answers: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGPROF, _time_is_up)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _connection[:] = [answers]
     for job in jobs:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.RLIM_INFINITY))
         began = time.perf_counter()
         kind, detail = _attempt(work, job)
         answers.send(Outcome(kind, detail, time.perf_counter() - began))
+    answers.send(None)
+
+
+def _time_is_up(number: int, frame: object) -> None:
+    raise TooLong(f"more than {SECONDS:g} s")
 
 
 def _attempt(work: Callable[[_Job], str], job: _Job) -> tuple[str, str]:
     try:
-        return work(job), ""
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)
+        try:
+            return work(job), ""
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
     except PockError as error:
         return (REFUSED, str(error)) if one_sentence(error) else (FAILED, f"not one sentence: {str(error)!r}")
     except BaseException as error:

@@ -14,7 +14,7 @@ WHOLE, FILES, RECIPES = len(MODELS), 220, 150
 
 def test_damaged_models() -> None:
     jobs = [files.File(title, content, n) for n, (title, content) in enumerate(mutations.mutants(1, FILES))]
-    outcomes = list(run_all(files.examine, jobs, seconds=60))
+    outcomes = list(run_all(files.examine, jobs))
     assert [outcome.kind for outcome in outcomes[:WHOLE]] == [RIGHT] * WHOLE
     failed = [(job.title, job.seed, o.detail) for job, o in zip(jobs, outcomes, strict=True) if o.kind == FAILED]
     assert not failed
@@ -25,7 +25,7 @@ def test_damaged_models() -> None:
 
 def test_damaged_recipes() -> None:
     jobs = list(recipes.mutants(1, RECIPES))
-    outcomes = list(run_all(recipes.examine, jobs, seconds=60))
+    outcomes = list(run_all(recipes.examine, jobs))
     assert [outcome.kind for outcome in outcomes[: len(recipes.VALID)]] == [RIGHT] * len(recipes.VALID)
     failed = [(job.content, o.detail) for job, o in zip(jobs, outcomes, strict=True) if o.kind == FAILED]
     assert not failed

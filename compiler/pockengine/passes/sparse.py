@@ -27,10 +27,11 @@ def push_select(graph: Graph) -> Graph:
             nonlocal changed
             if node.op != "gather" or node.inputs[1] not in e.builder.consts or node.inputs[1].type.rank != 1:
                 return None
-            source = e.builder.producers.get(node.inputs[0])
-            if source is None or source.op not in _THROUGH:
+            source, axis = e.builder.producers.get(node.inputs[0]), int(node.attrs["axis"])
+            repeats = node.inputs[1].type.size > node.inputs[0].type.shape[axis]  # so that it would cost more before
+            if source is None or source.op not in _THROUGH or repeats:
                 return None
-            pushed = _THROUGH[source.op](e, source, node.inputs[1], int(node.attrs["axis"]))
+            pushed = _THROUGH[source.op](e, source, node.inputs[1], axis)
             changed = changed or pushed is not None
             return None if pushed is None else [pushed]
 

@@ -179,3 +179,13 @@ def test_explicit_padding_becomes_the_convolutions_own() -> None:
     arrays = {"x": np.random.default_rng(0).standard_normal((2, 3, 8, 8)).astype(np.float32)}
     expected = interp.evaluate(graph, arrays)["logits"]
     np.testing.assert_allclose(interp.evaluate(simple, arrays)["logits"], expected, rtol=1e-6)
+
+
+def test_a_selection_that_repeats_elements_stays_behind_what_computes_them() -> None:
+    net = Net("repeat")
+    x = net.builder.input("x", TensorType(DType.F32, (3, 1)))
+    repeated = net.e.op("gather", net.e.mul(x, 0.5), net.builder.const(np.zeros(5, np.int64)), axis=1)
+    graph = net.finish(net.e.sum(repeated, (1,)))
+    arrays = {"x": np.ones((3, 1), np.float32)}
+    after = passes.optimise(graph, (), ALGEBRA)
+    np.testing.assert_allclose(interp.evaluate(after, arrays)["logits"], np.full((3, 1), 2.5))

@@ -44,6 +44,12 @@ class _Fitted:
     recomputed: Recomputed
 
 
+def peak_bytes(programs: Mapping[str, Program], spaces: Spaces) -> int:
+    """The most memory the process may measure: its blocks, the program, RESERVE."""
+    arena = max(program.plan.arena_bytes for program in programs.values())
+    return RUNTIME_BYTES + RESERVE + sum(spaces.sizes.values()) + arena
+
+
 def fit(
     programs: Mapping[str, Program], spaces: Spaces, memory: int, lower: Lower, target: Target, threads: int
 ) -> tuple[dict[str, Program], Recomputed]:

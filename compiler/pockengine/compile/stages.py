@@ -26,7 +26,7 @@ from ..ops import get, prune
 from ..passes import PIPELINE, Pipeline, optimise, reorder, simplify
 from ..recipe import Recipe, Scheme, resolve
 from ..targets import Target
-from .fitting import NONE, Recomputed, fit
+from .fitting import NONE, Recomputed, fit, peak_bytes
 from .lifetimes import Lower
 from .memory import Spaces, place, with_copies
 from .ranges import IntegerRange, integer_ranges
@@ -106,11 +106,19 @@ def plan_programs(
     dump           a folder for the graph after each pass
     dense          backward nodes of training everything, where that is known
     only_training  leave eval and predict out: for questions about the training step
-    memory         bytes the whole process may take: forward nodes are computed twice where that is needed
+    memory         bytes the whole process may take: what does not fit keeps fewer bytes for the backward part, and
+                   computes forward nodes twice where that is not enough
     pipeline       the passes
     backend        what lowers nodes; default: the C backend with the model's schedules
 
     Raises RecipeError, UnsupportedOperatorError or MemoryBudgetError."""
+    if memory is not None:
+        plain = plan_programs(
+            model, recipe, target, threads, name, progress, dump, dense, only_training, None, pipeline, backend
+        )
+        if peak_bytes(plain.programs, plain.spaces) <= memory:
+            return plain
+        pipeline, dense = pipeline.sparing(), plain.counts.backward_dense
     progress("resolve", 0, 1)
     imported = model
     if recipe.lora is not None:

@@ -51,7 +51,6 @@ SHAPING: tuple[Pass, ...] = (
     channels_last,
     tidy,
     save_masks,
-    recompute_elementwise,
     fuse,
     decompress_inside,
     reorder,
@@ -65,6 +64,11 @@ class Pipeline:
 
     algebra: tuple[Pass, ...] = ALGEBRA
     shaping: tuple[Pass, ...] = SHAPING
+
+    def sparing(self) -> Pipeline:
+        """The pipeline that keeps the fewest bytes for the backward part: for steps that would not fit otherwise."""
+        place = next(index for index, apply in enumerate(self.shaping) if apply in (fuse, separate))
+        return Pipeline(self.algebra, (*self.shaping[:place], recompute_elementwise, *self.shaping[place:]))
 
     def without(self, name: str) -> Pipeline:
         """The pipeline with a pass left out, to see what it is worth; without `fuse`, each node is a region of its own.

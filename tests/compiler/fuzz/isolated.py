@@ -43,11 +43,12 @@ class TooLong(BaseException):
 
 
 def run_all(work: Callable[[_Job], str], jobs: Sequence[_Job]) -> Iterator[Outcome]:
-    """`work` of each job in a forked process with limits; a process that dies or hangs is replaced. `work` returns
-    RIGHT or ONLY_OURS, raises PockError to refuse, and fails with anything else."""
+    """`work` of each job in a fresh process with limits; a process that dies or hangs is replaced. `work` returns
+    RIGHT or ONLY_OURS, raises PockError to refuse, and fails with anything else. The process is not forked: it would
+    have the threads' locks and the gigabytes of address space of whatever else has been imported."""
     done = 0
     while done < len(jobs):
-        context = multiprocessing.get_context("fork")
+        context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe(duplex=False)
         worker: BaseProcess = context.Process(target=_serve, args=(work, jobs[done:], theirs), daemon=True)
         worker.start()

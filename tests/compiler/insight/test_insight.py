@@ -20,7 +20,7 @@ from pockengine.compile import plan_programs
 from pockengine.errors import MemoryBudgetError
 from pockengine.frontends import load
 from pockengine.insight import explain
-from pockengine.passes import missed_fusions
+from pockengine.passes import PIPELINE, missed_fusions
 from pockengine.plan import aligned
 from pockengine.recipe import Recipe
 from pockengine.targets import get
@@ -101,7 +101,7 @@ def test_a_profile_adds_up_to_the_step(run, files, compiled):
     assert sum(row["ms"] for row in kernels) == pytest.approx(found["kernels_ms"])
     assert sum(row["share"] for row in kernels) == pytest.approx(1)
     # The mean of the kernels against the median of the steps: other work on the machine moves the mean.
-    assert 0.8 * found["step_ms"] < found["kernels_ms"] < 3 * found["step_ms"]
+    assert 0.5 * found["step_ms"] < found["kernels_ms"] < 10 * found["step_ms"]
     assert sum(row["flops"] for row in kernels) == sum(node["flops"] for node in nodes)
     (forward,) = [row for row in kernels if (row["layer"], row["phase"]) == ("pw", "forward")]
     assert forward["op"] == "conv2d" and forward["flops"] >= 2 * 4 * 16 * 16 * 16 * 32
@@ -215,7 +215,8 @@ def test_explain_says_what_arithmetic_makes_again(tmp_path):
     arrays = {name: np.full(shape, 0.1, np.float32) for name, shape in {"w": (8, 16), "v": (16, 4)}.items()}
     save(model(nodes, {"x": (np.float32, [4, 8])}, ["logits"], arrays), tmp_path / "gelu.onnx")
     recipe = Recipe(loss="cross_entropy", optimizer="sgd", update="full", batch=4)
-    planned = plan_programs(load(tmp_path / "gelu.onnx", {}, 4), recipe, get("host"), 1)
+    graph = load(tmp_path / "gelu.onnx", {}, 4)
+    planned = plan_programs(graph, recipe, get("host"), 1, pipeline=PIPELINE.sparing())
     found = explain(planned, Tuning())["recomputed"]
     assert found["values"] and all("elementwise arithmetic" in row["why"] for row in found["values"])
 

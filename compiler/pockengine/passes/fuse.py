@@ -17,6 +17,8 @@ from ..ops import is_kind
 from ..ops.movement import ints
 from .order import overwrites
 
+MAX_MEMBERS = 256
+"""Nodes of one region: longer kernels gain nothing, and growing a region costs time in proportion to its size."""
 MAX_INPUTS = 24
 """Operands of one region: beyond this, pointers spill and the kernel is no faster than two."""
 
@@ -139,6 +141,8 @@ class _Fuser:
         merged = combined(producer, consumer)
         if merged is None or producer.forward != consumer.forward:
             return
+        if len(producer.members) + len(consumer.members) > MAX_MEMBERS:
+            return
         if self._depends(consumer, producer, directly=False) or self._depends(producer, consumer):
             return
         if producer.kind == consumer.kind == "column" and self._depends(consumer, producer):
@@ -153,12 +157,14 @@ class _Fuser:
     def _depends(self, group: Group, on: Group, directly: bool = True) -> bool:
         """Whether `group` needs results of `on`; with `directly` false, whether it does so through a third group.
 
-        Whatever lies between has a member after the first member of `on`, which keeps the search short."""
+        What lies between, and what of `group` needs `on`, comes after the first member of `on`: the search is short."""
         seen = {group.id, on.id}
         pending = [group]
         while pending:
             current = pending.pop()
-            for node in current.members:
+            for node in reversed(current.members):
+                if self.position[node] < on.first:
+                    break
                 for other in self._dependencies(node):
                     below = self.group_of[other]
                     if below is on and (directly or current is not group):

@@ -11,6 +11,7 @@ import fcntl
 import json
 import os
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,24 @@ def default_state_directory() -> Path:
     return (Path(base) if base else Path.home() / ".local" / "state") / "pock-agent"
 
 
+LOCK_PATIENCE = 2.0
+"""Seconds to wait for the lock of a state directory."""
+
+
+def _lock_within(descriptor: int, seconds: float) -> None:
+    """Lock a file for this process alone. Raises OSError when another still holds it after so many seconds."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(0.05)
+        else:
+            return
+
+
 class StateDirectory:
     """Paths below one state directory, and its lock."""
 
@@ -98,13 +117,14 @@ class StateDirectory:
     def lock(self) -> None:
         """Take the directory for this process until it ends.
 
-        Raises AgentError naming the other process when an agent already runs on it.
+        Waits a moment: the child of an agent that was killed may hold the lock until it has become its program. Raises
+        AgentError naming the other process when an agent already runs on it.
         """
         if not self.root.is_dir():
             raise AgentError(f"{self.root} does not exist; enrol first: pock-agent enroll URL TOKEN")
         descriptor = os.open(self._lock_path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock_within(descriptor, LOCK_PATIENCE)
         except OSError as error:
             owner = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
             os.close(descriptor)

@@ -164,6 +164,12 @@ def _channel_scale(e: Emitter, image: Value) -> tuple[Value, Value] | None:
     return None
 
 
+def _over_pixels(node: Node) -> bool:
+    """Whether a sum leaves of an NCHW image one number a channel; axes of size 1 need not be among the summed."""
+    axes, shape = ints(node.attrs, "axes"), node.inputs[0].type.shape
+    return len(shape) == 4 and 1 not in axes and all(axis in axes or shape[axis] == 1 for axis in (0, 2, 3))
+
+
 def scale_gradient_from_weights(graph: Graph) -> Graph:
     """The gradient of a per-channel scale after a convolution follows from the weight gradient, so that the
     convolution's output need not be kept:  sum_pixels dz * conv(x, w) = sum_taps w * conv2d_dw(x, dz).
@@ -176,7 +182,7 @@ def scale_gradient_from_weights(graph: Graph) -> Graph:
 
     def rule(e: Emitter, node: Node) -> Sequence[Value] | None:
         product = e.builder.producers.get(node.inputs[0]) if node.op == "reduce_sum" else None
-        if product is None or product.op != "mul" or ints(node.attrs, "axes") != (0, 2, 3):
+        if product is None or product.op != "mul" or not _over_pixels(node):
             return None
         for dz, image in (product.inputs, product.inputs[::-1]):
             conv = e.builder.producers.get(image)

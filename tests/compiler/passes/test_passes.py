@@ -127,6 +127,17 @@ def test_frozen_prefix_has_no_backward_nodes() -> None:
     assert not [node for node in graph.nodes if node.phase == "backward" and "conv2d" in node.op]
 
 
+@pytest.mark.parametrize("images", (1, 2))
+def test_no_convolution_output_is_kept_for_a_frozen_norm(images: int) -> None:
+    """Whatever the batch, the scale's gradient comes from the weight gradient."""
+    model = cnn(images)
+    graph = train_graph(model, Recipe(), SCHEMES["full"](model))
+    reduced = passes.optimise(graph, frozen_of(model, graph), ALGEBRA)
+    convolved = {node.output for node in reduced.nodes if node.op == "conv2d"}
+    assert not [node for node in reduced.nodes if node.phase != "forward" and convolved & set(node.inputs)]
+    assert_same_step(graph, reduced, batch(model))
+
+
 def test_training_mode_batch_norm_updates_running_statistics() -> None:
     model, graph, _ = training("cnn", "full", batch_norm="train")
     updated = {target.name for target in graph.updates}

@@ -18,6 +18,7 @@ import numpy as np
 from pockengine import interp, ops
 from pockengine.codegen.backend import Lowered
 from pockengine.codegen.c import CBackend
+from pockengine.codegen.toolchain import vector_flags
 from pockengine.ir import Array, DType, Graph, Node, TensorType, Value, parse_type
 from pockengine.ops import Sample
 from pockengine.targets import Target
@@ -162,4 +163,4 @@ def compile_sources(folder: Path, sources: dict[str, str], target: Target, extra
 def machine_flags(target: Target) -> list[str]:
     """Target options of zig cc; the host's own C library, so that Python can load the result."""
     triple = target.triple.replace("-musl", "-gnu")
-    return ["-target", triple, f"-mcpu={target.cpu}{''.join(target.features)}"]
+    return ["-target", triple, f"-mcpu={target.cpu}{''.join(target.features)}", *vector_flags(target)]

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +56,18 @@ def test_a_damaged_or_colliding_entry_is_made_again(tmp_path: Path) -> None:
     record.write_text(json.dumps(stored))
     assert toolchain.compile_objects({"k_one": GOOD}, get("host"), tmp_path).cache_hits == 0
     assert toolchain.compile_objects({"k_one": GOOD}, get("host"), tmp_path).cache_hits == 1
+
+
+def test_wide_vectors_stay_whole_on_cpus_that_clang_takes_for_slow_at_them(tmp_path: Path) -> None:
+    target = replace(get("x86-64-v3"), cpu="rocketlake", features=(), vector_bytes=64)
+    source, made = tmp_path / "add.c", tmp_path / "add.s"
+    source.write_text(
+        "typedef float vec __attribute__((vector_size(64), aligned(4)));\n"
+        "void add(float *x) { *(vec *)x += *(vec *)(x + 16); }\n"
+    )
+    flags = ("-target", target.triple, f"-mcpu={target.cpu}", *toolchain.vector_flags(target))
+    assert zig(*flags, "-O2", "-S", source, "-o", made).returncode == 0
+    assert "zmm" in made.read_text()
 
 
 def test_a_prepared_target_only_lacks_the_model(tmp_path: Path) -> None:

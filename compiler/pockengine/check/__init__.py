@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -69,12 +70,15 @@ def check(
 
     Raises RecipeError where the recipe does not fit the model, TargetError for an unknown target,
     UnsupportedOperatorError where a gradient or a kernel is missing."""
-    device = get_target(target) if isinstance(target, str) else target
-    recipes = compare(graph, recipe, device, memory)
+    recipes = compare(graph, recipe, _device(target), memory)
     told = recipes.get(GIVEN, recipes.get("full"))
     saved = told.saved_bytes if isinstance(told, Estimate) else {}
     described = _described(graph, recipe, saved)
     return replace(described, recipes=recipes)
+
+
+def _device(target: str | Target) -> Target:
+    return get_target(target) if isinstance(target, str) else target
 
 
 def _described(graph: Graph, recipe: Recipe | None, saved: Mapping[str, int]) -> CheckReport:
@@ -107,13 +111,15 @@ def check_file(
 ) -> CheckReport:
     """Check an ONNX file, whose external weights may be missing; unsupported operators are part of the report, not an
     error. Raises ModelError, DynamicShapeError, RecipeError or TargetError."""
-    found = survey(path, _trained_patterns(recipe) if recipe else [], dims, batch)
-    if found.unsupported:
-        return CheckReport(False, found.operators, found.unsupported, {}, {}, (), 0, 0, {}, found.missing_weights)
     wanted = batch if batch is not None else recipe.batch if recipe else None
-    graph = load(path, dims, wanted, need_weights=False)
+    with ThreadPoolExecutor(1) as meanwhile:
+        device = meanwhile.submit(_device, target)  # measuring the host waits for another program
+        found = survey(path, _trained_patterns(recipe) if recipe else [], dims, batch)
+        if found.unsupported:
+            return CheckReport(False, found.operators, found.unsupported, {}, {}, (), 0, 0, {}, found.missing_weights)
+        graph = load(path, dims, wanted, need_weights=False)
     try:
-        report = check(graph, recipe, target, memory)
+        report = check(graph, recipe, device.result(), memory)
     except UnsupportedOperatorError as error:
         # The model can be imported, but a gradient or a kernel of the training step is missing.
         missing = UnsupportedNode(

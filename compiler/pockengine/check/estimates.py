@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..codegen.c import CBackend
 from ..compile import Planned, plan_programs, predicted_peak_bytes, summary
 from ..errors import MemoryBudgetError, RecipeError, UnsupportedOperatorError
 from ..ir import Graph, Node
 from ..recipe import Recipe
 from ..targets import Target
 from ..targets import all as all_targets
+from .beside import beside
 
 GIVEN = "recipe"
 """What the user's own recipe is called beside `full`, `head` and `bias`."""
@@ -102,26 +104,60 @@ def compare(graph: Graph, recipe: Recipe | None, target: Target, memory: int | N
     and optimizer (without one: AdamW and the loss that suits the output); and of all programs of the given recipe.
 
     With `memory`, forward nodes are computed twice where that makes a step fit, and what cannot fit is a sentence."""
-    base = recipe or Recipe(_usual_loss(graph), "adamw")
-    found: dict[str, Estimate | str] = {}
-    dense: int | None = None
-    for name in ("full", "head", "bias"):
-        try:
-            wanted = base.with_(update=name, lora=None, frozen=None)
-            planned = plan_programs(graph, wanted, target, dense=dense, only_training=True, memory=memory)
-        except (RecipeError, UnsupportedOperatorError) as error:
-            found[name] = str(error)
-        else:
-            dense = planned.counts.backward_dense
-            found[name] = _read_off(planned, graph, memory)
-    if recipe is not None:
-        known = dense if recipe.lora is None else None
-        try:
-            planned = plan_programs(graph, recipe, target, dense=known, memory=memory)
-            found[GIVEN] = _read_off(planned, graph, memory)
-        except MemoryBudgetError as error:
-            found[GIVEN] = str(error)
-    return found
+    comparison = _Comparison(graph, recipe, target, memory)
+    others = beside(lambda: comparison.estimates(("bias", GIVEN), NOT_KNOWN_YET))
+    full = comparison.estimates(("full",), None)
+    told = full["full"]
+    if isinstance(told, str):  # something has no gradient, so each recipe finds out what is dense for it
+        return full | comparison.estimates(("head", "bias", GIVEN), None)
+    dense = int(told.summary["nodes_backward_dense"])
+    return full | comparison.estimates(("head",), dense) | {k: _with_dense(e, dense) for k, e in others().items()}
+
+
+NOT_KNOWN_YET = -1
+"""Stands for the number of dense backward nodes until the plan that tells it is there."""
+
+
+def _with_dense(found: Estimate | str, dense: int) -> Estimate | str:
+    if isinstance(found, str) or found.summary["nodes_backward_dense"] != NOT_KNOWN_YET:
+        return found
+    return replace(found, summary={**found.summary, "nodes_backward_dense": dense})
+
+
+class _Comparison:
+    """Plans several recipes for one model; they share what lowers nodes, since most nodes are the same."""
+
+    def __init__(self, graph: Graph, recipe: Recipe | None, target: Target, memory: int | None) -> None:
+        self._graph, self._given, self._target, self._memory = graph, recipe, target, memory
+        self._base = recipe or Recipe(_usual_loss(graph), "adamw")
+        self._backend = CBackend()
+
+    def estimates(self, names: Iterable[str], dense: int | None) -> dict[str, Estimate | str]:
+        """The estimate of each recipe, or why there is none; `dense` as plan_programs takes it."""
+        found: dict[str, Estimate | str] = {}
+        for name in names:
+            if name != GIVEN:
+                try:
+                    found[name] = self._usual(name, dense)
+                except (RecipeError, UnsupportedOperatorError) as error:
+                    found[name] = str(error)
+            elif self._given is not None:
+                try:
+                    found[name] = self._plan(self._given, None if self._given.lora else dense)
+                except MemoryBudgetError as error:
+                    found[name] = str(error)
+        return found
+
+    def _usual(self, update: str, dense: int | None) -> Estimate:
+        recipe = self._base.with_(update=update, lora=None, frozen=None)
+        return self._plan(recipe, dense, only_training=True)
+
+    def _plan(self, recipe: Recipe, dense: int | None, only_training: bool = False) -> Estimate:
+        planned = plan_programs(
+            self._graph, recipe, self._target, dense=dense, only_training=only_training, memory=self._memory,
+            backend=self._backend,
+        )  # fmt: skip
+        return _read_off(planned, self._graph, self._memory)
 
 
 def _fit(graph: Graph, recipe: Recipe, device: Target, planned_for: Target, peak: int, memory: int | None) -> Fit:

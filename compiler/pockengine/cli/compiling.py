@@ -114,7 +114,7 @@ def check_model(
 ) -> bool:
     """Print the report; returns whether the model can be compiled."""
     wanted = Recipe.load(recipe) if recipe else None
-    with console.progress() as report:
+    with console.progress(moving=False) as report:  # without threads, the check may use a second process
         report("check", 0, 1)
         result = check_file(model, wanted, target, dims, batch, memory)
         report("check", 1, 1)

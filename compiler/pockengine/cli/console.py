@@ -38,8 +38,9 @@ def wide() -> Console:
 
 
 @contextmanager
-def progress() -> Iterator[Report]:
-    """A progress bar on stderr while the block runs, nothing where stderr is not a terminal; gives the callback."""
+def progress(moving: bool = True) -> Iterator[Report]:
+    """A progress bar on stderr while the block runs, nothing where stderr is not a terminal; gives the callback.
+    `moving` takes a thread of its own."""
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -47,7 +48,7 @@ def progress() -> Iterator[Report]:
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
-    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    bar = Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=moving)
     bar.disable = not bar.console.is_terminal
     with bar:
         task = bar.add_task("starting", total=1)
@@ -58,7 +59,8 @@ def progress() -> Iterator[Report]:
             if current != stage:
                 stage = current
                 bar.reset(task)
-            bar.update(task, description=_DOING.get(current, current), completed=done, total=max(total, 1))
+            doing = _DOING.get(current, current)
+            bar.update(task, description=doing, completed=done, total=max(total, 1), refresh=not moving)
 
         yield report
 

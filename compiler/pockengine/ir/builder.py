@@ -146,7 +146,7 @@ class Builder:
 
 def substitute(node: Node, mapping: Mapping[Value, Value]) -> Node:
     """The node with its inputs replaced; outputs keep their identity. Returns the same object when nothing changes."""
-    if not any(value in mapping for value in node.inputs):
+    if mapping.keys().isdisjoint(node.inputs):
         return node
     inputs = tuple(mapping.get(value, value) for value in node.inputs)
     return Node(node.op, inputs, node.outputs, node.attrs, node.body, node.phase, node.origin)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -39,10 +40,15 @@ def broadcast_type(inputs: Sequence[TensorType]) -> TensorType:
     if all(t.shape == inputs[0].shape for t in inputs):
         return inputs[0]
     try:
-        shape = np.broadcast_shapes(*(t.shape for t in inputs))
+        return TensorType(inputs[0].dtype, broadcast_shape(*(t.shape for t in inputs)))
     except ValueError:
         raise ModelError(f"shapes do not broadcast: {', '.join(str(t) for t in inputs)}") from None
-    return TensorType(inputs[0].dtype, tuple(int(d) for d in shape))
+
+
+@lru_cache(maxsize=1 << 14)
+def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """numpy's rule, which takes long for what is asked so often. ValueError when the shapes do not fit."""
+    return tuple(int(size) for size in np.broadcast_shapes(*shapes))
 
 
 def _binary_type(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
@@ -55,7 +61,7 @@ def _compare_type(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorTyp
 
 def _where_type(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     value = broadcast_type(inputs[1:])
-    return (value.with_shape(np.broadcast_shapes(inputs[0].shape, value.shape)),)
+    return (value.with_shape(broadcast_shape(inputs[0].shape, value.shape)),)
 
 
 def _to(function: Callable[[Array], Array]) -> Callable[[Sequence[Array], Attrs], Sequence[Array]]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from ..ir import Graph, Node, Value
 from ..ops import Emitter, is_kind, rewrite
+from ..ops.elementwise import broadcast_shape
 from ..ops.movement import ints
 
 Simplification = Callable[[Emitter, Node], Value | None]
@@ -124,6 +123,18 @@ def _merge_scales(e: Emitter, node: Node) -> Value | None:
     return None
 
 
+def _past_shapes(*rules: Simplification) -> Simplification:
+    """The first of the rules that applies, which all need a broadcast or a reshape before the node."""
+
+    def rule(e: Emitter, node: Node) -> Value | None:
+        producers = e.builder.producers
+        if not any(value in producers and producers[value].op in ("broadcast_to", "reshape") for value in node.inputs):
+            return None
+        return next((value for rule in rules if (value := rule(e, node)) is not None), None)
+
+    return rule
+
+
 def _drop_broadcast(e: Emitter, node: Node) -> Value | None:
     """Elementwise ops broadcast by themselves: op(broadcast_to(a), b) -> op(a, b) where the result's shape stays."""
     for index, value in enumerate(node.inputs):
@@ -131,7 +142,7 @@ def _drop_broadcast(e: Emitter, node: Node) -> Value | None:
         if inner is None:
             continue
         inputs = [*node.inputs[:index], inner.inputs[0], *node.inputs[index + 1 :]]
-        if np.broadcast_shapes(*(v.type.shape for v in inputs)) == node.output.type.shape:
+        if broadcast_shape(*(v.type.shape for v in inputs)) == node.output.type.shape:
             return e.op(node.op, *inputs, **node.attrs)
     return None
 
@@ -275,8 +286,8 @@ SIMPLIFICATIONS: dict[str, tuple[Simplification, ...]] = {
     "reduce_prod": (_reduce_nothing, _reduce_of_reshape),
     "reduce_max": (_reduce_nothing, _reduce_of_reshape),
     "reduce_min": (_reduce_nothing, _reduce_of_reshape),
-    **dict.fromkeys(_UNARY, (_sink_broadcast, _sink_reshape)),
-    **dict.fromkeys(_BINARY, (_drop_broadcast, _sink_broadcast, _sink_reshape)),
+    **dict.fromkeys(_UNARY, (_past_shapes(_sink_broadcast, _sink_reshape),)),
+    **dict.fromkeys(_BINARY, (_past_shapes(_drop_broadcast, _sink_broadcast, _sink_reshape),)),
 }
 for _op in ("add", "sub", "mul", "div"):
     SIMPLIFICATIONS[_op] = (_neutral, *SIMPLIFICATIONS[_op])

@@ -19,16 +19,17 @@ from pockengine.targets import get
 from tests.compiler.check import llama
 from tests.compiler.models import zoo
 
-PATIENCE = 3.0
+PATIENCE = 1.5
 """Times that a limit of processor time may be exceeded where other tests run beside."""
 
 
 def pock_check(*arguments: object) -> tuple[dict, float]:
-    """The report of the command, and the processor time it took in seconds."""
+    """The report of the command, and the processor time of the busier of its two processes in seconds."""
     program = (
         "import resource, sys; from pockengine.cli import main\n"
         "import atexit\n"
-        "atexit.register(lambda: print(sum(resource.getrusage(resource.RUSAGE_SELF)[:2]), file=sys.stderr))\n"
+        "who = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)\n"
+        "atexit.register(lambda: print(max(sum(resource.getrusage(one)[:2]) for one in who), file=sys.stderr))\n"
         "main()"
     )
     command = [sys.executable, "-c", program, "check", *map(str, arguments), "--json"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from ... import ops
 from ...ir import DType, Node
@@ -46,6 +47,7 @@ class CBackend:
         """`picks` has choices by `choices.identity`, for one target and number of threads; the model chooses the
         rest."""
         self._picks = picks or {}
+        self._known: dict[tuple[object, ...], tuple[Node, Lowered]] = {}
 
     def unsupported(self, node: Node) -> str | None:
         """Why this node cannot be lowered, or None."""
@@ -65,7 +67,14 @@ class CBackend:
         return f"the C backend has no template for {node.op}"
 
     def lower(self, node: Node, target: Target, threads: int) -> Lowered:
-        """The kernels of one node, with workspaces for at most `threads` tasks."""
+        """The kernels of one node, with workspaces for at most `threads` tasks. What computes the same as an earlier
+        node is not lowered again."""
+        key = (_computation(node), target, threads)
+        if key not in self._known:
+            self._known[key] = node, self._lowered(node, target, threads)
+        return _for_node(node, *self._known[key])
+
+    def _lowered(self, node: Node, target: Target, threads: int) -> Lowered:
         if node.op in BARE:
             return BARE[node.op](node)
         region = as_region(node)
@@ -80,6 +89,24 @@ class CBackend:
         if kind == "column":
             return columns.lower(region, threads)
         return elementwise.lower(region)
+
+
+def _computation(node: Node) -> tuple[object, ...]:
+    """What the kernels of a node depend on: the computation without names, and which inputs are one value."""
+    first = tuple(node.inputs.index(value) for value in node.inputs)
+    if node.body is not None:
+        return (node.attrs["kind"], choices.identity(node), first)
+    types = tuple(value.type for value in (*node.inputs, *node.outputs))
+    return (node.op, types, choices.attributes(node.attrs), first)
+
+
+def _for_node(node: Node, other: Node, lowered: Lowered) -> Lowered:
+    """The kernels of `other`, which computes the same, on the operands of `node`."""
+    if node is other:
+        return lowered
+    own = dict(zip((*other.inputs, *other.outputs), (*node.inputs, *node.outputs), strict=True))
+    calls = (replace(call, operands=tuple(own[value] for value in call.operands)) for call in lowered.calls)
+    return replace(lowered, calls=tuple(calls))
 
 
 MOST_STRIDE = 64 * 64

@@ -139,10 +139,11 @@ def _line(node: Node, number: dict[Value, str]) -> str:
     for value in node.outputs:
         number[value] = f"v{len(number)}"
     made = ", ".join(f"{number[value]}: {value.type}" for value in node.outputs)
-    return f"{made} = {node.op}({read}) {_attributes(node.attrs)}"
+    return f"{made} = {node.op}({read}) {attributes(node.attrs)}"
 
 
-def _attributes(attrs: Mapping[str, Any]) -> str:
+def attributes(attrs: Mapping[str, Any]) -> str:
+    """Equal texts are equal attributes."""
     return str({key: _plain(attrs[key]) for key in sorted(attrs)})
 
 

@@ -20,7 +20,11 @@ TRANSPOSE_CYCLES = 0.5
 SCATTER_CYCLES = 1.5
 BARRIER_CYCLES = 8000
 """What one more parallel call costs: waking and joining the threads."""
+LOAD_CYCLES = 0.1
+"""What a load in the register tile's loop costs where arithmetic hides most of it."""
 MAX_ROWS = 24
+LARGE = 8
+"""Panels and tiles from which on A, read once for each panel, is worth copying block by block."""
 SPLIT_DEPTH, SPLIT_OUTPUTS = 1024, 1 << 20
 """k is split only when it is at least this deep and the threads' partial results have at most this many elements."""
 
@@ -134,15 +138,20 @@ def _complete(
     rows = math.ceil(m / math.ceil(m / most))
     width = vectors * lanes
     panels, tiles = math.ceil(n / width), math.ceil(m / rows)
-    left = compressed or not direct(c.left, c.m, c.k) or (_conflicts(c) and panels >= 3)
+    large = min(tiles, panels) >= LARGE
+    left = compressed or not direct(c.left, c.m, c.k) or (_conflicts(c) and panels >= 3) or large
     windows = compressed and c.right.windows  # all of an image's windows would be a large copy
     right = "block" if windows else _right(c, split, tiles, panels, target, threads)
     if right == "block":
         columns = math.ceil(n / lanes) * lanes + (m if left or not contiguous(c.left, c.k) else 0)
         depth = max(64, min(512, target.l2_bytes // 2 // 4 // columns))
         return Schedule(swap, rows, vectors, lanes, _even(k, depth), tiles * rows, split, left, right)
-    depth = _even(k, max(128, int(target.l2_bytes * 0.4) // 4 // width))
-    block = max(rows, target.l2_bytes // 4 // 4 // depth // rows * rows)
+    if large:  # a panel's block of k fills the first-level cache, A's block an eighth of the second
+        depth = _even(k, max(128, target.l1_bytes // 4 // width))
+        block = max(rows, target.l2_bytes // 8 // 4 // depth // rows * rows)
+    else:
+        depth = _even(k, max(128, int(target.l2_bytes * 0.4) // 4 // width))
+        block = max(rows, target.l2_bytes // 4 // 4 // depth // rows * rows)
     return Schedule(swap, rows, vectors, lanes, depth, min(block, tiles * rows), split, left, right)
 
 
@@ -199,7 +208,7 @@ def storage_order(access: Access, across: Axis, k: Axis, whole: bool) -> Axis | 
 
 def _tile_cycles(rows: int, vectors: int) -> float:
     """Cycles of one step of k of a register tile: arithmetic, latency of the chain, or loads."""
-    return max(rows * vectors, 4.0, (rows + 2 * vectors) / 2)
+    return max(rows * vectors, 4.0, (rows + 2 * vectors) / 2) + LOAD_CYCLES * (rows + 2 * vectors)
 
 
 def _cycles(c: Contraction, s: Schedule, threads: int) -> float:

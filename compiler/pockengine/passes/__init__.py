@@ -10,12 +10,14 @@ from ..ir import Graph, render, verify
 from ..ops import expand_where, prune
 from .cleanup import cse, fold
 from .decompress import decompress_inside
+from .factor import factor_gradients
 from .fuse import fuse, separate
 from .layout import channels_last
 from .missed import Missed, missed_fusions
-from .order import reorder, save_masks
+from .order import reorder
 from .products import merge_products
 from .recompute import recompute_elementwise
+from .saving import save_least
 from .simplify import simplify
 from .sparse import push_scale, push_select, scale_gradient_from_weights
 
@@ -49,8 +51,9 @@ ALGEBRA: tuple[Pass, ...] = (
 
 SHAPING: tuple[Pass, ...] = (
     channels_last,
+    factor_gradients,
     tidy,
-    save_masks,
+    save_least,
     fuse,
     decompress_inside,
     reorder,
@@ -115,6 +118,7 @@ __all__ = [
     "cse",
     "decompress_inside",
     "expand_composites",
+    "factor_gradients",
     "fold",
     "fuse",
     "merge_products",
@@ -124,7 +128,7 @@ __all__ = [
     "push_select",
     "recompute_elementwise",
     "reorder",
-    "save_masks",
+    "save_least",
     "scale_gradient_from_weights",
     "separate",
     "simplify",

@@ -1,4 +1,4 @@
-"""The order of nodes: what is saved between forward and backward, and when updates happen."""
+"""The order of nodes: when updates happen, and what runs earlier than it was written."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 
 from ..ir import Graph, Node, Value
-from ..ops import is_kind
 
 
 def hoist(graph: Graph, chosen: Callable[[Node], bool]) -> Graph:
@@ -23,55 +22,6 @@ def hoist(graph: Graph, chosen: Callable[[Node], bool]) -> Graph:
         keyed.append((place, index, node))
         position.update(dict.fromkeys(node.outputs, place))
     return graph.with_(nodes=tuple(node for _, _, node in sorted(keyed, key=lambda entry: entry[:2])))
-
-
-def save_masks(graph: Graph) -> Graph:
-    """Save what the backward pass needs of a forward value instead of the value, where that is smaller: a relu's
-    one-byte mask for its four-byte output.
-
-        forward %y … backward: %m = less(0, %y)   ->   forward %y, %m = less(0, %y) … backward: (reads only %m)
-    """
-    made = {value: node for node in graph.nodes for value in node.outputs}
-    forward = {value for value, node in made.items() if node.phase == "forward"} | set(graph.consts)
-    users = graph.users()
-    moved: set[Node] = set()
-    for value in [v for v in forward if v in made]:
-        cone = _cone(value, users, forward, graph)
-        if cone is None:
-            continue
-        inside = set(cone)
-        frontier = [out for node in cone for out in node.outputs if any(user not in inside for user in users[out])]
-        if cone and sum(out.type.nbytes for out in frontier) < value.type.nbytes:
-            moved |= inside
-    return hoist(graph, lambda node: node in moved)
-
-
-def _cone(value: Value, users: dict[Value, list[Node]], forward: set[Value], graph: Graph) -> list[Node] | None:
-    """The backward nodes that read `value` or each other and else only constants, if they are all elementwise with a
-    smaller result; None when some backward node needs the value itself."""
-    reading = [node for node in users[value] if node.phase != "forward"]
-    if not reading:
-        return None
-    cone: list[Node] = []
-    for node in reading:
-        others = [v for v in node.inputs if v is not value]
-        if not _shrinks(node, value) or any(v not in graph.consts for v in others):
-            return None
-        cone.append(node)
-    known = {value, *(out for node in cone for out in node.outputs)}
-    inside = set(cone)
-    for node in cone:  # grows while it is walked
-        for reader in (user for out in node.outputs for user in users[out]):
-            rest = all(v in known or v in graph.consts for v in reader.inputs)
-            if reader.phase != "forward" and reader not in inside and is_kind(reader, "elementwise") and rest:
-                inside.add(reader)
-                cone.append(reader)
-                known.update(reader.outputs)
-    return cone
-
-
-def _shrinks(node: Node, value: Value) -> bool:
-    return is_kind(node, "elementwise") and node.output.type.nbytes < value.type.nbytes
 
 
 def reorder(graph: Graph) -> Graph:

@@ -8,15 +8,13 @@ more is read or written.
 from __future__ import annotations
 
 import dataclasses
-from collections import defaultdict
 from collections.abc import Set
-from itertools import pairwise
 
 from ..ir import Graph, Node, Value
 from ..ops import is_kind, prune
+from .cut import ENDLESS, near_side
 
-SINK = -1
-ENDLESS = 1 << 62
+WANTED, LEAF = -1, -2
 
 
 def recompute_elementwise(graph: Graph) -> Graph:
@@ -89,54 +87,15 @@ class _Recompute:
                 if operand in self.made and operand not in self.kept and operand not in index:
                     index[operand] = len(values)
                     values.append(operand)
-        edges: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+        edges: list[tuple[int, int, int]] = []  # against the flow of the step: the cut is nearest to what is read
         for value, i in index.items():
-            edges[2 * i][2 * i + 1] = value.type.nbytes
-            for operand in self.made[value].inputs if self._derivable(value) else ():
-                if operand in index:
-                    edges[2 * index[operand] + 1][2 * i] = ENDLESS
-        for value in self.wanted:
-            edges[2 * index[value] + 1][SINK] = ENDLESS
-        leaves = [2 * i for value, i in index.items() if not self._derivable(value)]
-        behind = _sink_side(edges, leaves)
+            edges.append((2 * i + 1, 2 * i, value.type.nbytes))
+            if self._derivable(value):
+                edges += [
+                    (2 * i, 2 * index[operand] + 1, ENDLESS) for operand in self.made[value].inputs if operand in index
+                ]
+            else:
+                edges.append((2 * i, LEAF, ENDLESS))
+        edges += [(WANTED, 2 * index[value] + 1, ENDLESS) for value in self.wanted]
+        behind = near_side(edges, WANTED, LEAF)
         return {value for value, i in index.items() if 2 * i + 1 in behind and 2 * i not in behind}
-
-
-def _sink_side(edges: dict[int, dict[int, int]], leaves: list[int]) -> set[int]:
-    """What still reaches the sink when no more can flow to it from the leaves: of all minimum cuts, the one nearest to
-    the sink, which keeps what is read rather than what it is made of. `edges` becomes the residual network."""
-    for leaf in leaves:
-        while path := _path(edges, leaf):
-            pushed = min(edges[a][b] for a, b in pairwise(path))
-            for a, b in pairwise(path):
-                edges[a][b] -= pushed
-                edges[b][a] += pushed
-    towards: dict[int, list[int]] = defaultdict(list)
-    for a, ends in edges.items():
-        for b, capacity in ends.items():
-            if capacity > 0:
-                towards[b].append(a)
-    behind, stack = {SINK}, [SINK]
-    while stack:
-        new = [a for a in towards[stack.pop()] if a not in behind]
-        behind.update(new)
-        stack += new
-    return behind
-
-
-def _path(edges: dict[int, dict[int, int]], start: int) -> list[int]:
-    """A way from `start` to the sink along which something can flow; empty where there is none."""
-    came = {start: start}
-    stack = [start]
-    while stack:
-        node = stack.pop()
-        if node == SINK:
-            path = [node]
-            while path[-1] != start:
-                path.append(came[path[-1]])
-            return path[::-1]
-        for other, capacity in edges[node].items():
-            if capacity > 0 and other not in came:
-                came[other] = node
-                stack.append(other)
-    return []

@@ -24,6 +24,9 @@ SCHEMES: dict[str, Callable[[Graph], Scheme]] = {
 OPTIMIZERS = {"momentum": {"name": "sgd", "lr": 0.1, "momentum": 0.9, "weight_decay": 0.01}, "adamw": {"name": "adamw"}}
 
 
+NO_GRADIENT = ("key.bias",)
+"""A softmax does not see what is added to all of its row; AdamW makes whole steps of the rounding that is left."""
+
 NEEDED = ("expand_composites", "tidy", "channels_last")
 REMOVABLE = sorted({apply.__name__ for apply in ALGEBRA + SHAPING} - set(NEEDED))
 
@@ -55,7 +58,8 @@ def assert_same_step(before: Graph, after: Graph, arrays: dict[str, np.ndarray])
         np.testing.assert_allclose(actual["loss"], expected["loss"], rtol=1e-5)
     assert first.keys() == second.keys()
     for name, array in first.items():
-        np.testing.assert_allclose(second[name], array, rtol=2e-3, atol=2e-5, err_msg=name)
+        near = 4e-3 if name in NO_GRADIENT else 2e-5
+        np.testing.assert_allclose(second[name], array, rtol=2e-3, atol=near, err_msg=name)
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)

@@ -26,11 +26,10 @@ def predict_graph(model: Graph) -> Graph:
 
 
 def eval_graph(model: Graph, recipe: Recipe) -> Graph:
-    """For each sample its loss and what that counts, the same of its accuracy where the losses define one, and the
-    model's outputs."""
+    """For each sample its loss and what that counts, and the same of its accuracy where the losses define one."""
     builder, values = with_loss(model, recipe)
     found = {SAMPLE_LOSS: values.sample_loss, LOSS_WEIGHT: values.loss_weight}
     if values.correct is not None and values.counted is not None:
         found |= {CORRECT: values.correct, COUNTED: values.counted}
-    builder.outputs = {**found, **without_losses(model, recipe).outputs}
+    builder.outputs = found
     return verify(prune(builder.finish()), "eval")

@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import RecipeError
 from ..ir import DType, TensorType, Value
 from ..ops import Emitter
-from ..ops.losses import counted, one_hot
+from ..ops.losses import counted
 from ..recipe.loss import KL, BCEWithLogits, Classification, CrossEntropy, Huber, Loss
 
 
@@ -100,8 +100,8 @@ def _cross_entropy(e: Emitter, loss: Loss, output: Value, labels: Value, mask: V
     losses = e.op("cross_entropy", *inputs, label_smoothing=loss.label_smoothing, ignore_index=ignored)
     answered = weights = _masked(e, counted(e, labels, ignored), mask)
     if loss.class_weights is not None:
-        of_labels = e.sum(e.where(one_hot(e, labels, classes), inputs[2], 0.0), [-1])
-        weights = e.mul(answered, e.reshape(of_labels, labels.type.shape))
+        known = e.op("minimum", e.maximum(labels, 0), e.const(classes - 1, labels.type.dtype))
+        weights = e.mul(answered, e.op("gather", inputs[2], known, axis=0))
     best = e.reshape(e.op("argmax", logits, axis=logits.type.rank - 1), labels.type.shape)
     right = e.cast(e.op("equal", best, e.cast(labels, DType.I64)), DType.F32)
     if mask is not None or 0 <= ignored < classes:
@@ -111,15 +111,23 @@ def _cross_entropy(e: Emitter, loss: Loss, output: Value, labels: Value, mask: V
 
 
 def _causal_lm(e: Emitter, loss: Loss, output: Value, labels: Value, mask: Value | None) -> Term:
-    """Position t predicts label t + 1, and counts as label t + 1 does."""
-    batch, time, classes = output.type.shape
-    head = e.op("slice", output, starts=(0, 0, 0), stops=(batch, time - 1, classes), steps=(1, 1, 1))
+    """Position t predicts label t + 1, and counts as label t + 1 does. The last position gets a label that is ignored
+    and is left out afterwards: the scores themselves, which are large, are not sliced."""
+    assert isinstance(loss, Classification)
+    batch, time, _ = output.type.shape
 
-    def following(x: Value) -> Value:
-        return e.op("slice", x, starts=(0, 1), stops=(batch, time), steps=(1, 1))
+    def following(x: Value, last: float) -> Value:
+        rest = e.op("slice", x, starts=(0, 1), stops=(batch, time), steps=(1, 1))
+        return e.op("pad", rest, low=(0, 0), high=(0, 1), interior=(0, 0), value=last)
 
-    shifted = following(mask) if mask is not None and mask.type.rank > 1 else mask
-    return _cross_entropy(e, loss, head, following(labels), shifted)
+    def leading(x: Value | None) -> Value | None:
+        return None if x is None else e.op("slice", x, starts=(0, 0), stops=(batch, time - 1), steps=(1, 1))
+
+    shifted = following(mask, 0.0) if mask is not None and mask.type.rank > 1 else mask
+    term = _cross_entropy(e, loss, output, following(labels, loss.ignore_index), shifted)
+    losses = leading(term.losses)
+    assert losses is not None
+    return Term(losses, leading(term.weights), leading(term.right), leading(term.answered), term.stray)
 
 
 # losses of two tensors of the same shape

@@ -91,9 +91,10 @@ def _texts(graph: onnx.GraphProto) -> Iterator[str | bytes]:
             yield from (attribute.name for attribute in node.attribute)
 
 
-def from_proto(proto: onnx.ModelProto) -> OnnxFile:
-    """The same for a model already in memory; arrays are views of its bytes."""
-    return OnnxFile(proto, {t.name: numpy_helper.to_array(t) for t in proto.graph.initializer})
+def from_proto(proto: onnx.ModelProto, weights: Mapping[str, Array] | None = None) -> OnnxFile:
+    """The same for a model already in memory; arrays are views of its bytes, but for those in `weights`."""
+    given, named = weights or {}, proto.graph.initializer
+    return OnnxFile(proto, {t.name: given[t.name] if t.name in given else numpy_helper.to_array(t) for t in named})
 
 
 def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:

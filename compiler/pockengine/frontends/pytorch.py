@@ -10,17 +10,22 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..errors import ModelError, PockError
-from ..ir import Graph
+from ..ir import Array, Graph
 from .onnx_file import from_proto
 from .onnx_import import import_model
 
 if TYPE_CHECKING:
     import onnx
+    import onnx_ir as ir
     from torch import Tensor, nn
 
 OPSET = 23
 """The first opset with attention as one operator."""
+
+_LARGE_BYTES = 1 << 16
 
 _TAKEN = re.compile(r"references nonexistent attribute \w+ of (\w+)")
 """What the exporter says of a submodule that is called as an attribute of its own graph module (code, graph, meta)."""
@@ -76,10 +81,28 @@ def from_torch(
     finally:
         module.train(training)
     assert program is not None
+    weights = _taken_out(program.model)
     proto = renamed(program.model_proto)
-    _rename(proto.graph, _tied_names(module))
+    tied = _tied_names(module)
+    _rename(proto.graph, tied)
     parameters = {name for name, tensor in module.state_dict().items() if tensor.is_floating_point()}
-    return import_model(from_proto(proto), type(module).__name__, dims, parameters=parameters)
+    file = from_proto(proto, {tied.get(name, name): array for name, array in weights.items()})
+    return import_model(file, type(module).__name__, dims, parameters=parameters)
+
+
+def _taken_out(model: ir.Model) -> dict[str, Array]:
+    """Copies of the large initializers, which the model then only names, as if they were in a file: the protobuf
+    library would copy them twice more, and cannot hold 2 GB."""
+    from onnx_ir import ExternalTensor, Shape
+
+    arrays: dict[str, Array] = {}
+    for name, value in model.graph.initializers.items():
+        tensor = value.const_value
+        if tensor is not None and tensor.nbytes > _LARGE_BYTES:
+            arrays[name] = np.array(tensor.numpy(), order="C")
+            shape = Shape(arrays[name].shape)
+            value.const_value = ExternalTensor("weights", 0, tensor.nbytes, tensor.dtype, shape=shape, name=name)
+    return arrays
 
 
 def _tied_names(module: nn.Module) -> dict[str, str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ..ir import Graph, render, verify
 from ..ops import expand_where, prune
+from .chunks import chunk_rows, chunk_rows_finely
 from .cleanup import cse, fold
 from .decompress import decompress_inside
 from .factor import factor_gradients
@@ -50,6 +51,7 @@ ALGEBRA: tuple[Pass, ...] = (
 """From what the user's model says to the least arithmetic that says the same."""
 
 SHAPING: tuple[Pass, ...] = (
+    chunk_rows,
     channels_last,
     factor_gradients,
     tidy,
@@ -70,8 +72,9 @@ class Pipeline:
 
     def sparing(self) -> Pipeline:
         """The pipeline that keeps the fewest bytes for the backward part: for steps that would not fit otherwise."""
-        place = next(index for index, apply in enumerate(self.shaping) if apply in (fuse, separate))
-        return Pipeline(self.algebra, (*self.shaping[:place], recompute_elementwise, *self.shaping[place:]))
+        shaping = _replaced(self.shaping, chunk_rows, (chunk_rows_finely,))
+        place = next(index for index, apply in enumerate(shaping) if apply in (fuse, separate))
+        return Pipeline(self.algebra, (*shaping[:place], recompute_elementwise, *shaping[place:]))
 
     def without(self, name: str) -> Pipeline:
         """The pipeline with a pass left out, to see what it is worth; without `fuse`, each node is a region of its own.
@@ -115,6 +118,8 @@ __all__ = [
     "Pass",
     "Pipeline",
     "channels_last",
+    "chunk_rows",
+    "chunk_rows_finely",
     "cse",
     "decompress_inside",
     "expand_composites",

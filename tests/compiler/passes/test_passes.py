@@ -178,7 +178,7 @@ def test_evaluation_agrees_with_training_loss(network: str) -> None:
     evaluated = passes.optimise(eval_graph(model, Recipe()), [value.name for value in model.params])
     outputs = interp.evaluate(evaluated, arrays)
     assert np.mean(outputs["sample_loss"]) == pytest.approx(float(interp.evaluate(graph, arrays)["loss"]), rel=1e-5)
-    right = np.argmax(outputs["logits"], -1) == arrays["labels"]
+    right = np.argmax(interp.evaluate(model, arrays)["logits"], -1) == arrays["labels"]
     np.testing.assert_array_equal(outputs["correct"], right.astype(np.float32))
 
 

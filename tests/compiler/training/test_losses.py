@@ -114,7 +114,8 @@ def test_evaluation_weighs_samples_as_the_loss_does() -> None:
     model, recipe = MODELS[case.model].build(), case.of()
     graph = eval_graph(model, recipe)
     batches = [case.feeds(seed) for seed in range(3)]
-    found = [interp.evaluate(graph, {**model.data, **feeds}) for feeds in batches]
+    tensors = [{**model.data, **feeds} for feeds in batches]
+    found = [{**interp.evaluate(graph, feeds), **interp.evaluate(model, feeds)} for feeds in tensors]
     joined = {name: np.concatenate([outputs[name] for outputs in found]) for name in found[0]}
     logits, target = (
         torch.tensor(joined["logits"]),

@@ -18,13 +18,16 @@
 #endif
 #define STACK_BYTES 1048576u /* address space, not memory; some systems put all thread-local variables there too */
 
+/* A worker's share of each job is its own, so that it finds its part of the data in its caches; a share that its worker
+   has not `taken` (the last round in which somebody did) when the caller is done with the first one, the caller does. */
 typedef struct {
+    _Alignas(LINE) atomic_uint taken;
     pthread_t thread;
     pock_pool *pool;
     int share;
 } worker;
 
-/* `round` counts jobs; a worker runs when it changes. `left` counts workers that have not finished the job. */
+/* `round` counts jobs; a worker looks for its share when it changes. `left` counts shares that are not done. */
 struct pock_pool {
     _Alignas(LINE) atomic_uint round;
     _Alignas(LINE) atomic_int left;
@@ -77,6 +80,13 @@ static unsigned next_round(pock_pool *pool, unsigned seen) {
     return atomic_load(&pool->round);
 }
 
+/* Whether a worker's share of a round is the calling thread's to do: nobody took it before. All shares of a round are
+   taken before the next one starts, so a worker that comes late finds another number and does nothing. */
+static int take(worker *one, unsigned round) {
+    unsigned before = round - 1;
+    return atomic_compare_exchange_strong(&one->taken, &before, round);
+}
+
 static void finish_share(pock_pool *pool) {
     if (atomic_fetch_sub(&pool->left, 1) == 1 && atomic_load(&pool->caller_sleeps)) {
         pthread_mutex_lock(&pool->mutex);
@@ -94,8 +104,10 @@ static void *work(void *argument) {
         if (atomic_load(&pool->closing)) {
             return NULL;
         }
-        pool->kernel(pool->arg, self->share, pool->tasks);
-        finish_share(pool);
+        if (take(self, seen)) {
+            pool->kernel(pool->arg, self->share, pool->tasks);
+            finish_share(pool);
+        }
     }
 }
 
@@ -132,6 +144,13 @@ void pock_pool_run(void *context, pock_kernel kernel, void *const *arg) {
     atomic_store(&pool->left, pool->tasks - 1);
     start_round(pool);
     kernel(arg, 0, pool->tasks);
+    unsigned round = atomic_load_explicit(&pool->round, memory_order_relaxed);
+    for (int share = 1; share < pool->tasks; share++) {
+        if (take(&pool->workers[share - 1], round)) {
+            kernel(arg, share, pool->tasks);
+            atomic_fetch_sub(&pool->left, 1);
+        }
+    }
     wait_for_workers(pool);
 }
 

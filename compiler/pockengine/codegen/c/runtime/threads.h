@@ -1,4 +1,5 @@
-/* Threads that do a kernel's shares. Share t always goes to thread t, so results do not depend on timing. */
+/* Threads that do a kernel's shares. Share t goes to thread t, or to the caller where that thread is not there in time;
+   what a share computes depends on its number only, so results do not depend on timing. */
 #ifndef POCK_THREADS_H
 #define POCK_THREADS_H
 

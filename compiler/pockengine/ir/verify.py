@@ -47,12 +47,13 @@ def _first_problem(graph: Graph) -> str | None:
     for result in graph.results():
         if result not in defined:
             return f"the result {result.name} is not defined"
+    params = set(graph.params)
     for target, new in graph.updates.items():
         if target.type != new.type:
             return f"the update of {target.name} has type {new.type}, not {target.type}"
-        if target not in graph.states and target not in graph.params:
+        if target not in graph.states and target not in params:
             return f"{target.name} is updated but is neither parameter nor state"
     for state, fill in graph.states.items():
-        if isinstance(fill, Value) and (fill not in graph.params or fill.type != state.type):
+        if isinstance(fill, Value) and (fill not in params or fill.type != state.type):
             return f"the state {state.name} starts with {fill.name}, which is no parameter of its type"
     return None

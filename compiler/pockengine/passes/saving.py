@@ -30,7 +30,8 @@ class _Early:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.base: dict[Value, Value] = {value: value for value in graph.sources()}
-        self.free = set(graph.sources()) | set(graph.results())
+        self.sources = set(graph.sources())
+        self.free = self.sources | set(graph.results())
         self.forward: dict[Value, None] = {}
         self.nodes: dict[Value, Node] = {}
         self.views: list[Node] = []
@@ -47,7 +48,7 @@ class _Early:
 
     def _known(self, value: Value) -> bool:
         base = self.base[value]
-        return base in self.forward or base in self.nodes or base in self.graph.sources()
+        return base in self.forward or base in self.nodes or base in self.sources
 
     def chosen(self) -> set[Node]:
         readers, wanted = self._readers()

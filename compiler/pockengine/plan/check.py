@@ -1,5 +1,7 @@
 """Checks a memory plan against its schedule; shares no code with the planner, recomputes everything, step by step."""
 
+from bisect import bisect_left
+from collections.abc import Sequence
 from itertools import pairwise
 
 from ..errors import PockError
@@ -21,19 +23,38 @@ def check(schedule: Schedule, plan: MemoryPlan) -> None:
             raise PlanError(f"{_show(slot)} is misaligned: its offset is not a multiple of 64")
         if slot.offset < 0 or slot.offset + slot.nbytes > plan.arena_bytes:
             raise PlanError(f"{_show(slot)} lies outside the arena of {plan.arena_bytes} bytes")
-    peak = 0
-    for step in range(schedule.steps):
-        live = sorted((slot for slot in plan.slots if slot.first <= step <= slot.last), key=lambda slot: slot.offset)
-        for below, above in pairwise(live):
-            if below.offset + below.nbytes > above.offset:
-                raise PlanError(f"{_show(below)} and {_show(above)} overlap and are both alive in step {step}")
-        peak = max(peak, sum((slot.nbytes + 63) // 64 * 64 for slot in live))
+    peak = _walk(schedule.steps, plan.slots)
     if peak != plan.lower_bound_bytes:
         raise PlanError(f"the plan states a lower bound of {plan.lower_bound_bytes} bytes; the live slots need {peak}")
     if plan.arena_bytes < peak:
         raise PlanError(
             f"the arena of {plan.arena_bytes} bytes is smaller than the {peak} bytes that are alive at once"
         )
+
+
+def _walk(steps: int, slots: Sequence[Slot]) -> int:
+    """Go through the steps with the live slots sorted by offset: each is held against its neighbours when it comes.
+    Returns the most bytes that are alive at once, each slot rounded up to its alignment."""
+    coming: list[list[Slot]] = [[] for _ in range(steps)]
+    going: list[list[Slot]] = [[] for _ in range(steps + 1)]
+    for slot in slots:
+        coming[slot.first].append(slot)
+        going[slot.last + 1].append(slot)
+    live: list[tuple[int, str, Slot]] = []
+    total = peak = 0
+    for step in range(steps):
+        for slot in going[step]:
+            live.pop(bisect_left(live, (slot.offset, slot.value)))
+            total -= (slot.nbytes + 63) // 64 * 64
+        for slot in coming[step]:
+            at = bisect_left(live, (slot.offset, slot.value))
+            live.insert(at, (slot.offset, slot.value, slot))
+            for (_, _, below), (_, _, above) in pairwise(live[max(0, at - 1) : at + 2]):
+                if below.offset + below.nbytes > above.offset:
+                    raise PlanError(f"{_show(below)} and {_show(above)} overlap and are both alive in step {step}")
+            total += (slot.nbytes + 63) // 64 * 64
+        peak = max(peak, total)
+    return peak
 
 
 def _slots_by_name(plan: MemoryPlan) -> dict[str, Slot]:

@@ -68,6 +68,11 @@ def _builtin(*arguments: str) -> tuple[str, frozenset[str]]:
     return model[1], frozenset(re.findall(r"\.@?\"?(\w+)", listed[1]))
 
 
+def features_of(triple: str, cpu: str) -> frozenset[str]:
+    """All features of a CPU as `-mcpu` names it, with what is added and taken away: `cortex_x4-sve`."""
+    return _builtin("-target", triple, f"-mcpu={cpu}")[1]
+
+
 def _cpu() -> tuple[str, frozenset[str]]:
     return _builtin("-mcpu=native")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -12,6 +12,10 @@ from pockengine.errors import TargetError, nearest
 from pockengine.targets import machine
 
 _OPERATING_SYSTEMS = ("linux", "macos")
+COMPUTE = ("f32", "bf16", "f16")
+"""Number formats in which contractions may multiply."""
+_MULTIPLIES = {"bf16": frozenset(("amx_bf16", "avx512bf16", "bf16")), "f16": frozenset(("fp16fml",))}
+"""CPU features of which one gives products of a format that are added up in f32."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,8 @@ class Target:
     vector_bytes, registers width and number of the vector registers
     mr, nr                  rows and columns (f32 elements) of the matrix micro-kernel
     ram_bytes, l1_bytes, l2_bytes   memory, and first and second level data cache per core
+    compute                 the format in which contractions multiply, of COMPUTE; no property of the device, but of
+                            what is built for it (see `computing`)
     """
 
     name: str
@@ -39,11 +45,34 @@ class Target:
     nr: int
     l1_bytes: int
     l2_bytes: int
+    compute: str = "f32"
 
     @property
     def arch(self) -> str:
         """First part of the triple: `x86_64`, `aarch64`."""
         return self.triple.partition("-")[0]
+
+    @property
+    def all_features(self) -> frozenset[str]:
+        """The features of the CPU model too."""
+        return machine.features_of(self.triple, self.cpu + "".join(self.features))
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """The formats of COMPUTE in which this device multiplies."""
+        return tuple(name for name in COMPUTE if name not in _MULTIPLIES or _MULTIPLIES[name] & self.all_features)
+
+    def computing(self, name: str) -> Target:
+        """This device with contractions that multiply in a format of COMPUTE and add up in f32. TargetError where it
+        has no instruction for that."""
+        if name not in COMPUTE:
+            raise TargetError(f"contractions cannot compute in '{name}'{nearest(name, COMPUTE)}")
+        if name != "f32" and name not in self.formats:
+            raise TargetError(
+                f"the target '{self.name}' has no {name} products that are added up in f32: choose "
+                f"{' or '.join(self.formats)} with --compute"
+            )
+        return replace(self, compute=name)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values only, as the manifest stores them."""
@@ -69,7 +98,7 @@ def parse(text: str, origin: str) -> Target:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise TargetError(f"{origin} is not valid TOML: {error}") from None
-    known = {field.name: field.type for field in fields(Target)}
+    known = {field.name: field.type for field in fields(Target) if field.default is MISSING}
     for key in content:
         if key not in known:
             raise TargetError(f"{origin} has an unknown key '{key}'{nearest(key, known)}")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..codegen.backend import Call, Kernel, Lowered
 from ..codegen.c import microkernel
+from ..codegen.c.formats import f32
 from ..codegen.c.source import SIGNATURE, Code, kernel
 from ..codegen.object_cache import default_folder
 from ..errors import PockError
@@ -83,7 +84,7 @@ def _arithmetic(target: Target) -> Kernel:
     """The register tile over and over on the same operands."""
     tile, code = _tile(target), Code()
     code.line(microkernel.vector_type(tile.lanes))
-    code.line(microkernel.define(tile))
+    code.line(microkernel.define(tile, f32(target)))
     with code.block(SIGNATURE):
         for name, size in (("a", target.mr * DEPTH), ("b", target.nr * DEPTH), ("c", target.mr * target.nr)):
             code.line(f"float {name}[{size}] __attribute__((aligned(64)));")

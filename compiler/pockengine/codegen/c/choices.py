@@ -12,12 +12,13 @@ from typing import Any
 from ...ir import DType, Node, Value
 from ...targets import Target
 from ..backend import Lowered
-from . import contraction, depthwise
-from .contraction_plan import anchor_of, compressed_operand
+from . import contraction, depthwise, narrow_schedule
+from .contraction_plan import anchor_of, compressed_operand, schedules_of
 from .depthwise import DepthwiseTile
-from .maps import contractions_of
+from .formats import format_of
+from .maps import Contraction, contractions_of
 from .region import as_region, body_of
-from .schedule import Schedule, neighbours, ranked, share_of_peak
+from .schedule import Schedule, neighbours, share_of_peak
 
 Choice = tuple[Schedule, ...] | DepthwiseTile
 
@@ -53,13 +54,15 @@ def candidates(node: Node, target: Target, threads: int, wide: bool = False) -> 
         return [Candidate(tile, None) for tile in depthwise.tiles(node, target, threads)]
     parts = contractions_of(anchor_of(node))
     compressed = compressed_operand(node)
-    spaces = [ranked(part, target, threads, compressed) for part in parts]
+    spaces = [schedules_of(part, target, threads, compressed) for part in parts]
     if wide:
         for part, space in zip(parts, spaces, strict=True):
             known = {schedule for _, schedule in space}
             for _, base in space[:_VARIED]:
                 near = [
-                    (cycles, one) for cycles, one in neighbours(part, base, threads, compressed) if one not in known
+                    (cycles, one)
+                    for cycles, one in _neighbours(part, base, target, threads, compressed)
+                    if one not in known
                 ]
                 space += near
                 known |= {one for _, one in near}
@@ -69,6 +72,15 @@ def candidates(node: Node, target: Target, threads: int, wide: bool = False) -> 
         found.setdefault(tuple(schedule for _, schedule in chosen), sum(cycles for cycles, _ in chosen))
     first, *rest = found
     return [Candidate(choice, found[choice]) for choice in (first, *sorted(rest, key=found.__getitem__))]
+
+
+def _neighbours(
+    part: Contraction, base: Schedule, target: Target, threads: int, compressed: int | None
+) -> list[tuple[float, Schedule]]:
+    format = format_of(part, target, compressed)
+    if format.narrow:
+        return narrow_schedule.neighbours(part, base, threads, format)
+    return neighbours(part, base, threads, compressed)
 
 
 def lower(node: Node, target: Target, threads: int, choice: Choice | None = None) -> Lowered:
@@ -84,13 +96,20 @@ def peak_share(node: Node, target: Target, threads: int, choice: Choice | None =
     """The part of the arithmetic peak that the model expects of a tunable node; None where there is no model."""
     if depthwise.fits(anchor_of(node)):
         return None
-    parts = contractions_of(anchor_of(node))
+    parts, compressed = contractions_of(anchor_of(node)), compressed_operand(node)
     assert not isinstance(choice, DepthwiseTile)
-    schedules = choice or tuple(ranked(part, target, threads, compressed_operand(node))[0][1] for part in parts)
+    schedules = choice or tuple(schedules_of(part, target, threads, compressed)[0][1] for part in parts)
     work = [part.sizes()[0] * part.sizes()[1] * part.sizes()[2] * part.sizes()[3] for part in parts]
-    shares = [share_of_peak(part, one, threads) for part, one in zip(parts, schedules, strict=True)]
+    shares = [_share(part, one, target, threads, compressed) for part, one in zip(parts, schedules, strict=True)]
     time = sum(amount / share for amount, share in zip(work, shares, strict=True) if share)
     return sum(work) / time if time else None
+
+
+def _share(part: Contraction, one: Schedule, target: Target, threads: int, compressed: int | None) -> float:
+    format = format_of(part, target, compressed)
+    if format.narrow:
+        return narrow_schedule.share_of_peak(part, one, threads, format)
+    return share_of_peak(part, one, threads)
 
 
 def to_plain(choice: Choice) -> Any:

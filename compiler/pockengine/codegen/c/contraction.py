@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 from ...ir import Node
 from ...targets import Target
 from ..backend import Call, Kernel, Lowered
-from . import microkernel
+from . import microkernel, narrow
 from .compressed import CompressedPacker, dequantization
 from .contraction_plan import ContractionPlan
 from .epilogue import Epilogue
@@ -60,20 +61,32 @@ def _calls(plan: ContractionPlan, part: float) -> tuple[Call, ...]:
 
 def pack_kernel(plan: ContractionPlan) -> Kernel:
     """Packs all of B for every task."""
-    code = Code()
-    code.line(microkernel.vector_type(plan.schedule.lanes))
-    code.line()
+    code, depth = Code(), plan.sizes[3]
+    _emit_types(plan, code)
     _emit_right_packers(plan, code)
-    batch = plan.sizes[0]
+    batch, width = plan.sizes[0], plan.schedule.columns
+    chunk = depth if plan.right_along_k or not plan.format.narrow else narrow.CHUNK
     with code.block(SIGNATURE):
         code.line(f"const float *right = arg[{plan.arguments[1]}];")
-        code.line(f"float *packed = arg[{_workspace_index(plan)}];")
+        code.line(f"{plan.format.type} *packed = arg[{_workspace_index(plan)}];")
         code.share(batch * plan.panels)
-        with code.loop("unit", "last", "first"):
+        with ExitStack() as nest:
+            start, stop = "0", str(depth)
+            if chunk < depth:  # memory's rows are read to their ends, not panel by panel
+                nest.enter_context(code.block(f"for (ptrdiff_t k0 = 0; k0 < {depth}; k0 += {chunk})"))
+                code.line(f"const ptrdiff_t k1 = {depth} - k0 < {chunk} ? {depth} : k0 + {chunk};")
+                start, stop = "k0", "k1"
+            nest.enter_context(code.loop("unit", "last", "first"))
             code.line(f"const ptrdiff_t batch = unit / {plan.panels}, panel = unit % {plan.panels};")
-            code.line(f"pack_panel(right + {_batch_offset(plan, plan.contraction.right)},")
-            panel = f"batch * {plan.right_bytes // 4} + panel * {plan.schedule.columns * plan.sizes[3]}"
-            code.line(f"           packed + {panel}, panel, 0, {plan.sizes[3]});")
+            panel = f"batch * {plan.right_elements} + panel * {width * plan.filled_depth}"
+            at = f"panel, {start}, {stop}"
+            code.line(f"{plan.format.type} *const to = packed + {panel};")
+            if chunk < depth:
+                code.line(f"const ptrdiff_t columns = {plan.padded_columns} - panel * {width};")
+                code.line(f"pack_panel(right + {_batch_offset(plan, plan.contraction.right)},")
+                code.line(f"           to + k0 * (columns < {width} ? columns : {width}), {at});")
+            else:
+                code.line(f"pack_panel(right + {_batch_offset(plan, plan.contraction.right)}, to, {at});")
     return kernel("pack", f"panels of {_title(plan)}", code.text())
 
 
@@ -110,8 +123,7 @@ def reduce_kernel(plan: ContractionPlan) -> Kernel:
 def product_kernel(plan: ContractionPlan) -> Kernel:
     """The contraction itself."""
     code, s = Code(), plan.schedule
-    code.line(microkernel.vector_type(s.lanes))
-    code.line()
+    _emit_types(plan, code)
     needs: set[str] = set()
     if s.split != "k":
         needs = Epilogue(body_of(plan.node), plan.anchor, plan.contraction).emit(code)
@@ -119,8 +131,10 @@ def product_kernel(plan: ContractionPlan) -> Kernel:
         _emit_left_packer(plan, code)
     if s.right in ("private", "block"):
         _emit_right_packers(plan, code)
+    if plan.format.instruction == "amx":
+        code.line(microkernel.AMX_SHAPE)
     for tile in dict.fromkeys(tile for vectors, _ in _panel_widths(plan) for tile in _tiles(plan, vectors)):
-        code.line(microkernel.define(tile))
+        code.line(microkernel.define(tile, plan.format))
         code.line()
     for width, cols in _panel_widths(plan):
         _emit_panel(plan, code, width, cols)
@@ -129,10 +143,18 @@ def product_kernel(plan: ContractionPlan) -> Kernel:
     return kernel(plan.anchor.op, _title(plan), code.text(), functions(needs))
 
 
+def _emit_types(plan: ContractionPlan, code: Code) -> None:
+    code.line(microkernel.vector_type(plan.schedule.lanes))
+    if plan.format.narrow:
+        code.line(narrow.declarations(plan.format))
+    code.line()
+
+
 def _title(plan: ContractionPlan) -> str:
     shapes = " , ".join(str(value.type) for value in plan.anchor.inputs)
     attrs = {key: value for key, value in plan.anchor.attrs.items() if key not in ("layout",)}
-    return f"{plan.anchor.op}({shapes}) {attrs}: b, m, n, k = {plan.sizes}, {plan.schedule}"
+    format = f"{plan.format.type} ({plan.format.instruction}), " if plan.format.narrow else ""
+    return f"{plan.anchor.op}({shapes}) {attrs}: b, m, n, k = {plan.sizes}, {format}{plan.schedule}"
 
 
 def _workspace_index(plan: ContractionPlan) -> int:
@@ -158,6 +180,8 @@ def _emit_left_packer(plan: ContractionPlan, code: Code) -> None:
     x_step, k_step = (1, plan.packed_row_step) if plan.left_rows_inner else (plan.packed_row_step, 1)
     if plan.compressed is not None:
         CompressedPacker(plan.compressed, c.left, c.m, c.k, x_step, k_step).emit(code)
+    elif plan.format.narrow:
+        narrow.NarrowPacker("pack_rows", c.left, c.m, c.k, plan.format, row_step=x_step).emit(code)
     else:
         Packer("pack_rows", c.left, c.m, c.k, x_step, k_step, plan.schedule.lanes, False).emit(code)
 
@@ -166,28 +190,39 @@ def _emit_right_packers(plan: ContractionPlan, code: Code) -> None:
     """Define `pack_panel`, which packs one panel of B as [k][column] and fills missing columns with zeros."""
     c, s = plan.contraction, plan.schedule
     widths = _panel_widths(plan)
-    whole = s.right != "block"
+    if plan.format.narrow:
+        for index, (vectors, columns) in enumerate(widths):
+            width = vectors * s.lanes
+            name = f"pack_columns{index}"
+            narrow.NarrowPacker(name, c.right, c.n, c.k, plan.format, width=width, count=columns).emit(code)
+    else:
+        _emit_f32_packers(plan, code)
+    full = plan.sizes[2] // s.columns
+    header = f"static void\npack_panel(const float *src, {plan.format.type} *dst, "
+    with code.block(f"{header}ptrdiff_t panel, ptrdiff_t k0, ptrdiff_t k1)"):
+        code.line(f"const ptrdiff_t n0 = panel * {s.columns};")
+        for index, (vectors, cols) in enumerate(widths):
+            width = vectors * s.lanes
+            with code.block(f"if (panel {'<' if cols == s.columns else '>='} {full})"):
+                if cols < width and plan.format.group == 1:
+                    with code.loop("k", "k1 - k0"), code.loop("n", width, cols):
+                        code.line(f"dst[k * {width} + n] = 0.0f;")
+                code.line(f"pack_columns{index}(src, dst, n0, n0 + {cols}, k0, k1);")
+    code.line()
+
+
+def _emit_f32_packers(plan: ContractionPlan, code: Code) -> None:
+    """Define `pack_columns0`, …: one for each width of a panel."""
+    c, s = plan.contraction, plan.schedule
     packers = [
-        Packer(f"pack_columns{index}", c.right, c.n, c.k, 1, vectors * s.lanes, s.lanes, whole, columns)
-        for index, (vectors, columns) in enumerate(widths)
+        Packer(f"pack_columns{index}", c.right, c.n, c.k, 1, vectors * s.lanes, s.lanes, s.right != "block", columns)
+        for index, (vectors, columns) in enumerate(_panel_widths(plan))
     ]
     if any(packer.turns for packer in packers):
         code.line(transposition(s.lanes))
         code.line()
     for packer in packers:
         packer.emit(code)
-    full = plan.sizes[2] // s.columns
-    header = "static void\npack_panel(const float *src, float *dst, ptrdiff_t panel, ptrdiff_t k0, ptrdiff_t k1)"
-    with code.block(header):
-        code.line(f"const ptrdiff_t n0 = panel * {s.columns};")
-        for index, (vectors, cols) in enumerate(widths):
-            width = vectors * s.lanes
-            with code.block(f"if (panel {'<' if cols == s.columns else '>='} {full})"):
-                if cols < width:
-                    with code.loop("k", "k1 - k0"), code.loop("n", width, cols):
-                        code.line(f"dst[k * {width} + n] = 0.0f;")
-                code.line(f"pack_columns{index}(src, dst, n0, n0 + {cols}, k0, k1);")
-    code.line()
 
 
 def _strides_of_left(plan: ContractionPlan) -> tuple[int, int]:
@@ -222,15 +257,15 @@ def _emit_panel(plan: ContractionPlan, code: Code, vectors: int, cols: int) -> N
     s = plan.schedule
     a_row, c_row = _strides_of_left(plan)[0], _stride_of_sums(plan, vectors)
     tiles = _tiles(plan, vectors)
-    header = f"static void\npanel_{vectors}_{cols}(void *const *arg, ptrdiff_t batch, const float *a, "
-    header += "const float *b, float *sums,\n"
+    header = f"static void\npanel_{vectors}_{cols}(void *const *arg, ptrdiff_t batch, const {plan.format.type} *a, "
+    header += f"const {plan.format.type} *b, float *sums,\n"
     header += "    ptrdiff_t m0, ptrdiff_t m1, ptrdiff_t n0, ptrdiff_t depth, int more, int finished)"
     with code.block(header):
         if not plan.accumulates:
             code.line(f"float tile[{s.rows * c_row}] __attribute__((aligned(64)));")
         with code.block(f"for (ptrdiff_t m = m0; m < m1; m += {s.rows})"):
             code.line(f"const ptrdiff_t rows = m1 - m < {s.rows} ? m1 - m : {s.rows};")
-            code.line(f"const float *const a_rows = a + (m - m0) * {a_row};")
+            code.line(f"const {plan.format.type} *const a_rows = a + (m - m0) * {a_row};")
             code.line(f"float *const c = {f'sums + (m - m0) * {c_row} + n0' if plan.accumulates else 'tile'};")
             for tile in tiles:
                 code.line(f"if (rows == {tile.rows})")
@@ -255,6 +290,8 @@ def _emit_main(plan: ContractionPlan, code: Code) -> None:
         _emit_workspace(plan, code)
     units = {"b": batches, "m": tiles, "n": plan.panels, "k": plan.blocks_of_k}[s.split]
     code.share(units)
+    if plan.format.instruction == "amx":
+        code.line("__builtin_ia32_tile_loadconfig(&tile_shape);")
     ranges = {"b": (0, batches), "m": (0, m), "n": (0, plan.panels), "k": (0, plan.blocks_of_k)}
     for axis, (low, high) in ranges.items():
         if axis != s.split:
@@ -272,7 +309,7 @@ def _emit_main(plan: ContractionPlan, code: Code) -> None:
             code.line(f"const float *const b = right + {_batch_offset(plan, c.right)};")
         if s.right == "private":
             with code.loop("panel", "n_last", "n_first"):
-                code.line(f"pack_panel(b, panels + panel * {s.columns * k}, panel, 0, {k});")
+                code.line(f"pack_panel(b, panels + panel * {s.columns * plan.filled_depth}, panel, 0, {k});")
         with code.block(f"for (ptrdiff_t m0 = m_first; m0 < m_last; m0 += {s.block})"):
             code.line(f"const ptrdiff_t m1 = m_last - m0 < {s.block} ? m_last : m0 + {s.block};")
             with code.loop("part", "k_last", "k_first"):
@@ -280,21 +317,23 @@ def _emit_main(plan: ContractionPlan, code: Code) -> None:
     if s.split == "k":
         with code.block("if (first == last)"), code.loop("i", plan.sums_bytes // 4):
             code.line("sums[i] = 0.0f;")
+    if plan.format.instruction == "amx":
+        code.line("__builtin_ia32_tilerelease();")
 
 
 def _emit_workspace(plan: ContractionPlan, code: Code) -> None:
-    s = plan.schedule
+    s, type = plan.schedule, plan.format.type
     code.line(f"char *const workspace = arg[{_workspace_index(plan)}];")
     if plan.task_bytes:
         code.line(f"char *const own = workspace + {plan.shared_bytes} + task * (ptrdiff_t){plan.task_bytes};")
     offset = 0
     if s.pack_left:
-        code.line("float *const rows = (float *)(void *)own;")
+        code.line(f"{type} *const rows = ({type} *)(void *)own;")
         offset += plan.left_bytes
     if plan.right_is_common:
-        code.line("float *const panels = (float *)(void *)workspace;")
+        code.line(f"{type} *const panels = ({type} *)(void *)workspace;")
     elif s.right != "direct":
-        code.line(f"float *const panels = (float *)(void *)(own + {offset});")
+        code.line(f"{type} *const panels = ({type} *)(void *)(own + {offset});")
         offset += plan.right_bytes
     if plan.accumulates:
         code.line(f"float *const sums = (float *)(void *)(own + {offset});")
@@ -312,7 +351,7 @@ def _emit_block(plan: ContractionPlan, code: Code) -> None:
     if s.pack_left:
         source = "left, scales" if plan.compressed else "a"
         code.line(f"pack_rows({source}, rows, m0, m1, k0, k0 + depth);")
-        code.line("const float *const a_block = rows;")
+        code.line(f"const {plan.format.type} *const a_block = rows;")
     else:
         code.line(f"const float *const a_block = a + m0 * {a_row} + k0 * {a_k};")
     if s.right == "block":
@@ -332,8 +371,8 @@ def _emit_block(plan: ContractionPlan, code: Code) -> None:
             elif s.right == "block":
                 source = f"panels + panel * {s.columns * s.depth}"
             else:
-                batch = f"batch * {plan.right_bytes // 4} + " if s.right == "shared" else ""
-                source = f"panels + {batch}panel * {s.columns * k} + k0 * {width}"
+                batch = f"batch * {plan.right_elements} + " if s.right == "shared" else ""
+                source = f"panels + {batch}panel * {s.columns * plan.filled_depth} + k0 * {width}"
             code.line(f"if (panel {'<' if cols == s.columns else '>='} {full})")
             code.line(
                 f"    panel_{vectors}_{cols}(arg, batch, a_block, {source}, {sums}, m0, m1, n0, depth, "

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from ...ir import Node
 from ...plan.schedule import aligned
 from ...targets import Target
+from . import narrow_schedule
 from .compressed import Compressed, dequantization
+from .formats import Format, format_of
 from .maps import Contraction, contractions_of
 from .region import body_of
-from .schedule import Schedule, choose, contiguous
+from .schedule import Schedule, contiguous, ranked
 
 HEADER_BYTES = 64
 """Start of the workspace of a kernel that splits k: the number of tasks that left partial sums."""
@@ -47,8 +49,19 @@ def _scheduled(
     )
     if key not in _SCHEDULED:
         parts = contractions_of(anchor)
-        _SCHEDULED[key] = _oriented((made, choose(made, target, threads, compressed)) for made in parts)
+        _SCHEDULED[key] = _oriented((made, schedules_of(made, target, threads, compressed)[0][1]) for made in parts)
     return _SCHEDULED[key]
+
+
+def schedules_of(
+    contraction: Contraction, target: Target, threads: int, compressed: int | None
+) -> list[tuple[float, Schedule]]:
+    """The candidates of the model for the format in which a contraction computes, with their cycles, the cheapest
+    first."""
+    format = format_of(contraction, target, compressed)
+    if format.narrow:
+        return narrow_schedule.ranked(contraction, target, threads, format)
+    return ranked(contraction, target, threads, compressed)
 
 
 def _oriented(scheduled: Iterable[tuple[Contraction, Schedule]]) -> list[tuple[Contraction, Schedule]]:
@@ -64,6 +77,7 @@ class ContractionPlan:
     anchor: Node
     contraction: Contraction
     schedule: Schedule
+    format: Format
     threads: int
     arguments: tuple[int, int]
     compressed: Compressed | None = None
@@ -88,7 +102,8 @@ class ContractionPlan:
         plans = []
         for oriented, schedule in scheduled:
             left, right = (places[anchor.inputs[access.operand]] for access in (oriented.left, oriented.right))
-            plans.append(cls(node, anchor, oriented, schedule, threads, (left, right), compressed))
+            format = format_of(oriented, target, compressed_operand(node))
+            plans.append(cls(node, anchor, oriented, schedule, format, threads, (left, right), compressed))
         return plans
 
     # sizes
@@ -116,30 +131,51 @@ class ContractionPlan:
 
     @property
     def left_rows_inner(self) -> bool:
-        """Packed A is [k][row] when A is contiguous along rows, else [row][k]."""
+        """Packed A is [k][row] when A is contiguous along rows, else and in 16 bits [row][k]."""
+        if self.format.narrow:
+            return False
         return not contiguous(self.contraction.left, self.contraction.k) and contiguous(
             self.contraction.left, self.contraction.m
         )
+
+    @property
+    def right_along_k(self) -> bool:
+        """Whether memory holds B with neighbours along k."""
+        return contiguous(self.contraction.right, self.contraction.k)
 
     @property
     def packed_row_step(self) -> int:
         """Elements between rows of k (or of A) in the packed block of A; odd multiples of a line avoid set
         conflicts."""
         s = self.schedule
+        if self.format.narrow:
+            own = -(-s.depth // (2 * s.lanes)) * 2 * s.lanes
+            return own + 32 if own * self.format.nbytes % 128 == 0 else own
         own = s.block if self.left_rows_inner else s.depth
         return own + 16 if own * 4 % 1024 == 0 else own
+
+    @property
+    def filled_depth(self) -> int:
+        """k of all blocks together in packed B."""
+        return self.format.filled(self.sizes[3])
+
+    @property
+    def right_elements(self) -> int:
+        """Elements from one batch's packed B to the next one's."""
+        return self.right_bytes // self.format.nbytes
 
     # workspace: [header] [shared B] then per task [A block] [B panels] [C block]
     @property
     def left_bytes(self) -> int:
         s = self.schedule
         lines = s.depth if self.left_rows_inner else s.block
-        return aligned(4 * lines * self.packed_row_step) if s.pack_left else 0
+        return aligned(self.format.nbytes * lines * self.packed_row_step) if s.pack_left else 0
 
     @property
     def right_bytes(self) -> int:
-        depth = self.schedule.depth if self.schedule.right == "block" else self.sizes[3]
-        return 0 if self.schedule.right == "direct" else aligned(4 * max(1, depth) * self.padded_columns)
+        depth = self.schedule.depth if self.schedule.right == "block" else self.filled_depth
+        nbytes = self.format.nbytes * max(1, depth) * self.padded_columns
+        return 0 if self.schedule.right == "direct" else aligned(nbytes)
 
     @property
     def sums_bytes(self) -> int:

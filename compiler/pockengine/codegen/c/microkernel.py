@@ -1,11 +1,17 @@
 """The register micro-kernel: a tile of C, `rows` x `vectors` vector registers, gathers the products of a block of k.
 
-Written with clang's vector extensions, so the same text is AVX-512, AVX2 and NEON. A is read one element at a time and
-broadcast, B one vector at a time; all strides are constants, which clang folds into addresses."""
+Written with clang's vector extensions, so the same text is AVX-512, AVX2 and NEON; 16-bit formats add one instruction,
+AMX its tiles. A is read one element (or pair) at a time and broadcast, B one vector at a time; all strides are
+constants, which clang folds into addresses."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from .formats import Format
+
+AMX_ROWS = 16
+"""Rows of a tile register: 16 of 64 bytes."""
 
 
 @dataclass(frozen=True)
@@ -30,35 +36,96 @@ def vector_type(lanes: int) -> str:
     return f"typedef float vec __attribute__((vector_size({4 * lanes}), aligned(4), may_alias));"
 
 
-def define(tile: Tile) -> str:
-    """C definition of `void NAME(ptrdiff_t depth, const float *a, const float *b, float *c, int more)`: c = a * b, or
-    c += a * b when `more`."""
-    lines = [
+def define(tile: Tile, format: Format) -> str:
+    """C definition of `void NAME(ptrdiff_t depth, const T *a, const T *b, float *c, int more)`: c = a * b, or c += a *
+    b when `more`."""
+    header = [
         "static __attribute__((noinline)) void",
-        f"{tile.name}(ptrdiff_t depth, const float *a, const float *b, float *c, int more)",
+        f"{tile.name}(ptrdiff_t depth, const {format.type} *a, const {format.type} *b, float *c, int more)",
         "{",
     ]
-    names = [[f"c{i}_{j}" for j in range(tile.vectors)] for i in range(tile.rows)]
-    for row in names:
-        lines.append(f"    vec {', '.join(f'{name} = {{0}}' for name in row)};")
-    lines.append("    for (ptrdiff_t k = 0; k < depth; ++k) {")
-    columns = [f"b{j} = *(const vec *)(b + {j * tile.lanes})" for j in range(tile.vectors)]
-    lines.append(f"        const vec {', '.join(columns)};")
-    for i, row in enumerate(names):
-        terms = " ".join(f"{name} += a{i} * b{j};" for j, name in enumerate(row))
-        lines.append(f"        const float a{i} = a[{i * tile.a_row}]; {terms}")
-    lines.append(f"        a += {tile.a_k};")
-    lines.append(f"        b += {tile.b_k};")
-    lines.append("    }")
+    body = _amx(tile) if format.instruction == "amx" else _vectors(tile, format)
+    return "\n".join([*header, *body, "}"])
+
+
+def _vectors(tile: Tile, format: Format) -> list[str]:
+    lanes = 4 if format.instruction == "fmlal" else tile.lanes
+    count = tile.vectors * tile.lanes // lanes
+    type = "float32x4_t" if format.instruction == "fmlal" else "vec"
+    names = [[f"c{i}_{j}" for j in range(count)] for i in range(tile.rows)]
+    places = [[f"*({type} *)(c + {i * tile.c_row + j * lanes})" for j in range(count)] for i in range(tile.rows)]
+    lines = [f"    {type} {', '.join(f'{name} = {{0}}' for name in row)};" for row in names]
+    lines.append(f"    for (ptrdiff_t k = 0; k < depth; k += {format.group}) {{")
+    lines += [f"        {line}" for line in _products(tile, format, names)]
+    lines += [f"        a += {tile.a_k * format.group};", f"        b += {tile.b_k * format.group};", "    }"]
     lines.append("    if (more) {")
-    for i, row in enumerate(names):
-        lines.append("        " + " ".join(f"{name} += {_place(tile, i, j)};" for j, name in enumerate(row)))
+    for row, place in zip(names, places, strict=True):
+        lines.append("        " + " ".join(f"{name} += {at};" for name, at in zip(row, place, strict=True)))
     lines.append("    }")
+    for row, place in zip(names, places, strict=True):
+        lines.append("    " + " ".join(f"{at} = {name};" for name, at in zip(row, place, strict=True)))
+    return lines
+
+
+def _products(tile: Tile, format: Format, names: list[list[str]]) -> list[str]:
+    """One step of k: the vectors of B, then each row's element of A times all of them."""
+    vector, broadcast, product = _INSTRUCTIONS[format.instruction]
+    columns = [f"b{j} = *(const {vector} *)(b + {j * tile.lanes * format.group})" for j in range(tile.vectors)]
+    lines = [f"const {vector} {', '.join(columns)};"]
     for i, row in enumerate(names):
-        lines.append("    " + " ".join(f"{_place(tile, i, j)} = {name};" for j, name in enumerate(row)))
-    lines.append("}")
-    return "\n".join(lines)
+        each = len(row) // tile.vectors
+        terms = [
+            product.format(c=name, a=f"a{i}", b=f"b{j // each}", half=("low", "high")[j % 2])
+            for j, name in enumerate(row)
+        ]
+        lines.append(f"{broadcast.format(i=i, at=i * tile.a_row)} {' '.join(terms)}")
+    return lines
 
 
-def _place(tile: Tile, i: int, j: int) -> str:
-    return f"*(vec *)(c + {i * tile.c_row + j * tile.lanes})"
+_PAIR = "const pairs a{i} = (pairs)((words){{0}} + *(const word *)(const void *)(a + {at}));"
+_INSTRUCTIONS = {
+    "fma": ("vec", "const float a{i} = a[{at}];", "{c} += {a} * {b};"),
+    "dpbf16": ("pairs", _PAIR, "{c} = dot({c}, {a}, {b});"),
+    "bfdot": ("pairs", _PAIR, "{c} = dot({c}, {a}, {b});"),
+    "fmlal": (
+        "float16x8_t",
+        "const float16x8_t a{i} = vdupq_n_f16(a[{at}]);",
+        "{c} = vfmlalq_{half}_f16({c}, {a}, {b});",
+    ),
+}
+"""Vector type of B, the broadcast of an element of A, and the product."""
+
+AMX_SHAPE = """\
+/* Eight tile registers of 16 rows of 64 bytes. */
+static const struct {
+    uint8_t palette, start, reserved[14];
+    uint16_t bytes[16];
+    uint8_t rows[16];
+} tile_shape = {1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
+"""
+
+
+def _amx(tile: Tile) -> list[str]:
+    """Registers 0 .. 3 are the results, 4 and 5 two tiles of B, 6 and 7 one of A each; rows beyond the last one of A
+    give results that nobody reads."""
+    tall = range(-(-tile.rows // AMX_ROWS))
+    wide = range(tile.vectors)
+    results = [
+        (i, j, 2 * i + j, f"c + {i * AMX_ROWS * tile.c_row + j * tile.lanes}, {4 * tile.c_row}")
+        for i in tall
+        for j in wide
+    ]
+    lines = ["    if (more) {"]
+    lines += [f"        __builtin_ia32_tileloadd64({number}, {place});" for _, _, number, place in results]
+    lines.append("    } else {")
+    lines += [f"        __builtin_ia32_tilezero({number});" for _, _, number, _ in results]
+    lines += ["    }", f"    for (ptrdiff_t k = 0; k < depth; k += {2 * AMX_ROWS}) {{"]
+    for j in wide:
+        lines.append(f"        __builtin_ia32_tileloadd64({4 + j}, b + {j * tile.lanes * 2}, {4 * tile.b_k});")
+    for i in tall:
+        at = i * AMX_ROWS * tile.a_row
+        lines.append(f"        __builtin_ia32_tileloadd64({6 + i}, a + {at}, {2 * tile.a_row});")
+        lines += [f"        __builtin_ia32_tdpbf16ps({2 * i + j}, {6 + i}, {4 + j});" for j in wide]
+    lines += [f"        a += {2 * AMX_ROWS * tile.a_k};", f"        b += {2 * AMX_ROWS * tile.b_k};", "    }"]
+    lines += [f"    __builtin_ia32_tilestored64({number}, {place});" for _, _, number, place in results]
+    return lines

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from .indexing import digits, dot
 from .maps import Access, Axis
 from .schedule import contiguous, storage_order
-from .source import VECTORIZE, Code
+from .source import Code
 
 
 @dataclass(frozen=True)
@@ -24,14 +24,17 @@ class Packer:
     lanes: int
     whole: bool
     count: int | None = None
+    type: str = "float"
 
     def emit(self, code: Code) -> None:
         """Define `static void NAME(const float *src, float *dst, ptrdiff_t x0, ptrdiff_t x1, ptrdiff_t k0, ptrdiff_t
-        k1)`.
+        k1)`; `type` is that of dst, where it is not float, see `narrow.declarations`.
 
         `whole` says that k0 .. k1 is always all of k, `count` that x1 - x0 is always this."""
         header = "static __attribute__((noinline)) void\n"
-        header += f"{self.name}(const float *src, float *dst, ptrdiff_t x0, ptrdiff_t x1, ptrdiff_t k0, ptrdiff_t k1)"
+        header += (
+            f"{self.name}(const float *src, {self.type} *dst, ptrdiff_t x0, ptrdiff_t x1, ptrdiff_t k0, ptrdiff_t k1)"
+        )
         order = self._storage_order()
         with code.block(header):
             if order is not None:
@@ -39,10 +42,9 @@ class Packer:
             elif self.count is not None and self._is_matrix():
                 with code.loop("k", "k1", "k0"):
                     code.line(f"const float *const from = src + k * {self.access.linear(self.k)} + x0;")
-                    code.line(f"float *const to = dst + (k - k0) * {self.k_step};")
-                    with code.loop("i", self.count, vectorize=True):
-                        code.line("to[i] = from[i];")
-            elif self._inner_is_k():
+                    code.line(f"{self.type} *const to = dst + (k - k0) * {self.k_step};")
+                    self._copy(code, str(self.count), "to", 1, 1)
+            elif self.inner_is_k():
                 self._walk(code, "x", self.across, self.x_step, "k", self.k, self.k_step)
             else:
                 self._walk(code, "k", self.k, self.k_step, "x", self.across, self.x_step)
@@ -57,7 +59,7 @@ class Packer:
         """Whether the operand is a plain matrix whose rows lie along `across`."""
         return self.x_step == 1 and self.access.linear(self.across) == 1 and self.access.linear(self.k) is not None
 
-    def _inner_is_k(self) -> bool:
+    def inner_is_k(self) -> bool:
         """Whether to walk along k inside: where memory is contiguous, else where the steps are shorter."""
         if contiguous(self.access, self.k) or contiguous(self.access, self.across):
             return contiguous(self.access, self.k)
@@ -65,8 +67,8 @@ class Packer:
         return steps[0] <= steps[1]
 
     def _storage_order(self) -> Axis | None:
-        """See `storage_order`; None also when vectors lie along k, or k is shorter than one."""
-        if self.k_step == 1 or math.prod(digit.extent for digit in self.k) < self.lanes:
+        """See `storage_order`; None also when vectors lie along k, k is shorter than one, or numbers are converted."""
+        if self.k_step == 1 or self.type != "float" or math.prod(digit.extent for digit in self.k) < self.lanes:
             return None
         return storage_order(self.access, self.across, self.k, self.whole)
 
@@ -105,7 +107,7 @@ class Packer:
         with code.loop(slow, f"{slow}1", f"{slow}0"):
             names = self._decode(code, slow, slow_axis)
             code.line(f"const float *const line = src + {self._offset(names)};")
-            code.line(f"float *out = dst + ({slow} - {slow}0) * {slow_step};")
+            code.line(f"{self.type} *out = dst + ({slow} - {slow}0) * {slow_step};")
             with code.block(f"for (ptrdiff_t {fast} = {fast}0; {fast} < {fast}1;)"):
                 code.line(f"const ptrdiff_t at = {fast} % {run}, left = {run} - at;")
                 code.line(f"const ptrdiff_t count = left < {fast}1 - {fast} ? left : {fast}1 - {fast};")
@@ -113,22 +115,25 @@ class Packer:
                 offsets = [self._offset(inner), dot(["at"], [step])]
                 valid = self._windows(code, {**names, **inner}, offsets)
                 code.line(f"const float *const from = line + {' + '.join(o for o in offsets if o != '0') or '0'};")
-                body = f"out[{dot(['i'], [fast_step])}] = "
-                value = f"from[{dot(['i'], [step])}];"
                 if valid:
                     with code.block(f"if ({valid})"):
-                        self._copy(code, body + value)
+                        self._copy(code, "count", "out", fast_step, step)
                     with code.block("else"):
-                        self._copy(code, body + "0.0f;")
+                        self._copy(code, "count", "out", fast_step, None)
                 else:
-                    self._copy(code, body + value)
+                    self._copy(code, "count", "out", fast_step, step)
                 code.line(f"out += count * {fast_step};")
                 code.line(f"{fast} += count;")
 
-    def _copy(self, code: Code, statement: str) -> None:
-        code.line(VECTORIZE)
-        with code.loop("i", "count"):
-            code.line(statement)
+    def _copy(self, code: Code, count: str, to: str, to_step: int, step: int | None) -> None:
+        """A run of `from`, or zeros where it has no step."""
+        if self.type != "float" and (to_step, step) == (1, 1):
+            code.line(f"narrow(from, {to}, {count});")
+            return
+        value = "0.0f" if step is None else f"from[{dot(['i'], [step])}]"
+        convert = "" if self.type == "float" else f"({self.type})"
+        with code.loop("i", count, vectorize=True):
+            code.line(f"{to}[{dot(['i'], [to_step])}] = {convert}{value};")
 
     def _decode(self, code: Code, flat: str, axis: Axis) -> dict[str, str]:
         """Declare the digits of a flat index; digit name -> C name."""
@@ -157,7 +162,7 @@ class Packer:
 
 def transposition(lanes: int) -> str:
     """C function that transposes a square of vectors: at each stage two vectors swap blocks of `size` elements."""
-    lines = ["static inline __attribute__((always_inline)) void", "transpose(vec *block)", "{"]
+    lines = ["static inline __attribute__((always_inline, unused)) void", "transpose(vec *block)", "{"]
     size = 1
     while size < lanes:
         low = [j if not j & size else lanes + j - size for j in range(lanes)]

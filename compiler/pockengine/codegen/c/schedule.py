@@ -58,11 +58,6 @@ class Schedule:
         return self.vectors * self.lanes
 
 
-def choose(contraction: Contraction, target: Target, threads: int, compressed: int | None = None) -> Schedule:
-    """The cheapest candidate by the model."""
-    return ranked(contraction, target, threads, compressed)[0][1]
-
-
 def ranked(
     contraction: Contraction, target: Target, threads: int, compressed: int | None = None
 ) -> list[tuple[float, Schedule]]:
@@ -90,7 +85,7 @@ def neighbours(
     _, m, n, k = c.sizes()
     rows = math.ceil(m / base.rows) * base.rows
     changes: list[dict[str, int | str | bool]] = []
-    changes += [{"depth": depth} for depth in (_even(k, base.depth * 2), _even(k, max(32, base.depth // 2)))]
+    changes += [{"depth": depth} for depth in (even(k, base.depth * 2), even(k, max(32, base.depth // 2)))]
     if base.right != "block":
         changes += [{"block": min(rows, base.block * 2)}, {"block": max(1, base.block // base.rows // 2) * base.rows}]
         rights = ["private"] + (["shared"] if base.split == "m" and threads > 1 else [])
@@ -145,17 +140,17 @@ def _complete(
     if right == "block":
         columns = math.ceil(n / lanes) * lanes + (m if left or not contiguous(c.left, c.k) else 0)
         depth = max(64, min(512, target.l2_bytes // 2 // 4 // columns))
-        return Schedule(swap, rows, vectors, lanes, _even(k, depth), tiles * rows, split, left, right)
+        return Schedule(swap, rows, vectors, lanes, even(k, depth), tiles * rows, split, left, right)
     if large:  # a panel's block of k fills the first-level cache, A's block an eighth of the second
-        depth = _even(k, max(128, target.l1_bytes // 4 // width))
+        depth = even(k, max(128, target.l1_bytes // 4 // width))
         block = max(rows, target.l2_bytes // 8 // 4 // depth // rows * rows)
     else:
-        depth = _even(k, max(128, int(target.l2_bytes * 0.4) // 4 // width))
+        depth = even(k, max(128, int(target.l2_bytes * 0.4) // 4 // width))
         block = max(rows, target.l2_bytes // 4 // 4 // depth // rows * rows)
     return Schedule(swap, rows, vectors, lanes, depth, min(block, tiles * rows), split, left, right)
 
 
-def _even(total: int, most: int) -> int:
+def even(total: int, most: int) -> int:
     """Blocks of equal size, none larger than `most`."""
     return max(1, math.ceil(total / math.ceil(total / most)) if total else 1)
 
@@ -216,7 +211,7 @@ def _cycles(c: Contraction, s: Schedule, threads: int) -> float:
     vectors = math.ceil(n / s.lanes)
     widths = {s.vectors: vectors // s.vectors, vectors % s.vectors: 1}
     heights = {s.rows: m // s.rows, m % s.rows: 1}
-    alone = _largest_share(s, batch, m, n, k, threads)
+    alone = largest_share(s, batch, m, n, k, threads)
     compute = (
         batch * k * sum(_tile_cycles(r, v) * p * q for r, p in heights.items() for v, q in widths.items() if r and v)
     )
@@ -237,7 +232,7 @@ def _cycles(c: Contraction, s: Schedule, threads: int) -> float:
     return total
 
 
-def _largest_share(s: Schedule, batch: int, m: int, n: int, k: int, threads: int) -> float:
+def largest_share(s: Schedule, batch: int, m: int, n: int, k: int, threads: int) -> float:
     """The part of all arithmetic that the busiest thread does."""
     total, unit = {"b": (batch, 1), "m": (m, s.rows), "n": (n, s.columns), "k": (k, s.depth)}[s.split]
     units = max(1, math.ceil(total / unit))

@@ -1,0 +1,187 @@
+"""16-bit formats: their vector types, and packers that convert f32 on the way.
+
+A packed block of A is [row][k]. A panel of B is [k / group][column][group]: what one instruction multiplies lies
+together. Both are filled with zeros along k up to a multiple of the format's step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .formats import Format
+from .maps import Access, Axis
+from .packers import Packer, transposition
+from .source import Code
+
+CHUNK = 64
+"""Numbers along k that are brought into the first-level cache and then put in order."""
+
+
+_WORDS = """\
+typedef uint32_t word __attribute__((aligned(2), may_alias));
+typedef uint32_t words __attribute__((vector_size({bytes})));
+static inline __attribute__((always_inline, unused)) vec
+dot(vec c, pairs a, pairs b)
+{{
+    return """
+_DOT = {
+    "dpbf16": _WORDS + "__builtin_ia32_dpbf16ps_{bits}(c, a, b);\n}}\n",
+    "bfdot": _WORDS + "(vec)vbfdotq_f32((float32x4_t)c, (bfloat16x8_t)a, (bfloat16x8_t)b);\n}}\n",
+}
+"""What the instructions on pairs need: `dot` adds the products of both halves of each pair."""
+
+
+def declarations(format: Format) -> str:
+    """After `vec`: vector types, `narrow` (converts a run), and for pairs `interleave` and `transpose`."""
+    lanes, type = format.lanes, format.type
+    attributes = "aligned(2), may_alias"
+    lines = [
+        *(["#include <arm_neon.h>"] if format.instruction in ("bfdot", "fmlal") else []),
+        f"typedef {type} half;",
+        f"typedef half halves __attribute__((vector_size({2 * lanes}), {attributes}));",
+        "static inline __attribute__((always_inline, unused)) void",
+        "narrow(const float *restrict from, half *restrict to, ptrdiff_t count)",
+        "{",
+        "    ptrdiff_t i = 0;",
+        f"    for (; i + {lanes} <= count; i += {lanes})",
+        "        *(halves *)(to + i) = __builtin_convertvector(*(const vec *)(from + i), halves);",
+        "    for (; i < count; ++i)",
+        "        to[i] = (half)from[i];",
+        "}",
+    ]
+    if format.group == 2:
+        order = ", ".join(f"{i}, {lanes + i}" for i in range(lanes))
+        lines += [
+            f"typedef half pairs __attribute__((vector_size({4 * lanes}), {attributes}));",
+            "static inline __attribute__((always_inline, unused)) pairs",
+            "interleave(const half *first, const half *second)",
+            "{",
+            f"    return __builtin_shufflevector(*(const halves *)first, *(const halves *)second, {order});",
+            "}",
+            transposition(lanes),
+        ]
+    lines += _DOT.get(format.instruction, "").format(bits=32 * lanes, bytes=4 * lanes).splitlines()
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class NarrowPacker:
+    """Packs `across` x `k` of an operand of f32: a block of A with `row_step` elements from row to row, or a panel of B
+    that is `width` columns wide, of which `count` exist."""
+
+    name: str
+    access: Access
+    across: Axis
+    k: Axis
+    format: Format
+    row_step: int = 0
+    width: int = 0
+    count: int | None = None
+
+    @property
+    def along_k(self) -> bool:
+        """Whether memory is walked along k."""
+        return self._gather("", 0, 0).inner_is_k()
+
+    def emit(self, code: Code) -> None:
+        """Define `static void NAME(const float *src, half *dst, ptrdiff_t x0, ptrdiff_t x1, ptrdiff_t k0, ptrdiff_t
+        k1)`."""
+        if self.format.group == 1:
+            steps = (self.row_step, 1) if self.row_step else (1, self.width)
+            self._gather(self.name, *steps).emit(code)
+        elif self.row_step and self.along_k:
+            self._rows(code)
+        else:
+            chunk = (CHUNK, 1) if self.along_k else (1, self.width or CHUNK)
+            self._gather(f"{self.name}_chunk", *chunk).emit(code)
+            if self.row_step:
+                self._turned_rows(code)
+            else:
+                self._panel(code)
+
+    def _gather(self, name: str, x_step: int, k_step: int) -> Packer:
+        return Packer(
+            name, self.access, self.across, self.k, x_step, k_step, self.format.lanes, False, self.count, "half"
+        )
+
+    @property
+    def _header(self) -> str:
+        header = f"static __attribute__((noinline)) void\n{self.name}"
+        return header + "(const float *src, half *dst, ptrdiff_t x0, ptrdiff_t x1, ptrdiff_t k0, ptrdiff_t k1)"
+
+    def _rows(self, code: Code) -> None:
+        """A block of A whose runs lie along k as in memory."""
+        self._gather(f"{self.name}_runs", self.row_step, 1).emit(code)
+        with code.block(self._header):
+            code.line(f"{self.name}_runs(src, dst, x0, x1, k0, k1);")
+            code.line(f"const ptrdiff_t depth = k1 - k0, filled = {self._filled('depth')};")
+            with code.loop("x", "x1 - x0"), code.loop("k", "filled", "depth"):
+                code.line(f"dst[x * {self.row_step} + k] = 0;")
+        code.line()
+
+    def _filled(self, depth: str) -> str:
+        step = self.format.step
+        return f"({depth} + {step - 1}) / {step} * {step}"
+
+    def _turned_rows(self, code: Code) -> None:
+        """A block of A that memory holds as [k][row]: squares of pairs are transposed."""
+        lanes = self.format.lanes
+        reach = 2 * lanes
+        with (
+            code.block(self._header),
+            code.block(f"for (ptrdiff_t k = k0; k < k1; k += {reach})"),
+            code.block(f"for (ptrdiff_t x = x0; x < x1; x += {CHUNK})"),
+        ):
+            code.line(f"half chunk[{reach * CHUNK}] __attribute__((aligned(64)));")
+            code.line(f"const ptrdiff_t depth = k1 - k < {reach} ? k1 - k : {reach};")
+            code.line(f"const ptrdiff_t rows = x1 - x < {CHUNK} ? x1 - x : {CHUNK};")
+            code.line(f"if (depth < {reach} || rows < {CHUNK})")
+            code.line("    __builtin_memset(chunk, 0, sizeof chunk);")
+            code.line(f"{self.name}_chunk(src, chunk, x, x + rows, k, k + depth);")
+            code.line(f"half *const to = dst + (x - x0) * {self.row_step} + (k - k0);")
+            with code.block(f"for (ptrdiff_t r = 0; r < rows; r += {lanes})"):
+                code.line(f"vec block[{lanes}];")
+                with code.loop("i", lanes):
+                    first = f"chunk + 2 * i * {CHUNK} + r"
+                    code.line(f"*(pairs *)&block[i] = interleave({first}, {first} + {CHUNK});")
+                code.line("transpose(block);")
+                code.line(f"const ptrdiff_t most = rows - r < {lanes} ? rows - r : {lanes};")
+                with code.loop("i", "most"):
+                    code.line(f"*(vec *)(void *)(to + (r + i) * {self.row_step}) = block[i];")
+        code.line()
+
+    def _panel(self, code: Code) -> None:
+        """A panel of B, a chunk of k after the other."""
+        lanes, width = self.format.lanes, self.width
+        with code.block(self._header), code.block(f"for (ptrdiff_t k = k0; k < k1; k += {CHUNK})"):
+            code.line(f"half chunk[{width * CHUNK}] __attribute__((aligned(64)));")
+            code.line(f"const ptrdiff_t depth = k1 - k < {CHUNK} ? k1 - k : {CHUNK};")
+            code.line(f"if (depth < {CHUNK} || x1 - x0 < {width})")
+            code.line("    __builtin_memset(chunk, 0, sizeof chunk);")
+            code.line(f"{self.name}_chunk(src, chunk, x0, x1, k, k + depth);")
+            code.line(f"half *const to = dst + (k - k0) * {width};")
+            code.line(f"const ptrdiff_t filled = {self._filled('depth')};")
+            if self.along_k:
+                self._turned_panel(code)
+            else:
+                with (
+                    code.block("for (ptrdiff_t i = 0; i < filled; i += 2)"),
+                    code.block(f"for (ptrdiff_t x = 0; x < {width}; x += {lanes})"),
+                ):
+                    first = f"chunk + i * {width} + x"
+                    code.line(f"*(pairs *)(to + i * {width} + 2 * x) = interleave({first}, {first} + {width});")
+        code.line()
+
+    def _turned_panel(self, code: Code) -> None:
+        """The chunk is [column][k]: squares of pairs are transposed."""
+        lanes, width = self.format.lanes, self.width
+        with (
+            code.block(f"for (ptrdiff_t x = 0; x < {width}; x += {lanes})"),
+            code.block(f"for (ptrdiff_t i = 0; i < filled; i += {2 * lanes})"),
+        ):
+            code.line(f"vec block[{lanes}];")
+            with code.loop("j", lanes):
+                code.line(f"block[j] = *(const vec *)(const void *)(chunk + (x + j) * {CHUNK} + i);")
+            code.line("transpose(block);")
+            code.line(f"const ptrdiff_t most = filled - i < {2 * lanes} ? (filled - i) / 2 : {lanes};")
+            with code.loop("j", "most"):
+                code.line(f"*(vec *)(void *)(to + (i + 2 * j) * {width} + 2 * x) = block[j];")

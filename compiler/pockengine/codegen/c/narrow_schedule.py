@@ -1,0 +1,110 @@
+"""Chooses how a contraction in a 16-bit format is computed: the same decisions as in f32 (see schedule.py), but both
+operands are always packed, since packing converts, and arithmetic is so quick that packing and results count more."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from ...targets import Target
+from .formats import Format
+from .maps import Contraction
+from .schedule import BARRIER_CYCLES, MAX_ROWS, SPLIT_DEPTH, SPLIT_OUTPUTS, Schedule, contiguous, even, largest_share
+
+AMX_ROWS, AMX_VECTORS = 32, 2
+"""Two by two tile registers: each that is loaded is used twice."""
+AMX_CYCLES = 1 / 32
+"""Cycles of one row's products with a vector: 16 for a tile register of 16 rows and 32 numbers of k."""
+CONVERT_CYCLES, TURN_CYCLES = 0.15, 0.3
+"""Cycles to convert an element while it is packed, along memory or across it."""
+RESULT_CYCLES, SWAPPED_CYCLES = 0.3, 1.0
+"""Cycles to finish a result and to write it, where results of a row are neighbours and where they are not."""
+
+
+def ranked(contraction: Contraction, target: Target, threads: int, format: Format) -> list[tuple[float, Schedule]]:
+    """The candidates of the model with their cycles, the cheapest first."""
+    candidates: list[tuple[float, int, Schedule]] = []
+    for swap in (False, True):
+        oriented = contraction.swapped() if swap else contraction
+        for vectors in (AMX_VECTORS,) if format.instruction == "amx" else (1, 2, 3, 4):
+            for split in ("b", "m", "n", "k") if threads > 1 else ("m",):
+                schedule = _complete(oriented, swap, vectors, split, target, threads, format)
+                if schedule is not None:
+                    cycles = _cycles(oriented, schedule, threads, format)
+                    candidates.append((cycles, len(candidates), schedule))
+    return [(cycles, schedule) for cycles, _, schedule in sorted(candidates)]
+
+
+def neighbours(contraction: Contraction, base: Schedule, threads: int, format: Format) -> list[tuple[float, Schedule]]:
+    """Schedules that differ from `base` in blocks of k or in rows of a block, with their cycles, in a fixed order."""
+    c = contraction.swapped() if base.swap else contraction
+    _, m, _, k = c.sizes()
+    rows = math.ceil(m / base.rows) * base.rows
+    varied = [replace(base, depth=_depth(k, depth, format)) for depth in (base.depth * 2, max(64, base.depth // 2))]
+    if base.right != "block":
+        blocks = (min(rows, base.block * 2), max(1, base.block // base.rows // 2) * base.rows)
+        varied += [replace(base, block=block) for block in blocks]
+    return [(_cycles(c, one, threads, format), one) for one in dict.fromkeys(varied) if one != base]
+
+
+def share_of_peak(contraction: Contraction, schedule: Schedule, threads: int, format: Format) -> float:
+    """The part of the threads' arithmetic peak in this format that the model expects of a schedule."""
+    c = contraction.swapped() if schedule.swap else contraction
+    cycles = _cycles(c, schedule, threads, format)
+    return math.prod(c.sizes()) / schedule.lanes * _pace(format) / threads / cycles if cycles else 0.0
+
+
+def _pace(format: Format) -> float:
+    """Cycles of one row's products with a vector, for one number of k."""
+    return AMX_CYCLES if format.instruction == "amx" else 1 / format.group
+
+
+def _complete(
+    c: Contraction, swap: bool, vectors: int, split: str, target: Target, threads: int, format: Format
+) -> Schedule | None:
+    """The rest of the schedule; None when it does not fit."""
+    batch, m, n, k = c.sizes()
+    rows = _rows(m, vectors, target, format)
+    if rows < 2 or (vectors > 1 and format.instruction != "amx" and (vectors - 1) * format.lanes >= n):
+        return None
+    if split == "k" and (k < SPLIT_DEPTH or batch * m * n * threads > SPLIT_OUTPUTS):
+        return None
+    tiles, width = math.ceil(m / rows), vectors * format.lanes
+    right = "shared" if split == "m" and threads > 1 else "private"
+    if split == "k" or (k > 4 * m and format.nbytes * k * n > 2 * target.l2_bytes):
+        columns = math.ceil(n / format.lanes) * format.lanes + m
+        depth = _depth(k, max(64, target.l2_bytes // 2 // format.nbytes // columns), format)
+        return Schedule(swap, rows, vectors, format.lanes, depth, tiles * rows, split, True, "block")
+    depth = _depth(k, max(128, target.l2_bytes // 8 // format.nbytes // width), format)
+    block = max(rows, int(target.l2_bytes * 0.4) // format.nbytes // depth // rows * rows)
+    return Schedule(swap, rows, vectors, format.lanes, depth, min(block, tiles * rows), split, True, right)
+
+
+def _rows(m: int, vectors: int, target: Target, format: Format) -> int:
+    if format.instruction == "amx":
+        return AMX_ROWS if m > AMX_ROWS // 2 else AMX_ROWS // 2
+    vectors *= 4 * format.lanes // target.vector_bytes  # registers
+    most = min(MAX_ROWS, (target.registers - 1 - vectors) // vectors)
+    return math.ceil(m / math.ceil(m / most)) if most > 1 else 0
+
+
+def _depth(k: int, most: int, format: Format) -> int:
+    """Blocks of k of equal size, but that all except the last are whole steps."""
+    return format.filled(even(k, most))
+
+
+def _cycles(c: Contraction, s: Schedule, threads: int, format: Format) -> float:
+    batch, m, n, k = c.sizes()
+    alone = largest_share(s, batch, m, n, k, threads)
+    vectors, units = math.ceil(n / s.lanes), math.ceil(k / format.step) * format.step
+    rows = math.ceil(m / 16) * 16 if format.instruction == "amx" else m
+    total = batch * units * rows * vectors * _pace(format) * alone
+    total += batch * m * n * (SWAPPED_CYCLES if s.swap else RESULT_CYCLES) * alone
+    left = TURN_CYCLES if not contiguous(c.left, c.k) else CONVERT_CYCLES
+    right = TURN_CYCLES if contiguous(c.right, c.k) else CONVERT_CYCLES
+    total += batch * k * m * left * (1.0 if s.split == "n" else alone)
+    total += batch * k * n * right * (1.0 if s.split == "m" and s.right != "shared" else alone)
+    total += BARRIER_CYCLES if s.right == "shared" else 0
+    if s.split == "k":
+        total += BARRIER_CYCLES + batch * m * n * threads * 0.25
+    return total

@@ -34,6 +34,12 @@ Memory = Annotated[
     str | None,
     typer.Option("--memory", metavar="SIZE", help="What the whole process may take, such as 64MiB: compute twice."),
 ]
+Compute = Annotated[
+    str,
+    typer.Option(
+        "--compute", metavar="{f32|bf16|f16}", help="The format in which contractions multiply; sums are f32."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -53,6 +59,7 @@ def compile_command(
     tune: Annotated[
         str, typer.Option("--tune", metavar="{off|fast|full}", help="Measure how contractions are best computed here.")
     ] = "off",
+    compute: Compute = "f32",
     explain: Annotated[bool, typer.Option("--explain", help="Say what was fused, in place, folded, and why.")] = False,
 ) -> None:
     """Compile a model and a recipe into an artifact for one target."""
@@ -69,6 +76,7 @@ def compile_command(
         compiling.parse_memory(memory),
         tune,
         explain,
+        compute,
     )
     compiling.compile_model(request, as_json=json)
 
@@ -157,10 +165,12 @@ def tune_command(
     threads: Annotated[int | None, typer.Option("--threads", min=1, help="Default: the target's cores.")] = None,
     dim: Dims = None,
     mode: Annotated[str, typer.Option("--mode", metavar="{fast|full}", help="How many candidates are run.")] = "full",
+    compute: Compute = "f32",
     json: Json = False,
 ) -> None:
     """Measure a model's contractions on this machine, for later `pock compile --tune` to use. Builds no artifact."""
-    request = tuning.TuneRequest(model, recipe, target, batch, threads, compiling.parse_dims(dim or []), mode)
+    dims = compiling.parse_dims(dim or [])
+    request = tuning.TuneRequest(model, recipe, target, batch, threads, dims, mode, compute)
     tuning.tune_model(request, as_json=json)
 
 

@@ -36,6 +36,7 @@ class CompileRequest:
     memory: int | None = None
     tune: str = "off"
     explain: bool = False
+    compute: str = "f32"
 
 
 def parse_dims(texts: Sequence[str]) -> dict[str, int]:
@@ -64,7 +65,7 @@ def parse_memory(text: str | None) -> int | None:
 
 def compile_model(request: CompileRequest, *, as_json: bool) -> None:
     """Compile and save; what cannot work is refused before any work is done."""
-    recipe, target = Recipe.load(request.recipe), get_target(request.target)
+    recipe, target = Recipe.load(request.recipe), get_target(request.target).computing(request.compute)
     check_mode(request.tune)
     if not request.output.absolute().parent.is_dir():
         raise PockError(f"the folder '{request.output.parent}' for the artifact does not exist")

@@ -96,7 +96,8 @@ def pairs(rows: Mapping[str, str]) -> Table:
 def show_summary(output: Path, target: str, summary: Mapping[str, Any]) -> None:
     """The result of `pock compile`."""
     built = f"{summary['kernels']} ({summary['cache_hits']} from the cache), {summary['compile_seconds']:.1f} s"
-    rows = {"artifact": str(output), "target": target, **figures(summary), "kernels": built}
+    computes = "" if summary["compute"] == "f32" else f", contractions multiply in {summary['compute']}"
+    rows = {"artifact": str(output), "target": target + computes, **figures(summary), "kernels": built}
     rows["schedules"] = _tuned(summary)
     Console().print(pairs(rows))
 

@@ -31,11 +31,12 @@ class TuneRequest:
     threads: int | None
     dims: Mapping[str, int]
     mode: str
+    compute: str = "f32"
 
 
 def tune_model(request: TuneRequest, *, as_json: bool) -> None:
     """Measure what the store does not have, and print what was chosen. Raises PockError."""
-    recipe, target = Recipe.load(request.recipe), get_target(request.target)
+    recipe, target = Recipe.load(request.recipe), get_target(request.target).computing(request.compute)
     if request.mode not in MODES[1:]:
         raise PockError(f"--mode is fast or full, not '{request.mode}'{nearest(request.mode, MODES[1:])}")
     if not is_this_machine(target):

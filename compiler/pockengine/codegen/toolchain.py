@@ -126,7 +126,7 @@ def link_measurement(
 ) -> bytes:
     """The program that measures kernels on a target: kernels, tables and the sources and headers `own` (by file name),
     over the runtime's core and threads."""
-    flags = (*_COMMON, *_HOSTED)
+    flags = (*_COMMON, *_HOSTED, *_tiles(target))
     headers = {path.name: path.read_text("utf-8") for path in sorted(RUNTIME.glob("*.h"))}
     headers |= {name: text for name, text in own.items() if name.endswith(".h")}
     sources = {name: (RUNTIME / name).read_text("utf-8") for name in ("core.c", "threads.c", "error.c")}
@@ -174,7 +174,7 @@ def _runtime(triple: str, target: Target, without: tuple[str, ...]) -> list[_Uni
     """The hosted runtime's units but those in `without`."""
     headers = {path.name: path.read_text("utf-8") for path in sorted(RUNTIME.glob("*.h"))}
     sources = [path for path in sorted(RUNTIME.glob("*.c")) if path.name not in without]
-    flags = (*_COMMON, *_HOSTED)
+    flags = (*_COMMON, *_HOSTED, *_tiles(target))
     return [_Unit(path.name, path.read_text("utf-8"), headers, triple, _cpu(target), flags) for path in sources]
 
 
@@ -252,6 +252,11 @@ def _zig(arguments: list[str], folder: Path) -> str | None:
     said = done.stderr.replace(f"{folder}{os.sep}", "")
     first = re.search(r"^.*\berror: .*$", said, re.MULTILINE)
     return first[0] if first else said.strip()[-500:] or f"zig cc ended with status {done.returncode}"
+
+
+def _tiles(target: Target) -> tuple[str, ...]:
+    """Tells the runtime that kernels use AMX tiles."""
+    return ("-DPOCK_TILES",) if target.uses_tiles else ()
 
 
 def _cpu(target: Target) -> str:

@@ -50,6 +50,7 @@ def compile(
     pipeline: Pipeline = PIPELINE,
     tune: str = "off",
     store: TuningStore | None = None,
+    compute: str | None = None,
     inspect: Callable[[Planned, Tuning], None] | None = None,
 ) -> Artifact:
     """Compile a training step for one target.
@@ -67,12 +68,16 @@ def compile(
     tune      "fast" or "full": measure how contractions are best computed, where this machine is the target; "off"
               leaves it to the analytical model
     store     what tuning learned before; default: a file in the cache folder
+    compute   the format in which contractions multiply: "f32", "bf16" or "f16" (default: the target's, which is f32);
+              sums, weights and everything between contractions stay f32
     inspect   called with the plan and the tuning before kernels are compiled
 
     Raises RecipeError (MemoryBudgetError where it does not fit), UnsupportedOperatorError, TargetError or
     ToolchainError, each one clear sentence."""
     start = time.monotonic()
     device = get(target) if isinstance(target, str) else target
+    if compute is not None:
+        device = device.computing(compute)
 
     def planned_with(backend: CBackend | None) -> Planned:
         return plan_programs(

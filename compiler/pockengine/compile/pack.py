@@ -59,6 +59,7 @@ def summary(planned: Planned, kernels: int) -> dict[str, Any]:
     operations."""
     sizes, counts = space_bytes(planned), planned.counts
     return {
+        "compute": planned.target.compute,
         "arena_bytes": sizes["arena"],
         "lower_bound_bytes": planned.lower_bound_bytes,
         "param_bytes": sizes["param"],

@@ -58,6 +58,11 @@ class Target:
         return machine.features_of(self.triple, self.cpu + "".join(self.features))
 
     @property
+    def uses_tiles(self) -> bool:
+        """Whether what is built for it multiplies in AMX tiles, for which the system must be asked."""
+        return self.compute == "bf16" and "amx_bf16" in self.all_features
+
+    @property
     def formats(self) -> tuple[str, ...]:
         """The formats of COMPUTE in which this device multiplies."""
         return tuple(name for name in COMPUTE if name not in _MULTIPLIES or _MULTIPLIES[name] & self.all_features)

@@ -132,7 +132,7 @@ def check_mode(mode: str) -> str:
 
 def is_this_machine(target: Target) -> bool:
     """Whether kernels for a target can be measured here."""
-    return device_of(target) == device_of(get_target("host"))
+    return device_of(target.computing("f32")) == device_of(get_target("host"))
 
 
 def tune(

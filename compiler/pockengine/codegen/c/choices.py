@@ -47,6 +47,14 @@ def family(node: Node) -> str:
     return f"depthwise_{anchor.op}" if depthwise.fits(anchor) else anchor.op
 
 
+def multiplies_in(node: Node, target: Target) -> str:
+    """The format in which a tunable node multiplies: f32, bf16 or f16."""
+    anchor = anchor_of(node)
+    if depthwise.fits(anchor):
+        return "f32"
+    return format_of(contractions_of(anchor)[0], target, compressed_operand(node)).name
+
+
 def candidates(node: Node, target: Target, threads: int, wide: bool = False) -> list[Candidate]:
     """The choices for a tunable node, the model's first, then as the model ranks them; `wide` adds neighbours of the
     best ones in what the model decides without weighing."""

@@ -31,6 +31,11 @@ class Format:
     lanes: int
 
     @property
+    def name(self) -> str:
+        """As `target.compute` names it."""
+        return {"float": "f32", "__bf16": "bf16", "_Float16": "f16"}[self.type]
+
+    @property
     def narrow(self) -> bool:
         """Whether packing converts."""
         return self.nbytes < 4
@@ -51,7 +56,7 @@ def fastest(target: Target) -> Format:
     lanes = target.vector_bytes // 4
     if target.compute == "f16":
         return Format("fmlal", "_Float16", 2, 1, 1, 2 * lanes)
-    if target.compute == "bf16" and "amx_bf16" in target.all_features:
+    if target.uses_tiles:
         return Format("amx", "__bf16", 2, 2, 32, 16)
     if target.compute == "bf16":
         return Format("bfdot" if target.arch == "aarch64" else "dpbf16", "__bf16", 2, 2, 2, lanes)

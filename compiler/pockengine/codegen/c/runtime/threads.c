@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#if defined(POCK_TILES)
+#include <sys/syscall.h>
+#endif
 
 #define LINE 128            /* bytes two threads never share by accident */
 /* Looks before a thread goes to sleep, some 50 to 100 microseconds: waking it would cost about as much. */
@@ -171,11 +174,25 @@ static int start_workers(pock_pool *pool, pock_error *error) {
                   : POCK_OK;
 }
 
+/* Linux gives a process the registers of AMX tiles when it asks, before its first instruction on them. */
+static int allow_tiles(pock_error *error) {
+#if defined(POCK_TILES)
+    enum { REQUEST_STATE = 0x1023, TILE_DATA = 18 };
+    if (syscall(SYS_arch_prctl, REQUEST_STATE, TILE_DATA) != 0) {
+        return pock_fail(error, POCK_USAGE, "this system does not let programs use AMX tiles: compile the model with "
+                                            "--compute f32");
+    }
+#endif
+    (void)error;
+    return POCK_OK;
+}
+
 int pock_pool_open(pock_pool **pool, uint32_t threads, pock_error *error) {
     void *memory = NULL;
     *pool = NULL;
-    if (threads < 2) {
-        return POCK_OK;
+    int code = allow_tiles(error);
+    if (code || threads < 2) {
+        return code;
     }
     size_t bytes = sizeof(pock_pool) + threads * sizeof(worker);
     if (posix_memalign(&memory, LINE, (bytes + LINE - 1) / LINE * LINE) != 0) {
@@ -188,7 +205,7 @@ int pock_pool_open(pock_pool **pool, uint32_t threads, pock_error *error) {
     pthread_mutex_init(&made->mutex, NULL);
     pthread_cond_init(&made->work, NULL);
     pthread_cond_init(&made->done, NULL);
-    int code = start_workers(made, error);
+    code = start_workers(made, error);
     if (code) {
         pock_pool_close(made);
         return code;

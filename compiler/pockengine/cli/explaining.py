@@ -49,10 +49,10 @@ def _regions(regions: list[Explanation]) -> Table:
 
 
 def _contractions(rows: list[Explanation]) -> Table:
-    table = _table("Contractions", "", "layer", "kernel", "schedule", "chosen by", "expected of peak")
+    table = _table("Contractions", "", "layer", "kernel", "in", "schedule", "chosen by", "expected of peak")
     for row in rows:
         share = row["expected_share_of_peak"]
-        texts = (row["layer"], row["family"], row["schedule"], row["chosen_by"])
+        texts = (row["layer"], row["family"], row["multiplies_in"], row["schedule"], row["chosen_by"])
         table.add_row(str(row["index"]), *map(_escaped, texts), "" if share is None else f"{share:.0%}")
     return table
 

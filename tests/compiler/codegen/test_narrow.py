@@ -1,0 +1,130 @@
+"""Contractions in 16-bit formats against the interpreter on operands rounded to the format: what is left is the rounding
+of sums in f32. Inputs include halfway cases, so rounding must be to nearest, ties to even."""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import count, islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pockengine.codegen.c import CBackend
+from pockengine.codegen.c.contraction_plan import anchor_of
+from pockengine.codegen.c.region import as_region, body_of
+from pockengine.errors import TargetError
+from pockengine.ir import Array
+from pockengine.ops import Sample
+from pockengine.targets import Target, get
+from tests.compiler.codegen import geometries
+from tests.compiler.codegen.emulated import EMULATOR, run_emulated
+from tests.compiler.codegen.harness import Case, Library, compare, sample_case
+from tests.compiler.codegen.test_random_kernels import SANITIZE
+
+HOST_HAS_BF16 = "bf16" in get("host").formats
+REQUEST_STATE, TILE_DATA, ARCH_PRCTL = 0x1023, 18, 158
+
+
+def to_bf16(array: Array) -> Array:
+    """The nearest bf16 numbers, ties to even, as f32."""
+    bits = array.view(np.uint32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
+
+
+def to_f16(array: Array) -> Array:
+    return array.astype(np.float16).astype(np.float32)
+
+
+ROUND: dict[str, Callable[[Array], Array]] = {"bf16": to_bf16, "f16": to_f16}
+
+
+def matmul(sizes: tuple[int, int, int], trans_a: bool, trans_b: bool, lead: str = "") -> Case:
+    m, n, k = sizes
+    a, b = f"{k},{m}" if trans_a else f"{m},{k}", f"{n},{k}" if trans_b else f"{k},{n}"
+    sample = Sample((f"f32[{lead}{a}]", f"f32[{lead}{b}]"), {"trans_a": trans_a, "trans_b": trans_b})
+    return sample_case("matmul", sample, np.random.default_rng(m * n + k))
+
+
+def cases(target: Target, images: int) -> list[Case]:
+    """Every orientation around the edges of tiles and blocks, then images of enough channels, every other one with an
+    epilogue."""
+    rng = np.random.default_rng(7)
+    found = [matmul((70, 90, 100), a, b) for a in (False, True) for b in (False, True)]
+    found += [matmul((33, 17, 2100), True, True), matmul((128, 64, 64), False, True, "3,")]
+    for op in ("conv2d", "conv2d_dx", "conv2d_dw"):
+        drawn = (geometries.convolution(rng, op) for _ in count())
+        found += list(islice((case for case in drawn if computes_narrow(case, target)), images))
+    found = [geometries.with_epilogue(case, rng) if i % 2 else case for i, case in enumerate(found)]
+    return [replace(case, inputs=tuple(_with_ties(array) for array in case.inputs)) for case in found]
+
+
+def _with_ties(array: Array) -> Array:
+    """Some elements become halfway cases between two bf16 numbers: the lower half of their bits is 0x8000."""
+    if array.dtype != np.float32:
+        return array
+    flat = np.ascontiguousarray(array).reshape(-1).view(np.uint32).copy()
+    flat[::5] = flat[::5] & 0xFFFF0000 | 0x8000
+    return flat.view(np.float32).reshape(array.shape)
+
+
+def computes_narrow(case: Case, target: Target) -> bool:
+    calls = CBackend().lower(case.node, target, 3).calls
+    return any("typedef __bf16 half" in c.kernel.source or "typedef _Float16 half" in c.kernel.source for c in calls)
+
+
+def rounded(case: Case, target: Target) -> Case:
+    """What the kernels must agree with: the same case with the contraction's operands in the format."""
+    region = as_region(case.node)
+    multiplied = [value in anchor_of(region).inputs for value in body_of(region).inputs]
+    pairs = zip(case.inputs, multiplied, strict=True)
+    return replace(case, inputs=tuple(ROUND[target.compute](array) if known else array for array, known in pairs))
+
+
+def host_targets() -> list[Target]:
+    """This machine with the fastest instruction it has, and without tiles."""
+    if not HOST_HAS_BF16:
+        return []
+    host = get("host").computing("bf16")
+    plain = replace(host, features=tuple(feature for feature in host.features if "amx" not in feature))
+    return [host, plain] if "bf16" in plain.formats and host.uses_tiles else [host]
+
+
+@pytest.mark.parametrize("target", host_targets(), ids=["fastest", "vectors"][: len(host_targets())])
+def test_on_this_machine(tmp_path: Path, target: Target) -> None:
+    if target.uses_tiles and platform.system() == "Linux":
+        assert ctypes.CDLL(None).syscall(ARCH_PRCTL, REQUEST_STATE, TILE_DATA) == 0
+    drawn = cases(target, images=2)
+    library = Library(tmp_path, drawn, target, threads=3, extra=SANITIZE)
+    assert all(computes_narrow(case, target) for case in drawn)
+    for index, case in enumerate(drawn):
+        for tasks in (1, 2, 3):
+            for pair in (None, *library.lowered[index].inplace):
+                compare(rounded(case, target), library.run(index, tasks, pair), f"{tasks} tasks, in place {pair}")
+
+
+@pytest.mark.skipif(EMULATOR is None, reason="needs qemu-user-static")
+@pytest.mark.parametrize("format", ["bf16", "f16"])
+def test_aarch64(tmp_path: Path, format: str) -> None:
+    target = get("snapdragon-8-gen-3").computing(format)
+    drawn = cases(target, images=1)
+    for case, outputs in zip(drawn, run_emulated(tmp_path, drawn, target, tasks=2), strict=True):
+        compare(rounded(case, target), outputs)
+
+
+def test_small_contractions_stay_f32() -> None:
+    target = get("snapdragon-8-gen-3").computing("bf16")
+    assert not computes_narrow(matmul((8, 64, 64), False, False), target)
+    assert computes_narrow(matmul((64, 64, 64), False, False), target)
+
+
+def test_a_target_without_the_instruction_is_refused() -> None:
+    with pytest.raises(TargetError, match=r"'raspberry-pi-4' has no bf16 products .* choose f32 with --compute"):
+        get("raspberry-pi-4").computing("bf16")
+    with pytest.raises(TargetError, match=r"'apple-m1' has no bf16 products .* choose f32 or f16 with --compute"):
+        get("apple-m1").computing("bf16")
+    with pytest.raises(TargetError, match="cannot compute in 'fp16' .did you mean 'f16'"):
+        get("snapdragon-8-gen-3").computing("fp16")

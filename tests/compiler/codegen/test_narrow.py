@@ -1,5 +1,5 @@
-"""Contractions in 16-bit formats against the interpreter on operands rounded to the format: what is left is the rounding
-of sums in f32. Inputs include halfway cases, so rounding must be to nearest, ties to even."""
+"""Contractions in 16-bit formats against the interpreter on operands rounded to the format: what is left is the sums,
+rounded in f32. Inputs include halfway cases, so rounding must be to nearest, ties to even."""
 
 from __future__ import annotations
 

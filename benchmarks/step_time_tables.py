@@ -69,10 +69,11 @@ def _times(workloads: Mapping[str, Figures]) -> str:
             if error := measured["contenders"].get(rival, {}).get("error"):
                 reasons[f"{WORKLOADS[name].title}, {PEERS[rival].title}"] = error
         ratio, ask = _ratio(measured), WORKLOADS[name].ask
-        wants = WORKLOADS[name].wants
+        frozen = WORKLOADS[name].frozen
+        note = f" (our frozen weights in {frozen['weights']})" if frozen else ""
         rows.append(
             [measured["title"], *cells, f"**{_milliseconds(measured, OURS)}**", f"{ratio:.2f}" if ratio else "–",
-             f"{ask:.2f}{f' (with `{wants}`)' if wants else ''}"]
+             f"{ask:.2f}{note}"]
         )  # fmt: skip
     head = ["median ms", *(PEERS[rival].title for rival in RIVALS), "PockEngine", "ours / best", "ask"]
     notes = "".join(f"\n- {what}: {why}" for what, why in reasons.items())

@@ -100,7 +100,7 @@ class Workload:
 
     update   the recipe's update rules; peers train the same parameters
     ask      the ratio of our time to the best peer's that the project sets itself
-    wants    features of the recipe that the ask supposes and this row does not use yet
+    frozen   how our recipe keeps what is not trained; peers keep it in f32
     alone    too large for all peers to stay in memory at once: each turn is a process of its own"""
 
     name: str
@@ -109,7 +109,7 @@ class Workload:
     scheme: str
     update: Update
     ask: float
-    wants: str = ""
+    frozen: Mapping[str, Any] | None = None
     alone: bool = False
 
     @property
@@ -154,6 +154,7 @@ _DISTILBERT_LAST_2 = _params(
     "distilbert.transformer.layer.[45].attention.*", "distilbert.transformer.layer.[45].ffn.lin1.*",
     "pre_classifier.*", "classifier.*",
 )  # fmt: skip
+_INT4 = {"weights": "int4", "params": "*"}
 _LLAMA_LAST_5 = _params("model.layers.1[789].*", "model.layers.2[01].*")
 
 WORKLOADS = {
@@ -169,7 +170,7 @@ WORKLOADS = {
         Workload("resnet50-b4-last8", "resnet50", 4, "first 1x1 of the last 8 blocks", _RESNET_LAST_8, 0.70),
         Workload("distilbert-b8-full", "distilbert", 8, "full", FULL, 0.85),
         Workload("distilbert-b8-last2", "distilbert", 8, "attention, first FFN of last 2", _DISTILBERT_LAST_2, 0.80),
-        Workload("llama-b1-last5", "llama", 1, "last 5 layers", _LLAMA_LAST_5, 0.60, "frozen: int4", alone=True),
+        Workload("llama-b1-last5", "llama", 1, "last 5 layers", _LLAMA_LAST_5, 0.60, _INT4, alone=True),
     )
 }  # fmt: skip
 

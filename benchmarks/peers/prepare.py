@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import warnings
+from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -19,21 +20,24 @@ from benchmarks.peers.case import Case
 from benchmarks.peers.torch_models import build, logits_of, settled
 from benchmarks.workloads import LEARNING_RATE, MOMENTUM
 from pockengine.ir import Graph
-from pockengine.recipe import Channels, resolve
+from pockengine.recipe import Channels, matches, resolve
 
 
 def model_of(case: Case) -> nn.Module:
     """The workload's model with the shared weights, which are written when they are not there yet."""
+    write_weights(case)
+    model = build(case.workload.model)
+    model.load_state_dict(load_file(case.weights_file), assign=True)
+    return model
+
+
+def write_weights(case: Case) -> None:
     if not case.weights_file.exists():
         case.weights_file.parent.mkdir(parents=True, exist_ok=True)
         partial = case.weights_file.with_suffix(".partial")
-        save_file(
-            {name: tensor.contiguous() for name, tensor in settled(case.workload.model).state_dict().items()}, partial
-        )
+        tensors = {name: tensor.contiguous() for name, tensor in settled(case.workload.model).state_dict().items()}
+        save_file(tensors, partial)
         partial.rename(case.weights_file)
-    model = build(case.workload.model)
-    model.load_state_dict(load_file(case.weights_file))
-    return model
 
 
 def graph_of(case: Case, batch: int | None = None) -> Graph:
@@ -48,6 +52,7 @@ def recipe_of(case: Case, batch: int | None = None) -> pock.Recipe:
         optimizer={"name": "sgd", "lr": LEARNING_RATE, "momentum": MOMENTUM},
         update=list(case.workload.update),
         batch=batch or case.workload.batch,
+        frozen=case.workload.frozen,
     )
 
 
@@ -56,14 +61,31 @@ def prepare(case: Case) -> None:
     if case.trained_file.exists():
         return
     case.folder.mkdir(parents=True, exist_ok=True)
-    scheme = resolve(recipe_of(case), graph_of(case))
-    trained = {}
-    for name in scheme.trained():
-        update = scheme.of(name)
-        trained[name] = {"axis": update.axis, "indices": update.indices} if isinstance(update, Channels) else None
-    if not case.workload.alone:  # ONNX Runtime's training cannot take a model above 2 GB
+    if case.workload.alone:  # ONNX Runtime's training cannot take a model above 2 GB
+        write_weights(case)
+        trained = _trained_by_name(case)
+    else:
+        trained = _trained(case)
         _export(case)
     case.trained_file.write_text(json.dumps(trained, indent=1))
+
+
+def _trained(case: Case) -> dict[str, Any]:
+    scheme = resolve(recipe_of(case), graph_of(case))
+    found: dict[str, Any] = {}
+    for name in scheme.trained():
+        update = scheme.of(name)
+        found[name] = {"axis": update.axis, "indices": update.indices} if isinstance(update, Channels) else None
+    return found
+
+
+def _trained_by_name(case: Case) -> dict[str, Any]:
+    """The same from the names alone, for rules that are only patterns: without the memory that exporting takes."""
+    with torch.device("meta"):
+        names = [name for name, _ in build(case.workload.model).named_parameters()]
+    rules = case.workload.update
+    assert all(rule.keys() == {"params"} for rule in rules)
+    return {name: None for name in names if any(matches(rule["params"], name) for rule in rules)}
 
 
 class _Logits(nn.Module):

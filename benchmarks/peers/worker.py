@@ -3,8 +3,8 @@
     python -m benchmarks.peers.worker PEER WORKLOAD THREADS
 
 Reads one command a line on stdin, answers with one JSON object a line on stdout: `turn MILLISECONDS` runs one step that
-is not counted and then steps for about so long; `memory` gives the most memory that was resident since training was
-warm, and since the process began. Whatever the frameworks print goes to stderr.
+is not counted (none where a step takes many seconds) and then steps for about so long; `memory` gives the most memory
+that was resident since training was warm, and since the process began. Whatever the frameworks print goes to stderr.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from benchmarks.peers.training import Training
 
 WARM_STEPS = 4
 MEMORY_STEPS = 3
+LARGE_STEPS = 2
+"""Of a workload whose steps take many seconds: warm-up steps, and those of a look at the memory."""
 _KIB = 1024
 
 
@@ -35,7 +37,7 @@ def main() -> None:
     idle = _memory("VmHWM")
     start = time.perf_counter()
     training: Training = module.build(case, peer.variant, threads)
-    losses = [training.step() for _ in range(WARM_STEPS)]
+    losses = [training.step() for _ in range(LARGE_STEPS if case.workload.alone else WARM_STEPS)]
     ready = {
         "idle_bytes": idle,
         "ready_seconds": time.perf_counter() - start,
@@ -48,7 +50,10 @@ def main() -> None:
     _answer(answers, ready)
     for line in sys.stdin:
         command, *arguments = line.split()
-        _answer(answers, _turn(training, float(arguments[0])) if command == "turn" else _peak(name, training))
+        if command == "turn":
+            _answer(answers, _turn(training, float(arguments[0]), warm=not case.workload.alone))
+        else:
+            _answer(answers, _peak(name, training, LARGE_STEPS if case.workload.alone else MEMORY_STEPS))
 
 
 def _answer(answers: TextIO, content: dict[str, Any]) -> None:
@@ -56,9 +61,10 @@ def _answer(answers: TextIO, content: dict[str, Any]) -> None:
     answers.flush()
 
 
-def _turn(training: Training, milliseconds: float) -> dict[str, Any]:
+def _turn(training: Training, milliseconds: float, warm: bool) -> dict[str, Any]:
     samples: list[float] = []
-    training.step()
+    if warm:
+        training.step()
     while not samples or sum(samples) < milliseconds:
         start = time.perf_counter()
         training.step()
@@ -66,13 +72,13 @@ def _turn(training: Training, milliseconds: float) -> dict[str, Any]:
     return {"ms": samples}
 
 
-def _peak(name: str, training: Training) -> dict[str, Any]:
+def _peak(name: str, training: Training, steps: int) -> dict[str, Any]:
     if name == OURS:
         peak = training.facts["memory"]()
         return {"peak_bytes": peak, "lifetime_peak_bytes": peak}
     lifetime = _memory("VmHWM")
     Path("/proc/self/clear_refs").write_text("5")  # VmHWM starts again from what is resident now
-    for _ in range(MEMORY_STEPS):
+    for _ in range(steps):
         training.step()
     return {"peak_bytes": _memory("VmHWM"), "lifetime_peak_bytes": lifetime}
 

@@ -6,16 +6,18 @@ A weight becomes two parameters, `NAME.int4` (or `.int8`) and `NAME.scales`, and
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import weakref
+import zlib
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..errors import RecipeError, nearest
-from ..ir import Array, DType, Graph, Node, Value, verify
+from ..ir import Array, DType, Graph, Node, TensorType, Value, verify
 from ..ops import Emitter, prune, rewrite
-from ..ops.quantised import DEQUANTIZE, dequantize, packed_types, quantize, relative_error
+from ..ops.quantised import DEQUANTIZE, dequantize, quantize, relative_error
 from ..recipe import FROZEN, Frozen, Scheme, is_adapter, matches, module_of
 from ..recipe.channels import Axes, contracted, readers
 
@@ -91,15 +93,17 @@ def with_quantised(model: Graph, frozen: Frozen, scheme: Scheme) -> tuple[Graph,
     data, made, new = dict(model.data), list[Quantised](), dict[Value, tuple[Value, Value]]()
     reads: dict[Value, tuple[Value, _Read]] = {}
     for value, uses in chosen.items():
-        stored, matrix = _stored(value, uses[0], frozen, data)
+        stored = _described(value, uses[0], frozen)
         if taken.intersection(stored.names):
             raise RecipeError(f"the model has a tensor '{stored.names[0]}' already: leave '{value.name}' out of frozen")
-        packed, scales = quantize(matrix, frozen.bits, frozen.block)
-        error = relative_error(matrix, packed, scales, frozen.bits, frozen.block)
-        made.append(dataclasses.replace(stored, error=error))
-        types = packed_types(matrix.shape[0], matrix.shape[1], frozen.bits, frozen.block)
-        new[value] = (Value(stored.names[0], types[0]), Value(stored.names[1], types[1]))
-        data |= dict(zip(stored.names, (packed, scales), strict=True))
+        done = _integers_of(data[value.name], stored, uses[0].shape[0])
+        made.append(dataclasses.replace(stored, error=done.error))
+        packed, scales = (
+            Value(name, TensorType(DType.of(array.dtype), array.shape))
+            for name, array in zip(stored.names, (done.packed, done.scales), strict=True)
+        )
+        new[value] = (packed, scales)
+        data |= dict(zip(stored.names, (done.packed, done.scales), strict=True))
         del data[value.name]
         if any(use.output in reads for use in uses):
             raise RecipeError(
@@ -119,11 +123,39 @@ def with_quantised(model: Graph, frozen: Frozen, scheme: Scheme) -> tuple[Graph,
     return verify(quantised, "quantised weights"), tuple(made)
 
 
-def _stored(value: Value, use: _Read, frozen: Frozen, data: Mapping[str, Array]) -> tuple[Quantised, Array]:
-    """How the weight is stored, its error left open, and the matrix [rows, numbers summed over] to store."""
+def _described(value: Value, use: _Read, frozen: Frozen) -> Quantised:
+    """How the weight is stored, its error left open."""
     type = value.type
-    stored = Quantised(value.name, type.dtype.value, type.shape, use.perm, frozen.bits, frozen.block, 0.0)
-    return stored, np.transpose(data[value.name], use.perm).reshape(use.shape[0], -1)
+    return Quantised(value.name, type.dtype.value, type.shape, use.perm, frozen.bits, frozen.block, 0.0)
+
+
+@dataclass(frozen=True)
+class _Integers:
+    """A weight's integers, scales and relative error; `checksum` is that of the weight."""
+
+    packed: Array
+    scales: Array
+    error: float
+    checksum: int
+
+
+_DONE: dict[tuple[Hashable, ...], _Integers] = {}
+"""By the weight's array, as long as that exists, and how it is stored: a model is planned for several recipes."""
+
+
+def _integers_of(weight: Array, stored: Quantised, rows: int) -> _Integers:
+    """The weight quantised, once as long as its contents stay the same."""
+    key = (id(weight), stored.perm, stored.bits, stored.block)
+    matrix = np.transpose(weight, stored.perm).reshape(rows, -1)
+    checksum = zlib.crc32(np.ascontiguousarray(weight).view(np.uint8).data)
+    known = _DONE.get(key)
+    if known is None or known.checksum != checksum:
+        packed, scales = quantize(matrix, stored.bits, stored.block)
+        error = relative_error(matrix, packed, scales, stored.bits, stored.block)
+        if known is None:
+            weakref.finalize(weight, _DONE.pop, key, None)
+        known = _DONE[key] = _Integers(packed, scales, error, checksum)
+    return known
 
 
 def _read(e: Emitter, node: Node, pair: tuple[Value, Value], use: _Read, frozen: Frozen) -> Value:

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,12 +16,13 @@ from torch import nn
 from torch.nn import functional
 
 from pockengine.artifact import Artifact
+from pockengine.autodiff import quantised
 from pockengine.check import check
 from pockengine.compile import compile, plan_programs, summary
 from pockengine.errors import DataError, RecipeError
 from pockengine.frontends import from_torch
-from pockengine.ops.quantised import DEQUANTIZE, dequantize, quantize, relative_error
-from pockengine.recipe import Recipe
+from pockengine.ops.quantised import DEQUANTIZE, dequantize, quantize, relative_error, scale_numbers
+from pockengine.recipe import Recipe, resolve
 from pockengine.targets import get
 from tests.compiler.training import lora_models
 from tests.compiler.training.frozen_models import CLASSES, batch, graph, replace, restored, transformer
@@ -62,8 +64,8 @@ def test_the_quantiser_number_by_number(bits: int, largest: int, block: int) -> 
     for row in range(6):
         for start in range(0, 75, block):
             part = matrix[row, start : start + block]
-            scale = np.abs(part).max() / np.float32(largest)
-            assert scales[row, start // block] == scale
+            scale = np.float32(np.float16(np.abs(part).max() / np.float32(largest)))
+            assert scale_numbers(scales)[row, start // block] == scale
             for i, number in enumerate(part):
                 integer = round(float(number / scale)) if scale else 0
                 at = row, start * bits // 8 + (i % (block // 2) if bits == 4 else i)
@@ -73,6 +75,38 @@ def test_the_quantiser_number_by_number(bits: int, largest: int, block: int) -> 
     np.testing.assert_array_equal(dequantize(packed, scales, bits, block, matrix.shape), expected)
     lost = np.sqrt(np.square(expected - matrix).sum() / np.square(matrix).sum())
     assert relative_error(matrix, packed, scales, bits, block) == pytest.approx(lost, rel=1e-5)
+
+
+@pytest.mark.parametrize("factor, dtype", [(1.0, "uint16"), (1e-3, "uint16"), (1e-8, "float32"), (1e8, "float32")])
+def test_scales_are_16_bits_where_little_is_lost(factor: float, dtype: str) -> None:
+    matrix = np.random.default_rng(0).standard_normal((9, 64)).astype(np.float32) * np.float32(factor)
+    packed, scales = quantize(matrix, 8, 32)
+    assert scales.dtype == dtype
+    assert relative_error(matrix, packed, scales, 8, 32) < 0.007
+
+
+def test_weights_are_quantised_once_until_they_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, recipe, calls = graph(), Recipe(optimizer=SGD, update=LAST, frozen={"weights": "int8"}), []
+
+    def counted(*arguments: Any) -> Any:
+        calls.append(arguments)
+        return quantize(*arguments)
+
+    monkeypatch.setattr(quantised, "quantize", counted)
+    scheme = resolve(recipe, model)
+    assert recipe.frozen is not None
+    for _ in range(2):
+        changed, _ = quantised.with_quantised(model, recipe.frozen, scheme)
+    first = len(calls)
+    name, weight = "blocks.0.up.weight", model.data["blocks.0.up.weight"]
+    before = changed.data[f"{name}.int8"].copy()
+    model = model.with_(data={**model.data, name: weight.copy()})
+    quantised.with_quantised(model, recipe.frozen, scheme)
+    assert len(calls) == first + 1
+    model.data[name][:] *= -1
+    changed, _ = quantised.with_quantised(model, recipe.frozen, scheme)
+    assert len(calls) == first + 2
+    np.testing.assert_array_equal(changed.data[f"{name}.int8"], -before)
 
 
 @pytest.mark.parametrize("weights", ["int8", "int4"])
@@ -135,7 +169,7 @@ def test_convolutions_tables_and_matrices_stored_the_other_way() -> None:
 
 @pytest.mark.parametrize("weights, share", [("int8", 1 / 4), ("int4", 1 / 8)])
 def test_memory_and_error_are_those_reported(weights: str, share: float) -> None:
-    """Beside the integers there is one f32 scale for 32 numbers; rows of 144 and 200 are padded to 160 and 224."""
+    """Beside the integers there is one f16 scale for 32 numbers; rows of 144 and 200 are padded to 160 and 224."""
     host = get("host")
     recipe = Recipe(update=LAST)
     full = summary(plan_programs(graph(), recipe, host), kernels=0)
@@ -143,7 +177,7 @@ def test_memory_and_error_are_those_reported(weights: str, share: float) -> None
     small = summary(planned, kernels=0)
     numbers = 2 * (4 * 144 * 144 + 2 * 144 * 200)
     padded = 2 * (4 * 144 * 160 + 200 * 160 + 144 * 224)
-    saved = 4 * numbers - padded * (share * 4 + 4 / 32)
+    saved = 4 * numbers - padded * (share * 4 + 2 / 32)
     assert full["param_bytes"] - small["param_bytes"] == pytest.approx(saved, abs=64 * 24)
     assert small["parameters"] == full["parameters"] and small["trained_parameters"] == full["trained_parameters"]
     module = dict(transformer().named_parameters())

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ...ir import Node
+from ...ir import DType, Node
 from ...ops.movement import ints
 from ...ops.quantised import DEQUANTIZE
 from ..backend import Lowered
@@ -17,15 +17,29 @@ from .source import SIGNATURE, Code, kernel
 
 OPS = frozenset((DEQUANTIZE,))
 
+FROM_HALF = """\
+static inline float
+from_half(uint16_t bits)
+{
+    const uint32_t wide = (uint32_t)bits << 13;
+    float scaled;
+    __builtin_memcpy(&scaled, &wide, sizeof scaled);
+    return scaled * 0x1p112f;
+}
+"""
+"""The number that the bits of a positive, finite f16 stand for."""
+
 
 @dataclass(frozen=True)
 class Compressed:
     """The layout of a weight (see ops/quantised.py): numbers of `bits` bits, `columns` in a row, in blocks of `block`.
-    `arguments` are the places of integers and scales among a region's inputs."""
+    `arguments` are the places of integers and scales among a region's inputs, `narrow` says that a scale is the bits of
+    an f16 number."""
 
     bits: int
     block: int
     columns: int
+    narrow: bool
     arguments: tuple[int, int]
 
     @classmethod
@@ -34,7 +48,8 @@ class Compressed:
         scales = node.inputs[1].type
         rows = scales.size // scales.shape[-1]
         columns = math.prod(ints(node.attrs, "shape")) // rows
-        return cls(int(node.attrs["bits"]), int(node.attrs["block"]), columns, arguments)
+        narrow = scales.dtype is DType.U16
+        return cls(int(node.attrs["bits"]), int(node.attrs["block"]), columns, narrow, arguments)
 
     @property
     def blocks(self) -> int:
@@ -48,6 +63,14 @@ class Compressed:
     def type(self) -> str:
         return "uint8_t" if self.bits == 4 else "int8_t"
 
+    @property
+    def scale_type(self) -> str:
+        return "uint16_t" if self.narrow else "float"
+
+    def scale(self, at: str) -> str:
+        """C expression of one scale."""
+        return f"from_half(scales[{at}])" if self.narrow else f"scales[{at}]"
+
     def unpack(self) -> str:
         """C function that writes the numbers `c0` .. `c1` of one row."""
         code, half = Code(), self.block // 2
@@ -60,23 +83,23 @@ class Compressed:
             else:
                 code.line("to[j] = (float)from[j] * scale;")
         code.line()
-        header = f"static void\nunpack(const {self.type} *row, const float *scales, float *out, "
+        header = f"static void\nunpack(const {self.type} *row, const {self.scale_type} *scales, float *out, "
         loop = f"for (ptrdiff_t b = c0 / {self.block}; b * {self.block} < c1; ++b)"
         with code.block(f"{header}ptrdiff_t c0, ptrdiff_t c1)"), code.block(loop):
             code.line(f"const {self.type} *const from = row + b * {self.block * self.bits // 8};")
             code.line(f"const ptrdiff_t start = b * {self.block}, end = start + {self.block};")
             with code.block("if (start >= c0 && end <= c1)"):
-                code.line("unpack_block(from, scales[b], out + (start - c0));")
+                code.line(f"unpack_block(from, {self.scale('b')}, out + (start - c0));")
             with code.block("else"):
                 code.line(f"float whole[{self.block}];")
-                code.line("unpack_block(from, scales[b], whole);")
+                code.line(f"unpack_block(from, {self.scale('b')}, whole);")
                 with code.block("for (ptrdiff_t c = start < c0 ? c0 : start; c < end && c < c1; ++c)"):
                     code.line("out[c - c0] = whole[c - start];")
         return code.text()
 
     def element(self, row: str, column: str) -> str:
         """C expression of one number."""
-        scale = f"scales[({row}) * {self.blocks} + ({column}) / {self.block}]"
+        scale = self.scale(f"({row}) * {self.blocks} + ({column}) / {self.block}")
         if self.bits == 8:
             return f"(float)src[({row}) * {self.row_bytes} + ({column})] * {scale}"
         half = self.block // 2
@@ -96,14 +119,15 @@ def lower(node: Node) -> Lowered:
     layout, code = Compressed.of(node, (0, 1)), Code()
     with code.block(SIGNATURE):
         code.line(f"const {layout.type} *const src = arg[0];")
-        code.line("const float *const scales = arg[1];")
+        code.line(f"const {layout.scale_type} *const scales = arg[1];")
         code.line("float *const out = arg[2];")
         code.share(node.output.type.size // layout.columns)
         with code.loop("row", "last", "first"):
             code.line(f"unpack(src + row * {layout.row_bytes}, scales + row * {layout.blocks},")
             code.line(f"       out + row * {layout.columns}, 0, {layout.columns});")
     title = f"{node.output.type} of {layout.bits} bits in blocks of {layout.block}"
-    return Lowered((call(node, kernel("dequantize", title, code.text(), [layout.unpack()])),))
+    helpers = [*([FROM_HALF] if layout.narrow else []), layout.unpack()]
+    return Lowered((call(node, kernel("dequantize", title, code.text(), helpers)),))
 
 
 @dataclass(frozen=True)
@@ -120,14 +144,15 @@ class CompressedPacker:
 
     def emit(self, code: Code) -> None:
         """Define `pack_rows(src, scales, dst, x0, x1, k0, k1)`."""
+        if self.layout.narrow:
+            code.line(FROM_HALF)
         rows = self._is_row(self.across) and self._is_run(self.k) and self.k_step == 1
         columns = self._is_row(self.k) and self._is_run(self.across) and self.x_step == 1
         if rows or columns:
             code.line(self.layout.unpack())
-        header = (
-            f"static __attribute__((noinline)) void\npack_rows(const {self.layout.type} *src, const float *scales, "
-        )
-        with code.block(f"{header}float *dst, ptrdiff_t x0, ptrdiff_t x1, ptrdiff_t k0, ptrdiff_t k1)"):
+        header = f"static __attribute__((noinline)) void\npack_rows(const {self.layout.type} *src, "
+        header += f"const {self.layout.scale_type} *scales, float *dst,\n    "
+        with code.block(f"{header}ptrdiff_t x0, ptrdiff_t x1, ptrdiff_t k0, ptrdiff_t k1)"):
             if rows:
                 self._rows(code, "x", self.across, self.x_step, "k")
             elif columns:

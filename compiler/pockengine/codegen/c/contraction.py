@@ -283,7 +283,7 @@ def _emit_main(plan: ContractionPlan, code: Code) -> None:
     packed = plan.compressed
     code.line(f"const {packed.type if packed else 'float'} *const left = arg[{plan.arguments[0]}];")
     if packed:
-        code.line(f"const float *const scales = arg[{packed.arguments[1]}];")
+        code.line(f"const {packed.scale_type} *const scales = arg[{packed.arguments[1]}];")
     if s.right != "shared":
         code.line(f"const float *const right = arg[{plan.arguments[1]}];")
     if plan.workspace_bytes():

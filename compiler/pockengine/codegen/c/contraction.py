@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 
 from ...ir import Node
 from ...targets import Target
@@ -20,6 +21,9 @@ from .packers import Packer, transposition
 from .region import body_of, call, inplace_pairs
 from .schedule import Schedule
 from .source import SIGNATURE, Code, kernel
+
+ORDERED = 2304
+"""Elements of a row that are put in order at a time: few enough to stay in the first-level cache."""
 
 
 def lower(node: Node, target: Target, threads: int, schedules: Sequence[Schedule] | None = None) -> Lowered:
@@ -93,8 +97,8 @@ def pack_kernel(plan: ContractionPlan) -> Kernel:
 def reduce_kernel(plan: ContractionPlan) -> Kernel:
     """Adds up the partial results of a contraction whose k was split, and finishes them."""
     code, s = Code(), plan.schedule
-    batch, m, n, _ = plan.sizes
-    needs = Epilogue(body_of(plan.node), plan.anchor, plan.contraction).emit(code)
+    batch, m, _, _ = plan.sizes
+    needs = _emit_epilogue(plan, code)
     tiles = -(-m // s.rows)
     with code.block(SIGNATURE):
         code.line(f"const char *const workspace = arg[{_workspace_index(plan)}];")
@@ -102,22 +106,59 @@ def reduce_kernel(plan: ContractionPlan) -> Kernel:
         code.line(f"const ptrdiff_t part = {plan.task_bytes // 4};")
         start = plan.shared_bytes + plan.left_bytes + plan.right_bytes
         code.line(f"const float *const sums = (const float *)(const void *)(workspace + {start});")
-        code.line(f"float tile[{s.rows * s.columns}];")
+        if not plan.reorders:
+            code.line(f"float tile[{s.rows * s.columns}];")
         code.share(batch * tiles)
         with code.loop("unit", "last", "first"):
             code.line(f"const ptrdiff_t batch = unit / {tiles}, m = unit % {tiles} * {s.rows};")
             code.line(f"const ptrdiff_t rows = {m} - m < {s.rows} ? {m} - m : {s.rows};")
-            with code.loop("panel", plan.panels):
-                code.line(f"const ptrdiff_t n = panel * {s.columns}, left = {n} - n;")
-                code.line(f"const ptrdiff_t cols = left < {s.columns} ? left : {s.columns};")
-                with code.loop("i", "rows"):
-                    code.line(f"const float *from = sums + (batch * {s.block} + m + i) * {plan.padded_columns} + n;")
-                    with code.loop("j", "cols", vectorize=True):
-                        code.line(f"tile[i * {s.columns} + j] = from[j];")
-                    with code.loop("p", "parts", 1), code.loop("j", "cols", vectorize=True):
-                        code.line(f"tile[i * {s.columns} + j] += from[p * part + j];")
-                code.line(f"finish(arg, batch, m, n, tile, {s.columns}, rows, cols);")
+            code.line(f"const float *const from = sums + (batch * {s.block} + m) * {plan.padded_columns};")
+            if plan.reorders:
+                code.line("finish_rows(arg, batch, from, parts, part, m, m + rows);")
+            else:
+                _emit_sums_of_tile(plan, code)
     return kernel("reduce", f"sum of the parts of {_title(plan)}", code.text(), functions(needs))
+
+
+def _emit_sums_of_tile(plan: ContractionPlan, code: Code) -> None:
+    """Add up the parts of some rows, panel by panel."""
+    s, n = plan.schedule, plan.sizes[2]
+    with code.loop("panel", plan.panels):
+        code.line(f"const ptrdiff_t n = panel * {s.columns}, left = {n} - n;")
+        code.line(f"const ptrdiff_t cols = left < {s.columns} ? left : {s.columns};")
+        with code.loop("i", "rows"):
+            code.line(f"const float *const line = from + i * {plan.padded_columns} + n;")
+            with code.loop("j", "cols", vectorize=True):
+                code.line(f"tile[i * {s.columns} + j] = line[j];")
+            with code.loop("p", "parts", 1), code.loop("j", "cols", vectorize=True):
+                code.line(f"tile[i * {s.columns} + j] += line[p * part + j];")
+        code.line(f"finish(arg, batch, m, n, tile, {s.columns}, rows, cols);")
+
+
+def _emit_epilogue(plan: ContractionPlan, code: Code) -> set[str]:
+    """Define `finish`, and `finish_rows` where whole rows are put in order; returns the math functions they need."""
+    c = plan.contraction
+    if not plan.reorders:
+        return Epilogue(body_of(plan.node), plan.anchor, c).emit(code)
+    needs = Epilogue(body_of(plan.node), plan.anchor, replace(c, n=c.stored)).emit(code)
+    first, taps = c.n[-1].extent, math.prod(digit.extent for digit in c.n[:-1])
+    chunk = min(first, max(1, ORDERED // taps))
+    header = "static void\nfinish_rows(void *const *arg, ptrdiff_t batch, const float *sums, ptrdiff_t parts, "
+    with code.block(f"{header}ptrdiff_t part,\n    ptrdiff_t m0, ptrdiff_t m1)"):
+        code.line(f"float line[{chunk * taps}];")
+        with (
+            code.loop("m", "m1", "m0"),
+            code.block(f"for (ptrdiff_t first = 0; first < {first}; first += {chunk})"),
+        ):
+            code.line(f"const ptrdiff_t count = {first} - first < {chunk} ? {first} - first : {chunk};")
+            code.line(f"const float *const from = sums + (m - m0) * {plan.padded_columns} + first;")
+            with code.loop("i", "count"), code.loop("tap", taps):
+                code.line(f"line[i * {taps} + tap] = from[tap * {first} + i];")
+            with code.loop("p", "parts", 1), code.loop("i", "count"), code.loop("tap", taps):
+                code.line(f"line[i * {taps} + tap] += from[p * part + tap * {first} + i];")
+            code.line(f"finish(arg, batch, m, first * {taps}, line, 0, 1, count * {taps});")
+    code.line()
+    return needs
 
 
 def product_kernel(plan: ContractionPlan) -> Kernel:
@@ -126,7 +167,7 @@ def product_kernel(plan: ContractionPlan) -> Kernel:
     _emit_types(plan, code)
     needs: set[str] = set()
     if s.split != "k":
-        needs = Epilogue(body_of(plan.node), plan.anchor, plan.contraction).emit(code)
+        needs = _emit_epilogue(plan, code)
     if s.pack_left:
         _emit_left_packer(plan, code)
     if s.right in ("private", "block"):
@@ -270,7 +311,7 @@ def _emit_panel(plan: ContractionPlan, code: Code, vectors: int, cols: int) -> N
             for tile in tiles:
                 code.line(f"if (rows == {tile.rows})")
                 code.line(f"    {tile.name}(depth, a_rows, b, c, more);")
-            if s.split != "k":
+            if s.split != "k" and not plan.reorders:
                 code.line("if (finished)")
                 code.line(f"    finish(arg, batch, m, n0, c, {c_row}, rows, {cols});")
     code.line()
@@ -314,6 +355,8 @@ def _emit_main(plan: ContractionPlan, code: Code) -> None:
             code.line(f"const ptrdiff_t m1 = m_last - m0 < {s.block} ? m_last : m0 + {s.block};")
             with code.loop("part", "k_last", "k_first"):
                 _emit_block(plan, code)
+            if s.split != "k" and plan.reorders:
+                code.line("finish_rows(arg, batch, sums, 1, 0, m0, m1);")
     if s.split == "k":
         with code.block("if (first == last)"), code.loop("i", plan.sums_bytes // 4):
             code.line("sums[i] = 0.0f;")

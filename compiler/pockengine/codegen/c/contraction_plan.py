@@ -126,8 +126,14 @@ class ContractionPlan:
 
     @property
     def accumulates(self) -> bool:
-        """Whether partial sums of several blocks of k are kept in the workspace."""
-        return self.blocks_of_k > 1 or self.schedule.split == "k"
+        """Whether sums wait in the workspace: of several blocks of k, or until whole rows can be put in order."""
+        return self.blocks_of_k > 1 or self.schedule.split == "k" or self.reorders
+
+    @property
+    def reorders(self) -> bool:
+        """Whether whole rows of sums are put into the result's order before the epilogue, which then runs along
+        memory."""
+        return bool(self.contraction.stored) and self.schedule.split != "n"
 
     @property
     def left_rows_inner(self) -> bool:

@@ -81,7 +81,8 @@ class Access:
 @dataclass(frozen=True)
 class Contraction:
     """`shape` is the anchor's; `places[d]` says which digits, with which factors, make up index d of the anchor,
-    which starts at `origin[d]` (at zero when there is no origin)."""
+    which starts at `origin[d]` (at zero when there is no origin). `stored` has the digits of n in the order of the
+    result in memory, where that is another one: the last digit of n first."""
 
     b: Axis
     m: Axis
@@ -92,6 +93,7 @@ class Contraction:
     shape: tuple[int, ...]
     places: tuple[tuple[tuple[str, int], ...], ...]
     origin: tuple[int, ...] = ()
+    stored: Axis = ()
 
     def sizes(self) -> tuple[int, int, int, int]:
         """Total extents of b, m, n, k."""
@@ -100,7 +102,7 @@ class Contraction:
 
     def swapped(self) -> Contraction:
         """The same contraction with rows and columns exchanged: out^T = B^T A^T."""
-        return replace(self, m=self.n, n=self.m, left=self.right, right=self.left)
+        return replace(self, m=self.n, n=self.m, left=self.right, right=self.left, stored=())
 
     def simplified(self) -> Contraction:
         """Drops digits of one iteration."""
@@ -108,7 +110,9 @@ class Contraction:
         b, m, n, k = (tuple(d for d in axis if d.extent != 1) for axis in (self.b, self.m, self.n, self.k))
         places = tuple(tuple((name, c) for name, c in place if extents[name] != 1) for place in self.places)
         left, right = self.left.simplified(extents), self.right.simplified(extents)
-        return replace(self, b=b, m=m, n=n, k=k, left=left, right=right, places=places)
+        stored = tuple(d for d in self.stored if d.extent != 1)
+        stored = () if stored == n else stored
+        return replace(self, b=b, m=m, n=n, k=k, left=left, right=right, places=places, stored=stored)
 
     def steps(self, strides: Sequence[int]) -> dict[str, int]:
         """Digit -> stride, for an operand with these strides along the anchor's axes."""
@@ -322,5 +326,5 @@ def _conv_dw(node: Node) -> Contraction:
     places = ((("g", outputs), ("o", 1)), (("i", 1),), (("r", 1),), (("s", 1),))
     return Contraction(
         _select(axes, "g"), _select(axes, "o"), _select(axes, "rsi"), _select(axes, "bpq"),
-        conv.reads_y(1), conv.reads_x(0), conv.w, places,
+        conv.reads_y(1), conv.reads_x(0), conv.w, places, stored=_select(axes, "irs"),
     )  # fmt: skip

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, replace
 
 from ...targets import Target
-from .indexing import collapse
+from .indexing import collapse, row_major
 from .maps import Access, Axis, Contraction
 
 MOVE_CYCLES = 0.4
@@ -23,6 +23,16 @@ BARRIER_CYCLES = 8000
 LOAD_CYCLES = 0.1
 """What a load in the register tile's loop costs where arithmetic hides most of it."""
 MAX_ROWS = 24
+LINE_CYCLES = 6.0
+"""What a line of A costs that the second-level cache must give for each step of k."""
+CONFLICT_CYCLES = 12.0
+"""More than that where such lines lie so far apart that they displace each other."""
+STRIDED_CYCLES, REORDER_CYCLES = 24.0, 2.0
+"""An element of the result that is written on its own, and one that is first put in order within its row."""
+L1_STEPS, L1_PANEL_BYTES = 256, 40 << 10
+"""Steps of k whose lines of A, and the panel of B, that stay in the first-level cache."""
+PACKED_BYTES = 4 << 20
+"""Packed panels of B beyond this go to memory and come back."""
 LARGE = 8
 """Panels and tiles from which on A, read once for each panel, is worth copying block by block."""
 SPLIT_DEPTH, SPLIT_OUTPUTS = 1024, 1 << 20
@@ -71,8 +81,11 @@ def ranked(
         for vectors in (1, 2, 3, 4):
             for split in ("b", "m", "n", "k") if threads > 1 else ("m",):
                 schedule = _complete(oriented, swap, vectors, split, target, threads, compressed is not None)
-                if schedule is not None:
-                    candidates.append((_cycles(oriented, schedule, threads), len(candidates), schedule))
+                if schedule is None:
+                    continue
+                streaming = [] if compressed is not None else _streaming(oriented, schedule, target, threads)
+                for one in (schedule, *streaming):
+                    candidates.append((_cycles(oriented, one, threads), len(candidates), one))
     return [(cycles, schedule) for cycles, _, schedule in sorted(candidates)]
 
 
@@ -150,6 +163,28 @@ def _complete(
     return Schedule(swap, rows, vectors, lanes, depth, min(block, tiles * rows), split, left, right)
 
 
+def _streaming(c: Contraction, base: Schedule, target: Target, threads: int) -> list[Schedule]:
+    """A schedule's variants for an A that lies along its rows, as in weight gradients, which one step of k after the
+    other sweeps: few steps at a time, whose sums wait in the second-level cache."""
+    _, m, n, k = c.sizes()
+    if contiguous(c.left, c.k) or not contiguous(c.left, c.m) or k < L1_STEPS // 2:
+        return []
+    depth = even(k, min(L1_STEPS, target.l1_bytes * 2 // 3 // 4 // base.columns))
+    rows = math.ceil(m / base.rows) * base.rows
+    columns = math.ceil(n / base.lanes) * base.lanes
+    block = max(1, target.l2_bytes // 2 // 4 // columns // base.rows) * base.rows
+    block = rows if base.split == "k" else min(block, rows)
+    rights = ["block"] + (["shared"] if base.split == "m" and threads > 1 else [])
+    left = base.pack_left or _far_apart(c)
+    return [replace(base, depth=depth, block=block, right=right, pack_left=left) for right in rights]
+
+
+def _far_apart(c: Contraction) -> bool:
+    """Whether neighbours of A along k lie a multiple of 2 KiB apart."""
+    stride = c.left.linear(c.k)
+    return stride is not None and stride * 4 % 2048 == 0
+
+
 def even(total: int, most: int) -> int:
     """Blocks of equal size, none larger than `most`."""
     return max(1, math.ceil(total / math.ceil(total / most)) if total else 1)
@@ -206,6 +241,29 @@ def _tile_cycles(rows: int, vectors: int) -> float:
     return max(rows * vectors, 4.0, (rows + 2 * vectors) / 2) + LOAD_CYCLES * (rows + 2 * vectors)
 
 
+def _step_cycles(c: Contraction, s: Schedule, rows: int, vectors: int) -> float:
+    """Cycles of one step of k of a register tile, with what its operands cost where they lie."""
+    cycles = _tile_cycles(rows, vectors)
+    if not contiguous(c.left, c.k) and contiguous(c.left, c.m):
+        cycles += 0.3 * rows
+        if s.depth > L1_STEPS:
+            cycles += LINE_CYCLES
+        if not s.pack_left and _far_apart(c):
+            cycles += CONFLICT_CYCLES
+    if 4 * s.depth * s.columns > L1_PANEL_BYTES:
+        cycles += max(0.0, 4.0 * vectors - rows * vectors / 2)
+    return cycles
+
+
+def _result_cycles(c: Contraction, s: Schedule) -> float:
+    """Cycles per element of the result to finish and write it."""
+    steps = c.steps(row_major(c.shape))
+    if c.stored and s.split != "n":
+        return REORDER_CYCLES
+    along = [not axis or steps.get(axis[-1].name, 0) == 1 for axis in (c.n, c.m)]
+    return 0.25 if along[0] else 1.0 if along[1] else STRIDED_CYCLES
+
+
 def _cycles(c: Contraction, s: Schedule, threads: int) -> float:
     batch, m, n, k = c.sizes()
     vectors = math.ceil(n / s.lanes)
@@ -213,9 +271,11 @@ def _cycles(c: Contraction, s: Schedule, threads: int) -> float:
     heights = {s.rows: m // s.rows, m % s.rows: 1}
     alone = largest_share(s, batch, m, n, k, threads)
     compute = (
-        batch * k * sum(_tile_cycles(r, v) * p * q for r, p in heights.items() for v, q in widths.items() if r and v)
+        batch
+        * k
+        * sum(_step_cycles(c, s, r, v) * p * q for r, p in heights.items() for v, q in widths.items() if r and v)
     )
-    compute += batch * m * n * (1.0 if s.swap else 0.25)
+    compute += batch * m * n * _result_cycles(c, s)
     total = compute * alone
     total += MOVE_CYCLES * batch * k * (m * (1.0 if s.split == "n" else alone) + n * (1.0 if s.split == "m" else alone))
     total += MOVE_CYCLES * batch * m * n * alone
@@ -223,6 +283,8 @@ def _cycles(c: Contraction, s: Schedule, threads: int) -> float:
         share = alone if s.split in ("b", "n", "k") else 1 / threads if s.right == "shared" else 1.0
         total += batch * k * n * _pack_cost(c.right, c.n, c.k, s.right != "block", s.columns) * share
         total += BARRIER_CYCLES if s.right == "shared" else 0
+        if s.right != "block" and 4 * k * n > PACKED_BYTES:
+            total += 2 * MOVE_CYCLES * batch * k * n * (alone if s.split in ("b", "n", "k") else 1.0)
     if s.pack_left:
         run = c.k[-1].extent if contiguous(c.left, c.k) else c.m[-1].extent if contiguous(c.left, c.m) else 0
         cost = COPY_CYCLES + RUN_CYCLES / run if run else SCATTER_CYCLES

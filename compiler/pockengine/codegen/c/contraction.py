@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 
 from ...ir import Node
 from ...targets import Target
@@ -13,7 +12,6 @@ from ..backend import Call, Kernel, Lowered
 from . import microkernel, narrow
 from .compressed import CompressedPacker, dequantization
 from .contraction_plan import ContractionPlan
-from .epilogue import Epilogue
 from .indexing import flat_offset
 from .maps import Access
 from .mathlib import functions
@@ -21,9 +19,7 @@ from .packers import Packer, transposition
 from .region import body_of, call, inplace_pairs
 from .schedule import Schedule
 from .source import SIGNATURE, Code, kernel
-
-ORDERED = 2304
-"""Elements of a row that are put in order at a time: few enough to stay in the first-level cache."""
+from .sums import emit_epilogue, reduce_kernel, title, workspace_index
 
 
 def lower(node: Node, target: Target, threads: int, schedules: Sequence[Schedule] | None = None) -> Lowered:
@@ -72,7 +68,7 @@ def pack_kernel(plan: ContractionPlan) -> Kernel:
     chunk = depth if plan.right_along_k or not plan.format.narrow else narrow.CHUNK
     with code.block(SIGNATURE):
         code.line(f"const float *right = arg[{plan.arguments[1]}];")
-        code.line(f"{plan.format.type} *packed = arg[{_workspace_index(plan)}];")
+        code.line(f"{plan.format.type} *packed = arg[{workspace_index(plan)}];")
         code.share(batch * plan.panels)
         with ExitStack() as nest:
             start, stop = "0", str(depth)
@@ -91,74 +87,7 @@ def pack_kernel(plan: ContractionPlan) -> Kernel:
                 code.line(f"           to + k0 * (columns < {width} ? columns : {width}), {at});")
             else:
                 code.line(f"pack_panel(right + {_batch_offset(plan, plan.contraction.right)}, to, {at});")
-    return kernel("pack", f"panels of {_title(plan)}", code.text())
-
-
-def reduce_kernel(plan: ContractionPlan) -> Kernel:
-    """Adds up the partial results of a contraction whose k was split, and finishes them."""
-    code, s = Code(), plan.schedule
-    batch, m, _, _ = plan.sizes
-    needs = _emit_epilogue(plan, code)
-    tiles = -(-m // s.rows)
-    with code.block(SIGNATURE):
-        code.line(f"const char *const workspace = arg[{_workspace_index(plan)}];")
-        code.line("const ptrdiff_t parts = *(const int64_t *)(const void *)workspace;")
-        code.line(f"const ptrdiff_t part = {plan.task_bytes // 4};")
-        start = plan.shared_bytes + plan.left_bytes + plan.right_bytes
-        code.line(f"const float *const sums = (const float *)(const void *)(workspace + {start});")
-        if not plan.reorders:
-            code.line(f"float tile[{s.rows * s.columns}];")
-        code.share(batch * tiles)
-        with code.loop("unit", "last", "first"):
-            code.line(f"const ptrdiff_t batch = unit / {tiles}, m = unit % {tiles} * {s.rows};")
-            code.line(f"const ptrdiff_t rows = {m} - m < {s.rows} ? {m} - m : {s.rows};")
-            code.line(f"const float *const from = sums + (batch * {s.block} + m) * {plan.padded_columns};")
-            if plan.reorders:
-                code.line("finish_rows(arg, batch, from, parts, part, m, m + rows);")
-            else:
-                _emit_sums_of_tile(plan, code)
-    return kernel("reduce", f"sum of the parts of {_title(plan)}", code.text(), functions(needs))
-
-
-def _emit_sums_of_tile(plan: ContractionPlan, code: Code) -> None:
-    """Add up the parts of some rows, panel by panel."""
-    s, n = plan.schedule, plan.sizes[2]
-    with code.loop("panel", plan.panels):
-        code.line(f"const ptrdiff_t n = panel * {s.columns}, left = {n} - n;")
-        code.line(f"const ptrdiff_t cols = left < {s.columns} ? left : {s.columns};")
-        with code.loop("i", "rows"):
-            code.line(f"const float *const line = from + i * {plan.padded_columns} + n;")
-            with code.loop("j", "cols", vectorize=True):
-                code.line(f"tile[i * {s.columns} + j] = line[j];")
-            with code.loop("p", "parts", 1), code.loop("j", "cols", vectorize=True):
-                code.line(f"tile[i * {s.columns} + j] += line[p * part + j];")
-        code.line(f"finish(arg, batch, m, n, tile, {s.columns}, rows, cols);")
-
-
-def _emit_epilogue(plan: ContractionPlan, code: Code) -> set[str]:
-    """Define `finish`, and `finish_rows` where whole rows are put in order; returns the math functions they need."""
-    c = plan.contraction
-    if not plan.reorders:
-        return Epilogue(body_of(plan.node), plan.anchor, c).emit(code)
-    needs = Epilogue(body_of(plan.node), plan.anchor, replace(c, n=c.stored)).emit(code)
-    first, taps = c.n[-1].extent, math.prod(digit.extent for digit in c.n[:-1])
-    chunk = min(first, max(1, ORDERED // taps))
-    header = "static void\nfinish_rows(void *const *arg, ptrdiff_t batch, const float *sums, ptrdiff_t parts, "
-    with code.block(f"{header}ptrdiff_t part,\n    ptrdiff_t m0, ptrdiff_t m1)"):
-        code.line(f"float line[{chunk * taps}];")
-        with (
-            code.loop("m", "m1", "m0"),
-            code.block(f"for (ptrdiff_t first = 0; first < {first}; first += {chunk})"),
-        ):
-            code.line(f"const ptrdiff_t count = {first} - first < {chunk} ? {first} - first : {chunk};")
-            code.line(f"const float *const from = sums + (m - m0) * {plan.padded_columns} + first;")
-            with code.loop("i", "count"), code.loop("tap", taps):
-                code.line(f"line[i * {taps} + tap] = from[tap * {first} + i];")
-            with code.loop("p", "parts", 1), code.loop("i", "count"), code.loop("tap", taps):
-                code.line(f"line[i * {taps} + tap] += from[p * part + tap * {first} + i];")
-            code.line(f"finish(arg, batch, m, first * {taps}, line, 0, 1, count * {taps});")
-    code.line()
-    return needs
+    return kernel("pack", f"panels of {title(plan)}", code.text())
 
 
 def product_kernel(plan: ContractionPlan) -> Kernel:
@@ -167,7 +96,7 @@ def product_kernel(plan: ContractionPlan) -> Kernel:
     _emit_types(plan, code)
     needs: set[str] = set()
     if s.split != "k":
-        needs = _emit_epilogue(plan, code)
+        needs = emit_epilogue(plan, code)
     if s.pack_left:
         _emit_left_packer(plan, code)
     if s.right in ("private", "block"):
@@ -181,7 +110,7 @@ def product_kernel(plan: ContractionPlan) -> Kernel:
         _emit_panel(plan, code, width, cols)
     with code.block(SIGNATURE):
         _emit_main(plan, code)
-    return kernel(plan.anchor.op, _title(plan), code.text(), functions(needs))
+    return kernel(plan.anchor.op, title(plan), code.text(), functions(needs))
 
 
 def _emit_types(plan: ContractionPlan, code: Code) -> None:
@@ -189,17 +118,6 @@ def _emit_types(plan: ContractionPlan, code: Code) -> None:
     if plan.format.narrow:
         code.line(narrow.declarations(plan.format))
     code.line()
-
-
-def _title(plan: ContractionPlan) -> str:
-    shapes = " , ".join(str(value.type) for value in plan.anchor.inputs)
-    attrs = {key: value for key, value in plan.anchor.attrs.items() if key not in ("layout",)}
-    format = f"{plan.format.type} ({plan.format.instruction}), " if plan.format.narrow else ""
-    return f"{plan.anchor.op}({shapes}) {attrs}: b, m, n, k = {plan.sizes}, {format}{plan.schedule}"
-
-
-def _workspace_index(plan: ContractionPlan) -> int:
-    return len(plan.node.inputs) + len(plan.node.outputs)
 
 
 def _batch_offset(plan: ContractionPlan, access: Access) -> str:
@@ -366,7 +284,7 @@ def _emit_main(plan: ContractionPlan, code: Code) -> None:
 
 def _emit_workspace(plan: ContractionPlan, code: Code) -> None:
     s, type = plan.schedule, plan.format.type
-    code.line(f"char *const workspace = arg[{_workspace_index(plan)}];")
+    code.line(f"char *const workspace = arg[{workspace_index(plan)}];")
     if plan.task_bytes:
         code.line(f"char *const own = workspace + {plan.shared_bytes} + task * (ptrdiff_t){plan.task_bytes};")
     offset = 0

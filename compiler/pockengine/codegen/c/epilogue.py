@@ -11,7 +11,7 @@ from ...ir import Graph, Node, Value
 from .expressions import Body, needed
 from .indexing import broadcast_strides, flat_offset
 from .maps import Axis, Contraction
-from .source import Code, c_type
+from .source import VECTORIZE_SHORT, Code, c_type
 
 FINISH = """static inline __attribute__((always_inline)) void
 finish(void *const *arg, ptrdiff_t b, ptrdiff_t m0, ptrdiff_t n0, const {type} *tile, ptrdiff_t step, ptrdiff_t rows,
@@ -67,7 +67,8 @@ class Epilogue:
             within = {operand.name: operand.offset(flat, axes[inner[0]]) for operand in operands}
             fixed = [operand for operand in operands if within[operand.name] == "0" and not operand.written]
             self._load(code, body, fixed, within)
-            with code.loop(*inner, vectorize=True):
+            code.line(VECTORIZE_SHORT)
+            with code.loop(*inner):
                 code.line(f"const {type} product = tile[m * step + n];")
                 body.names[self.anchor.output] = "product"
                 self._load(code, body, [o for o in operands if o not in fixed and not o.written], within)

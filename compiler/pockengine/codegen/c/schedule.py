@@ -22,6 +22,9 @@ BARRIER_CYCLES = 8000
 """What one more parallel call costs: waking and joining the threads."""
 LOAD_CYCLES = 0.1
 """What a load in the register tile's loop costs where arithmetic hides most of it."""
+NEON_LANES = 4
+TILE_CYCLES = 30
+"""Cycles to begin and end a register tile of NEON's, whose steps are short."""
 MAX_ROWS = 24
 LINE_CYCLES = 6.0
 """What a line of A costs that the second-level cache must give for each step of k."""
@@ -236,14 +239,18 @@ def storage_order(access: Access, across: Axis, k: Axis, whole: bool) -> Axis | 
     return order if len(extents) == 1 and merged == (1,) and access.linear(across) is not None else None
 
 
-def _tile_cycles(rows: int, vectors: int) -> float:
-    """Cycles of one step of k of a register tile: arithmetic, latency of the chain, or loads."""
+def _tile_cycles(rows: int, vectors: int, lanes: int) -> float:
+    """Cycles of one step of k of a register tile: arithmetic, latency of the chain, or loads. A multiply-add of NEON
+    takes no operand from memory, so there the loads and the loop are instructions of their own: two for each
+    multiply-add can be started."""
+    if lanes == NEON_LANES:
+        return max(rows * vectors, 8.0, (rows * vectors + rows + vectors + 4) / 2)
     return max(rows * vectors, 4.0, (rows + 2 * vectors) / 2) + LOAD_CYCLES * (rows + 2 * vectors)
 
 
 def _step_cycles(c: Contraction, s: Schedule, rows: int, vectors: int) -> float:
     """Cycles of one step of k of a register tile, with what its operands cost where they lie."""
-    cycles = _tile_cycles(rows, vectors)
+    cycles = _tile_cycles(rows, vectors, s.lanes)
     if not contiguous(c.left, c.k) and contiguous(c.left, c.m):
         cycles += 0.3 * rows
         if s.depth > L1_STEPS:
@@ -276,6 +283,8 @@ def _cycles(c: Contraction, s: Schedule, threads: int) -> float:
         * sum(_step_cycles(c, s, r, v) * p * q for r, p in heights.items() for v, q in widths.items() if r and v)
     )
     compute += batch * m * n * _result_cycles(c, s)
+    if s.lanes == NEON_LANES:
+        compute += TILE_CYCLES * batch * math.ceil(m / s.rows) * math.ceil(n / s.columns)
     total = compute * alone
     total += MOVE_CYCLES * batch * k * (m * (1.0 if s.split == "n" else alone) + n * (1.0 if s.split == "m" else alone))
     total += MOVE_CYCLES * batch * m * n * alone

@@ -38,6 +38,10 @@ VECTORIZE = "#pragma clang loop vectorize(assume_safety)"
 """Operands that alias are read and written at the same index only (`Lowered.inplace`), so iterations are
 independent."""
 
+VECTORIZE_SHORT = f"{VECTORIZE} unroll(disable)"
+"""For loops over a panel's columns: inlined, they have few iterations, and clang would unroll them into scalars before
+it comes to vectorise them."""
+
 _PRELUDE = """\
 #include <stddef.h>
 #include <stdint.h>

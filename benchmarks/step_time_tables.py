@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +10,12 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.document import mib, table, write_section
-from benchmarks.peers.catalogue import OURS, PEERS
+from benchmarks.peers.catalogue import OURS, PEERS, competing
 from benchmarks.peers.environments import pinned_versions
 from benchmarks.workloads import WORKLOADS, Workload
 
 Figures = dict[str, Any]
-RIVALS = tuple(name for name in PEERS if name != OURS)
+RIVALS = competing("f32")[:-1]
 
 
 def show(workloads: Mapping[str, Figures]) -> None:
@@ -62,10 +62,20 @@ def _machine(machine: Figures, workloads: Mapping[str, Figures]) -> str:
 
 
 def _times(workloads: Mapping[str, Figures]) -> str:
+    """A table for each format of products: where it is not f32, peers compete in it and in f32."""
+    tables = []
+    for compute in ("f32", "bf16"):
+        chosen = {name: measured for name, measured in workloads.items() if WORKLOADS[name].compute == compute}
+        if chosen:
+            tables.append(_times_of(chosen, competing(compute)[:-1]))
+    return "\n\n".join(tables)
+
+
+def _times_of(workloads: Mapping[str, Figures], rivals: Sequence[str]) -> str:
     rows, reasons = [], {}
     for name, measured in workloads.items():
-        cells = [_milliseconds(measured, rival) for rival in RIVALS]
-        for rival in RIVALS:
+        cells = [_milliseconds(measured, rival) for rival in rivals]
+        for rival in rivals:
             if error := measured["contenders"].get(rival, {}).get("error"):
                 reasons[f"{WORKLOADS[name].title}, {PEERS[rival].title}"] = error
         ratio, ask = _ratio(measured), WORKLOADS[name].ask
@@ -75,16 +85,17 @@ def _times(workloads: Mapping[str, Figures]) -> str:
             [measured["title"], *cells, f"**{_milliseconds(measured, OURS)}**", f"{ratio:.2f}" if ratio else "–",
              f"{ask:.2f}{note}"]
         )  # fmt: skip
-    head = ["median ms", *(PEERS[rival].title for rival in RIVALS), "PockEngine", "ours / best", "ask"]
+    head = ["median ms", *(PEERS[rival].title for rival in rivals), "PockEngine", "ours / best", "ask"]
     notes = "".join(f"\n- {what}: {why}" for what, why in reasons.items())
     return table(head, rows) + (f"\n\nNot measured:\n{notes}" if notes else "")
 
 
 def _operations(workloads: Mapping[str, Figures], own_peak: float | None) -> str:
+    """Of workloads in f32, which the peaks are of."""
     rows = []
-    for measured in workloads.values():
+    for name, measured in workloads.items():
         own = measured["contenders"].get(OURS, {})
-        if "ms" not in own:
+        if "ms" not in own or WORKLOADS[name].compute != "f32":
             continue
         rate = 1e3 * own["flops"] / own["ms"]["median"]
         shares = (f"{rate / peak:.0%}" if peak else "–" for peak in (_matmul_peak(workloads), own_peak))
@@ -137,8 +148,9 @@ def _sparse(workloads: Mapping[str, Figures]) -> str:
 
 def _full_of(workload: Workload) -> str:
     """The name of the workload that trains all of the same model; empty where there is none."""
-    wanted = (workload.family, workload.batch, "full")
-    return next((name for name, one in WORKLOADS.items() if (one.family, one.batch, one.scheme) == wanted), "")
+    wanted = (workload.family, workload.batch, "full", workload.compute)
+    known = {(one.family, one.batch, one.scheme, one.compute): name for name, one in WORKLOADS.items()}
+    return known.get(wanted, "")
 
 
 def _matmul_peak(workloads: Mapping[str, Figures]) -> float:
@@ -152,7 +164,7 @@ def _median(measured: Figures, name: str) -> float | None:
 
 
 def _best(measured: Figures) -> float | None:
-    return min((ms for name in RIVALS if (ms := _median(measured, name)) is not None), default=None)
+    return min((ms for name in PEERS if name != OURS and (ms := _median(measured, name)) is not None), default=None)
 
 
 def _ratio(measured: Figures) -> float | None:

@@ -101,7 +101,8 @@ class Workload:
     update   the recipe's update rules; peers train the same parameters
     ask      the ratio of our time to the best peer's that the project sets itself
     frozen   how our recipe keeps what is not trained; peers keep it in f32
-    alone    too large for all peers to stay in memory at once: each turn is a process of its own"""
+    alone    too large for all peers to stay in memory at once: each turn is a process of its own
+    compute  the format in which our contractions multiply; where it is not f32, peers compete in it and in f32"""
 
     name: str
     family: str
@@ -111,6 +112,7 @@ class Workload:
     ask: float
     frozen: Mapping[str, Any] | None = None
     alone: bool = False
+    compute: str = "f32"
 
     @property
     def model(self) -> Family:
@@ -118,7 +120,13 @@ class Workload:
 
     @property
     def title(self) -> str:
-        return f"{self.model.title}, batch {self.batch}, {self.scheme}"
+        multiplied = "" if self.compute == "f32" else f", {self.compute} products"
+        return f"{self.model.title}, batch {self.batch}, {self.scheme}{multiplied}"
+
+    @property
+    def training(self) -> str:
+        """The name without the format: what is trained, and on what."""
+        return self.name.removesuffix(f"-{self.compute}")
 
     def feed(self) -> Feed:
         return self.model.feed(batch=self.batch)
@@ -170,6 +178,11 @@ WORKLOADS = {
         Workload("resnet50-b4-last8", "resnet50", 4, "first 1x1 of the last 8 blocks", _RESNET_LAST_8, 0.70),
         Workload("distilbert-b8-full", "distilbert", 8, "full", FULL, 0.85),
         Workload("distilbert-b8-last2", "distilbert", 8, "attention, first FFN of last 2", _DISTILBERT_LAST_2, 0.80),
+        Workload("distilbert-b8-full-bf16", "distilbert", 8, "full", FULL, 0.75, compute="bf16"),
+        Workload(
+            "distilbert-b8-last2-bf16", "distilbert", 8, "attention, first FFN of last 2", _DISTILBERT_LAST_2, 0.75,
+            compute="bf16",
+        ),
         Workload("llama-b1-last5", "llama", 1, "last 5 layers", _LLAMA_LAST_5, 0.60, _INT4, alone=True),
     )
 }  # fmt: skip
@@ -177,8 +190,8 @@ WORKLOADS = {
 
 def workload_named(name: str) -> Workload:
     """A workload of the table, or one of them at another batch: `resnet50-b16-full`. Raises KeyError."""
-    family, batch, scheme = name.split("-")
-    same = (w for w in WORKLOADS.values() if w.name == name or (w.family, w.name.split("-")[2]) == (family, scheme))
+    family, batch, scheme = name.split("-", 2)
+    same = (w for w in WORKLOADS.values() if w.name == name or (w.family, w.name.split("-", 2)[2]) == (family, scheme))
     known = next(same, None)
     if known is None:
         raise KeyError(f"there is no workload '{name}'; there are {', '.join(WORKLOADS)}, at any batch")

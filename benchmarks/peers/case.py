@@ -29,7 +29,7 @@ class Case:
     @property
     def folder(self) -> Path:
         what = (sorted(self.workload.model.config.items()), self.workload.batch, self.workload.update)
-        return CACHE / "cases" / f"{self.workload.name}-{_digest(what)}"
+        return CACHE / "cases" / f"{self.workload.training}-{_digest(what)}"
 
     @property
     def weights_file(self) -> Path:

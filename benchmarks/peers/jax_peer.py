@@ -1,5 +1,5 @@
 """JAX: one jitted step over a dictionary of parameters, old ones donated. Images are NHWC and kernels HWIO, which XLA
-prefers on CPUs."""
+prefers on CPUs. In bfloat16, the weights are cast on the way in and the logits on the way out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Params = dict[str, jax.Array]
 
 
 def build(case: Case, variant: str, threads: int) -> Training:
-    del variant, threads  # XLA takes its threads from the process's affinity
+    del threads  # XLA takes its threads from the process's affinity
     weights = case.weights()
     layouts = {name: _to_jax(name, array) for name, array in weights.items() if array.dtype.kind == "f"}
     trained = {name: jnp.asarray(layouts[name]) for name in case.trained}
@@ -33,7 +33,10 @@ def build(case: Case, variant: str, threads: int) -> Training:
     @partial(jax.jit, donate_argnums=(0, 1))
     def update(trained: Params, momentum: Params, frozen: Params, masks: Params, inputs: jax.Array, labels: jax.Array):
         def loss(trained: Params) -> jax.Array:
-            return loss_of(model({**frozen, **trained}, inputs), labels)
+            params = {**frozen, **trained}
+            if "bf16" in variant:
+                params = {name: array.astype(jnp.bfloat16) for name, array in params.items()}
+            return loss_of(model(params, inputs).astype(jnp.float32), labels)
 
         value, gradients = jax.value_and_grad(loss)(trained)
         gradients = {name: g * masks[name] if name in masks else g for name, g in gradients.items()}

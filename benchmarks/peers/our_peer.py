@@ -19,7 +19,9 @@ MEMORY_STEPS = 3
 
 def build(case: Case, variant: str, threads: int) -> Training:
     del variant
-    artifact = pock.compile(graph_of(case), recipe_of(case), target="host", threads=threads)
+    artifact = pock.compile(
+        graph_of(case), recipe_of(case), target="host", threads=threads, compute=case.workload.compute
+    )
     session = artifact.load()
     feed = case.feed()
     summary = artifact.summary

@@ -1,8 +1,10 @@
-"""PyTorch, eager and compiled with its default backend. SGD is its fused implementation."""
+"""PyTorch, eager and compiled with its default backend, in float32 or under autocast to bfloat16. SGD is its fused
+implementation."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -25,7 +27,9 @@ def build(case: Case, variant: str, threads: int) -> Training:
     feed = {name: torch.from_numpy(array) for name, array in case.feed().items()}
     inputs, labels = feed[case.workload.model.input_name], feed["labels"]
     forward: Callable[..., Tensor] = _causal if case.workload.model.loss == "causal_lm" else _classification
-    if variant == "compile":
+    if "bf16" in variant:
+        forward = partial(_autocast, forward)
+    if "compile" in variant:
         forward = torch.compile(forward)
 
     def step() -> float:
@@ -65,6 +69,11 @@ def _model(case: Case) -> nn.Module:
 
 def _arrays(parameters: dict[str, nn.Parameter]) -> dict[str, object]:
     return {name: parameter.detach().numpy() for name, parameter in parameters.items()}
+
+
+def _autocast(forward: Callable[..., Tensor], model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
+    with torch.autocast("cpu", torch.bfloat16):
+        return forward(model, inputs, labels)
 
 
 def _classification(model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:

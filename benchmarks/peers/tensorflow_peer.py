@@ -1,4 +1,5 @@
-"""TensorFlow: a Keras model, a gradient tape and Keras's SGD in one `tf.function`, with XLA or without."""
+"""TensorFlow: a Keras model, a gradient tape and Keras's SGD in one `tf.function`, with XLA or without, in float32 or
+with the policy `mixed_bfloat16`."""
 
 from __future__ import annotations
 
@@ -19,6 +20,7 @@ _SUFFIXES = {"kernel": "weight", "gamma": "weight", "beta": "bias", "moving_mean
 def build(case: Case, variant: str, threads: int) -> Training:
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     tf.config.threading.set_inter_op_parallelism_threads(threads)
+    keras.config.set_dtype_policy("mixed_bfloat16" if "bf16" in variant else "float32")
     model = keras_models.MODELS[case.workload.family]()
     weights = case.weights()
     variables = _named(model)
@@ -36,11 +38,11 @@ def build(case: Case, variant: str, threads: int) -> Training:
     loss_of = _causal if case.workload.model.loss == "causal_lm" else _classification
     values = [variable.value for variable in trained]
 
-    @tf.function(jit_compile=variant == "xla")
+    @tf.function(jit_compile="xla" in variant)
     def update(inputs: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(values)
-            loss = loss_of(labels, model(inputs, training=False))
+            loss = loss_of(labels, tf.cast(model(inputs, training=False), tf.float32))
         gradients = tape.gradient(loss, values)
         gradients = [g * masks[name] if name in masks else g for name, g in zip(names, gradients, strict=True)]
         optimizer.apply(gradients, trained)

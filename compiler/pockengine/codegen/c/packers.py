@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 from .indexing import digits, dot
-from .maps import Access, Axis
-from .schedule import contiguous, storage_order
+from .maps import Access, Axis, Window
+from .schedule import contiguous, storage_order, window_run
 from .source import Code
 
 
@@ -100,10 +100,12 @@ class Packer:
         self, code: Code, slow: str, slow_axis: Axis, slow_step: int, fast: str, fast_axis: Axis, fast_step: int
     ) -> None:
         """Run along the fast axis's last digit; everything else is decoded once per run."""
-        run_axis = fast_axis[-1:] if fast_axis and not self.access.touches(fast_axis[-1:]) else ()
+        row = window_run(self.access, fast_axis)
+        inside = fast_axis and not self.access.touches(fast_axis[-1:])
+        run_axis = fast_axis[-2:] if row else fast_axis[-1:] if inside else ()
         outer_axis = fast_axis[: len(fast_axis) - len(run_axis)]
         run = max(1, math.prod(digit.extent for digit in run_axis))
-        step = self.access.strides.get(run_axis[0].name, 0) if run_axis else 0
+        step = self.access.strides.get(run_axis[-1].name, 0) if run_axis else 0
         with code.loop(slow, f"{slow}1", f"{slow}0"):
             names = self._decode(code, slow, slow_axis)
             code.line(f"const float *const line = src + {self._offset(names)};")
@@ -113,11 +115,19 @@ class Packer:
                 code.line(f"const ptrdiff_t count = left < {fast}1 - {fast} ? left : {fast}1 - {fast};")
                 inner = self._decode(code, f"({fast} / {run})" if run > 1 else fast, outer_axis)
                 offsets = [self._offset(inner), dot(["at"], [step])]
-                valid = self._windows(code, {**names, **inner}, offsets)
+                valid = self._windows(code, {**names, **inner}, offsets, row)
+                if row:
+                    self._clip(code, row, run_axis, {**names, **inner}, offsets)
                 code.line(f"const float *const from = line + {' + '.join(o for o in offsets if o != '0') or '0'};")
-                if valid:
-                    with code.block(f"if ({valid})"):
+                whole = [valid, "low <= at && at + count <= high"] if row else [valid]
+                conditions = " && ".join(part for part in whole if part)
+                if conditions:
+                    with code.block(f"if ({conditions})"):
                         self._copy(code, "count", "out", fast_step, step)
+                    if row:
+                        with code.block(f"else if ({valid or '1'})"), code.loop("i", "count"):
+                            kept = f"low <= at + i && at + i < high ? from[{dot(['i'], [step])}] : 0.0f"
+                            code.line(f"out[{dot(['i'], [fast_step])}] = {self._converted(f'({kept})')};")
                     with code.block("else"):
                         self._copy(code, "count", "out", fast_step, None)
                 else:
@@ -125,15 +135,27 @@ class Packer:
                 code.line(f"out += count * {fast_step};")
                 code.line(f"{fast} += count;")
 
+    def _clip(self, code: Code, row: Window, run: Axis, names: dict[str, str], offsets: list[str]) -> None:
+        """Declare `low` and `high`, the part of a run of taps and channels that lies inside of the image."""
+        taps, channels = run
+        terms = [(name, factor) for name, factor in row.terms if name != taps.name]
+        start = dot([names[name] for name, _ in terms], [factor for _, factor in terms], row.offset)
+        code.line(f"const ptrdiff_t start = {start}, rest = {row.extent} - start;")
+        code.line(f"const ptrdiff_t low = start < 0 ? -start * {channels.extent} : 0;")
+        code.line(f"const ptrdiff_t high = (rest < {taps.extent} ? rest : {taps.extent}) * {channels.extent};")
+        offsets.append(dot(["start"], [row.stride]))
+
     def _copy(self, code: Code, count: str, to: str, to_step: int, step: int | None) -> None:
         """A run of `from`, or zeros where it has no step."""
         if self.type != "float" and (to_step, step) == (1, 1):
             code.line(f"narrow(from, {to}, {count});")
             return
         value = "0.0f" if step is None else f"from[{dot(['i'], [step])}]"
-        convert = "" if self.type == "float" else f"({self.type})"
         with code.loop("i", count, vectorize=True):
-            code.line(f"{to}[{dot(['i'], [to_step])}] = {convert}{value};")
+            code.line(f"{to}[{dot(['i'], [to_step])}] = {self._converted(value)};")
+
+    def _converted(self, value: str) -> str:
+        return value if self.type == "float" else f"({self.type}){value}"
 
     def _decode(self, code: Code, flat: str, axis: Axis) -> dict[str, str]:
         """Declare the digits of a flat index; digit name -> C name."""
@@ -148,10 +170,11 @@ class Packer:
         strides = [self.access.strides.get(name, 0) for name in names]
         return dot(list(names.values()), strides)
 
-    def _windows(self, code: Code, names: dict[str, str], offsets: list[str]) -> str:
-        """Declare the window coordinates, append their offsets, and return the condition under which they are valid."""
+    def _windows(self, code: Code, names: dict[str, str], offsets: list[str], but: Window | None) -> str:
+        """Declare the coordinates of all windows but one, append their offsets, and return the condition under which
+        they are valid."""
         conditions = []
-        for index, window in enumerate(self.access.windows):
+        for index, window in enumerate(window for window in self.access.windows if window is not but):
             name = f"at{index}"
             position = dot([names[n] for n, _ in window.terms], [c for _, c in window.terms], window.offset)
             code.line(f"const ptrdiff_t {name} = {position};")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from ...targets import Target
 from .indexing import collapse, row_major
-from .maps import Access, Axis, Contraction
+from .maps import Access, Axis, Contraction, Window
 
 MOVE_CYCLES = 0.4
 """Cycles to bring an element from memory or to it."""
@@ -129,6 +129,26 @@ def contiguous(access: Access, axis: Axis) -> bool:
     return access.strides.get(last.name, 0) == 1 and not access.touches((last,))
 
 
+FEW_CHANNELS = 32
+"""With fewer, the taps of a row of a window are copied in one run."""
+
+
+def window_run(access: Access, axis: Axis) -> Window | None:
+    """The window whose taps, the axis's last digit but one, are with their few channels one run of memory."""
+    if len(axis) < 2 or not contiguous(access, axis) or axis[-1].extent >= FEW_CHANNELS:
+        return None
+    taps, channels = axis[-2:]
+    found = [window for window in access.windows if (taps.name, 1) in window.terms]
+    one_run = len(found) == 1 and found[0].stride == channels.extent and taps.name not in access.strides
+    return found[0] if one_run else None
+
+
+def run_length(access: Access, axis: Axis) -> int:
+    """Elements of the axis that lie one behind the other."""
+    taps = axis[-2].extent if window_run(access, axis) else 1
+    return axis[-1].extent * taps
+
+
 def direct(access: Access, first: Axis, second: Axis) -> bool:
     """Whether an operand can be read in place: no windows, and each axis is one loop."""
     return not access.windows and access.linear(first) is not None and access.linear(second) is not None
@@ -221,7 +241,7 @@ def _pack_cost(access: Access, across: Axis, k: Axis, whole: bool, width: int = 
     at once."""
     if contiguous(access, across):
         simple = access.linear(across) is not None and access.linear(k) is not None
-        return COPY_CYCLES + (4.0 if simple else RUN_CYCLES) / min(width, across[-1].extent)
+        return COPY_CYCLES + (4.0 if simple else RUN_CYCLES) / min(width, run_length(access, across))
     if storage_order(access, across, k, whole) is not None:
         return TRANSPOSE_CYCLES
     return SCATTER_CYCLES
@@ -295,7 +315,8 @@ def _cycles(c: Contraction, s: Schedule, threads: int) -> float:
         if s.right != "block" and 4 * k * n > PACKED_BYTES:
             total += 2 * MOVE_CYCLES * batch * k * n * (alone if s.split in ("b", "n", "k") else 1.0)
     if s.pack_left:
-        run = c.k[-1].extent if contiguous(c.left, c.k) else c.m[-1].extent if contiguous(c.left, c.m) else 0
+        along = next((axis for axis in (c.k, c.m) if contiguous(c.left, axis)), None)
+        run = run_length(c.left, along) if along else 0
         cost = COPY_CYCLES + RUN_CYCLES / run if run else SCATTER_CYCLES
         total += batch * k * m * cost * (1.0 if s.split == "n" else alone)
     if s.split == "k":

@@ -8,10 +8,8 @@ Every variant must train as the whole compiler does. `expand_composites`, `tidy`
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +17,7 @@ import pockengine as pock
 from benchmarks.document import mib, table, write_section
 from benchmarks.peers.case import Case
 from benchmarks.peers.prepare import graph_of, recipe_of
+from benchmarks.turns import Contender, medians_of
 from benchmarks.workloads import WORKLOADS
 from pockengine.passes import PIPELINE, channels_last, expand_composites, tidy
 
@@ -37,10 +36,9 @@ LOSSES = 2
 
 @dataclass(frozen=True)
 class Variant:
-    """The step without the pass `off`."""
+    """The step without a pass."""
 
-    off: str
-    step: Callable[[], float]
+    contender: Contender
     artifact: pock.Artifact
 
 
@@ -49,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sections = []
     for name in options.workload:
         variants = _variants(Case.named(name), options.threads)
-        rows = _rows(variants, _interleaved(list(variants.values()), options.rounds))
+        rows = _rows(variants, medians_of([variant.contender for variant in variants.values()], options.rounds))
         text = table(["switched off", "ms", "time", "peak memory of tensors, MiB", "GFLOP", "kernels"], rows)
         sections.append(f"{WORKLOADS[name].title}:\n\n{text}")
         print(sections[-1], flush=True)
@@ -70,22 +68,9 @@ def _variants(case: Case, threads: int) -> dict[str, Variant]:
         expected = expected or losses
         if any(abs(a - b) > AGREEMENT * abs(a) for a, b in zip(expected, losses, strict=True)):
             sys.exit(f"{case.workload.title}: without {off} the losses are {losses} instead of {expected}")
-        variants[off] = Variant(off, lambda session=session: session.step(feed), artifact)  # type: ignore[misc]
+        variants[off] = Variant(Contender(off, lambda session=session: session.step(feed)), artifact)  # type: ignore[misc]
         print(f"{case.workload.title}: without {off} compiled", file=sys.stderr)
     return variants
-
-
-def _interleaved(variants: Sequence[Variant], rounds: int) -> dict[str, float]:
-    """Median milliseconds by variant; each turn's first step is not counted, the order alternates."""
-    samples: dict[str, list[float]] = {variant.off: [] for variant in variants}
-    for turn in range(rounds):
-        for variant in variants if turn % 2 == 0 else reversed(variants):
-            variant.step()
-            for _ in range(3):
-                start = time.perf_counter()
-                variant.step()
-                samples[variant.off].append(1e3 * (time.perf_counter() - start))
-    return {name: statistics.median(taken) for name, taken in samples.items()}
 
 
 def _rows(variants: Mapping[str, Variant], medians: Mapping[str, float]) -> list[list[str]]:

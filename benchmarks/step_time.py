@@ -26,7 +26,7 @@ from benchmarks.document import load_figures, machine, save_figures
 from benchmarks.own_peak import own_matrix_product_rate
 from benchmarks.peers.catalogue import OURS, PEERS, competing
 from benchmarks.peers.process import PeerError, PeerProcess
-from benchmarks.step_time_tables import show, write
+from benchmarks.step_time_tables import show, sparse_figures, write
 from benchmarks.workloads import WORKLOADS, Workload
 
 ROUNDS = 6
@@ -56,6 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         measured = measure(WORKLOADS[name], options.peer, options.rounds, options.threads)
         failed |= "ms" not in measured["contenders"].get(OURS, {"ms": None})
         figures["workloads"][name] = measured
+        figures["sparse"] = sparse_figures(figures["workloads"])
         if options.json:  # after each workload: a run of many minutes may be interrupted
             save_figures(options.json, figures)
     show({name: figures["workloads"][name] for name in names})

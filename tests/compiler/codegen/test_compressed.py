@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,11 @@ from pockengine.codegen.c import CBackend
 from pockengine.ir import Array, Builder, DType, TensorType
 from pockengine.ops import Emitter, Sample
 from pockengine.ops.quantised import BLOCKS, DEQUANTIZE, quantize
-from pockengine.targets import get
+from pockengine.targets import Target, get
 from tests.compiler.codegen import geometries
 from tests.compiler.codegen.emulated import EMULATOR, run_emulated
 from tests.compiler.codegen.harness import Case, Library, compare, draw, region_case, sample_case
+from tests.compiler.codegen.test_narrow import allow_tiles, computes_narrow, host_targets, to_bf16
 
 
 def compressed(case: Case, operand: int, rng: np.random.Generator) -> Case:
@@ -72,6 +74,42 @@ def test_contractions_of_compressed_weights(tmp_path: Path) -> None:
 def test_contractions_of_compressed_weights_on_aarch64(tmp_path: Path) -> None:
     chosen = cases(1, 2)
     for case, outputs in zip(chosen, run_emulated(tmp_path, chosen, get("raspberry-pi-4"), tasks=2), strict=True):
+        compare(case, outputs)
+
+
+def exact(case: Case, rng: np.random.Generator) -> Case:
+    """The case with numbers that bf16 holds: powers of two as scales, activations rounded."""
+    other, packed, scales, bias = case.inputs
+    powers = (2.0 ** rng.integers(-9, -3, scales.shape)).astype(np.float16)
+    return replace(case, inputs=(to_bf16(other), packed, powers.view(np.uint16), bias))
+
+
+def exact_cases(seed: int, count: int) -> list[Case]:
+    """Products long enough for 16-bit formats, convolutions of enough channels."""
+    rng = np.random.default_rng(seed)
+    found = [case for case in cases(seed, count) if case.inputs[2].dtype == np.uint16]
+    return [exact(case, rng) for case in found]
+
+
+@pytest.mark.parametrize("target", host_targets(), ids=["fastest", "vectors"][: len(host_targets())])
+def test_contractions_of_compressed_weights_in_bf16(tmp_path: Path, target: Target) -> None:
+    if target.uses_tiles:
+        allow_tiles()
+    drawn = [case for case in exact_cases(2, 8) if computes_narrow(case, target)]
+    assert len(drawn) > 20
+    library = Library(tmp_path, drawn, target, threads=3, extra=("-O1",))
+    for index in range(len(library.cases)):
+        for tasks in (1, 3):
+            library.check(index, tasks)
+
+
+@pytest.mark.skipif(EMULATOR is None, reason="needs qemu-user-static")
+@pytest.mark.parametrize("format", ["bf16", "f16"])
+def test_contractions_of_compressed_weights_on_aarch64_in_16_bits(tmp_path: Path, format: str) -> None:
+    target = get("snapdragon-8-gen-3").computing(format)
+    chosen = [case for case in exact_cases(3, 3) if computes_narrow(case, target)]
+    assert chosen
+    for case, outputs in zip(chosen, run_emulated(tmp_path, chosen, target, tasks=2), strict=True):
         compare(case, outputs)
 
 

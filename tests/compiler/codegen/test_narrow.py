@@ -93,10 +93,16 @@ def host_targets() -> list[Target]:
     return [host, plain] if "bf16" in plain.formats and host.uses_tiles else [host]
 
 
+def allow_tiles() -> None:
+    """Ask the system for the tile registers, as the runtime does."""
+    if platform.system() == "Linux":
+        assert ctypes.CDLL(None).syscall(ARCH_PRCTL, REQUEST_STATE, TILE_DATA) == 0
+
+
 @pytest.mark.parametrize("target", host_targets(), ids=["fastest", "vectors"][: len(host_targets())])
 def test_on_this_machine(tmp_path: Path, target: Target) -> None:
-    if target.uses_tiles and platform.system() == "Linux":
-        assert ctypes.CDLL(None).syscall(ARCH_PRCTL, REQUEST_STATE, TILE_DATA) == 0
+    if target.uses_tiles:
+        allow_tiles()
     drawn = cases(target, images=2)
     library = Library(tmp_path, drawn, target, threads=3, extra=SANITIZE)
     assert all(computes_narrow(case, target) for case in drawn)

@@ -52,7 +52,7 @@ def multiplies_in(node: Node, target: Target) -> str:
     anchor = anchor_of(node)
     if depthwise.fits(anchor):
         return "f32"
-    return format_of(contractions_of(anchor)[0], target, compressed_operand(node)).name
+    return format_of(contractions_of(anchor)[0], target).name
 
 
 def candidates(node: Node, target: Target, threads: int, wide: bool = False) -> list[Candidate]:
@@ -85,7 +85,7 @@ def candidates(node: Node, target: Target, threads: int, wide: bool = False) -> 
 def _neighbours(
     part: Contraction, base: Schedule, target: Target, threads: int, compressed: int | None
 ) -> list[tuple[float, Schedule]]:
-    format = format_of(part, target, compressed)
+    format = format_of(part, target)
     if format.narrow:
         return narrow_schedule.neighbours(part, base, threads, format)
     return neighbours(part, base, threads, compressed)
@@ -108,13 +108,13 @@ def peak_share(node: Node, target: Target, threads: int, choice: Choice | None =
     assert not isinstance(choice, DepthwiseTile)
     schedules = choice or tuple(schedules_of(part, target, threads, compressed)[0][1] for part in parts)
     work = [part.sizes()[0] * part.sizes()[1] * part.sizes()[2] * part.sizes()[3] for part in parts]
-    shares = [_share(part, one, target, threads, compressed) for part, one in zip(parts, schedules, strict=True)]
+    shares = [_share(part, one, target, threads) for part, one in zip(parts, schedules, strict=True)]
     time = sum(amount / share for amount, share in zip(work, shares, strict=True) if share)
     return sum(work) / time if time else None
 
 
-def _share(part: Contraction, one: Schedule, target: Target, threads: int, compressed: int | None) -> float:
-    format = format_of(part, target, compressed)
+def _share(part: Contraction, one: Schedule, target: Target, threads: int) -> float:
+    format = format_of(part, target)
     if format.narrow:
         return narrow_schedule.share_of_peak(part, one, threads, format)
     return share_of_peak(part, one, threads)

@@ -67,6 +67,11 @@ class Compressed:
     def scale_type(self) -> str:
         return "uint16_t" if self.narrow else "float"
 
+    @property
+    def source(self) -> str:
+        """The parameters of a function that unpacks."""
+        return f"const {self.type} *src, const {self.scale_type} *scales"
+
     def scale(self, at: str) -> str:
         """C expression of one scale."""
         return f"from_half(scales[{at}])" if self.narrow else f"scales[{at}]"
@@ -133,25 +138,28 @@ def lower(node: Node) -> Lowered:
 @dataclass(frozen=True)
 class CompressedPacker:
     """Packs `across` x `k` of a compressed operand: element (x, k) goes to `dst[(x - x0) * x_step + (k - k0) *
-    k_step]`. Each digit of the index map moves along the rows of the weight or along its columns."""
+    k_step]`. Each digit of the index map moves along the rows of the weight or along its columns. `type` is that of
+    dst; where that is not float, at most `longest` neighbours are packed in one go."""
 
+    name: str
     layout: Compressed
     access: Access
     across: Axis
     k: Axis
     x_step: int
     k_step: int
+    type: str = "float"
+    longest: int = 0
 
     def emit(self, code: Code) -> None:
-        """Define `pack_rows(src, scales, dst, x0, x1, k0, k1)`."""
+        """Define `NAME(src, scales, dst, x0, x1, k0, k1)`."""
         if self.layout.narrow:
             code.line(FROM_HALF)
         rows = self._is_row(self.across) and self._is_run(self.k) and self.k_step == 1
         columns = self._is_row(self.k) and self._is_run(self.across) and self.x_step == 1
         if rows or columns:
             code.line(self.layout.unpack())
-        header = f"static __attribute__((noinline)) void\npack_rows(const {self.layout.type} *src, "
-        header += f"const {self.layout.scale_type} *scales, float *dst,\n    "
+        header = f"static __attribute__((noinline)) void\n{self.name}({self.layout.source}, {self.type} *dst,\n    "
         with code.block(f"{header}ptrdiff_t x0, ptrdiff_t x1, ptrdiff_t k0, ptrdiff_t k1)"):
             if rows:
                 self._rows(code, "x", self.across, self.x_step, "k")
@@ -180,8 +188,13 @@ class CompressedPacker:
         pace = (self.access.linear(axis) or 0) // layout.columns
         with code.loop(slow, f"{slow}1", f"{slow}0"):
             code.line(f"const ptrdiff_t row = {row} + {slow} * {pace};")
+            code.line(f"{self.type} *const to = dst + ({slow} - {slow}0) * {step};")
+            if self.type != "float":
+                code.line(f"float run[{self.longest}] __attribute__((aligned(64)));")
             code.line(f"unpack(src + row * {layout.row_bytes}, scales + row * {layout.blocks},")
-            code.line(f"       dst + ({slow} - {slow}0) * {step}, {column} + {fast}0, {column} + {fast}1);")
+            code.line(f"       {'to' if self.type == 'float' else 'run'}, {column} + {fast}0, {column} + {fast}1);")
+            if self.type != "float":
+                code.line(f"narrow(run, to, {fast}1 - {fast}0);")
 
     def _elements(
         self, code: Code, slow: str, slow_axis: Axis, slow_step: int, fast: str, fast_axis: Axis, fast_step: int
@@ -198,13 +211,12 @@ class CompressedPacker:
                 code.line(f"const ptrdiff_t count = left < {fast}1 - {fast} ? left : {fast}1 - {fast};")
                 rows, columns = self._place(code, f"({fast} / {extent})", fast_axis[:-1])
                 code.line(f"const ptrdiff_t row_f = row_s + {rows}, column_f = column_s + {columns};")
-                code.line(
-                    f"float *const out = dst + ({slow} - {slow}0) * {slow_step} + ({fast} - {fast}0) * {fast_step};"
-                )
+                to = f"({slow} - {slow}0) * {slow_step} + ({fast} - {fast}0) * {fast_step}"
+                code.line(f"{self.type} *const out = dst + {to};")
                 with code.loop("i", "count", vectorize=True):
                     rows, columns = self._terms(run, ["(at + i)"] * len(run))
                     code.line(f"const ptrdiff_t row = row_f + {rows}, column = column_f + {columns};")
-                    code.line(f"out[i * {fast_step}] = {self.layout.element('row', 'column')};")
+                    code.line(f"out[i * {fast_step}] = ({self.type})({self.layout.element('row', 'column')});")
                 code.line(f"{fast} += count;")
 
     def _place(self, code: Code, flat: str, axis: Axis) -> tuple[str, str]:

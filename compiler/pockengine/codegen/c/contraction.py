@@ -137,10 +137,13 @@ def _emit_left_packer(plan: ContractionPlan, code: Code) -> None:
     """Define `pack_rows`, which packs a block of A."""
     c = plan.contraction
     x_step, k_step = (1, plan.packed_row_step) if plan.left_rows_inner else (plan.packed_row_step, 1)
-    if plan.compressed is not None:
-        CompressedPacker(plan.compressed, c.left, c.m, c.k, x_step, k_step).emit(code)
-    elif plan.format.narrow:
-        narrow.NarrowPacker("pack_rows", c.left, c.m, c.k, plan.format, row_step=x_step).emit(code)
+    if plan.format.narrow:
+        compressed = plan.compressed
+        narrow.NarrowPacker("pack_rows", c.left, c.m, c.k, plan.format, row_step=x_step, compressed=compressed).emit(
+            code
+        )
+    elif plan.compressed is not None:
+        CompressedPacker("pack_rows", plan.compressed, c.left, c.m, c.k, x_step, k_step).emit(code)
     else:
         Packer("pack_rows", c.left, c.m, c.k, x_step, k_step, plan.schedule.lanes, False).emit(code)
 

@@ -58,9 +58,9 @@ def schedules_of(
 ) -> list[tuple[float, Schedule]]:
     """The candidates of the model for the format in which a contraction computes, with their cycles, the cheapest
     first."""
-    format = format_of(contraction, target, compressed)
+    format = format_of(contraction, target)
     if format.narrow:
-        return narrow_schedule.ranked(contraction, target, threads, format)
+        return narrow_schedule.ranked(contraction, target, threads, format, compressed)
     return ranked(contraction, target, threads, compressed)
 
 
@@ -102,7 +102,7 @@ class ContractionPlan:
         plans = []
         for oriented, schedule in scheduled:
             left, right = (places[anchor.inputs[access.operand]] for access in (oriented.left, oriented.right))
-            format = format_of(oriented, target, compressed_operand(node))
+            format = format_of(oriented, target)
             plans.append(cls(node, anchor, oriented, schedule, format, threads, (left, right), compressed))
         return plans
 

@@ -63,7 +63,7 @@ def fastest(target: Target) -> Format:
     return f32(target)
 
 
-def format_of(contraction: Contraction, target: Target, compressed: int | None = None) -> Format:
-    """In which format a contraction computes on a target; with a compressed operand always in f32."""
-    worthwhile = compressed is None and min(contraction.sizes()[1:]) >= LEAST_SIZE
+def format_of(contraction: Contraction, target: Target) -> Format:
+    """In which format a contraction computes on a target."""
+    worthwhile = min(contraction.sizes()[1:]) >= LEAST_SIZE
     return fastest(target) if worthwhile else f32(target)

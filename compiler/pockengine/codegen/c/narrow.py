@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .compressed import Compressed, CompressedPacker
 from .formats import Format
 from .maps import Access, Axis
 from .packers import Packer, transposition
@@ -66,7 +67,7 @@ def declarations(format: Format) -> str:
 @dataclass(frozen=True)
 class NarrowPacker:
     """Packs `across` x `k` of an operand of f32: a block of A with `row_step` elements from row to row, or a panel of B
-    that is `width` columns wide, of which `count` exist."""
+    that is `width` columns wide, of which `count` exist. A may be `compressed`."""
 
     name: str
     access: Access
@@ -76,15 +77,16 @@ class NarrowPacker:
     row_step: int = 0
     width: int = 0
     count: int | None = None
+    compressed: Compressed | None = None
 
     @property
     def along_k(self) -> bool:
         """Whether memory is walked along k."""
-        return self._gather("", 0, 0).inner_is_k()
+        return self._packer("", 0, 0).inner_is_k()
 
     def emit(self, code: Code) -> None:
         """Define `static void NAME(const float *src, half *dst, ptrdiff_t x0, ptrdiff_t x1, ptrdiff_t k0, ptrdiff_t
-        k1)`."""
+        k1)`; of a compressed operand with its integers and scales for `src`."""
         if self.format.group == 1:
             steps = (self.row_step, 1) if self.row_step else (1, self.width)
             self._gather(self.name, *steps).emit(code)
@@ -98,7 +100,15 @@ class NarrowPacker:
             else:
                 self._panel(code)
 
-    def _gather(self, name: str, x_step: int, k_step: int) -> Packer:
+    def _gather(self, name: str, x_step: int, k_step: int) -> Packer | CompressedPacker:
+        if self.compressed is None:
+            return self._packer(name, x_step, k_step)
+        longest = self.row_step if k_step == 1 else CHUNK
+        return CompressedPacker(
+            name, self.compressed, self.access, self.across, self.k, x_step, k_step, "half", longest
+        )
+
+    def _packer(self, name: str, x_step: int, k_step: int) -> Packer:
         return Packer(
             name, self.access, self.across, self.k, x_step, k_step, self.format.lanes, False, self.count, "half"
         )
@@ -106,13 +116,18 @@ class NarrowPacker:
     @property
     def _header(self) -> str:
         header = f"static __attribute__((noinline)) void\n{self.name}"
-        return header + "(const float *src, half *dst, ptrdiff_t x0, ptrdiff_t x1, ptrdiff_t k0, ptrdiff_t k1)"
+        source = self.compressed.source if self.compressed else "const float *src"
+        return header + f"({source}, half *dst, ptrdiff_t x0, ptrdiff_t x1, ptrdiff_t k0, ptrdiff_t k1)"
+
+    @property
+    def _source(self) -> str:
+        return "src, scales" if self.compressed else "src"
 
     def _rows(self, code: Code) -> None:
         """A block of A whose runs lie along k as in memory."""
         self._gather(f"{self.name}_runs", self.row_step, 1).emit(code)
         with code.block(self._header):
-            code.line(f"{self.name}_runs(src, dst, x0, x1, k0, k1);")
+            code.line(f"{self.name}_runs({self._source}, dst, x0, x1, k0, k1);")
             code.line(f"const ptrdiff_t depth = k1 - k0, filled = {self._filled('depth')};")
             with code.loop("x", "x1 - x0"), code.loop("k", "filled", "depth"):
                 code.line(f"dst[x * {self.row_step} + k] = 0;")
@@ -136,7 +151,7 @@ class NarrowPacker:
             code.line(f"const ptrdiff_t rows = x1 - x < {CHUNK} ? x1 - x : {CHUNK};")
             code.line(f"if (depth < {reach} || rows < {CHUNK})")
             code.line("    __builtin_memset(chunk, 0, sizeof chunk);")
-            code.line(f"{self.name}_chunk(src, chunk, x, x + rows, k, k + depth);")
+            code.line(f"{self.name}_chunk({self._source}, chunk, x, x + rows, k, k + depth);")
             code.line(f"half *const to = dst + (x - x0) * {self.row_step} + (k - k0);")
             with code.block(f"for (ptrdiff_t r = 0; r < rows; r += {lanes})"):
                 code.line(f"vec block[{lanes}];")

@@ -21,11 +21,15 @@ RESULT_CYCLES, SWAPPED_CYCLES = 0.3, 1.0
 """Cycles to finish a result and to write it, where results of a row are neighbours and where they are not."""
 
 
-def ranked(contraction: Contraction, target: Target, threads: int, format: Format) -> list[tuple[float, Schedule]]:
-    """The candidates of the model with their cycles, the cheapest first."""
+def ranked(
+    contraction: Contraction, target: Target, threads: int, format: Format, compressed: int | None = None
+) -> list[tuple[float, Schedule]]:
+    """The candidates of the model with their cycles, the cheapest first. A `compressed` operand is that of the rows."""
     candidates: list[tuple[float, int, Schedule]] = []
     for swap in (False, True):
         oriented = contraction.swapped() if swap else contraction
+        if compressed not in (None, oriented.left.operand):
+            continue
         for vectors in (AMX_VECTORS,) if format.instruction == "amx" else (1, 2, 3, 4):
             for split in ("b", "m", "n", "k") if threads > 1 else ("m",):
                 schedule = _complete(oriented, swap, vectors, split, target, threads, format)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..ir import Attrs, DType, Node, Value
+from ..ir import Attrs, DType, Node, Value, parse_type
 from .composites import composite
 from .emitter import Emitter
-from .registry import Sample
+from .registry import Sample, Vjp
 
 _LEAST = {
     DType.F16: float(np.finfo(np.float16).min),
@@ -44,18 +44,79 @@ composite(
 
 
 def _attention(e: Emitter, inputs: Sequence[Value], attrs: Attrs) -> Sequence[Value]:
-    """q, k, v: [batch, heads, time, depth]; any number of masks that broadcast to the scores. A mask of numbers is
-    added, and -inf hides a position; a boolean one hides where it is false. A query that sees nothing gives zeros.
+    """q [batch, heads, m, depth], k and v [batch, key heads, n, depth], where each key head serves as many consecutive
+    heads; any number of masks that broadcast to the scores. A mask of numbers is added, and -inf hides a position; a
+    boolean one hides where it is false. A query that sees nothing gives zeros.
 
     causal   query i of m sees the keys 0 … n - m + i of n
     softcap  bound of the scores before the masks, where there is one
-    dropout  share of the weights that are set to zero in training, where there is one"""
+    dropout  share of the weights that are set to zero in training, where there is one
+
+    The second output [batch, heads, m, 1] is the logarithm of each row's sum of exponentials: with it, the gradient
+    finds the weights again without them. No gradient flows through it."""
     q, k, v, *masks = inputs
-    softcap = float(attrs.get("softcap", 0.0))
-    weights = stages(e, q, k, masks, float(attrs["scale"]), softcap, bool(attrs["causal"]))[-1]
+    k, v = (repeat_heads(e, x, q.type.shape[1]) for x in (k, v))
+    *_, masked, weights = stages(e, q, k, masks, float(attrs["scale"]), _softcap(attrs), bool(attrs["causal"]))
     if attrs.get("dropout"):
         weights = e.op("dropout", weights, p=attrs["dropout"])
-    return [e.matmul(weights, v)]
+    return [e.matmul(weights, v), _log_sum_exp(e, masked)]
+
+
+def _softcap(attrs: Attrs) -> float:
+    return float(attrs.get("softcap", 0.0))
+
+
+def _log_sum_exp(e: Emitter, scores: Value) -> Value:
+    """Of each row; of one that sees nothing, a number below all others."""
+    peak = e.op("clip", e.max(scores, [-1]), lo=_LEAST[scores.type.dtype], hi=float("inf"))
+    total = e.op("clip", e.sum(e.op("exp", e.sub(scores, peak)), [-1]), lo=0.5, hi=float("inf"))
+    return e.add(peak, e.op("log", total))
+
+
+def repeat_heads(e: Emitter, x: Value, heads: int) -> Value:
+    """Every key head as often as there are queries to it."""
+    batch, own, time, depth = x.type.shape
+    if own == heads:
+        return x
+    wide = e.broadcast_to(e.reshape(x, (batch, own, 1, time, depth)), (batch, own, heads // own, time, depth))
+    return e.reshape(wide, (batch, heads, time, depth))
+
+
+def _add_heads(e: Emitter, x: Value, heads: int) -> Value:
+    """The gradient of `repeat_heads`."""
+    batch, own, time, depth = x.type.shape
+    if own == heads:
+        return x
+    wide = e.reshape(x, (batch, heads, own // heads, time, depth))
+    return e.reshape(e.sum(wide, [2]), (batch, heads, time, depth))
+
+
+def _attention_backward(e: Emitter, inputs: Sequence[Value], attrs: Attrs) -> Sequence[Value]:
+    """q, k, v, the outputs of `attention`, the gradient of the first one, and the masks -> the gradients of q, k and v
+    (T. Dao, "FlashAttention-2", 2023, section 3.1.2, where the second output is called L)."""
+    q, k, v, _, _, dy, *masks = inputs
+    heads, scale, softcap = q.type.shape[1], float(attrs["scale"]), _softcap(attrs)
+    keys, values = (repeat_heads(e, x, heads) for x in (k, v))
+    _, bounded, _, weights = stages(e, q, keys, masks, scale, softcap, bool(attrs["causal"]))
+    dv = e.matmul(weights, dy, trans_a=True)
+    dw = e.matmul(dy, values, trans_b=True)
+    ds = e.mul(weights, e.sub(dw, e.sum(e.mul(weights, dw), [-1])))
+    if softcap:
+        ratio = e.mul(bounded, 1.0 / softcap)
+        ds = e.mul(ds, e.sub(1.0, e.mul(ratio, ratio)))
+    ds = e.mul(ds, scale)
+    dq, dk = e.matmul(ds, keys), e.matmul(ds, q, trans_a=True)
+    return [dq, _add_heads(e, dk, k.type.shape[1]), _add_heads(e, dv, k.type.shape[1])]
+
+
+def _gradient(index: int) -> Vjp:
+    """Of q, k or v. The three nodes are one after common subexpressions are computed once."""
+
+    def vjp(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
+        q, k, v, *masks = node.inputs
+        return e.multi("attention_backward", (q, k, v, *node.outputs, dys[0], *masks), **node.attrs)[index]
+
+    return vjp
 
 
 def stages(
@@ -76,17 +137,33 @@ def stages(
 
 
 _QKV = ("f32[2,2,5,4]",) * 3
+_FEW = ("f32[2,4,5,4]", "f32[2,2,5,4]", "f32[2,2,5,4]")
 _PLAIN = {"scale": 0.5, "causal": False}
+_SAMPLES = (
+    (_QKV, (), _PLAIN),
+    (_QKV, (), {**_PLAIN, "causal": True}),
+    (_QKV, ("f32[2,1,1,5]",), _PLAIN),
+    (_QKV, ("f32[2,1,1,5]",), {**_PLAIN, "softcap": 3.0}),
+    (_QKV, ("bool[5,5]", "f32[2,1,5,5]"), _PLAIN),
+    (("f32[1,2,5,4]", "f32[1,2,3,4]", "f32[1,2,3,4]"), (), {**_PLAIN, "causal": True}),
+    (_FEW, ("bool[2,1,5,5]",), {**_PLAIN, "causal": True}),
+    (("f32[1,2,83,20]", "f32[1,1,147,20]", "f32[1,1,147,16]"), ("bool[147]",), {**_PLAIN, "causal": True}),
+)
 composite(
     "attention",
     _attention,
     (
-        Sample(_QKV, _PLAIN),
-        Sample(_QKV, {**_PLAIN, "causal": True}),
-        Sample((*_QKV, "f32[2,1,1,5]"), _PLAIN),
+        *(Sample((*operands, *masks), attrs) for operands, masks, attrs in _SAMPLES),
         Sample(_QKV, {**_PLAIN, "dropout": 0.1}),
-        Sample((*_QKV, "f32[2,1,1,5]"), {**_PLAIN, "softcap": 3.0}),
-        Sample((*_QKV, "bool[5,5]", "f32[2,1,5,5]"), _PLAIN),
-        Sample(("f32[1,2,5,4]", "f32[1,2,3,4]", "f32[1,2,3,4]"), {**_PLAIN, "causal": True}),
     ),
+    [_gradient(index) for index in range(3)],
 )
+
+
+def _backward_sample(operands: tuple[str, ...], masks: tuple[str, ...], attrs: Attrs) -> Sample:
+    q, v = (parse_type(operands[index]) for index in (0, 2))
+    y, sums = (q.with_shape((*q.shape[:-1], size)) for size in (v.shape[-1], 1))
+    return Sample((*operands, str(y), str(sums), str(y), *masks), attrs)
+
+
+composite("attention_backward", _attention_backward, tuple(_backward_sample(*sample) for sample in _SAMPLES))

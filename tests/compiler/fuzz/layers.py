@@ -137,7 +137,7 @@ def attention(draw: Draw, s: Sketch, x: Value) -> Value:
         masks.append(s.param("bias", x.type.shape[-2], x.type.shape[-2]))
     attrs = {"dropout": 0.25} if draw(st.integers(0, 3)) == 0 else {}
     causal = draw(st.booleans())
-    return e.op("attention", q, x, x, *masks, scale=0.5, causal=causal, **attrs)
+    return e.multi("attention", (q, x, x, *masks), scale=0.5, causal=causal, **attrs)[0]
 
 
 def embedding(draw: Draw, s: Sketch, x: Value) -> Value:

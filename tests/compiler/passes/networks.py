@@ -94,7 +94,7 @@ def transformer(batch: int = 2, time: int = 6, width: int = 16, heads: int = 2) 
         return e.transpose(e.reshape(x, (batch, time, heads, width // heads)), (0, 2, 1, 3))
 
     q, k, v = (split(net.linear(h, name, width)) for name in ("query", "key", "value"))
-    mixed = e.op("attention", q, k, v, scale=(width // heads) ** -0.5, causal=False)
+    mixed, _ = e.multi("attention", (q, k, v), scale=(width // heads) ** -0.5, causal=False)
     merged = e.reshape(e.transpose(mixed, (0, 2, 1, 3)), (batch, time, width))
     h = _layer_norm(net, e.add(h, net.linear(merged, "out", width)), "norm1")
     inner = e.op("gelu", net.linear(h, "up", 4 * width), approximate="none")

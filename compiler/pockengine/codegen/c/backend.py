@@ -11,6 +11,7 @@ from ...ir import DType, Node
 from ...targets import Target
 from ..backend import Lowered
 from . import (
+    attention,
     choices,
     columns,
     compressed,
@@ -57,6 +58,8 @@ class CBackend:
         if node.op in pooling.OPS:
             floats = all(value.type.dtype is DType.F32 for value in node.inputs)
             return None if floats else f"the C backend has {node.op} of f32 only"
+        if node.op in attention.OPS:
+            return attention.unsupported(node)
         if node.op in BARE:
             return None
         if node.op == "region":
@@ -77,6 +80,8 @@ class CBackend:
     def _lowered(self, node: Node, target: Target, threads: int) -> Lowered:
         if node.op in BARE:
             return BARE[node.op](node)
+        if node.op in attention.OPS:
+            return attention.lower(node, target, threads)
         region = as_region(node)
         kind = region.attrs["kind"]
         if kind == "contraction":

@@ -10,7 +10,7 @@ import numpy as np
 from ...errors import ModelError
 from ...ir import Array, DType, Value
 from ...ops import Emitter
-from ...ops.attention import stages
+from ...ops.attention import repeat_heads, stages
 from .registry import NodeContext, Operand, converts
 
 
@@ -27,7 +27,7 @@ def attention(c: NodeContext) -> Sequence[Operand]:
         raise ModelError(f"{c.where} needs both past keys and past values, or neither")
     if c.has(4):
         k, v = (c.e.op("concat", c.value(index), new, axis=2) for index, new in ((4, k), (5, v)))
-    y, scores = _attend(c, q, repeat_heads(c.e, k, q.type.shape[1]), repeat_heads(c.e, v, q.type.shape[1]))
+    y, scores = _attend(c, q, k, v)
     return [join_heads(c.e, y) if packed else y, k, v, scores]
 
 
@@ -42,10 +42,10 @@ def _attend(c: NodeContext, q: Value, k: Value, v: Value) -> tuple[Value, Value]
     # `dropout` is only found on attention from `from_torch`.
     optional = {"softcap": softcap, "dropout": c.attr("dropout", 0.0)}
     given = {name: value for name, value in optional.items() if value}
-    y = c.e.op("attention", q, k, v, *masks, scale=scale, causal=causal, **given)
+    y, _ = c.e.multi("attention", (q, k, v, *masks), scale=scale, causal=causal, **given)
     if len(c.node.output) < 4 or not c.node.output[3]:
         return y, y
-    return y, stages(c.e, q, k, masks, scale, softcap, causal)[mode]
+    return y, stages(c.e, q, repeat_heads(c.e, k, q.type.shape[1]), masks, scale, softcap, causal)[mode]
 
 
 def _masks(c: NodeContext, rows: int, columns: int, causal: bool) -> Iterator[Value]:
@@ -99,12 +99,3 @@ def join_heads(e: Emitter, x: Value) -> Value:
     """[batch, heads, time, depth] -> [batch, time, heads * depth]"""
     batch, heads, time, depth = x.type.shape
     return e.reshape(e.transpose(x, (0, 2, 1, 3)), (batch, time, heads * depth))
-
-
-def repeat_heads(e: Emitter, x: Value, heads: int) -> Value:
-    """Every key head as often as there are queries to it."""
-    batch, own, time, depth = x.type.shape
-    if own == heads:
-        return x
-    wide = e.broadcast_to(e.reshape(x, (batch, own, 1, time, depth)), (batch, own, heads // own, time, depth))
-    return e.reshape(wide, (batch, heads, time, depth))

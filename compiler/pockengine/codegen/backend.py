@@ -84,5 +84,8 @@ class Backend(Protocol):
     def unsupported(self, node: Node) -> str | None:
         """Why this node cannot be lowered, or None."""
 
+    def claims(self, node: Node) -> bool:
+        """Whether a composite is lowered whole, which must be possible, instead of being expanded."""
+
     def lower(self, node: Node, target: Target, threads: int) -> Lowered:
         """The kernels of one node."""

@@ -22,8 +22,8 @@ from ..codegen.backend import Backend, Lowered, Program
 from ..codegen.c import CBackend
 from ..errors import UnsupportedOperatorError
 from ..ir import Graph, Node, Value
-from ..ops import get, prune
-from ..passes import PIPELINE, Pipeline, optimise, reorder, simplify
+from ..ops import get
+from ..passes import PIPELINE, Pipeline, optimise, recognise, reorder, simplify
 from ..recipe import Recipe, Scheme, resolve
 from ..targets import Target
 from .fitting import NONE, Recomputed, fit, peak_bytes
@@ -125,12 +125,13 @@ def plan_programs(
         model = with_adapters(model, recipe.lora)
     scheme = resolve(recipe, model)
     everything = resolve(recipe.with_(update="full"), model)
-    full = model = simplify(model if recipe.dropout else without_dropout(model))
+    full = model = recognise(simplify(model if recipe.dropout else without_dropout(model)))
     quantised: tuple[Quantised, ...] = ()
     if recipe.frozen is not None:
         model, quantised = with_quantised(model, recipe.frozen, scheme)
     threads = threads or target.cores
-    lower = _lowerer(backend or CBackend(), target, threads)
+    backend = backend or CBackend()
+    lower = _lowerer(backend, target, threads)
     train = train_graph(model, recipe, scheme)
     frozen = _frozen(model, train)
     graphs = {"train": train}
@@ -141,12 +142,12 @@ def plan_programs(
     nodes: Mapping[str, int] = {}
     for index, (kind, graph) in enumerate(graphs.items()):
         progress("optimise", index, len(graphs))
-        reduced = optimise(graph, frozen, pipeline.algebra, dump / kind / "algebra" if dump else None)
+        reduced = optimise(graph, frozen, pipeline.algebra, dump / kind / "algebra" if dump else None, backend.claims)
         if kind == "train":
             flops, nodes = _flops(reduced), _phase_counts(reduced)
         progress("plan", index, len(graphs))
         programs[kind] = _program(kind, reduced, frozen, lower, spaces, dump, pipeline)
-    clip_norm_bytes = _clip_norm_bytes(model, recipe, scheme, programs["train"], lower)
+    clip_norm_bytes = _clip_norm_bytes(model, recipe, scheme, programs["train"], lower, backend)
     recomputed = NONE
     if memory is not None:
         programs, recomputed = fit(programs, spaces, memory, lower, target, threads)
@@ -154,7 +155,7 @@ def plan_programs(
     if scheme == everything:
         dense = backward
     elif dense is None:
-        dense = _dense_backward_nodes(full, recipe, everything) or backward
+        dense = _dense_backward_nodes(full, recipe, everything, backend) or backward
     counts = Counts(nodes["forward"], backward, dense, flops)
     asked = graphs.get("eval", train)
     inputs = asked.inputs
@@ -187,8 +188,9 @@ def plan_inference(model: Graph, target: Target, threads: int | None = None) -> 
     """Plan only what computes the model's outputs, without a recipe. Raises UnsupportedOperatorError."""
     frozen = {value.name for value in model.params}
     spaces = Spaces()
-    reduced = optimise(prune(simplify(model)), frozen, PIPELINE.algebra)
-    program = _program("predict", reduced, frozen, _lowerer(CBackend(), target, threads or target.cores), spaces)
+    backend = CBackend()
+    reduced = optimise(recognise(simplify(model)), frozen, PIPELINE.algebra, claims=backend.claims)
+    program = _program("predict", reduced, frozen, _lowerer(backend, target, threads or target.cores), spaces)
     return Inference(program, spaces)
 
 
@@ -206,14 +208,18 @@ def _program(
     return place(kind, reorder(shaped) if reorder in pipeline.shaping else shaped, lower, spaces)
 
 
-def _clip_norm_bytes(model: Graph, recipe: Recipe, scheme: Scheme, train: Program, lower: Lower) -> int:
+def _clip_norm_bytes(
+    model: Graph, recipe: Recipe, scheme: Scheme, train: Program, lower: Lower, backend: Backend
+) -> int:
     """Arena bytes of `train` beyond those of the same step without the bound on the gradients' norm."""
     clip = recipe.optimizer.clip
     if clip is None or clip.norm is None:
         return 0
     free = train_graph(model, recipe.with_(optimizer=replace(recipe.optimizer, clip=None)), scheme)
     frozen = _frozen(model, free)
-    without = _program("train", optimise(free, frozen, PIPELINE.algebra), frozen, lower, Spaces())
+    without = _program(
+        "train", optimise(free, frozen, PIPELINE.algebra, claims=backend.claims), frozen, lower, Spaces()
+    )
     return max(0, train.plan.arena_bytes - without.plan.arena_bytes)
 
 
@@ -259,14 +265,14 @@ def _phase_counts(graph: Graph) -> dict[str, int]:
     return counts
 
 
-def _dense_backward_nodes(model: Graph, recipe: Recipe, everything: Scheme) -> int | None:
+def _dense_backward_nodes(model: Graph, recipe: Recipe, everything: Scheme, backend: Backend) -> int | None:
     """Backward and update nodes if all that the loss depends on were trained, after the same algebra; None where some
     of it has no gradient."""
     try:
         graph = train_graph(model, recipe, everything)
     except UnsupportedOperatorError:
         return None
-    counts = _phase_counts(optimise(graph, _frozen(model, graph), PIPELINE.algebra))
+    counts = _phase_counts(optimise(graph, _frozen(model, graph), PIPELINE.algebra, claims=backend.claims))
     return counts["backward"] + counts["update"]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..ir import Graph, render, verify
+from ..ir import Graph, Node, render, verify
 from ..ops import expand_where, prune
 from .chunks import chunk_rows, chunk_rows_finely
 from .cleanup import cse, fold
@@ -17,12 +17,14 @@ from .layout import channels_last
 from .missed import Missed, missed_fusions
 from .order import reorder
 from .products import merge_products
+from .recognise import recognise
 from .recompute import recompute_elementwise
 from .saving import save_least
 from .simplify import simplify
 from .sparse import push_scale, push_select, scale_gradient_from_weights
 
 Pass = Callable[[Graph], Graph]
+Claims = Callable[[Node], bool]
 
 
 def expand_composites(graph: Graph) -> Graph:
@@ -94,14 +96,22 @@ PIPELINE = Pipeline()
 
 
 def optimise(
-    graph: Graph, frozen: Collection[str], passes: tuple[Pass, ...] = ALGEBRA + SHAPING, dump: Path | None = None
+    graph: Graph,
+    frozen: Collection[str],
+    passes: tuple[Pass, ...] = ALGEBRA + SHAPING,
+    dump: Path | None = None,
+    claims: Claims = lambda node: False,
 ) -> Graph:
     """Run `passes` (constants folded before the first and after every `tidy`), verifying after each.
 
-    With `dump`, the graph after each pass is written to `dump/NN_pass.txt`."""
+    With `dump`, the graph after each pass is written to `dump/NN_pass.txt`. Composites that `claims` are not expanded:
+    the backend computes them whole."""
     graph = verify(fold(graph, frozen), "fold")
     for index, apply in enumerate(passes):
-        graph = verify(apply(graph), apply.__name__)
+        if apply is expand_composites:
+            graph = verify(expand_where(graph, lambda node: not claims(node)), apply.__name__)
+        else:
+            graph = verify(apply(graph), apply.__name__)
         if apply is tidy:
             graph = verify(fold(graph, frozen), "fold")
         if dump is not None:
@@ -114,6 +124,7 @@ __all__ = [
     "ALGEBRA",
     "PIPELINE",
     "SHAPING",
+    "Claims",
     "Missed",
     "Pass",
     "Pipeline",
@@ -131,6 +142,7 @@ __all__ = [
     "optimise",
     "push_scale",
     "push_select",
+    "recognise",
     "recompute_elementwise",
     "reorder",
     "save_least",

@@ -18,6 +18,7 @@ from .region import call
 from .source import SIGNATURE, Code, declare, kernel, literal
 
 OPS = frozenset(("attention", "attention_backward"))
+LEAST_SCORES = 64 * 64
 _LEAST = "-3.40282347e+38f"
 
 
@@ -33,6 +34,11 @@ def unsupported(node: Node) -> str | None:
     if q.type.shape[1] % max(1, k.type.shape[1]) or any(value.type.size == 0 for value in node.inputs):
         return f"the C backend has no {node.op} of {q.type} and {k.type}"
     return None
+
+
+def pays(node: Node) -> bool:
+    """Whether the kernel is worth its own: not for scores so few that they fit into the caches."""
+    return node.inputs[0].type.shape[2] * node.inputs[1].type.shape[2] >= LEAST_SCORES
 
 
 def lower(node: Node, target: Target, threads: int) -> Lowered:
@@ -72,9 +78,7 @@ class _Writer:
 
     def __post_init__(self) -> None:
         self.code, self.area = Code(), _Area()
-        self.wide_depth, self.wide_width = (
-            self.blocks.padded(size) for size in (self.blocks.depth, self.blocks.width)
-        )
+        self.wide_depth, self.wide_width = (self.blocks.padded(size) for size in (self.blocks.depth, self.blocks.width))
         self.pads = (self.wide_depth, self.wide_width) != (self.blocks.depth, self.blocks.width)
 
     @property
@@ -136,7 +140,11 @@ class _Forward(_Writer):
         weigh = Product(
             "weigh", frozenset(b.query_counts), self.wide_width, 1, b.queries, self.wide_width, self.wide_width
         )
-        for name, size in (("turned", b.depth * b.queries), ("s", b.keys * b.queries), ("sum", b.queries * weigh.c_row)):
+        for name, size in (
+            ("turned", b.depth * b.queries),
+            ("s", b.keys * b.queries),
+            ("sum", b.queries * weigh.c_row),
+        ):
             self.area.add(name, size)
         if b.softcap:
             self.area.add("bound", b.keys * b.queries)
@@ -192,16 +200,15 @@ class _Forward(_Writer):
     def _weights(self) -> None:
         """The scores become exponentials; what was summed up before is scaled to the new peak."""
         b, code = self.blocks, self.code
-        each = {"count": b.queries, "vectorize": True}
-        with code.loop("i", **each):
+        with code.loop("i", b.queries, vectorize=True):
             code.line("factor[i] = peak[i];")
-        with code.loop("j", "keys"), code.loop("i", **each):
+        with code.loop("j", "keys"), code.loop("i", b.queries, vectorize=True):
             code.line(f"const float score = s[j * {b.queries} + i];")
             code.line("peak[i] = score > peak[i] ? score : peak[i];")
-        with code.loop("i", **each):
+        with code.loop("i", b.queries, vectorize=True):
             code.line("factor[i] = pock_exp(factor[i] - peak[i]);")
             code.line("total[i] *= factor[i];")
-        with code.loop("j", "keys"), code.loop("i", **each):
+        with code.loop("j", "keys"), code.loop("i", b.queries, vectorize=True):
             code.line(f"const float weight = pock_exp(s[j * {b.queries} + i] - peak[i]);")
             code.line(f"s[j * {b.queries} + i] = weight;")
             code.line("total[i] += weight;")
@@ -254,16 +261,18 @@ class _Backward(_Writer):
             code.line("float *const own_dk = sum_dk, *const own_dv = sum_dv;")
             code.line("const float *const key_rows = wide_k;")
         else:
-            code.line("float *const " + ", *const ".join(f"own_{n} = {n} + unit * {s}" for n, s in places.items()) + ";")
+            code.line(
+                "float *const " + ", *const ".join(f"own_{n} = {n} + unit * {s}" for n, s in places.items()) + ";"
+            )
             code.line("const float *const key_rows = key;")
         for name, wide in (("dk", self.wide_depth), ("dv", self.wide_width)):
             with code.loop("i", b.n * wide):
                 code.line(f"own_{name}[i] = 0.0f;")
         first = f"batch * {b.heads} + unit % {b.key_heads} * {b.group}"
-        with code.loop("head", f"{first} + {b.group}", first):
-            with code.block(f"for (ptrdiff_t q0 = 0; q0 < {b.m}; q0 += {b.queries})"):
-                self._start_block()
-                self._block()
+        each = f"for (ptrdiff_t q0 = 0; q0 < {b.m}; q0 += {b.queries})"
+        with code.loop("head", f"{first} + {b.group}", first), code.block(each):
+            self._start_block()
+            self._block()
         if self.pads:
             for name, size, wide in (("dk", b.depth, self.wide_depth), ("dv", b.width, self.wide_width)):
                 with code.loop("i", b.n), code.loop("j", size):

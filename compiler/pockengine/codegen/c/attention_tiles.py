@@ -139,18 +139,18 @@ def emit_turn(code: Code, blocks: Blocks, depths: Iterable[int]) -> None:
     lanes, queries = blocks.lanes, blocks.queries
     for depth in sorted(set(depths)):
         whole = depth // lanes * lanes
-        with code.block(f"static void\nturn_{depth}(const float *from, ptrdiff_t rows, float factor, float *to)"):
-            with code.block(f"for (ptrdiff_t q = 0; q < {queries}; q += {lanes})"):
-                code.line(f"const ptrdiff_t done = q + {lanes} <= rows ? {whole} : 0;")
-                with code.block(f"for (ptrdiff_t d = 0; d < done; d += {lanes})"):
-                    code.line(f"vec block[{lanes}];")
-                    with code.loop("i", lanes):
-                        code.line(f"block[i] = *(const vec *)(from + (q + i) * {depth} + d) * factor;")
-                    code.line("transpose(block);")
-                    with code.loop("i", lanes):
-                        code.line(f"*(vec *)(to + (d + i) * {queries} + q) = block[i];")
-                with code.loop("d", depth, "done"), code.loop("i", lanes):
-                    code.line(f"to[d * {queries} + q + i] = q + i < rows ? from[(q + i) * {depth} + d] * factor : 0.0f;")
+        header = f"static void\nturn_{depth}(const float *from, ptrdiff_t rows, float factor, float *to)"
+        with code.block(header), code.block(f"for (ptrdiff_t q = 0; q < {queries}; q += {lanes})"):
+            code.line(f"const ptrdiff_t done = q + {lanes} <= rows ? {whole} : 0;")
+            with code.block(f"for (ptrdiff_t d = 0; d < done; d += {lanes})"):
+                code.line(f"vec block[{lanes}];")
+                with code.loop("i", lanes):
+                    code.line(f"block[i] = *(const vec *)(from + (q + i) * {depth} + d) * factor;")
+                code.line("transpose(block);")
+                with code.loop("i", lanes):
+                    code.line(f"*(vec *)(to + (d + i) * {queries} + q) = block[i];")
+            with code.loop("d", depth, "done"), code.loop("i", lanes):
+                code.line(f"to[d * {queries} + q + i] = q + i < rows ? from[(q + i) * {depth} + d] * factor : 0.0f;")
         code.line()
 
 
@@ -185,7 +185,9 @@ def emit_adjust(code: Code, blocks: Blocks, masks: Sequence[tuple[int, Value]]) 
                 code.loop("q", blocks.queries, vectorize=True),
             ):
                 hidden = f"key0 + key > q0 + q + {ahead}"
-                code.line(f"s[key * {blocks.queries} + q] = {hidden} ? -__builtin_inff() : s[key * {blocks.queries} + q];")
+                code.line(
+                    f"s[key * {blocks.queries} + q] = {hidden} ? -__builtin_inff() : s[key * {blocks.queries} + q];"
+                )
     code.line()
     return {"tanh"} if blocks.softcap else set()
 

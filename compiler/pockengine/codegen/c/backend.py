@@ -69,6 +69,10 @@ class CBackend:
             return _unsupported_inside(node)
         return f"the C backend has no template for {node.op}"
 
+    def claims(self, node: Node) -> bool:
+        """Whether a composite is lowered whole: attention, where tiles are no slower than scores in memory."""
+        return node.op in attention.OPS and attention.pays(node) and self.unsupported(node) is None
+
     def lower(self, node: Node, target: Target, threads: int) -> Lowered:
         """The kernels of one node, with workspaces for at most `threads` tasks. What computes the same as an earlier
         node is not lowered again."""

@@ -42,7 +42,7 @@ def _attend(c: NodeContext, q: Value, k: Value, v: Value) -> tuple[Value, Value]
     # `dropout` is only found on attention from `from_torch`.
     optional = {"softcap": softcap, "dropout": c.attr("dropout", 0.0)}
     given = {name: value for name, value in optional.items() if value}
-    y, _ = c.e.multi("attention", (q, k, v, *masks), scale=scale, causal=causal, **given)
+    y, _ = c.e.multi("attention", (q, k, v, *masks), (), scale=scale, causal=causal, **given)
     if len(c.node.output) < 4 or not c.node.output[3]:
         return y, y
     return y, stages(c.e, q, repeat_heads(c.e, k, q.type.shape[1]), masks, scale, softcap, causal)[mode]

@@ -8,11 +8,12 @@ gradient are transposed."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ...ir import DType, Node, Value
 from ...targets import Target
 from . import microkernel
+from .formats import Format, f32
 from .indexing import broadcast_strides, dot
 from .packers import transposition
 from .source import Code, c_type, literal
@@ -45,6 +46,7 @@ class Blocks:
     scale: float
     softcap: float
     causal: bool
+    format: Format = field(repr=False)
 
     @classmethod
     def of(cls, node: Node, target: Target) -> Blocks:
@@ -57,7 +59,7 @@ class Blocks:
         attrs = node.attrs
         return cls(
             q[0], q[1], k[1], q[2], k[2], q[3], v[3], queries, min(KEYS, k[2]), rows, vectors, lanes,
-            float(attrs["scale"]), float(attrs.get("softcap", 0.0)), bool(attrs["causal"]),
+            float(attrs["scale"]), float(attrs.get("softcap", 0.0)), bool(attrs["causal"]), f32(target),
         )  # fmt: skip
 
     def padded(self, size: int) -> int:
@@ -106,7 +108,7 @@ class Product:
             for vectors, _ in panels
         }
         for tile in tiles.values():
-            code.line(microkernel.define(tile).replace(tile.name, f"{self.name}_{tile.name}"))
+            code.line(microkernel.define(tile, blocks.format).replace(tile.name, f"{self.name}_{tile.name}"))
             code.line()
         header = f"static void\n{self.name}(ptrdiff_t rows, ptrdiff_t depth, const float *a, const float *b, float *c, "
         with code.block(header + "int more)"), code.block(f"for (ptrdiff_t m = 0; m < rows; m += {blocks.rows})"):

@@ -184,6 +184,7 @@ WORKLOADS = {
             compute="bf16",
         ),
         Workload("llama-b1-last5", "llama", 1, "last 5 layers", _LLAMA_LAST_5, 0.60, _INT4, alone=True),
+        Workload("llama-b1-last5-bf16", "llama", 1, "last 5 layers", _LLAMA_LAST_5, 0.60, _INT4, True, "bf16"),
     )
 }  # fmt: skip
 

@@ -27,6 +27,8 @@ def show_explanation(explanation: Explanation) -> None:
     console.print(f"{line}{folded['constants']} constants ({size(folded['constant_bytes'])})", markup=False)
     for name in folded["parameters"]:
         console.print(f"  {name}", markup=False)
+    if explanation["quantised"]:
+        console.print(_quantised(explanation["quantised"]))
     _recomputed(console, explanation["recomputed"])
     _peak(console, explanation["peak"])
 
@@ -73,6 +75,14 @@ def _in_place(console: Console, rows: list[Explanation]) -> None:
         spaces.setdefault(row["space"], []).append(row["nbytes"])
     parts = [f"{len(sizes)} in the {space} block ({size(sum(sizes))})" for space, sizes in spaces.items()]
     console.print(f"\nWritten in place: {', '.join(parts) or 'nothing'}", markup=False)
+
+
+def _quantised(rows: list[Explanation]) -> Table:
+    table = _table("Quantised weights", "weight", "bits", "block", "size", "relative RMS error")
+    for row in rows:
+        texts = (row["name"], str(row["bits"]), str(row["block"]), size(row["nbytes"]))
+        table.add_row(*map(_escaped, texts), f"{row['relative_rms_error']:.2%}")
+    return table
 
 
 def _recomputed(console: Console, recomputed: Explanation) -> None:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ..autodiff import Quantised
 from ..codegen.backend import Program, Step
 from ..codegen.c import choices
 from ..compile import Planned
@@ -33,6 +34,7 @@ def explain(planned: Planned, tuning: Tuning) -> dict[str, Any]:
         ],
         "in_place": _in_place(program),
         "folded": _folded(planned),
+        "quantised": [_quantised(stored, planned) for stored in planned.quantised],
         "recomputed": _recomputed(planned),
         "peak": _peak(program),
         "contractions": _contractions(planned, tuning),
@@ -71,6 +73,17 @@ def _in_place(program: Program) -> list[dict[str, Any]]:
                 row = {"index": index, "layer": node.origin, "value": new.name, "over": old.name, "space": space}
                 found.append({**row, "nbytes": new.type.nbytes})
     return found
+
+
+def _quantised(stored: Quantised, planned: Planned) -> dict[str, Any]:
+    """How a frozen weight is stored, its bytes with the scales, and what rounding it lost."""
+    return {
+        "name": stored.name,
+        "bits": stored.bits,
+        "block": stored.block,
+        "nbytes": sum(planned.model.data[name].nbytes for name in stored.names),
+        "relative_rms_error": stored.error,
+    }
 
 
 def _folded(planned: Planned) -> dict[str, Any]:

@@ -21,9 +21,11 @@ from pockengine.check import check
 from pockengine.compile import compile, plan_programs, summary
 from pockengine.errors import DataError, RecipeError
 from pockengine.frontends import from_torch
+from pockengine.insight import explain
 from pockengine.ops.quantised import DEQUANTIZE, dequantize, quantize, relative_error, scale_numbers
 from pockengine.recipe import Recipe, resolve
 from pockengine.targets import get
+from pockengine.tune import Tuning
 from tests.compiler.training import lora_models
 from tests.compiler.training.frozen_models import CLASSES, batch, graph, replace, restored, transformer
 from tests.compiler.training.test_lora import graph as mixed_graph
@@ -189,6 +191,11 @@ def test_memory_and_error_are_those_reported(weights: str, share: float) -> None
         assert how["relative_rms_error"] == pytest.approx(errors[-1], rel=1e-4)
     assert small["quantised_error_worst"] == pytest.approx(max(errors), rel=1e-4)
     assert small["quantised_error_mean"] == pytest.approx(np.mean(errors), rel=1e-4)
+    explained = explain(planned, Tuning())["quantised"]
+    assert [(row["name"], row["relative_rms_error"]) for row in explained] == [
+        (name, how["relative_rms_error"]) for name, how in small["quantised"].items()
+    ]
+    assert sum(row["nbytes"] for row in explained) == padded * share * 4 + padded * 2 / 32
     assert small["quantised_error_worst"] < {"int8": 0.006, "int4": 0.11}[weights]
     alone = [step.node for program in planned.programs.values() for step in program.steps if step.node.op == DEQUANTIZE]
     assert not alone, "a weight is decompressed whole"

@@ -1,6 +1,6 @@
 """How our time grows: the step over batches and threads, beside PyTorch; compiling over the size of the model.
 
-    python -m benchmarks.scaling [--write docs/performance.md] [--rounds N] [--most-nodes N]
+    python -m benchmarks.scaling [--write docs/performance.md] [--rounds N] [--batch N ...] [--most-nodes N]
 
 Compile times are those of a chain of layers of one shape with nothing cached, but for the C library of the target.
 """
@@ -37,7 +37,7 @@ WIDTH = 16
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    batches = _over_batches(options.rounds, options.most_batch)
+    batches = _over_batches(options.rounds, options.batch, options.peer)
     print(batches, flush=True)
     nodes = _over_nodes(options.most_nodes)
     print(nodes, flush=True)
@@ -47,23 +47,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _over_batches(rounds: int, most: int) -> str:
+def _over_batches(rounds: int, batches: Sequence[int], rivals: Sequence[str]) -> str:
     rows = []
-    for batch in (batch for batch in BATCHES if batch <= most):
+    for batch in batches:
         workload = workload_named(WORKLOAD.format(batch=batch))
         prepare(workload)
-        medians = {threads: _medians(workload.name, threads, rounds) for threads in (1, 2)}
-        best = {threads: min(medians[threads][name] for name in RIVALS) for threads in medians}
+        medians = {threads: _medians(workload.name, threads, rounds, (*rivals, OURS)) for threads in (1, 2)}
+        best = {threads: min(medians[threads][name] for name in rivals) for threads in medians}
         rows.append(
             [
                 str(batch),
-                *(f"{medians[threads][name]:.1f}" for threads in medians for name in (*RIVALS, OURS)),
+                *(f"{medians[threads][name]:.1f}" for threads in medians for name in (*rivals, OURS)),
                 *(f"{medians[threads][OURS] / best[threads]:.2f}" for threads in medians),
                 f"{medians[1][OURS] / medians[2][OURS]:.2f}x",
                 f"{medians[2][OURS] / batch:.1f}",
             ]
         )
-    titles = [PEERS[name].title for name in (*RIVALS, OURS)]
+    titles = [PEERS[name].title for name in (*rivals, OURS)]
     head = [
         "batch",
         *(f"{title}, {count}" for count in ("1 thread", "2 threads") for title in titles),
@@ -75,10 +75,10 @@ def _over_batches(rounds: int, most: int) -> str:
     return f"MobileNetV2 224, full, median milliseconds of a step:\n\n{table(head, rows)}"
 
 
-def _medians(name: str, threads: int, rounds: int) -> dict[str, float]:
+def _medians(name: str, threads: int, rounds: int, contenders: Sequence[str]) -> dict[str, float]:
     with ExitStack() as stack:
         workload = workload_named(name)
-        field = {one: stack.enter_context(PeerProcess(one, workload, threads)) for one in (*RIVALS, OURS)}
+        field = {one: stack.enter_context(PeerProcess(one, workload, threads)) for one in contenders}
         samples: dict[str, list[float]] = {one: [] for one in field}
         for turn in range(rounds):
             for one in field if turn % 2 == 0 else reversed(field):
@@ -137,7 +137,14 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5, help="turns of each contender (default: %(default)s)")
     parser.add_argument("--most-nodes", type=int, default=10_000, help="stop at this size (default: %(default)s)")
-    parser.add_argument("--most-batch", type=int, default=max(BATCHES), help="(default: %(default)s)")
+    parser.add_argument("--batch", type=int, nargs="+", default=list(BATCHES), help="(default: %(default)s)")
+    parser.add_argument(
+        "--peer",
+        nargs="+",
+        choices=[name for name in PEERS if name != OURS],
+        default=list(RIVALS),
+        help="(default: %(default)s)",
+    )
     parser.add_argument("--write", type=Path, metavar="DOCUMENT", help="write the tables into this Markdown file")
     return parser
 

@@ -222,19 +222,30 @@ def _emit_panel(plan: ContractionPlan, code: Code, vectors: int, cols: int) -> N
     header = f"static void\npanel_{vectors}_{cols}(void *const *arg, ptrdiff_t batch, const {plan.format.type} *a, "
     header += f"const {plan.format.type} *b, float *sums,\n"
     header += "    ptrdiff_t m0, ptrdiff_t m1, ptrdiff_t n0, ptrdiff_t depth, int more, int finished)"
-    with code.block(header):
+    sliced = plan.format.instruction == "amx" and s.depth > microkernel.AMX_DEPTH
+    with code.block(header), ExitStack() as nest:
         if not plan.accumulates:
-            code.line(f"float tile[{s.rows * c_row}] __attribute__((aligned(64)));")
-        with code.block(f"for (ptrdiff_t m = m0; m < m1; m += {s.rows})"):
-            code.line(f"const ptrdiff_t rows = m1 - m < {s.rows} ? m1 - m : {s.rows};")
-            code.line(f"const {plan.format.type} *const a_rows = a + (m - m0) * {a_row};")
-            code.line(f"float *const c = {f'sums + (m - m0) * {c_row} + n0' if plan.accumulates else 'tile'};")
-            for tile in tiles:
-                code.line(f"if (rows == {tile.rows})")
-                code.line(f"    {tile.name}(depth, a_rows, b, c, more);")
-            if s.split != "k" and not plan.reorders:
-                code.line("if (finished)")
-                code.line(f"    finish(arg, batch, m, n0, c, {c_row}, rows, {cols});")
+            kept = s.block if sliced else s.rows
+            code.line(f"float tile[{kept * c_row}] __attribute__((aligned(64)));")
+        depth = "depth"
+        if sliced:  # so much of the panel stays in the first-level cache while the block of A passes
+            most = microkernel.AMX_DEPTH
+            nest.enter_context(code.block(f"for (ptrdiff_t k = 0; k < depth; k += {most})"))
+            code.line(f"const ptrdiff_t slice = depth - k < {most} ? depth - k : {most};")
+            depth = "slice"
+        nest.enter_context(code.block(f"for (ptrdiff_t m = m0; m < m1; m += {s.rows})"))
+        code.line(f"const ptrdiff_t rows = m1 - m < {s.rows} ? m1 - m : {s.rows};")
+        along = " + k" if sliced else ""
+        code.line(f"const {plan.format.type} *const a_rows = a + (m - m0) * {a_row}{along};")
+        place = f"sums + (m - m0) * {c_row} + n0" if plan.accumulates else f"tile + (m - m0) * {c_row}"
+        code.line(f"float *const c = {place if plan.accumulates or sliced else 'tile'};")
+        panel = f"b + k * {vectors * s.lanes}" if sliced else "b"
+        for tile in tiles:
+            code.line(f"if (rows == {tile.rows})")
+            code.line(f"    {tile.name}({depth}, a_rows, {panel}, c, {'more || k > 0' if sliced else 'more'});")
+        if s.split != "k" and not plan.reorders:
+            code.line(f"if (finished{' && k + slice == depth' if sliced else ''})")
+            code.line(f"    finish(arg, batch, m, n0, c, {c_row}, rows, {cols});")
     code.line()
 
 

@@ -12,6 +12,9 @@ from .formats import Format
 
 AMX_ROWS = 16
 """Rows of a tile register: 16 of 64 bytes."""
+AMX_DEPTH = 256
+"""k at a time: 32 columns of B then take a third of the first-level cache. Tiles are as quick as what feeds them: 1.4
+ms instead of 1.8 for 512 x 3072 x 768 on one core, where all of k came from the second level."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ from .source import Code
 
 CHUNK = 64
 """Numbers along k that are brought into the first-level cache and then put in order."""
+RUN = 256
+"""Rows of A that are read at once where they are neighbours in memory: long enough for prefetchers."""
 
 
 _WORDS = """\
@@ -93,7 +95,7 @@ class NarrowPacker:
         elif self.row_step and self.along_k:
             self._rows(code)
         else:
-            chunk = (CHUNK, 1) if self.along_k else (1, self.width or CHUNK)
+            chunk = (CHUNK, 1) if self.along_k else (1, self.width or RUN)
             self._gather(f"{self.name}_chunk", *chunk).emit(code)
             if self.row_step:
                 self._turned_rows(code)
@@ -144,20 +146,20 @@ class NarrowPacker:
         with (
             code.block(self._header),
             code.block(f"for (ptrdiff_t k = k0; k < k1; k += {reach})"),
-            code.block(f"for (ptrdiff_t x = x0; x < x1; x += {CHUNK})"),
+            code.block(f"for (ptrdiff_t x = x0; x < x1; x += {RUN})"),
         ):
-            code.line(f"half chunk[{reach * CHUNK}] __attribute__((aligned(64)));")
+            code.line(f"half chunk[{reach * RUN}] __attribute__((aligned(64)));")
             code.line(f"const ptrdiff_t depth = k1 - k < {reach} ? k1 - k : {reach};")
-            code.line(f"const ptrdiff_t rows = x1 - x < {CHUNK} ? x1 - x : {CHUNK};")
-            code.line(f"if (depth < {reach} || rows < {CHUNK})")
+            code.line(f"const ptrdiff_t rows = x1 - x < {RUN} ? x1 - x : {RUN};")
+            code.line(f"if (depth < {reach} || rows < {RUN})")
             code.line("    __builtin_memset(chunk, 0, sizeof chunk);")
             code.line(f"{self.name}_chunk({self._source}, chunk, x, x + rows, k, k + depth);")
             code.line(f"half *const to = dst + (x - x0) * {self.row_step} + (k - k0);")
             with code.block(f"for (ptrdiff_t r = 0; r < rows; r += {lanes})"):
                 code.line(f"vec block[{lanes}];")
                 with code.loop("i", lanes):
-                    first = f"chunk + 2 * i * {CHUNK} + r"
-                    code.line(f"*(pairs *)&block[i] = interleave({first}, {first} + {CHUNK});")
+                    first = f"chunk + 2 * i * {RUN} + r"
+                    code.line(f"*(pairs *)&block[i] = interleave({first}, {first} + {RUN});")
                 code.line("transpose(block);")
                 code.line(f"const ptrdiff_t most = rows - r < {lanes} ? rows - r : {lanes};")
                 with code.loop("i", "most"):

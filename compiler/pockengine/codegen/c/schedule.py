@@ -25,6 +25,8 @@ LOAD_CYCLES = 0.1
 NEON_LANES = 4
 TILE_CYCLES = 30
 """Cycles to begin and end a register tile of NEON's, whose steps are short."""
+STREAM_DEPTH = 128
+"""Depth of the blocks of k when both operands are read in place once, block after block."""
 MAX_ROWS = 24
 LINE_CYCLES = 6.0
 """What a line of A costs that the second-level cache must give for each step of k."""
@@ -38,7 +40,7 @@ PACKED_BYTES = 4 << 20
 """Packed panels of B beyond this go to memory and come back."""
 LARGE = 8
 """Panels and tiles from which on A, read once for each panel, is worth copying block by block."""
-SPLIT_DEPTH, SPLIT_OUTPUTS = 1024, 1 << 20
+SPLIT_DEPTH, SPLIT_OUTPUTS = 512, 1 << 20
 """k is split only when it is at least this deep and the threads' partial results have at most this many elements."""
 
 
@@ -173,6 +175,10 @@ def _complete(
     left = compressed or not direct(c.left, c.m, c.k) or (_conflicts(c) and panels >= 3) or large
     windows = compressed and c.right.windows  # all of an image's windows would be a large copy
     right = "block" if windows else _right(c, split, tiles, panels, target, threads)
+    if right == "direct" and split == "k":
+        most_deep = max(64, min(STREAM_DEPTH, target.l2_bytes // 4 // 4 // (m + n)))
+        depth = math.ceil(k / (math.ceil(k / most_deep / threads) * threads))
+        return Schedule(swap, rows, vectors, lanes, depth, tiles * rows, split, left, right)
     if right == "block":
         columns = math.ceil(n / lanes) * lanes + (m if left or not contiguous(c.left, c.k) else 0)
         depth = max(64, min(512, target.l2_bytes // 2 // 4 // columns))
@@ -225,6 +231,8 @@ def _right(c: Contraction, split: str, tiles: int, panels: int, target: Target, 
     _, m, n, k = c.sizes()
     linear = direct(c.right, c.k, c.n) and c.right.linear(c.n) == 1
     whole, blocked = (_pack_cost(c.right, c.n, c.k, at_once) for at_once in (True, False))
+    if split == "k" and linear and n * 4 % target.vector_bytes == 0:
+        return "direct"
     if split == "k" or (
         k > 4 * m and 4 * k * n > 2 * target.l2_bytes and not linear and blocked <= whole < SCATTER_CYCLES
     ):

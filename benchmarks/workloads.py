@@ -102,7 +102,8 @@ class Workload:
     ask      the ratio of our time to the best peer's that the project sets itself
     frozen   how our recipe keeps what is not trained; peers keep it in f32
     alone    too large for all peers to stay in memory at once: each turn is a process of its own
-    compute  the format in which our contractions multiply; where it is not f32, peers compete in it and in f32"""
+    compute  the format in which our contractions multiply; where it is not f32, peers compete in it and in f32
+    memory   MiB that our whole process may take: our recipe for a step that keeps more for its backward part"""
 
     name: str
     family: str
@@ -113,6 +114,7 @@ class Workload:
     frozen: Mapping[str, Any] | None = None
     alone: bool = False
     compute: str = "f32"
+    memory: int | None = None
 
     @property
     def model(self) -> Family:
@@ -170,7 +172,7 @@ WORKLOADS = {
     for workload in (
         Workload("mobilenetv2-b1-full", "mobilenetv2", 1, "full", FULL, 0.45),
         Workload("mobilenetv2-b1-last8", "mobilenetv2", 1, "last 8 blocks", _MOBILENET_LAST_8, 0.40),
-        Workload("mobilenetv2-b8-full", "mobilenetv2", 8, "full", FULL, 0.60),
+        Workload("mobilenetv2-b8-full", "mobilenetv2", 8, "full", FULL, 0.60, memory=160),
         Workload("mobilenetv2-b8-last8", "mobilenetv2", 8, "last 8 blocks", _MOBILENET_LAST_8, 0.50),
         Workload("mcunet-b1-full", "mcunet", 1, "full", FULL, 0.30),
         Workload("mcunet-b1-sparse", "mcunet", 1, "sparse", _MCUNET_SPARSE, 0.25),
@@ -196,4 +198,5 @@ def workload_named(name: str) -> Workload:
     known = next(same, None)
     if known is None:
         raise KeyError(f"there is no workload '{name}'; there are {', '.join(WORKLOADS)}, at any batch")
-    return replace(known, name=name, batch=int(batch.removeprefix("b")))
+    size = int(batch.removeprefix("b"))
+    return replace(known, name=name, batch=size, memory=known.memory if size == known.batch else None)

@@ -19,8 +19,10 @@ MEMORY_STEPS = 3
 
 def build(case: Case, variant: str, threads: int) -> Training:
     del variant
+    workload = case.workload
+    memory = None if workload.memory is None else workload.memory << 20
     artifact = pock.compile(
-        graph_of(case), recipe_of(case), target="host", threads=threads, compute=case.workload.compute
+        graph_of(case), recipe_of(case), target="host", threads=threads, compute=workload.compute, memory=memory
     )
     session = artifact.load()
     feed = case.feed()

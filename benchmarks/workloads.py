@@ -23,14 +23,14 @@ class MakeFeed(Protocol):
     def __call__(self, batch: int) -> Feed: ...
 
 
-def _images(batch: int, side: int, classes: int) -> Feed:
+def images(batch: int, side: int, classes: int) -> Feed:
     """`pixel_values` f32[batch, 3, side, side], `labels` i64[batch]."""
     chance = np.random.default_rng(1)
     images = chance.standard_normal((batch, 3, side, side), dtype=np.float32)
     return {"pixel_values": images, "labels": chance.integers(0, classes, batch)}
 
 
-def _text(batch: int, length: int, vocabulary: int, classes: int | None = None) -> Feed:
+def text(batch: int, length: int, vocabulary: int, classes: int | None = None) -> Feed:
     """`input_ids` i64[batch, length]; `labels` i64[batch], or the tokens themselves where there are no classes."""
     chance = np.random.default_rng(1)
     tokens = chance.integers(0, vocabulary, (batch, length))
@@ -58,22 +58,22 @@ FAMILIES = {
         Family(
             "mobilenetv2",
             "MobileNetV2 224",
-            partial(_images, side=224, classes=1000),
+            partial(images, side=224, classes=1000),
             {"image_size": 224, "num_labels": 1000},
         ),
-        Family("mcunet", "MCUNet-5FPS-like 128", partial(_images, side=128, classes=10), {"classes": 10}),
-        Family("resnet50", "ResNet-50 224", partial(_images, side=224, classes=1000), {"num_labels": 1000}),
+        Family("mcunet", "MCUNet-5FPS-like 128", partial(images, side=128, classes=10), {"classes": 10}),
+        Family("resnet50", "ResNet-50 224", partial(images, side=224, classes=1000), {"num_labels": 1000}),
         Family(
             "distilbert",
             "DistilBERT, 128 tokens",
-            partial(_text, length=128, vocabulary=30522, classes=2),
+            partial(text, length=128, vocabulary=30522, classes=2),
             {"num_labels": 2},
             input_name="input_ids",
         ),
         Family(
             "llama",
             "LLaMA-shaped 1.1 B, 512 tokens",
-            partial(_text, length=512, vocabulary=32000),
+            partial(text, length=512, vocabulary=32000),
             {
                 "hidden_size": 2048,
                 "num_hidden_layers": 22,

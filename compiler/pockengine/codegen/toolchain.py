@@ -103,10 +103,13 @@ def compile_objects(
     return Objects(dict(zip(sources, paths, strict=True)), hits)
 
 
-def link_executable(objects: Objects, model_c: str, target: Target, cache: Path | None = None) -> bytes:
-    """The target's training program: kernels, the model's tables, the hosted runtime; static where possible."""
+def link_executable(
+    objects: Objects, model_c: str, target: Target, cache: Path | None = None, symbols: bool = False
+) -> bytes:
+    """The target's training program: kernels, the model's tables, the hosted runtime; static where possible. `symbols`
+    keeps the functions' names, for whoever takes the machine code apart."""
     runtime = _runtime(target.triple, target, without=_LIBRARY_ONLY)
-    flags = ("-Wl,--gc-sections", *_STATIC[target.os])
+    flags = ("-Wl,--gc-sections", *_STATIC[target.os], *(() if symbols else ("-s",)))
     return _link(objects, model_c, runtime, target, target.triple, flags, _cache(cache))
 
 
@@ -117,7 +120,7 @@ def link_library(objects: Objects, model_c: str, target: Target, cache: Path | N
     runtime = _runtime(triple, target, without=_EXECUTABLE_ONLY)
     name = library_name(target)
     named = ("-Wl,-soname," if target.os == "linux" else "-Wl,-install_name,@rpath/") + name
-    flags = ("-shared", named, "-Wl,--gc-sections", "-lpthread", "-lm")
+    flags = ("-s", "-shared", named, "-Wl,--gc-sections", "-lpthread", "-lm")
     return _link(objects, model_c, runtime, target, triple, flags, _cache(cache))
 
 
@@ -132,7 +135,7 @@ def link_measurement(
     sources = {name: (RUNTIME / name).read_text("utf-8") for name in ("core.c", "threads.c", "error.c")}
     sources |= {name: text for name, text in own.items() if name.endswith(".c")}
     units = [_Unit(name, text, headers, target.triple, _cpu(target), flags) for name, text in sources.items()]
-    linker = ("-Wl,--gc-sections", *_STATIC[target.os])
+    linker = ("-s", "-Wl,--gc-sections", *_STATIC[target.os])
     return _link(objects, tables_c, units, target, target.triple, linker, _cache(cache), headers)
 
 
@@ -197,7 +200,7 @@ def _link(
         listed = folder / "objects.rsp"
         listed.write_text("\n".join(f'"{path}"' for path in inputs), "utf-8")
         # No -mcpu: it would only make zig build the C library again for each CPU, which takes most of a minute.
-        command = ["-target", triple, "-O2", "-s", *flags, f"@{listed}", "-o", str(output)]
+        command = ["-target", triple, "-O2", *flags, f"@{listed}", "-o", str(output)]
         failure = _zig(command, folder)
         if failure:
             raise ToolchainError(f"the program for {target.name} does not link: {failure}")

@@ -12,10 +12,11 @@ from ..ops.movement import ints
 from ..ops.split import joined
 
 LEAST_BYTES = 16 << 20
-"""Logits above this size are chunked, to chunks of about this size: each is still a product of full speed."""
+"""Logits above this size are chunked, to chunks of about this size."""
 FINE_BYTES = 2 << 20
 """The same where memory is short."""
-ROW_MULTIPLE = 16
+LEAST_ROWS, ROW_MULTIPLE = 64, 16
+"""A chunk has at least so many rows: each reads the whole weight, and packs it."""
 ROWS, TERM = "rows", "term"
 """What a value is: for each row something of its own, or a sum over rows to which each chunk gives a term."""
 
@@ -31,7 +32,7 @@ def chunk_rows(graph: Graph) -> Graph:
 def chunk_rows_finely(graph: Graph) -> Graph:
     """As `chunk_rows`, in smaller chunks and of smaller products.
 
-    %l = matmul(%h, %w); %y = f(%l)   ->   %y = concat(f(matmul(%h[0:16], %w)), f(matmul(%h[16:32], %w)), …)
+    %l = matmul(%h, %w); %y = f(%l)   ->   %y = concat(f(matmul(%h[0:64], %w)), f(matmul(%h[64:128], %w)), …)
     """
     return _chunked(graph, FINE_BYTES)
 
@@ -40,9 +41,17 @@ def _chunked(graph: Graph, limit: int) -> Graph:
     for value in [node.outputs[0] for node in graph.nodes if _is_large_product(node, limit)]:
         product = graph.producers().get(value)
         part = _Part(graph, product) if product else None
-        if part and part.found and part.pays(limit):
-            graph = _Writer(part, limit).write()
+        if part and part.found:
+            rows = rows_of_chunk(part.product, limit)
+            graph = _Writer(part, rows).write() if part.pays(rows) else graph
     return graph
+
+
+def rows_of_chunk(product: Node, limit: int) -> int:
+    """How many rows each chunk has, but for the last."""
+    rows = product.output.type.shape[0]
+    count = math.ceil(product.output.type.nbytes / limit)
+    return max(LEAST_ROWS, math.ceil(rows / count / ROW_MULTIPLE) * ROW_MULTIPLE)
 
 
 def _is_large_product(node: Node, limit: int) -> bool:
@@ -98,10 +107,11 @@ class _Part:
             if node.output in needed or any(user not in self.nodes for user in self.users[node.output])
         ]
 
-    def pays(self, limit: int) -> bool:
-        """Whether the logits are larger than a chunk of them and the sums that would have to be kept meanwhile."""
+    def pays(self, rows: int) -> bool:
+        """Whether the logits are larger than those of a chunk and the sums that would have to be kept meanwhile."""
         sums = sum(value.type.nbytes for value in self.results() if self.kinds[value] == TERM)
-        return self.product.output.type.nbytes > limit + sums
+        nbytes = self.product.output.type.nbytes
+        return nbytes > nbytes // self.rows * rows + sums
 
     def _grow(self) -> bool:
         """Collect the nodes that make or read wide values, and all between them; again for each wide operand that is
@@ -201,7 +211,7 @@ def reduced_axes(node: Node) -> tuple[int, ...]:
 class _Writer:
     """Writes the graph with a part in chunks. In a chunk every value of rows has the shape [rows of the chunk, …]."""
 
-    def __init__(self, part: _Part, limit: int) -> None:
+    def __init__(self, part: _Part, rows: int) -> None:
         self.part = part
         self.inner = part.inner()
         self.builder = Builder(part.graph.name)
@@ -209,8 +219,6 @@ class _Writer:
         self.builder.reserve(value.name for value in part.graph.values())
         self.e = Emitter(self.builder)
         self.learns = any(node.phase != "forward" for node in self.inner)
-        count = math.ceil(part.product.output.type.nbytes / limit)
-        rows = math.ceil(part.rows / count / ROW_MULTIPLE) * ROW_MULTIPLE
         self.bounds = [(start, min(start + rows, part.rows)) for start in range(0, part.rows, rows)]
         self.views: dict[tuple[Value, tuple[int, ...]], Value] = {}
 

@@ -190,7 +190,7 @@ def test_logits_that_are_asked_for_are_whole() -> None:
 
 def test_a_gradient_larger_than_the_logits_is_not_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """With few rows the weight's gradient, which its update would otherwise swallow, takes more than is saved."""
-    monkeypatch.setattr(chunks, "LEAST_BYTES", 4 * BATCH * TIME * CLASSES - 4 * CLASSES * WIDTH)
+    monkeypatch.setattr(chunks, "LEAST_ROWS", BATCH * TIME - WIDTH + 4)
     graph, recipe, _ = setting(CASES["plain"])
     whole = train_graph(graph, recipe, resolve(recipe, graph))
     reduced = passes.optimise(whole, set(), passes.ALGEBRA)

@@ -47,6 +47,21 @@ class Lowered:
     inplace: tuple[tuple[int, int], ...] = ()
 
 
+Loops = tuple[tuple[int, int], ...]
+"""(extent, stride in elements) of nested loops, the outermost first."""
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Element (b, n, k) of the original, found by the loops of each axis, lies at `b * n * k + panel * columns * k +
+    k * width + n % columns`, where the panel has `columns` columns, and the last one those that are left."""
+
+    columns: int
+    b: Loops
+    n: Loops
+    k: Loops
+
+
 @dataclass(frozen=True)
 class Location:
     """Where a value lives at run time. `space` is one of arena, param, state, const, input."""
@@ -89,3 +104,6 @@ class Backend(Protocol):
 
     def lower(self, node: Node, target: Target, threads: int) -> Lowered:
         """The kernels of one node."""
+
+    def packing(self, node: Node, target: Target, threads: int) -> tuple[int, Packing] | None:
+        """The input that a node would pack whole each time, and how it could lie in memory instead."""

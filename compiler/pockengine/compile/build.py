@@ -72,7 +72,11 @@ def describe(planned: Planned) -> Model:
     updated = {value.name for value in train.updates}
     params = tuple(
         Tensor(
-            value.name, value.type, places["param", value.name], trained=value.name in updated or value.name in trained
+            value.name,
+            value.type,
+            places["param", value.name],
+            trained=value.name in updated or value.name in trained,
+            packing=planned.packed.get(value.name),
         )
         for value in planned.model.params
         if ("param", value.name) in places

@@ -18,7 +18,7 @@ from ..autodiff import (
     without_dropout,
     without_losses,
 )
-from ..codegen.backend import Backend, Lowered, Program
+from ..codegen.backend import Backend, Lowered, Packing, Program
 from ..codegen.c import CBackend
 from ..errors import UnsupportedOperatorError
 from ..ir import Graph, Node, Value
@@ -29,6 +29,7 @@ from ..targets import Target
 from .fitting import NONE, Recomputed, fit, peak_bytes
 from .lifetimes import Lower
 from .memory import Spaces, place, with_copies
+from .packing import pack_frozen
 from .ranges import IntegerRange, integer_ranges
 
 Progress = Callable[[str, int, int], None]
@@ -59,7 +60,8 @@ class Planned:
     model            what is trained: the imported one with adapters, its frozen weights quantised
     clip_norm_bytes  of the arena, what `clip: {norm: …}` costs: with it, all gradients must be there at once
     recomputed       forward nodes that run twice, to keep to the memory allowed
-    quantised        how the quantised weights are stored"""
+    quantised        how the quantised weights are stored
+    packed           the frozen weights that lie in memory as panels"""
 
     name: str
     imported: Graph
@@ -77,6 +79,7 @@ class Planned:
     clip_norm_bytes: int = 0
     recomputed: Recomputed = NONE
     quantised: tuple[Quantised, ...] = ()
+    packed: Mapping[str, Packing] = field(default_factory=dict)
 
     @property
     def arena_bytes(self) -> int:
@@ -151,6 +154,7 @@ def plan_programs(
     recomputed = NONE
     if memory is not None:
         programs, recomputed = fit(programs, spaces, memory, lower, target, threads)
+    programs, packed = pack_frozen(programs, frozen, backend, target, threads, lower, spaces)
     backward = nodes["backward"] + nodes["update"]
     if scheme == everything:
         dense = backward
@@ -162,7 +166,7 @@ def plan_programs(
     batch = inputs[0].type.shape[0] if inputs and inputs[0].type.rank else 1
     return Planned(
         name or model.name, imported, model, recipe, scheme, target, threads, batch, programs, spaces, counts, inputs,
-        integer_ranges(asked), clip_norm_bytes, recomputed, quantised,
+        integer_ranges(asked), clip_norm_bytes, recomputed, quantised, packed,
     )  # fmt: skip
 
 

@@ -6,11 +6,11 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ..codegen import toolchain
-from ..codegen.c import choices
+from ..codegen.c import PACKED, choices
 from ..codegen.c.contraction_plan import anchor_of
 from ..ir import Node
 from ..targets import Target
@@ -101,9 +101,14 @@ def workloads_of(nodes: Iterable[Node], target: Target, threads: int) -> list[Wo
     found: dict[str, list[Node]] = {}
     for node in nodes:
         if choices.is_tunable(node):
-            found.setdefault(choices.identity(node), []).append(node)
+            found.setdefault(choices.identity(node), []).append(_unpacked(node))
     made = [Workload(tuple(same), target, threads) for same in found.values()]
     return sorted(made, key=lambda workload: -workload.weight)
+
+
+def _unpacked(node: Node) -> Node:
+    """The node on operands as the model stores them: which packing suits is what is measured."""
+    return replace(node, attrs={key: value for key, value in node.attrs.items() if key != PACKED})
 
 
 def distance(sizes: Iterable[int], others: Iterable[int]) -> float:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from ... import ops
 from ...ir import DType, Node
 from ...targets import Target
-from ..backend import Lowered
+from ..backend import Lowered, Packing
 from . import (
     attention,
     choices,
@@ -26,7 +26,8 @@ from . import (
     resample,
     rowwise,
 )
-from .contraction_plan import anchor_of
+from .contraction_plan import PACKED, anchor_of
+from .frozen import packing
 from .region import as_region, body_of, unsupported_types
 
 ANCHORS = frozenset(("matmul", "conv2d", "conv2d_dx", "conv2d_dw"))
@@ -99,12 +100,20 @@ class CBackend:
             return columns.lower(region, threads)
         return elementwise.lower(region)
 
+    def packing(self, node: Node, target: Target, threads: int) -> tuple[int, Packing] | None:
+        """The operand that a node would pack whole each time, and how it could lie in memory instead."""
+        if node.op != "region" or not choices.is_tunable(node) or choices.is_depthwise(node):
+            return None
+        pick = self._picks.get(choices.identity(node)) if self._picks else None
+        assert pick is None or isinstance(pick, tuple)
+        return packing(node, target, threads, pick)
+
 
 def _computation(node: Node) -> tuple[object, ...]:
     """What the kernels of a node depend on: the computation without names, and which inputs are one value."""
     first = tuple(node.inputs.index(value) for value in node.inputs)
     if node.body is not None:
-        return (node.attrs["kind"], choices.identity(node), first)
+        return (node.attrs["kind"], node.attrs.get(PACKED), choices.identity(node), first)
     types = tuple(value.type for value in (*node.inputs, *node.outputs))
     return (node.op, types, choices.attributes(node.attrs), first)
 

@@ -41,6 +41,11 @@ def is_tunable(node: Node) -> bool:
     return anchor_of(node).output.type.dtype is DType.F32
 
 
+def is_depthwise(node: Node) -> bool:
+    """Whether a tunable node's contraction has templates of its own."""
+    return depthwise.fits(anchor_of(node))
+
+
 def family(node: Node) -> str:
     """The kernel family of a tunable node: `depthwise_conv2d`, `matmul`, …"""
     anchor = anchor_of(node)

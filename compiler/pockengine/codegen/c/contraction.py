@@ -257,7 +257,9 @@ def _emit_main(plan: ContractionPlan, code: Code) -> None:
     code.line(f"const {packed.type if packed else 'float'} *const left = arg[{plan.arguments[0]}];")
     if packed:
         code.line(f"const {packed.scale_type} *const scales = arg[{packed.arguments[1]}];")
-    if s.right != "shared":
+    if s.right == "packed":
+        code.line(f"const float *const panels = arg[{plan.arguments[1]}];")
+    elif s.right != "shared":
         code.line(f"const float *const right = arg[{plan.arguments[1]}];")
     if plan.workspace_bytes():
         _emit_workspace(plan, code)
@@ -278,7 +280,7 @@ def _emit_main(plan: ContractionPlan, code: Code) -> None:
     with code.loop("batch", "b_last", "b_first"):
         if not packed:
             code.line(f"const float *const a = left + {_batch_offset(plan, c.left)};")
-        if s.right != "shared":
+        if s.right not in ("shared", "packed"):
             code.line(f"const float *const b = right + {_batch_offset(plan, c.right)};")
         if s.right == "private":
             with code.loop("panel", "n_last", "n_first"):
@@ -307,7 +309,7 @@ def _emit_workspace(plan: ContractionPlan, code: Code) -> None:
         offset += plan.left_bytes
     if plan.right_is_common:
         code.line(f"{type} *const panels = ({type} *)(void *)workspace;")
-    elif s.right != "direct":
+    elif s.right not in ("direct", "packed"):
         code.line(f"{type} *const panels = ({type} *)(void *)(own + {offset});")
         offset += plan.right_bytes
     if plan.accumulates:
@@ -346,7 +348,7 @@ def _emit_block(plan: ContractionPlan, code: Code) -> None:
             elif s.right == "block":
                 source = f"panels + panel * {s.columns * s.depth}"
             else:
-                batch = f"batch * {plan.right_elements} + " if s.right == "shared" else ""
+                batch = f"batch * {plan.right_elements} + " if s.right in ("shared", "packed") else ""
                 source = f"panels + {batch}panel * {s.columns * plan.filled_depth} + k0 * {width}"
             code.line(f"if (panel {'<' if cols == s.columns else '>='} {full})")
             code.line(

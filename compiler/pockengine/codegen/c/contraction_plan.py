@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...ir import Node
 from ...plan.schedule import aligned
@@ -15,6 +15,8 @@ from .maps import Contraction, contractions_of
 from .region import body_of
 from .schedule import Schedule, contiguous, ranked
 
+PACKED = "packed"
+"""Attribute of a region whose contraction finds its frozen weight packed in memory (see frozen.py)."""
 HEADER_BYTES = 64
 """Start of the workspace of a kernel that splits k: the number of tasks that left partial sums."""
 
@@ -103,6 +105,8 @@ class ContractionPlan:
         for oriented, schedule in scheduled:
             left, right = (places[anchor.inputs[access.operand]] for access in (oriented.left, oriented.right))
             format = format_of(oriented, target)
+            if node.attrs.get(PACKED):
+                schedule = replace(schedule, right="packed")
             plans.append(cls(node, anchor, oriented, schedule, format, threads, (left, right), compressed))
         return plans
 
@@ -204,7 +208,8 @@ class ContractionPlan:
 
     @property
     def task_bytes(self) -> int:
-        return self.left_bytes + (0 if self.right_is_common else self.right_bytes) + self.sums_bytes
+        own = not self.right_is_common and self.schedule.right != "packed"
+        return self.left_bytes + (self.right_bytes if own else 0) + self.sums_bytes
 
     def workspace_bytes(self) -> int:
         return self.shared_bytes + self.threads * self.task_bytes

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...ir import TensorType, Value
-from ..backend import Location, Program, Step
+from ..backend import Location, Loops, Packing, Program, Step
+from .frozen import MOST_LOOPS
 from .source import Code
 
 PROGRAMS = ("train", "eval", "predict", "accumulate")
@@ -18,8 +19,9 @@ SPACES = ("arena", "param", "state", "const", "input")
 @dataclass(frozen=True)
 class Tensor:
     """A named tensor outside the arena. `fill` is what optimizer state starts from; `limit`, when not 0, is what every
-    integer of an input must stay below, but for `ignored` (0: none); `average_of` is the index of the parameter whose
-    moving average a state is; `target` says who reads an input, as pock_target."""
+    integer of an input must stay below, but for `ignored` (0: none); `average_of` is the index of the parameter
+    whose moving average a state is; `packing` says how a frozen weight lies in memory; `target` says who reads an
+    input, as pock_target."""
 
     name: str
     type: TensorType
@@ -30,6 +32,7 @@ class Tensor:
     average_of: int | None = None
     ignored: int = 0
     target: str = "not_target"
+    packing: Packing | None = None
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,7 @@ def _tensors(code: Code, name: str, tensors: Sequence[Tensor]) -> None:
         return
     code.line()
     _shapes(code, name, (tensor.type for tensor in tensors))
+    _packings(code, name, tensors)
     code.line(f"static const pock_tensor {name}[] = {{")
     for index, tensor in enumerate(tensors):
         code.line(f"    {_row(name, index, tensor)}, /* {tensor.type} */")
@@ -116,13 +120,28 @@ def _shapes(code: Code, name: str, types: Iterable[TensorType]) -> None:
             code.line(f"static const int64_t {name}_shape_{index}[] = {{{', '.join(map(str, type.shape))}}};")
 
 
+def _packings(code: Code, name: str, tensors: Sequence[Tensor]) -> None:
+    for index, tensor in enumerate(tensors):
+        if tensor.packing is not None:
+            p = tensor.packing
+            axes = ", ".join(_axis_loops(loops) for loops in (p.b, p.n, p.k))
+            code.line(f"static const pock_packing {name}_packing_{index} = {{{p.columns}, {axes}}};")
+
+
+def _axis_loops(loops: Loops) -> str:
+    """The loops of an axis, MOST_LOOPS of them."""
+    filled = [(1, 0)] * (MOST_LOOPS - len(loops)) + list(loops)
+    return "{" + ", ".join(f"{{{extent}, {stride}}}" for extent, stride in filled) + "}"
+
+
 def _row(table: str, index: int, tensor: Tensor) -> str:
     shape = f"{table}_shape_{index}" if tensor.type.rank else "0"
     kind = f"POCK_{tensor.type.dtype.value.upper()}"
     fill = f"{float(tensor.fill)!r}f"
     fields = [_string(tensor.name), kind, tensor.type.rank, int(tensor.trained), fill, shape, tensor.type.nbytes]
     average_of = "0" if tensor.average_of is None else f"&params[{tensor.average_of}]"
-    rest = [_ref(tensor.location), tensor.limit, average_of, tensor.ignored, f"POCK_{tensor.target.upper()}"]
+    packing = "0" if tensor.packing is None else f"&{table}_packing_{index}"
+    rest = [_ref(tensor.location), tensor.limit, average_of, tensor.ignored, f"POCK_{tensor.target.upper()}", packing]
     return "{" + ", ".join(map(str, [*fields, *rest])) + "}"
 
 

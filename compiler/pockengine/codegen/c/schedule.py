@@ -54,7 +54,7 @@ class Schedule:
     split       the axis that threads share: "b", "m", "n" or "k"
     pack_left   copy A to a block, or read it where it is
     right       "direct": read B where it is; "private": each task packs what it needs; "shared": a first call packs B
-                for all tasks; "block": packed for each block of k (one block of rows only)
+                for all tasks; "block": packed for each block of k; "packed": it lies in memory as panels
     """
 
     swap: bool

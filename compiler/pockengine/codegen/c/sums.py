@@ -38,7 +38,7 @@ def reduce_kernel(plan: ContractionPlan) -> Kernel:
         code.line(f"const char *const workspace = arg[{workspace_index(plan)}];")
         code.line("const ptrdiff_t parts = *(const int64_t *)(const void *)workspace;")
         code.line(f"const ptrdiff_t part = {plan.task_bytes // 4};")
-        start = plan.shared_bytes + plan.left_bytes + plan.right_bytes
+        start = plan.shared_bytes + plan.task_bytes - plan.sums_bytes
         code.line(f"const float *const sums = (const float *)(const void *)(workspace + {start});")
         if not plan.reorders:
             code.line(f"float tile[{s.rows * s.columns}];")

@@ -39,7 +39,9 @@ uint64_t pock_frozen_digest(const pock_machine *machine) {
     for (uint32_t i = 0; i < model->param_count; i++) {
         const pock_tensor *param = &model->params[i];
         if (!param->trained) {
+            pock_machine_unpack(machine, param);
             value = digest(value, pock_machine_at(machine, param), (size_t)param->nbytes);
+            pock_machine_pack(machine, param);
         }
     }
     return value;

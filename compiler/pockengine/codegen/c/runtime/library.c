@@ -190,7 +190,11 @@ static int find_tensor(pock_session *session, const char *name, size_t bytes, co
 int pock_get_tensor(pock_session *session, const char *name, void *data, size_t bytes) {
     const pock_tensor *tensor = NULL;
     int code = find_tensor(session, name, bytes, &tensor);
-    copy_output(session, tensor && !code ? tensor : NULL, data);
+    if (!code) {
+        pock_machine_unpack(&session->machine, tensor);
+        copy_output(session, tensor, data);
+        pock_machine_pack(&session->machine, tensor);
+    }
     return code;
 }
 
@@ -200,6 +204,7 @@ int pock_set_tensor(pock_session *session, const char *name, const void *data, s
     int code = find_tensor(session, name, bytes, &tensor);
     int is_param = !code && tensor >= model->params && tensor < model->params + model->param_count;
     if (is_param) {
+        pock_machine_unpack(&session->machine, tensor);
         code = pock_machine_may_replace(&session->machine, tensor, data, &session->error);
     }
     if (!code) {
@@ -207,6 +212,9 @@ int pock_set_tensor(pock_session *session, const char *name, const void *data, s
     }
     if (is_param && !code) {
         pock_restart_average(model, session->machine.space, tensor);
+    }
+    if (is_param) {
+        pock_machine_pack(&session->machine, tensor);
     }
     return code;
 }

@@ -100,6 +100,56 @@ static int read_all(pock_machine *machine, const char *path, const pock_tensor *
     return code;
 }
 
+static int64_t count_of(const pock_loop *loops) {
+    return loops[0].extent * loops[1].extent * loops[2].extent;
+}
+
+static int64_t offset_of(const pock_loop *loops, int64_t index) {
+    int64_t offset = index % loops[2].extent * loops[2].stride;
+    index /= loops[2].extent;
+    return offset + index % loops[1].extent * loops[1].stride + index / loops[1].extent * loops[0].stride;
+}
+
+/* Walks the panels of a packed tensor in order: packs what `from` has in the original order, or undoes it. */
+static void permute(const pock_packing *packing, const float *from, float *to, int undo) {
+    int64_t n_count = count_of(packing->n), k_count = count_of(packing->k), at = 0;
+    for (int64_t b = 0; b < count_of(packing->b); b++) {
+        for (int64_t first = 0; first < n_count; first += packing->columns) {
+            int64_t last = first + packing->columns < n_count ? first + packing->columns : n_count;
+            for (int64_t k = 0; k < k_count; k++) {
+                int64_t base = offset_of(packing->b, b) + offset_of(packing->k, k);
+                for (int64_t n = first; n < last; n++, at++) {
+                    int64_t original = base + offset_of(packing->n, n);
+                    to[undo ? original : at] = from[undo ? at : original];
+                }
+            }
+        }
+    }
+}
+
+/* Through the arena, which holds nothing between runs. */
+static void arrange(const pock_machine *machine, const pock_tensor *tensor, int undo) {
+    if (tensor->packing) {
+        void *data = pock_machine_at(machine, tensor);
+        permute(tensor->packing, data, (float *)(void *)machine->space[POCK_ARENA], undo);
+        memcpy(data, machine->space[POCK_ARENA], (size_t)tensor->nbytes);
+    }
+}
+
+void pock_machine_unpack(const pock_machine *machine, const pock_tensor *tensor) {
+    arrange(machine, tensor, 1);
+}
+
+void pock_machine_pack(const pock_machine *machine, const pock_tensor *tensor) {
+    arrange(machine, tensor, 0);
+}
+
+static void arrange_all(const pock_machine *machine, int undo) {
+    for (uint32_t i = 0; i < machine->model->param_count; i++) {
+        arrange(machine, &machine->model->params[i], undo);
+    }
+}
+
 static int choose_threads(pock_machine *machine, uint32_t asked, pock_error *error) {
     uint32_t most = machine->model->threads ? machine->model->threads : 1;
     if (asked > most) {
@@ -120,6 +170,7 @@ int pock_machine_open(pock_machine *machine, const pock_model *model, const char
         code = code ? code : read_all(machine, consts_path, model->consts, model->const_count, error);
     }
     if (!code) {
+        arrange_all(machine, 0);
         pock_init_states(model, machine->space);
         code = pock_pool_open(&machine->pool, machine->threads, error);
     }
@@ -215,11 +266,13 @@ int pock_machine_load(pock_machine *machine, const char *path, pock_error *error
     if (!code && !file.count) {
         code = pock_fail(error, POCK_BAD_DATA, "%s holds no tensor", path);
     }
+    arrange_all(machine, 1);
     for (int only_check = 1; only_check >= 0; only_check--) {
         for (size_t i = 0; i < file.count && !code; i++) {
             code = load_one(machine, &file, &file.tensors[i], only_check, error);
         }
     }
+    arrange_all(machine, 0);
     pock_tensor_file_close(&file);
     return code;
 }
@@ -238,7 +291,13 @@ int pock_machine_save(const pock_machine *machine, const char *path, int only_tr
                                             pock_machine_at(machine, pock_machine_averaged(machine, param))};
         }
     }
+    if (!only_trained) {
+        arrange_all(machine, 1);
+    }
     int code = pock_tensor_file_write(path, entries, count, "{\"format\":\"pt\"}", error);
+    if (!only_trained) {
+        arrange_all(machine, 0);
+    }
     free(entries);
     return code;
 }

@@ -33,6 +33,10 @@ int pock_machine_may_replace(const pock_machine *machine, const pock_tensor *ten
 /* Runs a program on the current contents of the input block. */
 void pock_machine_run(pock_machine *machine, const pock_program *program, pock_observer observer, void *context);
 
+/* Puts a packed tensor into the original order, and back: whoever reads or writes its contents does it in between. */
+void pock_machine_unpack(const pock_machine *machine, const pock_tensor *tensor);
+void pock_machine_pack(const pock_machine *machine, const pock_tensor *tensor);
+
 /* Where a tensor lies. */
 void *pock_machine_at(const pock_machine *machine, const pock_tensor *tensor);
 

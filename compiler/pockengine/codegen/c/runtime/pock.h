@@ -32,6 +32,18 @@ typedef struct {
     uint64_t offset : 60;
 } pock_ref;
 
+/* How a frozen weight of floats lies in memory: as the panels of columns that its contraction reads, a permutation of the
+ * original. Three loops (extent, stride in elements) walk each axis of the original, b, n and k; element (b, n, k) lies at
+ * b * N * K + panel * columns * K + k * width + n % columns, where the last panel's width is what is left of N. */
+typedef struct {
+    int64_t extent, stride;
+} pock_loop;
+
+typedef struct {
+    int64_t columns;
+    pock_loop b[3], n[3], k[3];
+} pock_packing;
+
 /* A named tensor. `fill` is the initial contents of optimizer state. `trained` is 1 when the step changes it. `limit`, when
  * not 0, is what every integer of an input must stay below (classes for labels, rows of the table for indices): kernels
  * index memory with them, so the runtime refuses others but `ignored` (labels that do not count; 0 when there is no such
@@ -49,6 +61,7 @@ typedef struct pock_tensor {
     const struct pock_tensor *average_of;
     int64_t ignored;
     uint8_t target;
+    const pock_packing *packing; /* NULL: as in files */
 } pock_tensor;
 
 /* One kernel does share `task` of `tasks` of its work on the operands `arg`; shares never write the same bytes.

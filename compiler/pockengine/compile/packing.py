@@ -1,0 +1,65 @@
+"""Frozen weights that lie in memory as their contractions read them, so that no step packs them again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ..codegen.backend import Backend, Packing, Program
+from ..codegen.c import PACKED
+from ..ir import Graph, Node
+from ..targets import Target
+from .lifetimes import Lower
+from .memory import Spaces, place
+
+
+def pack_frozen(
+    programs: Mapping[str, Program], frozen: set[str], backend: Backend, target: Target, threads: int, lower: Lower,
+    spaces: Spaces,
+) -> tuple[dict[str, Program], dict[str, Packing]]:  # fmt: skip
+    """The programs with the weights packed that every reader, in all programs, packs alike; name -> how.
+
+    The runtime permutes a weight in place, through the arena: none is larger than that."""
+    packings = _agreed(programs, frozen, backend, target, threads)
+    while packings:
+        made = {
+            kind: place(kind, _marked(program.graph, packings), lower, spaces) for kind, program in programs.items()
+        }
+        arena = max(program.plan.arena_bytes for program in made.values())
+        sizes = {value.name: value.type.nbytes for program in programs.values() for value in program.graph.params}
+        fitting = {name: packing for name, packing in packings.items() if sizes[name] <= arena}
+        if len(fitting) == len(packings):
+            return made, packings
+        packings = fitting
+    return dict(programs), {}
+
+
+def _agreed(
+    programs: Mapping[str, Program], frozen: set[str], backend: Backend, target: Target, threads: int
+) -> dict[str, Packing]:
+    """Frozen weights that are only read packed, and all in one way."""
+    wanted: dict[str, set[Packing | None]] = {}
+    for program in programs.values():
+        names = {value: value.name for value in program.graph.params if value.name in frozen}
+        for value in program.graph.outputs.values():
+            if value in names:
+                wanted.setdefault(names[value], set()).add(None)
+        for node in program.graph.nodes:
+            read = [value for value in node.inputs if value in names]
+            found = backend.packing(node, target, threads) if read else None
+            for value in read:
+                packs = found is not None and read.count(value) == 1 and node.inputs[found[0]] is value
+                wanted.setdefault(names[value], set()).add(found[1] if found and packs else None)
+    agreed = {name: next(iter(ways)) for name, ways in wanted.items() if len(ways) == 1}
+    return {name: packing for name, packing in agreed.items() if packing is not None}
+
+
+def _marked(graph: Graph, packings: Mapping[str, Packing]) -> Graph:
+    """Regions that read a packed weight say so."""
+    packed = {value for value in graph.params if value.name in packings}
+
+    def marked(node: Node) -> Node:
+        reads = any(value in packed for value in node.inputs)
+        return replace(node, attrs={**node.attrs, PACKED: True}) if reads else node
+
+    return graph.with_(nodes=tuple(marked(node) for node in graph.nodes))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from pockengine.ir import Builder, DType, Graph, TensorType
 from pockengine.ops import Emitter
 from pockengine.recipe import Recipe
 from pockengine.targets import get
+from tests.compiler.codegen.emulated import EMULATOR
 
 BATCH = 2
 SHAPES = {
@@ -103,6 +105,20 @@ def test_everyone_gets_the_original(tmp_path: Path) -> None:
     now = {name: session.state()[name] for name in SHAPES}
     expected = _logits(_tensors(now), torch.from_numpy(batch["x"])).numpy()
     np.testing.assert_allclose(before, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.skipif(EMULATOR is None, reason="qemu-user is not installed (Debian: qemu-user-static)")
+def test_aarch64_gives_the_hosts_loss(tmp_path: Path) -> None:
+    assert plan_programs(_graph(), RECIPE, get("raspberry-pi-4")).packed
+    model, batch = compile(_graph(), RECIPE, "raspberry-pi-4").unpack() / "bin/model", _batch()
+    save_file(batch, tmp_path / "data.safetensors")
+    paths = {name: tmp_path / name for name in ("report", "saved")}
+    options = ["--steps", "1", "--no-shuffle", "--report", paths["report"], "--save", paths["saved"]]
+    subprocess.run([str(EMULATOR), model, "train", "--data", tmp_path / "data.safetensors", *options], check=True)
+    logits = _logits(_tensors(_weights()), torch.from_numpy(batch["x"]))
+    expected = F.cross_entropy(logits, torch.from_numpy(batch["labels"])).item()
+    assert json.loads(paths["report"].read_text())["loss"][0] == pytest.approx(expected, rel=1e-4)
+    np.testing.assert_array_equal(load_file(paths["saved"])["point.weight"], _weights()["point.weight"])
 
 
 def test_the_executable_saves_and_resumes(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-LEARNING_RATE = 1e-4
+LEARNING_RATE = 1e-5
 MOMENTUM = 0.9
 
 Array = npt.NDArray[Any]

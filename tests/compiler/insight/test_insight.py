@@ -209,13 +209,16 @@ def test_explain_says_what_is_computed_twice(files):
 def test_explain_says_what_arithmetic_makes_again(tmp_path):
     nodes = [
         helper.make_node("MatMul", ["x", "w"], ["h"], name="fc"),
-        helper.make_node("Gelu", ["h"], ["a"], name="gelu"),
+        helper.make_node("MatMul", ["h", "u"], ["g"], name="gated"),  # which keeps h in any case
+        helper.make_node("Sigmoid", ["h"], ["s"], name="gate"),
+        helper.make_node("Mul", ["s", "g"], ["a"], name="product"),
         helper.make_node("MatMul", ["a", "v"], ["logits"], name="head"),
     ]
-    arrays = {name: np.full(shape, 0.1, np.float32) for name, shape in {"w": (8, 16), "v": (16, 4)}.items()}
-    save(model(nodes, {"x": (np.float32, [4, 8])}, ["logits"], arrays), tmp_path / "gelu.onnx")
+    shapes = {"w": (8, 16), "u": (16, 16), "v": (16, 4)}
+    arrays = {name: np.full(shape, 0.1, np.float32) for name, shape in shapes.items()}
+    save(model(nodes, {"x": (np.float32, [4, 8])}, ["logits"], arrays), tmp_path / "gate.onnx")
     recipe = Recipe(loss="cross_entropy", optimizer="sgd", update="full", batch=4)
-    graph = load(tmp_path / "gelu.onnx", {}, 4)
+    graph = load(tmp_path / "gate.onnx", {}, 4)
     planned = plan_programs(graph, recipe, get("host"), 1, pipeline=PIPELINE.sparing())
     found = explain(planned, Tuning())["recomputed"]
     assert found["values"] and all("elementwise arithmetic" in row["why"] for row in found["values"])

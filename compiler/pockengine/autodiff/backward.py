@@ -19,13 +19,13 @@ def active_values(graph: Graph, wanted: Iterable[Value]) -> set[Value]:
 
 
 def prepare(graph: Graph, wanted: Iterable[Value]) -> Graph:
-    """Expand the composites on a path to a wanted value that have no gradient of their own, or none for what of their
-    inputs is on that path."""
+    """Expand the composites on a path to a wanted value that have no gradient of their own, or say nothing of the input
+    that is on that path."""
     active = active_values(graph, wanted)
 
     def lacking(node: Node) -> bool:
         vjps = get(node.op).vjps
-        return any(v in active and (index >= len(vjps) or not vjps[index]) for index, v in enumerate(node.inputs))
+        return any(v in active and index >= len(vjps) for index, v in enumerate(node.inputs))
 
     ready = expand_where(graph, lacking)
     return graph if ready is graph else prepare(ready, wanted)

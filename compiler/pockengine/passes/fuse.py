@@ -27,16 +27,15 @@ Shape = tuple[int, ...]
 
 @dataclass
 class Group:
-    """A region in the making. `space` is the loop space, `axes` the reduced axes of row and column regions; `first` and
-    `last` are the places in the graph of its first and last member."""
+    """A region in the making. `space` is the loop space, `axes` the reduced axes of row and column regions; `reach` is
+    the last place in the graph among its members and those of all groups it depends on."""
 
     id: int
     kind: str
     space: Shape
     axes: Shape = ()
     members: list[Node] = field(default_factory=list)
-    first: int = 0
-    last: int = 0
+    reach: int = 0
 
     @property
     def forward(self) -> bool:
@@ -71,13 +70,17 @@ class _Fuser:
         self.users = graph.users()
         self.results = set(graph.results())
         self.overwritten = overwrites(graph)
+        self.writers: dict[Node, list[Node]] = {}
+        for writer, readers in self.overwritten.items():
+            for reader in readers - {writer}:
+                self.writers.setdefault(reader, []).append(writer)
         self.position = {node: index for index, node in enumerate(graph.nodes)}
         self.groups: dict[int, Group] = {}
         self.group_of: dict[Node, Group] = {}
 
     def run(self) -> Graph:
         for index, node in enumerate(self.graph.nodes):
-            group = Group(index, *_kind(node), members=[node], first=index, last=index)
+            group = Group(index, *_kind(node), members=[node], reach=index)
             self.groups[index] = group
             self.group_of[node] = group
             if group.kind != "single" and self.merge:
@@ -157,19 +160,17 @@ class _Fuser:
     def _depends(self, group: Group, on: Group, directly: bool = True) -> bool:
         """Whether `group` needs results of `on`; with `directly` false, whether it does so through a third group.
 
-        What lies between, and what of `group` needs `on`, comes after the first member of `on`: the search is short."""
+        What needs `on` reaches as far as `on` does, which most groups do not: the search is short."""
         seen = {group.id, on.id}
         pending = [group]
         while pending:
             current = pending.pop()
-            for node in reversed(current.members):
-                if self.position[node] < on.first:
-                    break
+            for node in current.members:
                 for other in self._dependencies(node):
                     below = self.group_of[other]
                     if below is on and (directly or current is not group):
                         return True
-                    if below.id not in seen and below.last > on.first:
+                    if below.id not in seen and below.reach >= on.reach:
                         seen.add(below.id)
                         pending.append(below)
         return False
@@ -178,7 +179,20 @@ class _Fuser:
         del self.groups[gone.id]
         for node in gone.members:
             self.group_of[node] = into
-        into.first, into.last = min(into.first, gone.first), max(into.last, gone.last)
+        reach = into.reach = max(into.reach, gone.reach)
+        pending = [into]
+        while pending:
+            for node in pending.pop().members:
+                for reader in self._dependents(node):
+                    above = self.group_of.get(reader)
+                    if above is not None and above.reach < reach:
+                        above.reach = reach
+                        pending.append(above)
+
+    def _dependents(self, node: Node) -> Iterator[Node]:
+        for value in node.outputs:
+            yield from self.users[value]
+        yield from self.writers.get(node, ())
 
     def _inputs(self, members: list[Node]) -> list[Value]:
         inside = {value for node in members for value in node.outputs}

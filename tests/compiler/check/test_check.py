@@ -19,7 +19,7 @@ from pockengine.targets import get
 from tests.compiler.check import llama
 from tests.compiler.models import zoo
 
-PATIENCE = 1.5
+PATIENCE = 3.0
 """Times that a limit of processor time may be exceeded where other tests run beside."""
 
 

@@ -20,7 +20,7 @@ OPTIMIZERS = {spec.op for spec in (MOMENTUM, *OPTIMIZER_SPECS.values())}
 def _differentiable(op: Op, index: int) -> bool:
     if op.name in OPTIMIZERS:
         return False
-    return op.expand is not None or (bool(op.vjps) and op.vjps[index] is not None)
+    return op.vjps[index] is not None if index < len(op.vjps) else op.expand is not None
 
 
 GRADIENTS = [

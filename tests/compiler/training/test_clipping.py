@@ -56,7 +56,7 @@ def test_the_bounds_of_these_tests_bind() -> None:
 
 def test_the_plan_says_what_the_global_norm_costs() -> None:
     plain, norm, value = (
-        plan_programs(MLP.build(8), Recipe(optimizer={"name": "sgd", "clip": clip}), get("raspberry-pi-4"))
+        plan_programs(MLP.build(8), Recipe(optimizer={"name": "sgd", "clip": clip}), get("raspberry-pi-4"), 1)
         for clip in (None, {"norm": 1.0}, {"value": 1.0})
     )
     cost = norm.programs["train"].plan.arena_bytes - plain.programs["train"].plan.arena_bytes
@@ -64,7 +64,7 @@ def test_the_plan_says_what_the_global_norm_costs() -> None:
     assert norm.clip_norm_bytes == summary(norm, 0)["clip_norm_bytes"] == cost
     assert plain.clip_norm_bytes == value.clip_norm_bytes == 0
     assert value.programs["train"].plan.arena_bytes == plain.programs["train"].plan.arena_bytes
-    shown = estimate(MLP.build(8), norm.recipe, get("raspberry-pi-4")).to_mapping()
+    shown = estimate(MLP.build(8), norm.recipe, get("raspberry-pi-4"), 1).to_mapping()
     assert shown["clip_norm_bytes"] == cost
 
 

@@ -183,8 +183,8 @@ def _complete(
         columns = math.ceil(n / lanes) * lanes + (m if left or not contiguous(c.left, c.k) else 0)
         depth = max(64, min(512, target.l2_bytes // 2 // 4 // columns))
         return Schedule(swap, rows, vectors, lanes, even(k, depth), tiles * rows, split, left, right)
-    if large:  # a panel's block of k fills the first-level cache, A's block an eighth of the second
-        depth = even(k, max(128, target.l1_bytes // 4 // width))
+    if large:  # a tile's rows of A fill most of the first-level cache, A's block an eighth of the second
+        depth = even(k, max(128, target.l1_bytes * 5 // 8 // 4 // rows))
         block = max(rows, target.l2_bytes // 8 // 4 // depth // rows * rows)
     else:
         depth = even(k, max(128, int(target.l2_bytes * 0.4) // 4 // width))
@@ -318,7 +318,8 @@ def _cycles(c: Contraction, s: Schedule, threads: int) -> float:
     total += MOVE_CYCLES * batch * m * n * alone
     if s.right != "direct":
         share = alone if s.split in ("b", "n", "k") else 1 / threads if s.right == "shared" else 1.0
-        total += batch * k * n * _pack_cost(c.right, c.n, c.k, s.right != "block", s.columns) * share
+        times = math.ceil(m * (alone if s.split == "m" else 1.0) / s.block) if s.right == "block" else 1
+        total += batch * k * n * _pack_cost(c.right, c.n, c.k, s.right != "block", s.columns) * share * times
         total += BARRIER_CYCLES if s.right == "shared" else 0
         if s.right != "block" and 4 * k * n > PACKED_BYTES:
             total += 2 * MOVE_CYCLES * batch * k * n * (alone if s.split in ("b", "n", "k") else 1.0)

@@ -139,7 +139,7 @@ def lower(node: Node) -> Lowered:
 class CompressedPacker:
     """Packs `across` x `k` of a compressed operand: element (x, k) goes to `dst[(x - x0) * x_step + (k - k0) *
     k_step]`. Each digit of the index map moves along the rows of the weight or along its columns. `type` is that of
-    dst; where that is not float, at most `longest` neighbours are packed in one go."""
+    dst."""
 
     name: str
     layout: Compressed
@@ -149,7 +149,6 @@ class CompressedPacker:
     x_step: int
     k_step: int
     type: str = "float"
-    longest: int = 0
 
     def emit(self, code: Code) -> None:
         """Define `NAME(src, scales, dst, x0, x1, k0, k1)`."""
@@ -182,7 +181,8 @@ class CompressedPacker:
         return self.access.linear(axis) == 1 and self.layout.columns > 1
 
     def _rows(self, code: Code, slow: str, axis: Axis, step: int, fast: str) -> None:
-        """Runs of whole blocks: each row's numbers lie where the micro-kernel reads them."""
+        """Runs of whole blocks: each row's numbers lie where the micro-kernel reads them, and end before the next
+        row's."""
         layout = self.layout
         row, column = divmod(self.access.base, layout.columns)
         pace = (self.access.linear(axis) or 0) // layout.columns
@@ -190,7 +190,7 @@ class CompressedPacker:
             code.line(f"const ptrdiff_t row = {row} + {slow} * {pace};")
             code.line(f"{self.type} *const to = dst + ({slow} - {slow}0) * {step};")
             if self.type != "float":
-                code.line(f"float run[{self.longest}] __attribute__((aligned(64)));")
+                code.line(f"float run[{step}] __attribute__((aligned(64)));")
             code.line(f"unpack(src + row * {layout.row_bytes}, scales + row * {layout.blocks},")
             code.line(f"       {'to' if self.type == 'float' else 'run'}, {column} + {fast}0, {column} + {fast}1);")
             if self.type != "float":

@@ -105,10 +105,7 @@ class NarrowPacker:
     def _gather(self, name: str, x_step: int, k_step: int) -> Packer | CompressedPacker:
         if self.compressed is None:
             return self._packer(name, x_step, k_step)
-        longest = self.row_step if k_step == 1 else CHUNK
-        return CompressedPacker(
-            name, self.compressed, self.access, self.across, self.k, x_step, k_step, "half", longest
-        )
+        return CompressedPacker(name, self.compressed, self.access, self.across, self.k, x_step, k_step, "half")
 
     def _packer(self, name: str, x_step: int, k_step: int) -> Packer:
         return Packer(

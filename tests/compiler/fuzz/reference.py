@@ -11,6 +11,7 @@ from pockengine import interp
 from pockengine.autodiff import accumulate_graph, averaged, eval_graph, predict_graph, train_graph, with_adapters
 from pockengine.autodiff.evaluation import without_losses
 from pockengine.ir import Array, Graph, Value
+from pockengine.ops import prune
 from pockengine.recipe import Recipe, resolve
 
 from .cases import STEPS, Case
@@ -39,6 +40,7 @@ class Graphs:
     def of(cls, case: Case, recipe: Recipe) -> Graphs:
         model = case.model if recipe.lora is None else with_adapters(case.model, recipe.lora)
         scheme = resolve(recipe, model)
+        model = prune(model)  # a batch norm that nothing reads learns no statistics
         train = train_graph(model, recipe, scheme)
         updated = {value.name for value in train.updates}
         learned = [value for value in model.params if value.name in updated]

@@ -1,7 +1,8 @@
 """The events of one phase on their way into the spool, and what is known of a training that began before a restart.
 
 A phase that is repeated from its beginning replaces the events of its earlier try. A training that goes on at a
-checkpoint keeps those up to it, so that step numbers, sequence numbers and the final report have no gap and no repeat.
+checkpoint keeps those up to it, so that no step is told twice. Steps that the executable had made, and saved in its
+checkpoint, when the agent ended before it read of them are counted; their losses and times are lost.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ _READ = 1000
 
 @dataclass(frozen=True)
 class _Earlier:
-    """What the steps before the restart gave: losses and milliseconds, in order."""
+    """The steps before the restart: how many, and the losses and milliseconds that are known, in order."""
 
+    steps: int = 0
     losses: tuple[float, ...] = ()
     times: tuple[float, ...] = ()
 
@@ -44,16 +46,16 @@ class PhaseEvents:
 
     def complete(self, report: JsonObject) -> JsonObject:
         """The report of the whole training, where the executable could only report what came after its checkpoint."""
-        if not self._earlier.losses:
+        if not self._earlier.steps:
             return report
         samples = [*self._earlier.times, *step_times(report)]
         losses = [*self._earlier.losses, *numbers(report.get("loss"))]
         return {
             **report,
-            "steps": len(losses),
+            "steps": self._earlier.steps + report["steps"],
             "loss": losses,
             "step_ms": summary(samples),
-            "resumed_at": len(self._earlier.losses),
+            "resumed_at": self._earlier.steps,
         }
 
     def _keep_steps(self, last: int) -> None:
@@ -70,4 +72,4 @@ class PhaseEvents:
                     losses.append(event.get("loss"))
                     times.append(event.get("ms"))
         self._spool.truncate(kept)
-        self._earlier = _Earlier(tuple(numbers(losses)), tuple(numbers(times)))
+        self._earlier = _Earlier(last, tuple(numbers(losses)), tuple(numbers(times)))

@@ -93,7 +93,7 @@ SOURCE = textwrap.dedent("""\
     if "--save" in options:
         open(options["--save"], "wb").write(b"trained " + weights)
         say(event="saved", path=options["--save"])
-    report = {"entry": program, "steps": steps, "loss": losses, "peak_rss_bytes": 12345678, "found": found,
+    report = {"entry": program, "steps": len(losses), "loss": losses, "peak_rss_bytes": 12345678, "found": found,
               "cold_start_ms": 5.0, "step_ms": {"median": 1.0, "p10": 1.0, "p90": 1.0, "samples": samples}}
     if program == "eval":
         report.update(samples=10, loss=[0.5], accuracy=0.25 if "--load" not in options else 0.75)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pock_agent.facts import device_facts
 from pock_agent.health import HealthLog, HealthReader
 from pock_agent.report import MOST_SAMPLES, summary, thinned
+from pock_agent.phase_events import PhaseEvents
 from pock_agent.spool import EventSpool
 from pock_agent.stability import judge
 from pock_agent.target import detect_target
@@ -94,6 +95,21 @@ def test_a_spool_survives_a_line_cut_short(tmp_path: Path) -> None:
     spool.append({"n": "one"})
     assert spool.read(0, 10) == [{"n": 0}, {"n": "one"}]
     assert spool.read(2, 10) == [] and spool.read(7, 10) == []
+    spool.close()
+
+
+def test_steps_saved_in_a_checkpoint_that_the_agent_never_read_of_are_counted(tmp_path: Path) -> None:
+    spool = EventSpool(tmp_path / "events.jsonl")
+    begun = PhaseEvents(spool, 0)
+    begun.append({"event": "start", "first_step": 0})
+    for step in (1, 2):
+        begun.append({"event": "step", "step": step, "loss": 1 / step, "ms": 2.0})
+    resumed = PhaseEvents(spool, 0)
+    resumed.append({"event": "start", "first_step": 4})
+    resumed.append({"event": "step", "step": 5, "loss": 0.2, "ms": 2.0})
+    report = resumed.complete({"steps": 1, "loss": [0.2], "step_ms": {"samples": [2.0]}})
+    assert (report["steps"], report["resumed_at"], report["loss"]) == (5, 4, [1.0, 0.5, 0.2])
+    assert [event["step"] for event in spool.read(1, 10)] == [1, 2, 5]
     spool.close()
 
 

@@ -166,8 +166,8 @@ def test_more_than_two_gigabytes_import_without_being_read(tmp_path):
     assert int(done.stdout) < 0.03 * rows * 4096
 
 
-def test_a_graph_of_ten_thousand_nodes_takes_linear_time():
-    """Planning twice as deep a model takes about twice as long."""
+def test_planning_takes_time_linear_in_the_depth():
+    """Twice as deep a model takes about twice as long; `benchmarks.scaling` goes up to 15,000 nodes."""
 
     def seconds(blocks: int) -> float:
         nodes, values = [], {}
@@ -194,5 +194,5 @@ def test_a_graph_of_ten_thousand_nodes_takes_linear_time():
         plan_programs(imported, Recipe("mse", "sgd"), get("host"))
         return time.process_time() - start
 
-    seconds(20)
-    assert seconds(400) < 3.5 * seconds(200)
+    short, long = zip(*((seconds(200), seconds(400)) for _ in range(3)), strict=True)
+    assert min(long) < 3.5 * min(short)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from pock_agent.facts import device_facts
 from pock_agent.health import HealthLog, HealthReader
-from pock_agent.report import MOST_SAMPLES, summary, thinned
 from pock_agent.phase_events import PhaseEvents
+from pock_agent.report import MOST_SAMPLES, summary, thinned
 from pock_agent.spool import EventSpool
 from pock_agent.stability import judge
 from pock_agent.target import detect_target

@@ -73,3 +73,11 @@ def as_text(value: object, key: str) -> str:
     if not isinstance(value, str) or not value:
         raise RecipeError(f"{key} must be a text, not {describe(value)}")
     return value
+
+
+def as_texts(value: object, key: str) -> tuple[str, ...]:
+    """One text or a list of at least one."""
+    items = value if isinstance(value, list | tuple) else [value]
+    if not items:
+        raise RecipeError(f"{key} is empty: name at least one")
+    return tuple(as_text(item, key) for item in items)

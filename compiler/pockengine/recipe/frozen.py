@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import RecipeError, nearest
 from ..ops.quantised import BLOCKS
-from .fields import as_count, as_text, check_keys, describe
+from .fields import as_count, as_texts, check_keys, describe
 
 _KEYS = ("weights", "block", "params")
 BITS = {"int8": 8, "int4": 4}
@@ -49,11 +49,4 @@ def frozen_of(value: object) -> Frozen:
     block = as_count(value.get("block", 32), "frozen.block")
     if block not in BLOCKS:
         raise RecipeError(f"frozen.block must be one of {', '.join(map(str, BLOCKS))}, not {block}")
-    patterns: tuple[str, ...] = ()
-    if "params" in value:
-        given = value["params"]
-        given = list(given) if isinstance(given, list | tuple) else [given]
-        if not given:
-            raise RecipeError("frozen.params is empty: name the weights to quantise, or leave it out")
-        patterns = tuple(as_text(pattern, "frozen.params") for pattern in given)
-    return Frozen(weights, block, patterns)
+    return Frozen(weights, block, as_texts(value["params"], "frozen.params") if "params" in value else ())

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from ..errors import RecipeError
-from .fields import as_count, as_number, as_text, check_keys, describe
+from .fields import as_count, as_number, as_texts, check_keys, describe
 
 _KEYS = ("params", "rank", "alpha", "seed", "dropout")
 _A, _B = ".lora_A.weight", ".lora_B.weight"
@@ -53,10 +53,6 @@ def lora_of(value: object) -> Lora:
     check_keys(value, _KEYS, "lora")
     if "params" not in value:
         raise RecipeError("lora has no 'params': name the weights that get an adapter, as in {params: \"*.query\"}")
-    given = value["params"]
-    patterns = list(given) if isinstance(given, list | tuple) else [given]
-    if not patterns:
-        raise RecipeError("lora.params is empty: name the weights that get an adapter")
     seed = value.get("seed", 0)
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise RecipeError(f"lora.seed must be a whole number of at least 0, not {describe(seed)}")
@@ -64,7 +60,7 @@ def lora_of(value: object) -> Lora:
     if dropout == 1.0:
         raise RecipeError("lora.dropout must be below 1: at 1 the adapters would never see an input")
     return Lora(
-        params=tuple(as_text(pattern, "lora.params") for pattern in patterns),
+        params=as_texts(value["params"], "lora.params"),
         rank=as_count(value.get("rank", 8), "lora.rank"),
         alpha=as_number(value.get("alpha", 16.0), "lora.alpha", 0.0, above=True),
         seed=seed,

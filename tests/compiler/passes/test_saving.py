@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -69,29 +70,27 @@ def matmul_operands(graph: Graph) -> set[Value]:
     return read | {made[value].inputs[0] for value in read if value in made and made[value].op == "transpose"}
 
 
-def test_a_mask_is_kept_for_its_activation() -> None:
+def masked_tanh(backward: Callable[[Emitter, Value, Value], Value]) -> Graph:
+    """y = tanh(x); dx is what `backward(e, y, dy)` makes of them."""
     builder = Builder("g")
     e = Emitter(builder)
     x, dy = (builder.input(name, TensorType(DType.F32, (4, 8))) for name in ("x", "dy"))
     y = e.op("tanh", x)
     builder.outputs = {"loss": e.sum(y, (0, 1))}
     builder.phase = "backward"
-    builder.outputs["dx"] = e.where(e.less(0.25, y), e.sum(dy, (1,)), 0.0)
-    graph = builder.finish()
+    builder.outputs["dx"] = backward(e, y, dy)
+    return builder.finish()
+
+
+def test_a_mask_is_kept_for_its_activation() -> None:
+    graph = masked_tanh(lambda e, y, dy: e.where(e.less(0.25, y), e.sum(dy, (1,)), 0.0))
     changed = verify(save_least(graph))
     assert [value.type.dtype for value in kept(changed)] == [DType.BOOL]
     assert_same_numbers(graph, changed)
 
 
 def test_nothing_moves_where_the_activation_is_read_anyway() -> None:
-    builder = Builder("g")
-    e = Emitter(builder)
-    x, dy = (builder.input(name, TensorType(DType.F32, (4, 8))) for name in ("x", "dy"))
-    y = e.op("tanh", x)
-    builder.outputs = {"loss": e.sum(y, (0, 1))}
-    builder.phase = "backward"
-    builder.outputs["dx"] = e.mul(e.where(e.less(0.25, y), dy, 0.0), e.sum(e.mul(y, dy), (1,)))
-    graph = builder.finish()
+    graph = masked_tanh(lambda e, y, dy: e.mul(e.where(e.less(0.25, y), dy, 0.0), e.sum(e.mul(y, dy), (1,))))
     assert save_least(graph) is graph
 
 

@@ -12,6 +12,7 @@ from .chunks import chunk_rows, chunk_rows_finely
 from .cleanup import cse, fold
 from .decompress import decompress_inside
 from .factor import factor_gradients
+from .filtering import allow_winograd
 from .fuse import fuse, separate
 from .layout import channels_last
 from .missed import Missed, missed_fusions
@@ -55,6 +56,7 @@ ALGEBRA: tuple[Pass, ...] = (
 SHAPING: tuple[Pass, ...] = (
     chunk_rows,
     channels_last,
+    allow_winograd,
     factor_gradients,
     tidy,
     save_least,
@@ -128,6 +130,7 @@ __all__ = [
     "Missed",
     "Pass",
     "Pipeline",
+    "allow_winograd",
     "channels_last",
     "chunk_rows",
     "chunk_rows_finely",

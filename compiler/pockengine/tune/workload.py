@@ -97,10 +97,10 @@ def key_of(inputs: Mapping[str, str]) -> str:
 
 
 def workloads_of(nodes: Iterable[Node], target: Target, threads: int) -> list[Workload]:
-    """The distinct workloads of tunable nodes, those that take longest first."""
+    """The distinct workloads of tunable nodes that have more than one choice, those that take longest first."""
     found: dict[str, list[Node]] = {}
     for node in nodes:
-        if choices.is_tunable(node):
+        if choices.is_tunable(node) and choices.filtering(node, target, threads) is None:
             found.setdefault(choices.identity(node), []).append(_unpacked(node))
     made = [Workload(tuple(same), target, threads) for same in found.values()]
     return sorted(made, key=lambda workload: -workload.weight)

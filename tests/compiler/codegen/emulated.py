@@ -15,15 +15,18 @@ from pockengine.codegen.backend import Lowered
 from pockengine.codegen.c import CBackend
 from pockengine.ir import Array
 from pockengine.targets import Target
-from tests.compiler.codegen.harness import FLAGS, Case
+from tests.compiler.codegen.harness import FLAGS, Case, Lower
 
 EMULATOR = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
 
 
-def run_emulated(folder: Path, cases: Sequence[Case], target: Target, tasks: int) -> list[list[Array]]:
+def run_emulated(
+    folder: Path, cases: Sequence[Case], target: Target, tasks: int, lower: Lower | None = None
+) -> list[list[Array]]:
     """The outputs of each case, computed by `tasks` tasks one after the other."""
     assert EMULATOR is not None
-    lowered = [CBackend().lower(case.node, target, tasks) for case in cases]
+    lower = lower or CBackend().lower
+    lowered = [lower(case.node, target, tasks) for case in cases]
     sources = {call.kernel.symbol: call.kernel.source for one in lowered for call in one.calls}
     sources["main"] = _main(cases, lowered, tasks)
     paths = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from pockengine.ir import Array, DType, Graph, Node, TensorType, Value, parse_ty
 from pockengine.ops import Sample
 from pockengine.targets import Target
 
+Lower = Callable[[Node, Target, int], Lowered]
 CANARY = 64
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
 FLAGS = ("-std=gnu11", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", *WARNINGS)
@@ -69,15 +70,22 @@ class Library:
     """The kernels of many cases, compiled for one target."""
 
     def __init__(
-        self, folder: Path, cases: Sequence[Case], target: Target, threads: int, extra: Sequence[str] = ("-O2",)
+        self,
+        folder: Path,
+        cases: Sequence[Case],
+        target: Target,
+        threads: int,
+        extra: Sequence[str] = ("-O2",),
+        lower: Lower | None = None,
     ) -> None:
         self.cases, self.threads = list(cases), threads
         backend = CBackend()
+        lower = lower or backend.lower
         self.lowered: list[Lowered] = []
         sources: dict[str, str] = {}
         for case in cases:
             assert backend.unsupported(case.node) is None, case.label
-            lowered = backend.lower(case.node, target, threads)
+            lowered = lower(case.node, target, threads)
             self.lowered.append(lowered)
             sources.update({call.kernel.symbol: call.kernel.source for call in lowered.calls})
         library = compile_sources(folder, sources, target, extra)

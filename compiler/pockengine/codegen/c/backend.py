@@ -104,6 +104,8 @@ class CBackend:
         """The operand that a node would pack whole each time, and how it could lie in memory instead."""
         if node.op != "region" or not choices.is_tunable(node) or choices.is_depthwise(node):
             return None
+        if choices.filtering(node, target, threads) is not None:
+            return None
         pick = self._picks.get(choices.identity(node)) if self._picks else None
         assert pick is None or isinstance(pick, tuple)
         return packing(node, target, threads, pick)

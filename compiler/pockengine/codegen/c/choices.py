@@ -12,15 +12,16 @@ from typing import Any
 from ...ir import DType, Node, Value
 from ...targets import Target
 from ..backend import Lowered
-from . import contraction, depthwise, narrow_schedule
+from . import contraction, depthwise, narrow_schedule, winograd, winograd_plan
 from .contraction_plan import anchor_of, compressed_operand, schedules_of
 from .depthwise import DepthwiseTile
 from .formats import format_of
 from .maps import Contraction, contractions_of
 from .region import as_region, body_of
 from .schedule import Schedule, neighbours, share_of_peak
+from .winograd_plan import Winograd
 
-Choice = tuple[Schedule, ...] | DepthwiseTile
+Choice = tuple[Schedule, ...] | DepthwiseTile | Winograd
 
 _VARIED = 4
 """Of the best schedules, those whose neighbours belong to the wide space."""
@@ -46,6 +47,19 @@ def is_depthwise(node: Node) -> bool:
     return depthwise.fits(anchor_of(node))
 
 
+def filtering(node: Node, target: Target, threads: int) -> Winograd | None:
+    """How a tunable node is computed by Winograd's minimal filtering, where it may be and the model prefers that. It is
+    not measured against other choices: what its transforms round would decide comparisons in the epilogue otherwise
+    than the exact reference does."""
+    anchor = anchor_of(node)
+    if not anchor.attrs.get(winograd_plan.ALLOWED) or compressed_operand(node) is not None:
+        return None
+    parts = contractions_of(anchor)
+    if len(parts) > 1 or format_of(parts[0], target).narrow:
+        return None
+    return winograd_plan.best(anchor, target, threads, schedules_of(parts[0], target, threads, None)[0][0])
+
+
 def family(node: Node) -> str:
     """The kernel family of a tunable node: `depthwise_conv2d`, `matmul`, …"""
     anchor = anchor_of(node)
@@ -65,6 +79,9 @@ def candidates(node: Node, target: Target, threads: int, wide: bool = False) -> 
     best ones in what the model decides without weighing."""
     if depthwise.fits(anchor_of(node)):
         return [Candidate(tile, None) for tile in depthwise.tiles(node, target, threads)]
+    filtered = filtering(node, target, threads)
+    if filtered is not None:
+        return [Candidate(filtered, filtered.cycles)]
     parts = contractions_of(anchor_of(node))
     compressed = compressed_operand(node)
     spaces = [schedules_of(part, target, threads, compressed) for part in parts]
@@ -101,16 +118,19 @@ def lower(node: Node, target: Target, threads: int, choice: Choice | None = None
     if depthwise.fits(anchor_of(node)):
         assert choice is None or isinstance(choice, DepthwiseTile)
         return depthwise.lower(node, target, threads, choice)
-    assert not isinstance(choice, DepthwiseTile)
+    filtered = filtering(node, target, threads) if choice is None else None
+    if filtered is not None:
+        return winograd.lower(node, filtered)
+    assert not isinstance(choice, DepthwiseTile | Winograd)
     return contraction.lower(node, target, threads, choice)
 
 
 def peak_share(node: Node, target: Target, threads: int, choice: Choice | None = None) -> float | None:
     """The part of the arithmetic peak that the model expects of a tunable node; None where there is no model."""
-    if depthwise.fits(anchor_of(node)):
+    if depthwise.fits(anchor_of(node)) or filtering(node, target, threads) is not None:
         return None
     parts, compressed = contractions_of(anchor_of(node)), compressed_operand(node)
-    assert not isinstance(choice, DepthwiseTile)
+    assert not isinstance(choice, DepthwiseTile | Winograd)
     schedules = choice or tuple(schedules_of(part, target, threads, compressed)[0][1] for part in parts)
     work = [part.sizes()[0] * part.sizes()[1] * part.sizes()[2] * part.sizes()[3] for part in parts]
     shares = [_share(part, one, target, threads) for part, one in zip(parts, schedules, strict=True)]
@@ -127,6 +147,8 @@ def _share(part: Contraction, one: Schedule, target: Target, threads: int) -> fl
 
 def to_plain(choice: Choice) -> Any:
     """Plain values, as JSON stores them."""
+    if isinstance(choice, Winograd):
+        return {"outputs": choice.outputs, "vectors": choice.vectors, "split": choice.split}
     return asdict(choice) if isinstance(choice, DepthwiseTile) else [asdict(schedule) for schedule in choice]
 
 
@@ -134,6 +156,8 @@ def describe(choice: Choice) -> str:
     """One line for a person."""
     if isinstance(choice, DepthwiseTile):
         return f"tile {choice.pixels} pixels x {choice.lanes} channels"
+    if isinstance(choice, Winograd):
+        return choice.describe()
     return "; ".join(dict.fromkeys(_describe(schedule) for schedule in choice))
 
 

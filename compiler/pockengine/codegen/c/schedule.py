@@ -267,7 +267,7 @@ def storage_order(access: Access, across: Axis, k: Axis, whole: bool) -> Axis | 
     return order if len(extents) == 1 and merged == (1,) and access.linear(across) is not None else None
 
 
-def _tile_cycles(rows: int, vectors: int, lanes: int) -> float:
+def tile_cycles(rows: int, vectors: int, lanes: int) -> float:
     """Cycles of one step of k of a register tile: arithmetic, latency of the chain, or loads. A multiply-add of NEON
     takes no operand from memory, so there the loads and the loop are instructions of their own: two for each
     multiply-add can be started."""
@@ -278,7 +278,7 @@ def _tile_cycles(rows: int, vectors: int, lanes: int) -> float:
 
 def _step_cycles(c: Contraction, s: Schedule, rows: int, vectors: int) -> float:
     """Cycles of one step of k of a register tile, with what its operands cost where they lie."""
-    cycles = _tile_cycles(rows, vectors, s.lanes)
+    cycles = tile_cycles(rows, vectors, s.lanes)
     if not contiguous(c.left, c.k) and contiguous(c.left, c.m):
         cycles += 0.3 * rows
         if s.depth > L1_STEPS:

@@ -1,0 +1,128 @@
+"""Convolutions by minimal filtering against the interpreter: tiles, splits, odd sizes, paddings 0 to 2 on any
+side, between canaries, in place wherever the backend allows it, and for aarch64 under qemu."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pockengine.codegen.backend import Lowered
+from pockengine.codegen.c import choices, winograd
+from pockengine.codegen.c.contraction_plan import anchor_of
+from pockengine.codegen.c.region import as_region
+from pockengine.codegen.c.winograd_plan import Winograd, candidates, fits
+from pockengine.codegen.c.winograd_transforms import POINTS, TAPS, filtering
+from pockengine.ir import Builder, DType, Node, TensorType
+from pockengine.ops import Emitter
+from pockengine.passes import allow_winograd
+from pockengine.targets import Target, get
+from tests.compiler.codegen.emulated import EMULATOR, run_emulated
+from tests.compiler.codegen.harness import Case, Library, compare, draw, region_case
+
+ERROR = 6e-6
+"""Of the largest result."""
+SIZES = [((5, 5), (1, 1, 1, 1)), ((4, 7), (0, 0, 0, 0)), ((9, 6), (1, 0, 2, 1)), ((3, 13), (2, 1, 0, 1))]
+SANITIZE = ("-O1", "-fsanitize=undefined", "-fno-sanitize=alignment", "-fsanitize-trap=undefined")
+
+
+def case(op: str, size: tuple[int, int], pad: tuple[int, int, int, int], channels: tuple[int, int], batch: int) -> Case:
+    """An image of `size` or its gradient, with bias, residual and relu, and the product itself as a second output."""
+    rng = np.random.default_rng(sum(size) + sum(channels))
+    inputs, outputs = channels
+    small = (size[0] + pad[0] + pad[2] - 2, size[1] + pad[1] + pad[3] - 2)
+    image = (batch, *size, inputs) if op == "conv2d" else (batch, *small, outputs)
+    attrs = {"stride": (1, 1), "pad": pad, "dilation": (1, 1), "groups": 1, "layout": "NHWC"}
+    builder = Builder("body")
+    e = Emitter(builder)
+    x = builder.input("x", TensorType(DType.F32, image))
+    w = builder.input("w", TensorType(DType.F32, (outputs, inputs, 3, 3)))
+    product = e.op(op, x, w, **attrs, **({"size": size} if op == "conv2d_dx" else {}))
+    bias = builder.input("bias", TensorType(DType.F32, product.type.shape[-1:]))
+    residual = builder.input("residual", product.type)
+    total = e.add(e.add(product, bias), residual)
+    builder.outputs = {"y": e.op("clip", total, lo=0.0, hi=1e6), "product": product}
+    body = allow_winograd(builder.finish())
+    label = f"{op} {size} pad {pad} channels {channels} batch {batch}"
+    return region_case(body, "contraction", [draw(value.type, rng) for value in body.inputs], label)
+
+
+def cases(lanes: int) -> list[Case]:
+    return [
+        case(op, size, pad, (lanes * (2 + index % 2), lanes * (3 - index % 2)), 1 + index % 3)
+        for op in ("conv2d", "conv2d_dx")
+        for index, (size, pad) in enumerate(SIZES)
+    ]
+
+
+def planned(given: list[Case], target: Target, threads: int) -> tuple[list[Case], dict[Node, Winograd]]:
+    """Each case with two plans, one of each size of tiles; together they have every split and several widths."""
+    found = []
+    for index, c in enumerate(given):
+        possible = candidates(anchor_of(c.node), target, threads)
+        for outputs in (2, 4):
+            plans = [plan for plan in possible if plan.outputs == outputs]
+            node = Node("region", c.node.inputs, c.node.outputs, c.node.attrs, c.node.body)
+            found.append((Case(node, c.inputs, c.label), plans[(3 * index + outputs // 2) % len(plans)]))
+    return [one for one, _ in found], {one.node: plan for one, plan in found}
+
+
+@pytest.mark.parametrize("outputs", sorted(POINTS))
+def test_the_transforms_are_exact(outputs: int) -> None:
+    """Along one axis, in rational numbers."""
+    f = filtering(outputs)
+    rng = np.random.default_rng(outputs)
+    d, g = ([Fraction(int(v)) for v in rng.integers(-9, 10, size)] for size in (f.side, TAPS))
+    times = [
+        sum((a * b for a, b in zip(i, d, strict=True)), Fraction(0))
+        * sum((a * b for a, b in zip(t, g, strict=True)), Fraction(0))
+        for i, t in zip(f.image, f.taps, strict=True)
+    ]
+    found = [sum((a * b for a, b in zip(row, times, strict=True)), Fraction(0)) for row in f.result]
+    assert found == [sum((d[i + k] * g[k] for k in range(TAPS)), Fraction(0)) for i in range(outputs)]
+
+
+@pytest.mark.parametrize("target", ["host", "x86-64-v3"])
+def test_plans(tmp_path: Path, target: str) -> None:
+    device = get(target)
+    given, plans = planned(cases(device.vector_bytes // 4), device, 3)
+    library = Library(tmp_path, given, device, 3, SANITIZE, lambda node, *_: winograd.lower(node, plans[node]))
+    for index in range(len(given)):
+        for tasks in (1, 2, 3):
+            library.check(index, tasks, rtol=ERROR, atol=ERROR)
+
+
+def test_many_channels_round_little(tmp_path: Path) -> None:
+    given, plans = planned([case("conv2d", (8, 8), (1, 1, 1, 1), (256, 64), 1)], get("host"), 1)
+    library = Library(tmp_path, given, get("host"), 1, lower=lambda node, *_: winograd.lower(node, plans[node]))
+    for index in range(len(given)):
+        library.check(index, 1, rtol=ERROR, atol=ERROR)
+
+
+@pytest.mark.skipif(EMULATOR is None, reason="needs qemu-user-static")
+def test_aarch64(tmp_path: Path) -> None:
+    device = get("raspberry-pi-4")
+    given, plans = planned(cases(4)[1::2], device, 2)
+
+    def lower(node: Node, *_: object) -> Lowered:
+        return winograd.lower(node, plans[node])
+
+    for one, outputs in zip(given, run_emulated(tmp_path, given, device, 2, lower), strict=True):
+        compare(one, outputs, rtol=ERROR, atol=ERROR)
+
+
+def test_where_it_is_chosen() -> None:
+    """Where it may be used and pays: not with few channels, not in 16 bits, not unless a pass allows it."""
+    large, small = (case("conv2d", (28, 28), (1, 1, 1, 1), (c, c), 4).node for c in (128, 5))
+    host = get("host")
+    plan = choices.filtering(large, host, 2)
+    assert plan is not None and choices.candidates(large, host, 2)[0].choice == plan
+    assert any("winograd" in call.kernel.symbol for call in choices.lower(large, host, 2).calls)
+    assert choices.filtering(large, get("raspberry-pi-5"), 4) is not None
+    assert choices.filtering(small, host, 2) is None
+    assert choices.filtering(large, host.computing("bf16"), 2) is None
+    anchor = anchor_of(large)
+    plain = Node(anchor.op, anchor.inputs, anchor.outputs, {k: v for k, v in anchor.attrs.items() if k != "winograd"})
+    assert not fits(plain, host) and choices.filtering(as_region(plain), host, 2) is None

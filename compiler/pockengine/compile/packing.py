@@ -13,38 +13,35 @@ from .lifetimes import Lower
 from .memory import Spaces, place
 
 
-def pack_frozen(
-    programs: Mapping[str, Program], frozen: set[str], backend: Backend, target: Target, threads: int, lower: Lower,
+def place_packed(
+    graphs: Mapping[str, Graph], frozen: set[str], backend: Backend, target: Target, threads: int, lower: Lower,
     spaces: Spaces,
 ) -> tuple[dict[str, Program], dict[str, Packing]]:  # fmt: skip
     """The programs with the weights packed that every reader, in all programs, packs alike; name -> how.
 
     The runtime permutes a weight in place, through the arena: none is larger than that."""
-    packings = _agreed(programs, frozen, backend, target, threads)
-    while packings:
-        made = {
-            kind: place(kind, _marked(program.graph, packings), lower, spaces) for kind, program in programs.items()
-        }
-        arena = max(program.plan.arena_bytes for program in made.values())
-        sizes = {value.name: value.type.nbytes for program in programs.values() for value in program.graph.params}
+    packings = _agreed(graphs, frozen, backend, target, threads)
+    sizes = {value.name: value.type.nbytes for graph in graphs.values() for value in graph.params}
+    while True:
+        programs = {kind: place(kind, _marked(graph, packings), lower, spaces) for kind, graph in graphs.items()}
+        arena = max(program.plan.arena_bytes for program in programs.values())
         fitting = {name: packing for name, packing in packings.items() if sizes[name] <= arena}
         if len(fitting) == len(packings):
-            return made, packings
+            return programs, packings
         packings = fitting
-    return dict(programs), {}
 
 
 def _agreed(
-    programs: Mapping[str, Program], frozen: set[str], backend: Backend, target: Target, threads: int
+    graphs: Mapping[str, Graph], frozen: set[str], backend: Backend, target: Target, threads: int
 ) -> dict[str, Packing]:
     """Frozen weights that are only read packed, and all in one way."""
     wanted: dict[str, set[Packing | None]] = {}
-    for program in programs.values():
-        names = {value: value.name for value in program.graph.params if value.name in frozen}
-        for value in program.graph.outputs.values():
+    for graph in graphs.values():
+        names = {value: value.name for value in graph.params if value.name in frozen}
+        for value in graph.outputs.values():
             if value in names:
                 wanted.setdefault(names[value], set()).add(None)
-        for node in program.graph.nodes:
+        for node in graph.nodes:
             read = [value for value in node.inputs if value in names]
             found = backend.packing(node, target, threads) if read else None
             for value in read:

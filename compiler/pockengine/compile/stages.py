@@ -29,7 +29,7 @@ from ..targets import Target
 from .fitting import NONE, Recomputed, fit, peak_bytes
 from .lifetimes import Lower
 from .memory import Spaces, place, with_copies
-from .packing import pack_frozen
+from .packing import place_packed
 from .ranges import IntegerRange, integer_ranges
 
 Progress = Callable[[str, int, int], None]
@@ -140,7 +140,7 @@ def plan_programs(
     graphs = {"train": train}
     if not only_training:
         graphs |= _graphs_beside(model, recipe, scheme, frozen)
-    spaces, programs = Spaces(), dict[str, Program]()
+    spaces, shaped = Spaces(), dict[str, Graph]()
     flops: Mapping[str, int] = {}
     nodes: Mapping[str, int] = {}
     for index, (kind, graph) in enumerate(graphs.items()):
@@ -149,12 +149,14 @@ def plan_programs(
         if kind == "train":
             flops, nodes = _flops(reduced), _phase_counts(reduced)
         progress("plan", index, len(graphs))
-        programs[kind] = _program(kind, reduced, frozen, lower, spaces, dump, pipeline)
-    clip_norm_bytes = _clip_norm_bytes(model, recipe, scheme, programs["train"], lower, backend)
+        shaped[kind] = _shaped(reduced, frozen, lower, dump / kind if dump else None, pipeline)
     recomputed = NONE
     if memory is not None:
-        programs, recomputed = fit(programs, spaces, memory, lower, target, threads)
-    programs, packed = pack_frozen(programs, frozen, backend, target, threads, lower, spaces)
+        whole = {kind: place(kind, graph, lower, spaces) for kind, graph in shaped.items()}
+        fitting, recomputed = fit(whole, spaces, memory, lower, target, threads)
+        shaped = {kind: program.graph for kind, program in fitting.items()}
+    programs, packed = place_packed(shaped, frozen, backend, target, threads, lower, spaces)
+    clip_norm_bytes = _clip_norm_bytes(model, recipe, scheme, programs["train"], lower, backend)
     backward = nodes["backward"] + nodes["update"]
     if scheme == everything:
         dense = backward
@@ -194,22 +196,16 @@ def plan_inference(model: Graph, target: Target, threads: int | None = None) -> 
     spaces = Spaces()
     backend = CBackend()
     reduced = optimise(recognise(simplify(model)), frozen, PIPELINE.algebra, claims=backend.claims)
-    program = _program("predict", reduced, frozen, _lowerer(backend, target, threads or target.cores), spaces)
-    return Inference(program, spaces)
+    lower = _lowerer(backend, target, threads or target.cores)
+    return Inference(place("predict", _shaped(reduced, frozen, lower), lower, spaces), spaces)
 
 
-def _program(
-    kind: str,
-    reduced: Graph,
-    frozen: set[str],
-    lower: Lower,
-    spaces: Spaces,
-    dump: Path | None = None,
-    pipeline: Pipeline = PIPELINE,
-) -> Program:
-    """The regions, order and plan of a graph after the algebra."""
-    shaped = with_copies(optimise(reduced, frozen, pipeline.shaping, dump / kind / "shaping" if dump else None), lower)
-    return place(kind, reorder(shaped) if reorder in pipeline.shaping else shaped, lower, spaces)
+def _shaped(
+    reduced: Graph, frozen: set[str], lower: Lower, dump: Path | None = None, pipeline: Pipeline = PIPELINE
+) -> Graph:
+    """The regions, and their order, of a graph after the algebra."""
+    shaped = with_copies(optimise(reduced, frozen, pipeline.shaping, dump / "shaping" if dump else None), lower)
+    return reorder(shaped) if reorder in pipeline.shaping else shaped
 
 
 def _clip_norm_bytes(
@@ -221,9 +217,8 @@ def _clip_norm_bytes(
         return 0
     free = train_graph(model, recipe.with_(optimizer=replace(recipe.optimizer, clip=None)), scheme)
     frozen = _frozen(model, free)
-    without = _program(
-        "train", optimise(free, frozen, PIPELINE.algebra, claims=backend.claims), frozen, lower, Spaces()
-    )
+    reduced = optimise(free, frozen, PIPELINE.algebra, claims=backend.claims)
+    without = place("train", _shaped(reduced, frozen, lower), lower, Spaces())
     return max(0, train.plan.arena_bytes - without.plan.arena_bytes)
 
 

@@ -14,7 +14,6 @@ from dataclasses import replace
 import numpy as np
 import onnx
 from onnx import helper
-from onnx.reference import ReferenceEvaluator
 
 from ..errors import ModelError, PockError
 from ..interp import evaluate
@@ -64,6 +63,8 @@ def _by_translation(context: NodeContext, converter: Converter) -> list[Array]:
 
 
 def _by_reference(context: NodeContext, opsets: Mapping[str, int]) -> list[Array]:
+    from onnx.reference import ReferenceEvaluator  # hundreds of operators, and seldom one is needed
+
     node = context.node
     feeds = {name: array for name, array in zip(node.input, context.operands, strict=True) if array is not None}
     sources = [helper.make_tensor_value_info(name, onnx.TensorProto.UNDEFINED, None) for name in feeds]

@@ -37,9 +37,11 @@ def _made_by(e: Emitter, value: Value, op: str) -> Node | None:
 def _scalar(e: Emitter, value: Value) -> float | None:
     """The number a constant consists of, or None."""
     array = e.builder.consts.get(value)
-    if array is None or array.size == 0 or array.dtype.kind not in "fiu" or not (array == array.flat[0]).all():
+    if array is None or array.dtype.kind not in "fiu":
         return None
-    return float(array.flat[0])
+    if array.size == 1:  # nearly all of them
+        return float(array.item())
+    return float(array.flat[0]) if array.size and (array == array.flat[0]).all() else None
 
 
 def _same_type(e: Emitter, node: Node) -> Value | None:

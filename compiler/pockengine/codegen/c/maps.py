@@ -56,8 +56,10 @@ class Access:
 
     def linear(self, axis: Axis) -> int | None:
         """The stride of the whole axis when it is walked as one loop."""
-        if self.touches(axis):
+        if self.windows and self.touches(axis):
             return None
+        if len(axis) == 1:
+            return self.strides.get(axis[0].name, 0) if axis[0].extent > 1 else 0
         extents, (strides,) = collapse([digit.extent for digit in axis], [self.along(axis)])
         return strides[0] if len(extents) == 1 else None
 

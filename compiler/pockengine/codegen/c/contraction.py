@@ -62,7 +62,7 @@ def _calls(plan: ContractionPlan, part: float) -> tuple[Call, ...]:
 def pack_kernel(plan: ContractionPlan) -> Kernel:
     """Packs all of B for every task."""
     code, depth = Code(), plan.sizes[3]
-    _emit_types(plan, code)
+    _emit_types(plan, code, _right_turns(plan))
     _emit_right_packers(plan, code)
     batch, width = plan.sizes[0], plan.schedule.columns
     chunk = depth if plan.right_along_k or not plan.format.narrow else narrow.CHUNK
@@ -93,13 +93,14 @@ def pack_kernel(plan: ContractionPlan) -> Kernel:
 def product_kernel(plan: ContractionPlan) -> Kernel:
     """The contraction itself."""
     code, s = Code(), plan.schedule
-    _emit_types(plan, code)
+    packs_right = s.right in ("private", "block")
+    _emit_types(plan, code, plan.left_turns or (packs_right and _right_turns(plan)))
     needs: set[str] = set()
     if s.split != "k":
         needs = emit_epilogue(plan, code)
     if s.pack_left:
         _emit_left_packer(plan, code)
-    if s.right in ("private", "block"):
+    if packs_right:
         _emit_right_packers(plan, code)
     if plan.format.instruction == "amx":
         code.line(microkernel.AMX_SHAPE)
@@ -113,8 +114,12 @@ def product_kernel(plan: ContractionPlan) -> Kernel:
     return kernel(plan.anchor.op, title(plan), code.text(), functions(needs))
 
 
-def _emit_types(plan: ContractionPlan, code: Code) -> None:
+def _emit_types(plan: ContractionPlan, code: Code, turns: bool) -> None:
+    """Types, and what transposes where some packer does."""
     code.line(microkernel.vector_type(plan.schedule.lanes))
+    if turns:
+        code.line()
+        code.line(transposition(plan.schedule.lanes))
     if plan.format.narrow:
         code.line(narrow.declarations(plan.format))
     code.line()
@@ -144,6 +149,8 @@ def _emit_left_packer(plan: ContractionPlan, code: Code) -> None:
         )
     elif plan.compressed is not None:
         CompressedPacker("pack_rows", plan.compressed, c.left, c.m, c.k, x_step, k_step).emit(code)
+    elif plan.left_turns:
+        Packer("pack_rows", c.left, c.k, c.m, 1, plan.packed_row_step, plan.schedule.lanes, False).emit(code)
     else:
         Packer("pack_rows", c.left, c.m, c.k, x_step, k_step, plan.schedule.lanes, False).emit(code)
 
@@ -158,7 +165,8 @@ def _emit_right_packers(plan: ContractionPlan, code: Code) -> None:
             name = f"pack_columns{index}"
             narrow.NarrowPacker(name, c.right, c.n, c.k, plan.format, width=width, count=columns).emit(code)
     else:
-        _emit_f32_packers(plan, code)
+        for packer in _right_packers(plan):
+            packer.emit(code)
     full = plan.sizes[2] // s.columns
     header = f"static void\npack_panel(const float *src, {plan.format.type} *dst, "
     with code.block(f"{header}ptrdiff_t panel, ptrdiff_t k0, ptrdiff_t k1)"):
@@ -173,18 +181,17 @@ def _emit_right_packers(plan: ContractionPlan, code: Code) -> None:
     code.line()
 
 
-def _emit_f32_packers(plan: ContractionPlan, code: Code) -> None:
-    """Define `pack_columns0`, …: one for each width of a panel."""
+def _right_packers(plan: ContractionPlan) -> list[Packer]:
+    """`pack_columns0`, …: one for each width of a panel of f32."""
     c, s = plan.contraction, plan.schedule
-    packers = [
+    return [
         Packer(f"pack_columns{index}", c.right, c.n, c.k, 1, vectors * s.lanes, s.lanes, s.right != "block", columns)
         for index, (vectors, columns) in enumerate(_panel_widths(plan))
     ]
-    if any(packer.turns for packer in packers):
-        code.line(transposition(s.lanes))
-        code.line()
-    for packer in packers:
-        packer.emit(code)
+
+
+def _right_turns(plan: ContractionPlan) -> bool:
+    return not plan.format.narrow and any(packer.turns for packer in _right_packers(plan))
 
 
 def _strides_of_left(plan: ContractionPlan) -> tuple[int, int]:
@@ -198,7 +205,7 @@ def _strides_of_left(plan: ContractionPlan) -> tuple[int, int]:
 
 def _stride_of_sums(plan: ContractionPlan, vectors: int) -> int:
     """Elements between rows of the tile the micro-kernel writes: a local one, or the workspace's."""
-    return plan.padded_columns if plan.accumulates else vectors * plan.schedule.lanes
+    return plan.sums_step if plan.accumulates else vectors * plan.schedule.lanes
 
 
 def _tiles(plan: ContractionPlan, vectors: int) -> list[microkernel.Tile]:
@@ -327,7 +334,8 @@ def _emit_block(plan: ContractionPlan, code: Code) -> None:
     code.line(f"const ptrdiff_t k0 = part * {s.depth}, depth = {k} - k0 < {s.depth} ? {k} - k0 : {s.depth};")
     if s.pack_left:
         source = "left, scales" if plan.compressed else "a"
-        code.line(f"pack_rows({source}, rows, m0, m1, k0, k0 + depth);")
+        block = "k0, k0 + depth, m0, m1" if plan.left_turns else "m0, m1, k0, k0 + depth"
+        code.line(f"pack_rows({source}, rows, {block});")
         code.line(f"const {plan.format.type} *const a_block = rows;")
     else:
         code.line(f"const float *const a_block = a + m0 * {a_row} + k0 * {a_k};")
@@ -337,7 +345,7 @@ def _emit_block(plan: ContractionPlan, code: Code) -> None:
     full = plan.sizes[2] // s.columns
     sums = "0"
     if plan.accumulates:
-        batch_step = s.block * plan.padded_columns
+        batch_step = s.block * plan.sums_step
         sums = f"sums + batch * {batch_step}" if s.split == "k" else "sums"
     with code.loop("panel", "n_last", "n_first"):
         code.line(f"const ptrdiff_t n0 = panel * {s.columns};")

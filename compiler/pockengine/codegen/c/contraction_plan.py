@@ -13,7 +13,7 @@ from .compressed import Compressed, dequantization
 from .formats import Format, format_of
 from .maps import Contraction, contractions_of
 from .region import body_of
-from .schedule import Schedule, contiguous, ranked
+from .schedule import Schedule, contiguous, ranked, turned
 
 PACKED = "packed"
 """Attribute of a region whose contraction finds its frozen weight packed in memory (see frozen.py)."""
@@ -142,11 +142,16 @@ class ContractionPlan:
     @property
     def left_rows_inner(self) -> bool:
         """Packed A is [k][row] when A is contiguous along rows, else and in 16 bits [row][k]."""
-        if self.format.narrow:
+        if self.format.narrow or self.left_turns:
             return False
         return not contiguous(self.contraction.left, self.contraction.k) and contiguous(
             self.contraction.left, self.contraction.m
         )
+
+    @property
+    def left_turns(self) -> bool:
+        """Whether packing A transposes it."""
+        return not self.format.narrow and self.compressed is None and turned(self.contraction, self.schedule)
 
     @property
     def right_along_k(self) -> bool:
@@ -188,11 +193,16 @@ class ContractionPlan:
         return 0 if self.schedule.right == "direct" else aligned(nbytes)
 
     @property
+    def sums_step(self) -> int:
+        """Elements between rows of sums that wait; an odd number of lines where rows would compete for cache sets."""
+        return self.padded_columns + 16 if self.padded_columns * 4 % 1024 == 0 else self.padded_columns
+
+    @property
     def sums_bytes(self) -> int:
         if not self.accumulates:
             return 0
         batches = self.sizes[0] if self.schedule.split == "k" else 1
-        return aligned(4 * batches * self.schedule.block * self.padded_columns)
+        return aligned(4 * batches * self.schedule.block * self.sums_step)
 
     @property
     def right_is_common(self) -> bool:

@@ -214,6 +214,13 @@ def _far_apart(c: Contraction) -> bool:
     return stride is not None and stride * 4 % 2048 == 0
 
 
+def turned(c: Contraction, s: Schedule) -> bool:
+    """Whether packing a block of A transposes it: where A lies along its rows and the block has more steps of k than
+    stay in the first-level cache as lines."""
+    along_rows = contiguous(c.left, c.m) and not contiguous(c.left, c.k)
+    return s.pack_left and s.depth > L1_STEPS and along_rows and storage_order(c.left, c.k, c.m, False) is not None
+
+
 def even(total: int, most: int) -> int:
     """Blocks of equal size, none larger than `most`."""
     return max(1, math.ceil(total / math.ceil(total / most)) if total else 1)
@@ -279,7 +286,7 @@ def tile_cycles(rows: int, vectors: int, lanes: int) -> float:
 def _step_cycles(c: Contraction, s: Schedule, rows: int, vectors: int) -> float:
     """Cycles of one step of k of a register tile, with what its operands cost where they lie."""
     cycles = tile_cycles(rows, vectors, s.lanes)
-    if not contiguous(c.left, c.k) and contiguous(c.left, c.m):
+    if not contiguous(c.left, c.k) and contiguous(c.left, c.m) and not turned(c, s):
         cycles += 0.3 * rows
         if s.depth > L1_STEPS:
             cycles += LINE_CYCLES
@@ -327,6 +334,7 @@ def _cycles(c: Contraction, s: Schedule, threads: int) -> float:
         along = next((axis for axis in (c.k, c.m) if contiguous(c.left, axis)), None)
         run = run_length(c.left, along) if along else 0
         cost = COPY_CYCLES + RUN_CYCLES / run if run else SCATTER_CYCLES
+        cost = TRANSPOSE_CYCLES if turned(c, s) else cost
         total += batch * k * m * cost * (1.0 if s.split == "n" else alone)
     if s.split == "k":
         total += BARRIER_CYCLES + batch * m * n * threads * 0.25

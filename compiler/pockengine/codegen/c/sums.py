@@ -46,7 +46,7 @@ def reduce_kernel(plan: ContractionPlan) -> Kernel:
         with code.loop("unit", "last", "first"):
             code.line(f"const ptrdiff_t batch = unit / {tiles}, m = unit % {tiles} * {s.rows};")
             code.line(f"const ptrdiff_t rows = {m} - m < {s.rows} ? {m} - m : {s.rows};")
-            code.line(f"const float *const from = sums + (batch * {s.block} + m) * {plan.padded_columns};")
+            code.line(f"const float *const from = sums + (batch * {s.block} + m) * {plan.sums_step};")
             if plan.reorders:
                 code.line("finish_rows(arg, batch, from, parts, part, m, m + rows);")
             else:
@@ -61,7 +61,7 @@ def _emit_sums_of_tile(plan: ContractionPlan, code: Code) -> None:
         code.line(f"const ptrdiff_t n = panel * {s.columns}, left = {n} - n;")
         code.line(f"const ptrdiff_t cols = left < {s.columns} ? left : {s.columns};")
         with code.loop("i", "rows"):
-            code.line(f"const float *const line = from + i * {plan.padded_columns} + n;")
+            code.line(f"const float *const line = from + i * {plan.sums_step} + n;")
             with code.loop("j", "cols", vectorize=True):
                 code.line(f"tile[i * {s.columns} + j] = line[j];")
             with code.loop("p", "parts", 1), code.loop("j", "cols", vectorize=True):
@@ -85,7 +85,7 @@ def emit_epilogue(plan: ContractionPlan, code: Code) -> set[str]:
             code.block(f"for (ptrdiff_t first = 0; first < {first}; first += {chunk})"),
         ):
             code.line(f"const ptrdiff_t count = {first} - first < {chunk} ? {first} - first : {chunk};")
-            code.line(f"const float *const from = sums + (m - m0) * {plan.padded_columns} + first;")
+            code.line(f"const float *const from = sums + (m - m0) * {plan.sums_step} + first;")
             with code.loop("i", "count"), code.loop("tap", taps):
                 code.line(f"line[i * {taps} + tap] = from[tap * {first} + i];")
             with code.loop("p", "parts", 1), code.loop("i", "count"), code.loop("tap", taps):

@@ -12,6 +12,7 @@ from ..backend import Call, Kernel, Lowered
 from . import microkernel, narrow
 from .compressed import CompressedPacker, dequantization
 from .contraction_plan import ContractionPlan
+from .epilogue import Epilogue
 from .indexing import flat_offset
 from .maps import Access
 from .mathlib import functions
@@ -98,6 +99,8 @@ def product_kernel(plan: ContractionPlan) -> Kernel:
     needs: set[str] = set()
     if s.split != "k":
         needs = emit_epilogue(plan, code)
+    if _fetches(plan):
+        _epilogue(plan).emit_fetch(code)
     if s.pack_left:
         _emit_left_packer(plan, code)
     if packs_right:
@@ -194,6 +197,16 @@ def _right_turns(plan: ContractionPlan) -> bool:
     return not plan.format.narrow and any(packer.turns for packer in _right_packers(plan))
 
 
+def _epilogue(plan: ContractionPlan) -> Epilogue:
+    return Epilogue(body_of(plan.node), plan.anchor, plan.contraction)
+
+
+def _fetches(plan: ContractionPlan) -> bool:
+    """Whether a tile asks for what its epilogue reads before it multiplies."""
+    waits = plan.schedule.split == "k" or plan.reorders
+    return not waits and microkernel.asks_ahead(plan.schedule.lanes) and bool(_epilogue(plan).fetched())
+
+
 def _strides_of_left(plan: ContractionPlan) -> tuple[int, int]:
     """(row, k) strides with which the micro-kernel reads A."""
     if plan.schedule.pack_left:
@@ -247,6 +260,9 @@ def _emit_panel(plan: ContractionPlan, code: Code, vectors: int, cols: int) -> N
         place = f"sums + (m - m0) * {c_row} + n0" if plan.accumulates else f"tile + (m - m0) * {c_row}"
         code.line(f"float *const c = {place if plan.accumulates or sliced else 'tile'};")
         panel = f"b + k * {vectors * s.lanes}" if sliced else "b"
+        if _fetches(plan):
+            code.line(f"if (finished{' && k == 0' if sliced else ''})")
+            code.line(f"    fetch(arg, batch, m, n0, rows, {cols});")
         for tile in tiles:
             code.line(f"if (rows == {tile.rows})")
             code.line(f"    {tile.name}({depth}, a_rows, {panel}, c, {'more || k > 0' if sliced else 'more'});")

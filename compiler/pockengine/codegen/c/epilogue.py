@@ -5,6 +5,7 @@ operands are read, and outputs written, through index maps."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from ...ir import Graph, Node, Value
@@ -16,6 +17,10 @@ from .source import VECTORIZE_SHORT, Code, c_type
 FINISH = """static inline __attribute__((always_inline)) void
 finish(void *const *arg, ptrdiff_t b, ptrdiff_t m0, ptrdiff_t n0, const {type} *tile, ptrdiff_t step, ptrdiff_t rows,
 ptrdiff_t cols)"""
+
+FETCH = """static inline __attribute__((always_inline)) void
+fetch(void *const *arg, ptrdiff_t b, ptrdiff_t m0, ptrdiff_t n0, ptrdiff_t rows, ptrdiff_t cols)"""
+LINE_BYTES = 64
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,28 @@ class Epilogue:
                         code.line(f"{operand.name}_row[{within[operand.name]}] = {body.names[operand.value]};")
         code.line()
         return body.needs
+
+    def emit_fetch(self, code: Code) -> None:
+        """Write `fetch`, which asks for the lines of a tile that the epilogue will read."""
+        c = self.contraction
+        with code.block(FETCH), code.loop("m", "rows"):
+            for operand in self.fetched():
+                parts = [operand.offset("b", c.b), operand.offset("(m0 + m)", c.m), str(operand.base), "n0"]
+                offset = " + ".join(part for part in parts if part != "0")
+                code.line(f"{operand.type} *const {operand.name} = ({operand.type} *)arg[{operand.index}] + {offset};")
+                step = LINE_BYTES // operand.value.type.dtype.nbytes
+                with code.block(f"for (ptrdiff_t n = 0; n < cols; n += {step})"):
+                    code.line(f"__builtin_prefetch({operand.name} + n);")
+        code.line()
+
+    def fetched(self) -> list[_Operand]:
+        """What the epilogue reads that may come from memory and lies along the tile's rows."""
+        return [operand for operand in self._operands() if not operand.written and self._along_rows(operand)]
+
+    def _along_rows(self, operand: _Operand) -> bool:
+        n = self.contraction.n
+        whole = math.prod(operand.value.type.shape) == math.prod(self.contraction.shape)
+        return whole and len(n) == 1 and operand.steps.get(n[0].name) == 1
 
     def _nodes(self) -> list[Node]:
         return needed(self.graph.outputs.values(), self.graph, [self.anchor.output])

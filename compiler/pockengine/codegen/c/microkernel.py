@@ -84,10 +84,15 @@ def _vectors(tile: Tile, format: Format) -> list[str]:
     return lines
 
 
+def asks_ahead(lanes: int) -> bool:
+    """Whether tiles ask for lines before they read them. Those of NEON do not: a small core starts two or three
+    instructions at once, and these would take the place of arithmetic."""
+    return lanes > 4
+
+
 def _lines_of_row(tile: Tile) -> range:
-    """Bytes at which the lines of a row of B or C begin that the tile asks for ahead. Tiles of NEON ask for none: a
-    small core starts two or three instructions at once, and these would take the place of arithmetic."""
-    return range(0, 4 * tile.vectors * tile.lanes if tile.lanes > 4 else 0, LINE_BYTES)
+    """Bytes at which the lines of a row of B or C begin that the tile asks for ahead."""
+    return range(0, 4 * tile.vectors * tile.lanes if asks_ahead(tile.lanes) else 0, LINE_BYTES)
 
 
 def _products(tile: Tile, format: Format, names: list[list[str]]) -> list[str]:

@@ -271,6 +271,8 @@ register(
             Sample(("f32[2,4,5]", "i64[2,4]"), {"axis": 0, "size": 3}),
             Sample(("f32[2,4,5]", "i64[4]"), {"axis": 1, "size": 3}),
             Sample(("f32[3,4]", "i64[4]"), {"axis": 1, "size": 6}),
+            Sample(("f32[3,5]", "i64[3]"), {"axis": 0, "size": 19}),
+            Sample(("f32[3,2,5]", "i64[2]"), {"axis": 1, "size": 9}),
         ),
     )
 )

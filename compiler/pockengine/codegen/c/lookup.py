@@ -12,6 +12,9 @@ from .source import SIGNATURE, Code, c_type, declare, kernel
 CHUNK = 64
 """Columns of a unit of scattering work: several cache lines, so that tasks never share one."""
 
+SPARSE = 4
+"""Where a sum has this many times as many rows as are added, clearing it is the work that tasks share."""
+
 
 def lower(node: Node) -> Lowered:
     """Kernels of one node of this module."""
@@ -57,7 +60,31 @@ def _gather(node: Node) -> Kernel:
 
 def _scatter_add(node: Node) -> Kernel:
     updates, indices = node.inputs
+    if node.output.type.shape[_axis(node)] >= SPARSE * indices.type.size:
+        return _scatter_sparsely(node, updates, indices)
     return _scatter(node, updates, indices, None)
+
+
+def _scatter_sparsely(node: Node, updates: Value, indices: Value) -> Kernel:
+    """Each unit owns one row of the result, so a task clears one run of memory and then goes through all indices in
+    order for those of its rows."""
+    axis, count, out = _axis(node), indices.type.size, node.output.type
+    size, type, code = out.shape[axis], c_type(out.dtype), Code()
+    outer, inner = _sizes(out.shape, axis)
+    with code.block(SIGNATURE):
+        declare(code, [("updates", updates.type, False), ("indices", indices.type, False), ("out", out, True)])
+        code.share(outer * size)
+        with code.loop("i", f"last * {inner}", f"first * {inner}"):
+            code.line("out[i] = 0;")
+        with code.loop("before", f"(last + {size - 1}) / {size}", f"first / {size}"), code.loop("i", count):
+            _index(code, "i", size)
+            code.line(f"const ptrdiff_t row = before * {size} + index;")
+            with code.block("if (first <= row && row < last)"):
+                code.line(f"{type} *const to = out + row * {inner};")
+                code.line(f"const {type} *const from = updates + (before * {count} + i) * {inner};")
+                with code.loop("j", inner, vectorize=True):
+                    code.line("to[j] += from[j];")
+    return kernel(node.op, f"{node.op} of {updates.type} into {out} along axis {axis}", code.text())
 
 
 def _scatter_over(node: Node) -> Kernel:

@@ -51,15 +51,26 @@ def _attention(e: Emitter, inputs: Sequence[Value], attrs: Attrs) -> Sequence[Va
     causal   query i of m sees the keys 0 … n - m + i of n
     softcap  bound of the scores before the masks, where there is one
     dropout  share of the weights that are set to zero in training, where there is one
+    heads_inside  q, k, v and the result are [batch, time, heads, depth] instead
 
     The second output [batch, heads, m, 1] is the logarithm of each row's sum of exponentials: with it, the gradient
     finds the weights again without them. No gradient flows through it."""
-    q, k, v, *masks = inputs
+    q, k, v = (_heads_outside(e, x, attrs) for x in inputs[:3])
+    masks = inputs[3:]
     k, v = (repeat_heads(e, x, q.type.shape[1]) for x in (k, v))
     *_, masked, weights = stages(e, q, k, masks, float(attrs["scale"]), _softcap(attrs), bool(attrs["causal"]))
     if attrs.get("dropout"):
         weights = e.op("dropout", weights, p=attrs["dropout"])
-    return [e.matmul(weights, v), _log_sum_exp(e, masked)]
+    return [_heads_outside(e, e.matmul(weights, v), attrs), _log_sum_exp(e, masked)]
+
+
+HEADS = (0, 2, 1, 3)
+"""perm that moves the heads before the time, or back."""
+
+
+def _heads_outside(e: Emitter, x: Value, attrs: Attrs) -> Value:
+    """[batch, heads, time, depth], or back."""
+    return e.transpose(x, HEADS) if attrs.get("heads_inside") else x
 
 
 def _softcap(attrs: Attrs) -> float:
@@ -94,7 +105,8 @@ def _add_heads(e: Emitter, x: Value, heads: int) -> Value:
 def _attention_backward(e: Emitter, inputs: Sequence[Value], attrs: Attrs) -> Sequence[Value]:
     """q, k, v, the outputs of `attention`, the gradient of the first one, and the masks -> the gradients of q, k and v
     (T. Dao, "FlashAttention-2", 2023, section 3.1.2, where the second output is called L)."""
-    q, k, v, _, _, dy, *masks = inputs
+    q, k, v, dy = (_heads_outside(e, inputs[index], attrs) for index in (0, 1, 2, 5))
+    masks = inputs[6:]
     heads, scale, softcap = q.type.shape[1], float(attrs["scale"]), _softcap(attrs)
     keys, values = (repeat_heads(e, x, heads) for x in (k, v))
     _, bounded, _, weights = stages(e, q, keys, masks, scale, softcap, bool(attrs["causal"]))
@@ -106,7 +118,8 @@ def _attention_backward(e: Emitter, inputs: Sequence[Value], attrs: Attrs) -> Se
         ds = e.mul(ds, e.sub(1.0, e.mul(ratio, ratio)))
     ds = e.mul(ds, scale)
     dq, dk = e.matmul(ds, keys), e.matmul(ds, q, trans_a=True)
-    return [dq, _add_heads(e, dk, k.type.shape[1]), _add_heads(e, dv, k.type.shape[1])]
+    gradients = [dq, _add_heads(e, dk, k.type.shape[1]), _add_heads(e, dv, k.type.shape[1])]
+    return [_heads_outside(e, gradient, attrs) for gradient in gradients]
 
 
 def _gradient(index: int) -> Vjp:
@@ -147,6 +160,8 @@ _SAMPLES = (
     (_QKV, ("bool[5,5]", "f32[2,1,5,5]"), _PLAIN),
     (("f32[1,2,5,4]", "f32[1,2,3,4]", "f32[1,2,3,4]"), (), {**_PLAIN, "causal": True}),
     (_FEW, ("bool[2,1,5,5]",), {**_PLAIN, "causal": True}),
+    (("f32[2,5,4,4]", "f32[2,5,2,4]", "f32[2,5,2,4]"), ("f32[2,1,1,5]",), {**_PLAIN, "heads_inside": True}),
+    (("f32[1,83,2,20]", "f32[1,147,1,20]", "f32[1,147,1,16]"), (), {**_PLAIN, "causal": True, "heads_inside": True}),
     (("f32[1,2,83,20]", "f32[1,1,147,20]", "f32[1,1,147,16]"), ("bool[147]",), {**_PLAIN, "causal": True}),
 )
 composite(
@@ -163,6 +178,7 @@ composite(
 def _backward_sample(operands: tuple[str, ...], masks: tuple[str, ...], attrs: Attrs) -> Sample:
     q, v = (parse_type(operands[index]) for index in (0, 2))
     y, sums = (q.with_shape((*q.shape[:-1], size)) for size in (v.shape[-1], 1))
+    sums = sums.with_shape(tuple(sums.shape[axis] for axis in HEADS)) if attrs.get("heads_inside") else sums
     return Sample((*operands, str(y), str(sums), str(y), *masks), attrs)
 
 

@@ -14,6 +14,7 @@ from .decompress import decompress_inside
 from .factor import factor_gradients
 from .filtering import allow_winograd
 from .fuse import fuse, separate
+from .heads import heads_inside
 from .layout import channels_last
 from .missed import Missed, missed_fusions
 from .order import reorder
@@ -43,6 +44,7 @@ def tidy(graph: Graph) -> Graph:
 
 ALGEBRA: tuple[Pass, ...] = (
     expand_composites,
+    heads_inside,
     tidy,
     merge_products,
     push_scale,
@@ -140,6 +142,7 @@ __all__ = [
     "factor_gradients",
     "fold",
     "fuse",
+    "heads_inside",
     "merge_products",
     "missed_fusions",
     "optimise",

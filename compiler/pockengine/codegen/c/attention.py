@@ -31,14 +31,16 @@ def unsupported(node: Node) -> str | None:
         return f"the C backend has {node.op} of f32 only"
     if any(mask.type.dtype not in (DType.BOOL, DType.F32) for mask in _masks(node)):
         return f"the C backend has {node.op} with masks of f32 and bool only"
-    if q.type.shape[1] % max(1, k.type.shape[1]) or any(value.type.size == 0 for value in node.inputs):
+    heads = 2 if node.attrs.get("heads_inside") else 1
+    if q.type.shape[heads] % max(1, k.type.shape[heads]) or any(value.type.size == 0 for value in node.inputs):
         return f"the C backend has no {node.op} of {q.type} and {k.type}"
     return None
 
 
 def pays(node: Node) -> bool:
     """Whether the kernel is worth its own: not for scores so few that they fit into the caches."""
-    return node.inputs[0].type.shape[2] * node.inputs[1].type.shape[2] >= LEAST_SCORES
+    time = 1 if node.attrs.get("heads_inside") else 2
+    return node.inputs[0].type.shape[time] * node.inputs[1].type.shape[time] >= LEAST_SCORES
 
 
 def lower(node: Node, target: Target, threads: int) -> Lowered:
@@ -79,7 +81,10 @@ class _Writer:
     def __post_init__(self) -> None:
         self.code, self.area = Code(), _Area()
         self.wide_depth, self.wide_width = (self.blocks.padded(size) for size in (self.blocks.depth, self.blocks.width))
-        self.pads = (self.wide_depth, self.wide_width) != (self.blocks.depth, self.blocks.width)
+        self.key_row, self.value_row = (
+            self.blocks.row(self.blocks.key_heads, size) for size in (self.blocks.depth, self.blocks.width)
+        )
+        self.pads = (self.wide_depth, self.wide_width) != (self.blocks.depth, self.blocks.width) or self.blocks.inside
 
     @property
     def _adjusts(self) -> bool:
@@ -108,7 +113,7 @@ class _Writer:
         """The block's scores in `s`, as [key][query]."""
         b = self.blocks
         self.code.line(f"const ptrdiff_t keys = {b.n} - key0 < {b.keys} ? {b.n} - key0 : {b.keys};")
-        self.code.line(f"score(keys, {b.depth}, key + key0 * {b.depth}, turned, s, 0);")
+        self.code.line(f"score(keys, {b.depth}, key + key0 * {self.key_row}, turned, s, 0);")
         if self._adjusts:
             bound = "bound" if b.softcap else "NULL"
             self.code.line(f"adjust(arg, batch, head % {b.heads}, q0, queries, key0, keys, s, {bound});")
@@ -116,7 +121,7 @@ class _Writer:
     def _start_block(self) -> None:
         b = self.blocks
         self.code.line(f"const ptrdiff_t queries = {b.m} - q0 < {b.queries} ? {b.m} - q0 : {b.queries};")
-        self.code.line(f"const float *const query = q + (head * {b.m} + q0) * {b.depth};")
+        self.code.line(f"const float *const query = q + {b.place('head', b.heads, b.m, b.depth, 'q0')};")
         self.code.line(f"turn_{b.depth}(query, queries, {literal(b.scale, DType.F32)}, turned);")
 
     @property
@@ -136,7 +141,7 @@ class _Forward(_Writer):
 
     def kernel(self) -> Kernel:
         b, code = self.blocks, self.code
-        score = Product("score", frozenset(b.key_counts), b.queries, b.depth, 1, b.queries, b.queries)
+        score = Product("score", frozenset(b.key_counts), b.queries, self.key_row, 1, b.queries, b.queries)
         weigh = Product(
             "weigh", frozenset(b.query_counts), self.wide_width, 1, b.queries, self.wide_width, self.wide_width
         )
@@ -148,32 +153,34 @@ class _Forward(_Writer):
             self.area.add(name, size)
         if b.softcap:
             self.area.add("bound", b.keys * b.queries)
-        if self.wide_width != b.width:
+        widens = self.wide_width != b.width or b.inside
+        if widens:
             self.area.add("wide", b.n * self.wide_width)
-        needs = self._helpers([score, weigh], [b.depth], self.wide_width != b.width) | {"log"}
+        needs = self._helpers([score, weigh], [b.depth], widens) | {"log"}
         blocks = -(-b.m // b.queries)
         with code.block(SIGNATURE):
             self._declare(["q", "k", "v"], ["y", "lse"])
-            if self.wide_width != b.width:
+            if widens:
                 code.line("ptrdiff_t widened = -1;")
             code.share(b.batch * b.heads * blocks)
             with code.loop("unit", "last", "first"):
                 code.line(f"const ptrdiff_t head = unit / {blocks}, q0 = unit % {blocks} * {b.queries};")
                 code.line(f"const ptrdiff_t batch = head / {b.heads};")
                 code.line(f"const ptrdiff_t own = batch * {b.key_heads} + head % {b.heads} / {b.group};")
-                code.line(f"const float *const key = k + own * {b.n * b.depth};")
-                self._values()
+                code.line(f"const float *const key = k + {b.place('own', b.key_heads, b.n, b.depth)};")
+                self._values(widens)
                 self._start_block()
                 self._block()
         return kernel("attention", self._title(), code.text(), functions(needs))
 
-    def _values(self) -> None:
+    def _values(self, widens: bool) -> None:
         b, code = self.blocks, self.code
-        if self.wide_width == b.width:
-            code.line(f"const float *const value = v + own * {b.n * b.width};")
+        start = f"v + {b.place('own', b.key_heads, b.n, b.width)}"
+        if not widens:
+            code.line(f"const float *const value = {start};")
             return
         with code.block("if (widened != own)"):
-            code.line(f"widen(v + own * {b.n * b.width}, {b.n}, {b.width}, {self.wide_width}, wide);")
+            code.line(f"widen({start}, {self.value_row}, {b.n}, {b.width}, {self.wide_width}, wide);")
             code.line("widened = own;")
         code.line("const float *const value = wide;")
 
@@ -194,8 +201,9 @@ class _Forward(_Writer):
         with code.loop("i", "queries"):
             code.line("const float all = total[i] < 0.5f ? 0.5f : total[i], share = 1.0f / all;")
             code.line(f"lse[head * {b.m} + q0 + i] = peak[i] + pock_log(all);")
+            code.line(f"float *const row = y + {b.place('head', b.heads, b.m, b.width, 'q0 + i')};")
             with code.loop("j", b.width, vectorize=True):
-                code.line(f"y[(head * {b.m} + q0 + i) * {b.width} + j] = sum[i * {wide} + j] * share;")
+                code.line(f"row[j] = sum[i * {wide} + j] * share;")
 
     def _weights(self) -> None:
         """The scores become exponentials; what was summed up before is scaled to the new peak."""
@@ -223,12 +231,12 @@ class _Backward(_Writer):
         keys, queries = frozenset(b.key_counts), frozenset(b.query_counts)
         same = b.depth == b.width
         products = [
-            Product("score", keys, b.queries, b.depth, 1, b.queries, b.queries),
+            Product("score", keys, b.queries, self.key_row, 1, b.queries, b.queries),
             Product("add_depth", keys, self.wide_depth, b.queries, 1, self.wide_depth, self.wide_depth),
             Product("weigh", queries, self.wide_depth, 1, b.queries, self.wide_depth, self.wide_depth),
         ]
         if not same:
-            products.append(Product("slope", keys, b.queries, b.width, 1, b.queries, b.queries))
+            products.append(Product("slope", keys, b.queries, self.value_row, 1, b.queries, b.queries))
             products.append(Product("add_width", keys, self.wide_width, b.queries, 1, self.wide_width, self.wide_width))
         self.slope, self.add_width = ("score", "add_depth") if same else ("slope", "add_width")
         self._reserve()
@@ -254,10 +262,11 @@ class _Backward(_Writer):
     def _unit(self) -> None:
         b, code = self.blocks, self.code
         code.line(f"const ptrdiff_t batch = unit / {b.key_heads};")
-        code.line(f"const float *const key = k + unit * {b.n * b.depth}, *const value = v + unit * {b.n * b.width};")
+        for name, operand, size in (("key", "k", b.depth), ("value", "v", b.width)):
+            code.line(f"const float *const {name} = {operand} + {b.place('unit', b.key_heads, b.n, size)};")
         places = {"dk": b.n * b.depth, "dv": b.n * b.width}
         if self.pads:
-            code.line(f"widen(key, {b.n}, {b.depth}, {self.wide_depth}, wide_k);")
+            code.line(f"widen(key, {self.key_row}, {b.n}, {b.depth}, {self.wide_depth}, wide_k);")
             code.line("float *const own_dk = sum_dk, *const own_dv = sum_dv;")
             code.line("const float *const key_rows = wide_k;")
         else:
@@ -275,18 +284,20 @@ class _Backward(_Writer):
             self._block()
         if self.pads:
             for name, size, wide in (("dk", b.depth, self.wide_depth), ("dv", b.width, self.wide_width)):
-                with code.loop("i", b.n), code.loop("j", size):
-                    code.line(f"{name}[(unit * {b.n} + i) * {size} + j] = own_{name}[i * {wide} + j];")
+                with code.loop("i", b.n):
+                    code.line(f"float *const row = {name} + {b.place('unit', b.key_heads, b.n, size, 'i')};")
+                    with code.loop("j", size):
+                        code.line(f"row[j] = own_{name}[i * {wide} + j];")
 
     def _block(self) -> None:
         b, code = self.blocks, self.code
-        code.line(f"const float *const slope_rows = dy + (head * {b.m} + q0) * {b.width};")
+        code.line(f"const float *const slope_rows = dy + {b.place('head', b.heads, b.m, b.width, 'q0')};")
         code.line(f"turn_{b.width}(slope_rows, queries, 1.0f, turned_dy);")
-        code.line(f"turn_{b.width}(y + (head * {b.m} + q0) * {b.width}, queries, 1.0f, turned_y);")
-        query, slope, target = "query", "slope_rows", f"dq + (head * {b.m} + q0) * {b.depth}"
+        code.line(f"turn_{b.width}(y + {b.place('head', b.heads, b.m, b.width, 'q0')}, queries, 1.0f, turned_y);")
+        query, slope, target = "query", "slope_rows", f"dq + {b.place('head', b.heads, b.m, b.depth, 'q0')}"
         if self.pads:
-            code.line(f"widen(query, queries, {b.depth}, {self.wide_depth}, wide_q);")
-            code.line(f"widen(slope_rows, queries, {b.width}, {self.wide_width}, wide_dy);")
+            code.line(f"widen(query, {b.row(b.heads, b.depth)}, queries, {b.depth}, {self.wide_depth}, wide_q);")
+            code.line(f"widen(slope_rows, {b.row(b.heads, b.width)}, queries, {b.width}, {self.wide_width}, wide_dy);")
             query, slope, target = "wide_q", "wide_dy", "sum_dq"
         code.line(f"float *const own_dq = {target};")
         with code.loop("i", f"queries * {self.wide_depth}"):
@@ -295,14 +306,16 @@ class _Backward(_Writer):
         with code.block(self._visible):
             self._scores()
             self._weights()
-            code.line(f"{self.slope}(keys, {b.width}, value + key0 * {b.width}, turned_dy, d, 0);")
+            code.line(f"{self.slope}(keys, {b.width}, value + key0 * {self.value_row}, turned_dy, d, 0);")
             code.line(f"{self.add_width}(keys, queries, s, {slope}, own_dv + key0 * {self.wide_width}, 1);")
             self._slopes()
             code.line(f"add_depth(keys, queries, d, {query}, own_dk + key0 * {self.wide_depth}, 1);")
             code.line(f"weigh(queries, keys, d, key_rows + key0 * {self.wide_depth}, own_dq, 1);")
         if self.pads:
-            with code.loop("i", "queries"), code.loop("j", b.depth):
-                code.line(f"dq[(head * {b.m} + q0 + i) * {b.depth} + j] = own_dq[i * {self.wide_depth} + j];")
+            with code.loop("i", "queries"):
+                code.line(f"float *const row = dq + {b.place('head', b.heads, b.m, b.depth, 'q0 + i')};")
+                with code.loop("j", b.depth):
+                    code.line(f"row[j] = own_dq[i * {self.wide_depth} + j];")
 
     def _rows(self) -> None:
         b, code = self.blocks, self.code

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ...ir import DType, Node, Value
+from ...ops.attention import HEADS
 from ...targets import Target
 from . import microkernel
 from .formats import Format, f32
@@ -27,6 +28,7 @@ class Blocks:
     """Sizes of an attention and of its blocks.
 
     batch, heads, key_heads, m, n   queries are [batch, heads, m, depth], keys [batch, key heads, n, depth]
+    inside                          they are [batch, m, heads, depth] and [batch, n, key heads, depth] instead
     depth, width                    elements of a query or key, and of a value
     queries, keys                   of a block; `queries` is a multiple of `columns`
     rows, vectors, lanes            the register tile"""
@@ -46,11 +48,13 @@ class Blocks:
     scale: float
     softcap: float
     causal: bool
+    inside: bool
     format: Format = field(repr=False)
 
     @classmethod
     def of(cls, node: Node, target: Target) -> Blocks:
-        q, k, v = (value.type.shape for value in node.inputs[:3])
+        inside = bool(node.attrs.get("heads_inside"))
+        q, k, v = (_outside(value.type.shape, inside) for value in node.inputs[:3])
         lanes = target.vector_bytes // 4
         vectors = min(4 if target.registers >= 32 else 2, -(-q[2] // lanes))
         columns = vectors * lanes
@@ -59,12 +63,22 @@ class Blocks:
         attrs = node.attrs
         return cls(
             q[0], q[1], k[1], q[2], k[2], q[3], v[3], queries, min(KEYS, k[2]), rows, vectors, lanes,
-            float(attrs["scale"]), float(attrs.get("softcap", 0.0)), bool(attrs["causal"]), f32(target),
+            float(attrs["scale"]), float(attrs.get("softcap", 0.0)), bool(attrs["causal"]), inside, f32(target),
         )  # fmt: skip
 
     def padded(self, size: int) -> int:
         """Rounded up to whole vectors."""
         return -(-size // self.lanes) * self.lanes
+
+    def row(self, heads: int, size: int) -> int:
+        """Elements between rows of `size` of the same head."""
+        return heads * size if self.inside else size
+
+    def place(self, head: str, heads: int, rows: int, size: int, row: str = "0") -> str:
+        """C expression of where a row of a head begins; `head` counts those of all samples."""
+        if self.inside:
+            return f"(({head}) / {heads} * {rows} + {row}) * {heads * size} + ({head}) % {heads} * {size}"
+        return f"(({head}) * {rows} + {row}) * {size}"
 
     @property
     def group(self) -> int:
@@ -79,6 +93,10 @@ class Blocks:
     @property
     def key_counts(self) -> set[int]:
         return {self.keys, self.n % self.keys} - {0}
+
+
+def _outside(shape: tuple[int, ...], inside: bool) -> tuple[int, ...]:
+    return tuple(shape[axis] for axis in HEADS) if inside else shape
 
 
 @dataclass(frozen=True)
@@ -134,34 +152,35 @@ def emit_products(code: Code, blocks: Blocks, products: Iterable[Product]) -> No
 
 
 def emit_turn(code: Code, blocks: Blocks, depths: Iterable[int]) -> None:
-    """Define, for each depth, `void turn_DEPTH(const float *from, ptrdiff_t rows, float factor, float *to)`: rows of
-    that length become columns of a block, times a factor; columns beyond `rows` become zeros."""
+    """Define, for each depth, `void turn_DEPTH(const float *from, ptrdiff_t rows, float factor, float *to)`: a head's
+    rows of that length become columns of a block, times a factor; columns beyond `rows` become zeros."""
     code.line(transposition(blocks.lanes))
     code.line()
     lanes, queries = blocks.lanes, blocks.queries
     for depth in sorted(set(depths)):
-        whole = depth // lanes * lanes
+        whole, row = depth // lanes * lanes, blocks.row(blocks.heads, depth)
         header = f"static void\nturn_{depth}(const float *from, ptrdiff_t rows, float factor, float *to)"
         with code.block(header), code.block(f"for (ptrdiff_t q = 0; q < {queries}; q += {lanes})"):
             code.line(f"const ptrdiff_t done = q + {lanes} <= rows ? {whole} : 0;")
             with code.block(f"for (ptrdiff_t d = 0; d < done; d += {lanes})"):
                 code.line(f"vec block[{lanes}];")
                 with code.loop("i", lanes):
-                    code.line(f"block[i] = *(const vec *)(from + (q + i) * {depth} + d) * factor;")
+                    code.line(f"block[i] = *(const vec *)(from + (q + i) * {row} + d) * factor;")
                 code.line("transpose(block);")
                 with code.loop("i", lanes):
                     code.line(f"*(vec *)(to + (d + i) * {queries} + q) = block[i];")
             with code.loop("d", depth, "done"), code.loop("i", lanes):
-                code.line(f"to[d * {queries} + q + i] = q + i < rows ? from[(q + i) * {depth} + d] * factor : 0.0f;")
+                code.line(f"to[d * {queries} + q + i] = q + i < rows ? from[(q + i) * {row} + d] * factor : 0.0f;")
         code.line()
 
 
 def emit_widen(code: Code) -> None:
-    """Define `void widen(const float *from, ptrdiff_t rows, ptrdiff_t width, ptrdiff_t step, float *to)`: rows are
-    padded with zeros to whole vectors."""
-    header = "static void\nwiden(const float *from, ptrdiff_t rows, ptrdiff_t width, ptrdiff_t step, float *to)"
+    """Define `void widen(const float *from, ptrdiff_t row, ptrdiff_t rows, ptrdiff_t width, ptrdiff_t step, float
+    *to)`: rows that lie `row` apart are put together, padded with zeros to whole vectors."""
+    header = "static void\nwiden(const float *from, ptrdiff_t row, ptrdiff_t rows, ptrdiff_t width, ptrdiff_t step,"
+    header += "\n    float *to)"
     with code.block(header), code.loop("i", "rows"), code.loop("j", "step"):
-        code.line("to[i * step + j] = j < width ? from[i * width + j] : 0.0f;")
+        code.line("to[i * step + j] = j < width ? from[i * row + j] : 0.0f;")
     code.line()
 
 

@@ -23,7 +23,7 @@ from ..codegen.c import CBackend
 from ..errors import UnsupportedOperatorError
 from ..ir import Graph, Node, Value
 from ..ops import get
-from ..passes import PIPELINE, Pipeline, optimise, recognise, reorder, simplify
+from ..passes import PIPELINE, Pipeline, only_demanded, optimise, recognise, reorder, simplify
 from ..recipe import Recipe, Scheme, resolve
 from ..targets import Target
 from .fitting import NONE, Recomputed, fit, peak_bytes
@@ -128,7 +128,7 @@ def plan_programs(
         model = with_adapters(model, recipe.lora)
     scheme = resolve(recipe, model)
     everything = resolve(recipe.with_(update="full"), model)
-    full = model = recognise(simplify(model if recipe.dropout else without_dropout(model)))
+    full = model = _prepared(model if recipe.dropout else without_dropout(model))
     quantised: tuple[Quantised, ...] = ()
     if recipe.frozen is not None:
         model, quantised = with_quantised(model, recipe.frozen, scheme)
@@ -172,6 +172,11 @@ def plan_programs(
     )  # fmt: skip
 
 
+def _prepared(model: Graph) -> Graph:
+    """What holds before the gradient is built: attention is found, and only rows that are read are computed."""
+    return only_demanded(recognise(simplify(model)))
+
+
 def _graphs_beside(model: Graph, recipe: Recipe, scheme: Scheme, frozen: set[str]) -> dict[str, Graph]:
     """The programs beside `train`."""
     learned = [value for value in model.params if value.name not in frozen]
@@ -195,7 +200,7 @@ def plan_inference(model: Graph, target: Target, threads: int | None = None) -> 
     frozen = {value.name for value in model.params}
     spaces = Spaces()
     backend = CBackend()
-    reduced = optimise(recognise(simplify(model)), frozen, PIPELINE.algebra, claims=backend.claims)
+    reduced = optimise(_prepared(model), frozen, PIPELINE.algebra, claims=backend.claims)
     lower = _lowerer(backend, target, threads or target.cores)
     return Inference(place("predict", _shaped(reduced, frozen, lower), lower, spaces), spaces)
 

@@ -11,6 +11,7 @@ from ..ops import expand_where, prune
 from .chunks import chunk_rows, chunk_rows_finely
 from .cleanup import cse, fold
 from .decompress import decompress_inside
+from .demand import only_demanded
 from .factor import factor_gradients
 from .filtering import allow_winograd
 from .fuse import fuse, separate
@@ -145,6 +146,7 @@ __all__ = [
     "heads_inside",
     "merge_products",
     "missed_fusions",
+    "only_demanded",
     "optimise",
     "push_scale",
     "push_select",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..codegen import toolchain
-from ..codegen.c import Model, Tensor, emit_model, kernel_sources
+from ..codegen.c import IN_FILE, LookedUp, Model, Tensor, emit_model, kernel_sources
 from ..ir import Array, DType, TensorType, Value
 from ..plan import aligned
 from .inputs import has_perplexity, target_kinds
@@ -69,18 +69,20 @@ def describe(planned: Planned) -> Model:
     """The tables of model.c."""
     places, trained, kinds = planned.spaces.places, set(planned.scheme.trained()), target_kinds(planned)
     train = planned.programs["train"].graph
+    tables = {lookup.table for lookup in planned.lookups}
     updated = {value.name for value in train.updates}
     params = tuple(
         Tensor(
             value.name,
             value.type,
-            places["param", value.name],
+            places.get(("param", value.name), IN_FILE),
             trained=value.name in updated or value.name in trained,
             packing=planned.packed.get(value.name),
         )
         for value in planned.model.params
-        if ("param", value.name) in places
+        if ("param", value.name) in places or value.name in tables
     )
+    types = {value.name: value.type for value in planned.inputs}
     index_of = {tensor.name: index for index, tensor in enumerate(params)}
     states = tuple(
         Tensor(
@@ -108,6 +110,12 @@ def describe(planned: Planned) -> Model:
         )
         for value in planned.inputs
     )
+    lookups = tuple(
+        LookedUp(
+            index_of[found.table], places["input", found.indices], types[found.indices], places["input", found.rows]
+        )
+        for found in planned.lookups
+    )
     return Model(
         planned.name,
         planned.target.name,
@@ -123,4 +131,5 @@ def describe(planned: Planned) -> Model:
         planned.recipe.accumulate,
         planned.recipe.last_batch,
         has_perplexity(planned),
+        lookups,
     )

@@ -28,6 +28,7 @@ from ..recipe import Recipe, Scheme, resolve
 from ..targets import Target
 from .fitting import NONE, Recomputed, fit, peak_bytes
 from .lifetimes import Lower
+from .lookups import Lookup, looked_up
 from .memory import Spaces, place, with_copies
 from .packing import place_packed
 from .ranges import IntegerRange, integer_ranges
@@ -61,7 +62,8 @@ class Planned:
     clip_norm_bytes  of the arena, what `clip: {norm: …}` costs: with it, all gradients must be there at once
     recomputed       forward nodes that run twice, to keep to the memory allowed
     quantised        how the quantised weights are stored
-    packed           the frozen weights that lie in memory as panels"""
+    packed           the frozen weights that lie in memory as panels
+    lookups          the frozen tables that stay in the weights file"""
 
     name: str
     imported: Graph
@@ -80,6 +82,7 @@ class Planned:
     recomputed: Recomputed = NONE
     quantised: tuple[Quantised, ...] = ()
     packed: Mapping[str, Packing] = field(default_factory=dict)
+    lookups: tuple[Lookup, ...] = ()
 
     @property
     def arena_bytes(self) -> int:
@@ -140,6 +143,8 @@ def plan_programs(
     graphs = {"train": train}
     if not only_training:
         graphs |= _graphs_beside(model, recipe, scheme, frozen)
+    asked = graphs.get("eval", train)
+    graphs, lookups = looked_up(graphs, frozen)
     spaces, shaped = Spaces(), dict[str, Graph]()
     flops: Mapping[str, int] = {}
     nodes: Mapping[str, int] = {}
@@ -163,12 +168,11 @@ def plan_programs(
     elif dense is None:
         dense = _dense_backward_nodes(full, recipe, everything, backend) or backward
     counts = Counts(nodes["forward"], backward, dense, flops)
-    asked = graphs.get("eval", train)
     inputs = asked.inputs
     batch = inputs[0].type.shape[0] if inputs and inputs[0].type.rank else 1
     return Planned(
         name or model.name, imported, model, recipe, scheme, target, threads, batch, programs, spaces, counts, inputs,
-        integer_ranges(asked), clip_norm_bytes, recomputed, quantised, packed,
+        integer_ranges(asked), clip_norm_bytes, recomputed, quantised, packed, lookups,
     )  # fmt: skip
 
 

@@ -2,6 +2,6 @@
 
 from .backend import CBackend
 from .contraction_plan import PACKED
-from .emit_model import Model, Tensor, emit_model, kernel_sources
+from .emit_model import IN_FILE, LookedUp, Model, Tensor, emit_model, kernel_sources
 
-__all__ = ["PACKED", "CBackend", "Model", "Tensor", "emit_model", "kernel_sources"]
+__all__ = ["IN_FILE", "PACKED", "CBackend", "LookedUp", "Model", "Tensor", "emit_model", "kernel_sources"]

@@ -14,6 +14,8 @@ from .source import Code
 PROGRAMS = ("train", "eval", "predict", "accumulate")
 _PLAIN = frozenset(string.ascii_letters + string.digits + " !#$%&'()*+,-./:;<=>@[]^_`{|}~")
 SPACES = ("arena", "param", "state", "const", "input")
+IN_FILE = Location("file", 0)
+"""The place of a table that is not in memory."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,16 @@ class Tensor:
 
 
 @dataclass(frozen=True)
+class LookedUp:
+    """Before a run, `rows` gets for each of the integers at `indices` that row of the parameter number `table`."""
+
+    table: int
+    indices: Location
+    type: TensorType
+    rows: Location
+
+
+@dataclass(frozen=True)
 class Model:
     """Everything model.c says. `space_bytes` gives the size of each space by name; the arena's is the largest
     program's. `accumulate_steps` is the number of micro-batches of an optimizer step."""
@@ -54,6 +66,7 @@ class Model:
     accumulate_steps: int = 1
     last_batch: str = "wrap"
     perplexity: bool = False
+    lookups: tuple[LookedUp, ...] = ()
 
 
 def emit_model(model: Model) -> str:
@@ -73,6 +86,7 @@ def emit_model(model: Model) -> str:
     groups = {"params": model.params, "states": model.states, "consts": model.consts, "inputs": model.inputs}
     for group, tensors in groups.items():
         _tensors(code, group, tensors)
+    _lookups(code, model.lookups)
     for name in PROGRAMS:
         if name in model.programs:
             emit_program(code, name, model.programs[name])
@@ -96,6 +110,8 @@ def _model(code: Code, model: Model, groups: Mapping[str, Sequence[Tensor]]) -> 
     for group, tensors in groups.items():
         code.line(f"    .{group} = {group if tensors else '0'},")
         code.line(f"    .{group[:-1]}_count = {len(tensors)},")
+    if model.lookups:
+        code.line(f"    .lookups = lookups, .lookup_count = {len(model.lookups)},")
     for name in PROGRAMS:
         code.line(f"    .{name} = {f'&{name}_program' if name in model.programs else '0'},")
     code.line("};")
@@ -111,6 +127,18 @@ def _tensors(code: Code, name: str, tensors: Sequence[Tensor]) -> None:
     code.line(f"static const pock_tensor {name}[] = {{")
     for index, tensor in enumerate(tensors):
         code.line(f"    {_row(name, index, tensor)}, /* {tensor.type} */")
+    code.line("};")
+
+
+def _lookups(code: Code, lookups: Sequence[LookedUp]) -> None:
+    if not lookups:
+        return
+    code.line()
+    code.line("static const pock_lookup lookups[] = {")
+    for lookup in lookups:
+        kind = f"POCK_{lookup.type.dtype.value.upper()}"
+        fields = [f"&params[{lookup.table}]", _ref(lookup.indices), kind, lookup.type.size, _ref(lookup.rows)]
+        code.line(f"    {{{', '.join(map(str, fields))}}},")
     code.line("};")
 
 

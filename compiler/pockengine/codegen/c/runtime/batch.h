@@ -21,6 +21,9 @@ size_t pock_convert(void *to, uint8_t to_dtype, const void *from, uint8_t from_d
 /* Whether the type is one of whole numbers, bool included. */
 int pock_is_integer(uint8_t dtype);
 
+/* Element `index` of an array of integers. */
+int64_t pock_integer_at(const void *data, uint8_t dtype, size_t index);
+
 /* Whether pock_convert knows the pair of types (equal types need no conversion). */
 int pock_convertible(uint8_t to_dtype, uint8_t from_dtype);
 

@@ -13,10 +13,7 @@ static int run_once(pock_job *job, const pock_stream *stream, uint64_t step, dou
     int code = job->options->data ? pock_dataset_fill(&job->dataset, &job->machine, &stream->order,
                                                       pock_stream_rows(stream, step, 0), &job->error)
                                   : POCK_OK;
-    if (!code) {
-        pock_timed_run(job, model->predict, ms);
-    }
-    return code;
+    return code ? code : pock_timed_run(job, model->predict, ms);
 }
 
 static int measure(pock_job *job, const pock_program *program) {

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "json.h"
+#include "tables.h"
 #include "tensor_file.h"
 
 #define FORMAT "pock-checkpoint-2"
@@ -33,18 +34,33 @@ static uint64_t digest(uint64_t seed, const void *data, size_t bytes) {
     return ((lane[0] * 31 + lane[1]) * 31 + lane[2]) * 31 + lane[3];
 }
 
-uint64_t pock_frozen_digest(const pock_machine *machine) {
+/* A table is read piece by piece. */
+static int digest_table(const pock_machine *machine, const pock_tensor *table, uint64_t *value, pock_error *error) {
+    char piece[8192];
+    int code = POCK_OK;
+    for (uint64_t at = 0; at < table->nbytes && !code; at += sizeof piece) {
+        size_t bytes = table->nbytes - at < sizeof piece ? (size_t)(table->nbytes - at) : sizeof piece;
+        code = pock_table_read(machine, table, piece, bytes, at, error);
+        *value = digest(*value, piece, bytes);
+    }
+    return code;
+}
+
+int pock_frozen_digest(const pock_machine *machine, uint64_t *value, pock_error *error) {
     const pock_model *model = machine->model;
-    uint64_t value = 0xCBF29CE484222325u;
-    for (uint32_t i = 0; i < model->param_count; i++) {
+    int code = POCK_OK;
+    *value = 0xCBF29CE484222325u;
+    for (uint32_t i = 0; i < model->param_count && !code; i++) {
         const pock_tensor *param = &model->params[i];
-        if (!param->trained) {
+        if (!param->trained && pock_is_table(param)) {
+            code = digest_table(machine, param, value, error);
+        } else if (!param->trained) {
             pock_machine_unpack(machine, param);
-            value = digest(value, pock_machine_at(machine, param), (size_t)param->nbytes);
+            *value = digest(*value, pock_machine_at(machine, param), (size_t)param->nbytes);
             pock_machine_pack(machine, param);
         }
     }
-    return value;
+    return code;
 }
 
 /* The numbers of the metadata; best_loss goes beside them, bit by bit. */

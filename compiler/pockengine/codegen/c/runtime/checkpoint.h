@@ -14,7 +14,7 @@ typedef struct {
 } pock_position;
 
 /* A digest of all parameters that training does not change. */
-uint64_t pock_frozen_digest(const pock_machine *machine);
+int pock_frozen_digest(const pock_machine *machine, uint64_t *value, pock_error *error);
 
 /* Writes trained parameters, optimizer state and position, and the tensors of the file `best` (unless NULL); the old
  * checkpoint stays until the new one is on disk. */

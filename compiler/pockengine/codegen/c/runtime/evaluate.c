@@ -14,10 +14,10 @@ static int run_batch(pock_job *job, pock_dataset *dataset, const pock_program *p
     uint64_t left = dataset->samples - first;
     *rows = left < job->machine.model->batch ? left : job->machine.model->batch;
     int code = pock_dataset_fill(dataset, &job->machine, &order, (pock_rows){first, dataset->samples - 1}, &job->error);
+    code = code ? code : pock_timed_run(job, program, &ms);
     if (code) {
         return code;
     }
-    pock_timed_run(job, program, &ms);
     return dataset == &job->dataset ? pock_measured_add(&job->measured, 0, ms, &job->error) : POCK_OK;
 }
 

@@ -60,10 +60,10 @@ int pock_run_step(pock_job *job, const pock_stream *stream, uint64_t step, doubl
         int code = job->options->data ? pock_dataset_fill(&job->dataset, &job->machine, &stream->order,
                                                           pock_stream_rows(stream, step, index), &job->error)
                                       : POCK_OK;
+        code = code ? code : pock_timed_run(job, program, &run_ms);
         if (code) {
             return code;
         }
-        pock_timed_run(job, program, &run_ms);
         *ms += run_ms;
         sum += pock_scalar(&job->machine, program, "loss");
     }
@@ -71,12 +71,14 @@ int pock_run_step(pock_job *job, const pock_stream *stream, uint64_t step, doubl
     return POCK_OK;
 }
 
-void pock_timed_run(pock_job *job, const pock_program *program, double *ms) {
+int pock_timed_run(pock_job *job, const pock_program *program, double *ms) {
     int profiled = job->measured.profiled == program;
     double start = pock_now();
     job->measured.mark = start;
-    pock_machine_run(&job->machine, program, profiled ? pock_measured_observe : NULL, &job->measured);
+    int code = pock_machine_run(&job->machine, program, profiled ? pock_measured_observe : NULL, &job->measured,
+                                &job->error);
     *ms = pock_now() - start;
+    return code;
 }
 
 double pock_scalar(const pock_machine *machine, const pock_program *program, const char *name) {

@@ -46,7 +46,7 @@ int pock_emit_start(pock_job *job, const pock_program *program, uint64_t steps, 
 int pock_emit_saved(pock_job *job, const char *path);
 
 /* Runs a program once, profiled when the options say so; its milliseconds go to `*ms`. */
-void pock_timed_run(pock_job *job, const pock_program *program, double *ms);
+int pock_timed_run(pock_job *job, const pock_program *program, double *ms);
 
 /* The first element of a program's f32 output. */
 double pock_scalar(const pock_machine *machine, const pock_program *program, const char *output);

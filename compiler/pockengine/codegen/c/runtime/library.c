@@ -10,6 +10,7 @@
 
 #include "batch.h"
 #include "report.h"
+#include "tables.h"
 
 struct pock_session {
     pock_machine machine;
@@ -111,7 +112,7 @@ int pock_step(pock_session *session, const void *const *batch, float *loss) {
     for (uint32_t index = 0; index < count && !code; index++) {
         const pock_program *program = index + 1 < count ? model->accumulate : model->train;
         take_batch(session, batch, index, 1);
-        pock_machine_run(&session->machine, program, NULL, NULL);
+        code = pock_machine_run(&session->machine, program, NULL, NULL, &session->error);
         float part = NAN;
         copy_output(session, pock_program_output(program, "loss"), &part);
         sum += (double)part;
@@ -132,11 +133,11 @@ int pock_predict(pock_session *session, const void *const *batch, void *const *o
         return code;
     }
     take_batch(session, batch, 0, 0);
-    pock_machine_run(&session->machine, program, NULL, NULL);
-    for (uint32_t i = 0; i < program->output_count; i++) {
+    code = pock_machine_run(&session->machine, program, NULL, NULL, &session->error);
+    for (uint32_t i = 0; i < program->output_count && !code; i++) {
         copy_output(session, &program->outputs[i], outputs[i]);
     }
-    return POCK_OK;
+    return code;
 }
 
 /* One number a sample: the output's, or `otherwise` where the program has no such output. */
@@ -159,7 +160,10 @@ int pock_eval(pock_session *session, const void *const *batch, float *sample_los
         return code;
     }
     take_batch(session, batch, 0, 1);
-    pock_machine_run(&session->machine, program, NULL, NULL);
+    code = pock_machine_run(&session->machine, program, NULL, NULL, &session->error);
+    if (code) {
+        return code;
+    }
     int judges = pock_program_output(program, "correct") != NULL;
     copy_rows(session, "sample_loss", NAN, sample_loss);
     copy_rows(session, "loss_weight", 1, loss_weight);
@@ -192,7 +196,7 @@ int pock_get_tensor(pock_session *session, const char *name, void *data, size_t 
     int code = find_tensor(session, name, bytes, &tensor);
     if (!code) {
         pock_machine_unpack(&session->machine, tensor);
-        copy_output(session, tensor, data);
+        code = data ? pock_machine_read(&session->machine, tensor, data, bytes, 0, &session->error) : POCK_OK;
         pock_machine_pack(&session->machine, tensor);
     }
     return code;
@@ -207,7 +211,7 @@ int pock_set_tensor(pock_session *session, const char *name, const void *data, s
         pock_machine_unpack(&session->machine, tensor);
         code = pock_machine_may_replace(&session->machine, tensor, data, &session->error);
     }
-    if (!code) {
+    if (!code && !pock_is_table(tensor)) {
         memcpy(pock_machine_at(&session->machine, tensor), data, bytes);
     }
     if (is_param && !code) {

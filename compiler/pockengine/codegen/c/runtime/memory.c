@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "tables.h"
 #include "tensor_file.h"
 
 #define HUGE_PAGE ((size_t)2 << 20)
@@ -88,6 +89,9 @@ static int read_all(pock_machine *machine, const char *path, const pock_tensor *
     pock_tensor_file file = {0};
     int code = pock_tensor_file_open(&file, path, error);
     for (uint32_t i = 0; i < count && !code; i++) {
+        if (pock_is_table(&tensors[i])) {
+            continue;
+        }
         const pock_stored *stored = pock_tensor_file_find(&file, tensors[i].name);
         if (!stored) {
             code = pock_fail(error, POCK_BAD_DATA, "%s lacks '%s'%s", path, tensors[i].name,
@@ -144,12 +148,6 @@ void pock_machine_pack(const pock_machine *machine, const pock_tensor *tensor) {
     arrange(machine, tensor, 0);
 }
 
-static void arrange_all(const pock_machine *machine, int undo) {
-    for (uint32_t i = 0; i < machine->model->param_count; i++) {
-        arrange(machine, &machine->model->params[i], undo);
-    }
-}
-
 static int choose_threads(pock_machine *machine, uint32_t asked, pock_error *error) {
     uint32_t most = machine->model->threads ? machine->model->threads : 1;
     if (asked > most) {
@@ -166,11 +164,14 @@ int pock_machine_open(pock_machine *machine, const pock_model *model, const char
     int code = choose_threads(machine, threads, error);
     code = code ? code : map_spaces(machine, error);
     code = code ? code : read_all(machine, params_path, model->params, model->param_count, error);
+    code = code ? code : pock_tables_open(machine, params_path, error);
     if (model->const_count) {
         code = code ? code : read_all(machine, consts_path, model->consts, model->const_count, error);
     }
     if (!code) {
-        arrange_all(machine, 0);
+        for (uint32_t i = 0; i < model->param_count; i++) {
+            pock_machine_pack(machine, &model->params[i]);
+        }
         pock_init_states(model, machine->space);
         code = pock_pool_open(&machine->pool, machine->threads, error);
     }
@@ -179,127 +180,13 @@ int pock_machine_open(pock_machine *machine, const pock_model *model, const char
 
 void pock_machine_close(pock_machine *machine) {
     pock_pool_close(machine->pool);
+    pock_tables_close(machine);
     for (int space = 0; space < POCK_SPACES; space++) {
         if (machine->space[space]) {
             munmap(machine->space[space], machine->mapped[space]);
         }
     }
     memset(machine, 0, sizeof *machine);
-}
-
-static int is_replaceable(const pock_machine *machine, const pock_tensor *tensor) {
-    return tensor->trained || !machine->model->const_count;
-}
-
-static int is_compiled_in(const pock_tensor *tensor, pock_error *error) {
-    return pock_fail(error, POCK_BAD_DATA,
-                     "frozen parameter '%s' differs from the one compiled in; compile the model again with these weights",
-                     tensor->name);
-}
-
-int pock_machine_may_replace(const pock_machine *machine, const pock_tensor *tensor, const void *data,
-                             pock_error *error) {
-    if (is_replaceable(machine, tensor) || memcmp(data, pock_machine_at(machine, tensor), (size_t)tensor->nbytes) == 0) {
-        return POCK_OK;
-    }
-    return is_compiled_in(tensor, error);
-}
-
-/* As pock_machine_may_replace, of contents in a file, read piece by piece to keep the promised memory. */
-static int may_load(const pock_machine *machine, const pock_tensor *tensor, const pock_tensor_file *file,
-                    const pock_stored *stored, pock_error *error) {
-    char piece[8192];
-    const char *present = pock_machine_at(machine, tensor);
-    int code = pock_tensor_file_fits(file, stored, tensor, error);
-    if (code || is_replaceable(machine, tensor)) {
-        return code;
-    }
-    for (uint64_t at = 0; at < stored->nbytes && !code; at += sizeof piece) {
-        size_t bytes = stored->nbytes - at < sizeof piece ? (size_t)(stored->nbytes - at) : sizeof piece;
-        code = pock_file_read(file->descriptor, file->path, piece, bytes, stored->begin + at, error);
-        if (!code && memcmp(piece, present + at, bytes) != 0) {
-            code = is_compiled_in(tensor, error);
-        }
-    }
-    return code;
-}
-
-/* Whether the compiler stored a weight of this name as integers and `NAME.scales`. */
-static int is_quantised(const pock_model *model, const char *name) {
-    size_t length = strlen(name);
-    for (uint32_t i = 0; i < model->param_count; i++) {
-        const char *param = model->params[i].name;
-        if (strncmp(param, name, length) == 0 && strcmp(param + length, ".scales") == 0) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
-static int load_one(pock_machine *machine, const pock_tensor_file *file, const pock_stored *stored, int only_check,
-                    pock_error *error) {
-    const pock_model *model = machine->model;
-    for (uint32_t i = 0; i < model->param_count; i++) {
-        const pock_tensor *param = &model->params[i];
-        if (strcmp(param->name, stored->name) == 0 && only_check) {
-            return may_load(machine, param, file, stored, error);
-        }
-        if (strcmp(param->name, stored->name) == 0) {
-            int code = pock_tensor_file_read(file, stored, param, pock_machine_at(machine, param), error);
-            pock_restart_average(model, machine->space, param);
-            return code;
-        }
-    }
-    if (is_quantised(model, stored->name)) {
-        return pock_fail(error, POCK_BAD_DATA, "%s holds '%s', which this model keeps quantised and which takes no "
-                         "floating-point weights: compile a model that has them, or without 'frozen'", file->path,
-                         stored->name);
-    }
-    return pock_fail(error, POCK_BAD_DATA, "%s holds '%s', which is not a parameter of this model%s", file->path,
-                     stored->name, pock_nearest(stored->name, pock_tensor_at, model->params, model->param_count).text);
-}
-
-/* Every tensor is checked before the first is replaced, so that a refused file changes nothing. */
-int pock_machine_load(pock_machine *machine, const char *path, pock_error *error) {
-    pock_tensor_file file = {0};
-    int code = pock_tensor_file_open(&file, path, error);
-    if (!code && !file.count) {
-        code = pock_fail(error, POCK_BAD_DATA, "%s holds no tensor", path);
-    }
-    arrange_all(machine, 1);
-    for (int only_check = 1; only_check >= 0; only_check--) {
-        for (size_t i = 0; i < file.count && !code; i++) {
-            code = load_one(machine, &file, &file.tensors[i], only_check, error);
-        }
-    }
-    arrange_all(machine, 0);
-    pock_tensor_file_close(&file);
-    return code;
-}
-
-int pock_machine_save(const pock_machine *machine, const char *path, int only_trained, pock_error *error) {
-    const pock_model *model = machine->model;
-    pock_entry *entries = calloc(model->param_count + 1, sizeof *entries);
-    size_t count = 0;
-    if (!entries) {
-        return pock_fail(error, POCK_MEMORY, "out of memory writing %s", path);
-    }
-    for (uint32_t i = 0; i < model->param_count; i++) {
-        const pock_tensor *param = &model->params[i];
-        if (param->trained || !only_trained) {
-            entries[count++] = (pock_entry){param->name, param->dtype, param->rank, param->shape, param->nbytes,
-                                            pock_machine_at(machine, pock_machine_averaged(machine, param))};
-        }
-    }
-    if (!only_trained) {
-        arrange_all(machine, 1);
-    }
-    int code = pock_tensor_file_write(path, entries, count, "{\"format\":\"pt\"}", error);
-    if (!only_trained) {
-        arrange_all(machine, 0);
-    }
-    free(entries);
-    return code;
 }
 
 const pock_tensor *pock_machine_averaged(const pock_machine *machine, const pock_tensor *param) {
@@ -312,8 +199,22 @@ const pock_tensor *pock_machine_averaged(const pock_machine *machine, const pock
     return param;
 }
 
-void pock_machine_run(pock_machine *machine, const pock_program *program, pock_observer observer, void *context) {
-    pock_run(program, machine->space, machine->pool ? pock_pool_run : NULL, machine->pool, observer, context);
+int pock_machine_run(pock_machine *machine, const pock_program *program, pock_observer observer, void *context,
+                     pock_error *error) {
+    int code = pock_tables_fetch(machine, error);
+    if (!code) {
+        pock_run(program, machine->space, machine->pool ? pock_pool_run : NULL, machine->pool, observer, context);
+    }
+    return code;
+}
+
+int pock_machine_read(const pock_machine *machine, const pock_tensor *tensor, void *data, size_t bytes, uint64_t offset,
+                      pock_error *error) {
+    if (pock_is_table(tensor)) {
+        return pock_table_read(machine, tensor, data, bytes, offset, error);
+    }
+    memcpy(data, (const char *)pock_machine_at(machine, tensor) + (size_t)offset, bytes);
+    return POCK_OK;
 }
 
 void *pock_machine_at(const pock_machine *machine, const pock_tensor *tensor) {

@@ -11,6 +11,7 @@ typedef struct {
     char *space[POCK_SPACES];
     size_t mapped[POCK_SPACES];
     pock_pool *pool;
+    struct pock_table *tables; /* one for each of the model's lookups */
     uint32_t threads;
 } pock_machine;
 
@@ -26,18 +27,23 @@ int pock_machine_load(pock_machine *machine, const char *path, pock_error *error
 /* Writes all parameters, or only those that training changes; those with a moving average as averaged. */
 int pock_machine_save(const pock_machine *machine, const char *path, int only_trained, pock_error *error);
 
-/* Refuses new contents of a frozen tensor when constants derived from it were compiled in. */
+/* Refuses new contents of a frozen tensor when constants derived from it were compiled in, and of a table. */
 int pock_machine_may_replace(const pock_machine *machine, const pock_tensor *tensor, const void *data,
                              pock_error *error);
 
-/* Runs a program on the current contents of the input block. */
-void pock_machine_run(pock_machine *machine, const pock_program *program, pock_observer observer, void *context);
+/* Runs a program on the current contents of the input block; fails only where a table's rows cannot be read. */
+int pock_machine_run(pock_machine *machine, const pock_program *program, pock_observer observer, void *context,
+                     pock_error *error);
 
 /* Puts a packed tensor into the original order, and back: whoever reads or writes its contents does it in between. */
 void pock_machine_unpack(const pock_machine *machine, const pock_tensor *tensor);
 void pock_machine_pack(const pock_machine *machine, const pock_tensor *tensor);
 
-/* Where a tensor lies. */
+/* Copies a part of a parameter or state as it is in memory, or in the weights file. */
+int pock_machine_read(const pock_machine *machine, const pock_tensor *tensor, void *data, size_t bytes, uint64_t offset,
+                      pock_error *error);
+
+/* Where a tensor in memory lies. */
 void *pock_machine_at(const pock_machine *machine, const pock_tensor *tensor);
 
 /* The parameter's moving average where it has one, otherwise the parameter. */

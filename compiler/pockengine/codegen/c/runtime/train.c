@@ -78,13 +78,16 @@ static int find_position(pock_training *training) {
                                 .shuffle = !options->no_shuffle,
                                 .samples = job->dataset.samples,
                                 .step_samples = pock_stream_step_samples(&training->stream),
-                                .last_batch = training->stream.last_batch,
-                                .frozen = watched ? pock_frozen_digest(&job->machine) : 0};
+                                .last_batch = training->stream.last_batch};
+    int code = watched ? pock_frozen_digest(&job->machine, &position->frozen, &job->error) : POCK_OK;
+    if (code) {
+        return code;
+    }
     if (!options->resume) {
         seed_generator(&job->machine, options->seed);
         return POCK_OK;
     }
-    int code = pock_checkpoint_load(&job->machine, options->resume, position, training->best, &job->error);
+    code = pock_checkpoint_load(&job->machine, options->resume, position, training->best, &job->error);
     if (!code && ((options->seed_given && options->seed != position->seed) || (options->no_shuffle && position->shuffle))) {
         code = pock_fail(&job->error, POCK_USAGE, "%s was made with another order of samples; leave --seed and --no-shuffle out",
                          options->resume);

@@ -11,8 +11,7 @@ int pock_is_integer(uint8_t dtype) {
     return dtype == POCK_I8 || dtype == POCK_U8 || dtype >= POCK_I32;
 }
 
-/* Element `index` of an integer array. */
-static int64_t integer_at(const void *data, uint8_t dtype, size_t index) {
+int64_t pock_integer_at(const void *data, uint8_t dtype, size_t index) {
     switch (dtype) {
     case POCK_I8:
         return ((const int8_t *)data)[index];
@@ -71,7 +70,7 @@ static int has_nan(const void *data, uint8_t dtype, size_t count) {
 static int check_limit(const pock_tensor *input, const void *data, size_t count, size_t per_sample, const char *where,
                        uint64_t sample, pock_error *error) {
     for (size_t i = 0; i < count; i++) {
-        int64_t value = integer_at(data, input->dtype, i);
+        int64_t value = pock_integer_at(data, input->dtype, i);
         if ((value < 0 || value >= input->limit) && value != input->ignored) {
             char otherwise[64] = "";
             if (input->ignored) {
@@ -147,7 +146,7 @@ static int store_integer(void *to, uint8_t dtype, size_t index, int64_t value) {
         ((uint8_t *)to)[index] = (uint8_t)value;
         break;
     }
-    return integer_at(to, dtype, index) == value;
+    return pock_integer_at(to, dtype, index) == value;
 }
 
 static int store_real(void *to, uint8_t dtype, size_t index, double value) {
@@ -166,13 +165,13 @@ size_t pock_convert(void *to, uint8_t to_dtype, const void *from, uint8_t from_d
             kept = store_real(to, to_dtype, i, (double)((const float *)from)[i]);
         } else if (from_dtype == POCK_F64) {
             kept = store_real(to, to_dtype, i, ((const double *)from)[i]);
-        } else if (from_dtype == POCK_U64 && integer_at(from, from_dtype, i) < 0) {
+        } else if (from_dtype == POCK_U64 && pock_integer_at(from, from_dtype, i) < 0) {
             kept = 0; /* 2^63 or more, which only u64 holds */
         } else if (to_dtype == POCK_F32) {
-            int64_t value = integer_at(from, from_dtype, i);
+            int64_t value = pock_integer_at(from, from_dtype, i);
             kept = value >= -(1 << 24) && value <= (1 << 24) && store_real(to, to_dtype, i, (double)value);
         } else {
-            kept = store_integer(to, to_dtype, i, integer_at(from, from_dtype, i));
+            kept = store_integer(to, to_dtype, i, pock_integer_at(from, from_dtype, i));
         }
         if (!kept) {
             return i;

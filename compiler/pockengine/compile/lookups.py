@@ -1,0 +1,85 @@
+"""Tables that stay in the weights file: of a large frozen embedding, a step reads the rows that its batch names.
+
+The runtime puts those rows into the input block before each run, and the table takes no memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..ir import Graph, Node, TensorType, Value, verify
+
+LEAST_BYTES = 1 << 20
+SHARE = 4
+"""A table stays in the file from LEAST_BYTES on, where the rows of a batch take at most one part in SHARE of it."""
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """`rows` is the input that holds, for each number of the input `indices`, that row of the parameter `table`."""
+
+    table: str
+    indices: str
+    rows: str
+
+
+def looked_up(graphs: Mapping[str, Graph], frozen: set[str]) -> tuple[dict[str, Graph], tuple[Lookup, ...]]:
+    """The programs with rows in the place of tables, and which.
+
+    %h = gather(%table, %ids)   ->   %h = %rows, an input"""
+    found = [_found(name, graphs) for name in sorted(frozen)]
+    lookups = tuple(lookup for lookup in found if lookup is not None)
+    return {kind: _with_rows(graph, lookups) for kind, graph in graphs.items()}, lookups
+
+
+def _found(table: str, graphs: Mapping[str, Graph]) -> Lookup | None:
+    """How a parameter is read, if that is by the same input in all programs and never as a whole."""
+    indices: set[str] = set()
+    for graph in graphs.values():
+        value = next((param for param in graph.params if param.name == table), None)
+        if value is None or value.type.nbytes < LEAST_BYTES or value in graph.results():
+            return None
+        given = _views_of_inputs(graph)
+        for node in graph.nodes:
+            if value not in node.inputs:
+                continue
+            if node.op != "gather" or node.attrs["axis"] != 0 or node.inputs[1] not in given:
+                return None
+            source = given[node.inputs[1]]
+            if node.output.type.nbytes * SHARE > value.type.nbytes:
+                return None
+            indices.add(source.name)
+    return Lookup(table, indices.pop(), f"{table}.rows") if len(indices) == 1 else None
+
+
+def _views_of_inputs(graph: Graph) -> dict[Value, Value]:
+    """Inputs, and reshapes of them -> the input."""
+    given = {value: value for value in graph.inputs}
+    for node in graph.nodes:
+        if node.op == "reshape" and node.inputs[0] in given:
+            given[node.output] = given[node.inputs[0]]
+    return given
+
+
+def _with_rows(graph: Graph, lookups: tuple[Lookup, ...]) -> Graph:
+    rows: dict[str, Value] = {}
+    tables = {value.name: value for value in graph.params}
+    inputs = {value.name: value for value in graph.inputs}
+    for lookup in lookups:
+        table, indices = tables[lookup.table].type, inputs[lookup.indices].type
+        rows[lookup.table] = Value(lookup.rows, TensorType(table.dtype, (*indices.shape, *table.shape[1:])))
+
+    def read(node: Node) -> Node:
+        """The node, or a view of the rows."""
+        if node.op != "gather" or node.inputs[0].name not in rows:
+            return node
+        attrs = {"shape": node.output.type.shape}
+        return Node("reshape", (rows[node.inputs[0].name],), node.outputs, attrs, None, node.phase, node.origin)
+
+    made = graph.with_(
+        inputs=(*graph.inputs, *rows.values()),
+        params=tuple(value for value in graph.params if value.name not in rows),
+        nodes=tuple(map(read, graph.nodes)),
+    )
+    return verify(made, "looked_up") if rows else graph

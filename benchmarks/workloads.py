@@ -193,10 +193,11 @@ WORKLOADS = {
 
 def workload_named(name: str) -> Workload:
     """A workload of the table, or one of them at another batch: `resnet50-b16-full`. Raises KeyError."""
+    if name in WORKLOADS:
+        return WORKLOADS[name]
     family, batch, scheme = name.split("-", 2)
-    same = (w for w in WORKLOADS.values() if w.name == name or (w.family, w.name.split("-", 2)[2]) == (family, scheme))
+    same = (w for w in WORKLOADS.values() if (w.family, w.name.split("-", 2)[2]) == (family, scheme))
     known = next(same, None)
     if known is None:
         raise KeyError(f"there is no workload '{name}'; there are {', '.join(WORKLOADS)}, at any batch")
-    size = int(batch.removeprefix("b"))
-    return replace(known, name=name, batch=size, memory=known.memory if size == known.batch else None)
+    return replace(known, name=name, batch=int(batch.removeprefix("b")), memory=None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 
 from ...ir import Node
@@ -13,8 +13,11 @@ from .indexing import row_major
 from .region import call
 from .source import SIGNATURE, Code, declare, kernel
 
-BLOCK = 16
-"""Channels of a unit of work in the gradients, whose windows overlap and so cannot be shared along height."""
+BLOCKS = (64, 16)
+"""Channels of a unit of work in the gradients, whose windows overlap and so cannot be shared along height: whole runs
+of memory where that leaves enough units."""
+ENOUGH = 4
+"""Units that keep the threads of a small device busy."""
 
 OPS = frozenset(("max_pool", "max_pool_dx", "avg_pool", "avg_pool_dx"))
 
@@ -64,6 +67,20 @@ class _Pool:
             with code.loop("tap", taps):
                 code.line(f"{name} += {start} + tap * {dilation} >= 0 && {start} + tap * {dilation} < {size};")
         code.line("const float share = 1.0f / (float)(high * wide);")
+
+    def clear_rows(self, code: Code) -> None:
+        """Write zeros to the image's rows that the windows of row p are the first to reach; past the last p, to the
+        rest."""
+        (sh, _), (top, *_), (dh, _) = self.geometry.stride, self.geometry.pad, self.geometry.dilation
+        (_, _, h, w), (_, xc, xh, xw), rows = self.x, self.strides(self.x), self.y[2]
+        code.line(f"const ptrdiff_t next = p * {sh} + {(self.kernel[0] - 1) * dh + 1 - top};")
+        code.line(f"const ptrdiff_t reach = p < {rows} && next < {h} ? next : {h};")
+        with (
+            code.block("for (; cleared < reach; ++cleared)"),
+            code.loop("x", w),
+            code.loop("c", "width", vectorize=True),
+        ):
+            code.line(f"image[cleared * {xh} + x * {xw} + c * {xc}] = 0.0f;")
 
     def taps(self, code: Code) -> AbstractContextManager[None]:
         """Open the loop over the valid taps of the window; declares the pixel (y, x)."""
@@ -117,9 +134,10 @@ def _forward(node: Node) -> Kernel:
 
 def _backward(node: Node) -> Kernel:
     pool, code, average = _Pool.of(node), Code(), node.op == "avg_pool_dx"
-    (n, c, p, q), (_, _, h, w) = pool.y, pool.x
+    (n, c, p, q), _ = pool.y, pool.x
     (xn, xc, xh, xw), (yn, yc, yh, yw) = pool.strides(pool.x), pool.strides(pool.y)
-    blocks = -(-c // BLOCK)
+    block = next((size for size in BLOCKS if n * (c // size) >= ENOUGH), BLOCKS[-1])
+    blocks = -(-c // block)
     names = [("dy", node.inputs[-1].type, False)]
     if not average:
         names = [("in", node.inputs[0].type, False), ("top", node.inputs[1].type, False), *names]
@@ -127,19 +145,21 @@ def _backward(node: Node) -> Kernel:
         declare(code, [*names, ("out", node.output.type, True)])
         code.share(n * blocks)
         with code.loop("unit", "last", "first"):
-            code.line(f"const ptrdiff_t b = unit / {blocks}, c0 = unit % {blocks} * {BLOCK};")
-            code.line(f"const ptrdiff_t width = {c} - c0 < {BLOCK} ? {c} - c0 : {BLOCK};")
+            code.line(f"const ptrdiff_t b = unit / {blocks}, c0 = unit % {blocks} * {block};")
+            rest = f"{c} - c0 < {block} ? {c} - c0 : {block}"
+            code.line(f"const ptrdiff_t width = {rest if c % block else block};")
             code.line(f"float *const image = out + b * {xn} + c0 * {xc};")
-            with code.loop("y", h), code.loop("x", w), code.loop("c", "width", vectorize=True):
-                code.line(f"image[y * {xh} + x * {xw} + c * {xc}] = 0.0f;")
-            with code.loop("p", p), code.loop("q", q):
+            code.line("ptrdiff_t cleared = 0; /* rows of the image that hold numbers */")
+            with code.loop("p", p + 1), ExitStack() as nest:
+                pool.clear_rows(code)
+                nest.enter_context(code.loop("q", f"(p < {p} ? {q} : 0)"))
                 code.line(f"const ptrdiff_t small = b * {yn} + c0 * {yc} + p * {yh} + q * {yw};")
                 if average:
                     pool.declare_window(code, bool(node.attrs["count_include_pad"]))
                 else:
                     (sh, sw), (top, left, _, _) = pool.geometry.stride, pool.geometry.pad
                     code.line(f"const ptrdiff_t y0 = p * {sh} - {top}, x0 = q * {sw} - {left};")
-                    code.line(f"float open[{BLOCK}]; /* the gradient, until a tap has taken it */")
+                    code.line(f"float open[{block}]; /* the gradient, until a tap has taken it */")
                     with code.loop("c", "width", vectorize=True):
                         code.line(f"open[c] = dy[small + c * {yc}];")
                 with pool.taps(code):

@@ -155,14 +155,21 @@ class _Writer:
                 address = f"x + ((b * {height} + h) * {width} + w) * {p.depth}"
                 code.line(f"at[i * {side} + j] = inside ? {address} : zeros;")
             with code.block(f"for (ptrdiff_t c = 0; c < {p.depth}; c += {lanes})"):
-                code.line(f"float half[{side**2 * lanes}] {ALIGNED};")
-                with code.loop("j", side):
-                    read = ", ".join(f"*(const vec *)(at[{i * side} + j] + c)" for i in range(side))
-                    code.line(f"image_line({read}, half + j * {lanes}, {side * lanes});")
-                with code.loop("i", side):
-                    read = ", ".join(f"*(const vec *)(half + (i * {side} + {j}) * {lanes})" for j in range(side))
-                    code.line(f"image_line({read}, to + i * {side * p.image_step} + c, {p.image_step});")
+                pixel = [f"at[{i * side} + j] + c" for i in range(side)]
+                self._both_ways(code, "image_line", side, pixel, f"to + i * {side * p.image_step} + c", p.image_step)
         code.line()
+
+    def _both_ways(self, code: Code, line: str, made: int, column: Sequence[str], to: str, step: int) -> None:
+        """A matrix of `made` rows times a square of vectors times its transpose: `line` goes over the columns, whose
+        elements `column` addresses (column j), then over the rows of that, of which row i is written at `to`."""
+        taken, lanes = len(column), self.plan.lanes
+        code.line(f"float half[{made * taken * lanes}] {ALIGNED};")
+        with code.loop("j", taken):
+            read = ", ".join(f"*(const vec *)({element})" for element in column)
+            code.line(f"{line}({read}, half + j * {lanes}, {taken * lanes});")
+        with code.loop("i", made):
+            read = ", ".join(f"*(const vec *)(half + (i * {taken} + {j}) * {lanes})" for j in range(taken))
+            code.line(f"{line}({read}, {to}, {step});")
 
     def _place(self, code: Code, tile: str) -> None:
         """Declare the image b and the pixel (p, q) of the result where a tile begins."""
@@ -179,13 +186,8 @@ class _Writer:
         code.line()
         emit_line(code, "taps_line", p.filtering.taps)
         with code.block("static void\ntransform(const float *taps, float *to)"):
-            code.line(f"float half[{side * TAPS * lanes}] {ALIGNED};")
-            with code.loop("s", TAPS):
-                read = ", ".join(f"*(const vec *)(taps + ({r * TAPS} + s) * {lanes})" for r in range(TAPS))
-                code.line(f"taps_line({read}, half + s * {lanes}, {TAPS * lanes});")
-            with code.loop("i", side):
-                read = ", ".join(f"*(const vec *)(half + (i * {TAPS} + {s}) * {lanes})" for s in range(TAPS))
-                code.line(f"taps_line({read}, to + i * {side * p.weight_step}, {p.weight_step});")
+            tap = [f"taps + ({r * TAPS} + j) * {lanes}" for r in range(TAPS)]
+            self._both_ways(code, "taps_line", side, tap, f"to + i * {side * p.weight_step}", p.weight_step)
         code.line()
         with code.block("static void\nweights(const float *w, ptrdiff_t n0, float *to)"):
             (self._turned_around if p.gradient else self._as_stored)(code, taps)
@@ -265,13 +267,8 @@ class _Writer:
             code.line(f"float pixels[{m * m * p.columns}] {ALIGNED};")
             with code.block(f"for (ptrdiff_t n = 0; n < {p.columns}; n += {lanes})"):
                 code.line(f"const float *const from = sums + tile * {p.columns} + n;")
-                code.line(f"float half[{side * m * lanes}] {ALIGNED};")
-                with code.loop("j", side):
-                    read = ", ".join(f"*(const vec *)(from + ({i * side} + j) * {p.sums_step})" for i in range(side))
-                    code.line(f"result_line({read}, half + j * {lanes}, {side * lanes});")
-                with code.loop("i", m):
-                    read = ", ".join(f"*(const vec *)(half + (i * {side} + {j}) * {lanes})" for j in range(side))
-                    code.line(f"result_line({read}, pixels + i * {m * p.columns} + n, {p.columns});")
+                point = [f"from + ({i * side} + j) * {p.sums_step}" for i in range(side)]
+                self._both_ways(code, "result_line", m, point, f"pixels + i * {m * p.columns} + n", p.columns)
             code.line(f"const ptrdiff_t high = {height} - p < {m} ? {height} - p : {m};")
             code.line(f"const ptrdiff_t wide = {width} - q < {m} ? {width} - q : {m};")
             with code.loop("i", "high"):

@@ -9,14 +9,13 @@ bound for every schedule, and so for every plan; it need not be reachable.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from benchmarks.document import mib, table, write_section
 from benchmarks.peers.case import Case
 from benchmarks.peers.prepare import graph_of, recipe_of
+from benchmarks.variants import parser_of
 from benchmarks.workloads import WORKLOADS
 from pockengine.codegen.backend import Program
 from pockengine.compile import plan_programs
@@ -34,12 +33,8 @@ HEAD = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = [name for name, workload in WORKLOADS.items() if not workload.alone]
-    parser.add_argument("--workload", nargs="+", default=names, metavar="NAME", help="(default: %(default)s)")
-    parser.add_argument("--threads", type=int, default=2, help="(default: %(default)s)")
-    parser.add_argument("--write", type=Path, metavar="DOCUMENT", help="write the table into this Markdown file")
-    options = parser.parse_args(arguments)
+    options = parser_of(__doc__, names).parse_args(arguments)
     rows = []
     for name in options.workload:
         case = Case.named(name)

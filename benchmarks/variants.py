@@ -30,11 +30,13 @@ def step_medians(case: Case, artifacts: Mapping[str, pock.Artifact], rounds: int
     )
 
 
-def parser_of(description: str | None, workloads: Sequence[str], rounds: int) -> argparse.ArgumentParser:
-    """Options of a benchmark of variants: `--workload`, `--rounds`, `--threads`, `--write`."""
+def parser_of(description: str | None, workloads: Sequence[str], rounds: int | None = None) -> argparse.ArgumentParser:
+    """Options of a benchmark of our own steps: `--workload`, `--threads`, `--write`, and `--rounds` where it measures
+    in turns."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workload", nargs="+", default=list(workloads), metavar="NAME", help="(default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=rounds, help="turns of each variant (default: %(default)s)")
+    if rounds is not None:
+        parser.add_argument("--rounds", type=int, default=rounds, help="turns of each variant (default: %(default)s)")
     parser.add_argument("--threads", type=int, default=2, help="(default: %(default)s)")
     parser.add_argument("--write", type=Path, metavar="DOCUMENT", help="write the table into this Markdown file")
     return parser

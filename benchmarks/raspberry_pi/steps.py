@@ -21,11 +21,12 @@ from pockengine.codegen import toolchain
 from pockengine.codegen.c import emit_model, kernel_sources
 from pockengine.codegen.c.backend import ANCHORS
 from pockengine.codegen.c.contraction_plan import anchor_of
-from pockengine.codegen.c.depthwise import fits
 from pockengine.codegen.c.maps import contractions_of
 from pockengine.compile import Planned
 from pockengine.compile.build import describe
 from pockengine.ir import Node
+from pockengine.ops.contraction import per_channel
+from pockengine.passes.gradients import GRADIENTS
 
 Shape = tuple[int, int, int, int]
 """Batch, rows, columns and depth of a matrix product."""
@@ -124,8 +125,8 @@ def _compiled(case: Case, target: str) -> tuple[pock.Artifact, Planned]:
 def _kind(node: Node) -> str:
     kind = str(node.attrs["kind"]) if node.op == "region" else "contraction" if node.op in ANCHORS else node.op
     if kind != "contraction":
-        return kind
-    return "depthwise" if fits(anchor_of(node)) else "product"
+        return "depthwise" if kind == GRADIENTS else kind
+    return "depthwise" if per_channel(anchor_of(node)) else "product"
 
 
 def _executed(program: bytes, artifact: pock.Artifact, case: Case) -> Counter[Block]:

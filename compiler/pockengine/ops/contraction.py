@@ -314,3 +314,21 @@ register(
         samples=_samples(False, False),
     )
 )
+
+
+def filters_of(node: Node) -> Value:
+    """The weights of a convolution or of its input gradient; what a weight gradient makes."""
+    return node.output if node.op == "conv2d_dw" else node.inputs[1]
+
+
+MOST_TAPS = 49
+"""Of a filter in templates of depthwise convolution: 7 x 7."""
+
+
+def per_channel(node: Node) -> bool:
+    """Whether a contraction is a convolution in NHWC, or a gradient of one, with one filter of at most `MOST_TAPS` taps
+    per channel."""
+    if node.op == "matmul" or node.attrs["layout"] != "NHWC":
+        return False
+    w = filters_of(node).type.shape
+    return bool(node.attrs["groups"] == w[0] > 1 and w[1] == 1 and w[2] * w[3] <= MOST_TAPS)

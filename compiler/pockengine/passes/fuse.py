@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from ..ir import Graph, Node, Value
 from ..ops import is_kind
 from ..ops.movement import ints
+from .gradients import GRADIENTS, Gradients
 from .order import overwrites
 
 MAX_MEMBERS = 256
@@ -105,6 +106,8 @@ class _Fuser:
                 self._try_merge(self.groups[id], group)
         if is_kind(node, "reduction"):
             self._merge_beside(node)
+        if node.op in ("conv2d_dx", "conv2d_dw"):
+            self._merge_gradients(node)
 
     def _waits_for_reduction(self, node: Node) -> bool:
         """Whether an elementwise node makes what only reductions read, of a tensor that somebody needs after them, as
@@ -137,7 +140,16 @@ class _Fuser:
                 continue
             for other in self.users[value]:
                 group, beside = self.group_of[node], self.group_of.get(other)
-                if beside and beside is not group and beside.kind == group.kind:
+                if beside and beside is not group and beside.kind in (group.kind, GRADIENTS):
+                    self._try_merge(beside, group)
+
+    def _merge_gradients(self, node: Node) -> None:
+        """Both gradients of a depthwise convolution read dy together, and add it up where that is asked for."""
+        readers = self.users[node.inputs[1 if node.op == "conv2d_dw" else 0]]
+        for kind in ("contraction", "column"):
+            for other in readers:
+                group, beside = self.group_of[node], self.group_of.get(other)
+                if beside and beside is not group and beside.kind == kind:
                     self._try_merge(beside, group)
 
     def _try_merge(self, producer: Group, consumer: Group) -> None:
@@ -148,7 +160,7 @@ class _Fuser:
             return
         if self._depends(consumer, producer, directly=False) or self._depends(producer, consumer):
             return
-        if producer.kind == consumer.kind == "column" and self._depends(consumer, producer):
+        if producer.kind == consumer.kind in ("column", "contraction") and self._depends(consumer, producer):
             return
         members = sorted([*producer.members, *consumer.members], key=self.position.__getitem__)
         if len(self._inputs(members)) > MAX_INPUTS:
@@ -269,6 +281,9 @@ def _trailing(shape: Shape, axes: Shape) -> bool:
 def combined(producer: Group, consumer: Group) -> tuple[str, Shape, Shape] | None:
     """What the two become as one region, or None when they do not fit."""
     kinds = (producer.kind, consumer.kind)
+    if GRADIENTS in kinds or kinds == ("contraction", "contraction"):
+        found = Gradients.of((*producer.members, *consumer.members))
+        return (GRADIENTS, found.dx.output.type.shape, ()) if found else None
     if kinds in (("elementwise", "elementwise"), ("contraction", "elementwise")):
         return (producer.kind, producer.space, ()) if producer.space == consumer.space else None
     if kinds in (("elementwise", "row"), ("row", "elementwise")):

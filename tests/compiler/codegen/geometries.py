@@ -7,8 +7,9 @@ import math
 import numpy as np
 
 from pockengine.ir import Builder, DType, TensorType, Value
-from pockengine.ops import Emitter, Sample
+from pockengine.ops import Emitter, Sample, prune
 from pockengine.ops.contraction import Geometry
+from pockengine.passes.gradients import GRADIENTS
 from tests.compiler.codegen.harness import Case, draw, region_case, sample_case
 
 
@@ -136,3 +137,34 @@ def column(rng: np.random.Generator) -> Case:
     builder.outputs = {"product": product, "mean": e.add(e.mul(total, 0.25), offset), "most": e.max(x, axes)}
     body = builder.finish()
     return region_case(body, "column", [draw(v.type, rng) for v in body.inputs], f"column {shape} {axes}")
+
+
+def depthwise_gradients(rng: np.random.Generator) -> Case:
+    """Both gradients of a depthwise convolution: a masked image gradient with its sum, a momentum update of the
+    weights, the sum of dy; sometimes only some of them."""
+    while True:
+        anchor = convolution(rng, "conv2d_dx", depthwise=True).node
+        dy_type, w_type, x_type = anchor.inputs[0].type, anchor.inputs[1].type, anchor.output.type
+        channels = (1, 1, 1, x_type.shape[3])
+        if len({x_type.shape, w_type.shape, channels}) == 3:
+            break
+    builder = Builder("body")
+    e = Emitter(builder)
+    dy, w, x = (builder.input(n, t) for n, t in (("dy", dy_type), ("w", w_type), ("x", x_type)))
+    momentum = builder.input("momentum", w_type)
+    scale, offset = (builder.input(n, TensorType(DType.F32, channels)) for n in ("scale", "offset"))
+    attrs = {name: value for name, value in anchor.attrs.items() if name != "size"}
+    dw = e.op("conv2d_dw", x, dy, kernel=w_type.shape[2:], **attrs)
+    dx = e.op("conv2d_dx", dy, w, **anchor.attrs)
+    masked = e.op("where", e.less(0.0, x), e.mul(dx, scale), e.const(np.float32(0.0)))
+    update = e.add(e.mul(momentum, 0.9), dw)
+    builder.outputs = {"update": update, "weights": e.sub(w, e.mul(update, 0.1))}
+    image, sums = rng.random() < 0.7, rng.random() < 0.7
+    if image or not sums:
+        builder.outputs |= {"masked": masked}
+    if sums:
+        total = e.sum(masked, (0, 1, 2))
+        builder.outputs |= {"total": e.add(total, offset), "sum": e.mul(e.sum(dy, (0, 1, 2)), total)}
+    body = prune(builder.finish())
+    arrays = [draw(value.type, rng) for value in body.inputs]
+    return region_case(body, GRADIENTS, arrays, f"depthwise gradients {dy_type} {w_type} {dict(anchor.attrs)}")

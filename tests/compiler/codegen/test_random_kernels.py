@@ -30,7 +30,8 @@ def contractions(seed: int, count: int) -> list[Case]:
 
 def regions(seed: int, count: int) -> list[Case]:
     rng = np.random.default_rng(seed)
-    return [build(rng) for build in (geometries.elementwise, geometries.row, geometries.column) for _ in range(count)]
+    builders = (geometries.elementwise, geometries.row, geometries.column, geometries.depthwise_gradients)
+    return [build(rng) for build in builders for _ in range(count)]
 
 
 def thin_products(seed: int) -> list[Case]:

@@ -9,8 +9,9 @@ import pytest
 
 from pockengine import interp, passes
 from pockengine.autodiff import eval_graph, train_graph
-from pockengine.ir import DType, Graph, TensorType, parse, render
+from pockengine.ir import DType, Graph, Node, TensorType, Value, parse, render
 from pockengine.passes import ALGEBRA, SHAPING
+from pockengine.passes.gradients import GRADIENTS, Gradients
 from pockengine.recipe import ALL, FROZEN, Channels, Recipe, Scheme
 from tests.compiler.passes.networks import Net, batch, cnn, decoder, transformer
 
@@ -159,6 +160,26 @@ def test_sgd_update_is_fused_into_the_weight_gradient() -> None:
     assert writer.body is not None
     assert writer.body.nodes[0].op == "conv2d_dw"
     assert len(writer.outputs) == 1
+
+
+def test_both_depthwise_gradients_read_dy_together() -> None:
+    """With the sums over pixels that both norms' biases get, and all three updates."""
+    model, graph, _ = training("cnn", "full")
+    optimised = passes.optimise(graph, frozen_of(model, graph))
+    (region,) = [node for node in optimised.nodes if node.body and node.attrs["kind"] == GRADIENTS]
+    assert region.body is not None
+    inside = [node.op for node in region.body.nodes]
+    assert {"conv2d_dx", "conv2d_dw"} <= set(inside) and inside.count("reduce_sum") == 2
+    updated = {target.name for target, new in optimised.updates.items() if made_by(optimised, new) is region}
+    assert {"c2.weight", "b1.bias", "b2.bias"} <= updated
+    found = Gradients.of(region.body.nodes)
+    assert found is not None and found.dy_sum is not None and found.image_sum is not None
+
+
+def made_by(graph: Graph, value: Value) -> Node | None:
+    """The node that computes a value, reshapes aside."""
+    made = graph.producers().get(value)
+    return made_by(graph, made.inputs[0]) if made and made.op == "reshape" else made
 
 
 def test_updates_follow_their_gradients() -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from ... import ops
 from ...ir import DType, Node
+from ...passes.gradients import GRADIENTS
 from ...targets import Target
 from ..backend import Lowered, Packing
 from . import (
@@ -15,6 +16,7 @@ from . import (
     choices,
     columns,
     compressed,
+    depthwise_gradients,
     elementwise,
     expressions,
     lookup,
@@ -94,6 +96,8 @@ class CBackend:
                 return plain.lower(region)
             pick = self._picks.get(choices.identity(region)) if self._picks else None
             return choices.lower(region, target, threads, pick)
+        if kind == GRADIENTS:
+            return depthwise_gradients.lower(region, target, threads)
         if kind == "row":
             return rowwise.lower(region, threads)
         if kind == "column":

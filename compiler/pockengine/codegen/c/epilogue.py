@@ -15,7 +15,7 @@ from .maps import Axis, Contraction
 from .source import VECTORIZE_SHORT, Code, c_type
 
 FINISH = """static inline __attribute__((always_inline)) void
-finish(void *const *arg, ptrdiff_t b, ptrdiff_t m0, ptrdiff_t n0, const {type} *tile, ptrdiff_t step, ptrdiff_t rows,
+{name}(void *const *arg, ptrdiff_t b, ptrdiff_t m0, ptrdiff_t n0, {type} *tile, ptrdiff_t step, ptrdiff_t rows,
 ptrdiff_t cols)"""
 
 FETCH = """static inline __attribute__((always_inline)) void
@@ -45,21 +45,29 @@ class _Operand:
 
 @dataclass(frozen=True)
 class Epilogue:
-    """The body after the anchor; operands named by their position among the call's arguments."""
+    """The body after the anchor; operands named by their position among the call's arguments.
+
+    name      of the C function
+    results   the outputs that are written, where the region has others too
+    kept      what takes the product's place in the tile, for sums over it"""
 
     graph: Graph
     anchor: Node
     contraction: Contraction
+    name: str = "finish"
+    results: tuple[Value, ...] | None = None
+    kept: Value | None = None
 
     def emit(self, code: Code) -> set[str]:
         """Write `finish`; returns the math functions it needs."""
         body, operands = Body(self.graph), self._operands()
         outer, inner = (("m", "rows"), ("n", "cols"))
-        if not self._inner_is_n(operands[-1].steps):
+        if operands and not self._inner_is_n(operands[-1].steps):
             outer, inner = inner, outer
         type = c_type(self.anchor.output.type.dtype)
         axes = {"m": self.contraction.m, "n": self.contraction.n}
-        with code.block(FINISH.format(type=type)), code.loop(*outer):
+        tile = type if self.kept else f"const {type}"
+        with code.block(FINISH.format(name=self.name, type=tile)), code.loop(*outer):
             for operand in operands:
                 flat = f"({outer[0]}0 + {outer[0]})"
                 parts = [operand.offset("b", self.contraction.b), operand.offset(flat, axes[outer[0]])]
@@ -81,6 +89,8 @@ class Epilogue:
                 for operand in operands:
                     if operand.written:
                         code.line(f"{operand.name}_row[{within[operand.name]}] = {body.names[operand.value]};")
+                if self.kept:
+                    code.line(f"tile[m * step + n] = {body.names[self.kept]};")
         code.line()
         return body.needs
 
@@ -107,13 +117,22 @@ class Epilogue:
         return whole and len(n) == 1 and operand.steps.get(n[0].name) == 1
 
     def _nodes(self) -> list[Node]:
-        return needed(self.graph.outputs.values(), self.graph, [self.anchor.output])
+        wanted = [*self._results(), *([self.kept] if self.kept else [])]
+        return needed(wanted, self.graph, [self.anchor.output])
+
+    def _results(self) -> tuple[Value, ...]:
+        return tuple(self.graph.outputs.values()) if self.results is None else self.results
 
     def _operands(self) -> list[_Operand]:
         """What the epilogue reads, then the outputs."""
         read = {value for node in self._nodes() for value in node.inputs}
         inputs = [(i, value) for i, value in enumerate(self.graph.inputs) if value in read]
-        outputs = list(enumerate(self.graph.outputs.values(), len(self.graph.inputs)))
+        results = set(self._results())
+        outputs = [
+            (i, value)
+            for i, value in enumerate(self.graph.outputs.values(), len(self.graph.inputs))
+            if value in results
+        ]
         return [self._operand(i, value, f"x{i}", False) for i, value in inputs] + [
             self._operand(i, value, f"out{i}", True) for i, value in outputs
         ]

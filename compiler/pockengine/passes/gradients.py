@@ -1,0 +1,92 @@
+"""Both gradients of a depthwise convolution as one region: each element of dy is read once for the two, and the sums
+of whole images that biases get are added up on the way. Such a region has three parts, each with a loop of its own.
+
+Knows nothing of how regions grow: `fuse` asks whether nodes would make one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..ir import DType, Node, Value
+from ..ops import is_kind
+from ..ops.contraction import filters_of, per_channel
+from ..ops.movement import ints
+
+GRADIENTS = "gradients"
+"""The kind of these regions."""
+PIXELS = (0, 1, 2)
+"""Axes of an image that sums reduce."""
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """Which part makes each value: `image` (dx, and elementwise what is made of it), `weights` (the same of dw) or
+    `channels` (sums over all pixels, one number a channel, and what is made of them); `free` is what only needs
+    operands of the region. The parts' shapes are three different ones.
+
+    dy_sum      the sum of dy, where it is asked for
+    image_sum   the sum of a value of the image, where one is asked for"""
+
+    dx: Node
+    dw: Node
+    part: dict[Value, str]
+    dy_sum: Node | None
+    image_sum: Node | None
+
+    @classmethod
+    def of(cls, nodes: Iterable[Node]) -> Gradients | None:
+        """The parts of a region of these nodes, which are in order; None where they do not make such a region."""
+        members = list(nodes)
+        anchors = sorted((node for node in members if is_kind(node, "contraction")), key=lambda node: node.op)
+        if len(anchors) != 2 or not _paired(dw := anchors[0], dx := anchors[1]):
+            return None
+        shapes = {"image": dx.output.type.shape, "weights": dw.output.type.shape}
+        shapes["channels"] = (1, 1, 1, shapes["image"][3])
+        if len(set(shapes.values())) < len(shapes):
+            return None
+        part = {dx.output: "image", dw.output: "weights"}
+        sums: dict[Value, Node] = {}
+        for node in members:
+            if node in anchors:
+                continue
+            if is_kind(node, "reduction"):
+                if not _adds_pixels(node, part, dx.inputs[0]) or node.inputs[0] in sums:
+                    return None
+                sums[node.inputs[0]] = node
+                part[node.output] = "channels"
+                continue
+            below = {part[value] for value in node.inputs if value in part} - {"free"}
+            place = below.pop() if below else "free"
+            fitting = shapes.values() if place == "free" else (shapes[place],)
+            if below or not is_kind(node, "elementwise") or node.output.type.shape not in fitting:
+                return None
+            part[node.output] = place
+        dy_sum = sums.pop(dx.inputs[0], None)
+        if len(sums) > 1 or not part.keys().isdisjoint((*dx.inputs, *dw.inputs)):
+            return None
+        return cls(dx, dw, part, dy_sum, next(iter(sums.values()), None))
+
+    def place(self, value: Value) -> str:
+        """Where an output of the region is written."""
+        if self.part[value] != "free":
+            return self.part[value]
+        shapes = {self.dx.output.type.shape: "image", self.dw.output.type.shape: "weights"}
+        return shapes.get(value.type.shape, "channels")
+
+
+def _paired(dw: Node, dx: Node) -> bool:
+    """Whether these are the gradients of one depthwise convolution of f32."""
+    if (dw.op, dx.op) != ("conv2d_dw", "conv2d_dx") or dw.inputs[1] is not dx.inputs[0]:
+        return False
+    same = all(dw.attrs[name] == dx.attrs[name] for name in ("stride", "pad", "dilation", "groups", "layout"))
+    types = dw.inputs[0].type == dx.output.type and filters_of(dw).type == filters_of(dx).type
+    exact = dx.output.type.dtype is DType.F32 and all(value.type.size for value in (*dw.inputs, *dx.inputs))
+    return same and types and exact and per_channel(dw)
+
+
+def _adds_pixels(node: Node, part: dict[Value, str], dy: Value) -> bool:
+    """Whether a reduction sums dy, or a value of the image, over all pixels."""
+    value = node.inputs[0]
+    summed = value is dy or (part.get(value) == "image" and value.type.dtype is DType.F32)
+    return node.op == "reduce_sum" and summed and ints(node.attrs, "axes") == PIXELS

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
-import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pockengine.artifact import archive
@@ -22,11 +20,21 @@ from pockengine.artifact.export import export
 from pockengine.artifact.manifest import Json, Manifest, Member, parse
 from pockengine.artifact.session import Session
 from pockengine.codegen.files import write_whole
-from pockengine.codegen.object_cache import default_folder
+from pockengine.codegen.folder_cache import (
+    FolderCache,
+    Hold,
+    default_folder,
+    drop_abandoned,
+    limit_bytes,
+    use,
+    workspace,
+)
 from pockengine.errors import ArtifactError
 from pockengine.ir import Array
 
 MANIFEST = "manifest.json"
+_IDLE = 60.0
+"""Seconds for whoever was only told where the files are to start a program from there."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +45,7 @@ class Artifact:
     manifest: Manifest
     contents: Mapping[str, Content]
     summary: Json
+    _holds: dict[Path, Hold] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @staticmethod
     def create(manifest: Manifest, members: Mapping[str, bytes], summary: Json | None = None) -> Artifact:
@@ -100,18 +109,22 @@ class Artifact:
 
     def unpack(self, folder: Path | None = None) -> Path:
         """Puts the files into a folder named by their digest below `folder` (default: the cache folder), once, and
-        returns it. Files that are there already are verified again."""
-        parent = (folder or default_folder()) / "artifacts"
-        place = parent / self.digest
-        if place.is_dir() and self._is_intact(place):
-            return place
-        parent.mkdir(parents=True, exist_ok=True)
-        work = Path(tempfile.mkdtemp(prefix="work-", dir=parent))
-        try:
-            self._write_files(work / "new")
-            self._publish(work / "new", place)
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
+        returns it. Files that are there already are verified again.
+
+        They stay for as long as this object lives, at least a minute. Later they may go to make room: when unpacked
+        artifacts take more than `POCK_CACHE_LIMIT` (4 GiB), the least recently used do. That harms no session or
+        program that runs: they open all they need when they start. Raises OSError, PockError."""
+        cache = unpacked(folder or default_folder())
+        place = cache.folder / self.digest
+        hold = use(place)
+        if hold is None or not self._is_intact(place):
+            limit = limit_bytes()
+            with workspace(cache.root) as work:
+                self._write_files(work / "new")
+                hold = cache.publish(work / "new", place, lambda: self._is_intact(place))
+            cache.shrink(limit, place)
+            drop_abandoned(cache.root)
+        self._holds[place] = hold
         return place
 
     def load(self, threads: int = 0, seed: int = 0) -> Session:
@@ -129,15 +142,6 @@ class Artifact:
             if name == self.manifest.entry_points.executable:
                 file.chmod(0o755)
 
-    def _publish(self, new: Path, place: Path) -> None:
-        """One rename. An intact folder is never moved, not for a moment: another process may be reading it."""
-        try:
-            new.rename(place)
-        except OSError:
-            if not self._is_intact(place):
-                place.rename(new.with_name("damaged"))
-                new.rename(place)
-
     def _is_intact(self, folder: Path) -> bool:
         """Whether a folder holds the members' bytes."""
         for name, member in self.manifest.members.items():
@@ -148,6 +152,11 @@ class Artifact:
             except OSError:
                 return False
         return True
+
+
+def unpacked(root: Path) -> FolderCache:
+    """The unpacked artifacts of a cache folder."""
+    return FolderCache(root, "artifacts", _IDLE)
 
 
 def _verify(file: Path, manifest: Manifest, contents: Mapping[str, Content]) -> None:

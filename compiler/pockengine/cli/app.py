@@ -182,7 +182,7 @@ def cache_command(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Show or shrink the cache of compiled kernels and tuning results."""
+    """Show or shrink the cache of compiled kernels, unpacked artifacts and tuning results."""
     caching.manage_cache(action, keep_days, as_json=json)
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from ..codegen.object_cache import ObjectCache, default_folder
+from ..artifact.artifact import unpacked
+from ..codegen.folder_cache import default_folder, drop_abandoned, limit_bytes
+from ..codegen.object_cache import ObjectCache
 from ..errors import PockError, nearest
 from ..tune import LocalStore
 from .console import pairs, size
@@ -32,15 +35,21 @@ def manage_cache(action: str, keep_days: float | None, *, as_json: bool) -> None
         return
     before = float("inf") if keep_days is None else time.time() - keep_days * _DAY
     store = LocalStore(folder)
-    objects = ObjectCache(folder).prune(before)
-    results = len(store.list()) if action == "clear" else store.prune(before)
+    kernels, artifacts = ObjectCache(folder).prune(before), unpacked(folder).prune(before)
+    drop_abandoned(folder)
+    freed = kernels.nbytes + artifacts.nbytes
+    tunings = len(store.list()) if action == "clear" else store.prune(before)
     if action == "clear":
+        freed += store.nbytes
         store.clear()
-    removed = {"kernels": objects, "tunings": results}
     if as_json:
-        print(json.dumps({"folder": str(folder), "removed": removed}))
+        removed = {"kernels": kernels.count, "artifacts": artifacts.count, "tunings": tunings}
+        print(json.dumps({"folder": str(folder), "removed": removed, "freed_bytes": freed}))
     else:
-        print(f"removed {objects} compiled kernels and {results} tuning results from {folder}")
+        print(
+            f"removed {kernels.count} compiled kernels, {artifacts.count} unpacked artifacts and {tunings} tuning "
+            f"results ({size(freed)}) from {folder}"
+        )
 
 
 def _show(folder: Path, as_json: bool) -> None:
@@ -48,11 +57,12 @@ def _show(folder: Path, as_json: bool) -> None:
     if as_json:
         print(json.dumps(content))
         return
-    kernels, tunings = content["kernels"], content["tunings"]
+    tunings, limit = content["tunings"], size(content["limit_bytes"])
     rows = {
         "folder": content["folder"],
-        "compiled kernels": f"{kernels['count']} ({size(kernels['bytes'])})",
-        "tuning results": f"{tunings['count']} ({size(tunings['bytes'])})",
+        "compiled kernels": _usage(content["kernels"], f", at most {limit}"),
+        "unpacked artifacts": _usage(content["artifacts"], f", at most {limit}"),
+        "tuning results": _usage(tunings),
     }
     for row in tunings["by_family"]:
         measured = f"{row['count']}, of which {row['improved']} better than the model's choice"
@@ -60,9 +70,13 @@ def _show(folder: Path, as_json: bool) -> None:
     Console().print(pairs(rows))
 
 
+def _usage(part: Mapping[str, Any], more: str = "") -> str:
+    return f"{part['count']} ({size(part['bytes'])}{more})"
+
+
 def contents(folder: Path) -> dict[str, Any]:
     """What `pock cache show --json` prints."""
-    objects, object_bytes = ObjectCache(folder).size()
+    kernels, artifacts = ObjectCache(folder).usage(), unpacked(folder).usage()
     store = LocalStore(folder)
     entries = store.list() if store.path.exists() else []
     families: dict[tuple[str, str], list[bool]] = {}
@@ -76,7 +90,9 @@ def contents(folder: Path) -> dict[str, Any]:
     ]
     return {
         "folder": str(folder),
-        "kernels": {"count": objects, "bytes": object_bytes},
+        "limit_bytes": limit_bytes(),
+        "kernels": {"count": kernels.count, "bytes": kernels.nbytes},
+        "artifacts": {"count": artifacts.count, "bytes": artifacts.nbytes},
         "tunings": {"count": len(entries), "bytes": store.nbytes, "by_family": rows},
     }
 

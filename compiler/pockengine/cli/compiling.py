@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from ..errors import DynamicShapeError, PockError
 from ..frontends import load
 from ..insight import explain
 from ..recipe import Recipe
+from ..sizes import parse_size
 from ..targets import get as get_target
 from ..tune import Tuning, check_mode
 from . import checking, console, explaining
@@ -50,17 +50,12 @@ def parse_dims(texts: Sequence[str]) -> dict[str, int]:
     return dims
 
 
-_UNITS = {"": 1, "B": 1, "KB": 1000, "MB": 1000**2, "GB": 1000**3, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
-
-
 def parse_memory(text: str | None) -> int | None:
-    """`"64MiB"` -> 67108864; also KiB, GiB, KB, MB, GB and plain bytes."""
-    if text is None:
-        return None
-    match = re.fullmatch(r"(\d+(?:\.\d+)?) *([A-Za-z]*)", text.strip())
-    if match is None or match[2].upper() not in _UNITS or float(match[1]) <= 0:
+    """`"64MiB"` -> 67108864. Raises PockError where it is no size."""
+    size = None if text is None else parse_size(text)
+    if text is not None and size is None:
         raise PockError(f"--memory takes a size such as 64MiB, 1.5GiB or 800MB, not '{text}'")
-    return int(float(match[1]) * _UNITS[match[2].upper()])
+    return size
 
 
 def compile_model(request: CompileRequest, *, as_json: bool) -> None:

@@ -1,8 +1,7 @@
 """Objects that were compiled before, found by all that made them. Safe with concurrent processes.
 
-An entry is a folder named by the SHA-256 of its inputs; it appears by one rename, so it is whole or absent. On a hit
-the stored inputs are compared in full and the object's digest is checked: a collision or a damaged disk is a miss, not
-a wrong program.
+An entry is a folder named by the SHA-256 of its inputs (folder_cache.py). On a hit the stored inputs are compared in
+full and the object's digest is checked: a collision or a damaged disk is a miss, not a wrong program.
 """
 
 from __future__ import annotations
@@ -10,32 +9,25 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
-import sys
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from pockengine.codegen.folder_cache import FolderCache, Usage, limit_bytes, workspace
 
 Inputs = Mapping[str, str]
 """What an object depends on: plain texts by name (source, headers, triple, cpu, flags, compiler version)."""
 
 _OBJECT = "object.o"
 _RECORD = "inputs.json"
-
-
-def platform_folder() -> Path:
-    """Where this system keeps caches of `pockengine`."""
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "pockengine"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pockengine"
-
-
-def default_folder() -> Path:
-    """`POCK_CACHE_DIR`, or the platform's cache folder."""
-    chosen = os.environ.get("POCK_CACHE_DIR")
-    return Path(chosen) if chosen else platform_folder()
+_OBJECTS = "objects"
+_SHARDS = 256
+"""Folders by the first two digits of the key, each bounded for itself: looking one over takes milliseconds."""
+_SWEEPS = "0"
+"""A shard is looked over when an object comes whose key ends so: one in sixteen."""
+_IDLE = 3600.0
+"""Seconds: a build is told its objects' paths and links them at the end."""
 
 
 @dataclass(frozen=True)
@@ -67,62 +59,30 @@ class ObjectCache:
             new.mkdir()
             made.rename(new / _OBJECT)
             (new / _RECORD).write_text(json.dumps(record, sort_keys=True), "utf-8")
-            entry.parent.mkdir(parents=True, exist_ok=True)
-            self._publish(new, entry, inputs)
+            shard = self._shard(entry.parent.name)
+            shard.publish(new, entry, lambda: self.find(inputs) is not None)
+        if entry.name.endswith(_SWEEPS):
+            shard.shrink(limit_bytes() // _SHARDS, entry)
         return entry / _OBJECT
 
-    def size(self) -> tuple[int, int]:
+    def usage(self) -> Usage:
         """Objects, and the bytes of their files."""
-        entries = self._entries()
-        return len(entries), sum(_nbytes(entry) for entry in entries)
+        return sum((shard.usage() for shard in self._shards()), Usage())
 
-    def prune(self, before: float) -> int:
-        """Drop objects last used before this time (seconds since 1970), and folders of builds that were killed; how
-        many objects went."""
-        old = [entry for entry in self._entries() if _modified(entry) < before]
-        for place in [*old, *(work for work in self.folder.glob("work-*") if _modified(work) < before)]:
-            shutil.rmtree(place, ignore_errors=True)
-        return len(old)
+    def prune(self, before: float) -> Usage:
+        """Drop objects last used before this time (seconds since 1970); what went."""
+        return sum((shard.prune(before) for shard in self._shards()), Usage())
 
-    @contextmanager
-    def workspace(self) -> Iterator[Path]:
+    def workspace(self) -> AbstractContextManager[Path]:
         """A folder on the cache's own file system, removed afterwards."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix="work-", dir=self.folder))
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-
-    def _publish(self, new: Path, entry: Path, inputs: Inputs) -> None:
-        """One rename; when another process was first, its entry is as good, unless it is damaged."""
-        try:
-            new.rename(entry)
-        except OSError:
-            if self.find(inputs) is None:
-                entry.rename(new.parent / "damaged")
-                new.rename(entry)
-
-    def _entries(self) -> list[Path]:
-        return [entry for entry in (self.folder / "objects").glob("*/*") if entry.is_dir()]
+        return workspace(self.folder)
 
     def _entry(self, inputs: Inputs) -> Path:
         key = hashlib.sha256(json.dumps(dict(inputs), sort_keys=True).encode()).hexdigest()
-        return self.folder / "objects" / key[:2] / key
+        return self._shard(key[:2]).folder / key
 
+    def _shard(self, prefix: str) -> FolderCache:
+        return FolderCache(self.folder, f"{_OBJECTS}/{prefix}", _IDLE)
 
-def _nbytes(folder: Path) -> int:
-    """Bytes of the files in a folder, which other processes may be removing."""
-    total = 0
-    for file in folder.rglob("*"):
-        with suppress(OSError):
-            total += file.stat().st_size if file.is_file() else 0
-    return total
-
-
-def _modified(place: Path) -> float:
-    """When a place was last changed; never, where it is gone."""
-    try:
-        return place.stat().st_mtime
-    except OSError:
-        return float("inf")
+    def _shards(self) -> list[FolderCache]:
+        return [self._shard(place.name) for place in (self.folder / _OBJECTS).glob("*")]

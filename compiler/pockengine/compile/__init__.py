@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..artifact import Artifact
 from ..codegen.c import CBackend
-from ..codegen.object_cache import default_folder
+from ..codegen.folder_cache import default_folder
 from ..ir import Graph
 from ..passes import PIPELINE, Pipeline
 from ..recipe import Recipe

@@ -3,7 +3,6 @@ loop that reads one large array and writes another."""
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from ..codegen.backend import Call, Kernel, Lowered
 from ..codegen.c import microkernel
 from ..codegen.c.formats import f32
 from ..codegen.c.source import SIGNATURE, Code, kernel
-from ..codegen.object_cache import default_folder
+from ..codegen.folder_cache import default_folder, workspace
 from ..errors import PockError
 from ..ir import DType, Node, TensorType, Value
 from ..targets import Target
@@ -40,15 +39,13 @@ def measure_peak(target: Target, threads: int, cache: Path | None = None) -> Pea
     array = min(ARRAY_BYTES, target.ram_bytes // 16 // 4096 * 4096)
     kernels = (_arithmetic(target), _copy(array))
     trials = [_trial(made, 2 * array if made.symbol.startswith("k_copy") else 0) for made in kernels]
-    folder = cache or default_folder()
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="work-peak-", dir=folder) as place:
-        program = Path(place) / "measure"
+    with workspace(cache or default_folder()) as place:
+        program = place / "measure"
         program.write_bytes(measure.build(trials, target, threads, cache))
         program.chmod(0o755)
         limits = Limits(ROUNDS, 1000.0, 0)
         best = [
-            _best(measure.run(program, index, trial, b"", Path(place) / "run", threads, limits))
+            _best(measure.run(program, index, trial, b"", place / "run", threads, limits))
             for index, trial in enumerate(trials)
         ]
     return Peak(1e3 * _repeats(target) * _tile_flops(target) * threads / best[0], 1e3 * 2 * array / best[1], threads)

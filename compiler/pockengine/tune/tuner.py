@@ -4,7 +4,6 @@ machine when it is the target, within a time limit; candidates count only if the
 from __future__ import annotations
 
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from typing import Any
 from ..codegen.backend import Lowered
 from ..codegen.c import choices
 from ..codegen.c.choices import Candidate, Choice
-from ..codegen.object_cache import default_folder
+from ..codegen.folder_cache import default_folder, workspace
 from ..errors import PockError, nearest
 from ..ir import Node
 from ..targets import Target
@@ -204,16 +203,14 @@ class _Session:
             leaders.setdefault(workload.anchor, workload)
         first = [one for one in missing if self.mode == "full" or leaders[one.anchor] is one]
         rest = [workload for workload in missing if workload not in first]
-        folder = self.cache or default_folder()
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="work-tune-", dir=folder) as place:
+        with workspace(self.cache or default_folder()) as place:
             for start in range(0, len(first), BATCH):
                 batch = [(one, self._wanted(one)) for one in first[start : start + BATCH]]
-                self._measure_batch(batch, Path(place), total, "measured")
+                self._measure_batch(batch, place, total, "measured")
             followers = [(one, self._inherited(one, leaders[one.anchor])) for one in rest]
             followers = [(one, wanted) for one, wanted in followers if wanted]
             for start in range(0, len(followers), BATCH):
-                self._measure_batch(followers[start : start + BATCH], Path(place), total, "verified")
+                self._measure_batch(followers[start : start + BATCH], place, total, "verified")
 
     def _wanted(self, workload: Workload) -> list[Candidate]:
         """The model's choice, what was best for the closest workloads, then the model's next."""

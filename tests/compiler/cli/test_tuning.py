@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 from onnx import helper
 
-from pockengine.artifact import Artifact
+from pockengine.artifact import Artifact, Member
 from pockengine.cli import main
+from pockengine.cli.console import size
 from tests.compiler.frontends.onnx_models import model, save
 
 RECIPE = "{loss: cross_entropy, optimizer: {name: sgd, lr: 0.1}, batch: 4, update: full}"
@@ -44,6 +48,7 @@ def run(files, cache, capsys, monkeypatch):
 
     def pock(*arguments: object) -> tuple[int, str, str]:
         monkeypatch.setenv("POCK_CACHE_DIR", str(cache))
+        monkeypatch.delenv("POCK_CACHE_LIMIT", raising=False)
         monkeypatch.chdir(files)
         monkeypatch.setattr(sys, "argv", ["pock", *map(str, arguments)])
         with pytest.raises(SystemExit) as exit:
@@ -100,19 +105,40 @@ def test_the_tuned_program_trains_as_the_untuned_one(run, files):
     assert losses[0][4] < losses[0][0]
 
 
-def test_cache(run, cache):
+def test_cache(run, files, cache):
+    shutil.rmtree(cache / "artifacts", ignore_errors=True)  # of the tests before
     compiled(run, "a.pock", "--tune", "fast")
+    compiled(run, "b.pock", "--name", "other")
+    for name in ("a.pock", "b.pock"):
+        assert run("run", name, "info")[0] == 0  # unpacks it
     shown = json.loads(run("cache", "--json")[1])
-    assert shown["folder"] == str(cache)
+    assert shown["folder"] == str(cache) and shown["limit_bytes"] == 4 << 30
     assert shown["kernels"]["count"] > 5 and shown["kernels"]["bytes"] > 1000
+    unpacked = sum(member.size for name in ("a", "b") for member in members(files / f"{name}.pock"))
+    assert shown["artifacts"] == {"count": 2, "bytes": unpacked}
     rows = shown["tunings"]["by_family"]
     assert sum(row["count"] for row in rows) == shown["tunings"]["count"] > 0
-    assert "compiled kernels" in run("cache", "show")[1]
-    assert json.loads(run("cache", "prune", "--keep-days", 1, "--json")[1])["removed"] == {"kernels": 0, "tunings": 0}
-    removed = json.loads(run("cache", "clear", "--json")[1])["removed"]
-    assert removed == {"kernels": shown["kernels"]["count"], "tunings": shown["tunings"]["count"]}
+    for text in ("compiled kernels", "unpacked artifacts", f"2 ({size(unpacked)}, at most 4.3 GB)"):
+        assert text in run("cache", "show")[1]
+    pruned = json.loads(run("cache", "prune", "--keep-days", 1, "--json")[1])
+    assert pruned["removed"] == {"kernels": 0, "artifacts": 0, "tunings": 0} and pruned["freed_bytes"] == 0
+    two_days_ago = time.time() - 2 * 86400
+    os.utime(cache / "artifacts" / Artifact.open(files / "a.pock").digest, (two_days_ago, two_days_ago))
+    assert json.loads(run("cache", "prune", "--keep-days", 1, "--json")[1])["removed"]["artifacts"] == 1
+    assert "0 compiled kernels, 0 unpacked artifacts" in run("cache", "prune", "--keep-days", 1)[1]
+    cleared = json.loads(run("cache", "clear", "--json")[1])
+    assert cleared["removed"] == {
+        "kernels": shown["kernels"]["count"],
+        "artifacts": 1,
+        "tunings": shown["tunings"]["count"],
+    }
+    assert cleared["freed_bytes"] > shown["kernels"]["bytes"]
     empty = json.loads(run("cache", "--json")[1])
-    assert empty["kernels"] == {"count": 0, "bytes": 0} and empty["tunings"]["count"] == 0
+    assert empty["kernels"] == empty["artifacts"] == {"count": 0, "bytes": 0} and empty["tunings"]["count"] == 0
+
+
+def members(file: Path) -> list[Member]:
+    return list(Artifact.open(file).manifest.members.values())
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,14 @@
-"""Settings of the whole test suite: where everything is required, a skipped test is a failed test."""
+"""Settings of the whole test suite: a cache folder of its own, kept from run to run; where everything is required, a
+skipped test is a failed test."""
 
 import os
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 
+os.environ.setdefault("POCK_CACHE_DIR", str(Path(__file__).resolve().parents[1] / ".cache" / "tests"))
+os.environ.setdefault("POCK_CACHE_LIMIT", "2GiB")
 REQUIRE_ALL = os.environ.get("POCK_REQUIRE_ALL") == "1"
 
 

@@ -35,10 +35,10 @@ def python_of(environment: str | None) -> Path:
 
 def pinned_versions() -> dict[str, str]:
     """Version of each framework, from the requirements."""
-    pins = {}
+    pins: dict[str, str] = {}
     for requirements in sorted(Path(__file__).parent.glob("requirements-*.txt")):
-        lines = [line for line in requirements.read_text().splitlines() if "==" in line]
-        pins.update(line.split("==") for line in lines if line.startswith(_FRAMEWORKS))
+        lines = (line.partition("==") for line in requirements.read_text().splitlines())
+        pins |= {name: version for name, _, version in lines if version and name.startswith(_FRAMEWORKS)}
     return pins
 
 

@@ -3,6 +3,7 @@ prefers on CPUs. In bfloat16, the weights are cast on the way in and the logits 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import jax
@@ -11,7 +12,7 @@ import jax.numpy as jnp
 from benchmarks.peers import jax_models
 from benchmarks.peers.case import Case
 from benchmarks.peers.training import Training
-from benchmarks.workloads import LEARNING_RATE, MOMENTUM
+from benchmarks.workloads import LEARNING_RATE, MOMENTUM, Array
 
 Params = dict[str, jax.Array]
 
@@ -31,7 +32,9 @@ def build(case: Case, variant: str, threads: int) -> Training:
     loss_of = _causal if case.workload.model.loss == "causal_lm" else _classification
 
     @partial(jax.jit, donate_argnums=(0, 1))
-    def update(trained: Params, momentum: Params, frozen: Params, masks: Params, inputs: jax.Array, labels: jax.Array):
+    def update(
+        trained: Params, momentum: Params, frozen: Params, masks: Params, inputs: jax.Array, labels: jax.Array
+    ) -> tuple[Params, Params, jax.Array]:
         def loss(trained: Params) -> jax.Array:
             params = {**frozen, **trained}
             if "bf16" in variant:
@@ -43,17 +46,18 @@ def build(case: Case, variant: str, threads: int) -> Training:
         momentum = {name: MOMENTUM * momentum[name] + g for name, g in gradients.items()}
         return {name: trained[name] - LEARNING_RATE * momentum[name] for name in trained}, momentum, value
 
+    wait_for: Callable[[object], object] = jax.block_until_ready
     state = [trained, jax.tree.map(jnp.zeros_like, trained)]
 
     def step() -> float:
         state[0], state[1], loss = update(state[0], state[1], frozen, masks, *batch)
-        jax.block_until_ready(state)
+        wait_for(state)
         return float(loss)
 
     return Training(step, sum(array.size for array in trained.values()))
 
 
-def _to_jax(name: str, array):
+def _to_jax(name: str, array: Array) -> Array:
     """Kernels [out, in, h, w] -> [h, w, in, out]; matrices of linear layers [out, in] -> [in, out]."""
     if array.ndim == 4:
         return array.transpose(2, 3, 1, 0)

@@ -103,7 +103,7 @@ def _heads(x: Tensor, heads: int) -> Tensor:
     return ops.reshape(x, (-1, x.shape[1], heads, x.shape[2] // heads))
 
 
-class _Positions(layers.Layer):
+class _Positions(layers.Layer):  # type: ignore[misc]  # Keras ships no types
     """Adds a trained vector for each position to [batch, time, width]."""
 
     def __init__(self, most: int, name: str) -> None:

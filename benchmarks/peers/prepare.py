@@ -100,8 +100,9 @@ class _Logits(nn.Module):
 def _export(case: Case) -> None:
     """The model as ONNX Runtime 1.19 differentiates it: from the exporter of its time, parameters unfolded."""
     model = model_of(case)
-    if hasattr(model, "config"):
-        model.config._attn_implementation = "eager"
+    config = getattr(model, "config", None)
+    if config is not None:
+        config._attn_implementation = "eager"
     feed = case.workload.feed()
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")

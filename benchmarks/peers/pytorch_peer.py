@@ -15,7 +15,7 @@ from benchmarks.peers.case import Case
 from benchmarks.peers.torch_models import build as build_model
 from benchmarks.peers.torch_models import logits_of
 from benchmarks.peers.training import Training
-from benchmarks.workloads import LEARNING_RATE, MOMENTUM
+from benchmarks.workloads import LEARNING_RATE, MOMENTUM, Array
 
 
 def build(case: Case, variant: str, threads: int) -> Training:
@@ -35,8 +35,9 @@ def build(case: Case, variant: str, threads: int) -> Training:
     def step() -> float:
         optimizer.zero_grad()
         loss = forward(model, inputs, labels)
-        loss.backward()
+        torch.autograd.backward(loss)
         for parameter, mask in masked:
+            assert parameter.grad is not None
             parameter.grad.mul_(mask)
         optimizer.step()
         return float(loss.detach())
@@ -67,7 +68,7 @@ def _model(case: Case) -> nn.Module:
     return model
 
 
-def _arrays(parameters: dict[str, nn.Parameter]) -> dict[str, object]:
+def _arrays(parameters: dict[str, nn.Parameter]) -> dict[str, Array]:
     return {name: parameter.detach().numpy() for name, parameter in parameters.items()}
 
 

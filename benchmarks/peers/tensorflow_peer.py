@@ -38,8 +38,7 @@ def build(case: Case, variant: str, threads: int) -> Training:
     loss_of = _causal if case.workload.model.loss == "causal_lm" else _classification
     values = [variable.value for variable in trained]
 
-    @tf.function(jit_compile="xla" in variant)
-    def update(inputs: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    def traced(inputs: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(values)
             loss = loss_of(labels, tf.cast(model(inputs, training=False), tf.float32))
@@ -48,6 +47,7 @@ def build(case: Case, variant: str, threads: int) -> Training:
         optimizer.apply(gradients, trained)
         return loss
 
+    update = tf.function(traced, jit_compile="xla" in variant)
     return Training(lambda: float(update(*batch)), sum(int(np.prod(v.shape)) for v in trained))
 
 

@@ -55,7 +55,8 @@ def settled(family: Family) -> nn.Module:
 
 def logits_of(model: nn.Module, input: Tensor) -> Tensor:
     result = model(input)
-    return result if isinstance(result, Tensor) else result.logits
+    logits: Tensor = result if isinstance(result, Tensor) else result.logits
+    return logits
 
 
 class ConvNorm(nn.Module):
@@ -68,7 +69,8 @@ class ConvNorm(nn.Module):
         self.activation = nn.ReLU6() if relu else nn.Identity()
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.activation(self.normalization(self.convolution(x)))
+        y: Tensor = self.activation(self.normalization(self.convolution(x)))
+        return y
 
 
 class InvertedBottleneck(nn.Module):
@@ -81,7 +83,7 @@ class InvertedBottleneck(nn.Module):
         self.residual = block.residual
 
     def forward(self, x: Tensor) -> Tensor:
-        y = self.expand(x) if hasattr(self, "expand") else x
+        y: Tensor = self.expand(x) if hasattr(self, "expand") else x
         y = self.project(self.depthwise(y))
         return x + y if self.residual else y
 
@@ -97,4 +99,5 @@ class McuNet(nn.Module):
         self.eval()
 
     def forward(self, pixel_values: Tensor) -> Tensor:
-        return self.classifier(self.blocks(self.stem(pixel_values)).mean((2, 3)))
+        logits: Tensor = self.classifier(self.blocks(self.stem(pixel_values)).mean((2, 3)))
+        return logits

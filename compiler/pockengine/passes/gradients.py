@@ -11,12 +11,9 @@ from dataclasses import dataclass
 from ..ir import DType, Node, Value
 from ..ops import is_kind
 from ..ops.contraction import filters_of, per_channel
-from ..ops.movement import ints
 
 GRADIENTS = "gradients"
 """The kind of these regions."""
-PIXELS = (0, 1, 2)
-"""Axes of an image that sums reduce."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +83,7 @@ def _paired(dw: Node, dx: Node) -> bool:
 
 
 def _adds_pixels(node: Node, part: dict[Value, str], dy: Value) -> bool:
-    """Whether a reduction sums dy, or a value of the image, over all pixels."""
+    """Whether a reduction sums dy, or a value of the image, over all pixels (axes of size 1 aside)."""
     value = node.inputs[0]
     summed = value is dy or (part.get(value) == "image" and value.type.dtype is DType.F32)
-    return node.op == "reduce_sum" and summed and ints(node.attrs, "axes") == PIXELS
+    return node.op == "reduce_sum" and summed and node.output.type.shape == (1, 1, 1, dy.type.shape[3])

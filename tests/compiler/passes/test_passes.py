@@ -162,9 +162,11 @@ def test_sgd_update_is_fused_into_the_weight_gradient() -> None:
     assert len(writer.outputs) == 1
 
 
-def test_both_depthwise_gradients_read_dy_together() -> None:
+@pytest.mark.parametrize("images", (1, 2))
+def test_both_depthwise_gradients_read_dy_together(images: int) -> None:
     """With the sums over pixels that both norms' biases get, and all three updates."""
-    model, graph, _ = training("cnn", "full")
+    model = cnn(images)
+    graph = train_graph(model, Recipe(optimizer=OPTIMIZERS["momentum"]), SCHEMES["full"](model))
     optimised = passes.optimise(graph, frozen_of(model, graph))
     (region,) = [node for node in optimised.nodes if node.body and node.attrs["kind"] == GRADIENTS]
     assert region.body is not None

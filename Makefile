@@ -87,4 +87,4 @@ lock: $(SETUP)
 	@$(BIN)/pip freeze --exclude-editable | grep -vE '^(torch|triton|nvidia-|cuda-)|^-e' > requirements/lock.txt
 
 clean:
-	rm -rf .cache/demo .cache/web-stamp .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .cache/demo .cache/tests .cache/web-stamp .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -12,6 +12,7 @@ from ..targets import Target
 from .budget import Found, Search
 from .lifetimes import Lower
 from .memory import RUNTIME_BYTES, Spaces, place
+from .ordering import lowered_peak
 from .recomputing import Recomputing
 
 ATTEMPTS = 4
@@ -109,7 +110,7 @@ def _least(kind: str, recomputing: Recomputing, arena: int, spaces: Spaces, lowe
 def _made(kind: str, recomputing: Recomputing, found: Found, spaces: Spaces, lower: Lower) -> _Fitted:
     """The program that computes twice what was chosen."""
     order = recomputing.nodes(found.step)
-    program = place(kind, rematerialise(recomputing.graph, order), lower, spaces)
+    program = place(kind, lowered_peak(rematerialise(recomputing.graph, order), lower), lower, spaces)
     again = [node for node, second in order if second]
     flops = sum(call.flops for node in again for call in lower(node).calls)
     return _Fitted(program, Recomputed(len(again), flops, found.step.cost / recomputing.total))

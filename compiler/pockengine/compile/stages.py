@@ -30,6 +30,7 @@ from .fitting import NONE, Recomputed, fit, peak_bytes
 from .lifetimes import Lower
 from .lookups import Lookup, looked_up
 from .memory import Spaces, place, with_copies
+from .ordering import lowered_peak
 from .packing import place_packed
 from .ranges import IntegerRange, integer_ranges
 
@@ -214,7 +215,7 @@ def _shaped(
 ) -> Graph:
     """The regions, and their order, of a graph after the algebra."""
     shaped = with_copies(optimise(reduced, frozen, pipeline.shaping, dump / "shaping" if dump else None), lower)
-    return reorder(shaped) if reorder in pipeline.shaping else shaped
+    return lowered_peak(reorder(shaped), lower) if reorder in pipeline.shaping else shaped
 
 
 def _clip_norm_bytes(

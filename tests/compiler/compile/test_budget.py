@@ -105,7 +105,7 @@ def test_budgets_from_plenty_to_too_little(name: str) -> None:
 
 
 CASES = {
-    "resnet18": Recipe(optimizer=MOMENTUM, update="full", batch=zoo.BATCH, batch_norm="train"),
+    "mobilenet_v2": Recipe(optimizer=MOMENTUM, update="full", batch=zoo.BATCH, batch_norm="train"),
     "bert": Recipe(optimizer={"name": "adamw", "lr": 1e-4}, update="full", batch=zoo.BATCH, dropout=True),
 }
 

@@ -3,6 +3,7 @@ features, never the word native. Object caches and artifacts can then tell one m
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 import re
@@ -18,6 +19,9 @@ from pockengine.errors import TargetError
 
 ZIG = Path(ziglang.__file__).parent / "zig"
 """The C compiler, as its package installs it."""
+
+_ARCH_PRCTL, _REQUEST_STATE, _TILE_DATA = 158, 0x1023, 18
+"""The system call and its arguments with which a process of Linux asks for the registers of AMX tiles."""
 
 _ARCHITECTURES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
 
@@ -74,7 +78,16 @@ def features_of(triple: str, cpu: str) -> frozenset[str]:
 
 
 def _cpu() -> tuple[str, frozenset[str]]:
-    return _builtin("-mcpu=native")
+    cpu, features = _builtin("-mcpu=native")
+    if "amx_tile" in features and not allow_tiles():
+        features = frozenset(feature for feature in features if not feature.startswith("amx_"))
+    return cpu, features
+
+
+def allow_tiles() -> bool:
+    """Ask the system for the registers of AMX tiles, as the runtime does; whether this process may use them."""
+    asked = sys.platform == "linux" and platform.machine() == "x86_64"
+    return asked and ctypes.CDLL(None).syscall(_ARCH_PRCTL, _REQUEST_STATE, _TILE_DATA) == 0
 
 
 def _difference(cpu: str, features: frozenset[str], arch: str) -> tuple[str, ...]:

@@ -60,7 +60,7 @@ class Target:
     @property
     def uses_tiles(self) -> bool:
         """Whether what is built for it multiplies in AMX tiles, for which the system must be asked."""
-        return self.compute == "bf16" and "amx_bf16" in self.all_features
+        return self.compute in ("f32", "bf16") and "amx_bf16" in self.all_features
 
     @property
     def formats(self) -> tuple[str, ...]:

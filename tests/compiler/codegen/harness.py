@@ -22,6 +22,7 @@ from pockengine.codegen.toolchain import vector_flags
 from pockengine.ir import Array, DType, Graph, Node, TensorType, Value, parse_type
 from pockengine.ops import Sample
 from pockengine.targets import Target
+from pockengine.targets.machine import allow_tiles
 
 Lower = Callable[[Node, Target, int], Lowered]
 CANARY = 64
@@ -165,6 +166,7 @@ def compile_sources(folder: Path, sources: dict[str, str], target: Target, extra
     command = [sys.executable, "-m", "ziglang", "cc", *machine_flags(target), *FLAGS, *extra]
     done = subprocess.run([*command, "-shared", "-fPIC", "-o", str(output), *paths], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[:4000]
+    assert not target.uses_tiles or allow_tiles()
     return ctypes.CDLL(str(output))
 
 

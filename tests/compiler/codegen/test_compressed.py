@@ -16,7 +16,7 @@ from pockengine.targets import Target, get
 from tests.compiler.codegen import geometries
 from tests.compiler.codegen.emulated import EMULATOR, run_emulated
 from tests.compiler.codegen.harness import Case, Library, compare, draw, region_case, sample_case
-from tests.compiler.codegen.test_narrow import allow_tiles, computes_narrow, host_targets, to_bf16
+from tests.compiler.codegen.test_narrow import computes_narrow, host_targets, to_bf16
 
 
 def compressed(case: Case, operand: int, rng: np.random.Generator) -> Case:
@@ -93,8 +93,6 @@ def exact_cases(seed: int, count: int) -> list[Case]:
 
 @pytest.mark.parametrize("target", host_targets(), ids=["fastest", "vectors"][: len(host_targets())])
 def test_contractions_of_compressed_weights_in_bf16(tmp_path: Path, target: Target) -> None:
-    if target.uses_tiles:
-        allow_tiles()
     drawn = [case for case in exact_cases(2, 8) if computes_narrow(case, target)]
     assert len(drawn) > 20
     library = Library(tmp_path, drawn, target, threads=3, extra=("-O1",))

@@ -3,8 +3,6 @@ rounded in f32. Inputs include halfway cases, so rounding must be to nearest, ti
 
 from __future__ import annotations
 
-import ctypes
-import platform
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count, islice
@@ -26,7 +24,6 @@ from tests.compiler.codegen.harness import Case, Library, compare, sample_case
 from tests.compiler.codegen.test_random_kernels import SANITIZE
 
 HOST_HAS_BF16 = "bf16" in get("host").formats
-REQUEST_STATE, TILE_DATA, ARCH_PRCTL = 0x1023, 18, 158
 
 
 def to_bf16(array: Array) -> Array:
@@ -93,16 +90,8 @@ def host_targets() -> list[Target]:
     return [host, plain] if "bf16" in plain.formats and host.uses_tiles else [host]
 
 
-def allow_tiles() -> None:
-    """Ask the system for the tile registers, as the runtime does."""
-    if platform.system() == "Linux":
-        assert ctypes.CDLL(None).syscall(ARCH_PRCTL, REQUEST_STATE, TILE_DATA) == 0
-
-
 @pytest.mark.parametrize("target", host_targets(), ids=["fastest", "vectors"][: len(host_targets())])
 def test_on_this_machine(tmp_path: Path, target: Target) -> None:
-    if target.uses_tiles:
-        allow_tiles()
     drawn = cases(target, images=2)
     library = Library(tmp_path, drawn, target, threads=3, extra=SANITIZE)
     assert all(computes_narrow(case, target) for case in drawn)

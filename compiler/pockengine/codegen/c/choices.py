@@ -56,7 +56,7 @@ def filtering(node: Node, target: Target, threads: int) -> Winograd | None:
     if not anchor.attrs.get(winograd_plan.ALLOWED) or compressed_operand(node) is not None:
         return None
     parts = contractions_of(anchor)
-    if len(parts) > 1 or format_of(parts[0], target).narrow:
+    if len(parts) > 1 or not format_of(parts[0], target).exact:
         return None
     return winograd_plan.best(anchor, target, threads, schedules_of(parts[0], target, threads, None)[0][0])
 
@@ -68,7 +68,7 @@ def family(node: Node) -> str:
 
 
 def multiplies_in(node: Node, target: Target) -> str:
-    """The format in which a tunable node multiplies: f32, bf16 or f16."""
+    """The format in which a tunable node multiplies: f32, bf16x3, bf16 or f16."""
     anchor = anchor_of(node)
     if per_channel(anchor):
         return "f32"

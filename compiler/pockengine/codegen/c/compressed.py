@@ -56,6 +56,11 @@ class Compressed:
         return -(-self.columns // self.block)
 
     @property
+    def significant(self) -> int:
+        """Significant bits of a number: those of its integer and of its scale."""
+        return self.bits + (11 if self.narrow else 24)
+
+    @property
     def row_bytes(self) -> int:
         return self.blocks * self.block * self.bits // 8
 

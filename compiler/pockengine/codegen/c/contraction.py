@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 
 from ...ir import Node
 from ...targets import Target
@@ -79,7 +80,7 @@ def pack_kernel(plan: ContractionPlan) -> Kernel:
                 start, stop = "k0", "k1"
             nest.enter_context(code.loop("unit", "last", "first"))
             code.line(f"const ptrdiff_t batch = unit / {plan.panels}, panel = unit % {plan.panels};")
-            panel = f"batch * {plan.right_elements} + panel * {width * plan.filled_depth}"
+            panel = f"batch * {plan.right_elements} + panel * {plan.panel_elements}"
             at = f"panel, {start}, {stop}"
             code.line(f"{plan.format.type} *const to = packed + {panel};")
             if chunk < depth:
@@ -146,10 +147,16 @@ def _emit_left_packer(plan: ContractionPlan, code: Code) -> None:
     c = plan.contraction
     x_step, k_step = (1, plan.packed_row_step) if plan.left_rows_inner else (plan.packed_row_step, 1)
     if plan.format.narrow:
-        compressed = plan.compressed
-        narrow.NarrowPacker("pack_rows", c.left, c.m, c.k, plan.format, row_step=x_step, compressed=compressed).emit(
-            code
-        )
+        narrow.NarrowPacker(
+            "pack_rows",
+            c.left,
+            c.m,
+            c.k,
+            replace(plan.format, parts=plan.left_parts),
+            plan.left_part,
+            row_step=x_step,
+            compressed=plan.compressed,
+        ).emit(code)
     elif plan.compressed is not None:
         CompressedPacker("pack_rows", plan.compressed, c.left, c.m, c.k, x_step, k_step).emit(code)
     elif plan.left_turns:
@@ -165,8 +172,8 @@ def _emit_right_packers(plan: ContractionPlan, code: Code) -> None:
     if plan.format.narrow:
         for index, (vectors, columns) in enumerate(widths):
             width = vectors * s.lanes
-            name = f"pack_columns{index}"
-            narrow.NarrowPacker(name, c.right, c.n, c.k, plan.format, width=width, count=columns).emit(code)
+            name, part = f"pack_columns{index}", plan.right_part(vectors)
+            narrow.NarrowPacker(name, c.right, c.n, c.k, plan.format, part, width=width, count=columns).emit(code)
     else:
         for packer in _right_packers(plan):
             packer.emit(code)
@@ -228,8 +235,9 @@ def _tiles(plan: ContractionPlan, vectors: int) -> list[microkernel.Tile]:
     b_k = plan.contraction.right.linear(plan.contraction.k) if s.right == "direct" else vectors * s.lanes
     full, rest = divmod(plan.sizes[1], s.rows)
     heights = ([s.rows] if full else []) + ([rest] if rest else [])
+    parts = (plan.left_parts, plan.left_part, plan.right_part(vectors))
     return [
-        microkernel.Tile(rows, vectors, s.lanes, a_row, a_k, b_k or 0, _stride_of_sums(plan, vectors))
+        microkernel.Tile(rows, vectors, s.lanes, a_row, a_k, b_k or 0, _stride_of_sums(plan, vectors), *parts)
         for rows in heights
     ]
 
@@ -242,14 +250,14 @@ def _emit_panel(plan: ContractionPlan, code: Code, vectors: int, cols: int) -> N
     header = f"static void\npanel_{vectors}_{cols}(void *const *arg, ptrdiff_t batch, const {plan.format.type} *a, "
     header += f"const {plan.format.type} *b, float *sums,\n"
     header += "    ptrdiff_t m0, ptrdiff_t m1, ptrdiff_t n0, ptrdiff_t depth, int more, int finished)"
-    sliced = plan.format.instruction == "amx" and s.depth > microkernel.AMX_DEPTH
+    most = microkernel.AMX_DEPTH
+    sliced = plan.format.instruction == "amx" and plan.format.parts == 1 and s.depth > most
     with code.block(header), ExitStack() as nest:
         if not plan.accumulates:
             kept = s.block if sliced else s.rows
             code.line(f"float tile[{kept * c_row}] __attribute__((aligned(64)));")
         depth = "depth"
         if sliced:  # so much of the panel stays in the first-level cache while the block of A passes
-            most = microkernel.AMX_DEPTH
             nest.enter_context(code.block(f"for (ptrdiff_t k = 0; k < depth; k += {most})"))
             code.line(f"const ptrdiff_t slice = depth - k < {most} ? depth - k : {most};")
             depth = "slice"
@@ -307,7 +315,7 @@ def _emit_main(plan: ContractionPlan, code: Code) -> None:
             code.line(f"const float *const b = right + {_batch_offset(plan, c.right)};")
         if s.right == "private":
             with code.loop("panel", "n_last", "n_first"):
-                code.line(f"pack_panel(b, panels + panel * {s.columns * plan.filled_depth}, panel, 0, {k});")
+                code.line(f"pack_panel(b, panels + panel * {plan.panel_elements}, panel, 0, {k});")
         with code.block(f"for (ptrdiff_t m0 = m_first; m0 < m_last; m0 += {s.block})"):
             code.line(f"const ptrdiff_t m1 = m_last - m0 < {s.block} ? m_last : m0 + {s.block};")
             with code.loop("part", "k_last", "k_first"):
@@ -357,7 +365,7 @@ def _emit_block(plan: ContractionPlan, code: Code) -> None:
         code.line(f"const float *const a_block = a + m0 * {a_row} + k0 * {a_k};")
     if s.right == "block":
         with code.loop("panel", "n_last", "n_first"):
-            code.line(f"pack_panel(b, panels + panel * {s.columns * s.depth}, panel, k0, k0 + depth);")
+            code.line(f"pack_panel(b, panels + panel * {plan.panel_elements}, panel, k0, k0 + depth);")
     full = plan.sizes[2] // s.columns
     sums = "0"
     if plan.accumulates:
@@ -370,10 +378,10 @@ def _emit_block(plan: ContractionPlan, code: Code) -> None:
             if s.right == "direct":
                 source = f"b + k0 * {c.right.linear(c.k)} + n0"
             elif s.right == "block":
-                source = f"panels + panel * {s.columns * s.depth}"
+                source = f"panels + panel * {plan.panel_elements}"
             else:
                 batch = f"batch * {plan.right_elements} + " if s.right in ("shared", "packed") else ""
-                source = f"panels + {batch}panel * {s.columns * plan.filled_depth} + k0 * {width}"
+                source = f"panels + {batch}panel * {plan.panel_elements} + k0 * {width}"
             code.line(f"if (panel {'<' if cols == s.columns else '>='} {full})")
             code.line(
                 f"    panel_{vectors}_{cols}(arg, batch, a_block, {source}, {sums}, m0, m1, n0, depth, "

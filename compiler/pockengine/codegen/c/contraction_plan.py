@@ -17,6 +17,8 @@ from .schedule import Schedule, contiguous, ranked, turned
 
 PACKED = "packed"
 """Attribute of a region whose contraction finds its frozen weight packed in memory (see frozen.py)."""
+PART_BITS = 8
+"""Significant bits of bf16."""
 HEADER_BYTES = 64
 """Start of the workspace of a kernel that splits k: the number of tasks that left partial sums."""
 
@@ -164,10 +166,37 @@ class ContractionPlan:
         conflicts."""
         s = self.schedule
         if self.format.narrow:
-            own = -(-s.depth // (2 * s.lanes)) * 2 * s.lanes
+            own = self.left_part * self.format.parts
             return own + 32 if own * self.format.nbytes % 128 == 0 else own
         own = s.block if self.left_rows_inner else s.depth
         return own + 16 if own * 4 % 1024 == 0 else own
+
+    @property
+    def left_part(self) -> int:
+        """Elements from the first parts of a packed row of A to the second ones."""
+        width = 2 * self.schedule.lanes
+        return -(-self.schedule.depth // width) * width
+
+    @property
+    def left_parts(self) -> int:
+        """Parts of an element of A: what compressed integers times their scale take."""
+        if self.compressed is not None and self.compressed.significant <= PART_BITS * (self.format.parts - 1):
+            return self.format.parts - 1
+        return self.format.parts
+
+    @property
+    def right_depth(self) -> int:
+        """k of a packed panel of B."""
+        return self.schedule.depth if self.schedule.right == "block" else self.filled_depth
+
+    def right_part(self, vectors: int) -> int:
+        """Elements from the first parts of a packed panel of B to the second ones."""
+        return vectors * self.schedule.lanes * self.right_depth
+
+    @property
+    def panel_elements(self) -> int:
+        """Elements from one packed panel of B to the next."""
+        return self.right_part(self.schedule.vectors) * self.format.parts
 
     @property
     def filled_depth(self) -> int:
@@ -188,8 +217,7 @@ class ContractionPlan:
 
     @property
     def right_bytes(self) -> int:
-        depth = self.schedule.depth if self.schedule.right == "block" else self.filled_depth
-        nbytes = self.format.nbytes * max(1, depth) * self.padded_columns
+        nbytes = self.format.element_bytes * max(1, self.right_depth) * self.padded_columns
         return 0 if self.schedule.right == "direct" else aligned(nbytes)
 
     @property

@@ -3,6 +3,7 @@ formats are added up in f32."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cache
 
@@ -11,16 +12,19 @@ from .maps import Contraction
 
 LEAST_SIZE = 16
 """Rows, columns or products of fewer are left to f32: conversion would cost more than it saves."""
+F32_CYCLES, TILE_CYCLES, PART_CYCLES = 1 / 16, 6 / 512, 1.0
+"""Of a product of f32, of the six between parts in AMX tiles, and to take an element apart."""
 
 
 @dataclass(frozen=True)
 class Format:
     """
     instruction   what multiplies: "fma" (f32), "amx" (tiles of bf16), "dpbf16", "bfdot" (pairs of bf16), "fmlal" (f16)
-    type, nbytes  of a packed element
+    type, nbytes  of a packed number
     group         neighbours along k that lie together in a panel of B
     step          k is filled up with zeros to a multiple of this
     lanes         columns of a vector of results
+    parts         numbers whose sum is an element: three of bf16 hold an f32
     """
 
     instruction: str
@@ -29,11 +33,29 @@ class Format:
     group: int
     step: int
     lanes: int
+    parts: int = 1
 
     @property
     def name(self) -> str:
-        """As `target.compute` names it."""
-        return {"float": "f32", "__bf16": "bf16", "_Float16": "f16"}[self.type]
+        """As `target.compute` names it; with several parts their number behind it, as oneMKL names such products."""
+        type = {"float": "f32", "__bf16": "bf16", "_Float16": "f16"}[self.type]
+        return type if self.parts == 1 else f"{type}x{self.parts}"
+
+    @property
+    def exact(self) -> bool:
+        """Whether products are as good as those of f32."""
+        return self.type == "float" or self.parts > 1
+
+    @property
+    def element_bytes(self) -> int:
+        """All parts of a packed element."""
+        return self.nbytes * self.parts
+
+    def products(self, left: int) -> list[tuple[int, int]]:
+        """Which parts of the left and right operand are multiplied, where an element of the left one has `left`: those
+        whose product an f32 sum would notice, in an order in which one of both mostly stays the same."""
+        first = [(i, 0) for i in reversed(range(left))]
+        return first + [(i, j) for j in range(self.parts - 1, 0, -1) for i in range(min(left, self.parts - j))]
 
     @property
     def narrow(self) -> bool:
@@ -57,7 +79,7 @@ def fastest(target: Target) -> Format:
     if target.compute == "f16":
         return Format("fmlal", "_Float16", 2, 1, 1, 2 * lanes)
     if target.uses_tiles:
-        return Format("amx", "__bf16", 2, 2, 32, 16)
+        return Format("amx", "__bf16", 2, 2, 32, 16, parts=3 if target.compute == "f32" else 1)
     if target.compute == "bf16":
         return Format("bfdot" if target.arch == "aarch64" else "dpbf16", "__bf16", 2, 2, 2, lanes)
     return f32(target)
@@ -65,5 +87,13 @@ def fastest(target: Target) -> Format:
 
 def format_of(contraction: Contraction, target: Target) -> Format:
     """In which format a contraction computes on a target."""
-    worthwhile = min(contraction.sizes()[1:]) >= LEAST_SIZE
-    return fastest(target) if worthwhile else f32(target)
+    _, m, n, k = contraction.sizes()
+    found = fastest(target)
+    worthwhile = min(m, n, k) >= LEAST_SIZE and (found.parts == 1 or _pays(m, n, k))
+    return found if worthwhile else f32(target)
+
+
+def _pays(m: int, n: int, k: int) -> bool:
+    """Whether six products of bf16 tiles and the taking apart of both operands are quicker than one of f32."""
+    whole = math.prod(-(-size // unit) * unit for size, unit in ((m, 16), (n, 16), (k, 32)))
+    return whole * TILE_CYCLES + (m + n) * k * PART_CYCLES < m * n * k * F32_CYCLES

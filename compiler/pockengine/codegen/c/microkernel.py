@@ -24,7 +24,8 @@ LINE_BYTES = 64
 
 @dataclass(frozen=True)
 class Tile:
-    """One variant. Strides in elements: A along rows and k, B along k, C along rows."""
+    """One variant. Strides in elements: A along rows and k, B along k, C along rows; where elements have several parts,
+    `a_parts` of those of A, from one part to the next."""
 
     rows: int
     vectors: int
@@ -33,6 +34,9 @@ class Tile:
     a_k: int
     b_k: int
     c_row: int
+    a_parts: int = 1
+    a_part: int = 0
+    b_part: int = 0
 
     @property
     def name(self) -> str:
@@ -52,7 +56,7 @@ def define(tile: Tile, format: Format) -> str:
         f"{tile.name}(ptrdiff_t depth, const {format.type} *a, const {format.type} *b, float *c, int more)",
         "{",
     ]
-    body = _amx(tile) if format.instruction == "amx" else _vectors(tile, format)
+    body = _amx(tile, format) if format.instruction == "amx" else _vectors(tile, format)
     return "\n".join([*header, *body, "}"])
 
 
@@ -133,9 +137,9 @@ static const struct {
 """
 
 
-def _amx(tile: Tile) -> list[str]:
+def _amx(tile: Tile, format: Format) -> list[str]:
     """Registers 0 .. 3 are the results, 4 and 5 two tiles of B, 6 and 7 one of A each; rows beyond the last one of A
-    give results that nobody reads."""
+    give results that nobody reads. What the next product of parts shares with the last one stays where it is."""
     tall = range(-(-tile.rows // AMX_ROWS))
     wide = range(tile.vectors)
     results = [
@@ -148,12 +152,17 @@ def _amx(tile: Tile) -> list[str]:
     lines.append("    } else {")
     lines += [f"        __builtin_ia32_tilezero({number});" for _, _, number, _ in results]
     lines += ["    }", f"    for (ptrdiff_t k = 0; k < depth; k += {2 * AMX_ROWS}) {{"]
-    for j in wide:
-        lines.append(f"        __builtin_ia32_tileloadd64({4 + j}, b + {j * tile.lanes * 2}, {4 * tile.b_k});")
-    for i in tall:
-        at = i * AMX_ROWS * tile.a_row
-        lines.append(f"        __builtin_ia32_tileloadd64({6 + i}, a + {at}, {2 * tile.a_row});")
-        lines += [f"        __builtin_ia32_tdpbf16ps({2 * i + j}, {6 + i}, {4 + j});" for j in wide]
+    kept = (-1, -1)
+    for left, right in format.products(tile.a_parts):
+        for j in wide if right != kept[1] else ():
+            at = right * tile.b_part + j * tile.lanes * 2
+            lines.append(f"        __builtin_ia32_tileloadd64({4 + j}, b + {at}, {4 * tile.b_k});")
+        for i in tall:
+            at = left * tile.a_part + i * AMX_ROWS * tile.a_row
+            if left != kept[0]:
+                lines.append(f"        __builtin_ia32_tileloadd64({6 + i}, a + {at}, {2 * tile.a_row});")
+            lines += [f"        __builtin_ia32_tdpbf16ps({2 * i + j}, {6 + i}, {4 + j});" for j in wide]
+        kept = left, right
     lines += [f"        a += {2 * AMX_ROWS * tile.a_k};", f"        b += {2 * AMX_ROWS * tile.b_k};", "    }"]
     lines += [f"    __builtin_ia32_tilestored64({number}, {place});" for _, _, number, place in results]
     return lines

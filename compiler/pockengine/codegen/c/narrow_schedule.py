@@ -1,5 +1,6 @@
-"""Chooses how a contraction in a 16-bit format is computed: the same decisions as in f32 (see schedule.py), but both
-operands are always packed, since packing converts, and arithmetic is so quick that packing and results count more."""
+"""Chooses how a contraction of packed 16-bit numbers is computed: the same decisions as in f32 (see schedule.py), but
+both operands are always packed, since packing converts, and arithmetic is so quick that packing and results count
+more."""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ AMX_ROWS, AMX_VECTORS = 32, 2
 AMX_CYCLES = 1 / 32
 """Cycles of one row's products with a vector: 16 for a tile register of 16 rows and 32 numbers of k."""
 CONVERT_CYCLES, TURN_CYCLES = 0.15, 0.3
-"""Cycles to convert an element while it is packed, along memory or across it."""
+"""Cycles to convert an element while it is packed, along memory or across it: for each of its parts."""
+LEFT_SHARE, PARTS_SHARE = 0.4, 0.6
+"""Of the second-level cache for a block of A: where elements have parts, a longer one pays for reading B again."""
 RESULT_CYCLES, SWAPPED_CYCLES = 0.3, 1.0
 """Cycles to finish a result and to write it, where results of a row are neighbours and where they are not."""
 
@@ -59,8 +62,10 @@ def share_of_peak(contraction: Contraction, schedule: Schedule, threads: int, fo
 
 
 def _pace(format: Format) -> float:
-    """Cycles of one row's products with a vector, for one number of k."""
-    return AMX_CYCLES if format.instruction == "amx" else 1 / format.group
+    """Cycles of one row's products with a vector, for one element of k."""
+    if format.instruction == "amx":
+        return AMX_CYCLES * len(format.products(format.parts))
+    return 1 / format.group
 
 
 def _complete(
@@ -75,12 +80,13 @@ def _complete(
         return None
     tiles, width = math.ceil(m / rows), vectors * format.lanes
     right = "shared" if split == "m" and threads > 1 else "private"
-    if split == "k" or (k > 4 * m and format.nbytes * k * n > 2 * target.l2_bytes):
+    if split == "k" or (k > 4 * m and format.element_bytes * k * n > 2 * target.l2_bytes):
         columns = math.ceil(n / format.lanes) * format.lanes + m
-        depth = _depth(k, max(64, target.l2_bytes // 2 // format.nbytes // columns), format)
+        depth = _depth(k, max(64, target.l2_bytes // 2 // format.element_bytes // columns), format)
         return Schedule(swap, rows, vectors, format.lanes, depth, tiles * rows, split, True, "block")
-    depth = _depth(k, max(128, target.l2_bytes // 8 // format.nbytes // width), format)
-    block = max(rows, int(target.l2_bytes * 0.4) // format.nbytes // depth // rows * rows)
+    depth = _depth(k, max(128, target.l2_bytes // 8 // format.element_bytes // width), format)
+    share = LEFT_SHARE if format.parts == 1 else PARTS_SHARE
+    block = max(rows, int(target.l2_bytes * share) // format.element_bytes // depth // rows * rows)
     return Schedule(swap, rows, vectors, format.lanes, depth, min(block, tiles * rows), split, True, right)
 
 
@@ -106,8 +112,8 @@ def _cycles(c: Contraction, s: Schedule, threads: int, format: Format) -> float:
     total += batch * m * n * (SWAPPED_CYCLES if s.swap else RESULT_CYCLES) * alone
     left = TURN_CYCLES if not contiguous(c.left, c.k) else CONVERT_CYCLES
     right = TURN_CYCLES if contiguous(c.right, c.k) else CONVERT_CYCLES
-    total += batch * k * m * left * (1.0 if s.split == "n" else alone)
-    total += batch * k * n * right * (1.0 if s.split == "m" and s.right != "shared" else alone)
+    total += batch * k * m * left * format.parts * (1.0 if s.split == "n" else alone)
+    total += batch * k * n * right * format.parts * (1.0 if s.split == "m" and s.right != "shared" else alone)
     total += BARRIER_CYCLES if s.right == "shared" else 0
     if s.split == "k":
         total += BARRIER_CYCLES + batch * m * n * threads * 0.25

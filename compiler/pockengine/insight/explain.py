@@ -160,7 +160,7 @@ def _contractions(planned: Planned, tuning: Tuning) -> list[dict[str, Any]]:
                 "family": choices.family(node),
                 "operands": [str(value.type) for value in node.inputs],
                 "flops": sum(call.flops for call in step.lowered.calls),
-                "multiplies_in": choices.multiplies_in(node, planned.target),
+                "multiplies_in": choices.multiplies_in(choice),
                 "schedule": choices.describe(choice),
                 "choice": choices.to_plain(choice),
                 "chosen_by": tuned.source if tuned is not None else "model",

@@ -16,7 +16,7 @@ from ..backend import Lowered
 from . import contraction, depthwise, narrow_schedule, winograd, winograd_plan
 from .contraction_plan import anchor_of, compressed_operand, schedules_of
 from .depthwise_plan import DepthwiseTile
-from .formats import format_of
+from .formats import named
 from .maps import Contraction, contractions_of
 from .region import as_region, body_of
 from .schedule import Schedule, neighbours, share_of_peak
@@ -56,9 +56,10 @@ def filtering(node: Node, target: Target, threads: int) -> Winograd | None:
     if not anchor.attrs.get(winograd_plan.ALLOWED) or compressed_operand(node) is not None:
         return None
     parts = contractions_of(anchor)
-    if len(parts) > 1 or not format_of(parts[0], target).exact:
+    if len(parts) > 1:
         return None
-    return winograd_plan.best(anchor, target, threads, schedules_of(parts[0], target, threads, None)[0][0])
+    cycles, direct = schedules_of(parts[0], target, threads, None)[0]
+    return winograd_plan.best(anchor, target, threads, cycles) if named(direct.format, target).exact else None
 
 
 def family(node: Node) -> str:
@@ -67,12 +68,11 @@ def family(node: Node) -> str:
     return f"depthwise_{anchor.op}" if per_channel(anchor) else anchor.op
 
 
-def multiplies_in(node: Node, target: Target) -> str:
-    """The format in which a tunable node multiplies: f32, bf16x3, bf16 or f16."""
-    anchor = anchor_of(node)
-    if per_channel(anchor):
+def multiplies_in(choice: Choice) -> str:
+    """The formats in which a choice multiplies: f32, bf16x3, bf16 or f16."""
+    if isinstance(choice, DepthwiseTile | Winograd):
         return "f32"
-    return format_of(contractions_of(anchor)[0], target).name
+    return ", ".join(dict.fromkeys(schedule.format for schedule in choice))
 
 
 def candidates(node: Node, target: Target, threads: int, wide: bool = False) -> list[Candidate]:
@@ -108,9 +108,10 @@ def candidates(node: Node, target: Target, threads: int, wide: bool = False) -> 
 def _neighbours(
     part: Contraction, base: Schedule, target: Target, threads: int, compressed: int | None
 ) -> list[tuple[float, Schedule]]:
-    format = format_of(part, target)
+    format = named(base.format, target)
     if format.narrow:
-        return narrow_schedule.neighbours(part, base, threads, format)
+        near = narrow_schedule.neighbours(part, base, threads, format)
+        return [(cycles * narrow_schedule.F32_UNITS, one) for cycles, one in near]
     return neighbours(part, base, threads, compressed)
 
 
@@ -140,7 +141,7 @@ def peak_share(node: Node, target: Target, threads: int, choice: Choice | None =
 
 
 def _share(part: Contraction, one: Schedule, target: Target, threads: int) -> float:
-    format = format_of(part, target)
+    format = named(one.format, target)
     if format.narrow:
         return narrow_schedule.share_of_peak(part, one, threads, format)
     return share_of_peak(part, one, threads)

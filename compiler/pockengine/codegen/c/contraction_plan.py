@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 from ...ir import Node
 from ...plan.schedule import aligned
 from ...targets import Target
 from . import narrow_schedule
 from .compressed import Compressed, dequantization
-from .formats import Format, format_of
+from .formats import Format, formats_of, named
 from .maps import Contraction, contractions_of
 from .region import body_of
 from .schedule import Schedule, contiguous, ranked, turned
@@ -60,12 +61,16 @@ def _scheduled(
 def schedules_of(
     contraction: Contraction, target: Target, threads: int, compressed: int | None
 ) -> list[tuple[float, Schedule]]:
-    """The candidates of the model for the format in which a contraction computes, with their cycles, the cheapest
+    """The candidates of the model for the formats in which a contraction may compute, with their cycles, the cheapest
     first."""
-    format = format_of(contraction, target)
-    if format.narrow:
-        return narrow_schedule.ranked(contraction, target, threads, format, compressed)
-    return ranked(contraction, target, threads, compressed)
+    found = []
+    for format in formats_of(contraction, target):
+        if not format.narrow:
+            found += ranked(contraction, target, threads, compressed)
+        else:
+            packed = narrow_schedule.ranked(contraction, target, threads, format, compressed)
+            found += [(cycles * narrow_schedule.F32_UNITS, schedule) for cycles, schedule in packed]
+    return sorted(found, key=itemgetter(0))
 
 
 def _oriented(scheduled: Iterable[tuple[Contraction, Schedule]]) -> list[tuple[Contraction, Schedule]]:
@@ -106,7 +111,7 @@ class ContractionPlan:
         plans = []
         for oriented, schedule in scheduled:
             left, right = (places[anchor.inputs[access.operand]] for access in (oriented.left, oriented.right))
-            format = format_of(oriented, target)
+            format = named(schedule.format, target)
             if node.attrs.get(PACKED):
                 schedule = replace(schedule, right="packed")
             plans.append(cls(node, anchor, oriented, schedule, format, threads, (left, right), compressed))

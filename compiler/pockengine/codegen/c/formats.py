@@ -3,7 +3,6 @@ formats are added up in f32."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cache
 
@@ -12,8 +11,6 @@ from .maps import Contraction
 
 LEAST_SIZE = 16
 """Rows, columns or products of fewer are left to f32: conversion would cost more than it saves."""
-F32_CYCLES, TILE_CYCLES, PART_CYCLES = 1 / 16, 6 / 512, 1.0
-"""Of a product of f32, of the six between parts in AMX tiles, and to take an element apart."""
 
 
 @dataclass(frozen=True)
@@ -85,15 +82,15 @@ def fastest(target: Target) -> Format:
     return f32(target)
 
 
-def format_of(contraction: Contraction, target: Target) -> Format:
-    """In which format a contraction computes on a target."""
-    _, m, n, k = contraction.sizes()
+def formats_of(contraction: Contraction, target: Target) -> list[Format]:
+    """The formats in which a contraction may compute on a target: what `target.compute` names, or what is as exact."""
+    plain, found = f32(target), fastest(target)
+    if found == plain or min(contraction.sizes()[1:]) < LEAST_SIZE:
+        return [plain]
+    return [plain, found] if found.exact else [found]
+
+
+def named(name: str, target: Target) -> Format:
+    """The format of a target that has this name."""
     found = fastest(target)
-    worthwhile = min(m, n, k) >= LEAST_SIZE and (found.parts == 1 or _pays(m, n, k))
-    return found if worthwhile else f32(target)
-
-
-def _pays(m: int, n: int, k: int) -> bool:
-    """Whether six products of bf16 tiles and the taking apart of both operands are quicker than one of f32."""
-    whole = math.prod(-(-size // unit) * unit for size, unit in ((m, 16), (n, 16), (k, 32)))
-    return whole * TILE_CYCLES + (m + n) * k * PART_CYCLES < m * n * k * F32_CYCLES
+    return found if found.name == name else f32(target)

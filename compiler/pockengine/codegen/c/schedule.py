@@ -55,6 +55,7 @@ class Schedule:
     pack_left   copy A to a block, or read it where it is
     right       "direct": read B where it is; "private": each task packs what it needs; "shared": a first call packs B
                 for all tasks; "block": packed for each block of k; "packed": it lies in memory as panels
+    format      the name of that in which operands are multiplied (see formats.py)
     """
 
     swap: bool
@@ -66,6 +67,7 @@ class Schedule:
     split: str
     pack_left: bool
     right: str
+    format: str = "f32"
 
     @property
     def columns(self) -> int:
@@ -262,6 +264,12 @@ def _pack_cost(access: Access, across: Axis, k: Axis, whole: bool, width: int = 
     return SCATTER_CYCLES
 
 
+def gather_cycles(access: Access, *axes: Axis) -> float:
+    """Cycles per element to copy an operand in runs along the first of the axes that has neighbours in memory."""
+    along = next((axis for axis in axes if contiguous(access, axis)), None)
+    return COPY_CYCLES + RUN_CYCLES / run_length(access, along) if along else SCATTER_CYCLES
+
+
 def storage_order(access: Access, across: Axis, k: Axis, whole: bool) -> Axis | None:
     """The digits of k from outermost to innermost in memory when, for each x, k is one contiguous run: then square
     blocks can be transposed in registers. An order that is not that of k itself needs all of k at once."""
@@ -331,10 +339,7 @@ def _cycles(c: Contraction, s: Schedule, threads: int) -> float:
         if s.right != "block" and 4 * k * n > PACKED_BYTES:
             total += 2 * MOVE_CYCLES * batch * k * n * (alone if s.split in ("b", "n", "k") else 1.0)
     if s.pack_left:
-        along = next((axis for axis in (c.k, c.m) if contiguous(c.left, axis)), None)
-        run = run_length(c.left, along) if along else 0
-        cost = COPY_CYCLES + RUN_CYCLES / run if run else SCATTER_CYCLES
-        cost = TRANSPOSE_CYCLES if turned(c, s) else cost
+        cost = TRANSPOSE_CYCLES if turned(c, s) else gather_cycles(c.left, c.k, c.m)
         total += batch * k * m * cost * (1.0 if s.split == "n" else alone)
     if s.split == "k":
         total += BARRIER_CYCLES + batch * m * n * threads * 0.25

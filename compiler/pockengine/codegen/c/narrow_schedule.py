@@ -13,6 +13,7 @@ from .maps import Contraction
 from .schedule import (
     BARRIER_CYCLES,
     MAX_ROWS,
+    PACKED_BYTES,
     SPLIT_DEPTH,
     SPLIT_OUTPUTS,
     Schedule,
@@ -33,8 +34,10 @@ CONVERT_CYCLES, TURN_CYCLES = 0.15, 0.4
 """Cycles to convert an element while it is packed, along memory or across it: for each of its parts."""
 LEFT_SHARE, PARTS_SHARE = 0.4, 0.6
 """Of the second-level cache for a block of A: where elements have parts, a longer one pays for reading B again."""
-RESULT_CYCLES, SWAPPED_CYCLES = 0.3, 1.0
+RESULT_CYCLES, SWAPPED_CYCLES = 0.3, 0.6
 """Cycles to finish a result and to write it, where results of a row are neighbours and where they are not."""
+FAR_CYCLES = 0.2
+"""More for each packed number of a B that the second-level cache cannot keep."""
 
 
 def ranked(
@@ -131,6 +134,8 @@ def _cycles(c: Contraction, s: Schedule, threads: int, format: Format) -> float:
     right += gather_cycles(c.right, c.k, c.n) / F32_UNITS
     total += batch * units * m * left * (1.0 if s.split == "n" else alone)
     total += batch * units * n * right * (1.0 if s.split == "m" and s.right != "shared" else alone)
+    if s.right != "block" and format.element_bytes * k * n > PACKED_BYTES:
+        total += batch * units * n * format.parts * FAR_CYCLES * (1.0 if s.split == "m" else alone)
     total += BARRIER_CYCLES if s.right == "shared" else 0
     if s.split == "k":
         total += BARRIER_CYCLES + batch * m * n * threads * 0.25

@@ -5,17 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import count, islice
+from itertools import count, islice, product
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pockengine.codegen.c import CBackend
+from pockengine.codegen.backend import Lowered
+from pockengine.codegen.c import CBackend, choices
 from pockengine.codegen.c.contraction_plan import anchor_of
 from pockengine.codegen.c.region import as_region, body_of
 from pockengine.errors import TargetError
-from pockengine.ir import Array
+from pockengine.ir import Array, Node
 from pockengine.ops import Sample
 from pockengine.targets import Target, get
 from tests.compiler.codegen import geometries
@@ -99,6 +100,52 @@ def test_on_this_machine(tmp_path: Path, target: Target) -> None:
         for tasks in (1, 2, 3):
             for pair in (None, *library.lowered[index].inplace):
                 compare(rounded(case, target), library.run(index, tasks, pair), f"{tasks} tasks, in place {pair}")
+
+
+def in_tiles(node: Node, target: Target, threads: int) -> Lowered:
+    """The kernels of the best schedule that takes f32 operands apart."""
+    region = as_region(node)
+    found = (one.choice for one in choices.candidates(region, target, threads))
+    return choices.lower(region, target, threads, next(one for one in found if choices.multiplies_in(one) == "bf16x3"))
+
+
+@pytest.mark.skipif(not get("host").uses_tiles, reason="needs AMX")
+def test_f32_in_tiles_keeps_all_bits(tmp_path: Path) -> None:
+    """Each row of A has one number, so each result is one product, in six terms whose sums round. Two parts of 8 bits
+    would be off by 2^-17 of it."""
+    host, rng = get("host"), np.random.default_rng(3)
+    drawn = []
+    for trans_a, trans_b in product((False, True), repeat=2):
+        case = matmul((256, 256, 256), trans_a, trans_b)
+        sparse = np.zeros((256, 256), np.float32)
+        sparse[np.arange(256), rng.permutation(256)] = rng.standard_normal(256) * 10.0 ** rng.integers(-18, 18, 256)
+        drawn.append(replace(case, inputs=(sparse, rng.standard_normal((256, 256)).astype(np.float32))))
+    library = Library(tmp_path, drawn, host, threads=2, lower=in_tiles)
+    for index, case in enumerate(drawn):
+        a, b = (array.astype(np.float64) for array in case.inputs)
+        exact = (a.T if case.node.attrs["trans_a"] else a) @ (b.T if case.node.attrs["trans_b"] else b)
+        (found,) = library.run(index, 2)
+        assert (np.abs(found - exact) <= 2.0**-22 * np.abs(exact)).all()
+
+
+@pytest.mark.skipif(not get("host").uses_tiles, reason="needs AMX")
+def test_f32_in_tiles_is_as_exact_as_f32(tmp_path: Path) -> None:
+    host, rng = get("host"), np.random.default_rng(4)
+    plain = replace(host, features=tuple(feature for feature in host.features if "amx" not in feature))
+    drawn = [
+        replace(case, inputs=tuple(rng.standard_normal(array.shape).astype(np.float32) for array in case.inputs))
+        for case in (matmul((256, 320, 1024), False, True), matmul((512, 256, 300), True, False))
+    ]
+    for index, case in enumerate(drawn):
+        a, b = (array.astype(np.float64) for array in case.inputs)
+        exact = (a.T if case.node.attrs["trans_a"] else a) @ (b.T if case.node.attrs["trans_b"] else b)
+        errors = []
+        for target, lower in ((host, in_tiles), (plain, None)):
+            place = tmp_path / f"{index}-{target.uses_tiles}"
+            place.mkdir()
+            (found,) = Library(place, [case], target, threads=2, lower=lower).run(0, 2)
+            errors.append(float(np.abs(found - exact).max() / np.abs(exact).max()))
+        assert errors[0] < 1.5 * errors[1] < 1e-5
 
 
 @pytest.mark.skipif(EMULATOR is None, reason="needs qemu-user-static")

@@ -179,8 +179,8 @@ static int allow_tiles(pock_error *error) {
 #if defined(POCK_TILES)
     enum { REQUEST_STATE = 0x1023, TILE_DATA = 18 };
     if (syscall(SYS_arch_prctl, REQUEST_STATE, TILE_DATA) != 0) {
-        return pock_fail(error, POCK_USAGE, "this system does not let programs use AMX tiles: compile the model with "
-                                            "--compute f32");
+        return pock_fail(error, POCK_USAGE, "this system does not let programs use AMX tiles: compile the model on it, "
+                                            "or for 'x86-64-v3'");
     }
 #endif
     (void)error;

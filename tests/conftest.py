@@ -2,7 +2,6 @@
 skipped test is a failed test."""
 
 import os
-import tempfile
 from collections.abc import Generator
 from pathlib import Path
 
@@ -13,9 +12,13 @@ from pockengine.codegen.toolchain import zig_cache
 os.environ.setdefault("POCK_CACHE_DIR", str(Path(__file__).resolve().parents[1] / ".cache" / "tests"))
 os.environ.setdefault("POCK_CACHE_LIMIT", "2GiB")
 os.environ.setdefault("ZIG_GLOBAL_CACHE_DIR", str(zig_cache()))  # C libraries; the rest goes with the run
-ZIG_OBJECTS = tempfile.TemporaryDirectory(prefix="pock-zig-")
-os.environ["ZIG_LOCAL_CACHE_DIR"] = ZIG_OBJECTS.name
 REQUIRE_ALL = os.environ.get("POCK_REQUIRE_ALL") == "1"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def zig_objects(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Where zig keeps what it compiles, among the run's own folders."""
+    os.environ["ZIG_LOCAL_CACHE_DIR"] = str(tmp_path_factory.mktemp("zig"))
 
 
 @pytest.hookimpl(wrapper=True)

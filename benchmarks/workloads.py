@@ -178,7 +178,7 @@ WORKLOADS = {
         Workload("mcunet-b1-sparse", "mcunet", 1, "sparse", _MCUNET_SPARSE, 0.25),
         Workload("resnet50-b4-full", "resnet50", 4, "full", FULL, 0.80),
         Workload("resnet50-b4-last8", "resnet50", 4, "first 1x1 of the last 8 blocks", _RESNET_LAST_8, 0.70),
-        Workload("distilbert-b8-full", "distilbert", 8, "full", FULL, 0.85),
+        Workload("distilbert-b8-full", "distilbert", 8, "full", FULL, 0.85, memory=680),
         Workload(
             "distilbert-b8-last2", "distilbert", 8, "attention, first FFN of last 2", _DISTILBERT_LAST_2, 0.80,
             memory=258,

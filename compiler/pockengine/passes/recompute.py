@@ -2,7 +2,8 @@
 
 The kept values are a minimum cut (as in PyTorch's `min_cut_rematerialization_partition`): the fewest bytes between what
 elementwise nodes are made of and what the backward part reads. What is made again fuses with its reader, so nothing
-more is read or written.
+more is read or written; only an operand of a contraction takes a pass over memory, far less than the contraction does
+(of a GELU, one tensor is kept instead of its result and its derivative).
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class _Recompute:
         for node in graph.nodes:
             if node.phase != "forward":
                 read = dict.fromkeys(value for value in node.inputs if value in self.made)
-                if is_kind(node, "elementwise", "reduction"):
+                if is_kind(node, "elementwise", "reduction", "contraction"):
                     wanted |= read
                 else:
                     self.kept.update(read)

@@ -25,7 +25,7 @@ from pockengine.codegen.c.maps import contractions_of
 from pockengine.compile import Planned
 from pockengine.compile.build import describe
 from pockengine.ir import Node
-from pockengine.ops.contraction import per_channel
+from pockengine.ops.contraction import channels_of_group
 from pockengine.passes.gradients import GRADIENTS
 
 Shape = tuple[int, int, int, int]
@@ -126,7 +126,7 @@ def _kind(node: Node) -> str:
     kind = str(node.attrs["kind"]) if node.op == "region" else "contraction" if node.op in ANCHORS else node.op
     if kind != "contraction":
         return "depthwise" if kind == GRADIENTS else kind
-    return "depthwise" if per_channel(anchor_of(node)) else "product"
+    return "depthwise" if channels_of_group(anchor_of(node)) == 1 else "product"
 
 
 def _executed(program: bytes, artifact: pock.Artifact, case: Case) -> Counter[Block]:

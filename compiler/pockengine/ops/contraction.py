@@ -325,10 +325,10 @@ MOST_TAPS = 49
 """Of a filter in templates of depthwise convolution: 7 x 7."""
 
 
-def per_channel(node: Node) -> bool:
-    """Whether a contraction is a convolution in NHWC, or a gradient of one, with one filter of at most `MOST_TAPS` taps
-    per channel."""
+def channels_of_group(node: Node) -> int:
+    """Channels that each group of a grouped convolution in NHWC, or of a gradient of one, reads and makes, where these
+    are as many and filters have at most `MOST_TAPS` taps: 1 is a depthwise convolution. Otherwise 0."""
     if node.op == "matmul" or node.attrs["layout"] != "NHWC":
-        return False
-    w = filters_of(node).type.shape
-    return bool(node.attrs["groups"] == w[0] > 1 and w[1] == 1 and w[2] * w[3] <= MOST_TAPS)
+        return 0
+    groups, w = int(node.attrs["groups"]), filters_of(node).type.shape
+    return w[1] if w[0] == groups * w[1] and groups > 1 and w[2] * w[3] <= MOST_TAPS else 0

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ..ir import DType, Node, Value
 from ..ops import is_kind
-from ..ops.contraction import filters_of, per_channel
+from ..ops.contraction import channels_of_group, filters_of
 
 GRADIENTS = "gradients"
 """The kind of these regions."""
@@ -79,7 +79,7 @@ def _paired(dw: Node, dx: Node) -> bool:
     same = all(dw.attrs[name] == dx.attrs[name] for name in ("stride", "pad", "dilation", "groups", "layout"))
     types = dw.inputs[0].type == dx.output.type and filters_of(dw).type == filters_of(dx).type
     exact = dx.output.type.dtype is DType.F32 and all(value.type.size for value in (*dw.inputs, *dx.inputs))
-    return same and types and exact and per_channel(dw)
+    return same and types and exact and channels_of_group(dw) == 1
 
 
 def _adds_pixels(node: Node, part: dict[Value, str], dy: Value) -> bool:

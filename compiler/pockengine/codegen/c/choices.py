@@ -10,12 +10,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ...ir import DType, Node, Value
-from ...ops.contraction import per_channel
 from ...targets import Target
 from ..backend import Lowered
 from . import contraction, depthwise, narrow_schedule, winograd, winograd_plan
 from .contraction_plan import anchor_of, compressed_operand, schedules_of
-from .depthwise_plan import DepthwiseTile
+from .depthwise_plan import DepthwiseTile, by_channels
 from .formats import named
 from .maps import Contraction, contractions_of
 from .region import as_region, body_of
@@ -45,7 +44,7 @@ def is_tunable(node: Node) -> bool:
 
 def is_depthwise(node: Node) -> bool:
     """Whether a tunable node's contraction has templates of its own."""
-    return per_channel(anchor_of(node))
+    return by_channels(anchor_of(node))
 
 
 def filtering(node: Node, target: Target, threads: int) -> Winograd | None:
@@ -65,7 +64,7 @@ def filtering(node: Node, target: Target, threads: int) -> Winograd | None:
 def family(node: Node) -> str:
     """The kernel family of a tunable node: `depthwise_conv2d`, `matmul`, …"""
     anchor = anchor_of(node)
-    return f"depthwise_{anchor.op}" if per_channel(anchor) else anchor.op
+    return f"depthwise_{anchor.op}" if by_channels(anchor) else anchor.op
 
 
 def multiplies_in(choice: Choice) -> str:
@@ -78,7 +77,7 @@ def multiplies_in(choice: Choice) -> str:
 def candidates(node: Node, target: Target, threads: int, wide: bool = False) -> list[Candidate]:
     """The choices for a tunable node, the model's first, then as the model ranks them; `wide` adds neighbours of the
     best ones in what the model decides without weighing."""
-    if per_channel(anchor_of(node)):
+    if by_channels(anchor_of(node)):
         return [Candidate(tile, None) for tile in depthwise.tiles(node, target, threads)]
     filtered = filtering(node, target, threads)
     if filtered is not None:
@@ -117,7 +116,7 @@ def _neighbours(
 
 def lower(node: Node, target: Target, threads: int, choice: Choice | None = None) -> Lowered:
     """The kernels of a contraction region with a choice; default: the model's."""
-    if per_channel(anchor_of(node)):
+    if by_channels(anchor_of(node)):
         assert choice is None or isinstance(choice, DepthwiseTile)
         return depthwise.lower(node, target, threads, choice)
     filtered = filtering(node, target, threads) if choice is None else None
@@ -129,7 +128,7 @@ def lower(node: Node, target: Target, threads: int, choice: Choice | None = None
 
 def peak_share(node: Node, target: Target, threads: int, choice: Choice | None = None) -> float | None:
     """The part of the arithmetic peak that the model expects of a tunable node; None where there is no model."""
-    if per_channel(anchor_of(node)) or filtering(node, target, threads) is not None:
+    if by_channels(anchor_of(node)) or filtering(node, target, threads) is not None:
         return None
     parts, compressed = contractions_of(anchor_of(node)), compressed_operand(node)
     assert not isinstance(choice, DepthwiseTile | Winograd)

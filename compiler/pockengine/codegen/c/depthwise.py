@@ -1,4 +1,5 @@
-"""Kernels of depthwise convolution in NHWC: forward, input gradient and weight gradient, vectorised along channels.
+"""Kernels of convolution with few channels a group in NHWC, depthwise above all: forward, input gradient and weight
+gradient, vectorised along channels. A group's channels are spread over its lanes one after the other.
 
 Forward and input gradient are one template: a row of the result is, per residue of its column, a sum over taps of a
 row of the source at a constant distance. The epilogue is that of the other contractions."""
@@ -9,19 +10,22 @@ from ...ir import Node
 from ...targets import Target
 from ..backend import Lowered
 from .depthwise_plan import Depthwise, DepthwiseTile, Phase
-from .depthwise_rows import emit_row, emit_types
+from .depthwise_rows import emit_row, emit_types, emit_weights, spread
 from .epilogue import Epilogue
 from .mathlib import functions
 from .region import body_of, call, inplace_pairs
 from .source import SIGNATURE, Code, kernel
 
+MOST_SUMS = 24
+"""Of a weight gradient, in registers at a time."""
+
 
 def tiles(node: Node, target: Target, threads: int) -> list[DepthwiseTile]:
     """What may be chosen for a region whose anchor is depthwise, the usual choice first."""
     usual = Depthwise.of(node, target, threads)
-    narrow, wide = max(1, usual.lanes // 2), usual.lanes * 2
+    narrow, wide, least = usual.lanes // 2, usual.lanes * 2, max(4, usual.group)
     most = max(target.vector_bytes // 4, usual.lanes) if usual.anchor.op == "conv2d_dw" else target.vector_bytes // 2
-    lanes = [usual.lanes, *(one for one in (wide, narrow) if 4 <= one <= most)]
+    lanes = [usual.lanes, *(one for one in (wide, narrow) if least <= one <= most)]
     pixels = [usual.pixels, usual.pixels * 2, usual.pixels // 2]
     return [DepthwiseTile(one, count) for one in lanes for count in pixels]
 
@@ -71,9 +75,7 @@ def _emit_image(plan: Depthwise, code: Code) -> None:
         code.line(f"const float *const source = arg[{_argument(plan, 0)}], *const given = arg[{_argument(plan, 1)}];")
         code.line(f"float *const weights = (float *)(void *)({_workspace(plan, plan.weight_bytes + plan.tile_bytes)});")
         code.line(f"float *const tile = weights + {plan.weight_bytes // 4};")
-        code.line("/* weights as [tap][channel] */")
-        with code.loop("c", c), code.loop("t", plan.tap_count):
-            code.line(f"weights[t * {c} + c] = given[c * {plan.tap_count} + t];")
+        emit_weights(plan, code)
         code.share(plan.batch * height)
         with code.loop("unit", "last", "first"):
             code.line(f"const ptrdiff_t row = unit % {height};")
@@ -95,7 +97,7 @@ def _emit_weight_gradient(plan: Depthwise, code: Code) -> None:
         code.line(f"const float *const source = arg[{_argument(plan, 0)}], *const dy = arg[{_argument(plan, 1)}];")
         code.line(f"float *const sums = (float *)(void *)({_workspace(plan, plan.weight_bytes)});")
         code.share(len(blocks))
-        with code.loop("i", plan.tap_count * c):
+        with code.loop("i", plan.weight_rows * c):
             code.line("sums[i] = 0.0f;")
         with code.loop("row", plan.batch * p):
             code.line(f"const float *const image = source + row / {p} * {h * w * c};")
@@ -104,7 +106,7 @@ def _emit_weight_gradient(plan: Depthwise, code: Code) -> None:
                 code.line(f"if (from < 0 || from >= {h})")
                 code.line("    continue;")
                 code.line(f"const float *const line = image + from * {w * c}, *const dy_line = dy + row * {q * c};")
-                code.line(f"float *const to = sums + r * {plan.taps[1] * c};")
+                code.line(f"float *const to = sums + r * {plan.taps[1] * plan.group * c};")
                 _each_block(plan, code, "line + c, dy_line + c, to + c", "tap_row")
         code.line("/* apply the epilogue */")
         _each_block(plan, code, "", "finish")
@@ -118,44 +120,57 @@ def _each_block(plan: Depthwise, code: Code, arguments: str, function: str) -> N
         with code.block(f"for (ptrdiff_t i = first < {done} ? {done} : first; i < last && i < {done + count}; ++i)"):
             code.line(f"const ptrdiff_t c = {first} + (i - {done}) * {lanes};")
             if function == "finish":
-                code.line(f"finish(arg, 0, 0, c, sums + c, {plan.channels}, {plan.tap_count}, {lanes});")
+                code.line(f"finish(arg, 0, 0, c, sums + c, {plan.channels}, {plan.weight_rows}, {lanes});")
             else:
                 code.line(f"{function}_{lanes}({arguments});")
         done += count
 
 
 def _emit_tap_row(plan: Depthwise, code: Code, lanes: int) -> None:
-    """Adds one row of dy times one row of x to the sums of one row of taps."""
+    """Adds one row of dy times one row of x to the sums of one row of taps: of so many channels of each group at a time
+    that sums stay in registers."""
+    most = max(1, MOST_SUMS // plan.taps[1])
+    with code.block(f"static void\ntap_row_{lanes}(const float *line, const float *dy, float *sums)"):
+        for start in range(0, plan.group, most):
+            own = range(start, min(plan.group, start + most))
+            with code.block("/* channels of each group: " + ", ".join(map(str, own)) + " */"):
+                _emit_taps(plan, code, lanes, own)
+    code.line()
+
+
+def _emit_taps(plan: Depthwise, code: Code, lanes: int, own: range) -> None:
     c, q, w, vec = plan.channels, plan.result[1], plan.source[1], f"vec{lanes}"
     (_, stride), (_, left, _, _), (_, dilation) = plan.geometry.stride, plan.geometry.pad, plan.geometry.dilation
     taps = [(s, s * dilation - left) for s in range(plan.taps[1])]
     low, high = Phase(0, 1, stride, tuple(taps)).interior(q, w)
     zero = "0.0f" if lanes == 1 else "{0}"
     blocks_end = low + (high - low) // plan.pixels * plan.pixels
-    with code.block(f"static void\ntap_row_{lanes}(const float *line, const float *dy, float *sums)"):
-        code.line(f"{vec} {', '.join(f'sum{s} = {zero}' for s, _ in taps)};")
-        for start, stop, pixels in ((low, blocks_end, plan.pixels), (blocks_end, high, 1)):
-            if start >= stop:
-                continue
-            with code.block(f"for (ptrdiff_t t = {start}; t < {stop}; t += {pixels})"):
-                code.line(f"const float *const at = line + t * {stride * c};")
-                for i in range(pixels):
-                    code.line(f"const {vec} g{i} = *(const {vec} *)(dy + (t + {i}) * {c});")
-                for column in sorted({stride * i + shift for i in range(pixels) for _, shift in taps}):
-                    name = f"x{column}" if column >= 0 else f"x_{-column}"
-                    code.line(f"const {vec} {name} = *(const {vec} *)(at + {column * c});")
+    for s, _ in taps:
+        code.line(f"{vec} {', '.join(f'sum{s}_{j} = {zero}' for j in own)};")
+    for start, stop, pixels in ((low, blocks_end, plan.pixels), (blocks_end, high, 1)):
+        if start >= stop:
+            continue
+        with code.block(f"for (ptrdiff_t t = {start}; t < {stop}; t += {pixels})"):
+            code.line(f"const float *const at = line + t * {stride * c};")
+            for i in range(pixels):
+                code.line(f"const {vec} g{i} = *(const {vec} *)(dy + (t + {i}) * {c});")
+            for column in sorted({stride * i + shift for i in range(pixels) for _, shift in taps}):
+                for j in own:
+                    name = f"x{column}_{j}" if column >= 0 else f"x_{-column}_{j}"
+                    code.line(f"const {vec} {name} = {spread(plan, lanes, j, f'*(const {vec} *)(at + {column * c})')};")
                     for i in range(pixels):
                         for s, shift in taps:
                             if stride * i + shift == column:
-                                code.line(f"sum{s} += {name} * g{i};")
-        for start, stop in ((0, low), (high, q)):
-            if start >= stop:
-                continue
+                                code.line(f"sum{s}_{j} += {name} * g{i};")
+    for start, stop in ((0, low), (high, q)):
+        if start < stop:
             with code.loop("t", stop, start):
                 for s, shift in taps:
                     code.line(f"const ptrdiff_t x{s} = t * {stride} + {shift};")
-                    code.line(f"if (x{s} >= 0 && x{s} < {w})")
-                    code.line(f"    sum{s} += *(const {vec} *)(line + x{s} * {c}) * *(const {vec} *)(dy + t * {c});")
-        for s, _ in taps:
-            code.line(f"*({vec} *)(sums + {s * c}) += sum{s};")
-    code.line()
+                    with code.block(f"if (x{s} >= 0 && x{s} < {w})"):
+                        for j in own:
+                            read = spread(plan, lanes, j, f"*(const {vec} *)(line + x{s} * {c})")
+                            code.line(f"sum{s}_{j} += {read} * *(const {vec} *)(dy + t * {c});")
+    for s, _ in taps:
+        for j in own:
+            code.line(f"*({vec} *)(sums + {(s * plan.group + j) * c}) += sum{s}_{j};")

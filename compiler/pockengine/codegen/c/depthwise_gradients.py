@@ -12,7 +12,7 @@ from ...plan.schedule import aligned
 from ...targets import Target
 from ..backend import Kernel, Lowered
 from .depthwise_plan import Depthwise
-from .depthwise_rows import emit_row, emit_types
+from .depthwise_rows import emit_row, emit_types, emit_weights
 from .epilogue import Epilogue
 from .expressions import Body, needed
 from .indexing import broadcast_strides
@@ -109,9 +109,7 @@ class _Writer:
             code.line(f"float *const tile = sums + {self.sums_bytes // 4};")
             code.line("if (task == 0)")
             code.line(f"    *(int64_t *){self.workspace} = tasks;")
-            code.line("/* weights as [tap][channel] */")
-            with code.loop("c", c), code.loop("t", plan.tap_count):
-                code.line(f"weights[t * {c} + c] = given[c * {plan.tap_count} + t];")
+            emit_weights(plan, code)
             with code.loop("i", self.sums_rows * c):
                 code.line("sums[i] = 0.0f;")
             code.share(plan.batch * height)

@@ -3,18 +3,21 @@ them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...ir import Node
-from ...ops.contraction import Geometry, filters_of
+from ...ops.contraction import Geometry, channels_of_group, filters_of
 from ...plan.schedule import aligned
 from ...targets import Target
 from .contraction_plan import anchor_of
 from .maps import Access, Axis, Contraction, Digit
 
+GROUPS = (1, 2, 4, 8, 16)
+"""Channels of a group that these templates know: whole groups fill registers."""
 PIXELS = 4
 """Neighbouring results computed together, unless measured otherwise: they share loads of the source and of the
-weights."""
+weights. Of groups of several channels, whose weights are many, as many as sums fit into three eighths of the
+registers."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,12 @@ class DepthwiseTile:
 
     lanes: int
     pixels: int
+
+
+def by_channels(anchor: Node) -> bool:
+    """Whether a contraction is a convolution (or gradient) of so few channels a group that it is vectorised along
+    channels."""
+    return channels_of_group(anchor) in GROUPS
 
 
 @dataclass(frozen=True)
@@ -52,7 +61,7 @@ class Phase:
 class Depthwise:
     """Sizes of one kernel. `source` and `result` are (height, width) of the image read and the image written
     (forward and input gradient); in the weight gradient the image x and dy. With `both`, an input gradient's rows are
-    multiplied with x for the weight gradient too."""
+    multiplied with x for the weight gradient too. Weights lie as [tap][channel of the group][channel]."""
 
     node: Node
     anchor: Node
@@ -86,12 +95,29 @@ class Depthwise:
         if tile is not None:
             sizes = ((taps[0], taps[1]), (h, w), (p, q))
             return cls(node, anchor, geometry, n, c, *sizes, tile.lanes, threads, tile.pixels)
-        lanes = target.vector_bytes // 4
-        if anchor.op != "conv2d_dw" and target.registers >= 32 and c >= 2 * lanes:
+        group = channels_of_group(anchor)
+        lanes = max(group, target.vector_bytes // 4)
+        if anchor.op != "conv2d_dw" and target.registers >= 32 and c >= 2 * lanes and group == 1:
             lanes *= 2  # two registers a value: whole pairs of cache lines at each pixel
-        while anchor.op == "conv2d_dw" and -(-c // lanes) < threads and lanes > 4:
+        while anchor.op == "conv2d_dw" and -(-c // lanes) < threads and lanes > max(4, group):
             lanes //= 2
-        return cls(node, anchor, geometry, n, c, (taps[0], taps[1]), (h, w), (p, q), lanes, threads)
+        plan = cls(node, anchor, geometry, n, c, (taps[0], taps[1]), (h, w), (p, q), lanes, threads)
+        if anchor.op == "conv2d_dw" or group == 1:
+            return plan
+        low, high = plan.phases()[0].interior(q, w)
+        registers = lanes * 4 // target.vector_bytes
+        blocks = max(1, -(-(high - low) // max(1, 3 * target.registers // 8 // registers)))
+        return replace(plan, pixels=max(1, -(-(high - low) // blocks)))
+
+    @property
+    def group(self) -> int:
+        """Channels of a group."""
+        return channels_of_group(self.anchor)
+
+    @property
+    def weight_rows(self) -> int:
+        """Weights of each channel."""
+        return self.tap_count * self.group
 
     @property
     def tap_count(self) -> int:
@@ -122,7 +148,7 @@ class Depthwise:
 
     @property
     def weight_bytes(self) -> int:
-        return aligned(4 * self.tap_count * self.channels)
+        return aligned(4 * self.weight_rows * self.channels)
 
     @property
     def tile_bytes(self) -> int:
@@ -132,11 +158,12 @@ class Depthwise:
         """The anchor's shape in terms of (m, n): pixels and channels, or taps and channels."""
         nothing = Access(0, {})
         if self.anchor.op == "conv2d_dw":
-            m: Axis = (Digit("r", self.taps[0]), Digit("s", self.taps[1]))
-            places = ((("c", 1),), (), (("r", 1),), (("s", 1),))
+            m: Axis = (Digit("r", self.taps[0]), Digit("s", self.taps[1]), Digit("j", self.group))
+            m = m if self.group > 1 else m[:2]
+            places = ((("c", 1),), (("j", 1),) if self.group > 1 else (), (("r", 1),), (("s", 1),))
         else:
             m = (Digit("b", self.batch), Digit("p", self.result[0]), Digit("q", self.result[1]))
-            places = ((("b", 1),), (("p", 1),), (("q", 1),), (("c", 1),))  # type: ignore[assignment]
+            places = ((("b", 1),), (("p", 1),), (("q", 1),), (("c", 1),))
         return Contraction(
             (), m, (Digit("c", self.channels),), (), nothing, nothing, self.anchor.output.type.shape, places
         )

@@ -91,6 +91,7 @@ def host_targets() -> list[Target]:
     return [host, plain] if "bf16" in plain.formats and host.uses_tiles else [host]
 
 
+@pytest.mark.may_skip  # where the processor has no bf16
 @pytest.mark.parametrize("target", host_targets(), ids=["fastest", "vectors"][: len(host_targets())])
 def test_on_this_machine(tmp_path: Path, target: Target) -> None:
     drawn = cases(target, images=2)
@@ -109,6 +110,7 @@ def in_tiles(node: Node, target: Target, threads: int) -> Lowered:
     return choices.lower(region, target, threads, next(one for one in found if choices.multiplies_in(one) == "bf16x3"))
 
 
+@pytest.mark.may_skip
 @pytest.mark.skipif(not get("host").uses_tiles, reason="needs AMX")
 def test_f32_in_tiles_keeps_all_bits(tmp_path: Path) -> None:
     """Each row of A has one number, so each result is one product, in six terms whose sums round. Two parts of 8 bits
@@ -128,6 +130,7 @@ def test_f32_in_tiles_keeps_all_bits(tmp_path: Path) -> None:
         assert (np.abs(found - exact) <= 2.0**-22 * np.abs(exact)).all()
 
 
+@pytest.mark.may_skip
 @pytest.mark.skipif(not get("host").uses_tiles, reason="needs AMX")
 def test_f32_in_tiles_is_as_exact_as_f32(tmp_path: Path) -> None:
     host, rng = get("host"), np.random.default_rng(4)

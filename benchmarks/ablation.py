@@ -1,4 +1,5 @@
-"""What each pass is worth: our step with one pass switched off at a time, all variants measured in turns.
+"""What each pass is worth: our step with one pass switched off at a time, all variants measured in turns; and without
+the processor's tiles, where it has them.
 
     python -m benchmarks.ablation [--workload NAME ...] [--rounds N] [--write docs/performance.md]
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pockengine as pock
 from benchmarks.document import mib, table, write_section
@@ -17,6 +19,7 @@ from benchmarks.peers.prepare import graph_of, recipe_of
 from benchmarks.variants import parser_of, step_medians
 from benchmarks.workloads import WORKLOADS
 from pockengine.passes import PIPELINE, channels_last, expand_composites, tidy
+from pockengine.targets import Target, get
 
 DEFAULT = ("mobilenetv2-b1-full", "mobilenetv2-b8-last8", "distilbert-b8-last2")
 REMOVABLE = tuple(
@@ -26,7 +29,7 @@ REMOVABLE = tuple(
         if apply not in (expand_composites, tidy, channels_last)
     )
 )
-WHOLE = "nothing"
+WHOLE, TILES = "nothing", "products in AMX tiles"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -51,7 +54,19 @@ def _artifacts(case: Case, threads: int) -> dict[str, pock.Artifact]:
         pipeline = PIPELINE if off == WHOLE else PIPELINE.without(off)
         artifacts[off] = pock.compile(graph, recipe_of(case), threads=threads, pipeline=pipeline)
         print(f"{case.workload.title}: without {off} compiled", file=sys.stderr)
+    if get("host").uses_tiles:
+        artifacts[TILES] = pock.compile(graph, recipe_of(case), _without_tiles(), threads)
     return artifacts
+
+
+def _without_tiles() -> Target:
+    """This machine, were its processor one without AMX."""
+    host = get("host")
+    return replace(
+        host,
+        name="host-without-tiles",
+        features=tuple(feature for feature in host.features if "amx" not in feature),
+    )
 
 
 def _rows(artifacts: Mapping[str, pock.Artifact], medians: Mapping[str, float]) -> list[list[str]]:
@@ -60,7 +75,7 @@ def _rows(artifacts: Mapping[str, pock.Artifact], medians: Mapping[str, float]) 
         summary = artifact.summary
         rows.append(
             [
-                off if off == WHOLE else f"`{off}`",
+                f"`{off}`" if off in REMOVABLE else off,
                 f"{medians[off]:.1f}",
                 f"{medians[off] / medians[WHOLE]:.2f}x",
                 mib(summary["arena_bytes"]),

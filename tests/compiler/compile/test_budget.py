@@ -118,13 +118,13 @@ def test_the_same_training_within_the_budget(name: str, tmp_path: Path) -> None:
     for part in (0.4, 0.0):
         memory = int(bottom + part * (peak - bottom))
         built = compile(graph, recipe, threads=2, memory=memory)
-        assert built.summary["recomputed_nodes"] > 0
         report = _train(built, name, tmp_path)
         np.testing.assert_allclose(report["loss"], expected["loss"], rtol=1e-6)
         for tensor, weights in expected["weights"].items():
             largest = np.abs(weights).max()
             np.testing.assert_allclose(report["weights"][tensor], weights, atol=1e-5 * largest, err_msg=tensor)
         assert report["peak_rss_bytes"] <= memory
+    assert built.summary["recomputed_nodes"] > 0, "what the least memory is for"
 
 
 def _train(built, name: str, folder: Path) -> dict:

@@ -23,6 +23,8 @@ _PREFIX = "model."
 
 def build(case: Case, variant: str, threads: int) -> Training:
     del variant
+    if case.workload.alone:
+        raise ValueError("a model that it trains must fit into 2 GiB with its weights")
     model = onnx.load(str(case.onnx_file))
     _differentiable_norms(model.graph)
     parameters = {tensor.name: math.prod(tensor.dims) for tensor in model.graph.initializer}

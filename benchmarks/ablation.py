@@ -19,7 +19,7 @@ from benchmarks.peers.prepare import graph_of, recipe_of
 from benchmarks.variants import parser_of, step_medians
 from benchmarks.workloads import WORKLOADS
 from pockengine.passes import PIPELINE, channels_last, expand_composites, tidy
-from pockengine.targets import Target, get
+from pockengine.targets import get
 
 DEFAULT = ("mobilenetv2-b1-full", "mobilenetv2-b8-last8", "distilbert-b8-last2")
 REMOVABLE = tuple(
@@ -55,18 +55,9 @@ def _artifacts(case: Case, threads: int) -> dict[str, pock.Artifact]:
         artifacts[off] = pock.compile(graph, recipe_of(case), threads=threads, pipeline=pipeline)
         print(f"{case.workload.title}: without {off} compiled", file=sys.stderr)
     if get("host").uses_tiles:
-        artifacts[TILES] = pock.compile(graph, recipe_of(case), _without_tiles(), threads)
+        plain = replace(get("host").without_tiles(), name="host-without-tiles")
+        artifacts[TILES] = pock.compile(graph, recipe_of(case), plain, threads)
     return artifacts
-
-
-def _without_tiles() -> Target:
-    """This machine, were its processor one without AMX."""
-    host = get("host")
-    return replace(
-        host,
-        name="host-without-tiles",
-        features=tuple(feature for feature in host.features if "amx" not in feature),
-    )
 
 
 def _rows(artifacts: Mapping[str, pock.Artifact], medians: Mapping[str, float]) -> list[list[str]]:

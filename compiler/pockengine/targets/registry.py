@@ -62,6 +62,10 @@ class Target:
         """Whether what is built for it multiplies in AMX tiles, for which the system must be asked."""
         return self.compute in ("f32", "bf16") and "amx_bf16" in self.all_features
 
+    def without_tiles(self) -> Target:
+        """This device, were its processor one without AMX."""
+        return replace(self, features=tuple(feature for feature in self.features if "amx" not in feature))
+
     @property
     def formats(self) -> tuple[str, ...]:
         """The formats of COMPUTE in which this device multiplies."""

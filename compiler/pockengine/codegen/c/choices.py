@@ -109,8 +109,7 @@ def _neighbours(
 ) -> list[tuple[float, Schedule]]:
     format = named(base.format, target)
     if format.narrow:
-        near = narrow_schedule.neighbours(part, base, threads, format)
-        return [(cycles * narrow_schedule.F32_UNITS, one) for cycles, one in near]
+        return narrow_schedule.neighbours(part, base, threads, format)
     return neighbours(part, base, threads, compressed)
 
 

@@ -68,8 +68,7 @@ def schedules_of(
         if not format.narrow:
             found += ranked(contraction, target, threads, compressed)
         else:
-            packed = narrow_schedule.ranked(contraction, target, threads, format, compressed)
-            found += [(cycles * narrow_schedule.F32_UNITS, schedule) for cycles, schedule in packed]
+            found += narrow_schedule.ranked(contraction, target, threads, format, compressed)
     return sorted(found, key=itemgetter(0))
 
 

@@ -43,7 +43,8 @@ FAR_CYCLES = 0.2
 def ranked(
     contraction: Contraction, target: Target, threads: int, format: Format, compressed: int | None = None
 ) -> list[tuple[float, Schedule]]:
-    """The candidates of the model with their cycles, the cheapest first. A `compressed` operand is that of the rows."""
+    """The candidates of the model with their cycles as schedule.py counts them, the cheapest first. A `compressed`
+    operand is that of the rows."""
     candidates: list[tuple[float, int, Schedule]] = []
     for swap in (False, True):
         oriented = contraction.swapped() if swap else contraction
@@ -53,13 +54,13 @@ def ranked(
             for split in ("b", "m", "n", "k") if threads > 1 else ("m",):
                 schedule = _complete(oriented, swap, vectors, split, target, threads, format)
                 if schedule is not None:
-                    cycles = _cycles(oriented, schedule, threads, format)
+                    cycles = _cycles(oriented, schedule, threads, format) * F32_UNITS
                     candidates.append((cycles, len(candidates), schedule))
     return [(cycles, schedule) for cycles, _, schedule in sorted(candidates)]
 
 
 def neighbours(contraction: Contraction, base: Schedule, threads: int, format: Format) -> list[tuple[float, Schedule]]:
-    """Schedules that differ from `base` in blocks of k or in rows of a block, with their cycles, in a fixed order."""
+    """Schedules that differ from `base` in blocks of k or in rows of a block, with such cycles, in a fixed order."""
     c = contraction.swapped() if base.swap else contraction
     _, m, _, k = c.sizes()
     rows = math.ceil(m / base.rows) * base.rows
@@ -67,7 +68,7 @@ def neighbours(contraction: Contraction, base: Schedule, threads: int, format: F
     if base.right != "block":
         blocks = (min(rows, base.block * 2), max(1, base.block // base.rows // 2) * base.rows)
         varied += [replace(base, block=block) for block in blocks]
-    return [(_cycles(c, one, threads, format), one) for one in dict.fromkeys(varied) if one != base]
+    return [(_cycles(c, one, threads, format) * F32_UNITS, one) for one in dict.fromkeys(varied) if one != base]
 
 
 def share_of_peak(contraction: Contraction, schedule: Schedule, threads: int, format: Format) -> float:

@@ -25,7 +25,7 @@ def main() -> None:
     store = open_store(settings)
     summary = {"arena_bytes": 1000, "predicted_peak_bytes": 5000, "kernels": 3}
     manifest = {
-        "format": 2,
+        "format": 3,
         "name": "fake",
         "target": {"name": "host"},
         "recipe": {"batch": 2},

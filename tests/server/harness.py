@@ -214,7 +214,7 @@ def make_artifact(services: Services, name: str) -> Built:
     ]
     summary = {"arena_bytes": 1000, "predicted_peak_bytes": 5000, "kernels": 3, "flops": {"forward": 1, "backward": 2}}
     manifest = {
-        "format": 2,
+        "format": 3,
         "name": name,
         "created_by": {"pockengine": "0"},
         "target": {"name": "host"},

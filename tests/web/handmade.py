@@ -92,7 +92,7 @@ def manifest(name: str, target: str, recipe: dict[str, Any], members: dict[str, 
     kept = [slot for slot in slots() if slot["kind"] == "activation"]
     inference = [{**slot, "last": slot["first"] + 1} for slot in kept[:-1]]
     return {
-        "format": 2,
+        "format": 3,
         "name": name,
         "created_by": {"pockengine": "0.1.0", "zig": "0.17.0"},
         "target": {"name": target, "triple": "x86_64-linux-musl", "cpu": "native"},

@@ -15,7 +15,7 @@ from pockengine.artifact.errors import BadManifestError, UnsupportedFormatError
 from pockengine.errors import nearest
 from pockengine.ir import DType
 
-FORMAT = 2
+FORMAT = 3
 """The format version this module reads and writes."""
 
 Json = Mapping[str, Any]

@@ -1,9 +1,10 @@
 """Block-quantised numbers: small integers, and one scale for each block of a row.
 
 Symmetric and linear: a block's scale is its largest magnitude over the largest integer (7 for 4 bits, 127 for 8), a
-number is its integer times the scale. Scales are f16 (their bits, as u16), but f32 for a weight with a scale that f16
-cannot hold. Rows are padded with zeros to whole blocks. Of 4-bit integers byte j of a block holds those of j (low half)
-and of j + block / 2 (high half), each plus 8, so that both halves unpack along the vector.
+number is its integer times the scale. Scales are bf16 (their bits, as u16), with so few significant bits that a number
+has 8 of them for 4 bits and 15 for 8: one and two bf16 hold it exactly. Rows are padded with zeros to whole blocks. Of
+4-bit integers byte j of a block holds those of j (low half) and of j + block / 2 (high half), each plus 8, so that both
+halves unpack along the vector.
 """
 
 from __future__ import annotations
@@ -21,33 +22,32 @@ from .registry import Op, Sample, register
 DEQUANTIZE = "dequantize_blocks"
 BLOCKS = (16, 32, 64, 128, 256)
 _LARGEST = {4: 7, 8: 127}
+_SCALE_BITS = {4: 5, 8: 8}
 _OFFSET = 8
 _AT_ONCE = 1 << 17
 """Elements that are quantised together: temporaries stay in the second-level cache."""
-_LOST = 2.0**-9
-"""The most that a scale may lose, relatively, where scales are stored as 16-bit numbers."""
 
 
-def packed_types(
-    rows: int, columns: int, bits: int, block: int, scale: DType = DType.U16
-) -> tuple[TensorType, TensorType]:
-    """Types of the integers and of the scales of `rows` rows of `columns` numbers; `scale` is U16 or F32."""
+def significant_bits(bits: int) -> int:
+    """Of a number: those of its integer without the sign, and those of its scale."""
+    return bits - 1 + _SCALE_BITS[bits]
+
+
+def packed_types(rows: int, columns: int, bits: int, block: int) -> tuple[TensorType, TensorType]:
+    """Types of the integers and of the scales of `rows` rows of `columns` numbers."""
     blocks = -(-columns // block)
     dtype = DType.U8 if bits == 4 else DType.I8
-    return TensorType(dtype, (rows, blocks * block * bits // 8)), TensorType(scale, (rows, blocks))
+    return TensorType(dtype, (rows, blocks * block * bits // 8)), TensorType(DType.U16, (rows, blocks))
 
 
 def quantize(matrix: Array, bits: int, block: int) -> tuple[Array, Array]:
     """The packed integers and scales of a matrix [rows, columns], as `packed_types` says."""
     rows, columns = matrix.shape
-    scales = np.empty((rows, -(-columns // block)), np.float32)
+    packed, scales = (np.empty(t.shape, t.dtype.numpy) for t in packed_types(rows, columns, bits, block))
     for part in _parts(matrix):
-        scales[part] = np.abs(_blocks(matrix[part], block)).max(axis=2, initial=0.0) / np.float32(_LARGEST[bits])
-    scales = _narrowed(scales)
-    types = packed_types(rows, columns, bits, block, DType.of(scales.dtype))
-    packed, numbers = np.empty(types[0].shape, types[0].dtype.numpy), scale_numbers(scales)
-    for part in _parts(matrix):
-        packed[part] = _integers(_blocks(matrix[part], block), numbers[part], bits)
+        numbers = _blocks(matrix[part], block)
+        scales[part] = _rounded(np.abs(numbers).max(axis=2, initial=0.0) / np.float32(_LARGEST[bits]), bits)
+        packed[part] = _integers(numbers, scale_numbers(scales[part]), bits)
     return packed, scales
 
 
@@ -68,17 +68,16 @@ def _blocks(rows: Array, block: int) -> Array:
     return padded.reshape(count, blocks, block)
 
 
-def _narrowed(scales: Array) -> Array:
-    """The scales as the bits of f16 numbers where that loses little of each, else as they are."""
-    with np.errstate(over="ignore"):
-        narrow = scales.astype(np.float16)
-    far = np.abs(narrow.astype(np.float32) - scales) > _LOST * scales
-    return scales if far.any() else narrow.view(np.uint16)
+def _rounded(scales: Array, bits: int) -> Array:
+    """f32 numbers that are not negative as the bits of bf16 numbers, to the nearest with few significant bits."""
+    dropped = 24 - _SCALE_BITS[bits]
+    whole = (scales.view(np.uint32) + np.uint32(1 << (dropped - 1))) >> np.uint32(dropped)
+    return (whole << np.uint32(dropped - 16)).astype(np.uint16)
 
 
 def scale_numbers(scales: Array) -> Array:
-    """The scales as floating-point numbers: f32, or wider if they are."""
-    return scales.view(np.float16).astype(np.float32) if scales.dtype == np.uint16 else scales
+    """The scales as f32 numbers."""
+    return (scales.astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
 def _integers(numbers: Array, scales: Array, bits: int) -> Array:
@@ -96,7 +95,7 @@ def _integers(numbers: Array, scales: Array, bits: int) -> Array:
 
 
 def dequantize(packed: Array, scales: Array, bits: int, block: int, shape: Sequence[int]) -> Array:
-    """The numbers of a tensor of this shape; its rows are those of `packed`, in the type of `scale_numbers`."""
+    """The numbers of a tensor of this shape; its rows are those of `packed`."""
     rows, blocks = scales.size // max(1, scales.shape[-1]), scales.shape[-1]
     integers, factors = packed.reshape(rows, blocks, -1), scale_numbers(scales)
     if bits == 4:
@@ -123,10 +122,9 @@ def _type(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     shape, bits, block = ints(attrs, "shape"), int(attrs["bits"]), int(attrs["block"])
     rows = math.prod(scales.shape[:-1])
     columns = math.prod(shape) // max(1, rows)
-    wanted = packed_types(rows, columns, bits, block, scales.dtype)
+    wanted = packed_types(rows, columns, bits, block)
     flat = (packed.with_shape((rows, packed.shape[-1])), scales.with_shape((rows, scales.shape[-1])))
-    known = scales.dtype in (DType.U16, DType.F32)
-    if not known or block not in BLOCKS or flat != wanted or rows * columns != math.prod(shape):
+    if block not in BLOCKS or flat != wanted or rows * columns != math.prod(shape):
         raise ModelError(f"{DEQUANTIZE} cannot make {list(shape)} of {packed} and {scales} in blocks of {block}")
     return (TensorType(DType.F32, shape),)
 
@@ -136,19 +134,27 @@ def _reference(inputs: Sequence[Array], attrs: Attrs) -> Sequence[Array]:
     return [dequantize(packed, scales, int(attrs["bits"]), int(attrs["block"]), ints(attrs, "shape"))]
 
 
+def _sample_scales(count: int) -> tuple[tuple[int, tuple[int, ...]]]:
+    """For `Sample.fixed`: scales from 0.5 to 4, and one of zero."""
+    scales = _rounded(np.linspace(0.5, 4.0, count, dtype=np.float32), 4)
+    return ((1, (0, *map(int, scales[1:]))),)
+
+
 register(
     Op(
         DEQUANTIZE,
         "movement",
         _type,
         _reference,
-        samples=(
-            Sample(("u8[5,16]", "f32[5,1]"), {"bits": 4, "block": 32, "shape": (5, 32)}, ints=256),
-            Sample(("u8[3,24]", "f32[3,3]"), {"bits": 4, "block": 16, "shape": (3, 5, 3, 3)}, ints=256),
-            Sample(("i8[4,96]", "f32[4,3]"), {"bits": 8, "block": 32, "shape": (4, 70)}, ints=127),
-            Sample(("u8[2,3,32]", "f32[2,3,2]"), {"bits": 4, "block": 32, "shape": (2, 3, 33)}, ints=256),
-            Sample(("i8[70,64]", "f32[70,1]"), {"bits": 8, "block": 64, "shape": (70, 64)}, ints=127),
-            Sample(("u8[4,48]", "u16[4,3]"), {"bits": 4, "block": 32, "shape": (4, 90)}, ints=256),
+        samples=tuple(
+            Sample(shapes, {"bits": bits, "block": block, "shape": shape}, ints=256 if bits == 4 else 127, fixed=scales)
+            for shapes, bits, block, shape, scales in (
+                (("u8[5,16]", "u16[5,1]"), 4, 32, (5, 32), _sample_scales(5)),
+                (("u8[3,24]", "u16[3,3]"), 4, 16, (3, 5, 3, 3), _sample_scales(9)),
+                (("i8[4,96]", "u16[4,3]"), 8, 32, (4, 70), _sample_scales(12)),
+                (("u8[2,3,32]", "u16[2,3,2]"), 4, 32, (2, 3, 33), _sample_scales(12)),
+                (("i8[70,64]", "u16[70,1]"), 8, 64, (70, 64), _sample_scales(70)),
+            )
         ),
     )
 )

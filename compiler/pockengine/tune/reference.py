@@ -11,16 +11,27 @@ from ..codegen.c.contraction_plan import anchor_of
 from ..codegen.c.region import body_of
 from ..interp import run_node
 from ..ir import Array, DType, Node
+from ..ops.quantised import DEQUANTIZE
 
 RELATIVE, ABSOLUTE = 1e-4, 1e-5
 """Allowed error: of the expected number, and of the largest one of its tensor."""
+
+
+_SCALES = np.array([0x3F00, 0x3F80, 0x4000], np.uint16)
+"""Of quantised weights: 0.5, 1 and 2 as bf16."""
 
 
 def draw(node: Node, seed: int = 0) -> list[Array]:
     """Contents of a region's inputs, the same for the same seed."""
     rng = np.random.default_rng(seed)
     multiplied = set(anchor_of(node).inputs)
-    return [_contents(value.type.dtype, value.type.shape, value in multiplied, rng) for value in body_of(node).inputs]
+    scales = {inner.inputs[1] for inner in body_of(node).nodes if inner.op == DEQUANTIZE}
+    return [
+        rng.choice(_SCALES, value.type.shape)
+        if value in scales
+        else _contents(value.type.dtype, value.type.shape, value in multiplied, rng)
+        for value in body_of(node).inputs
+    ]
 
 
 def _contents(dtype: DType, shape: tuple[int, ...], multiplied: bool, rng: np.random.Generator) -> Array:

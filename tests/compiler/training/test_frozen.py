@@ -22,7 +22,14 @@ from pockengine.compile import compile, plan_programs, summary
 from pockengine.errors import DataError, RecipeError
 from pockengine.frontends import from_torch
 from pockengine.insight import explain
-from pockengine.ops.quantised import DEQUANTIZE, dequantize, quantize, relative_error, scale_numbers
+from pockengine.ops.quantised import (
+    DEQUANTIZE,
+    dequantize,
+    quantize,
+    relative_error,
+    scale_numbers,
+    significant_bits,
+)
 from pockengine.recipe import Recipe, resolve
 from pockengine.targets import get
 from pockengine.tune import Tuning
@@ -56,6 +63,12 @@ def train(module: nn.Module, trained: object) -> list[float]:
     return losses
 
 
+def to_bits(number: float, significant: int) -> float:
+    """The nearest number with so many significant bits."""
+    mantissa, exponent = np.frexp(np.float64(number))
+    return float(np.ldexp(np.floor(np.ldexp(mantissa, significant) + 0.5), exponent - significant))
+
+
 @pytest.mark.parametrize("bits, largest", [(4, 7), (8, 127)])
 @pytest.mark.parametrize("block", [16, 32])
 def test_the_quantiser_number_by_number(bits: int, largest: int, block: int) -> None:
@@ -66,10 +79,10 @@ def test_the_quantiser_number_by_number(bits: int, largest: int, block: int) -> 
     for row in range(6):
         for start in range(0, 75, block):
             part = matrix[row, start : start + block]
-            scale = np.float32(np.float16(np.abs(part).max() / np.float32(largest)))
+            scale = to_bits(np.abs(part).max() / np.float32(largest), 5 if bits == 4 else 8)
             assert scale_numbers(scales)[row, start // block] == scale
             for i, number in enumerate(part):
-                integer = round(float(number / scale)) if scale else 0
+                integer = round(float(number / np.float32(scale))) if scale else 0
                 at = row, start * bits // 8 + (i % (block // 2) if bits == 4 else i)
                 stored = (int(packed[at]) >> (4 * (i >= block // 2)) & 15) - 8 if bits == 4 else packed[at]
                 assert stored == integer
@@ -79,12 +92,16 @@ def test_the_quantiser_number_by_number(bits: int, largest: int, block: int) -> 
     assert relative_error(matrix, packed, scales, bits, block) == pytest.approx(lost, rel=1e-5)
 
 
-@pytest.mark.parametrize("factor, dtype", [(1.0, "uint16"), (1e-3, "uint16"), (1e-8, "float32"), (1e8, "float32")])
-def test_scales_are_16_bits_where_little_is_lost(factor: float, dtype: str) -> None:
+@pytest.mark.parametrize("bits, significant", [(4, 8), (8, 15)])
+@pytest.mark.parametrize("factor", [1.0, 1e-3, 1e-30, 1e30])
+def test_numbers_have_as_many_significant_bits_as_is_said(bits: int, significant: int, factor: float) -> None:
     matrix = np.random.default_rng(0).standard_normal((9, 64)).astype(np.float32) * np.float32(factor)
-    packed, scales = quantize(matrix, 8, 32)
-    assert scales.dtype == dtype
-    assert relative_error(matrix, packed, scales, 8, 32) < 0.007
+    packed, scales = quantize(matrix, bits, 32)
+    assert significant_bits(bits) == significant
+    numbers = dequantize(packed, scales, bits, 32, matrix.shape).astype(np.float64)
+    assert all(to_bits(number, significant) == number for number in numbers.reshape(-1))
+    lost = np.linalg.norm(numbers - matrix.astype(np.float64)) / np.linalg.norm(matrix.astype(np.float64))
+    assert lost < (0.11 if bits == 4 else 0.007)
 
 
 def test_weights_are_quantised_once_until_they_change(monkeypatch: pytest.MonkeyPatch) -> None:

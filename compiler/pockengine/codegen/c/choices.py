@@ -15,7 +15,7 @@ from ..backend import Lowered
 from . import contraction, depthwise, narrow_schedule, winograd, winograd_plan
 from .contraction_plan import anchor_of, compressed_operand, schedules_of
 from .depthwise_plan import DepthwiseTile, by_channels
-from .formats import named
+from .formats import CompressedOperand, named
 from .maps import Contraction, contractions_of
 from .region import as_region, body_of
 from .schedule import Schedule, neighbours, share_of_peak
@@ -105,11 +105,11 @@ def candidates(node: Node, target: Target, threads: int, wide: bool = False) -> 
 
 
 def _neighbours(
-    part: Contraction, base: Schedule, target: Target, threads: int, compressed: int | None
+    part: Contraction, base: Schedule, target: Target, threads: int, compressed: CompressedOperand | None
 ) -> list[tuple[float, Schedule]]:
     format = named(base.format, target)
     if format.narrow:
-        return narrow_schedule.neighbours(part, base, threads, format)
+        return narrow_schedule.neighbours(part, base, threads, format, compressed)
     return neighbours(part, base, threads, compressed)
 
 
@@ -133,15 +133,17 @@ def peak_share(node: Node, target: Target, threads: int, choice: Choice | None =
     assert not isinstance(choice, DepthwiseTile | Winograd)
     schedules = choice or tuple(schedules_of(part, target, threads, compressed)[0][1] for part in parts)
     work = [part.sizes()[0] * part.sizes()[1] * part.sizes()[2] * part.sizes()[3] for part in parts]
-    shares = [_share(part, one, target, threads) for part, one in zip(parts, schedules, strict=True)]
+    shares = [_share(part, one, target, threads, compressed) for part, one in zip(parts, schedules, strict=True)]
     time = sum(amount / share for amount, share in zip(work, shares, strict=True) if share)
     return sum(work) / time if time else None
 
 
-def _share(part: Contraction, one: Schedule, target: Target, threads: int) -> float:
+def _share(
+    part: Contraction, one: Schedule, target: Target, threads: int, compressed: CompressedOperand | None
+) -> float:
     format = named(one.format, target)
     if format.narrow:
-        return narrow_schedule.share_of_peak(part, one, threads, format)
+        return narrow_schedule.share_of_peak(part, one, threads, format, compressed)
     return share_of_peak(part, one, threads)
 
 

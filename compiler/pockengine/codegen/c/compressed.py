@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ...ir import DType, Node
+from ...ir import Node
 from ...ops.movement import ints
 from ...ops.quantised import DEQUANTIZE
 from ..backend import Lowered
@@ -17,29 +17,27 @@ from .source import SIGNATURE, Code, kernel
 
 OPS = frozenset((DEQUANTIZE,))
 
-FROM_HALF = """\
+SCALE_OF = """\
 static inline float
-from_half(uint16_t bits)
+scale_of(uint16_t bits)
 {
-    const uint32_t wide = (uint32_t)bits << 13;
-    float scaled;
-    __builtin_memcpy(&scaled, &wide, sizeof scaled);
-    return scaled * 0x1p112f;
+    const uint32_t wide = (uint32_t)bits << 16;
+    float scale;
+    __builtin_memcpy(&scale, &wide, sizeof scale);
+    return scale;
 }
 """
-"""The number that the bits of a positive, finite f16 stand for."""
+"""The number that the bits of a bf16 stand for."""
 
 
 @dataclass(frozen=True)
 class Compressed:
     """The layout of a weight (see ops/quantised.py): numbers of `bits` bits, `columns` in a row, in blocks of `block`.
-    `arguments` are the places of integers and scales among a region's inputs, `narrow` says that a scale is the bits of
-    an f16 number."""
+    `arguments` are the places of integers and scales among a region's inputs."""
 
     bits: int
     block: int
     columns: int
-    narrow: bool
     arguments: tuple[int, int]
 
     @classmethod
@@ -48,17 +46,11 @@ class Compressed:
         scales = node.inputs[1].type
         rows = scales.size // scales.shape[-1]
         columns = math.prod(ints(node.attrs, "shape")) // rows
-        narrow = scales.dtype is DType.U16
-        return cls(int(node.attrs["bits"]), int(node.attrs["block"]), columns, narrow, arguments)
+        return cls(int(node.attrs["bits"]), int(node.attrs["block"]), columns, arguments)
 
     @property
     def blocks(self) -> int:
         return -(-self.columns // self.block)
-
-    @property
-    def significant(self) -> int:
-        """Significant bits of a number: those of its integer and of its scale."""
-        return self.bits + (11 if self.narrow else 24)
 
     @property
     def row_bytes(self) -> int:
@@ -69,17 +61,13 @@ class Compressed:
         return "uint8_t" if self.bits == 4 else "int8_t"
 
     @property
-    def scale_type(self) -> str:
-        return "uint16_t" if self.narrow else "float"
-
-    @property
     def source(self) -> str:
         """The parameters of a function that unpacks."""
-        return f"const {self.type} *src, const {self.scale_type} *scales"
+        return f"const {self.type} *src, const uint16_t *scales"
 
     def scale(self, at: str) -> str:
         """C expression of one scale."""
-        return f"from_half(scales[{at}])" if self.narrow else f"scales[{at}]"
+        return f"scale_of(scales[{at}])"
 
     def unpack(self) -> str:
         """C function that writes the numbers `c0` .. `c1` of one row."""
@@ -93,7 +81,7 @@ class Compressed:
             else:
                 code.line("to[j] = (float)from[j] * scale;")
         code.line()
-        header = f"static void\nunpack(const {self.type} *row, const {self.scale_type} *scales, float *out, "
+        header = f"static void\nunpack(const {self.type} *row, const uint16_t *scales, float *out, "
         loop = f"for (ptrdiff_t b = c0 / {self.block}; b * {self.block} < c1; ++b)"
         with code.block(f"{header}ptrdiff_t c0, ptrdiff_t c1)"), code.block(loop):
             code.line(f"const {self.type} *const from = row + b * {self.block * self.bits // 8};")
@@ -129,15 +117,14 @@ def lower(node: Node) -> Lowered:
     layout, code = Compressed.of(node, (0, 1)), Code()
     with code.block(SIGNATURE):
         code.line(f"const {layout.type} *const src = arg[0];")
-        code.line(f"const {layout.scale_type} *const scales = arg[1];")
+        code.line("const uint16_t *const scales = arg[1];")
         code.line("float *const out = arg[2];")
         code.share(node.output.type.size // layout.columns)
         with code.loop("row", "last", "first"):
             code.line(f"unpack(src + row * {layout.row_bytes}, scales + row * {layout.blocks},")
             code.line(f"       out + row * {layout.columns}, 0, {layout.columns});")
     title = f"{node.output.type} of {layout.bits} bits in blocks of {layout.block}"
-    helpers = [*([FROM_HALF] if layout.narrow else []), layout.unpack()]
-    return Lowered((call(node, kernel("dequantize", title, code.text(), helpers)),))
+    return Lowered((call(node, kernel("dequantize", title, code.text(), [SCALE_OF, layout.unpack()])),))
 
 
 @dataclass(frozen=True)
@@ -157,8 +144,7 @@ class CompressedPacker:
 
     def emit(self, code: Code) -> None:
         """Define `NAME(src, scales, dst, x0, x1, k0, k1)`."""
-        if self.layout.narrow:
-            code.line(FROM_HALF)
+        code.line(SCALE_OF)
         rows = self._is_row(self.across) and self._is_run(self.k) and self.k_step == 1
         columns = self._is_row(self.k) and self._is_run(self.across) and self.x_step == 1
         if rows or columns:

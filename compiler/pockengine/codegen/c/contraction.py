@@ -287,7 +287,7 @@ def _emit_main(plan: ContractionPlan, code: Code) -> None:
     packed = plan.compressed
     code.line(f"const {packed.type if packed else 'float'} *const left = arg[{plan.arguments[0]}];")
     if packed:
-        code.line(f"const {packed.scale_type} *const scales = arg[{packed.arguments[1]}];")
+        code.line(f"const uint16_t *const scales = arg[{packed.arguments[1]}];")
     if s.right == "packed":
         code.line(f"const float *const panels = arg[{plan.arguments[1]}];")
     elif s.right != "shared":

@@ -7,19 +7,18 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 
 from ...ir import Node
+from ...ops.quantised import significant_bits
 from ...plan.schedule import aligned
 from ...targets import Target
 from . import narrow_schedule
 from .compressed import Compressed, dequantization
-from .formats import Format, formats_of, named
+from .formats import CompressedOperand, Format, formats_of, named
 from .maps import Contraction, contractions_of
 from .region import body_of
 from .schedule import Schedule, contiguous, ranked, turned
 
 PACKED = "packed"
 """Attribute of a region whose contraction finds its frozen weight packed in memory (see frozen.py)."""
-PART_BITS = 8
-"""Significant bits of bf16."""
 HEADER_BYTES = 64
 """Start of the workspace of a kernel that splits k: the number of tasks that left partial sums."""
 
@@ -34,14 +33,17 @@ def anchor_of(node: Node) -> Node:
     return next(inner for inner in body_of(node).nodes if inner.op in ("matmul", "conv2d", "conv2d_dx", "conv2d_dw"))
 
 
-def compressed_operand(node: Node) -> int | None:
-    """Which operand of a region's contraction is compressed, if one is."""
+def compressed_operand(node: Node) -> CompressedOperand | None:
+    """The compressed operand of a region's contraction, if it has one."""
     unpacking = dequantization(node)
-    return None if unpacking is None else anchor_of(node).inputs.index(unpacking.output)
+    if unpacking is None:
+        return None
+    index = anchor_of(node).inputs.index(unpacking.output)
+    return CompressedOperand(index, significant_bits(int(unpacking.attrs["bits"])))
 
 
 def _scheduled(
-    anchor: Node, target: Target, threads: int, compressed: int | None
+    anchor: Node, target: Target, threads: int, compressed: CompressedOperand | None
 ) -> list[tuple[Contraction, Schedule]]:
     """The index maps of a contraction with the model's schedules."""
     key = (
@@ -59,7 +61,7 @@ def _scheduled(
 
 
 def schedules_of(
-    contraction: Contraction, target: Target, threads: int, compressed: int | None
+    contraction: Contraction, target: Target, threads: int, compressed: CompressedOperand | None
 ) -> list[tuple[float, Schedule]]:
     """The candidates of the model for the formats in which a contraction may compute, with their cycles, the cheapest
     first."""
@@ -170,7 +172,7 @@ class ContractionPlan:
         conflicts."""
         s = self.schedule
         if self.format.narrow:
-            own = self.left_part * self.format.parts
+            own = self.left_part * self.left_parts
             return own + 32 if own * self.format.nbytes % 128 == 0 else own
         own = s.block if self.left_rows_inner else s.depth
         return own + 16 if own * 4 % 1024 == 0 else own
@@ -183,10 +185,8 @@ class ContractionPlan:
 
     @property
     def left_parts(self) -> int:
-        """Parts of an element of A: what compressed integers times their scale take."""
-        if self.compressed is not None and self.compressed.significant <= PART_BITS * (self.format.parts - 1):
-            return self.format.parts - 1
-        return self.format.parts
+        """Parts of an element of A."""
+        return self.format.left_parts(compressed_operand(self.node))
 
     @property
     def right_depth(self) -> int:

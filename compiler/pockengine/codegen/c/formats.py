@@ -9,8 +9,18 @@ from functools import cache
 from ...targets import Target
 from .maps import Contraction
 
+PART_BITS = 8
+"""Significant bits of a bf16 number: what one part holds of an element."""
 LEAST_SIZE = 16
 """Rows, columns or products of fewer are left to f32: conversion would cost more than it saves."""
+
+
+@dataclass(frozen=True)
+class CompressedOperand:
+    """Which operand of a contraction is compressed, and how many significant bits its numbers have."""
+
+    index: int
+    significant: int
 
 
 @dataclass(frozen=True)
@@ -47,6 +57,10 @@ class Format:
     def element_bytes(self) -> int:
         """All parts of a packed element."""
         return self.nbytes * self.parts
+
+    def left_parts(self, compressed: CompressedOperand | None) -> int:
+        """Parts of an element of the left operand, which is the compressed one if there is one."""
+        return self.parts if compressed is None else min(self.parts, -(-compressed.significant // PART_BITS))
 
     def products(self, left: int) -> list[tuple[int, int]]:
         """Which parts of the left and right operand are multiplied, where an element of the left one has `left`: those

@@ -8,7 +8,7 @@ import math
 from dataclasses import replace
 
 from ...targets import Target
-from .formats import Format
+from .formats import CompressedOperand, Format
 from .maps import Contraction
 from .schedule import (
     BARRIER_CYCLES,
@@ -41,25 +41,28 @@ FAR_CYCLES = 0.2
 
 
 def ranked(
-    contraction: Contraction, target: Target, threads: int, format: Format, compressed: int | None = None
+    contraction: Contraction, target: Target, threads: int, format: Format, compressed: CompressedOperand | None = None
 ) -> list[tuple[float, Schedule]]:
     """The candidates of the model with their cycles as schedule.py counts them, the cheapest first. A `compressed`
     operand is that of the rows."""
     candidates: list[tuple[float, int, Schedule]] = []
+    parts = format.left_parts(compressed)
     for swap in (False, True):
         oriented = contraction.swapped() if swap else contraction
-        if compressed not in (None, oriented.left.operand):
+        if compressed is not None and compressed.index != oriented.left.operand:
             continue
         for vectors in (AMX_VECTORS,) if format.instruction == "amx" else (1, 2, 3, 4):
             for split in ("b", "m", "n", "k") if threads > 1 else ("m",):
-                schedule = _complete(oriented, swap, vectors, split, target, threads, format)
+                schedule = _complete(oriented, swap, vectors, split, target, threads, format, parts)
                 if schedule is not None:
-                    cycles = _cycles(oriented, schedule, threads, format) * F32_UNITS
+                    cycles = _cycles(oriented, schedule, threads, format, parts) * F32_UNITS
                     candidates.append((cycles, len(candidates), schedule))
     return [(cycles, schedule) for cycles, _, schedule in sorted(candidates)]
 
 
-def neighbours(contraction: Contraction, base: Schedule, threads: int, format: Format) -> list[tuple[float, Schedule]]:
+def neighbours(
+    contraction: Contraction, base: Schedule, threads: int, format: Format, compressed: CompressedOperand | None
+) -> list[tuple[float, Schedule]]:
     """Schedules that differ from `base` in blocks of k or in rows of a block, with such cycles, in a fixed order."""
     c = contraction.swapped() if base.swap else contraction
     _, m, _, k = c.sizes()
@@ -68,25 +71,36 @@ def neighbours(contraction: Contraction, base: Schedule, threads: int, format: F
     if base.right != "block":
         blocks = (min(rows, base.block * 2), max(1, base.block // base.rows // 2) * base.rows)
         varied += [replace(base, block=block) for block in blocks]
-    return [(_cycles(c, one, threads, format) * F32_UNITS, one) for one in dict.fromkeys(varied) if one != base]
+    parts = format.left_parts(compressed)
+    return [(_cycles(c, one, threads, format, parts) * F32_UNITS, one) for one in dict.fromkeys(varied) if one != base]
 
 
-def share_of_peak(contraction: Contraction, schedule: Schedule, threads: int, format: Format) -> float:
+def share_of_peak(
+    contraction: Contraction, schedule: Schedule, threads: int, format: Format, compressed: CompressedOperand | None
+) -> float:
     """The part of the threads' arithmetic peak in this format that the model expects of a schedule."""
     c = contraction.swapped() if schedule.swap else contraction
-    cycles = _cycles(c, schedule, threads, format)
-    return math.prod(c.sizes()) / schedule.lanes * _pace(format) / threads / cycles if cycles else 0.0
+    parts = format.left_parts(compressed)
+    cycles = _cycles(c, schedule, threads, format, parts)
+    return math.prod(c.sizes()) / schedule.lanes * _pace(format, parts) / threads / cycles if cycles else 0.0
 
 
-def _pace(format: Format) -> float:
+def _pace(format: Format, left_parts: int) -> float:
     """Cycles of one row's products with a vector, for one element of k."""
     if format.instruction == "amx":
-        return AMX_CYCLES * len(format.products(format.parts))
+        return AMX_CYCLES * len(format.products(left_parts))
     return 1 / format.group
 
 
 def _complete(
-    c: Contraction, swap: bool, vectors: int, split: str, target: Target, threads: int, format: Format
+    c: Contraction,
+    swap: bool,
+    vectors: int,
+    split: str,
+    target: Target,
+    threads: int,
+    format: Format,
+    left_parts: int,
 ) -> Schedule | None:
     """The rest of the schedule; None when it does not fit."""
     batch, m, n, k = c.sizes()
@@ -103,7 +117,7 @@ def _complete(
         return Schedule(swap, rows, vectors, format.lanes, depth, tiles * rows, split, True, "block", format.name)
     depth = _depth(k, max(128, target.l2_bytes // 8 // format.element_bytes // width), format)
     share = LEFT_SHARE if format.parts == 1 else PARTS_SHARE
-    block = max(rows, int(target.l2_bytes * share) // format.element_bytes // depth // rows * rows)
+    block = max(rows, int(target.l2_bytes * share) // (format.nbytes * left_parts) // depth // rows * rows)
     block = min(block, tiles * rows)
     return Schedule(swap, rows, vectors, format.lanes, depth, block, split, True, right, format.name)
 
@@ -121,16 +135,16 @@ def _depth(k: int, most: int, format: Format) -> int:
     return format.filled(even(k, most))
 
 
-def _cycles(c: Contraction, s: Schedule, threads: int, format: Format) -> float:
+def _cycles(c: Contraction, s: Schedule, threads: int, format: Format, left_parts: int) -> float:
     batch, m, n, k = c.sizes()
     alone = largest_share(s, batch, m, n, k, threads)
     vectors, units = math.ceil(n / s.lanes), math.ceil(k / format.step) * format.step
     rows = math.ceil(m / 16) * 16 if format.instruction == "amx" else m
-    total = batch * units * rows * vectors * _pace(format) * alone
+    total = batch * units * rows * vectors * _pace(format, left_parts) * alone
     total += batch * m * n * (SWAPPED_CYCLES if s.swap else RESULT_CYCLES) * alone
     left = TURN_CYCLES if not contiguous(c.left, c.k) else CONVERT_CYCLES
     right = TURN_CYCLES if contiguous(c.right, c.k) else CONVERT_CYCLES
-    left, right = left * format.parts, right * format.parts
+    left, right = left * left_parts, right * format.parts
     left += gather_cycles(c.left, c.k, c.m) / F32_UNITS
     right += gather_cycles(c.right, c.k, c.n) / F32_UNITS
     total += batch * units * m * left * (1.0 if s.split == "n" else alone)

@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass, replace
 
 from ...targets import Target
+from .formats import CompressedOperand
 from .indexing import collapse, row_major
 from .maps import Access, Axis, Contraction, Window
 
@@ -76,14 +77,14 @@ class Schedule:
 
 
 def ranked(
-    contraction: Contraction, target: Target, threads: int, compressed: int | None = None
+    contraction: Contraction, target: Target, threads: int, compressed: CompressedOperand | None = None
 ) -> list[tuple[float, Schedule]]:
     """The candidates of the model with their cycles, the cheapest first. A `compressed` operand is that of the rows,
     which is packed a block at a time and so never unpacked whole."""
     candidates: list[tuple[float, int, Schedule]] = []
     for swap in (False, True):
         oriented = contraction.swapped() if swap else contraction
-        if compressed not in (None, oriented.left.operand):
+        if compressed is not None and compressed.index != oriented.left.operand:
             continue
         for vectors in (1, 2, 3, 4):
             for split in ("b", "m", "n", "k") if threads > 1 else ("m",):
@@ -97,7 +98,7 @@ def ranked(
 
 
 def neighbours(
-    contraction: Contraction, base: Schedule, threads: int, compressed: int | None = None
+    contraction: Contraction, base: Schedule, threads: int, compressed: CompressedOperand | None = None
 ) -> list[tuple[float, Schedule]]:
     """Schedules that differ from `base` in one decision the model takes without weighing it (blocks of k, rows of a
     block, packing), with their cycles, in a fixed order."""

@@ -1,4 +1,7 @@
-"""Commands and options of `pock`, and the one place where errors become a sentence and an exit code."""
+"""Commands and options of `pock`, and the one place where errors become a sentence and an exit code.
+
+A command imports what it runs when it runs: all of them together take longer to import than some take to run.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from typing import Annotated
 import typer
 
 from ..errors import PockError, nearest
-from . import caching, compiling, console, exporting, profiling, running, tuning
+from . import compiling
 
 BAD_INPUT, IO_FAILED = 2, 4
 
@@ -115,6 +118,8 @@ def run_command(
     json: Annotated[bool, typer.Option("--json", help="Print the program's events, one JSON object a line.")] = False,
 ) -> None:
     """Run an artifact's program; every further option goes to it (docs/reference/binary.md)."""
+    from . import running
+
     if entry not in _ENTRIES:
         raise PockError(f"an artifact has no entry '{entry}'{nearest(entry, _ENTRIES)}")
     raise typer.Exit(running.run_model(artifact, entry, context.args, as_json=json))
@@ -135,6 +140,8 @@ def export_command(
     json: Json = False,
 ) -> None:
     """Write a fine-tuned model as safetensors or as ONNX."""
+    from . import exporting
+
     request = exporting.ExportRequest(artifact, output, format, weights, merge, adapters)
     exporting.export_model(request, as_json=json)
 
@@ -153,6 +160,8 @@ def profile_command(
     json: Json = False,
 ) -> None:
     """Say where the time of a step goes: each kernel's time, operations, bytes and part of this machine's peak."""
+    from . import profiling
+
     profiling.profile_model(profiling.ProfileRequest(artifact, data, steps, threads, trace), as_json=json)
 
 
@@ -169,6 +178,8 @@ def tune_command(
     json: Json = False,
 ) -> None:
     """Measure a model's contractions on this machine, for later `pock compile --tune` to use. Builds no artifact."""
+    from . import tuning
+
     dims = compiling.parse_dims(dim or [])
     request = tuning.TuneRequest(model, recipe, target, batch, threads, dims, mode, compute)
     tuning.tune_model(request, as_json=json)
@@ -183,12 +194,16 @@ def cache_command(
     json: Json = False,
 ) -> None:
     """Show or shrink the cache of compiled kernels, unpacked artifacts and tuning results."""
+    from . import caching
+
     caching.manage_cache(action, keep_days, as_json=json)
 
 
 @app.command("targets")
 def targets_command(json: Json = False) -> None:
     """List the devices the compiler builds for."""
+    from . import console
+
     console.show_targets(as_json=json)
 
 

@@ -12,12 +12,11 @@ from ..check import check_file
 from ..compile import Planned, compile
 from ..errors import DynamicShapeError, PockError
 from ..frontends import load
-from ..insight import explain
 from ..recipe import Recipe
 from ..sizes import parse_size
 from ..targets import get as get_target
 from ..tune import Tuning, check_mode
-from . import checking, console, explaining
+from .progress import progress
 
 
 @dataclass(frozen=True)
@@ -70,9 +69,11 @@ def compile_model(request: CompileRequest, *, as_json: bool) -> None:
     explanation: dict[str, Any] = {}
 
     def look(planned: Planned, tuning: Tuning) -> None:
+        from ..insight import explain
+
         explanation["explain"] = explain(planned, tuning)
 
-    with console.progress() as report:
+    with progress() as report:
         report("import", 0, 1)
         graph = load(request.model, request.dims, batch)
         report("import", 1, 1)
@@ -93,6 +94,8 @@ def compile_model(request: CompileRequest, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps({**summary, **explanation}))
         return
+    from . import console, explaining  # what draws tables takes a while to import
+
     console.show_summary(request.output, target.name, summary)
     if request.explain:
         explaining.show_explanation(explanation["explain"])
@@ -110,12 +113,14 @@ def check_model(
 ) -> bool:
     """Print the report; returns whether the model can be compiled."""
     wanted = Recipe.load(recipe) if recipe else None
-    with console.progress(moving=False) as report:  # without threads, the check may use a second process
+    with progress(moving=False) as report:  # without threads, the check may use a second process
         report("check", 0, 1)
         result = check_file(model, wanted, target, dims, batch, memory)
         report("check", 1, 1)
     if as_json:
         print(json.dumps(result.to_mapping()))
     else:
-        checking.show_check(result)
+        from .checking import show_check  # what draws tables takes a while to import
+
+        show_check(result)
     return result.supported

@@ -1,32 +1,16 @@
-"""What `pock` shows a person: tables on stdout, progress on stderr."""
+"""What `pock` shows a person: tables on stdout."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from ..compile import Progress as Report
 from ..targets import all as all_targets
-
-_DOING = {
-    "import": "reading the model",
-    "check": "checking",
-    "resolve": "resolving the recipe",
-    "optimise": "optimising the graph",
-    "plan": "planning memory",
-    "tune": "measuring kernels",
-    "compile": "compiling kernels",
-    "link": "linking",
-    "pack": "packing",
-}
-
 
 _WIDE = 160
 
@@ -35,34 +19,6 @@ def wide() -> Console:
     """For tables of many columns: as wide as the terminal, or wide where a file or a pipe takes them."""
     console = Console(highlight=False, soft_wrap=True)
     return console if console.is_terminal else Console(highlight=False, soft_wrap=True, width=_WIDE)
-
-
-@contextmanager
-def progress(moving: bool = True) -> Iterator[Report]:
-    """A progress bar on stderr while the block runs, nothing where stderr is not a terminal; gives the callback.
-    `moving` takes a thread of its own."""
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    bar = Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=moving)
-    bar.disable = not bar.console.is_terminal
-    with bar:
-        task = bar.add_task("starting", total=1)
-        stage = ""
-
-        def report(current: str, done: int, total: int) -> None:
-            nonlocal stage
-            if current != stage:
-                stage = current
-                bar.reset(task)
-            doing = _DOING.get(current, current)
-            bar.update(task, description=doing, completed=done, total=max(total, 1), refresh=not moving)
-
-        yield report
 
 
 def size(nbytes: int) -> str:

@@ -18,6 +18,7 @@ from ..recipe import Recipe
 from ..targets import get as get_target
 from ..tune import MODES, Tuned, Tuning, is_this_machine
 from . import console
+from .progress import progress
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ def tune_model(request: TuneRequest, *, as_json: bool) -> None:
     if not is_this_machine(target):
         raise PockError(f"{target.name} is another machine than this one: kernels for it cannot be measured here")
     batch = request.batch if request.batch is not None else recipe.batch
-    with console.progress() as report:
+    with progress() as report:
         report("import", 0, 1)
         graph = load(request.model, request.dims, batch)
         planned = plan_programs(graph, recipe.with_batch(batch), target, request.threads, progress=report)

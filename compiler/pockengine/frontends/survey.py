@@ -155,7 +155,7 @@ def importable(node: onnx.NodeProto, versions: Mapping[str, int]) -> bool:
     if find(node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"):
         return True
     body = function_nodes(node, versions.get(node.domain, 1), (), "body")
-    return body is not None and all(inner.op_type == "Constant" or importable(inner, versions) for inner in body)
+    return body is not None and all(importable(inner, versions) for inner in body)
 
 
 def _unsupported(

@@ -27,6 +27,8 @@ class DType(enum.Enum):
     U64 = "u64"
     BOOL = "bool"
 
+    __hash__ = object.__hash__  # each is one object; an Enum hashes its name anew
+
     @property
     def numpy(self) -> np.dtype[np.generic]:
         """The numpy dtype of one element (bfloat16 through ml_dtypes)."""

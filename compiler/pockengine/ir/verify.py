@@ -36,14 +36,14 @@ def _first_problem(graph: Graph) -> str | None:
     for node in graph.nodes:
         if node.phase not in PHASES:
             return f"{node.op} has the unknown phase {node.phase}"
-        for value in node.inputs:
-            if value not in defined:
-                return f"{node.op} {node.outputs[0].name} reads {value.name} before it is defined"
+        if not defined.issuperset(node.inputs):
+            early = next(value for value in node.inputs if value not in defined)
+            return f"{node.op} {node.outputs[0].name} reads {early.name} before it is defined"
         for value in node.outputs:
             if value.name in names:
                 return f"two values are named {value.name}"
             names.add(value.name)
-            defined.add(value)
+        defined.update(node.outputs)
     for result in graph.results():
         if result not in defined:
             return f"the result {result.name} is not defined"

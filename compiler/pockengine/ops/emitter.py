@@ -27,7 +27,7 @@ class Emitter:
         for type in types:
             if type.size > MOST_ELEMENTS:
                 raise ModelError(f"the result of {op} is {type}, which no machine can hold")
-            if any(size < 0 for size in type.shape):
+            if min(type.shape, default=0) < 0:
                 raise ModelError(f"the result of {op} would be {type}, and no axis has less than 0 elements")
         return self.builder.node(op, inputs, types, attrs, names=names)
 

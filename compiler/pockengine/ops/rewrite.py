@@ -13,17 +13,18 @@ Rule = Callable[[Emitter, Node], Sequence[Value] | None]
 
 
 def rewrite(graph: Graph, rule: Rule, exhaustive: bool = False) -> Graph:
-    """The graph with `rule` applied to each node in order. New nodes take the phase and origin of the node they
-    replace.
+    """The graph with `rule` applied to each node in order: the same object where it leaves all of them alone. New nodes
+    take the phase and origin of the node they replace.
 
     exhaustive  apply the rule also to the nodes it makes, until it leaves them alone; since a rule sees only what comes
                 before a node, the whole graph is then done in one walk"""
     builder = Builder(graph.name)
     builder.adopt_sources(graph)
     builder.reserve(value.name for value in graph.values())
-    emitter, mapping = Emitter(builder), dict[Value, Value]()
+    emitter, mapping, changed = Emitter(builder), dict[Value, Value](), False
 
     def visit(old: Node) -> None:
+        nonlocal changed
         node = substitute(old, mapping)
         builder.phase, builder.origin = node.phase, node.origin
         start = len(builder.nodes)
@@ -31,6 +32,7 @@ def rewrite(graph: Graph, rule: Rule, exhaustive: bool = False) -> Graph:
         if replaced is None:
             builder.keep(node)
             return
+        changed = True
         if exhaustive:
             for made in builder.take_back(start):
                 visit(made)
@@ -38,6 +40,8 @@ def rewrite(graph: Graph, rule: Rule, exhaustive: bool = False) -> Graph:
 
     for node in graph.nodes:
         visit(node)
+    if not changed:
+        return graph
     builder.outputs = {name: mapping.get(value, value) for name, value in graph.outputs.items()}
     builder.updates = {target: mapping.get(value, value) for target, value in graph.updates.items()}
     return builder.finish()
@@ -68,11 +72,11 @@ def prune(graph: Graph) -> Graph:
     live = set(graph.results())
     kept: list[Node] = []
     for node in reversed(graph.nodes):
-        if any(value in live for value in node.outputs):
+        if not live.isdisjoint(node.outputs):
             kept.append(node)
             live.update(node.inputs)
-    return graph.with_(
-        nodes=tuple(reversed(kept)),
-        consts={value: array for value, array in graph.consts.items() if value in live},
-        states={value: fill for value, fill in graph.states.items() if value in live or value in graph.updates},
-    )
+    consts = {value: array for value, array in graph.consts.items() if value in live}
+    states = {value: fill for value, fill in graph.states.items() if value in live or value in graph.updates}
+    if (len(kept), len(consts), len(states)) == (len(graph.nodes), len(graph.consts), len(graph.states)):
+        return graph
+    return graph.with_(nodes=tuple(reversed(kept)), consts=consts, states=states)

@@ -30,6 +30,8 @@ def cse(graph: Graph) -> Graph:
         else:
             seen[key] = node
             nodes.append(node)
+    if not mapping:
+        return graph
     return graph.with_(
         nodes=tuple(nodes),
         outputs={name: mapping.get(value, value) for name, value in graph.outputs.items()},
@@ -68,6 +70,6 @@ def _foldable(node: Node, known: Mapping[Value, Array]) -> bool:
     return (
         bool(node.inputs)
         and node.op != DEQUANTIZE  # a weight is compressed so that it is never there in full
-        and all(value in known for value in node.inputs)
+        and all(map(known.__contains__, node.inputs))
         and sum(value.type.nbytes for value in node.outputs) <= FOLD_LIMIT
     )

@@ -22,6 +22,9 @@ MAX_MEMBERS = 256
 """Nodes of one region: longer kernels gain nothing, and growing a region costs time in proportion to its size."""
 MAX_INPUTS = 24
 """Operands of one region: beyond this, pointers spill and the kernel is no faster than two."""
+WINDOW = 16
+"""Places in the graph that a group's reach does not tell apart: it is then seldom raised, with all that depends on it,
+while a chain of nodes joins the group one by one."""
 
 Shape = tuple[int, ...]
 
@@ -29,7 +32,7 @@ Shape = tuple[int, ...]
 @dataclass
 class Group:
     """A region in the making. `space` is the loop space, `axes` the reduced axes of row and column regions; `reach` is
-    the last place in the graph among its members and those of all groups it depends on."""
+    the last window of places in the graph that holds a member of it or of a group that it depends on."""
 
     id: int
     kind: str
@@ -81,9 +84,10 @@ class _Fuser:
 
     def run(self) -> Graph:
         for index, node in enumerate(self.graph.nodes):
-            group = Group(index, *_kind(node), members=[node], reach=index)
+            group = Group(index, *_kind(node), members=[node])
             self.groups[index] = group
             self.group_of[node] = group
+            self._raise(group, index // WINDOW)
             if group.kind != "single" and self.merge:
                 self._merge_around(node)
         return self._emit()
@@ -191,8 +195,13 @@ class _Fuser:
         del self.groups[gone.id]
         for node in gone.members:
             self.group_of[node] = into
-        reach = into.reach = max(into.reach, gone.reach)
-        pending = [into]
+        if into.reach < gone.reach:
+            self._raise(into, gone.reach)
+
+    def _raise(self, group: Group, reach: int) -> None:
+        """The group reaches so far, and with it all that depends on it."""
+        group.reach = reach
+        pending = [group]
         while pending:
             for node in pending.pop().members:
                 for reader in self._dependents(node):

@@ -129,10 +129,11 @@ def _past_shapes(*rules: Simplification) -> Simplification:
     """The first of the rules that applies, which all need a broadcast or a reshape before the node."""
 
     def rule(e: Emitter, node: Node) -> Value | None:
-        producers = e.builder.producers
-        if not any(value in producers and producers[value].op in ("broadcast_to", "reshape") for value in node.inputs):
-            return None
-        return next((value for rule in rules if (value := rule(e, node)) is not None), None)
+        for operand in node.inputs:
+            made = e.builder.producers.get(operand)
+            if made is not None and made.op in ("broadcast_to", "reshape"):
+                return next((value for rule in rules if (value := rule(e, node)) is not None), None)
+        return None
 
     return rule
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
+from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from pockengine.frontends import load
@@ -62,6 +63,11 @@ CASES: list[Case] = [
     *(case(op, X) for op in UNARY),
     case("Log", f(3, 4, low=0.1)),
     case("Sqrt", f(3, 4, low=0.1)),
+    case("Constant", value=numpy_helper.from_array(X)),
+    case("Constant", value_float=0.5),
+    case("Constant", value_floats=[0.5, -1.5]),
+    case("Constant", value_int=-3),
+    case("Constant", value_ints=[1, 2, -3]),
     case("Not", b(3, 4)),
     case("Gelu", X, approximate="tanh"),
     case("PRelu", X, f(3, 1)),

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from ...ir import Node
 from ...ops.contraction import Geometry
@@ -99,6 +100,10 @@ class Contraction:
 
     def sizes(self) -> tuple[int, int, int, int]:
         """Total extents of b, m, n, k."""
+        return self._sizes
+
+    @cached_property
+    def _sizes(self) -> tuple[int, int, int, int]:
         batch, m, n, k = (math.prod(digit.extent for digit in axis) for axis in (self.b, self.m, self.n, self.k))
         return batch, m, n, k
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from onnx import numpy_helper
+from onnx import TensorProto, numpy_helper
 
 from ...errors import ModelError
 from ...ir import Array, Value
@@ -187,6 +187,18 @@ def shape(c: NodeContext) -> Sequence[Operand]:
 @converts("Size")
 def size(c: NodeContext) -> Sequence[Operand]:
     return [np.array(math.prod(c.shape(0)), np.int64)]
+
+
+@converts("Constant")
+def constant(c: NodeContext) -> Sequence[Operand]:
+    value = c.attr("value", None)
+    if isinstance(value, TensorProto):
+        return [np.asarray(numpy_helper.to_array(value))]
+    for name, dtype in (("value_int", np.int64), ("value_float", np.float32)):
+        for given in (c.attr(name, None), c.attr(f"{name}s", None)):
+            if given is not None:
+                return [np.asarray(given, dtype)]
+    raise c.unsupported("such a constant")
 
 
 @converts("ConstantOfShape")

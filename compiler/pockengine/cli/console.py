@@ -72,7 +72,7 @@ def figures(summary: Mapping[str, Any]) -> dict[str, str]:
     """What a plan says about a training step, for a person."""
     dense = summary["nodes_backward_dense"]
     clip = summary["clip_norm_bytes"]
-    of_clip = f", of which the gradients' norm costs {size(clip)}" if clip else ""
+    of_clip = f"; gradients that wait for their norm: {size(clip)}" if clip else ""
     rows = {
         "trained": f"{count(summary['trained_parameters'])} of {count(summary['parameters'])} numbers",
         "nodes": f"{summary['nodes_forward']} forward, {summary['nodes_backward']} backward (training all: {dense})",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..autodiff import (
@@ -26,6 +26,7 @@ from ..ops import get
 from ..passes import PIPELINE, Pipeline, only_demanded, optimise, recognise, reorder, simplify
 from ..recipe import Recipe, Scheme, resolve
 from ..targets import Target
+from .clipping import waiting_bytes
 from .fitting import NONE, Recomputed, fit, peak_bytes
 from .lifetimes import Lower
 from .lookups import Lookup, looked_up
@@ -60,7 +61,7 @@ class Planned:
 
     imported         the model as it came
     model            what is trained: the imported one with adapters, its frozen weights quantised
-    clip_norm_bytes  of the arena, what `clip: {norm: …}` costs: with it, all gradients must be there at once
+    clip_norm_bytes  of the arena, with `clip: {norm: …}`: what gradients take that wait for the norm of all of them
     recomputed       forward nodes that run twice, to keep to the memory allowed
     quantised        how the quantised weights are stored
     packed           the frozen weights that lie in memory as panels
@@ -162,7 +163,8 @@ def plan_programs(
         fitting, recomputed = fit(whole, spaces, memory, lower, target, threads)
         shaped = {kind: program.graph for kind, program in fitting.items()}
     programs, packed = place_packed(shaped, frozen, backend, target, threads, lower, spaces)
-    clip_norm_bytes = _clip_norm_bytes(model, recipe, scheme, programs["train"], lower, backend)
+    clip = recipe.optimizer.clip
+    clip_norm_bytes = waiting_bytes(programs["train"], scheme.trained()) if clip and clip.norm is not None else 0
     backward = nodes["backward"] + nodes["update"]
     if scheme == everything:
         dense = backward
@@ -216,20 +218,6 @@ def _shaped(
     """The regions, and their order, of a graph after the algebra."""
     shaped = with_copies(optimise(reduced, frozen, pipeline.shaping, dump / "shaping" if dump else None), lower)
     return lowered_peak(reorder(shaped), lower) if reorder in pipeline.shaping else shaped
-
-
-def _clip_norm_bytes(
-    model: Graph, recipe: Recipe, scheme: Scheme, train: Program, lower: Lower, backend: Backend
-) -> int:
-    """Arena bytes of `train` beyond those of the same step without the bound on the gradients' norm."""
-    clip = recipe.optimizer.clip
-    if clip is None or clip.norm is None:
-        return 0
-    free = train_graph(model, recipe.with_(optimizer=replace(recipe.optimizer, clip=None)), scheme)
-    frozen = _frozen(model, free)
-    reduced = optimise(free, frozen, PIPELINE.algebra, claims=backend.claims)
-    without = place("train", _shaped(reduced, frozen, lower), lower, Spaces())
-    return max(0, train.plan.arena_bytes - without.plan.arena_bytes)
 
 
 def _lowerer(backend: Backend, target: Target, threads: int) -> Lower:

@@ -12,6 +12,7 @@ from torch import nn
 from pockengine.check import estimate
 from pockengine.compile import compile, plan_programs, summary
 from pockengine.errors import RecipeError
+from pockengine.plan import aligned
 from pockengine.recipe import Recipe
 from pockengine.targets import get
 
@@ -59,13 +60,21 @@ def test_the_plan_says_what_the_global_norm_costs() -> None:
         plan_programs(MLP.build(8), Recipe(optimizer={"name": "sgd", "clip": clip}), get("raspberry-pi-4"), 1)
         for clip in (None, {"norm": 1.0}, {"value": 1.0})
     )
-    cost = norm.programs["train"].plan.arena_bytes - plain.programs["train"].plan.arena_bytes
-    assert cost > 0
-    assert norm.clip_norm_bytes == summary(norm, 0)["clip_norm_bytes"] == cost
+    waiting = sum(aligned(value.type.nbytes) for value in norm.model.params)
+    assert norm.clip_norm_bytes == summary(norm, 0)["clip_norm_bytes"] == waiting
+    assert 0 < norm.programs["train"].plan.arena_bytes - plain.programs["train"].plan.arena_bytes <= waiting
     assert plain.clip_norm_bytes == value.clip_norm_bytes == 0
     assert value.programs["train"].plan.arena_bytes == plain.programs["train"].plan.arena_bytes
     shown = estimate(MLP.build(8), norm.recipe, get("raspberry-pi-4"), 1).to_mapping()
-    assert shown["clip_norm_bytes"] == cost
+    assert shown["clip_norm_bytes"] == waiting
+
+
+def test_only_gradients_of_what_is_trained_wait_for_the_norm() -> None:
+    adam = {"name": "adamw", "schedule": {"name": "cosine", "steps": 9}, "clip": {"norm": 1.0}}
+    planned = plan_programs(CNN.build(8), Recipe(optimizer=adam, update=SPARSE), get("raspberry-pi-4"), 1)
+    sizes = {value.name: value.type.nbytes for value in planned.model.params}
+    expected = [sizes["fc.weight"], sizes["fc.bias"], sizes["conv2.weight"] // 2]
+    assert planned.clip_norm_bytes == sum(map(aligned, expected))
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,9 @@
 
 from .averages import averaged
 from .backward import active_values, backward, prepare
-from .dropout import GENERATOR, with_dropout, without_dropout
+from .dropout import with_dropout, without_dropout
 from .evaluation import CORRECT, COUNTED, LOSS_WEIGHT, SAMPLE_LOSS, eval_graph, predict_graph, without_losses
+from .generator import GENERATOR
 from .lora import Adapter, adapters_of, with_adapters
 from .objective import SAMPLE_WEIGHT
 from .quantised import Quantised, with_quantised

@@ -7,11 +7,9 @@ import itertools
 from collections.abc import Sequence
 
 from ..errors import RecipeError
-from ..ir import Builder, DType, Graph, Node, TensorType, Value, verify
+from ..ir import Builder, Graph, Node, Value, verify
 from ..ops import Emitter, expand_where, rewrite
-
-GENERATOR = "generator"
-"""The state that dropout draws from: seed in the high half, number of the run in the low half (see `bernoulli`)."""
+from .generator import generator_of
 
 
 def without_dropout(model: Graph) -> Graph:
@@ -44,9 +42,7 @@ def with_dropout(model: Graph) -> Graph:
             "from_torch keeps it): set 'dropout: false'"
         )
     builder = Builder.extend(model)
-    generator = builder.state(GENERATOR, TensorType(DType.I64, ()))
-    builder.phase, builder.origin = "update", GENERATOR
-    builder.updates[generator] = Emitter(builder).add(generator, 1)
+    generator = generator_of(builder)
     sites = itertools.count()
 
     def rule(e: Emitter, node: Node) -> Sequence[Value] | None:

@@ -13,6 +13,7 @@ from ..ops.optimizers import MOMENTUM, OPTIMIZERS, STEP, OptimizerSpec
 from ..recipe import Channels, Clip, Optimizer, Recipe, Scheme
 from .averages import average_state
 from .rates import Rates
+from .states import States
 
 Gradients = Mapping[Value, Value]
 """Parameter -> gradient, in the order in which the updates are emitted."""
@@ -27,6 +28,7 @@ class Updater:
         self.emitter = Emitter(builder)
         self.rates = Rates(builder, recipe.optimizer.schedule)
         self.spec, self.attrs = optimizer_op(recipe.optimizer)
+        self.states = States(builder, recipe.optimizer, self.spec)
         self.changed: dict[Value, Value] = {}
         recipe.optimizer.check_names([value.name for value in builder.params])
 
@@ -41,7 +43,7 @@ class Updater:
         """One optimizer step: new contents of parameters, optimizer state and averages."""
         self._enter("optimizer")
         shared = [self._shared(name) for name in self.spec.shared]
-        found = {param: self._mean(param, self._picked(param, gradient)) for param, gradient in gradients.items()}
+        found = {param: self._wanted(param, gradient) for param, gradient in gradients.items()}
         clip = self.recipe.optimizer.clip
         found = self._clipped(found, clip) if clip else found
         for param, gradient in found.items():
@@ -76,6 +78,10 @@ class Updater:
         picked = self._slice(param, gradient)
         self.builder.phase = "update"
         return picked
+
+    def _wanted(self, param: Value, gradient: Value) -> Value:
+        """The gradient by which a parameter moves, in the shape of its optimizer state."""
+        return self.states.view(self._mean(param, self._picked(param, gradient)))
 
     def _accumulated(self, param: Value, picked: Value) -> Value:
         return self.builder.state(f"{param.name}.accumulated", picked.type)
@@ -117,14 +123,14 @@ class Updater:
     def _replace(self, param: Value, gradient: Value, shared: list[Value]) -> None:
         """Register the new contents of a parameter and of its optimizer state."""
         lr, decay = self.recipe.optimizer.rates_of(param.name)
-        slots = self.spec.slots(gradient.type.shape)
-        dtype = gradient.type.dtype
-        states = [self.builder.state(f"{param.name}.{slot}", TensorType(dtype, shape)) for slot, shape in slots.items()]
-        inputs = (self._slice(param, param), gradient, self.rates.rate(lr), *states, *shared)
+        slots = self.states.slots(param.name, gradient)
+        old, states = self._slice(param, param), [self.states.read(slot) for slot in slots]
+        inputs = (self.states.view(old), gradient, self.rates.rate(lr), *states, *shared)
         new, *new_states = self.emitter.multi(self.spec.op, inputs, **self.attrs, weight_decay=decay)
-        self.changed[param] = new
-        self.builder.updates[param] = self._with_slice(param, param, new)
-        self.builder.updates.update(zip(states, new_states, strict=True))
+        self.changed[param] = self.emitter.reshape(new, old.type.shape)
+        self.builder.updates[param] = self._with_slice(param, param, self.changed[param])
+        for slot, state in zip(slots, new_states, strict=True):
+            self.states.write(slot, state)
 
     def _average(self, decay: float) -> None:
         """Move the average of each parameter that this step changes towards its new contents."""

@@ -26,12 +26,13 @@ STEP = "step"
 class OptimizerSpec:
     """op: the composite. slots: state tensors of a parameter, from its shape. shared: further inputs, each `step` or
     the attribute name of a beta whose bias correction it is. attrs: names of the hyper-parameters it needs (defaults
-    are the recipe's)."""
+    are the recipe's). squares: slots of second moments."""
 
     op: str
     slots: Callable[[Shape], dict[str, Shape]]
     shared: tuple[str, ...]
     attrs: tuple[str, ...]
+    squares: tuple[str, ...] = ()
 
 
 def _alike(*names: str) -> Callable[[Shape], dict[str, Shape]]:
@@ -150,13 +151,13 @@ _BETAS = ("beta1", "beta2")
 
 OPTIMIZERS: dict[str, OptimizerSpec] = {
     "sgd": OptimizerSpec("sgd", _alike(), (), ("weight_decay",)),
-    "adam": OptimizerSpec("adam", _alike("m", "v"), _BETAS, _ADAM_ATTRS),
-    "adamw": OptimizerSpec("adamw", _alike("m", "v"), _BETAS, _ADAM_ATTRS),
+    "adam": OptimizerSpec("adam", _alike("m", "v"), _BETAS, _ADAM_ATTRS, ("v",)),
+    "adamw": OptimizerSpec("adamw", _alike("m", "v"), _BETAS, _ADAM_ATTRS, ("v",)),
     "lion": OptimizerSpec("lion", _alike("m"), (), ("beta1", "beta2", "weight_decay")),
     "adafactor": OptimizerSpec(
         "adafactor", _adafactor_slots, (STEP,), ("beta2_decay", "eps1", "eps2", "d", "weight_decay")
     ),
-    "lamb": OptimizerSpec("lamb", _alike("m", "v"), _BETAS, _ADAM_ATTRS),
+    "lamb": OptimizerSpec("lamb", _alike("m", "v"), _BETAS, _ADAM_ATTRS, ("v",)),
 }
 """Recipe name -> optimizer."""
 

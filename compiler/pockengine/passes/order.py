@@ -68,7 +68,7 @@ def _keys(graph: Graph, waits: dict[Node, set[Node]]) -> dict[Node, float]:
     for index, node in enumerate(graph.nodes):
         soon = node.phase == "update" or node.op == "reshape"
         before = [keys[other] for other in waits[node] if other in keys]
-        keys[node] = max(before) + 1e-6 if soon and before else float(index)
+        keys[node] = max(before, default=-1.0) + 1e-6 if soon else float(index)
     users = graph.users()
     for node in reversed(graph.nodes):
         following = [keys[user] for value in node.outputs for user in users[value]]

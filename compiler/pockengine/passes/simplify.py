@@ -52,7 +52,7 @@ def _same_type(e: Emitter, node: Node) -> Value | None:
 
 def _merge_reshapes(e: Emitter, node: Node) -> Value | None:
     inner = _made_by(e, node.inputs[0], "reshape")
-    return e.reshape(inner.inputs[0], node.output.type.shape) if inner else None
+    return e.op("reshape", inner.inputs[0], **node.attrs) if inner else None
 
 
 def _merge_transposes(e: Emitter, node: Node) -> Value | None:
@@ -162,11 +162,12 @@ def _sink_broadcast(e: Emitter, node: Node) -> Value | None:
 
 def _sink_reshape(e: Emitter, node: Node) -> Value | None:
     """op(reshape(a), b) -> reshape(op(a, b)) where b lies along the axes the reshape leaves alone: elementwise ops then
-    stand next to the contraction that made `a` and can be fused into it."""
+    stand next to the contraction that made `a` and can be fused into it. Not where the reshape is `kept`: then they
+    are meant to stand next to what follows."""
     shape = node.output.type.shape
     for value in node.inputs:
         inner = _made_by(e, value, "reshape")
-        if inner is None or value.type.shape != shape or _is_source(e, inner.inputs[0]):
+        if inner is None or inner.attrs.get("kept") or value.type.shape != shape or _is_source(e, inner.inputs[0]):
             continue
         before = inner.inputs[0].type.shape
         tail = _common_tail(before, shape)

@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..errors import RecipeError, nearest
-from .fields import as_flag, as_number, check_keys, describe
+from .fields import as_flag, as_number, as_text, check_keys, describe
 from .groups import Clip, Group, clip_of, first_match, groups_of, patterns_of, refuse_unmatched
 from .schedule import CONSTANT, Schedule, schedule_of
+
+
+STATES = ("f32", "int8")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +26,7 @@ class Optimizer:
     schedule      factor on every learning rate
     groups        parameters with another learning rate or weight decay; the first group that matches counts
     clip          bound on the gradient, None for none
+    state         how tensors of state are kept: f32, or int8 with a scale for each block
     """
 
     name: ClassVar[str]
@@ -32,6 +36,14 @@ class Optimizer:
     schedule: Schedule = CONSTANT
     groups: tuple[Group, ...] = ()
     clip: Clip | None = None
+    state: str = "f32"
+
+    def __post_init__(self) -> None:
+        if self.state not in STATES:
+            known = " or ".join(STATES)
+            raise RecipeError(
+                f"optimizer.state must be {known}, not {describe(self.state)}{nearest(str(self.state), STATES)}"
+            )
 
     def rates_of(self, name: str) -> tuple[float, float]:
         """(learning rate before the schedule, weight decay) of the parameter called `name`."""
@@ -55,8 +67,11 @@ class SGD(Optimizer):
     nesterov: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.nesterov and self.momentum == 0.0:
             raise RecipeError("optimizer.nesterov needs a momentum greater than 0")
+        if self.state != "f32" and self.momentum == 0.0:
+            raise RecipeError("sgd without momentum keeps no state: set optimizer.momentum, or leave optimizer.state out")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +118,11 @@ class Adafactor(Optimizer):
     eps: tuple[float, float] = (2.0**-23, 1e-3)
     d: float = 1.0
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.state != "f32":
+            raise RecipeError("adafactor's state is factored and small already: leave optimizer.state out")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Lamb(Optimizer):
@@ -140,14 +160,16 @@ def optimizer_of(value: object) -> Optimizer:
 
 
 def optimizer_mapping(optimizer: Optimizer) -> dict[str, Any]:
-    """`{"name": "sgd", "lr": 0.05, …}` with every hyper-parameter, defaults included; schedule, groups, exclusions and
-    clipping where there are any."""
+    """`{"name": "sgd", "lr": 0.05, …}` with every hyper-parameter, defaults included; schedule, groups, exclusions,
+    clipping and 8-bit state where there are any."""
     plain = {
         field.name: getattr(optimizer, field.name)
         for field in dataclasses.fields(optimizer)
-        if field.name not in _NESTED
+        if field.name not in (*_NESTED, "state")
     }
     mapping = {"name": optimizer.name, **{k: list(v) if isinstance(v, tuple) else v for k, v in plain.items()}}
+    if optimizer.state != "f32":
+        mapping["state"] = optimizer.state
     if optimizer.exclude:
         mapping["exclude"] = list(optimizer.exclude)
     if optimizer.schedule != CONSTANT:
@@ -163,6 +185,8 @@ def _read(name: str, key: str, value: object) -> Any:
     where = f"optimizer.{key}"
     if key in _NESTED:
         return _NESTED[key](value)
+    if key == "state":
+        return as_text(value, where)
     if key == "nesterov":
         return as_flag(value, where)
     if key == "betas":

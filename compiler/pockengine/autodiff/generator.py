@@ -1,0 +1,22 @@
+"""The state that random numbers of a step are made from."""
+
+from __future__ import annotations
+
+from ..ir import Builder, DType, TensorType, Value
+from ..ops import Emitter
+
+GENERATOR = "generator"
+"""Its name: seed in the high half, number of the run in the low half (see `bernoulli`)."""
+
+
+def generator_of(builder: Builder) -> Value:
+    """The state, i64 of rank 0, which a run advances by 1; dropout and rounding share it."""
+    found = next((state for state in builder.states if state.name == GENERATOR), None)
+    if found is not None:
+        return found
+    generator = builder.state(GENERATOR, TensorType(DType.I64, ()))
+    phase, origin = builder.phase, builder.origin
+    builder.phase, builder.origin = "update", GENERATOR
+    builder.updates[generator] = Emitter(builder).add(generator, 1)
+    builder.phase, builder.origin = phase, origin
+    return generator

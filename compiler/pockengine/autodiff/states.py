@@ -1,0 +1,74 @@
+"""How optimizer state is kept from step to step: as f32 tensors, or in 8 bits where the recipe asks for it."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+from ..ir import Builder, DType, TensorType, Value
+from ..ops import Emitter, eight_bits
+from ..ops.optimizers import OptimizerSpec
+from ..recipe import Optimizer
+from .generator import generator_of
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One state tensor of a parameter: `state` holds the numbers, or codes where there is a `scale`. `root`: of the
+    roots of the numbers."""
+
+    state: Value
+    scale: Value | None = None
+    root: bool = False
+
+
+class States:
+    """Emits reads and writes of optimizer state."""
+
+    def __init__(self, builder: Builder, optimizer: Optimizer, spec: OptimizerSpec) -> None:
+        self.builder, self.spec, self.emitter = builder, spec, Emitter(builder)
+        self.eight_bits = optimizer.state == "int8"
+        self.sites = itertools.count()
+        self._seed: Value | None = None
+
+    def view(self, x: Value) -> Value:
+        """What belongs to a parameter, in the shape in which its state is kept: [blocks, block] in 8 bits.
+
+        The reshape is marked as kept: elementwise ops stay behind it, next to the maximum of each block."""
+        block = eight_bits.block_length(x.type.size) if self.eight_bits else None
+        shape = x.type.shape if block is None else (x.type.size // block, block)
+        return x if shape == x.type.shape else self.emitter.op("reshape", x, shape=shape, kept=True)
+
+    def slots(self, name: str, like: Value) -> list[Slot]:
+        """The state tensors of a parameter, whose gradient is `like` as `view` gives it."""
+        blocked = self.eight_bits and eight_bits.block_length(like.type.size) is not None
+        types = {slot: TensorType(like.type.dtype, shape) for slot, shape in self.spec.slots(like.type.shape).items()}
+        return [self._slot(f"{name}.{slot}", type, slot in self.spec.squares, blocked) for slot, type in types.items()]
+
+    def read(self, slot: Slot) -> Value:
+        """The numbers of a state tensor, f32."""
+        if slot.scale is None:
+            return slot.state
+        numbers = eight_bits.decode(self.emitter, slot.state, slot.scale)
+        return self.emitter.mul(numbers, numbers) if slot.root else numbers
+
+    def write(self, slot: Slot, new: Value) -> None:
+        """Register new numbers of a state tensor."""
+        updates = self.builder.updates
+        if slot.scale is None:
+            updates[slot.state] = new
+            return
+        numbers = self.emitter.op("sqrt", new) if slot.root else new
+        codes = eight_bits.encode(self.emitter, numbers, slot.state.type.dtype, self._step_seed(), next(self.sites))
+        updates[slot.state], updates[slot.scale] = codes
+
+    def _slot(self, name: str, type: TensorType, root: bool, blocked: bool) -> Slot:
+        if not blocked:
+            return Slot(self.builder.state(name, type))
+        codes = self.builder.state(name, type.with_dtype(DType.U8 if root else DType.I8))
+        return Slot(codes, self.builder.state(f"{name}.scale", type.with_shape((type.shape[0], 1))), root)
+
+    def _step_seed(self) -> Value:
+        if self._seed is None:
+            self._seed = eight_bits.seed_of(self.emitter, generator_of(self.builder))
+        return self._seed

@@ -71,7 +71,9 @@ class SGD(Optimizer):
         if self.nesterov and self.momentum == 0.0:
             raise RecipeError("optimizer.nesterov needs a momentum greater than 0")
         if self.state != "f32" and self.momentum == 0.0:
-            raise RecipeError("sgd without momentum keeps no state: set optimizer.momentum, or leave optimizer.state out")
+            raise RecipeError(
+                "sgd without momentum keeps no state: set optimizer.momentum, or leave optimizer.state out"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

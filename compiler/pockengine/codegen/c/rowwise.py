@@ -6,6 +6,7 @@ keeps in row temporaries (workspace) what later passes read."""
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from ...ir import Graph, Node, Value
@@ -67,6 +68,7 @@ class RowPlan:
                 level[inner.output] += 1
             elif any(v in full for v in inner.inputs) or _fills_row(inner, split, len(space)):
                 full.add(inner.output)
+        _sink(graph, full, level)
         last = max(level[value] for value in graph.outputs.values())
         return cls(graph, space, split, frozenset(full), level, last + 1)
 
@@ -87,7 +89,7 @@ class RowPlan:
         """Full values computed in one pass and read in a later one."""
         kept: dict[Value, None] = {}
         for node in self.graph.nodes:
-            reader = self.level[node.output] - (1 if node.op.startswith("reduce_") else 0)
+            reader = _pass_of(node, self.level)
             for value in node.inputs:
                 if value in self.full and value not in self.graph.inputs and self.level[value] < reader:
                     kept[value] = None
@@ -103,7 +105,7 @@ class RowPlan:
         pairs = []
         for i, value in enumerate(self.graph.inputs):
             readers = [n for n in self.graph.nodes if value in n.inputs]
-            read = [self.level[n.output] - (1 if n.op.startswith("reduce_") else 0) for n in readers]
+            read = [_pass_of(n, self.level) for n in readers]
             for o, output in enumerate(self.graph.outputs.values()):
                 written = self.level[output] if output in self.full else self.passes
                 if (output in self.full) == (value in self.full) and max(read, default=0) <= written:
@@ -116,6 +118,37 @@ def _axes(node: Node) -> tuple[int, ...]:
     assert isinstance(axes, tuple)
     shape = node.inputs[0].type.shape
     return tuple(int(axis) for axis in axes if shape[int(axis)] != 1)
+
+
+def _sink(graph: Graph, full: Collection[Value], level: dict[Value, int]) -> None:
+    """Move what is made of operands alone, and first read in a later pass, to that pass: nothing has to be kept for it."""
+    readers: dict[Value, list[Node]] = {node.output: [] for node in graph.nodes}
+    for node in graph.nodes:
+        for value in node.inputs:
+            readers.get(value, []).append(node)
+    outputs = set(graph.outputs.values())
+    moved = {node.output: node for node in graph.nodes if node.output in full and node.output not in outputs}
+    while True:
+        staying = [
+            value
+            for value, node in moved.items()
+            if any(v in full and v in readers and v not in moved for v in node.inputs)
+            or any(_pass_of(reader, level) <= level[value] and reader.output not in moved for reader in readers[value])
+        ]
+        if not staying:
+            break
+        for value in staying:
+            del moved[value]
+    for node in reversed(graph.nodes):
+        if node.output in moved:
+            level[node.output] = min(
+                (_pass_of(reader, level) for reader in readers[node.output]), default=level[node.output]
+            )
+
+
+def _pass_of(node: Node, level: Mapping[Value, int]) -> int:
+    """The pass in which a node reads its operands."""
+    return level[node.output] - (1 if node.op.startswith("reduce_") else 0)
 
 
 def _fills_row(node: Node, split: int, rank: int) -> bool:

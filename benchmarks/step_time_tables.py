@@ -160,8 +160,8 @@ def _sparse(workloads: Mapping[str, Figures]) -> str:
 
 def _full_of(workload: Workload) -> str:
     """The name of the workload that trains all of the same model; empty where there is none."""
-    wanted = (workload.family, workload.batch, "full", workload.compute)
-    known = {(one.family, one.batch, one.scheme, one.compute): name for name, one in WORKLOADS.items()}
+    wanted = (workload.family, workload.batch, "full", workload.compute, workload.state)
+    known = {(one.family, one.batch, one.scheme, one.compute, one.state): name for name, one in WORKLOADS.items()}
     return known.get(wanted, "")
 
 

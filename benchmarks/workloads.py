@@ -94,6 +94,10 @@ Update = tuple[Mapping[str, Any], ...]
 FULL: Update = ({"params": "*"},)
 
 
+_STATE8 = "-state8"
+"""How names of workloads with 8-bit momentum end."""
+
+
 @dataclass(frozen=True)
 class Workload:
     """One row of the comparison: a model, samples per step, and what is trained.
@@ -103,7 +107,8 @@ class Workload:
     frozen   how our recipe keeps what is not trained; peers keep it in f32
     alone    too large for all peers to stay in memory at once: each turn is a process of its own
     compute  the format in which our contractions multiply; where it is not f32, peers compete in it and in f32
-    memory   MiB that our whole process may take: our recipe for a step that keeps more for its backward part"""
+    memory   MiB that our whole process may take: our recipe for a step that keeps more for its backward part
+    state    how our optimizer keeps its momentum; peers keep it in f32"""
 
     name: str
     family: str
@@ -115,6 +120,7 @@ class Workload:
     alone: bool = False
     compute: str = "f32"
     memory: int | None = None
+    state: str = "f32"
 
     @property
     def model(self) -> Family:
@@ -123,12 +129,13 @@ class Workload:
     @property
     def title(self) -> str:
         multiplied = "" if self.compute == "f32" else f", {self.compute} products"
-        return f"{self.model.title}, batch {self.batch}, {self.scheme}{multiplied}"
+        kept = "" if self.state == "f32" else ", 8-bit momentum"
+        return f"{self.model.title}, batch {self.batch}, {self.scheme}{multiplied}{kept}"
 
     @property
     def training(self) -> str:
-        """The name without the format: what is trained, and on what."""
-        return self.name.removesuffix(f"-{self.compute}")
+        """The name without the formats: what is trained, and on what."""
+        return self.name.removesuffix(_STATE8).removesuffix(f"-{self.compute}")
 
     def feed(self) -> Feed:
         return self.model.feed(batch=self.batch)
@@ -190,6 +197,15 @@ WORKLOADS = {
         ),
         Workload("llama-b1-last5", "llama", 1, "last 5 layers", _LLAMA_LAST_5, 0.60, _INT4, alone=True, memory=2400),
         Workload("llama-b1-last5-bf16", "llama", 1, "last 5 layers", _LLAMA_LAST_5, 0.60, _INT4, True, "bf16"),
+        Workload(f"distilbert-b8-full{_STATE8}", "distilbert", 8, "full", FULL, 0.85, memory=515, state="int8"),
+        Workload(
+            f"distilbert-b8-last2{_STATE8}", "distilbert", 8, "attention, first FFN of last 2", _DISTILBERT_LAST_2,
+            0.80, state="int8",
+        ),
+        Workload(
+            f"llama-b1-last5{_STATE8}", "llama", 1, "last 5 layers", _LLAMA_LAST_5, 0.60, _INT4, alone=True,
+            memory=1680, state="int8",
+        ),
     )
 }  # fmt: skip
 

@@ -49,7 +49,7 @@ def graph_of(case: Case, batch: int | None = None) -> Graph:
 def recipe_of(case: Case, batch: int | None = None) -> pock.Recipe:
     return pock.Recipe(
         loss=case.workload.model.loss,
-        optimizer={"name": "sgd", "lr": LEARNING_RATE, "momentum": MOMENTUM},
+        optimizer={"name": "sgd", "lr": LEARNING_RATE, "momentum": MOMENTUM, "state": case.workload.state},
         update=list(case.workload.update),
         batch=batch or case.workload.batch,
         frozen=case.workload.frozen,

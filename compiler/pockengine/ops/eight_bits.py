@@ -2,8 +2,8 @@
 Optimizers via Block-wise Quantization", ICLR 2022).
 
 A tensor is seen as [blocks, block]. The code is quadratic, so that small numbers of a block survive: a signed number is
-scale * c |c| with c in -127 ... 127, one that is the root of a second moment scale * c^2 with c in 1 ... 255: never zero,
-or a step would be divided by nothing. The scale makes the block's largest magnitude its largest code.
+scale * c |c| with c in -127 ... 127, one that is the root of a second moment is scale * c^2 with c in 1 ... 255, never
+zero, or a step would be divided by nothing. The scale makes the block's largest magnitude its largest code.
 
 Rounding is stochastic: up or down with the probabilities that make the decoded number right on average. To the nearest,
 a decay by less than half the distance between two codes would never happen. The noise is a function of the element's
@@ -18,7 +18,7 @@ from ..ir import DType, Value
 from .emitter import Emitter
 
 SMALLEST = 4096
-"""Elements from which on a tensor has its state in 8 bits (as bitsandbytes): smaller ones cost little and matter most."""
+"""Elements from which on a tensor has its state in 8 bits (as in bitsandbytes): smaller ones cost little."""
 _BLOCK, _VECTOR = 128, 32
 _GOLDEN = 0x9E3779B9
 _ROUNDS = ((16, 0x7FEB352D), (15, 0x846CA68B))

@@ -12,7 +12,6 @@ from .fields import as_flag, as_number, as_text, check_keys, describe
 from .groups import Clip, Group, clip_of, first_match, groups_of, patterns_of, refuse_unmatched
 from .schedule import CONSTANT, Schedule, schedule_of
 
-
 STATES = ("f32", "int8")
 
 

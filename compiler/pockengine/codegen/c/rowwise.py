@@ -121,7 +121,7 @@ def _axes(node: Node) -> tuple[int, ...]:
 
 
 def _sink(graph: Graph, full: Collection[Value], level: dict[Value, int]) -> None:
-    """Move what is made of operands alone, and first read in a later pass, to that pass: nothing has to be kept for it."""
+    """Move what is made of operands alone and first read in a later pass there: nothing has to be kept for it."""
     readers: dict[Value, list[Node]] = {node.output: [] for node in graph.nodes}
     for node in graph.nodes:
         for value in node.inputs:

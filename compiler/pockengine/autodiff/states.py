@@ -36,8 +36,7 @@ class States:
 
         The reshape is marked as kept: elementwise ops stay behind it, next to the maximum of each block."""
         block = eight_bits.block_length(x.type.size) if self.eight_bits else None
-        shape = x.type.shape if block is None else (x.type.size // block, block)
-        return x if shape == x.type.shape else self.emitter.op("reshape", x, shape=shape, kept=True)
+        return x if block is None else self.emitter.op("reshape", x, shape=(x.type.size // block, block), kept=True)
 
     def slots(self, name: str, like: Value) -> list[Slot]:
         """The state tensors of a parameter, whose gradient is `like` as `view` gives it."""

@@ -45,7 +45,9 @@ def _scalar(e: Emitter, value: Value) -> float | None:
 
 
 def _same_type(e: Emitter, node: Node) -> Value | None:
-    """reshape, transpose, broadcast_to, slice, pad that change nothing."""
+    """reshape, transpose, broadcast_to, slice, pad that change nothing, but for a reshape that is `kept`."""
+    if node.attrs.get("kept"):
+        return None
     identity = node.op != "transpose" or ints(node.attrs, "perm") == tuple(range(node.output.type.rank))
     return node.inputs[0] if identity and node.inputs[0].type == node.output.type else None
 

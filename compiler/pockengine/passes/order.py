@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterable
 
 from ..ir import Graph, Node, Value
 
+_ANY_TIME = -1.0
+"""Before the first place of the graph: what waits for nothing could run then."""
+
 
 def hoist(graph: Graph, chosen: Callable[[Node], bool]) -> Graph:
     """Move the chosen nodes to right after the last of their inputs, into the forward phase."""
@@ -63,17 +66,17 @@ def _waits(graph: Graph) -> dict[Node, set[Node]]:
 
 def _keys(graph: Graph, waits: dict[Node, set[Node]]) -> dict[Node, float]:
     """When each node would like to run: its place in the graph; for updates and views right after what they wait for,
-    and when they wait for nothing, right before their first user."""
+    and when that is nothing, or only others of this kind, right before their first user."""
     keys: dict[Node, float] = {}
     for index, node in enumerate(graph.nodes):
         soon = node.phase == "update" or node.op == "reshape"
         before = [keys[other] for other in waits[node] if other in keys]
-        keys[node] = max(before, default=-1.0) + 1e-6 if soon else float(index)
+        keys[node] = max(before, default=_ANY_TIME) + 1e-6 if soon else float(index)
     users = graph.users()
-    for node in reversed(graph.nodes):
-        following = [keys[user] for value in node.outputs for user in users[value]]
-        if not waits[node] and following:
-            keys[node] = max(keys[node], min(following) - 1e-6)
+    for index, node in reversed(list(enumerate(graph.nodes))):
+        if keys[node] < 0 or not waits[node]:
+            following = [keys[user] for value in node.outputs for user in users[value]]
+            keys[node] = max(keys[node], min(following, default=float(index)) - 1e-6)
     return keys
 
 

@@ -1,4 +1,4 @@
-"""The 8-bit code of optimizer state: the interpreter and machine code against numpy, bit by bit; rounding on average."""
+"""The 8-bit code of optimizer state: interpreter and machine code against numpy, bit by bit; rounding on average."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ LOSS_DIFFERENCE = 0.02
 
 
 def network(batch: int = BATCH) -> Graph:
-    """A 1x1 convolution over 2 x 2 pixels with 8192 weights, their mean, a hidden layer of 16384 and a small last one."""
+    """A 1x1 convolution over 2 x 2 pixels with 8192 weights, their mean, a layer with 16384, a small one."""
     builder = Builder("network")
     e, x = Emitter(builder), builder.input("x", TensorType(DType.F32, (batch, WIDTH, 2, 2)))
     attrs = {"stride": (1, 1), "pad": (0, 0, 0, 0), "dilation": (1, 1), "groups": 1, "layout": "NCHW"}
@@ -205,7 +205,10 @@ def test_resuming_is_bit_identical(tmp_path: Path) -> None:
     [
         ({"name": "sgd", "state": "int8"}, "momentum keeps no state: set optimizer.momentum"),
         ({"name": "adafactor", "state": "int8"}, "adafactor's state is factored and small already: leave"),
-        ({"name": "adamw", "state": "int4"}, "optimizer.state must be f32 or int8, not a text .'int4'. .did you mean 'int8'"),
+        (
+            {"name": "adamw", "state": "int4"},
+            "optimizer.state must be f32 or int8, not a text .'int4'. .did you mean 'int",
+        ),
         ({"name": "adamw", "state": 8}, "optimizer.state must be"),
     ],
 )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 from ...ir import Node
@@ -63,33 +63,43 @@ def _calls(plan: ContractionPlan, part: float) -> tuple[Call, ...]:
 
 def pack_kernel(plan: ContractionPlan) -> Kernel:
     """Packs all of B for every task."""
-    code, depth = Code(), plan.sizes[3]
+    code = Code()
     _emit_types(plan, code, _right_turns(plan))
     _emit_right_packers(plan, code)
-    batch, width = plan.sizes[0], plan.schedule.columns
-    chunk = depth if plan.right_along_k or not plan.format.narrow else narrow.CHUNK
     with code.block(SIGNATURE):
         code.line(f"const float *right = arg[{plan.arguments[1]}];")
         code.line(f"{plan.format.type} *packed = arg[{workspace_index(plan)}];")
-        code.share(batch * plan.panels)
-        with ExitStack() as nest:
-            start, stop = "0", str(depth)
-            if chunk < depth:  # memory's rows are read to their ends, not panel by panel
-                nest.enter_context(code.block(f"for (ptrdiff_t k0 = 0; k0 < {depth}; k0 += {chunk})"))
-                code.line(f"const ptrdiff_t k1 = {depth} - k0 < {chunk} ? {depth} : k0 + {chunk};")
-                start, stop = "k0", "k1"
-            nest.enter_context(code.loop("unit", "last", "first"))
+        code.share(plan.sizes[0] * plan.panels)
+        with _chunks_of_k(plan, code, "0", str(plan.sizes[3])) as (start, stop), code.loop("unit", "last", "first"):
             code.line(f"const ptrdiff_t batch = unit / {plan.panels}, panel = unit % {plan.panels};")
-            panel = f"batch * {plan.right_elements} + panel * {plan.panel_elements}"
-            at = f"panel, {start}, {stop}"
-            code.line(f"{plan.format.type} *const to = packed + {panel};")
-            if chunk < depth:
-                code.line(f"const ptrdiff_t columns = {plan.padded_columns} - panel * {width};")
-                code.line(f"pack_panel(right + {_batch_offset(plan, plan.contraction.right)},")
-                code.line(f"           to + k0 * (columns < {width} ? columns : {width}), {at});")
-            else:
-                code.line(f"pack_panel(right + {_batch_offset(plan, plan.contraction.right)}, to, {at});")
+            source = f"right + {_batch_offset(plan, plan.contraction.right)}"
+            place = f"packed + batch * {plan.right_elements}"
+            code.line(_packing(plan, source, place, start, stop, "0"))
     return kernel("pack", f"panels of {title(plan)}", code.text())
+
+
+@contextmanager
+def _chunks_of_k(plan: ContractionPlan, code: Code, start: str, stop: str) -> Iterator[tuple[str, str]]:
+    """The steps of k that are packed before the next panel's turn: so few that memory's rows are read to their ends
+    where they run across the panels, else all of them."""
+    packer = _right_packers(plan)[0]
+    along_k = packer.inner_is_k() or (packer.turns and not plan.format.narrow)
+    if along_k or plan.right_depth <= narrow.CHUNK:
+        yield start, stop
+        return
+    with code.block(f"for (ptrdiff_t from = {start}; from < {stop}; from += {narrow.CHUNK})"):
+        code.line(f"const ptrdiff_t to = {stop} - from < {narrow.CHUNK} ? {stop} : from + {narrow.CHUNK};")
+        yield "from", "to"
+
+
+def _packing(plan: ContractionPlan, source: str, place: str, start: str, stop: str, first: str) -> str:
+    """The call that packs steps of k of a `panel`; its panel, which begins with the step `first`, is at `place`."""
+    place += f" + panel * {plan.panel_elements}"
+    if start != first:
+        width, last = plan.schedule.columns, _panel_widths(plan)[-1][0] * plan.schedule.lanes
+        columns = width if last == width else f"(panel < {plan.sizes[2] // width} ? {width} : {last})"
+        place += f" + ({start} - {first}) * {columns}"
+    return f"pack_panel({source}, {place}, panel, {start}, {stop});"
 
 
 def product_kernel(plan: ContractionPlan) -> Kernel:
@@ -314,8 +324,8 @@ def _emit_main(plan: ContractionPlan, code: Code) -> None:
         if s.right not in ("shared", "packed"):
             code.line(f"const float *const b = right + {_batch_offset(plan, c.right)};")
         if s.right == "private":
-            with code.loop("panel", "n_last", "n_first"):
-                code.line(f"pack_panel(b, panels + panel * {plan.panel_elements}, panel, 0, {k});")
+            with _chunks_of_k(plan, code, "0", str(k)) as (start, stop), code.loop("panel", "n_last", "n_first"):
+                code.line(_packing(plan, "b", "panels", start, stop, "0"))
         with code.block(f"for (ptrdiff_t m0 = m_first; m0 < m_last; m0 += {s.block})"):
             code.line(f"const ptrdiff_t m1 = m_last - m0 < {s.block} ? m_last : m0 + {s.block};")
             with code.loop("part", "k_last", "k_first"):
@@ -364,8 +374,8 @@ def _emit_block(plan: ContractionPlan, code: Code) -> None:
     else:
         code.line(f"const float *const a_block = a + m0 * {a_row} + k0 * {a_k};")
     if s.right == "block":
-        with code.loop("panel", "n_last", "n_first"):
-            code.line(f"pack_panel(b, panels + panel * {plan.panel_elements}, panel, k0, k0 + depth);")
+        with _chunks_of_k(plan, code, "k0", "k0 + depth") as (start, stop), code.loop("panel", "n_last", "n_first"):
+            code.line(_packing(plan, "b", "panels", start, stop, "k0"))
     full = plan.sizes[2] // s.columns
     sums = "0"
     if plan.accumulates:

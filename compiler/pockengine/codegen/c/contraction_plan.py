@@ -162,11 +162,6 @@ class ContractionPlan:
         return not self.format.narrow and self.compressed is None and turned(self.contraction, self.schedule)
 
     @property
-    def right_along_k(self) -> bool:
-        """Whether memory holds B with neighbours along k."""
-        return contiguous(self.contraction.right, self.contraction.k)
-
-    @property
     def packed_row_step(self) -> int:
         """Elements between rows of k (or of A) in the packed block of A; odd multiples of a line avoid set
         conflicts."""

@@ -13,7 +13,6 @@ from .maps import Contraction
 from .schedule import (
     BARRIER_CYCLES,
     MAX_ROWS,
-    PACKED_BYTES,
     SPLIT_DEPTH,
     SPLIT_OUTPUTS,
     Schedule,
@@ -27,17 +26,23 @@ AMX_ROWS, AMX_VECTORS = 32, 2
 """Two by two tile registers: each that is loaded is used twice."""
 AMX_CYCLES = 1 / 32
 """Cycles of one row's products with a vector: 16 for a tile register of 16 rows and 32 numbers of k."""
-F32_UNITS = 4.2
-"""What these cycles count in those of schedule.py, whose multiply-adds start two at a time: 3.4 in the median of 35
+F32_UNITS = 2.8
+"""What these cycles count in those of schedule.py, whose multiply-adds start two at a time: 2.5 in the median of 32
 shapes of MobileNetV2, ResNet-50 and DistilBERT, and a margin, since a wrong change of format costs more than none."""
-CONVERT_CYCLES, TURN_CYCLES = 0.15, 0.4
-"""Cycles to convert an element while it is packed, along memory or across it: for each of its parts."""
+CONVERT_CYCLES, TURN_CYCLES = 0.15, 0.45
+"""Cycles to convert an element of A while it is packed, along memory or across it: for each of its parts."""
+PANEL_CYCLES = 0.55
+"""The same of B, whose panels are further away."""
+RESULT_CYCLES, SWAPPED_CYCLES, SUM_CYCLES = 0.6, 0.45, 0.65
+"""Cycles to finish a result and to write it, where results of a row are neighbours and where they are not, and to read
+and write its sum between blocks of k."""
+NEAR_BYTES = 8 << 20
+NEAR_CYCLES, FAR_CYCLES = 0.15, 0.4
+"""Cycles for a packed number of B that a block of A reads: of so many bytes, and of what is beyond, which goes to
+memory and comes back. These and the ones above are a fit to the times of 32 products of MobileNetV2, ResNet-50,
+DistilBERT and LLaMA in a dozen schedules each: the fastest is 4 % quicker than the one chosen, 1 % in bf16."""
 LEFT_SHARE, PARTS_SHARE = 0.4, 0.6
 """Of the second-level cache for a block of A: where elements have parts, a longer one pays for reading B again."""
-RESULT_CYCLES, SWAPPED_CYCLES = 0.3, 0.6
-"""Cycles to finish a result and to write it, where results of a row are neighbours and where they are not."""
-FAR_CYCLES = 0.2
-"""More for each packed number of a B that the second-level cache cannot keep."""
 
 
 def ranked(
@@ -118,7 +123,7 @@ def _complete(
     depth = _depth(k, max(128, target.l2_bytes // 8 // format.element_bytes // width), format)
     share = LEFT_SHARE if format.parts == 1 else PARTS_SHARE
     block = max(rows, int(target.l2_bytes * share) // (format.nbytes * left_parts) // depth // rows * rows)
-    block = min(block, tiles * rows)
+    block = even(math.ceil(tiles / threads if split == "m" else tiles), block // rows) * rows
     return Schedule(swap, rows, vectors, format.lanes, depth, block, split, True, right, format.name)
 
 
@@ -141,17 +146,30 @@ def _cycles(c: Contraction, s: Schedule, threads: int, format: Format, left_part
     vectors, units = math.ceil(n / s.lanes), math.ceil(k / format.step) * format.step
     rows = math.ceil(m / 16) * 16 if format.instruction == "amx" else m
     total = batch * units * rows * vectors * _pace(format, left_parts) * alone
-    total += batch * m * n * (SWAPPED_CYCLES if s.swap else RESULT_CYCLES) * alone
-    left = TURN_CYCLES if not contiguous(c.left, c.k) else CONVERT_CYCLES
-    right = TURN_CYCLES if contiguous(c.right, c.k) else CONVERT_CYCLES
-    left, right = left * left_parts, right * format.parts
+    finish = SWAPPED_CYCLES if s.swap else RESULT_CYCLES
+    total += batch * m * n * (finish + SUM_CYCLES * (math.ceil(k / s.depth) - 1)) * alone
+    left = left_parts * (CONVERT_CYCLES if contiguous(c.left, c.k) else TURN_CYCLES)
     left += gather_cycles(c.left, c.k, c.m) / F32_UNITS
-    right += gather_cycles(c.right, c.k, c.n) / F32_UNITS
     total += batch * units * m * left * (1.0 if s.split == "n" else alone)
-    total += batch * units * n * right * (1.0 if s.split == "m" and s.right != "shared" else alone)
-    if s.right != "block" and format.element_bytes * k * n > PACKED_BYTES:
-        total += batch * units * n * format.parts * FAR_CYCLES * (1.0 if s.split == "m" else alone)
+    right = format.parts * PANEL_CYCLES + gather_cycles(c.right, c.k, c.n) / F32_UNITS
+    packs = batch * units * n * (1.0 if s.split == "m" and s.right != "shared" else alone)
+    total += packs * right + _reading(c, s, format, alone, packs)
     total += BARRIER_CYCLES if s.right == "shared" else 0
     if s.split == "k":
         total += BARRIER_CYCLES + batch * m * n * threads * 0.25
     return total
+
+
+def _reading(c: Contraction, s: Schedule, format: Format, alone: float, packs: float) -> float:
+    """Cycles for the panels of B that a task reads, once for each block of A, and for the `packs` elements that it
+    writes, where they are too many to stay near."""
+    if s.right == "block":
+        return 0.0
+    batch, m, n, k = c.sizes()
+    blocks = math.ceil(m * (alone if s.split == "m" else 1.0) / s.block)
+    reads = blocks * batch * k * n * (1.0 if s.split == "m" else alone)
+    common = s.right == "shared"
+    size = format.element_bytes * k * n * (batch if common else 1)
+    far = max(0.0, 1.0 - NEAR_BYTES / max(1, size))
+    distant = 2 * packs + reads * (0.5 if common else 1.0)  # a line is fetched before it is written
+    return format.parts * (far * distant * FAR_CYCLES + (1.0 - far) * reads * NEAR_CYCLES)

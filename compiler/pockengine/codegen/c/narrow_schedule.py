@@ -20,22 +20,23 @@ from .schedule import (
     even,
     gather_cycles,
     largest_share,
+    result_cycles,
 )
 
 AMX_ROWS, AMX_VECTORS = 32, 2
 """Two by two tile registers: each that is loaded is used twice."""
 AMX_CYCLES = 1 / 32
 """Cycles of one row's products with a vector: 16 for a tile register of 16 rows and 32 numbers of k."""
-F32_UNITS = 2.8
+F32_UNITS = 3.0
 """What these cycles count in those of schedule.py, whose multiply-adds start two at a time: 2.5 in the median of 32
 shapes of MobileNetV2, ResNet-50 and DistilBERT, and a margin, since a wrong change of format costs more than none."""
 CONVERT_CYCLES, TURN_CYCLES = 0.15, 0.45
 """Cycles to convert an element of A while it is packed, along memory or across it: for each of its parts."""
 PANEL_CYCLES = 0.55
 """The same of B, whose panels are further away."""
-RESULT_CYCLES, SWAPPED_CYCLES, SUM_CYCLES = 0.6, 0.45, 0.65
-"""Cycles to finish a result and to write it, where results of a row are neighbours and where they are not, and to read
-and write its sum between blocks of k."""
+RESULT_CYCLES, SUM_CYCLES = 0.6, 0.65
+"""Cycles to finish a result and to write it, where neighbours of a tile are neighbours in memory, and to read and write
+its sum between blocks of k."""
 NEAR_BYTES = 8 << 20
 NEAR_CYCLES, FAR_CYCLES = 0.15, 0.4
 """Cycles for a packed number of B that a block of A reads: of so many bytes, and of what is beyond, which goes to
@@ -146,7 +147,7 @@ def _cycles(c: Contraction, s: Schedule, threads: int, format: Format, left_part
     vectors, units = math.ceil(n / s.lanes), math.ceil(k / format.step) * format.step
     rows = math.ceil(m / 16) * 16 if format.instruction == "amx" else m
     total = batch * units * rows * vectors * _pace(format, left_parts) * alone
-    finish = SWAPPED_CYCLES if s.swap else RESULT_CYCLES
+    finish = max(RESULT_CYCLES, result_cycles(c, s) / F32_UNITS)
     total += batch * m * n * (finish + SUM_CYCLES * (math.ceil(k / s.depth) - 1)) * alone
     left = left_parts * (CONVERT_CYCLES if contiguous(c.left, c.k) else TURN_CYCLES)
     left += gather_cycles(c.left, c.k, c.m) / F32_UNITS

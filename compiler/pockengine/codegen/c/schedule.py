@@ -306,7 +306,7 @@ def _step_cycles(c: Contraction, s: Schedule, rows: int, vectors: int) -> float:
     return cycles
 
 
-def _result_cycles(c: Contraction, s: Schedule) -> float:
+def result_cycles(c: Contraction, s: Schedule) -> float:
     """Cycles per element of the result to finish and write it."""
     steps = c.steps(row_major(c.shape))
     if c.stored and s.split != "n":
@@ -326,7 +326,7 @@ def _cycles(c: Contraction, s: Schedule, threads: int) -> float:
         * k
         * sum(_step_cycles(c, s, r, v) * p * q for r, p in heights.items() for v, q in widths.items() if r and v)
     )
-    compute += batch * m * n * _result_cycles(c, s)
+    compute += batch * m * n * result_cycles(c, s)
     if s.lanes == NEON_LANES:
         compute += TILE_CYCLES * batch * math.ceil(m / s.rows) * math.ceil(n / s.columns)
     total = compute * alone

@@ -36,11 +36,13 @@ class _Mask:
 
 @dataclass(frozen=True)
 class _Found:
-    """The operands of an attention. Keys and values may lie transposed, as [batch, heads, depth, time]."""
+    """The operands of an attention, and the shapes that queries and keys have in their product. Keys and values may lie
+    transposed, as [batch, heads, depth, time]."""
 
     q: Value
     k: Value
     v: Value
+    shapes: tuple[tuple[int, ...], ...]
     keys_turned: bool
     values_turned: bool
     scale: float
@@ -57,7 +59,7 @@ class _Matcher:
     def match(self, node: Node) -> _Found | None:
         if node.op != "matmul" or node.attrs["trans_a"] or node.output.type.dtype is not DType.F32:
             return None
-        weights = self._only(node.inputs[0], "softmax", "masked_softmax")
+        weights, guarded = self._weights(node.inputs[0])
         rank = node.output.type.rank
         if weights is None or rank not in (3, 4) or weights.attrs["axis"] not in (-1, rank - 1):
             return None
@@ -76,9 +78,54 @@ class _Matcher:
                 masks.insert(0, what)
         if products.attrs["trans_a"] or products.output.type.shape != weights.output.type.shape:
             return None
-        q, k = products.inputs
+        (q, of_queries), (k, of_keys) = map(self._unscaled, products.inputs)
         turned = not products.attrs["trans_b"], bool(node.attrs["trans_b"])
-        return _Found(q, k, node.inputs[1], *turned, scale, tuple(masks))
+        shapes = tuple(x.type.shape for x in products.inputs)
+        plain = tuple(self._boolean(mask) if guarded else mask for mask in masks)
+        return _Found(q, k, node.inputs[1], shapes, *turned, scale * of_queries * of_keys, plain)
+
+    def _weights(self, value: Value) -> tuple[Node | None, bool]:
+        """The softmax, and whether weights that are no numbers become zeros after it: so PyTorch's exporter writes that
+        its attention gives zeros for a query that sees nothing, as ours does."""
+        guard = self._only(value, "where")
+        if guard is None:
+            return self._only(value, "softmax", "masked_softmax"), False
+        test = self.made.get(guard.inputs[0])
+        zero, weights = guard.inputs[1:]
+        if test is not None and test.op == "logical_not":
+            test = self.made.get(test.inputs[0])
+        else:
+            zero, weights = weights, zero
+        softmax = self.made.get(weights)
+        if test is None or test.op != "equal" or softmax is None or softmax.op not in ("softmax", "masked_softmax"):
+            return None, False
+        alone = set(self.users[weights]) == {test, guard} and weights not in self.results
+        return softmax if alone and set(test.inputs) == {weights} and self._number(zero) == 0.0 else None, True
+
+    def _boolean(self, mask: _Mask) -> _Mask:
+        """The boolean mask that PyTorch was given where its exporter adds 0 or the least number."""
+        node = self.made.get(mask.value)
+        if mask.kind != "add" or node is None or node.op != "where":
+            return mask
+        condition, first, second = node.inputs
+        for zero, other, kind in ((first, second, "keep"), (second, first, "hide")):
+            fill = self._number(other)
+            if self._number(zero) == 0.0 and fill is not None and fill <= HIDDEN:
+                return _Mask(kind, condition, -np.inf)
+        return mask
+
+    def _unscaled(self, x: Value) -> tuple[Value, float]:
+        """What a number multiplies to make x, maybe in another shape, and the number: exporters scale queries and keys
+        before their product."""
+        node = self.made.get(x)
+        if node is not None and node.op == "reshape":
+            source, number = self._unscaled(node.inputs[0])
+            return (x, 1.0) if number == 1.0 else (source, number)
+        for source, other in (node.inputs, node.inputs[::-1]) if node is not None and node.op == "mul" else ():
+            factor = self._number(other)
+            if factor is not None and source.type == node.output.type:
+                return source, factor
+        return x, 1.0
 
     def _only(self, value: Value, *ops: str) -> Node | None:
         """The node that makes a value which has one reader."""
@@ -128,18 +175,36 @@ def _composed(graph: Graph) -> Graph:
 
 
 def _emit(e: Emitter, found: _Found, shape: tuple[int, ...]) -> Value:
-    k, v = (
-        _turned(e, x) if turned else x for x, turned in ((found.k, found.keys_turned), (found.v, found.values_turned))
-    )
+    q, k = (e.reshape(x, shape) for x, shape in zip((found.q, found.k), found.shapes, strict=True))
+    k, v = (_turned(e, x) if turned else x for x, turned in ((k, found.keys_turned), (found.v, found.values_turned)))
     masks = [_mask(e, mask) for mask in found.masks]
-    operands = [_with_heads(e, x) if len(shape) == 3 else x for x in (found.q, k, v, *masks)]
+    operands = [_with_heads(e, x) if len(shape) == 3 else x for x in (q, k, v, *masks)]
     y, _ = e.multi("attention", operands, scale=found.scale, causal=False)
     return e.reshape(y, shape)
 
 
 def _turned(e: Emitter, x: Value) -> Value:
-    rank = x.type.rank
-    return e.transpose(x, (*range(rank - 2), rank - 1, rank - 2))
+    """The last two axes exchanged; where x was made by exchanging them, maybe with the axes before as one, what it was
+    made of."""
+    *outer, rows, columns = x.type.shape
+    shaped = e.builder.producers.get(x)
+    inner = shaped.inputs[0] if shaped is not None and shaped.op == "reshape" else x
+    turn = e.builder.producers.get(inner)
+    exchanges = turn is not None and turn.op == "transpose" and turn.attrs["perm"] == _exchanged(inner.type.rank)
+    if turn is not None and exchanges and inner.type.shape[-2:] == (rows, columns):
+        return e.reshape(_unshaped(e, turn.inputs[0]), (*outer, columns, rows))
+    return e.transpose(x, _exchanged(x.type.rank))
+
+
+def _exchanged(rank: int) -> tuple[int, ...]:
+    return (*range(rank - 2), rank - 1, rank - 2)
+
+
+def _unshaped(e: Emitter, x: Value) -> Value:
+    """What x is a reshape of."""
+    while (node := e.builder.producers.get(x)) is not None and node.op == "reshape":
+        x = node.inputs[0]
+    return x
 
 
 def _with_heads(e: Emitter, x: Value) -> Value:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from pockengine import interp
+from pockengine.frontends import load
 from pockengine.ir import Builder, DType, Graph, Node, Value, parse_type
 from pockengine.ops import Emitter
 from pockengine.passes import recognise, simplify, tidy
@@ -61,6 +64,61 @@ def test_attention_is_found_between_products(change: Change, masks: int | None, 
     after = simplify(recognise(graph))
     _assert_same(graph, after)
     assert [len(node.inputs) - 3 for node in _found(after)] == ([] if masks is None else [masks])
+
+
+def _as_exported(hidden: float) -> Graph:
+    """What PyTorch's exporter makes of attention before opset 23: queries and keys scaled apart, keys turned with batch
+    and heads as one axis, weights that are no numbers set to zero. q [2, 4, 6, 8], k and v with two heads; the third
+    query has `hidden` added to all of its scores."""
+    builder = Builder("exported")
+    q, k, v = (builder.input(name, parse_type(f"f32[2,{heads},6,8]")) for name, heads in (("q", 4), ("k", 2), ("v", 2)))
+    e = Emitter(builder)
+    k, v = (e.broadcast_to(e.reshape(x, (2, 2, 1, 6, 8)), (2, 2, 2, 6, 8)) for x in (k, v))
+    turned = e.reshape(e.transpose(e.reshape(k, (8, 6, 8)), (0, 2, 1)), (2, 4, 8, 6))
+    mask = np.where(SEEN[:, :6], 0.0, hidden)
+    mask[2] = hidden
+    scores = e.add(e.matmul(e.mul(q, 0.7), e.mul(turned, 0.7)), e.const(mask, DType.F32))
+    weights = e.op("softmax", scores, axis=-1)
+    unknown = e.op("logical_not", e.op("equal", weights, weights))
+    builder.outputs = {"y": e.matmul(e.where(unknown, e.const(0.0, DType.F32), weights), e.reshape(v, (2, 4, 6, 8)))}
+    return builder.finish()
+
+
+@pytest.mark.parametrize("hidden", [-np.inf, -2.0])
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_attention_is_found_as_exporters_write_it(hidden: float) -> None:
+    graph = _as_exported(hidden)
+    after = tidy(recognise(simplify(graph)))
+    _assert_same(graph, after)
+    (node,) = _found(after)
+    assert [x.type.shape for x in node.inputs[:3]] == [(2, 4, 6, 8), (2, 2, 6, 8), (2, 2, 6, 8)]
+    assert node.attrs["scale"] == pytest.approx(0.49)
+    assert not {"softmax", "mul"} & {other.op for other in after.nodes}
+
+
+class _Attention(torch.nn.Module):
+    def __init__(self, causal: bool) -> None:
+        super().__init__()
+        self.causal = causal
+
+    def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *mask: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, *mask, is_causal=self.causal)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_attention_is_found_in_a_file_that_pytorch_wrote(causal: bool, tmp_path: Path) -> None:
+    module, operands = _Attention(causal).eval(), [torch.randn(2, 3, 6, 4) for _ in range(3)]
+    mask = torch.from_numpy(SEEN[:, :6]) & (torch.arange(6) != 2)[:, None]  # the third query sees nothing
+    operands += [] if causal else [mask]
+    file = tmp_path / "attention.onnx"
+    torch.onnx.export(module, tuple(operands), file, dynamo=True, optimize=False, verbose=False)
+    after = tidy(recognise(simplify(load(file))))
+    (node,) = _found(after)
+    assert node.attrs == {"scale": pytest.approx(0.5), "causal": causal}
+    assert [x.type.dtype for x in node.inputs[3:]] == ([] if causal else [DType.BOOL])
+    feed = {value.name: x.numpy() for value, x in zip(after.inputs, operands, strict=True)}
+    (y,) = interp.evaluate(after, feed).values()
+    np.testing.assert_allclose(y, module(*operands).numpy(), rtol=1e-5, atol=1e-6)
 
 
 def test_weights_that_somebody_reads_stay() -> None:

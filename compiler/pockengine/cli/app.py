@@ -113,16 +113,25 @@ _ENTRIES = ("train", "eval", "predict", "bench", "info")
 )
 def run_command(
     context: typer.Context,
-    artifact: Annotated[Path, typer.Argument(metavar="OUT.pock", help="An artifact made by `pock compile`.")],
-    entry: Annotated[str, typer.Argument(metavar="{train|eval|predict|bench|info}")],
+    artifact: Annotated[
+        Path | None, typer.Argument(metavar="OUT.pock", help="An artifact made by `pock compile`.", show_default=False)
+    ] = None,
+    entry: Annotated[str | None, typer.Argument(metavar="{train|eval|predict|bench|info}", show_default=False)] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the program's events, one JSON object a line.")] = False,
+    help: Annotated[bool, typer.Option("--help", help="Show this message, or after an entry its options.")] = False,
 ) -> None:
     """Run an artifact's program; every further option goes to it (docs/reference/binary.md)."""
     from . import running
 
+    if help and entry is None:
+        print(context.get_help())
+        return
+    if artifact is None or entry is None:
+        raise PockError("say which artifact to run, and what of it: pock run OUT.pock train --data D.safetensors …")
     if entry not in _ENTRIES:
         raise PockError(f"an artifact has no entry '{entry}'{nearest(entry, _ENTRIES)}")
-    raise typer.Exit(running.run_model(artifact, entry, context.args, as_json=json))
+    arguments = [*context.args, "--help"] if help else context.args
+    raise typer.Exit(running.run_model(artifact, entry, arguments, as_json=json))
 
 
 @app.command("export")
@@ -213,11 +222,11 @@ def targets_command(json: Json = False) -> None:
     add_help_option=False,
 )
 def serve_command(context: typer.Context) -> None:
-    """Start the service with its dashboard; options go to `pock-server`."""
+    """Start the service with its dashboard; options go to `pock-server serve`."""
     if importlib.util.find_spec("pock_server") is None:
         raise PockError("the service is not installed: pip install pock-server")
     program = Path(sys.executable).with_name("pock-server")
-    raise typer.Exit(subprocess.call([str(program), *context.args]))
+    raise typer.Exit(subprocess.call([str(program), "serve", *context.args]))
 
 
 def main() -> None:

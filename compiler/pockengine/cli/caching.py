@@ -24,7 +24,7 @@ _DAY = 86400.0
 def manage_cache(action: str, keep_days: float | None, *, as_json: bool) -> None:
     """Do as `action` says with the cache folder. Raises PockError."""
     if action not in ACTIONS:
-        raise PockError(f"'pock cache' takes show, clear or prune, not '{action}'{nearest(action, ACTIONS)}")
+        raise PockError(f"'pock cache' cannot '{action}'{nearest(action, ACTIONS)}")
     if action == "prune" and keep_days is None:
         raise PockError("say how long to keep what was not used: --keep-days 30")
     if action != "prune" and keep_days is not None:

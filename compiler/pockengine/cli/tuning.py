@@ -39,7 +39,7 @@ def tune_model(request: TuneRequest, *, as_json: bool) -> None:
     """Measure what the store does not have, and print what was chosen. Raises PockError."""
     recipe, target = Recipe.load(request.recipe), get_target(request.target).computing(request.compute)
     if request.mode not in MODES[1:]:
-        raise PockError(f"--mode is fast or full, not '{request.mode}'{nearest(request.mode, MODES[1:])}")
+        raise PockError(f"there is no --mode '{request.mode}'{nearest(request.mode, MODES[1:])}")
     if not is_this_machine(target):
         raise PockError(f"{target.name} is another machine than this one: kernels for it cannot be measured here")
     batch = request.batch if request.batch is not None else recipe.batch

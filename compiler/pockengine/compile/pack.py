@@ -13,8 +13,8 @@ from safetensors.numpy import save
 from ..artifact import Artifact, EntryPoints, InputInfo, Manifest, PortInfo, TensorInfo, model_members
 from ..codegen import toolchain
 from ..codegen.backend import Program
-from ..ir import Array, Value, render
-from ..ops.quantised import DEQUANTIZE
+from ..ir import Array, Node, Value, render
+from ..ops import is_kind
 from ..recipe import ALL, FROZEN, Channels
 from ..tune import Tuning
 from .build import Built, predicted_peak_bytes, space_bytes
@@ -117,13 +117,11 @@ def _program(program: Program) -> dict[str, Any]:
     nodes = []
     for index, step in enumerate(program.steps):
         calls = step.lowered.calls
-        inside = step.node.body.nodes if step.node.body else (step.node,)
-        kind = next((node.op for node in inside if node.op != DEQUANTIZE), DEQUANTIZE)
         nodes.append(
             {
                 "index": index,
                 "name": step.node.origin or step.node.outputs[0].name,
-                "op": kind,
+                "op": _operator(step.node),
                 "kernel": calls[-1].kernel.symbol if calls else "",
                 "flops": sum(call.flops for call in calls),
                 "bytes": sum(call.bytes for call in calls),
@@ -148,6 +146,15 @@ def _program(program: Program) -> dict[str, Any]:
         "nodes": nodes,
         "slots": slots,
     }
+
+
+def _operator(node: Node) -> str:
+    """What takes a step's time: its contractions, else its reductions, else what it begins with."""
+    inside = node.body.nodes if node.body else (node,)
+    for kind in ("contraction", "reduction"):
+        if heavy := dict.fromkeys(other.op for other in inside if is_kind(other, kind)):
+            return " ".join(heavy)
+    return inside[0].op
 
 
 def _tensor_table(planned: Planned) -> list[TensorInfo]:

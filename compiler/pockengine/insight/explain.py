@@ -11,7 +11,8 @@ from ..autodiff import Quantised
 from ..codegen.backend import Program, Step
 from ..codegen.c import choices
 from ..compile import Planned
-from ..ir import Graph
+from ..compile.lifetimes import base_of
+from ..ir import Graph, Value
 from ..passes import missed_fusions
 from ..plan import Slot
 from ..tune import Tuned, Tuning
@@ -26,8 +27,9 @@ _CHEAPER = "elementwise arithmetic makes it again where it is read, so its bytes
 def explain(planned: Planned, tuning: Tuning) -> dict[str, Any]:
     """Plain values, as `pock compile --explain --json` prints them under `explain`; of the program `train`."""
     program = planned.programs["train"]
+    updates = _updates(program.graph)
     return {
-        "regions": [_region(index, step, program) for index, step in enumerate(program.steps)],
+        "regions": [_region(index, step, updates) for index, step in enumerate(program.steps)],
         "not_fused": [
             {"first": missed.producer.origin, "second": missed.consumer.origin, "reason": missed.reason}
             for missed in missed_fusions(program.graph)
@@ -41,7 +43,15 @@ def explain(planned: Planned, tuning: Tuning) -> dict[str, Any]:
     }
 
 
-def _region(index: int, step: Step, program: Program) -> dict[str, Any]:
+def _updates(graph: Graph) -> dict[Value, list[str]]:
+    """Value -> the parameters and state whose new contents it is, maybe in another shape."""
+    base, updates = base_of(graph), dict[Value, list[str]]()
+    for target, new in graph.updates.items():
+        updates.setdefault(base[new], []).append(target.name)
+    return updates
+
+
+def _region(index: int, step: Step, updates: Mapping[Value, list[str]]) -> dict[str, Any]:
     """What one step computes: the operators of its body, in order, each with its number where there are several."""
     node = step.node
     counts: dict[str, int] = {}
@@ -55,7 +65,7 @@ def _region(index: int, step: Step, program: Program) -> dict[str, Any]:
         "operators": [op if count == 1 else f"{op} x{count}" for op, count in counts.items()],
         "reads": [str(value.type) for value in node.inputs],
         "writes": [str(value.type) for value in node.outputs],
-        "updates": [target.name for target, new in program.graph.updates.items() if new in node.outputs],
+        "updates": [name for value in node.outputs for name in updates.get(value, ())],
         "kernels": [call.kernel.symbol for call in step.lowered.calls],
         "workspace_bytes": step.lowered.workspace_bytes,
     }

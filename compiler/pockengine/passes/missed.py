@@ -9,6 +9,7 @@ from ..ir import Graph, Node, Value
 from ..ops import is_kind
 from ..ops.movement import ints
 from .fuse import MAX_INPUTS, Group, combined
+from .gradients import GRADIENTS
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,10 @@ def _reason(
 def _misfit(first: Group, second: Group) -> str | None:
     """Why the loops of two regions do not fit; None where nobody would expect them to."""
     kinds = {first.kind, second.kind}
-    if first.kind == second.kind == "contraction" or second.kind == "contraction":
+    if second.kind in ("contraction", GRADIENTS):
         return None
+    if first.kind == GRADIENTS:
+        return "the gradients of a depthwise convolution take in only what one of them alone needs, element by element"
     if kinds == {"elementwise"} or kinds == {"contraction", "elementwise"}:
         return f"they walk over different shapes, {list(first.space)} and {list(second.space)}"
     if first.kind == "contraction":

@@ -121,10 +121,11 @@ class _Matcher:
         if node is not None and node.op == "reshape":
             source, number = self._unscaled(node.inputs[0])
             return (x, 1.0) if number == 1.0 else (source, number)
-        for source, other in (node.inputs, node.inputs[::-1]) if node is not None and node.op == "mul" else ():
-            factor = self._number(other)
-            if factor is not None and source.type == node.output.type:
-                return source, factor
+        if node is not None and node.op == "mul":
+            for source, other in (node.inputs, node.inputs[::-1]):
+                factor = self._number(other)
+                if factor is not None and source.type == node.output.type:
+                    return source, factor
         return x, 1.0
 
     def _only(self, value: Value, *ops: str) -> Node | None:

@@ -125,7 +125,7 @@ class Tuning:
 def check_mode(mode: str) -> str:
     """The mode, if there is such a one. Raises PockError."""
     if mode not in MODES:
-        raise PockError(f"tuning is off, fast or full, not '{mode}'{nearest(mode, MODES)}")
+        raise PockError(f"there is no tuning '{mode}'{nearest(mode, MODES)}")
     return mode
 
 

@@ -262,6 +262,7 @@ BAD = {
     ),
     "no artifact": (["run", "nowhere.pock", "train"], "no artifact"),
     "unknown entry": (["run", "nowhere.pock", "trian"], "did you mean 'train'"),
+    "no entry": (["run", "nowhere.pock"], "pock run OUT.pock train"),
 }
 
 
@@ -273,6 +274,21 @@ def test_bad_input_is_one_sentence(files, run, arguments, words):
     assert words in error
     assert len(error.strip().splitlines()) == 1
     assert error.startswith("pock: ")
+
+
+def test_help_of_running(artifact, run):
+    code, text, _ = run("run", "--help")
+    assert code == 0 and "train|eval|predict|bench|info" in text
+    command = [sys.executable, "-m", "pockengine.cli", "run", str(artifact), "train", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "--checkpoint-every" in done.stdout + done.stderr
+
+
+def test_the_service_is_started_with_the_options_given(run, monkeypatch):
+    started = []
+    monkeypatch.setattr(subprocess, "call", lambda command: started.append(command) or 0)
+    assert run("serve", "--data-dir", "here", "--help")[0] == 0
+    assert [Path(started[0][0]).name, *started[0][1:]] == ["pock-server", "serve", "--data-dir", "here", "--help"]
 
 
 RECIPES = {

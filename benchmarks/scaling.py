@@ -37,13 +37,14 @@ WIDTH = 16
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    batches = _over_batches(options.rounds, options.batch, options.peer)
-    print(batches, flush=True)
-    nodes = _over_nodes(options.most_nodes)
-    print(nodes, flush=True)
-    if options.write:
-        write_section(options.write, "scaling", batches)
-        write_section(options.write, "compile-time", nodes)
+    tables = {}
+    if options.batch:
+        tables["scaling"] = _over_batches(options.rounds, options.batch, options.peer)
+        print(tables["scaling"], flush=True)
+    tables["compile-time"] = _over_nodes(options.most_nodes)
+    print(tables["compile-time"], flush=True)
+    for name, text in tables.items() if options.write else ():
+        write_section(options.write, name, text)
     return 0
 
 
@@ -136,8 +137,10 @@ def _chain(layers: int) -> Graph:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5, help="turns of each contender (default: %(default)s)")
-    parser.add_argument("--most-nodes", type=int, default=10_000, help="stop at this size (default: %(default)s)")
-    parser.add_argument("--batch", type=int, nargs="+", default=list(BATCHES), help="(default: %(default)s)")
+    parser.add_argument(
+        "--most-nodes", type=int, default=10_000, help="stop at this size or above (default: %(default)s)"
+    )
+    parser.add_argument("--batch", type=int, nargs="*", default=list(BATCHES), help="none: compile times only")
     parser.add_argument(
         "--peer",
         nargs="+",

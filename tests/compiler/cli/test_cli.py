@@ -20,7 +20,7 @@ from safetensors.numpy import load_file, save_file
 
 import pockengine.cli.compiling
 from pockengine.artifact import Artifact
-from pockengine.cli import main
+from tests.compiler.cli.command import pock
 from tests.compiler.frontends.onnx_models import model, save
 
 RECIPE = """
@@ -53,17 +53,6 @@ def files(tmp_path_factory) -> Path:
     labels = RNG.integers(0, 3, 20)
     save_file({"x": RNG.normal(size=(20, 8)).astype(np.float32), "labels": labels}, folder / "data.safetensors")
     return folder
-
-
-def pock(
-    *arguments: object, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of `pock ARGUMENTS` in this process."""
-    monkeypatch.setattr(sys, "argv", ["pock", *map(str, arguments)])
-    with pytest.raises(SystemExit) as exit:
-        main()
-    captured = capsys.readouterr()
-    return int(exit.value.code or 0), captured.out, captured.err
 
 
 @pytest.fixture

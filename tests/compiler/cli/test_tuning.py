@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +14,8 @@ import pytest
 from onnx import helper
 
 from pockengine.artifact import Artifact, Member
-from pockengine.cli import main
 from pockengine.cli.console import size
+from tests.compiler.cli.command import pock
 from tests.compiler.frontends.onnx_models import model, save
 
 RECIPE = "{loss: cross_entropy, optimizer: {name: sgd, lr: 0.1}, batch: 4, update: full}"
@@ -44,19 +44,11 @@ def cache(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def run(files, cache, capsys, monkeypatch):
-    """Runs `pock ARGUMENTS` in this process with a cache of its own: exit code, stdout and stderr."""
-
-    def pock(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setenv("POCK_CACHE_DIR", str(cache))
-        monkeypatch.delenv("POCK_CACHE_LIMIT", raising=False)
-        monkeypatch.chdir(files)
-        monkeypatch.setattr(sys, "argv", ["pock", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exit:
-            main()
-        captured = capsys.readouterr()
-        return int(exit.value.code or 0), captured.out, captured.err
-
-    return pock
+    """Runs `pock ARGUMENTS` in the folder with a cache of its own: exit code, stdout and stderr."""
+    monkeypatch.setenv("POCK_CACHE_DIR", str(cache))
+    monkeypatch.delenv("POCK_CACHE_LIMIT", raising=False)
+    monkeypatch.chdir(files)
+    return partial(pock, capsys=capsys, monkeypatch=monkeypatch)
 
 
 def compiled(run, output: str, *more: str) -> dict:

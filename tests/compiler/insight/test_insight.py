@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import re
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,6 @@ from onnx import helper
 from safetensors.numpy import save_file
 
 from pockengine.artifact import Artifact
-from pockengine.cli import main
 from pockengine.compile import plan_programs
 from pockengine.errors import MemoryBudgetError
 from pockengine.frontends import load
@@ -26,6 +25,7 @@ from pockengine.recipe import Recipe
 from pockengine.targets import get
 from pockengine.tune import Tuning
 from pockengine.tune.peak import measure_peak
+from tests.compiler.cli.command import pock
 from tests.compiler.frontends.onnx_models import model, save
 
 RECIPE = """
@@ -68,17 +68,9 @@ def files(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def run(files, capsys, monkeypatch) -> Callable[..., tuple[int, str, str]]:
-    """Runs `pock ARGUMENTS` in this process: exit code, stdout and stderr."""
-
-    def pock(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.chdir(files)
-        monkeypatch.setattr(sys, "argv", ["pock", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exit:
-            main()
-        captured = capsys.readouterr()
-        return int(exit.value.code or 0), captured.out, captured.err
-
-    return pock
+    """Runs `pock ARGUMENTS` in the folder: exit code, stdout and stderr."""
+    monkeypatch.chdir(files)
+    return partial(pock, capsys=capsys, monkeypatch=monkeypatch)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ be taken in two steps."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,8 +16,6 @@ from ...ir import Attr, DType, Value
 from ...ops import Emitter
 from .registry import NodeContext, Operand, converts
 from .windows import Window, as_image, as_signal, pad_spatial, spatial_size
-
-_ImagePool = Callable[[Value, Window], Value]
 
 
 def _pool(e: Emitter, op: str, x: Value, window: Window, **attrs: Attr) -> Value:

@@ -1,5 +1,5 @@
-"""How fast this machine is at best: arithmetic by our own micro-kernel on data in the first-level cache, memory by a
-loop that reads one large array and writes another."""
+"""How fast this machine is at best: arithmetic by our own micro-kernels on data in the first-level cache, in whichever
+format of the target's is quickest; memory by a loop that reads one large array and writes another."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..codegen.backend import Call, Kernel, Lowered
-from ..codegen.c import microkernel
-from ..codegen.c.formats import f32
+from ..codegen.c import microkernel, narrow
+from ..codegen.c.formats import Format, f32, fastest
 from ..codegen.c.source import SIGNATURE, Code, kernel
 from ..codegen.folder_cache import default_folder, workspace
 from ..errors import PockError
@@ -18,7 +18,7 @@ from . import measure
 from .measure import Limits, Run, Trial
 
 DEPTH = 128
-"""Products a register tile sums up: its operands then fit into 32 KB."""
+"""Products of all parts of an element that a register tile sums up: its operands then fit into 32 KB."""
 FLOPS = 2e8
 """Operations of one thread in one run: some milliseconds."""
 ARRAY_BYTES = 64 << 20
@@ -37,18 +37,19 @@ class Peak:
 def measure_peak(target: Target, threads: int, cache: Path | None = None) -> Peak:
     """The best of some runs on this machine, which must be the target. Raises ToolchainError or PockError."""
     array = min(ARRAY_BYTES, target.ram_bytes // 16 // 4096 * 4096)
-    kernels = (_arithmetic(target), _copy(array))
-    trials = [_trial(made, 2 * array if made.symbol.startswith("k_copy") else 0) for made in kernels]
+    tiles = [_tile(target, format) for format in dict.fromkeys((f32(target), fastest(target)))]
+    trials = [*(_trial(_arithmetic(tile), 0) for tile in tiles), _trial(_copy(array), 2 * array)]
     with workspace(cache or default_folder()) as place:
         program = place / "measure"
         program.write_bytes(measure.build(trials, target, threads, cache))
         program.chmod(0o755)
         limits = Limits(ROUNDS, 1000.0, 0)
-        best = [
+        *arithmetic, copied = [
             _best(measure.run(program, index, trial, b"", place / "run", threads, limits))
             for index, trial in enumerate(trials)
         ]
-    return Peak(1e3 * _repeats(target) * _tile_flops(target) * threads / best[0], 1e3 * 2 * array / best[1], threads)
+    flops = max(tile.repeats * tile.flops / ms for tile, ms in zip(tiles, arithmetic, strict=True))
+    return Peak(1e3 * flops * threads, 1e3 * 2 * array / copied, threads)
 
 
 def _best(runs: list[Run]) -> float:
@@ -64,35 +65,66 @@ def _trial(made: Kernel, workspace: int) -> Trial:
     return Trial(node, (Lowered((call,), workspace),))
 
 
-def _tile(target: Target) -> microkernel.Tile:
-    lanes = target.vector_bytes // 4
-    return microkernel.Tile(target.mr, target.nr // lanes, lanes, 1, target.mr, target.nr, target.nr)
+@dataclass(frozen=True)
+class _Tile:
+    """A register tile in a format, `depth` products deep."""
+
+    format: Format
+    rows: int
+    columns: int
+    depth: int
+
+    @property
+    def flops(self) -> int:
+        return 2 * self.rows * self.columns * self.depth
+
+    @property
+    def repeats(self) -> int:
+        return max(1, int(FLOPS / self.flops))
+
+    def microkernel(self) -> microkernel.Tile:
+        """On packed operands (codegen/c/narrow.py): rows of A or, in f32, columns of A."""
+        narrow, parts, depth = self.format.narrow, self.format.parts, self.depth
+        a_row, a_k = (parts * depth, 1) if narrow else (1, self.rows)
+        vectors = self.columns // self.format.lanes
+        strides = (a_row, a_k, self.columns, self.columns)
+        return microkernel.Tile(self.rows, vectors, self.format.lanes, *strides, parts, depth, depth * self.columns)
 
 
-def _tile_flops(target: Target) -> int:
-    return 2 * target.mr * target.nr * DEPTH
+def _tile(target: Target, format: Format) -> _Tile:
+    rows, columns = (2 * microkernel.AMX_ROWS, 2 * format.lanes) if _in_tiles(format) else (target.mr, target.nr)
+    return _Tile(format, rows, columns, format.filled(DEPTH // format.parts))
 
 
-def _repeats(target: Target) -> int:
-    return max(1, int(FLOPS / _tile_flops(target)))
+def _in_tiles(format: Format) -> bool:
+    return format.instruction == "amx"
 
 
-def _arithmetic(target: Target) -> Kernel:
+def _arithmetic(peak: _Tile) -> Kernel:
     """The register tile over and over on the same operands."""
-    tile, code = _tile(target), Code()
-    code.line(microkernel.vector_type(tile.lanes))
-    code.line(microkernel.define(tile, f32(target)))
+    format, tile, code = peak.format, peak.microkernel(), Code()
+    code.line(microkernel.vector_type(format.lanes))
+    if format.narrow:
+        code.line(narrow.declarations(format))
+    if _in_tiles(format):
+        code.line(microkernel.AMX_SHAPE)
+    code.line(microkernel.define(tile, format))
+    deep = peak.depth * format.parts
     with code.block(SIGNATURE):
-        for name, size in (("a", target.mr * DEPTH), ("b", target.nr * DEPTH), ("c", target.mr * target.nr)):
-            code.line(f"float {name}[{size}] __attribute__((aligned(64)));")
+        for name, size in (("a", peak.rows * deep), ("b", peak.columns * deep)):
+            code.line(f"{format.type} {name}[{size}] __attribute__((aligned(64)));")
             with code.loop("i", size):
-                code.line(f"{name}[i] = (float)(i % 7);")
-        with code.loop("repeat", _repeats(target)):
-            code.line(f"{tile.name}({DEPTH}, a, b, c, 0);")
+                code.line(f"{name}[i] = ({format.type})(float)(i % 7);")
+        code.line(f"float c[{peak.rows * peak.columns}] __attribute__((aligned(64)));")
+        if _in_tiles(format):
+            code.line("__builtin_ia32_tile_loadconfig(&tile_shape);")
+        with code.loop("repeat", peak.repeats):
+            code.line(f"{tile.name}({peak.depth}, a, b, c, 0);")
             code.line('__asm__ volatile("" ::: "memory");')
         code.line("if (task == 0)")
         code.line("    *(float *)arg[0] = c[0];")
-    return kernel("peak", f"arithmetic at its best: tile {target.mr} x {target.nr}", code.text())
+    title = f"arithmetic at its best: tile {peak.rows} x {peak.columns} in {format.name}"
+    return kernel("peak", title, code.text())
 
 
 def _copy(nbytes: int) -> Kernel:

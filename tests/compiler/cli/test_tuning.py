@@ -137,7 +137,7 @@ def members(file: Path) -> list[Member]:
     ("arguments", "sentence"),
     [
         (["compile", "net.onnx", "--recipe", "recipe.yaml", "-o", "c.pock", "--tune", "ful"], "did you mean 'full'"),
-        (["tune", "net.onnx", "--recipe", "recipe.yaml", "--mode", "off"], "--mode is fast or full"),
+        (["tune", "net.onnx", "--recipe", "recipe.yaml", "--mode", "off"], "no --mode 'off' (known: fast, full)"),
         (["tune", "net.onnx", "--recipe", "recipe.yaml", "--target", "raspberry-pi-4"], "another machine"),
         (["cache", "prune"], "--keep-days 30"),
         (["cache", "clear", "--keep-days", "3"], "goes with 'pock cache prune'"),

@@ -10,6 +10,8 @@ from .schedule import ALIGNMENT, Buffer, MemoryPlan, Schedule, Slot, aligned, li
 
 SEARCH_WORK = 40_000
 """Buffers placed by the improving search before it stops: bounds its time whatever the size of the schedule."""
+CLOSE = 1.01
+"""Where the search from the best order ends above this share of the lower bound, it starts from the others too."""
 
 UNLIMITED = 1 << 62
 
@@ -41,20 +43,21 @@ def _lifetimes(buffers: tuple[Buffer, ...]) -> Lifetimes:
 
 
 def _place(lives: Lifetimes, lower_bound: int) -> Attempt:
-    best: Attempt | None = None
-    reached: list[tuple[int, Ints]] = []
+    attempts: list[Attempt] = []
+    starts: list[tuple[Attempt, Ints]] = []
     for order in _orders(lives):
         for method in (first_fit, skyline):
-            attempt = method(lives, order, UNLIMITED)
-            if attempt.height == lower_bound:
-                return attempt
-            if method is skyline:
-                reached.append((attempt.height, order))
-            if best is None or attempt.height < best.height:
-                best = attempt
-    assert best is not None  # there is at least one order
-    _, start = min(reached, key=lambda entry: entry[0])
-    return _improve(lives, best, start, lower_bound)
+            attempts.append(method(lives, order, UNLIMITED))
+            if attempts[-1].height == lower_bound:
+                return attempts[-1]
+        starts.append((attempts[-1], order))
+    starts.sort(key=lambda start: start[0].height)
+    tries = SEARCH_WORK // len(lives) + 1
+    for index, (attempt, order) in enumerate(starts):
+        attempts.append(_improve(lives, attempt, order, lower_bound, tries if index == 0 else tries // 4))
+        if min(attempt.height for attempt in attempts) <= CLOSE * lower_bound:
+            break
+    return min(attempts, key=lambda attempt: attempt.height)
 
 
 def _orders(lives: Lifetimes) -> list[Ints]:
@@ -64,13 +67,13 @@ def _orders(lives: Lifetimes) -> list[Ints]:
     return [np.lexsort((lives.first, second, key)) for key, second in keys]
 
 
-def _improve(lives: Lifetimes, best: Attempt, order: Ints, lower_bound: int) -> Attempt:
+def _improve(lives: Lifetimes, best: Attempt, order: Ints, lower_bound: int, tries: int) -> Attempt:
     """The skyline again and again; what did not fit is ranked first next time.
 
     The limit is half-way from the best height to the lower bound: a closer one makes steps too small to matter, a
     farther one cannot be reached, and its failures then promote the wrong buffers.
     """
-    for _ in range(SEARCH_WORK // len(lives) + 1):
+    for _ in range(tries):
         limit = best.height - (best.height - lower_bound + 1) // 2
         attempt = skyline(lives, order, limit)
         if attempt.failed is not None:

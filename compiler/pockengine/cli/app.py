@@ -35,7 +35,7 @@ Dims = Annotated[list[str] | None, typer.Option("--dim", metavar="NAME=VALUE", h
 Batch = Annotated[int | None, typer.Option("--batch", min=1, help="Samples per step; default: the recipe's.")]
 Memory = Annotated[
     str | None,
-    typer.Option("--memory", metavar="SIZE", help="What the whole process may take, such as 64MiB: compute twice."),
+    typer.Option("--memory", metavar="SIZE", help="What the process may take, such as 64MiB; nodes run twice to fit."),
 ]
 Compute = Annotated[
     str,

@@ -45,8 +45,8 @@ def tidy(graph: Graph) -> Graph:
 
 ALGEBRA: tuple[Pass, ...] = (
     expand_composites,
-    heads_inside,
     tidy,
+    heads_inside,
     merge_products,
     push_scale,
     tidy,

@@ -13,7 +13,8 @@ from pockengine import interp
 from pockengine.frontends import load
 from pockengine.ir import Builder, DType, Graph, Node, Value, parse_type
 from pockengine.ops import Emitter
-from pockengine.passes import recognise, simplify, tidy
+from pockengine.ops.attention import HEADS
+from pockengine.passes import PIPELINE, optimise, recognise, simplify, tidy
 
 Change = Callable[[Emitter, Value], Value]
 
@@ -146,5 +147,18 @@ def test_repeated_heads_are_read_where_they_are() -> None:
     builder.outputs = {"y": y}
     graph = builder.finish()
     after = tidy(recognise(graph))
+    assert [node.op for node in after.nodes] == ["attention"]
+    _assert_same(graph, after)
+
+
+def test_heads_stay_where_projections_leave_them_though_keys_come_transposed() -> None:
+    builder = Builder("exported")
+    q, k, v = (builder.input(name, parse_type("f32[2,5,3,4]")) for name in "qkv")
+    e = Emitter(builder)
+    products = e.matmul(e.transpose(q, HEADS), e.transpose(k, (0, 2, 3, 1)))
+    y = e.matmul(e.op("softmax", e.mul(products, 0.5), axis=-1), e.transpose(v, HEADS))
+    builder.outputs = {"y": e.transpose(y, HEADS)}
+    graph = builder.finish()
+    after = optimise(recognise(simplify(graph)), (), PIPELINE.algebra, claims=lambda node: node.op == "attention")
     assert [node.op for node in after.nodes] == ["attention"]
     _assert_same(graph, after)

@@ -6,13 +6,16 @@ Knows nothing of planning: the compiler plans with `Lowered.workspace_bytes` and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from ..ir import Graph, Node, Value
 from ..plan import MemoryPlan
 from ..targets import Target
+
+SCRATCH = "scratch"
+"""Attribute of a region: bytes of workspace that its kernels may take, one of those that `Backend.scratch` names."""
 
 
 @dataclass(frozen=True)
@@ -107,3 +110,7 @@ class Backend(Protocol):
 
     def packing(self, node: Node, target: Target, threads: int) -> tuple[int, Packing] | None:
         """The input that a node would pack whole each time, and how it could lie in memory instead."""
+
+    def scratch(self, node: Node, target: Target, threads: int) -> Sequence[tuple[int, float]]:
+        """(bytes of workspace, time in parts of the usual one) of the ways to compute a node in less than the usual
+        workspace, the quickest first."""

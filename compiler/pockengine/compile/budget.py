@@ -37,13 +37,13 @@ class Search:
 
     def __init__(self, recomputing: Recomputing) -> None:
         self.r = recomputing
-        self.left = 0
+        self.left = self.limit = 0
         self.saved, self.forward_end = self._uses()
 
     def within(self, limit: int) -> Found:
         """The cheapest choice found that keeps to `limit`; where none does, the one with the lowest peak."""
-        self.left = WORK
-        tried = [self._greedy(Found(NOTHING, self.r.unchanged), limit)]
+        self.left, self.limit = WORK, limit
+        tried = [self._greedy(Found(NOTHING, self.r.unchanged(limit)), limit)]
         starts = [found for count in SEGMENTS if (found := self._try(self._segments(count))) is not None]
         fitting = [found for found in starts if found.step.peak <= limit]
         tried += [self._pruned(found, limit) for found in fitting[:3]]
@@ -54,7 +54,7 @@ class Search:
 
     def lowest(self) -> Found:
         """The least possible: lower and lower limits until nothing more is gained."""
-        best = self.within(self.r.unchanged.peak // 4)
+        best = self.within(self.r.unchanged(0).peak // 4)
         while True:
             found = self.within(int(best.step.peak * STRIDE))
             if found.step.peak >= best.step.peak:
@@ -63,7 +63,7 @@ class Search:
 
     def _try(self, chosen: Choice) -> Found | None:
         self.left -= len(self.r.work.operations) + len(chosen)
-        step = self.r.splice(chosen)
+        step = self.r.splice(chosen, self.limit)
         return None if step is None else Found(chosen, step)
 
     def _greedy(self, found: Found, limit: int) -> Found:
@@ -94,7 +94,7 @@ class Search:
         for number in self.r.second:
             freed = sum(self.r.work.sizes[value] for value in self.r.work.operations[number].writes)
             if number not in found.chosen:
-                bound = -freed * above / self.r.costs[number] if self.r.costs[number] else 0.0
+                bound = -freed * above / self.r.second[number].cycles if self.r.second[number].cycles else 0.0
                 queue += [(bound, number, False, None), (bound, number, True, None)]
         heapq.heapify(queue)
         return queue
@@ -138,15 +138,15 @@ class Search:
 
     def relaxed(self, found: Found, limit: int) -> Found:
         """Without what is not needed to keep to a limit that is not the lowest."""
-        self.left = WORK
-        return self._pruned(found, limit)
+        self.left, self.limit = WORK, limit
+        return self._pruned(self._try(found.chosen) or found, limit)
 
     def _pruned(self, found: Found, limit: int) -> Found:
         """Give up what is not needed to keep to the limit (or to the peak that was reached), the dearest first."""
         bound = max(limit, found.step.peak)
         ran = {number for number, second in found.step.order if second}
         found = Found(frozenset(ran), found.step)
-        for number in sorted(ran, key=lambda one: (-self.r.costs[one], one)):
+        for number in sorted(ran, key=lambda one: (-self.r.second[one].cycles, one)):
             if self.left <= 0:
                 break
             less = self._try(found.chosen - {number})

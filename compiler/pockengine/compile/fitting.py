@@ -13,7 +13,7 @@ from .budget import Found, Search
 from .lifetimes import Lower
 from .memory import RUNTIME_BYTES, Spaces, place
 from .ordering import lowered_peak
-from .recomputing import Recomputing
+from .recomputing import Recomputing, Scratch
 
 ATTEMPTS = 4
 """Searches for one program: a plan may lie a little above the bytes that are alive at once."""
@@ -52,19 +52,22 @@ def peak_bytes(programs: Mapping[str, Program], spaces: Spaces) -> int:
 
 
 def fit(
-    programs: Mapping[str, Program], spaces: Spaces, memory: int, lower: Lower, target: Target, threads: int
+    programs: Mapping[str, Program],
+    spaces: Spaces,
+    memory: int,
+    lower: Lower,
+    scratch: Scratch,
+    target: Target,
+    threads: int,
 ) -> tuple[dict[str, Program], Recomputed]:
     """The programs within `memory` bytes for the whole process, RESERVE included, at the least extra time. Raises
     MemoryBudgetError where that cannot be done."""
     fitted, recomputed = dict(programs), NONE
     blocks = RUNTIME_BYTES + RESERVE + sum(spaces.sizes.values())
-    fixed = max((p.plan.arena_bytes for kind, p in programs.items() if kind not in _TRAINING), default=0)
-    least = fixed
-    for kind in _TRAINING:
-        if kind not in programs:
-            continue
-        recomputing = Recomputing(programs[kind].graph, lower, target, threads)
-        found = _within(kind, recomputing, memory - blocks, programs[kind], spaces, lower)
+    least = 0
+    for kind, program in programs.items():
+        recomputing = Recomputing(program.graph, lower, scratch, target, threads)
+        found = _within(kind, recomputing, memory - blocks, program, spaces, lower)
         if found.program.plan.arena_bytes > memory - blocks:
             found = _least(kind, recomputing, memory - blocks, spaces, lower)
         fitted[kind] = found.program
@@ -74,9 +77,6 @@ def fit(
     if blocks + least > memory:
         raise _impossible(memory, least, spaces, fitted, recomputed)
     return fitted, recomputed
-
-
-_TRAINING = ("train", "accumulate")
 
 
 def _within(kind: str, recomputing: Recomputing, arena: int, program: Program, spaces: Spaces, lower: Lower) -> _Fitted:

@@ -1,17 +1,19 @@
 """What it takes and what it frees to run some forward nodes a second time: the step as numbers, with a choice of nodes.
 
 A chosen node runs again right before the first node of the backward part that reads one of its results, once, after
-those of its operands that are computed again themselves.
+those of its operands that are computed again themselves; its first run leaves out what only they read. A node that still does not fit is computed in less scratch
+memory where it can be, in the quickest way that fits.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass, replace
 
-from ..codegen.backend import Lowered
+from ..codegen.backend import SCRATCH, Lowered
 from ..ir import Graph, Node, Value
 from ..passes.rematerialise import second_run
+from ..plan import aligned
 from ..targets import Target
 from .lifetimes import Lower, Operation, Work, base_of, live_bytes, operation_of, work_of
 
@@ -20,6 +22,9 @@ BYTES_PER_CYCLE = 4
 
 CALL_CYCLES = 2000
 """Starting a kernel and handing it to the threads."""
+
+Scratch = Callable[[Node], Sequence[tuple[int, float]]]
+"""See `Backend.scratch`."""
 
 Choice = frozenset[int]
 """Numbers of the operations that run twice."""
@@ -32,16 +37,27 @@ def cycles(lowered: Lowered, target: Target, threads: int) -> float:
 
 
 @dataclass(frozen=True)
+class Run:
+    """A node, perhaps without some of its results."""
+
+    node: Node
+    operation: Operation
+    cycles: float
+
+
+@dataclass(frozen=True)
 class Spliced:
     """The step with a choice of operations computed twice.
 
-    order  (number of the operation, whether it is the second run)
-    live   bytes of the arena at each step
-    cost   cycles of the second runs"""
+    order    (number of the operation, whether it is the second run)
+    live     bytes of the arena at each step
+    cost     cycles of the second runs, and what less scratch memory costs
+    scratch  bytes of scratch memory by the number of the step, where they are not the usual ones"""
 
     order: tuple[tuple[int, bool], ...]
     live: tuple[int, ...]
     cost: float
+    scratch: dict[int, int]
 
     @property
     def peak(self) -> int:
@@ -55,41 +71,58 @@ class Spliced:
 class Recomputing:
     """A training step, and which of its operations can run twice."""
 
-    def __init__(self, graph: Graph, lower: Lower, target: Target, threads: int) -> None:
+    def __init__(self, graph: Graph, lower: Lower, scratch: Scratch, target: Target, threads: int) -> None:
         self.graph = graph
+        self._scratch = scratch
+        self._ways: dict[int, list[tuple[int, float]]] = {}
         self.work: Work = work_of(graph, lower)
         nodes = self.work.nodes
         self.maker = {value: i for i, operation in enumerate(self.work.operations) for value in operation.writes}
-        self.start = next((i for i, node in enumerate(nodes) if node.phase == "backward"), len(nodes))
+        self.start = next((i for i, node in enumerate(nodes) if node.phase == "backward"), 0)
         self.forward = [node.phase == "forward" for node in nodes]
         self._later = self._later_readers()
-        self.total = sum(cycles(lower(node), target, threads) for node in nodes)
+        self._cycles = [cycles(lower(node), target, threads) for node in nodes]
+        self.total = sum(self._cycles)
         index = {value: number for number, value in enumerate(self.work.values)}
         base, changed = base_of(graph), _changes(graph, nodes)
-        self.second: dict[int, Node] = {}
-        self.again: dict[int, Operation] = {}
-        self.costs: dict[int, float] = {}
+
+        def run(node: Node, wanted: Set[Value]) -> Run | None:
+            found = second_run(node, wanted)
+            if found is None or found.phase == "update":
+                return None
+            return Run(found, operation_of(found, lower(found), base, index), cycles(lower(found), target, threads))
+
+        early, late = self._readers()
+        self.first: dict[int, Run] = {}
+        self.second: dict[int, Run] = {}
+        self._short: dict[int, tuple[Run, frozenset[int]]] = {}
         self._deadline: dict[int, int] = {}
         for number, node in enumerate(nodes[: self.start]):
-            second = second_run(node, {value for value in node.outputs if value in index})
-            if second is not None and second.phase != "update":
-                self.second[number] = second
-                self.again[number] = operation_of(second, lower(second), base, index)
-                self.costs[number] = cycles(lower(second), target, threads)
-                self._deadline[number] = min(
-                    (changed[base[v]] for v in second.inputs if base[v] in changed), default=len(nodes)
-                )
+            made = {value for value in node.outputs if value in index}
+            whole = run(node, made)
+            if whole is None:
+                continue
+            self.second[number] = whole
+            self._deadline[number] = min(
+                (changed[base[v]] for v in whole.node.inputs if base[v] in changed), default=len(nodes)
+            )
+            first = run(node, {value for value in node.outputs if value not in made or early[index[value]]})
+            if first is not None and first.node is not node:
+                self.first[number] = first
+            short = run(node, {value for value in made if late[index[value]]})
+            if short is not None and len(short.node.outputs) < len(made):
+                others = (early[index[value]] for value in made if value not in short.node.outputs)
+                self._short[number] = short, frozenset[int]().union(*others)
 
-    @cached_property
-    def unchanged(self) -> Spliced:
-        """The step as it is."""
-        found = self.splice(frozenset())
+    def unchanged(self, limit: int) -> Spliced:
+        """The step with nothing computed twice."""
+        found = self.splice(frozenset(), limit)
         assert found is not None  # nothing runs twice, so nothing can be too late
         return found
 
-    def splice(self, chosen: Choice) -> Spliced | None:
-        """The step with the chosen operations computed twice; None where one would read a parameter that has changed
-        by then."""
+    def splice(self, chosen: Choice, limit: int) -> Spliced | None:
+        """The step with the chosen operations computed twice, and with less scratch memory where more than `limit`
+        bytes would be alive; None where an operation would read a parameter that has changed by then."""
         operations, sizes = self.work.operations, list(self.work.sizes)
         order: list[tuple[int, bool]] = []
         ran: list[Operation] = []
@@ -101,16 +134,43 @@ class Recomputing:
                     if number > self._deadline[again]:
                         return None
                     order.append((again, True))
-                    ran.append(_renamed(self.again[again], copies, writes=True))
-                    cost += self.costs[again]
+                    run = self._second(again, chosen)
+                    ran.append(_renamed(run.operation, copies, writes=True))
+                    cost += run.cycles
                 operation = _renamed(operation, copies)
             order.append((number, False))
-            ran.append(operation)
-        return Spliced(tuple(order), tuple(live_bytes(ran, sizes, self.work.kept)), cost)
+            ran.append(self.first[number].operation if number in chosen and number in self.first else operation)
+        live, scratch = live_bytes(ran, sizes, self.work.kept), dict[int, int]()
+        for step, nbytes in enumerate(live):
+            usual = ran[step].workspace
+            if nbytes > limit and usual and (ways := self._ways_of(order[step][0])):
+                room = limit - (nbytes - usual)
+                scratch[step], more = next((way for way in ways if aligned(way[0]) <= room), ways[-1])
+                live[step] += aligned(scratch[step]) - usual
+                cost += more
+        return Spliced(tuple(order), tuple(live), cost, scratch)
+
+    def _ways_of(self, number: int) -> list[tuple[int, float]]:
+        """(bytes of scratch memory, cycles more than usual) of the ways to compute an operation in less, the quickest
+        first."""
+        if number not in self._ways:
+            usual = self._cycles[number]
+            found = self._scratch(self.work.nodes[number])
+            self._ways[number] = [(nbytes, (time - 1) * usual) for nbytes, time in found]
+        return self._ways[number]
 
     def nodes(self, step: Spliced) -> list[tuple[Node, bool]]:
         """The nodes in the order of `step`, and which of them are second runs."""
-        return [(self.second[i] if again else self.work.nodes[i], again) for i, again in step.order]
+        found = []
+        twice = frozenset(number for number, again in step.order if again)
+        for place, (number, again) in enumerate(step.order):
+            node = self._second(number, twice).node if again else self.work.nodes[number]
+            if number in twice and not again and number in self.first:
+                node = self.first[number].node
+            if place in step.scratch:
+                node = replace(node, attrs={**node.attrs, SCRATCH: step.scratch[place]})
+            found.append((node, again))
+        return found
 
     def _before(self, operation: Operation, chosen: Choice, copies: dict[int, int], sizes: list[int]) -> list[int]:
         """The operations to run again before this one, operands first; their results get numbers in `copies`."""
@@ -118,15 +178,15 @@ class Recomputing:
         stack = self._missing(operation, chosen, copies)
         while stack:
             number = stack[-1]
-            below = self._missing(self.again[number], chosen, copies)
+            again = self._second(number, chosen).operation
+            below = self._missing(again, chosen, copies)
             if below:
                 stack += below
                 continue
             stack.pop()
-            writes = self.again[number].writes
-            if writes[0] in copies:
+            if again.writes[0] in copies:
                 continue
-            for value in writes:
+            for value in again.writes:
                 copies[value] = len(sizes)
                 sizes.append(sizes[value])
             found.append(number)
@@ -139,6 +199,23 @@ class Recomputing:
             for number, operation in enumerate(self.work.operations)
             if number >= self.start and not self.forward[number]
         }
+
+    def _readers(self) -> tuple[list[set[int]], list[set[int]]]:
+        """For each value, who reads it in the forward part (or beyond the end), and who later."""
+        early: list[set[int]] = [set() for _ in self.work.sizes]
+        late: list[set[int]] = [set() for _ in self.work.sizes]
+        for number, operation in enumerate(self.work.operations):
+            for value in operation.reads:
+                (late if number in self._later else early)[value].add(number)
+        for value in self.work.kept:
+            early[value].add(len(self.work.operations))
+        return early, late
+
+    def _second(self, number: int, chosen: Choice) -> Run:
+        """The second run of an operation, without results that none of the chosen ones reads."""
+        if number in self._short and chosen.isdisjoint(self._short[number][1]):
+            return self._short[number][0]
+        return self.second[number]
 
     def _missing(self, operation: Operation, chosen: Choice, copies: dict[int, int]) -> list[int]:
         makers = (self.maker[value] for value in operation.reads if value not in copies)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from ..autodiff import (
@@ -160,7 +161,8 @@ def plan_programs(
     recomputed = NONE
     if memory is not None:
         whole = {kind: place(kind, graph, lower, spaces) for kind, graph in shaped.items()}
-        fitting, recomputed = fit(whole, spaces, memory, lower, target, threads)
+        scratch = partial(backend.scratch, target=target, threads=threads)
+        fitting, recomputed = fit(whole, spaces, memory, lower, scratch, target, threads)
         shaped = {kind: program.graph for kind, program in fitting.items()}
     programs, packed = place_packed(shaped, frozen, backend, target, threads, lower, spaces)
     clip = recipe.optimizer.clip

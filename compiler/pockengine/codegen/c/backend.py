@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from ... import ops
 from ...ir import DType, Node
 from ...passes.gradients import GRADIENTS
 from ...targets import Target
-from ..backend import Lowered, Packing
+from ..backend import SCRATCH, Lowered, Packing
 from . import (
     attention,
     choices,
@@ -31,6 +31,8 @@ from . import (
 from .contraction_plan import PACKED, anchor_of
 from .frozen import packing
 from .region import as_region, body_of, unsupported_types
+from .schedule import Schedule
+from .scratch import options
 
 ANCHORS = frozenset(("matmul", "conv2d", "conv2d_dx", "conv2d_dw"))
 BARE: Mapping[str, Callable[[Node], Lowered]] = {
@@ -52,6 +54,7 @@ class CBackend:
         rest."""
         self._picks = picks or {}
         self._known: dict[tuple[object, ...], tuple[Node, Lowered]] = {}
+        self._ways: dict[tuple[object, ...], list[tuple[int, float]]] = {}
 
     def unsupported(self, node: Node) -> str | None:
         """Why this node cannot be lowered, or None."""
@@ -106,20 +109,36 @@ class CBackend:
 
     def packing(self, node: Node, target: Target, threads: int) -> tuple[int, Packing] | None:
         """The operand that a node would pack whole each time, and how it could lie in memory instead."""
+        if not self._packs(node, target, threads):
+            return None
+        return packing(node, target, threads, self._picked(node))
+
+    def scratch(self, node: Node, target: Target, threads: int) -> Sequence[tuple[int, float]]:
+        """(bytes of workspace, time in parts of the usual one) of the ways to compute a node in less than the usual
+        workspace, the quickest first: contractions that pack an operand a strip at a time."""
+        key = (_computation(node), target, threads)
+        if key not in self._ways:
+            packs = self._packs(node, target, threads)
+            self._ways[key] = options(node, target, threads, self._picked(node)) if packs else []
+        return self._ways[key]
+
+    def _packs(self, node: Node, target: Target, threads: int) -> bool:
+        """Whether a node is a contraction that has schedules."""
         if node.op != "region" or not choices.is_tunable(node) or choices.is_depthwise(node):
-            return None
-        if choices.filtering(node, target, threads) is not None:
-            return None
+            return False
+        return choices.filtering(node, target, threads) is None
+
+    def _picked(self, node: Node) -> tuple[Schedule, ...] | None:
         pick = self._picks.get(choices.identity(node)) if self._picks else None
         assert pick is None or isinstance(pick, tuple)
-        return packing(node, target, threads, pick)
+        return pick
 
 
 def _computation(node: Node) -> tuple[object, ...]:
     """What the kernels of a node depend on: the computation without names, and which inputs are one value."""
     first = tuple(node.inputs.index(value) for value in node.inputs)
     if node.body is not None:
-        return (node.attrs["kind"], node.attrs.get(PACKED), choices.identity(node), first)
+        return (node.attrs["kind"], node.attrs.get(PACKED), node.attrs.get(SCRATCH), choices.identity(node), first)
     types = tuple(value.type for value in (*node.inputs, *node.outputs))
     return (node.op, types, choices.attributes(node.attrs), first)
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from ...ir import DType, Node, Value
 from ...targets import Target
-from ..backend import Lowered
-from . import contraction, depthwise, narrow_schedule, winograd, winograd_plan
+from ..backend import SCRATCH, Lowered
+from . import contraction, depthwise, narrow_schedule, scratch, winograd, winograd_plan
 from .contraction_plan import anchor_of, compressed_operand, schedules_of
 from .depthwise_plan import DepthwiseTile, by_channels
 from .formats import CompressedOperand, named
@@ -122,6 +122,8 @@ def lower(node: Node, target: Target, threads: int, choice: Choice | None = None
     if filtered is not None:
         return winograd.lower(node, filtered)
     assert not isinstance(choice, DepthwiseTile | Winograd)
+    if SCRATCH in node.attrs:
+        choice = scratch.schedules_within(node, target, threads, choice)
     return contraction.lower(node, target, threads, choice)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -37,24 +36,22 @@ def lower(node: Node, target: Target, threads: int, schedules: Sequence[Schedule
         for o in range(len(node.outputs))
         if value not in operands and value.type.shape == node.outputs[o].type.shape
     ]
-    calls = [made for plan in plans for made in _calls(plan, _part(plan, plans))]
+    calls = [made for plan in plans for made in _calls(plan, plan.share_of(plans))]
     return Lowered(tuple(calls), max(plan.workspace_bytes() for plan in plans), inplace_pairs(node, allowed))
 
 
-def _part(plan: ContractionPlan, plans: list[ContractionPlan]) -> float:
-    """The plan's part of the work of all plans."""
-    work = [math.prod(one.sizes) for one in plans]
-    return math.prod(plan.sizes) / max(1, sum(work))
-
-
 def _calls(plan: ContractionPlan, part: float) -> tuple[Call, ...]:
-    """Packing of B when it is shared, the contraction, the sum of partial results when k is split; `part` is their
-    share of the node's work."""
+    """Packing of B when it is shared, the contraction, for each strip of B; the sum of partial results when k is split.
+    `part` is their share of the node's work."""
     workspace = plan.workspace_bytes() > 0
-    product = product_kernel(plan)
     if plan.schedule.right == "shared":
-        packing = call(plan.node, pack_kernel(plan), True, True, share=0.0)
-        return (packing, call(plan.node, product, True, share=part))
+        made: list[Call] = []
+        for strip in plan.by_strip():
+            first, stop = strip.strip_range
+            made.append(call(plan.node, pack_kernel(strip), True, True, share=0.0))
+            made.append(call(plan.node, product_kernel(strip), True, share=part * (stop - first) / plan.panels))
+        return tuple(made)
+    product = product_kernel(plan)
     if plan.schedule.split == "k":
         adding = call(plan.node, reduce_kernel(plan), True, share=0.05 * part)
         return (call(plan.node, product, True, share=0.95 * part), adding)
@@ -62,16 +59,17 @@ def _calls(plan: ContractionPlan, part: float) -> tuple[Call, ...]:
 
 
 def pack_kernel(plan: ContractionPlan) -> Kernel:
-    """Packs all of B for every task."""
-    code = Code()
+    """Packs all of B, or a strip of it, for every task."""
+    code, (begin, end) = Code(), plan.strip_range
     _emit_types(plan, code, _right_turns(plan))
     _emit_right_packers(plan, code)
     with code.block(SIGNATURE):
         code.line(f"const float *right = arg[{plan.arguments[1]}];")
         code.line(f"{plan.format.type} *packed = arg[{workspace_index(plan)}];")
-        code.share(plan.sizes[0] * plan.panels)
+        code.share(plan.sizes[0] * (end - begin))
         with _chunks_of_k(plan, code, "0", str(plan.sizes[3])) as (start, stop), code.loop("unit", "last", "first"):
-            code.line(f"const ptrdiff_t batch = unit / {plan.panels}, panel = unit % {plan.panels};")
+            panel = f"{f'{begin} + ' if begin else ''}unit % {end - begin}"
+            code.line(f"const ptrdiff_t batch = unit / {end - begin}, panel = {panel};")
             source = f"right + {_batch_offset(plan, plan.contraction.right)}"
             place = f"packed + batch * {plan.right_elements}"
             code.line(_packing(plan, source, place, start, stop, "0"))
@@ -94,7 +92,7 @@ def _chunks_of_k(plan: ContractionPlan, code: Code, start: str, stop: str) -> It
 
 def _packing(plan: ContractionPlan, source: str, place: str, start: str, stop: str, first: str) -> str:
     """The call that packs steps of k of a `panel`; its panel, which begins with the step `first`, is at `place`."""
-    place += f" + panel * {plan.panel_elements}"
+    place += f" + {plan.place_of_panel}"
     if start != first:
         width, last = plan.schedule.columns, _panel_widths(plan)[-1][0] * plan.schedule.lanes
         columns = width if last == width else f"(panel < {plan.sizes[2] // width} ? {width} : {last})"
@@ -308,7 +306,7 @@ def _emit_main(plan: ContractionPlan, code: Code) -> None:
     code.share(units)
     if plan.format.instruction == "amx":
         code.line("__builtin_ia32_tile_loadconfig(&tile_shape);")
-    ranges = {"b": (0, batches), "m": (0, m), "n": (0, plan.panels), "k": (0, plan.blocks_of_k)}
+    ranges = {"b": (0, batches), "m": (0, m), "n": plan.strip_range, "k": (0, plan.blocks_of_k)}
     for axis, (low, high) in ranges.items():
         if axis != s.split:
             code.line(f"const ptrdiff_t {axis}_first = {low}, {axis}_last = {high};")
@@ -391,7 +389,7 @@ def _emit_block(plan: ContractionPlan, code: Code) -> None:
                 source = f"panels + panel * {plan.panel_elements}"
             else:
                 batch = f"batch * {plan.right_elements} + " if s.right in ("shared", "packed") else ""
-                source = f"panels + {batch}panel * {plan.panel_elements} + k0 * {width}"
+                source = f"panels + {batch}{plan.place_of_panel} + k0 * {width}"
             code.line(f"if (panel {'<' if cols == s.columns else '>='} {full})")
             code.line(
                 f"    panel_{vectors}_{cols}(arg, batch, a_block, {source}, {sums}, m0, m1, n0, depth, "

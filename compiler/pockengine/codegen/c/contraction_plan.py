@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
@@ -81,7 +82,7 @@ def _oriented(scheduled: Iterable[tuple[Contraction, Schedule]]) -> list[tuple[C
 @dataclass(frozen=True)
 class ContractionPlan:
     """Everything known about one contraction kernel. `contraction` is already oriented as the schedule says.
-    Where the left operand is `compressed`, its argument is that of the integers."""
+    Where the left operand is `compressed`, its argument is that of the integers. `strip` is the part of B at hand."""
 
     node: Node
     anchor: Node
@@ -91,6 +92,7 @@ class ContractionPlan:
     threads: int
     arguments: tuple[int, int]
     compressed: Compressed | None = None
+    strip: int = 0
 
     @classmethod
     def all(
@@ -114,7 +116,7 @@ class ContractionPlan:
             left, right = (places[anchor.inputs[access.operand]] for access in (oriented.left, oriented.right))
             format = named(schedule.format, target)
             if node.attrs.get(PACKED):
-                schedule = replace(schedule, right="packed")
+                schedule = replace(schedule, right="packed", strips=1)
             plans.append(cls(node, anchor, oriented, schedule, format, threads, (left, right), compressed))
         return plans
 
@@ -131,6 +133,33 @@ class ContractionPlan:
     @property
     def panels(self) -> int:
         return -(-self.padded_columns // self.schedule.columns)
+
+    @property
+    def strip_panels(self) -> int:
+        """Panels of a strip of B, but for the last one."""
+        return -(-self.panels // self.schedule.strips)
+
+    @property
+    def strip_range(self) -> tuple[int, int]:
+        """The first panel of the strip, and the one after its last."""
+        first = self.strip * self.strip_panels
+        return min(first, self.panels), min(first + self.strip_panels, self.panels)
+
+    def share_of(self, plans: list[ContractionPlan]) -> float:
+        """The plan's part of the work of all plans."""
+        work = [math.prod(one.sizes) for one in plans]
+        return math.prod(self.sizes) / max(1, sum(work))
+
+    @property
+    def place_of_panel(self) -> str:
+        """C expression of where `panel` lies among those of the strip."""
+        first = self.strip_range[0]
+        return f"{f'(panel - {first})' if first else 'panel'} * {self.panel_elements}"
+
+    def by_strip(self) -> list[ContractionPlan]:
+        """The plans that compute the strips of B one after the other: this one where there is one strip."""
+        whole = [replace(self, strip=strip) for strip in range(self.schedule.strips)]
+        return [plan for plan in whole if plan.strip_range[0] < plan.strip_range[1]]
 
     @property
     def blocks_of_k(self) -> int:
@@ -216,7 +245,8 @@ class ContractionPlan:
 
     @property
     def right_bytes(self) -> int:
-        nbytes = self.format.element_bytes * max(1, self.right_depth) * self.padded_columns
+        columns = min(self.padded_columns, self.strip_panels * self.schedule.columns)
+        nbytes = self.format.element_bytes * max(1, self.right_depth) * columns
         return 0 if self.schedule.right == "direct" else aligned(nbytes)
 
     @property

@@ -21,6 +21,7 @@ from .schedule import (
     gather_cycles,
     largest_share,
     result_cycles,
+    striped,
 )
 
 AMX_ROWS, AMX_VECTORS = 32, 2
@@ -79,6 +80,14 @@ def neighbours(
         varied += [replace(base, block=block) for block in blocks]
     parts = format.left_parts(compressed)
     return [(_cycles(c, one, threads, format, parts) * F32_UNITS, one) for one in dict.fromkeys(varied) if one != base]
+
+
+def in_strips(
+    contraction: Contraction, base: Schedule, threads: int, format: Format, compressed: CompressedOperand | None
+) -> list[tuple[float, Schedule]]:
+    """`base`, and what computes the same bits with fewer panels of B in memory at a time; with their cycles."""
+    c, parts = contraction.swapped() if base.swap else contraction, format.left_parts(compressed)
+    return [(_cycles(c, one, threads, format, parts) * F32_UNITS, one) for one in striped(c, base)]
 
 
 def share_of_peak(
@@ -151,11 +160,11 @@ def _cycles(c: Contraction, s: Schedule, threads: int, format: Format, left_part
     total += batch * m * n * (finish + SUM_CYCLES * (math.ceil(k / s.depth) - 1)) * alone
     left = left_parts * (CONVERT_CYCLES if contiguous(c.left, c.k) else TURN_CYCLES)
     left += gather_cycles(c.left, c.k, c.m) / F32_UNITS
-    total += batch * units * m * left * (1.0 if s.split == "n" else alone)
+    total += s.strips * batch * units * m * left * (1.0 if s.split == "n" else alone)
     right = format.parts * PANEL_CYCLES + gather_cycles(c.right, c.k, c.n) / F32_UNITS
     packs = batch * units * n * (1.0 if s.split == "m" and s.right != "shared" else alone)
     total += packs * right + _reading(c, s, format, alone, packs)
-    total += BARRIER_CYCLES if s.right == "shared" else 0
+    total += BARRIER_CYCLES * (2 * s.strips - 1) if s.right == "shared" else 0
     if s.split == "k":
         total += BARRIER_CYCLES + batch * m * n * threads * 0.25
     return total

@@ -41,6 +41,8 @@ PACKED_BYTES = 4 << 20
 """Packed panels of B beyond this go to memory and come back."""
 LARGE = 8
 """Panels and tiles from which on A, read once for each panel, is worth copying block by block."""
+STRIPS = (1, 2, 3, 4, 6, 8)
+"""Parts in which a shared B may be packed where memory is short."""
 SPLIT_DEPTH, SPLIT_OUTPUTS = 512, 1 << 20
 """k is split only when it is at least this deep and the threads' partial results have at most this many elements."""
 
@@ -57,6 +59,7 @@ class Schedule:
     right       "direct": read B where it is; "private": each task packs what it needs; "shared": a first call packs B
                 for all tasks; "block": packed for each block of k; "packed": it lies in memory as panels
     format      the name of that in which operands are multiplied (see formats.py)
+    strips      a shared B is packed and multiplied in so many parts, one after the other, in the same memory
     """
 
     swap: bool
@@ -69,6 +72,7 @@ class Schedule:
     pack_left: bool
     right: str
     format: str = "f32"
+    strips: int = 1
 
     @property
     def columns(self) -> int:
@@ -117,6 +121,21 @@ def neighbours(
         changes.append({"pack_left": not base.pack_left})
     varied = [replace(base, **change) for change in changes]  # type: ignore[arg-type]
     return [(_cycles(c, one, threads), one) for one in dict.fromkeys(varied) if one != base]
+
+
+def in_strips(contraction: Contraction, base: Schedule, threads: int) -> list[tuple[float, Schedule]]:
+    """`base`, and what computes the same bits with fewer panels of B in memory at a time; with their cycles."""
+    c = contraction.swapped() if base.swap else contraction
+    return [(_cycles(c, one, threads), one) for one in striped(c, base)]
+
+
+def striped(oriented: Contraction, base: Schedule) -> list[Schedule]:
+    """Every strip packs A again. Sums that wait to be put in order are those of all columns, so there are none then."""
+    if base.right not in ("shared", "private") or base.split not in ("m", "n") or oriented.stored:
+        return [base]
+    panels = math.ceil(oriented.sizes()[2] / base.columns)
+    shared = replace(base, split="m", right="shared")
+    return [base, *(replace(shared, strips=strips) for strips in STRIPS if strips <= panels)]
 
 
 def share_of_peak(contraction: Contraction, schedule: Schedule, threads: int) -> float:
@@ -336,12 +355,12 @@ def _cycles(c: Contraction, s: Schedule, threads: int) -> float:
         share = alone if s.split in ("b", "n", "k") else 1 / threads if s.right == "shared" else 1.0
         times = math.ceil(m * (alone if s.split == "m" else 1.0) / s.block) if s.right == "block" else 1
         total += batch * k * n * _pack_cost(c.right, c.n, c.k, s.right != "block", s.columns) * share * times
-        total += BARRIER_CYCLES if s.right == "shared" else 0
+        total += BARRIER_CYCLES * (2 * s.strips - 1) if s.right == "shared" else 0
         if s.right != "block" and 4 * k * n > PACKED_BYTES:
             total += 2 * MOVE_CYCLES * batch * k * n * (alone if s.split in ("b", "n", "k") else 1.0)
     if s.pack_left:
         cost = TRANSPOSE_CYCLES if turned(c, s) else gather_cycles(c.left, c.k, c.m)
-        total += batch * k * m * cost * (1.0 if s.split == "n" else alone)
+        total += s.strips * batch * k * m * cost * (1.0 if s.split == "n" else alone)
     if s.split == "k":
         total += BARRIER_CYCLES + batch * m * n * threads * 0.25
     return total

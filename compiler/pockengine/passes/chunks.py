@@ -155,13 +155,13 @@ class _Part:
     def _beside(self) -> set[Node]:
         """What makes wide operands of the part outside of it, such as the labels as one number for each class."""
         sources = {self.made[value] for node in self.nodes for value in node.inputs if value in self.made}
-        return {
-            source
-            for source in sources - self.nodes
-            if is_kind(source, "elementwise")
-            and source.output.type.size >= self.wide
-            and leading(source.output.type.shape, self.rows) is not None
-        }
+        views = {source: self.made.get(source.inputs[0]) for source in sources if source.op == "reshape"}
+        makers = {source: views.get(source, source) for source in sources - self.nodes}
+        return {source for source, maker in makers.items() if maker and self._makes_rows(maker)}
+
+    def _makes_rows(self, node: Node) -> bool:
+        wide = is_kind(node, "elementwise") and node.output.type.size >= self.wide
+        return wide and leading(node.output.type.shape, self.rows) is not None
 
     def _closed(self) -> bool:
         """Whether no logits leave the part, they are reduced in it, and no term of a sum is read in it."""

@@ -163,9 +163,10 @@ def _sink_broadcast(e: Emitter, node: Node) -> Value | None:
 
 
 def _sink_reshape(e: Emitter, node: Node) -> Value | None:
-    """op(reshape(a), b) -> reshape(op(a, b)) where b lies along the axes the reshape leaves alone: elementwise ops then
-    stand next to the contraction that made `a` and can be fused into it. Not where the reshape is `kept`: then they
-    are meant to stand next to what follows."""
+    """op(reshape(a), b) -> reshape(op(a, b)) where b lies along the axes the reshape leaves alone, or has a number for
+    each row of them: elementwise ops then stand next to the contraction that made `a` and can be fused into it, and a
+    norm's reductions next to each other. Not where the reshape is `kept`: then they are meant to stand next to what
+    follows."""
     shape = node.output.type.shape
     for value in node.inputs:
         inner = _made_by(e, value, "reshape")
@@ -173,11 +174,17 @@ def _sink_reshape(e: Emitter, node: Node) -> Value | None:
             continue
         before = inner.inputs[0].type.shape
         tail = _common_tail(before, shape)
-        fits = all(v.type.shape == shape or v.type.rank <= tail for v in node.inputs)
-        others = [v for v in node.inputs if v is not value and v.type.shape == shape]
+        leading = shape[: len(shape) - tail]
+        whole = [v.type.rank == len(shape) and v.type.shape[: len(leading)] == leading for v in node.inputs]
+        fits = all(full or v.type.rank <= tail for v, full in zip(node.inputs, whole, strict=True))
+        others = [v for v, full in zip(node.inputs, whole, strict=True) if full and v is not value]
         flatter = len(before) < len(shape) and tail > 0
         if fits and (flatter or all(_is_source(e, v) for v in others)):
-            inputs = [e.reshape(v, before) if v.type.shape == shape else v for v in node.inputs]
+            flat = before[: len(before) - tail]
+            inputs = [
+                e.reshape(v, (*flat, *v.type.shape[len(leading) :])) if full else v
+                for v, full in zip(node.inputs, whole, strict=True)
+            ]
             return e.reshape(e.op(node.op, *inputs, **node.attrs), shape)
     return None
 

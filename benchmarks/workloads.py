@@ -188,7 +188,7 @@ WORKLOADS = {
         Workload("distilbert-b8-full", "distilbert", 8, "full", FULL, 0.85, memory=680),
         Workload(
             "distilbert-b8-last2", "distilbert", 8, "attention, first FFN of last 2", _DISTILBERT_LAST_2, 0.80,
-            memory=258,
+            memory=240,
         ),
         Workload("distilbert-b8-full-bf16", "distilbert", 8, "full", FULL, 0.75, compute="bf16"),
         Workload(

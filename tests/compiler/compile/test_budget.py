@@ -93,11 +93,11 @@ def test_budgets_from_plenty_to_too_little(name: str) -> None:
         planned = within(graph, recipe, memory)
         assert predicted_peak_bytes(planned) + RESERVE <= memory
         figures = summary(planned, kernels=0)
-        assert figures["recomputed_nodes"] == planned.recomputed.nodes > 0
+        assert figures["recomputed_nodes"] == planned.recomputed.nodes
         assert figures["flops"] == summary(free, kernels=0)["flops"]
         assert planned.arena_bytes <= 1.01 * planned.lower_bound_bytes
         flops.append(figures["recomputed_flops"])
-    assert flops == sorted(flops), "less memory takes no less arithmetic"
+    assert flops == sorted(flops) and flops[-1], "less memory takes no less arithmetic"
     with pytest.raises(
         MemoryBudgetError, match=r"needs at least .* MiB \(\d+ bytes\).*optimizer state.*computed twice"
     ):

@@ -53,15 +53,16 @@ def _attention(e: Emitter, inputs: Sequence[Value], attrs: Attrs) -> Sequence[Va
     dropout  share of the weights that are set to zero in training, where there is one
     heads_inside  q, k, v and the result are [batch, time, heads, depth] instead
 
-    The second output [batch, heads, m, 1] is the logarithm of each row's sum of exponentials: with it, the gradient
-    finds the weights again without them. No gradient flows through it."""
+    The second output [batch, heads, m, 2] is each row's largest score, and the logarithm of its sum of exponentials
+    over that one's: with them, the gradient finds the weights again. They stay apart, since beside the largest score
+    of a row that masks of -3.4e38 hide whole, the logarithm would be lost. No gradient flows through it."""
     q, k, v = (_heads_outside(e, x, attrs) for x in inputs[:3])
     masks = inputs[3:]
     k, v = (repeat_heads(e, x, q.type.shape[1]) for x in (k, v))
     *_, masked, weights = stages(e, q, k, masks, float(attrs["scale"]), _softcap(attrs), bool(attrs["causal"]))
     if attrs.get("dropout"):
         weights = e.op("dropout", weights, p=attrs["dropout"])
-    return [_heads_outside(e, e.matmul(weights, v), attrs), _log_sum_exp(e, masked)]
+    return [_heads_outside(e, e.matmul(weights, v), attrs), _levels(e, masked)]
 
 
 HEADS = (0, 2, 1, 3)
@@ -77,11 +78,11 @@ def _softcap(attrs: Attrs) -> float:
     return float(attrs.get("softcap", 0.0))
 
 
-def _log_sum_exp(e: Emitter, scores: Value) -> Value:
-    """Of each row; of one that sees nothing, a number below all others."""
+def _levels(e: Emitter, scores: Value) -> Value:
+    """The second output of `attention`; a row that sees nothing has the least number there is."""
     peak = e.op("clip", e.max(scores, [-1]), lo=_LEAST[scores.type.dtype], hi=float("inf"))
     total = e.op("clip", e.sum(e.op("exp", e.sub(scores, peak)), [-1]), lo=0.5, hi=float("inf"))
-    return e.add(peak, e.op("log", total))
+    return e.op("concat", peak, e.op("log", total), axis=len(peak.type.shape) - 1)
 
 
 def repeat_heads(e: Emitter, x: Value, heads: int) -> Value:
@@ -104,7 +105,7 @@ def _add_heads(e: Emitter, x: Value, heads: int) -> Value:
 
 def _attention_backward(e: Emitter, inputs: Sequence[Value], attrs: Attrs) -> Sequence[Value]:
     """q, k, v, the outputs of `attention`, the gradient of the first one, and the masks -> the gradients of q, k and v
-    (T. Dao, "FlashAttention-2", 2023, section 3.1.2, where the second output is called L)."""
+    (T. Dao, "FlashAttention-2", 2023, section 3.1.2, where the second output is one number, L)."""
     q, k, v, dy = (_heads_outside(e, inputs[index], attrs) for index in (0, 1, 2, 5))
     masks = inputs[6:]
     heads, scale, softcap = q.type.shape[1], float(attrs["scale"]), _softcap(attrs)
@@ -177,7 +178,7 @@ composite(
 
 def _backward_sample(operands: tuple[str, ...], masks: tuple[str, ...], attrs: Attrs) -> Sample:
     q, v = (parse_type(operands[index]) for index in (0, 2))
-    y, sums = (q.with_shape((*q.shape[:-1], size)) for size in (v.shape[-1], 1))
+    y, sums = (q.with_shape((*q.shape[:-1], size)) for size in (v.shape[-1], 2))
     sums = sums.with_shape(tuple(sums.shape[axis] for axis in HEADS)) if attrs.get("heads_inside") else sums
     return Sample((*operands, str(y), str(sums), str(y), *masks), attrs)
 

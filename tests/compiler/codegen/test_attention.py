@@ -55,7 +55,10 @@ def _cases() -> list[Case]:
     forward = [sample_case("attention", sample, rng) for sample in _samples()]
     hidden = forward[4]
     blind = replace(hidden, inputs=(*hidden.inputs[:3], np.zeros_like(hidden.inputs[3]), hidden.inputs[4]))
-    return [case for one in (*forward, blind) for case in (one, _backward(one, rng))]
+    masked = forward[2]
+    least = np.full_like(masked.inputs[3], np.finfo(np.float32).min)  # all are hidden alike, and so weigh the same
+    even = replace(masked, inputs=(*masked.inputs[:3], least))
+    return [case for one in (*forward, blind, even) for case in (one, _backward(one, rng))]
 
 
 @pytest.mark.parametrize("target", ["host", "x86-64-v3"])

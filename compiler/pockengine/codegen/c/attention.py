@@ -159,7 +159,7 @@ class _Forward(_Writer):
         needs = self._helpers([score, weigh], [b.depth], widens) | {"log"}
         blocks = -(-b.m // b.queries)
         with code.block(SIGNATURE):
-            self._declare(["q", "k", "v"], ["y", "lse"])
+            self._declare(["q", "k", "v"], ["y", "levels"])
             if widens:
                 code.line("ptrdiff_t widened = -1;")
             code.share(b.batch * b.heads * blocks)
@@ -200,7 +200,9 @@ class _Forward(_Writer):
             code.line(f"weigh(queries, keys, s, value + key0 * {wide}, sum, 1);")
         with code.loop("i", "queries"):
             code.line("const float all = total[i] < 0.5f ? 0.5f : total[i], share = 1.0f / all;")
-            code.line(f"lse[head * {b.m} + q0 + i] = peak[i] + pock_log(all);")
+            code.line(f"float *const level = levels + 2 * (head * {b.m} + q0 + i);")
+            code.line("level[0] = peak[i];")
+            code.line("level[1] = pock_log(all);")
             code.line(f"float *const row = y + {b.place('head', b.heads, b.m, b.width, 'q0 + i')};")
             with code.loop("j", b.width, vectorize=True):
                 code.line(f"row[j] = sum[i * {wide} + j] * share;")
@@ -242,7 +244,7 @@ class _Backward(_Writer):
         self._reserve()
         needs = self._helpers(products, [b.depth, b.width], self.pads)
         with code.block(SIGNATURE):
-            self._declare(["q", "k", "v", "y", "lse", "dy"], ["dq", "dk", "dv"])
+            self._declare(["q", "k", "v", "y", "levels", "dy"], ["dq", "dk", "dv"])
             code.share(b.batch * b.key_heads)
             with code.loop("unit", "last", "first"):
                 self._unit()
@@ -319,9 +321,11 @@ class _Backward(_Writer):
 
     def _rows(self) -> None:
         b, code = self.blocks, self.code
-        code.line(f"float level[{b.queries}], mean[{b.queries}];")
+        code.line(f"float peak[{b.queries}], level[{b.queries}], mean[{b.queries}];")
         with code.loop("i", b.queries):
-            code.line(f"level[i] = i < queries ? lse[head * {b.m} + q0 + i] : 0.0f;")
+            code.line(f"const float *const own = levels + 2 * (head * {b.m} + q0 + i);")
+            code.line("peak[i] = i < queries ? own[0] : 0.0f;")
+            code.line("level[i] = i < queries ? own[1] : 0.0f;")
             code.line("mean[i] = 0.0f;")
         with code.loop("j", b.width), code.loop("i", b.queries, vectorize=True):
             code.line(f"mean[i] += turned_dy[j * {b.queries} + i] * turned_y[j * {b.queries} + i];")
@@ -329,7 +333,7 @@ class _Backward(_Writer):
     def _weights(self) -> None:
         b, code = self.blocks, self.code
         with code.loop("j", "keys"), code.loop("i", b.queries, vectorize=True):
-            code.line(f"s[j * {b.queries} + i] = pock_exp(s[j * {b.queries} + i] - level[i]);")
+            code.line(f"s[j * {b.queries} + i] = pock_exp(s[j * {b.queries} + i] - peak[i] - level[i]);")
 
     def _slopes(self) -> None:
         """From the gradients of the weights to those of the products."""

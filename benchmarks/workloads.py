@@ -200,11 +200,11 @@ WORKLOADS = {
         Workload(f"distilbert-b8-full{_STATE8}", "distilbert", 8, "full", FULL, 0.85, memory=515, state="int8"),
         Workload(
             f"distilbert-b8-last2{_STATE8}", "distilbert", 8, "attention, first FFN of last 2", _DISTILBERT_LAST_2,
-            0.80, state="int8",
+            0.80, memory=236, state="int8",
         ),
         Workload(
             f"llama-b1-last5{_STATE8}", "llama", 1, "last 5 layers", _LLAMA_LAST_5, 0.60, _INT4, alone=True,
-            memory=1680, state="int8",
+            memory=1670, state="int8",
         ),
     )
 }  # fmt: skip

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.shared_object import THREADS, Blocks, SharedObject
-from pockengine.codegen.backend import Location
+from pockengine.codegen.backend import Location, Loops, Packing
 from pockengine.compile import Planned, plan_programs, space_bytes
 from pockengine.compile.build import describe
 from pockengine.errors import PockError
@@ -103,9 +103,11 @@ def _executed(one: Prepared, library: SharedObject, symbol: str) -> Results | st
     blocks, places = Blocks(space_bytes(planned)), planned.spaces.places
     for location, array in planned.spaces.consts.values():
         blocks.write(location, array)
+    packed = {places["param", name]: panels(packing) for name, packing in planned.packed.items()}
     for value in planned.model.params:
         if ("param", value.name) in places:
-            blocks.write(places["param", value.name], planned.model.data[value.name])
+            place, array = places["param", value.name], planned.model.data[value.name]
+            blocks.write(place, array.reshape(-1)[packed[place]] if place in packed else array)
     library.init_states(symbol, blocks)
 
     def run(program: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
@@ -118,8 +120,28 @@ def _executed(one: Prepared, library: SharedObject, symbol: str) -> Results | st
             for name, value in planned_program.outputs.items()
         }
 
-    results = _results(one, run, lambda place, value: blocks.read(place, value.type))
+    def read(place: Location, value: Value) -> Array:
+        array = blocks.read(place, value.type)
+        return array.reshape(-1)[np.argsort(packed[place])].reshape(array.shape) if place in packed else array
+
+    results = _results(one, run, read)
     return results if blocks.intact() else "wrote outside its memory"
+
+
+def panels(packing: Packing) -> Array:
+    """Where the original has each element of a packed weight, in the order they lie in memory."""
+    b, n, k = (_offsets(loops) for loops in (packing.b, packing.n, packing.k))
+    starts = range(0, len(n), packing.columns)
+    return np.concatenate(
+        [(base + k[:, None] + n[start : start + packing.columns]).reshape(-1) for base in b for start in starts]
+    )
+
+
+def _offsets(loops: Loops) -> Array:
+    offsets = np.zeros(1, np.int64)
+    for extent, stride in loops:
+        offsets = (offsets[:, None] + np.arange(extent) * stride).reshape(-1)
+    return offsets
 
 
 def _results(one: Prepared, run: Run, read: Read) -> Results:

@@ -5,6 +5,7 @@ share its result), or the tile of a depthwise convolution. Choices never change 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -134,7 +135,7 @@ def peak_share(node: Node, target: Target, threads: int, choice: Choice | None =
     parts, compressed = contractions_of(anchor_of(node)), compressed_operand(node)
     assert not isinstance(choice, DepthwiseTile | Winograd)
     schedules = choice or tuple(schedules_of(part, target, threads, compressed)[0][1] for part in parts)
-    work = [part.sizes()[0] * part.sizes()[1] * part.sizes()[2] * part.sizes()[3] for part in parts]
+    work = [math.prod(part.sizes()) for part in parts]
     shares = [_share(part, one, target, threads, compressed) for part, one in zip(parts, schedules, strict=True)]
     time = sum(amount / share for amount, share in zip(work, shares, strict=True) if share)
     return sum(work) / time if time else None

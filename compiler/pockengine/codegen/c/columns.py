@@ -12,7 +12,7 @@ from ..backend import Kernel, Lowered
 from .expressions import Body, needed
 from .indexing import broadcast_strides, digits, dot, row_major
 from .mathlib import functions
-from .region import body_of, call, inplace_pairs, input_names, output_names
+from .region import body_of, call, elementwise_pairs, input_names, output_names
 from .rowwise import combine, identity
 from .source import SIGNATURE, Code, c_type, declare, kernel
 
@@ -84,11 +84,10 @@ def lower(node: Node, threads: int) -> Lowered:
     plan = ColumnPlan.of(node, threads)
     if plan.outer * plan.columns == 0:
         return Lowered(())
-    pairs = [(i, o) for i in range(len(node.inputs)) for o in range(len(node.outputs))]
     # With one row, full and reduced values have one type, and the epilogue would read what the walk overwrote.
-    allowed = pairs if plan.rows > 1 else []
+    pairs = elementwise_pairs(node) if plan.rows > 1 else ()
     writer = _Writer(node, plan)
-    return Lowered((call(node, writer.kernel()),), 0, inplace_pairs(node, allowed))
+    return Lowered((call(node, writer.kernel()),), 0, pairs)
 
 
 class _Writer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -17,7 +18,7 @@ from .indexing import flat_offset
 from .maps import Access
 from .mathlib import functions
 from .packers import Packer, transposition
-from .region import body_of, call, inplace_pairs
+from .region import body_of, call, elementwise_pairs
 from .schedule import Schedule
 from .source import SIGNATURE, Code, kernel
 from .sums import emit_epilogue, reduce_kernel, title, workspace_index
@@ -30,14 +31,9 @@ def lower(node: Node, target: Target, threads: int, schedules: Sequence[Schedule
     plans = ContractionPlan.all(node, target, threads, schedules)
     unpacking = dequantization(node)
     operands = {*plans[0].anchor.inputs, *(unpacking.inputs if unpacking else ())}
-    allowed = [
-        (i, o)
-        for i, value in enumerate(body_of(node).inputs)
-        for o in range(len(node.outputs))
-        if value not in operands and value.type.shape == node.outputs[o].type.shape
-    ]
-    calls = [made for plan in plans for made in _calls(plan, plan.share_of(plans))]
-    return Lowered(tuple(calls), max(plan.workspace_bytes() for plan in plans), inplace_pairs(node, allowed))
+    work = max(1, sum(math.prod(plan.sizes) for plan in plans))
+    calls = [made for plan in plans for made in _calls(plan, math.prod(plan.sizes) / work)]
+    return Lowered(tuple(calls), max(plan.workspace_bytes() for plan in plans), elementwise_pairs(node, operands))
 
 
 def _calls(plan: ContractionPlan, part: float) -> tuple[Call, ...]:

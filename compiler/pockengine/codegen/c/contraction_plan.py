@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
@@ -144,11 +143,6 @@ class ContractionPlan:
         """The first panel of the strip, and the one after its last."""
         first = self.strip * self.strip_panels
         return min(first, self.panels), min(first + self.strip_panels, self.panels)
-
-    def share_of(self, plans: list[ContractionPlan]) -> float:
-        """The plan's part of the work of all plans."""
-        work = [math.prod(one.sizes) for one in plans]
-        return math.prod(self.sizes) / max(1, sum(work))
 
     @property
     def place_of_panel(self) -> str:

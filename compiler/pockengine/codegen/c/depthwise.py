@@ -13,7 +13,7 @@ from .depthwise_plan import Depthwise, DepthwiseTile, Phase
 from .depthwise_rows import emit_row, emit_types, emit_weights, spread
 from .epilogue import Epilogue
 from .mathlib import functions
-from .region import body_of, call, inplace_pairs
+from .region import body_of, call, elementwise_pairs
 from .source import SIGNATURE, Code, kernel
 
 MOST_SUMS = 24
@@ -35,13 +35,6 @@ def lower(node: Node, target: Target, threads: int, tile: DepthwiseTile | None =
     if node.outputs[0].type.size == 0:
         return Lowered(())
     plan = Depthwise.of(node, target, threads, tile)
-    operands = set(plan.anchor.inputs)
-    allowed = [
-        (i, o)
-        for i, value in enumerate(body_of(node).inputs)
-        for o in range(len(node.outputs))
-        if value not in operands and value.type.shape == node.outputs[o].type.shape
-    ]
     code = Code()
     emit_types(plan, code)
     needs = Epilogue(body_of(node), plan.anchor, plan.maps()).emit(code)
@@ -53,7 +46,7 @@ def lower(node: Node, target: Target, threads: int, tile: DepthwiseTile | None =
         workspace = plan.weight_bytes + plan.tile_bytes
     title = f"depthwise {plan.anchor.op} {[str(v.type) for v in plan.anchor.inputs]} {dict(plan.anchor.attrs)}"
     built = kernel(f"depthwise_{plan.anchor.op}", title, code.text(), functions(needs))
-    return Lowered((call(node, built, True),), workspace * threads, inplace_pairs(node, allowed))
+    return Lowered((call(node, built, True),), workspace * threads, elementwise_pairs(node, plan.anchor.inputs))
 
 
 def _argument(plan: Depthwise, operand: int) -> int:

@@ -9,7 +9,7 @@ from ..backend import Kernel, Lowered
 from .expressions import Body, needed
 from .indexing import broadcast_strides, collapse, digits, dot
 from .mathlib import functions
-from .region import body_of, call, inplace_pairs, input_names, output_names
+from .region import body_of, call, elementwise_pairs, input_names, output_names
 from .source import SIGNATURE, Code, c_type, declare, kernel
 
 CHUNK = 1024
@@ -21,8 +21,7 @@ def lower(node: Node) -> Lowered:
     """Kernels of an elementwise region."""
     if math.prod(node.outputs[0].type.shape) == 0:
         return Lowered(())
-    allowed = [(i, o) for i in range(len(node.inputs)) for o in range(len(node.outputs))]
-    return Lowered((call(node, _kernel_of(node)),), 0, inplace_pairs(node, allowed))
+    return Lowered((call(node, _kernel_of(node)),), 0, elementwise_pairs(node))
 
 
 def _kernel_of(node: Node) -> Kernel:

@@ -11,7 +11,7 @@ from .epilogue import Epilogue
 from .indexing import digits
 from .maps import Access, Axis, Contraction, Window, contractions_of
 from .mathlib import functions
-from .region import body_of, call, inplace_pairs
+from .region import body_of, call, elementwise_pairs
 from .source import SIGNATURE, Code, c_type, kernel
 
 
@@ -20,17 +20,10 @@ def lower(node: Node) -> Lowered:
     if node.outputs[0].type.size == 0:
         return Lowered(())
     anchor = anchor_of(node)
-    operands = set(anchor.inputs)
-    allowed = [
-        (i, o)
-        for i, value in enumerate(body_of(node).inputs)
-        for o in range(len(node.outputs))
-        if value not in operands and value.type.shape == node.outputs[o].type.shape
-    ]
     parts = contractions_of(anchor)
     work = max(1, sum(math.prod(part.sizes()) for part in parts))
     calls = [call(node, _kernel(node, anchor, part), share=math.prod(part.sizes()) / work) for part in parts]
-    return Lowered(tuple(calls), 0, inplace_pairs(node, allowed))
+    return Lowered(tuple(calls), 0, elementwise_pairs(node, anchor.inputs))
 
 
 def _kernel(node: Node, anchor: Node, part: Contraction) -> Kernel:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from ... import ops
 from ...ir import Graph, Node, Value
@@ -87,3 +87,10 @@ def inplace_pairs(node: Node, allowed: Sequence[tuple[int, int]]) -> tuple[tuple
         for i, o in allowed
         if node.inputs[i].type == node.outputs[o].type and sum(value is node.inputs[i] for value in node.inputs) == 1
     )
+
+
+def elementwise_pairs(node: Node, apart: Collection[Value] = ()) -> tuple[tuple[int, int], ...]:
+    """The pairs (input, output) of a region that reads its operands at the index at which it writes its results: all
+    operands but those of its body in `apart`."""
+    read = [i for i, value in enumerate(body_of(node).inputs) if value not in apart]
+    return inplace_pairs(node, [(i, o) for i in read for o in range(len(node.outputs))])

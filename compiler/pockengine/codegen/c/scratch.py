@@ -10,7 +10,7 @@ from ...ir import Node
 from ...targets import Target
 from ..backend import SCRATCH
 from . import narrow_schedule, schedule
-from .contraction_plan import PACKED, ContractionPlan, anchor_of, compressed_operand, schedules_of
+from .contraction_plan import PACKED, ContractionPlan, anchor_of, compressed_operand
 from .formats import CompressedOperand, named
 from .maps import Contraction, contractions_of
 from .schedule import Schedule
@@ -51,7 +51,7 @@ def _parts(node: Node, target: Target, threads: int, chosen: Sequence[Schedule] 
     if PACKED in node.attrs:  # so that the choice is the one made before the weight was packed
         node = replace(node, attrs={key: value for key, value in node.attrs.items() if key != PACKED})
     products, compressed = contractions_of(anchor_of(node)), compressed_operand(node)
-    usual = chosen or [schedules_of(product, target, threads, compressed)[0][1] for product in products]
+    usual = [plan.schedule for plan in ContractionPlan.all(node, target, threads, chosen)]
     ways = [_strips(product, one, target, threads, compressed) for product, one in zip(products, usual, strict=True)]
     found: list[Part] = []
     for index, way in enumerate(ways):

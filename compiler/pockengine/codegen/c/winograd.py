@@ -21,7 +21,7 @@ from .formats import f32
 from .maps import contractions_of
 from .mathlib import functions
 from .packers import transposition
-from .region import body_of, call, inplace_pairs
+from .region import body_of, call, elementwise_pairs
 from .source import SIGNATURE, Code, kernel
 from .winograd_plan import Winograd
 from .winograd_transforms import TAPS, emit_line
@@ -31,17 +31,10 @@ ALIGNED = "__attribute__((aligned(64)))"
 
 def lower(node: Node, plan: Winograd) -> Lowered:
     """The two kernels of a contraction region whose anchor the plan computes."""
-    anchor, body = anchor_of(node), body_of(node)
-    allowed = [
-        (i, o)
-        for i, value in enumerate(body.inputs)
-        for o in range(len(node.outputs))
-        if value not in anchor.inputs and value.type.shape == node.outputs[o].type.shape
-    ]
     writer = _Writer(node, plan)
     first, second = writer.kernels()
     calls = (call(node, first, True, True, share=0.0), call(node, second, True))
-    return Lowered(calls, plan.workspace_bytes, inplace_pairs(node, allowed))
+    return Lowered(calls, plan.workspace_bytes, elementwise_pairs(node, anchor_of(node).inputs))
 
 
 @dataclass

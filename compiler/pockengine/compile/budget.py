@@ -37,14 +37,14 @@ class Search:
 
     def __init__(self, recomputing: Recomputing) -> None:
         self.r = recomputing
-        self.left = self.limit = 0
+        self.left = 0
         self.saved, self.forward_end = self._uses()
 
     def within(self, limit: int) -> Found:
         """The cheapest choice found that keeps to `limit`; where none does, the one with the lowest peak."""
-        self.left, self.limit = WORK, limit
+        self.left = WORK
         tried = [self._greedy(Found(NOTHING, self.r.unchanged(limit)), limit)]
-        starts = [found for count in SEGMENTS if (found := self._try(self._segments(count))) is not None]
+        starts = [found for count in SEGMENTS if (found := self._try(self._segments(count), limit)) is not None]
         fitting = [found for found in starts if found.step.peak <= limit]
         tried += [self._pruned(found, limit) for found in fitting[:3]]
         if tried[0].step.peak > limit and not fitting:
@@ -61,9 +61,14 @@ class Search:
                 return best
             best = found
 
-    def _try(self, chosen: Choice) -> Found | None:
+    def relaxed(self, found: Found, limit: int) -> Found:
+        """Without what is not needed to keep to a limit that is not the lowest."""
+        self.left = WORK
+        return self._pruned(self._try(found.chosen, limit) or found, limit)
+
+    def _try(self, chosen: Choice, limit: int) -> Found | None:
         self.left -= len(self.r.work.operations) + len(chosen)
-        step = self.r.splice(chosen, self.limit)
+        step = self.r.splice(chosen, limit)
         return None if step is None else Found(chosen, step)
 
     def _greedy(self, found: Found, limit: int) -> Found:
@@ -80,7 +85,7 @@ class Search:
                     stalled, queue = True, self._queue(found, limit)
                     continue
                 stalled = False
-                found = self._added(found, number, deep) or found
+                found = self._added(found, number, deep, limit) or found
                 best = min(best, found, key=lambda one: one.step.peak)
                 continue
             heapq.heappush(queue, (self._score(found, number, deep, limit), number, deep, found))
@@ -99,15 +104,15 @@ class Search:
         heapq.heapify(queue)
         return queue
 
-    def _added(self, found: Found, number: int, deep: bool) -> Found | None:
+    def _added(self, found: Found, number: int, deep: bool, limit: int) -> Found | None:
         more = self._closure(number, found.chosen) if deep else {number}
-        return None if more <= found.chosen else self._try(found.chosen | more)
+        return None if more <= found.chosen else self._try(found.chosen | more, limit)
 
     def _score(self, found: Found, number: int, deep: bool, limit: int) -> float:
         """Excess freed for the extra time, negated; positive where it is of no use."""
         if deep and self._closure(number, found.chosen) == {number}:
             return 1.0
-        new = self._added(found, number, deep)
+        new = self._added(found, number, deep, limit)
         if new is None:
             return 1.0
         freed = found.step.excess(limit) - new.step.excess(limit)
@@ -136,11 +141,6 @@ class Search:
                 saved |= dict.fromkeys(operation.reads, True)
         return saved, end
 
-    def relaxed(self, found: Found, limit: int) -> Found:
-        """Without what is not needed to keep to a limit that is not the lowest."""
-        self.left, self.limit = WORK, limit
-        return self._pruned(self._try(found.chosen) or found, limit)
-
     def _pruned(self, found: Found, limit: int) -> Found:
         """Give up what is not needed to keep to the limit (or to the peak that was reached), the dearest first."""
         bound = max(limit, found.step.peak)
@@ -149,7 +149,7 @@ class Search:
         for number in sorted(ran, key=lambda one: (-self.r.second[one].cycles, one)):
             if self.left <= 0:
                 break
-            less = self._try(found.chosen - {number})
+            less = self._try(found.chosen - {number}, limit)
             if less is not None and less.step.peak <= bound and less.step.cost < found.step.cost:
                 found = less
         return found

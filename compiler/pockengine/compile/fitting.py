@@ -18,18 +18,17 @@ from .recomputing import Recomputing, Scratch
 ATTEMPTS = 4
 """Searches for one program: a plan may lie a little above the bytes that are alive at once."""
 
-
 RESERVE = 512 << 10
 """What a process may measure above its predicted peak: kernels are code, which the prediction takes for a constant."""
 
 
 @dataclass(frozen=True)
 class Recomputed:
-    """What computing forward nodes a second time takes in a training step.
+    """What keeping to the memory takes in a training step.
 
-    nodes  second runs
+    nodes  second runs of forward nodes
     flops  their floating-point operations
-    share  their estimated time, as a part of the step's without them"""
+    share  the estimated time of these and of products in strips, as a part of the step's without them"""
 
     nodes: int = 0
     flops: int = 0
@@ -63,28 +62,26 @@ def fit(
     """The programs within `memory` bytes for the whole process, RESERVE included, at the least extra time. Raises
     MemoryBudgetError where that cannot be done."""
     fitted, recomputed = dict(programs), NONE
-    blocks = RUNTIME_BYTES + RESERVE + sum(spaces.sizes.values())
-    least = 0
+    arena = memory - RUNTIME_BYTES - RESERVE - sum(spaces.sizes.values())
     for kind, program in programs.items():
+        if program.plan.arena_bytes <= arena:
+            continue
         recomputing = Recomputing(program.graph, lower, scratch, target, threads)
-        found = _within(kind, recomputing, memory - blocks, program, spaces, lower)
-        if found.program.plan.arena_bytes > memory - blocks:
-            found = _least(kind, recomputing, memory - blocks, spaces, lower)
+        found = _within(kind, recomputing, arena, program, spaces, lower)
+        if found.program.plan.arena_bytes > arena:
+            found = _least(kind, recomputing, arena, spaces, lower)
         fitted[kind] = found.program
-        least = max(least, found.program.plan.arena_bytes)
         if kind == "train":
             recomputed = found.recomputed
-    if blocks + least > memory:
+    least = max(program.plan.arena_bytes for program in fitted.values())
+    if least > arena:
         raise _impossible(memory, least, spaces, fitted, recomputed)
     return fitted, recomputed
 
 
 def _within(kind: str, recomputing: Recomputing, arena: int, program: Program, spaces: Spaces, lower: Lower) -> _Fitted:
-    """The cheapest program found whose arena keeps to the limit, or the smallest."""
-    best = _Fitted(program, NONE)
-    if program.plan.arena_bytes <= arena:
-        return best
-    search, limit = Search(recomputing), arena
+    """The cheapest program found whose arena keeps to the limit, which `program` does not, or the smallest."""
+    best, search, limit = _Fitted(program, NONE), Search(recomputing), arena
     for _ in range(ATTEMPTS):
         found = search.within(limit)
         made = _made(kind, recomputing, found, spaces, lower)

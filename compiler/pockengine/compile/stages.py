@@ -63,7 +63,7 @@ class Planned:
     imported         the model as it came
     model            what is trained: the imported one with adapters, its frozen weights quantised
     clip_norm_bytes  of the arena, with `clip: {norm: …}`: what gradients take that wait for the norm of all of them
-    recomputed       forward nodes that run twice, to keep to the memory allowed
+    recomputed       what it takes to keep to the memory allowed: forward nodes that run twice, products in strips
     quantised        how the quantised weights are stored
     packed           the frozen weights that lie in memory as panels
     lookups          the frozen tables that stay in the weights file"""

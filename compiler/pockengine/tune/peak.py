@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..codegen.backend import Call, Kernel, Lowered
-from ..codegen.c import microkernel, narrow
+from ..codegen.c import microkernel, narrow, narrow_schedule
 from ..codegen.c.formats import Format, f32, fastest
 from ..codegen.c.source import SIGNATURE, Code, kernel
 from ..codegen.folder_cache import default_folder, workspace
@@ -84,15 +84,17 @@ class _Tile:
 
     def microkernel(self) -> microkernel.Tile:
         """On packed operands (codegen/c/narrow.py): rows of A or, in f32, columns of A."""
-        narrow, parts, depth = self.format.narrow, self.format.parts, self.depth
-        a_row, a_k = (parts * depth, 1) if narrow else (1, self.rows)
+        parts, depth = self.format.parts, self.depth
+        a_row, a_k = (parts * depth, 1) if self.format.narrow else (1, self.rows)
         vectors = self.columns // self.format.lanes
         strides = (a_row, a_k, self.columns, self.columns)
         return microkernel.Tile(self.rows, vectors, self.format.lanes, *strides, parts, depth, depth * self.columns)
 
 
 def _tile(target: Target, format: Format) -> _Tile:
-    rows, columns = (2 * microkernel.AMX_ROWS, 2 * format.lanes) if _in_tiles(format) else (target.mr, target.nr)
+    rows, columns = target.mr, target.nr
+    if _in_tiles(format):
+        rows, columns = narrow_schedule.AMX_ROWS, narrow_schedule.AMX_VECTORS * format.lanes
     return _Tile(format, rows, columns, format.filled(DEPTH // format.parts))
 
 
@@ -100,30 +102,30 @@ def _in_tiles(format: Format) -> bool:
     return format.instruction == "amx"
 
 
-def _arithmetic(peak: _Tile) -> Kernel:
+def _arithmetic(shape: _Tile) -> Kernel:
     """The register tile over and over on the same operands."""
-    format, tile, code = peak.format, peak.microkernel(), Code()
+    format, tile, code = shape.format, shape.microkernel(), Code()
     code.line(microkernel.vector_type(format.lanes))
     if format.narrow:
         code.line(narrow.declarations(format))
     if _in_tiles(format):
         code.line(microkernel.AMX_SHAPE)
     code.line(microkernel.define(tile, format))
-    deep = peak.depth * format.parts
+    deep = shape.depth * format.parts
     with code.block(SIGNATURE):
-        for name, size in (("a", peak.rows * deep), ("b", peak.columns * deep)):
+        for name, size in (("a", shape.rows * deep), ("b", shape.columns * deep)):
             code.line(f"{format.type} {name}[{size}] __attribute__((aligned(64)));")
             with code.loop("i", size):
                 code.line(f"{name}[i] = ({format.type})(float)(i % 7);")
-        code.line(f"float c[{peak.rows * peak.columns}] __attribute__((aligned(64)));")
+        code.line(f"float c[{shape.rows * shape.columns}] __attribute__((aligned(64)));")
         if _in_tiles(format):
             code.line("__builtin_ia32_tile_loadconfig(&tile_shape);")
-        with code.loop("repeat", peak.repeats):
-            code.line(f"{tile.name}({peak.depth}, a, b, c, 0);")
+        with code.loop("repeat", shape.repeats):
+            code.line(f"{tile.name}({shape.depth}, a, b, c, 0);")
             code.line('__asm__ volatile("" ::: "memory");')
         code.line("if (task == 0)")
         code.line("    *(float *)arg[0] = c[0];")
-    title = f"arithmetic at its best: tile {peak.rows} x {peak.columns} in {format.name}"
+    title = f"arithmetic at its best: tile {shape.rows} x {shape.columns} in {format.name}"
     return kernel("peak", title, code.text())
 
 

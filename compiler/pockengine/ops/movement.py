@@ -20,6 +20,11 @@ def ints(attrs: Attrs, key: str) -> tuple[int, ...]:
     return tuple(int(v) for v in value)
 
 
+def exchanged(rank: int) -> tuple[int, ...]:
+    """The permutation of so many axes that exchanges the last two."""
+    return (*range(rank - 2), rank - 1, rank - 2)
+
+
 def _free(inputs: Sequence[TensorType], outputs: Sequence[TensorType], attrs: Attrs) -> int:
     return 0
 

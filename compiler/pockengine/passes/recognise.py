@@ -11,6 +11,7 @@ import numpy as np
 from .. import interp
 from ..ir import Array, DType, Graph, Node, Value
 from ..ops import Emitter, prune, rewrite
+from ..ops.movement import exchanged
 
 HIDDEN = -1e30
 """A score at or below this has no weight: exporters write the least finite number where they mean minus infinity."""
@@ -191,14 +192,10 @@ def _turned(e: Emitter, x: Value) -> Value:
     shaped = e.builder.producers.get(x)
     inner = shaped.inputs[0] if shaped is not None and shaped.op == "reshape" else x
     turn = e.builder.producers.get(inner)
-    exchanges = turn is not None and turn.op == "transpose" and turn.attrs["perm"] == _exchanged(inner.type.rank)
+    exchanges = turn is not None and turn.op == "transpose" and turn.attrs["perm"] == exchanged(inner.type.rank)
     if turn is not None and exchanges and inner.type.shape[-2:] == (rows, columns):
         return e.reshape(_unshaped(e, turn.inputs[0]), (*outer, columns, rows))
-    return e.transpose(x, _exchanged(x.type.rank))
-
-
-def _exchanged(rank: int) -> tuple[int, ...]:
-    return (*range(rank - 2), rank - 1, rank - 2)
+    return e.transpose(x, exchanged(x.type.rank))
 
 
 def _unshaped(e: Emitter, x: Value) -> Value:

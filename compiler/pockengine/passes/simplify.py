@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from ..ir import Graph, Node, Value
 from ..ops import Emitter, is_kind, rewrite
 from ..ops.elementwise import broadcast_shape
-from ..ops.movement import ints
+from ..ops.movement import exchanged, ints
 
 Simplification = Callable[[Emitter, Node], Value | None]
 
@@ -75,7 +75,7 @@ def _transpose_as_reshape(e: Emitter, node: Node) -> Value | None:
 def _transpose_of_matmul(e: Emitter, node: Node) -> Value | None:
     """(A B)^T = B^T A^T, so that an update can be fused into a weight gradient that has one reader."""
     inner, rank = _made_by(e, node.inputs[0], "matmul"), node.output.type.rank
-    if inner is None or inner.phase == "forward" or ints(node.attrs, "perm") != (*range(rank - 2), rank - 1, rank - 2):
+    if inner is None or inner.phase == "forward" or ints(node.attrs, "perm") != exchanged(rank):
         return None
     a, b = inner.inputs
     return e.op("matmul", b, a, trans_a=not inner.attrs["trans_b"], trans_b=not inner.attrs["trans_a"])
@@ -85,7 +85,7 @@ def _matmul_of_transpose(e: Emitter, node: Node) -> Value | None:
     for side, flag in ((0, "trans_a"), (1, "trans_b")):
         inner = _made_by(e, node.inputs[side], "transpose")
         rank = node.inputs[side].type.rank
-        if inner and ints(inner.attrs, "perm") == (*range(rank - 2), rank - 1, rank - 2):
+        if inner and ints(inner.attrs, "perm") == exchanged(rank):
             inputs = list(node.inputs)
             inputs[side] = inner.inputs[0]
             return e.op("matmul", *inputs, **{**node.attrs, flag: not node.attrs[flag]})

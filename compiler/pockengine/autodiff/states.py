@@ -35,12 +35,12 @@ class States:
         """What belongs to a parameter, in the shape in which its state is kept: [blocks, block] in 8 bits.
 
         The reshape is marked as kept: elementwise ops stay behind it, next to the maximum of each block."""
-        block = eight_bits.block_length(x.type.size) if self.eight_bits else None
+        block = self._block(x)
         return x if block is None else self.emitter.op("reshape", x, shape=(x.type.size // block, block), kept=True)
 
     def slots(self, name: str, like: Value) -> list[Slot]:
         """The state tensors of a parameter, whose gradient is `like` as `view` gives it."""
-        blocked = self.eight_bits and eight_bits.block_length(like.type.size) is not None
+        blocked = self._block(like) is not None
         types = {slot: TensorType(like.type.dtype, shape) for slot, shape in self.spec.slots(like.type.shape).items()}
         return [self._slot(f"{name}.{slot}", type, slot in self.spec.squares, blocked) for slot, type in types.items()]
 
@@ -60,6 +60,10 @@ class States:
         numbers = self.emitter.op("sqrt", new) if slot.root else new
         codes = eight_bits.encode(self.emitter, numbers, slot.state.type.dtype, self._step_seed(), next(self.sites))
         updates[slot.state], updates[slot.scale] = codes
+
+    def _block(self, x: Value) -> int | None:
+        """Elements that share a scale; None where the state is f32."""
+        return eight_bits.block_length(x.type.size) if self.eight_bits else None
 
     def _slot(self, name: str, type: TensorType, root: bool, blocked: bool) -> Slot:
         if not blocked:

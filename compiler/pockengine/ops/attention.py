@@ -178,9 +178,9 @@ composite(
 
 def _backward_sample(operands: tuple[str, ...], masks: tuple[str, ...], attrs: Attrs) -> Sample:
     q, v = (parse_type(operands[index]) for index in (0, 2))
-    y, sums = (q.with_shape((*q.shape[:-1], size)) for size in (v.shape[-1], 2))
-    sums = sums.with_shape(tuple(sums.shape[axis] for axis in HEADS)) if attrs.get("heads_inside") else sums
-    return Sample((*operands, str(y), str(sums), str(y), *masks), attrs)
+    y, levels = (q.with_shape((*q.shape[:-1], size)) for size in (v.shape[-1], 2))
+    levels = levels.with_shape(tuple(levels.shape[axis] for axis in HEADS)) if attrs.get("heads_inside") else levels
+    return Sample((*operands, str(y), str(levels), str(y), *masks), attrs)
 
 
 composite("attention_backward", _attention_backward, tuple(_backward_sample(*sample) for sample in _SAMPLES))

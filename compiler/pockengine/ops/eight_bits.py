@@ -44,7 +44,8 @@ def seed_of(e: Emitter, generator: Value) -> Value:
 
 
 def encode(e: Emitter, x: Value, dtype: DType, seed: Value, site: int) -> tuple[Value, Value]:
-    """Codes of this type, I8 or U8 (for what is never negative), and f32 scales [blocks, 1] of f32 [blocks, block]."""
+    """Codes of this type, I8 or U8 (for what is never negative), and f32 scales [blocks, 1] of f32 [blocks, block]. No
+    two calls for one `seed` (see `seed_of`) have the same `site`: each rounds with noise of its own."""
     largest = _LARGEST[dtype]
     magnitude = e.op("abs", x) if dtype is DType.I8 else x
     scale = e.maximum(e.div(e.max(magnitude, [1]), float(largest**2)), _LEAST_SCALE)
@@ -68,7 +69,7 @@ def decode(e: Emitter, codes: Value, scale: Value) -> Value:
 def _noise(e: Emitter, shape: tuple[int, ...], seed: Value, site: int) -> Value:
     """f32 of this shape, [blocks, block], evenly spread over [0, 1) in steps of 2^-24."""
     blocks, block = shape
-    starts = np.arange(blocks, dtype=np.int64).astype(np.uint32)[:, None] * np.uint32(block)
+    starts = np.arange(blocks, dtype=np.uint32)[:, None] * np.uint32(block)
     lanes = (np.arange(block) + site * _GOLDEN).astype(np.uint32)[None, :]
     # The seed first: the sum of both constants would be folded to one as large as the tensor.
     bits = _mixed(e, e.add(e.add(e.const(lanes), seed), e.const(starts)))

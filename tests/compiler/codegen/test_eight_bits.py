@@ -118,8 +118,9 @@ def test_rounding_is_right_on_average(dtype: DType) -> None:
         for step in range(steps)
     ]
     scale = np.repeat(np.abs(x).max(axis=1, keepdims=True) / np.float64(LARGEST[dtype] ** 2), BLOCK, axis=1)
-    held = x >= scale if dtype is DType.U8 else x > 0  # smaller roots are rounded up, never to zero
-    held &= x > 0
+    held = x > 0
+    if dtype is DType.U8:  # smaller roots are rounded up, never to zero
+        held &= x >= scale
     gap = (2 * np.floor(np.sqrt(x[held] / scale[held])) + 1) * scale[held]
     errors = (np.mean(found, axis=0)[held] - x[held]) / (0.5 * gap / np.sqrt(steps))
     assert np.abs(errors).max() < 5.5

@@ -100,7 +100,8 @@ def test_what_else_a_recipe_asks_for_goes_with_it(settings: dict[str, Any]) -> N
     assert any(array.dtype == np.int8 for array in states.values())
 
 
-def test_states_and_their_bytes() -> None:
+def test_names_and_types_of_states() -> None:
+    small = {"fc.bias": f"f32[{HIDDEN}]", "last.weight": f"f32[{HIDDEN},{CLASSES}]"}
     planned = plan_programs(network(), recipe(OPTIMIZERS["adamw"]), get("raspberry-pi-4"))
     found = {value.name: str(value.type) for value in planned.programs["train"].graph.states}
     assert found == {
@@ -115,11 +116,8 @@ def test_states_and_their_bytes() -> None:
         "fc.weight.m.scale": "f32[128,1]",
         "fc.weight.v": "u8[128,128]",
         "fc.weight.v.scale": "f32[128,1]",
-        **{f"{name}.{slot}": type for slot in "mv" for name, type in _SMALL.items()},
+        **{f"{name}.{slot}": type for slot in "mv" for name, type in small.items()},
     }
-
-
-_SMALL = {"fc.bias": f"f32[{HIDDEN}]", "last.weight": f"f32[{HIDDEN},{CLASSES}]"}
 
 
 def test_an_update_is_one_kernel() -> None:

@@ -89,7 +89,8 @@ def _recomputed(console: Console, recomputed: Explanation) -> None:
     reasons: dict[str, list[Explanation]] = {}
     for row in recomputed["values"]:
         reasons.setdefault(row["why"], []).append(row)
-    cost = f", for which {recomputed['share_of_time']:.1%} more time is expected" if recomputed["share_of_time"] else ""
+    share = recomputed["share_of_time"]
+    cost = f"; {share:.1%} more time is expected to keep to the memory allowed" if share else ""
     console.print(f"\nComputed twice: {len(recomputed['values'])} values{cost}", markup=False)
     for why, rows in reasons.items():
         console.print(f"  {len(rows)} ({size(sum(row['nbytes'] for row in rows))}): {why}", markup=False)

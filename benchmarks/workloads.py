@@ -190,10 +190,10 @@ WORKLOADS = {
             "distilbert-b8-last2", "distilbert", 8, "attention, first FFN of last 2", _DISTILBERT_LAST_2, 0.80,
             memory=240,
         ),
-        Workload("distilbert-b8-full-bf16", "distilbert", 8, "full", FULL, 0.75, compute="bf16"),
+        Workload("distilbert-b8-full-bf16", "distilbert", 8, "full", FULL, 0.75, compute="bf16", memory=680),
         Workload(
             "distilbert-b8-last2-bf16", "distilbert", 8, "attention, first FFN of last 2", _DISTILBERT_LAST_2, 0.75,
-            compute="bf16",
+            compute="bf16", memory=242,
         ),
         Workload("llama-b1-last5", "llama", 1, "last 5 layers", _LLAMA_LAST_5, 0.60, _INT4, alone=True, memory=2400),
         Workload("llama-b1-last5-bf16", "llama", 1, "last 5 layers", _LLAMA_LAST_5, 0.60, _INT4, True, "bf16"),

@@ -176,12 +176,7 @@ def _contractions(planned: Planned, tuning: Tuning) -> list[dict[str, Any]]:
                 "chosen_by": tuned.source if tuned is not None else "model",
                 "ms": tuned.ms if tuned is not None else None,
                 "model_ms": tuned.model_ms if tuned is not None else None,
-                "expected_share_of_peak": choices.peak_share(node, planned.target, planned.threads, _schedules(choice)),
+                "expected_share_of_peak": choices.peak_share(node, planned.target, planned.threads, choice),
             }
         )
     return rows
-
-
-def _schedules(choice: choices.Choice) -> choices.Choice | None:
-    """The choice where the model has an opinion of it."""
-    return choice if isinstance(choice, tuple) else None

@@ -339,7 +339,7 @@ def _fault(trial: Trial, run: Run, wanted: list[Any]) -> str | None:
     return reference.differs(trial.node, run.output.read_bytes(), wanted, trial.output_offsets)
 
 
-_TRAITS = ("swap", "vectors", "split", "right", "pack_left", "format", "lanes", "pixels")
+_TRAITS = ("swap", "vectors", "split", "right", "pack_left", "format", "outputs", "lanes", "pixels")
 """What of a choice carries over to other shapes."""
 
 

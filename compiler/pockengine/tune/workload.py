@@ -100,7 +100,7 @@ def workloads_of(nodes: Iterable[Node], target: Target, threads: int) -> list[Wo
     """The distinct workloads of tunable nodes that have more than one choice, those that take longest first."""
     found: dict[str, list[Node]] = {}
     for node in nodes:
-        if choices.is_tunable(node) and choices.filtering(node, target, threads) is None:
+        if choices.is_tunable(node):
             found.setdefault(choices.identity(node), []).append(_unpacked(node))
     made = [Workload(tuple(same), target, threads) for same in found.values()]
     return sorted(made, key=lambda workload: -workload.weight)

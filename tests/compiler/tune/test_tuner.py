@@ -11,6 +11,7 @@ import pytest
 from pockengine.codegen.backend import Lowered
 from pockengine.codegen.c import CBackend, choices
 from pockengine.codegen.c.choices import Choice
+from pockengine.codegen.c.winograd_plan import WinogradTile
 from pockengine.errors import PockError
 from pockengine.ir import Node
 from pockengine.targets import Target, get
@@ -18,7 +19,7 @@ from pockengine.tune import LocalStore, Tuning, check_mode, measure, tune
 from pockengine.tune.measure import Limits, Trial, build, run
 from pockengine.tune.reference import differs, draw, expected
 from pockengine.tune.workload import Workload, distance, workloads_of
-from tests.compiler.tune.workloads import DEPTHWISE, STRIDED, bare, product, relu_product
+from tests.compiler.tune.workloads import DEPTHWISE, STRIDED, bare, product, relu_convolution, relu_product
 
 HOST = get("host")
 THREADS = 2
@@ -42,13 +43,15 @@ def test_every_candidate_computes_what_the_reference_says(cache, tmp_path):
         relu_product(33, 47, 65),
         bare("conv2d", "f32[1,14,14,32]", "f32[32,1,3,3]", **DEPTHWISE),
         bare("conv2d_dx", "f32[1,7,7,8]", "f32[8,16,3,3]", **STRIDED),
+        relu_convolution(),
     ]
     trials = []
     for node in nodes:
         found = choices.candidates(node, HOST, THREADS, wide=True)
         assert len(found) == len({candidate.choice for candidate in found}) > 3
         assert choices.lower(node, HOST, THREADS).calls == choices.lower(node, HOST, THREADS, found[0].choice).calls
-        kept = found[:: max(1, len(found) // 7)]
+        filtered = [one for one in found if isinstance(one.choice, WinogradTile)]
+        kept = found[:: max(1, len(found) // 7)] + filtered
         trials.append(Trial(node, tuple(choices.lower(node, HOST, THREADS, one.choice) for one in kept)))
     program = tmp_path / "measure"
     program.write_bytes(build(trials, HOST, THREADS, cache))
@@ -119,6 +122,41 @@ def test_a_second_build_takes_what_the_first_measured(store, cache):
     full = tune(nodes[:1], HOST, THREADS, "full", store, cache)  # wants more than fast mode has measured
     assert full.workloads[0].source == "measured" and full.workloads[0].tried > first.workloads[0].tried
     assert tune(nodes[:1], HOST, THREADS, "fast", store, cache).picks == full.picks
+
+
+@pytest.mark.parametrize("pixels", [7, 56])
+def test_minimal_filtering_is_weighed_against_the_definition(pixels, store, cache):
+    """Whatever the model prefers, the other kind comes second; the backend follows either choice."""
+    node = relu_convolution(pixels, 64)
+    first, second, *_ = (one.choice for one in choices.candidates(node, HOST, THREADS))
+    assert isinstance(first, WinogradTile) != isinstance(second, WinogradTile)
+    assert (choices.filtering(node, HOST, THREADS) is not None) == isinstance(first, WinogradTile)
+    (one,) = tune([node], HOST, THREADS, "fast", store, cache).workloads
+    assert one.source == "measured" and one.tried > 1 and one.rejected == ()
+    assert tune([node], HOST, THREADS, "fast", store, cache).workloads[0].source == "cache"
+    for choice in (first, second):
+        lowered = CBackend({choices.identity(node): choice}).lower(node, HOST, THREADS)
+        filtered = any("winograd" in call.kernel.symbol for call in lowered.calls)
+        assert filtered == isinstance(choice, WinogradTile)
+        packing = CBackend({choices.identity(node): choice}).packing(node, HOST, THREADS)
+        assert packing is None or not filtered
+
+
+def test_rounding_may_turn_a_comparison_but_not_more():
+    node = relu_convolution()
+    inputs = draw(node)
+    wanted = expected(node, inputs)
+    mask, y = (np.asarray(same[0]) for same in wanted)
+
+    def said(mask, y):
+        return differs(node, mask.astype(np.uint8).tobytes() + y.astype(np.float32).tobytes(), wanted, [0, mask.size])
+
+    assert len(wanted[0]) == 3 and said(mask, y) is None
+    close = np.abs(y) < 1e-9
+    turned = np.where(close & (np.asarray(wanted[0][2]) != mask), ~mask.astype(bool), mask)
+    assert np.any(turned != mask) and said(turned, y) is None
+    assert "numbers of output 0 are wrong" in str(said(~mask.astype(bool), y))
+    assert "numbers of output 1 are wrong" in str(said(mask, y + 1e-3 * np.abs(y).max()))
 
 
 def test_the_backend_follows_the_picks():

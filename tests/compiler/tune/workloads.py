@@ -8,6 +8,7 @@ from pockengine.ir import Builder, Node, Value, parse_type
 from pockengine.ops import Emitter
 
 DEPTHWISE = {"stride": (1, 1), "pad": (1, 1, 1, 1), "dilation": (1, 1), "groups": 32, "layout": "NHWC"}
+FILTERED = {"stride": (1, 1), "pad": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1, "layout": "NHWC", "winograd": True}
 STRIDED = {"stride": (2, 2), "pad": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1, "layout": "NHWC", "size": (14, 14)}
 
 
@@ -25,11 +26,20 @@ def product(m: int = 64, n: int = 128, k: int = 96) -> Node:
 
 def relu_product(m: int = 64, n: int = 128, k: int = 96) -> Node:
     """A product with bias and ReLU, which also gives the mask of the ReLU."""
+    return _with_relu("matmul", f"f32[{m},{k}]", f"f32[{k},{n}]", f"f32[{n}]", trans_a=False, trans_b=False)
+
+
+def relu_convolution(pixels: int = 14, channels: int = 32) -> Node:
+    """The same of a convolution that minimal filtering may compute."""
+    image, weight = f"f32[1,{pixels},{pixels},{channels}]", f"f32[{channels},{channels},3,3]"
+    return _with_relu("conv2d", image, weight, f"f32[{channels}]", **FILTERED)
+
+
+def _with_relu(op: str, *shapes: str, **attrs: object) -> Node:
     builder = Builder("body")
-    shapes = (f"f32[{m},{k}]", f"f32[{k},{n}]", f"f32[{n}]")
     a, b, bias = (builder.input(f"in{i}", parse_type(shape)) for i, shape in enumerate(shapes))
     e = Emitter(builder)
-    total = e.add(e.op("matmul", a, b, trans_a=False, trans_b=False), bias)
+    total = e.add(e.op(op, a, b, **attrs), bias)
     builder.outputs.update(mask=e.less(0.0, total), y=e.maximum(total, 0.0))
     body = builder.finish()
     inputs = tuple(Value(f"x{i}", value.type) for i, value in enumerate(body.inputs))

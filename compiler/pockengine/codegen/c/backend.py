@@ -97,8 +97,7 @@ class CBackend:
         if kind == "contraction":
             if anchor_of(region).output.type.dtype is not DType.F32:
                 return plain.lower(region)
-            pick = self._picks.get(choices.identity(region)) if self._picks else None
-            return choices.lower(region, target, threads, pick)
+            return choices.lower(region, target, threads, self._picked(region))
         if kind == GRADIENTS:
             return depthwise_gradients.lower(region, target, threads)
         if kind == "row":
@@ -111,7 +110,7 @@ class CBackend:
         """The operand that a node would pack whole each time, and how it could lie in memory instead."""
         if not self._packs(node, target, threads):
             return None
-        return packing(node, target, threads, self._picked(node))
+        return packing(node, target, threads, self._schedules(node))
 
     def scratch(self, node: Node, target: Target, threads: int) -> Sequence[tuple[int, float]]:
         """(bytes of workspace, time in parts of the usual one) of the ways to compute a node in less than the usual
@@ -119,17 +118,20 @@ class CBackend:
         key = (_computation(node), target, threads)
         if key not in self._ways:
             packs = self._packs(node, target, threads)
-            self._ways[key] = options(node, target, threads, self._picked(node)) if packs else []
+            self._ways[key] = options(node, target, threads, self._schedules(node)) if packs else []
         return self._ways[key]
 
     def _packs(self, node: Node, target: Target, threads: int) -> bool:
         """Whether a node is a contraction that has schedules."""
         if node.op != "region" or not choices.is_tunable(node) or choices.is_depthwise(node):
             return False
-        return choices.filtering(node, target, threads) is None
+        return choices.filtering(node, target, threads, self._picked(node)) is None
 
-    def _picked(self, node: Node) -> tuple[Schedule, ...] | None:
-        pick = self._picks.get(choices.identity(node)) if self._picks else None
+    def _picked(self, node: Node) -> choices.Choice | None:
+        return self._picks.get(choices.identity(node)) if self._picks else None
+
+    def _schedules(self, node: Node) -> tuple[Schedule, ...] | None:
+        pick = self._picked(node)
         assert pick is None or isinstance(pick, tuple)
         return pick
 

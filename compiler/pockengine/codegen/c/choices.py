@@ -20,12 +20,13 @@ from .formats import CompressedOperand, named
 from .maps import Contraction, contractions_of
 from .region import as_region, body_of
 from .schedule import Schedule, neighbours, share_of_peak
-from .winograd_plan import Winograd
+from .winograd_plan import Winograd, WinogradTile
 
-Choice = tuple[Schedule, ...] | DepthwiseTile | Winograd
+Choice = tuple[Schedule, ...] | DepthwiseTile | WinogradTile
 
 _VARIED = 4
-"""Of the best schedules, those whose neighbours belong to the wide space."""
+"""Of the best schedules, those whose neighbours belong to the wide space; of Winograd's plans, those that belong to the
+space."""
 
 
 @dataclass(frozen=True)
@@ -48,18 +49,27 @@ def is_depthwise(node: Node) -> bool:
     return by_channels(anchor_of(node))
 
 
-def filtering(node: Node, target: Target, threads: int) -> Winograd | None:
-    """How a tunable node is computed by Winograd's minimal filtering, where it may be and the model prefers that. It is
-    not measured against other choices: what its transforms round would decide comparisons in the epilogue otherwise
-    than the exact reference does."""
+def filtering(node: Node, target: Target, threads: int, choice: Choice | None = None) -> Winograd | None:
+    """How a tunable node is computed by Winograd's minimal filtering, if that is the choice; default: if the model
+    prefers it where it may be used."""
+    if isinstance(choice, WinogradTile):
+        return Winograd(anchor_of(node), target, threads, choice)
+    if choice is not None:
+        return None
+    direct, filtered = _filtered(node, target, threads)
+    return filtered[0][1] if filtered and filtered[0][0] < direct else None
+
+
+def _filtered(node: Node, target: Target, threads: int) -> tuple[float, list[tuple[float, Winograd]]]:
+    """Cycles of the best direct product, and the plans of minimal filtering beside them: none where it may not be
+    used."""
     anchor = anchor_of(node)
     if not anchor.attrs.get(winograd_plan.ALLOWED) or compressed_operand(node) is not None:
-        return None
+        return 0.0, []
     parts = contractions_of(anchor)
-    if len(parts) > 1:
-        return None
     cycles, direct = schedules_of(parts[0], target, threads, None)[0]
-    return winograd_plan.best(anchor, target, threads, cycles) if named(direct.format, target).exact else None
+    usable = len(parts) == 1 and named(direct.format, target).exact
+    return cycles, winograd_plan.ranked(anchor, target, threads) if usable else []
 
 
 def family(node: Node) -> str:
@@ -70,19 +80,29 @@ def family(node: Node) -> str:
 
 def multiplies_in(choice: Choice) -> str:
     """The formats in which a choice multiplies: f32, bf16x3, bf16 or f16."""
-    if isinstance(choice, DepthwiseTile | Winograd):
+    if isinstance(choice, DepthwiseTile | WinogradTile):
         return "f32"
     return ", ".join(dict.fromkeys(schedule.format for schedule in choice))
 
 
 def candidates(node: Node, target: Target, threads: int, wide: bool = False) -> list[Candidate]:
-    """The choices for a tunable node, the model's first, then as the model ranks them; `wide` adds neighbours of the
-    best ones in what the model decides without weighing."""
+    """The choices for a tunable node, the model's first, then as the model ranks them, but where a convolution may be
+    computed both by its definition and by minimal filtering the best of the other kind second; `wide` adds neighbours
+    of the best direct ones in what the model decides without weighing."""
     if by_channels(anchor_of(node)):
         return [Candidate(tile, None) for tile in depthwise.tiles(node, target, threads)]
-    filtered = filtering(node, target, threads)
-    if filtered is not None:
-        return [Candidate(filtered, filtered.cycles)]
+    direct = _products(node, target, threads, wide)
+    _, plans = _filtered(node, target, threads)
+    filtered = [Candidate(plan.tile, cycles) for cycles, plan in plans[:_VARIED]]
+    if not filtered:
+        return direct
+    kinds = [filtered, direct] if filtering(node, target, threads) else [direct, filtered]
+    rest = sorted((one for kind in kinds for one in kind[1:]), key=lambda one: one.cycles or 0.0)
+    return [kind[0] for kind in kinds] + rest
+
+
+def _products(node: Node, target: Target, threads: int, wide: bool) -> list[Candidate]:
+    """The choices of a product by its definition."""
     parts = contractions_of(anchor_of(node))
     compressed = compressed_operand(node)
     spaces = [schedules_of(part, target, threads, compressed) for part in parts]
@@ -119,10 +139,10 @@ def lower(node: Node, target: Target, threads: int, choice: Choice | None = None
     if by_channels(anchor_of(node)):
         assert choice is None or isinstance(choice, DepthwiseTile)
         return depthwise.lower(node, target, threads, choice)
-    filtered = filtering(node, target, threads) if choice is None else None
+    filtered = filtering(node, target, threads, choice)
     if filtered is not None:
         return winograd.lower(node, filtered)
-    assert not isinstance(choice, DepthwiseTile | Winograd)
+    assert not isinstance(choice, DepthwiseTile | WinogradTile)
     if SCRATCH in node.attrs:
         choice = scratch.schedules_within(node, target, threads, choice)
     return contraction.lower(node, target, threads, choice)
@@ -130,10 +150,10 @@ def lower(node: Node, target: Target, threads: int, choice: Choice | None = None
 
 def peak_share(node: Node, target: Target, threads: int, choice: Choice | None = None) -> float | None:
     """The part of the arithmetic peak that the model expects of a tunable node; None where there is no model."""
-    if by_channels(anchor_of(node)) or filtering(node, target, threads) is not None:
+    if by_channels(anchor_of(node)) or filtering(node, target, threads, choice) is not None:
         return None
     parts, compressed = contractions_of(anchor_of(node)), compressed_operand(node)
-    assert not isinstance(choice, DepthwiseTile | Winograd)
+    assert not isinstance(choice, DepthwiseTile | WinogradTile)
     schedules = choice or tuple(schedules_of(part, target, threads, compressed)[0][1] for part in parts)
     work = [math.prod(part.sizes()) for part in parts]
     shares = [_share(part, one, target, threads, compressed) for part, one in zip(parts, schedules, strict=True)]
@@ -152,16 +172,14 @@ def _share(
 
 def to_plain(choice: Choice) -> Any:
     """Plain values, as JSON stores them."""
-    if isinstance(choice, Winograd):
-        return {"outputs": choice.outputs, "vectors": choice.vectors, "split": choice.split}
-    return asdict(choice) if isinstance(choice, DepthwiseTile) else [asdict(schedule) for schedule in choice]
+    return [asdict(schedule) for schedule in choice] if isinstance(choice, tuple) else asdict(choice)
 
 
 def describe(choice: Choice) -> str:
     """One line for a person."""
     if isinstance(choice, DepthwiseTile):
         return f"tile {choice.pixels} pixels x {choice.lanes} channels"
-    if isinstance(choice, Winograd):
+    if isinstance(choice, WinogradTile):
         return choice.describe()
     return "; ".join(dict.fromkeys(_describe(schedule) for schedule in choice))
 

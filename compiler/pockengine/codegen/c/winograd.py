@@ -111,7 +111,7 @@ class _Writer:
 
     def _title(self) -> str:
         shapes = ", ".join(str(value.type) for value in self.plan.anchor.inputs)
-        return f"{self.plan.anchor.op}({shapes}) pad {self.plan.geometry.pad}: {self.plan.describe()}"
+        return f"{self.plan.anchor.op}({shapes}) pad {self.plan.geometry.pad}: {self.plan.tile.describe()}"
 
     def _declare(self, code: Code, name: str, operand: int) -> None:
         index = body_of(self.node).inputs.index(self.plan.anchor.inputs[operand])

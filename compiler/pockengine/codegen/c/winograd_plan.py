@@ -28,20 +28,44 @@ off (20 measured: 7 to 56 pixels, 64 to 512 channels, batches 1 and 4, one and t
 
 
 @dataclass(frozen=True)
-class Winograd:
-    """One way to compute a convolution by minimal filtering.
+class WinogradTile:
+    """What can be chosen of minimal filtering.
 
     outputs   m of F(m x m, 3 x 3)
     vectors   columns of a panel, in vectors
     split     what threads share: "tiles" of the image or "panels" of the weights
     """
 
-    anchor: Node
-    target: Target
-    threads: int
     outputs: int
     vectors: int
     split: str
+
+    def describe(self) -> str:
+        """One line for a person."""
+        size = f"Winograd F({self.outputs} x {self.outputs}, 3 x 3)"
+        return f"{size}, panels of {self.vectors} vectors, threads share {self.split}"
+
+
+@dataclass(frozen=True)
+class Winograd:
+    """A convolution computed by minimal filtering."""
+
+    anchor: Node
+    target: Target
+    threads: int
+    tile: WinogradTile
+
+    @property
+    def outputs(self) -> int:
+        return self.tile.outputs
+
+    @property
+    def vectors(self) -> int:
+        return self.tile.vectors
+
+    @property
+    def split(self) -> str:
+        return self.tile.split
 
     @cached_property
     def geometry(self) -> Geometry:
@@ -159,11 +183,6 @@ class Winograd:
     def workspace_bytes(self) -> int:
         return self.shared_bytes + self.threads * self.task_bytes
 
-    def describe(self) -> str:
-        """One line for a person."""
-        size = f"Winograd F({self.outputs} x {self.outputs}, 3 x 3)"
-        return f"{size}, tile {self.rows} x {self.columns}, blocks of {self.block}, threads share {self.split}"
-
     @cached_property
     def cycles(self) -> float:
         """What the busiest task takes, as the analytical model of direct products counts."""
@@ -212,19 +231,18 @@ def fits(anchor: Node, target: Target) -> bool:
     return plain and weights[2:] == (TAPS, TAPS) and not (weights[0] % lanes or weights[1] % lanes)
 
 
-def best(anchor: Node, target: Target, threads: int, direct: float) -> Winograd | None:
-    """The cheapest plan for an anchor, where there is one and `direct`, the cycles of the direct product, are clearly
-    more."""
+def ranked(anchor: Node, target: Target, threads: int) -> list[tuple[float, Winograd]]:
+    """The plans for an anchor, none where it does not fit, with the cycles that they seem to take beside a direct
+    product, the quickest first."""
     found = candidates(anchor, target, threads) if fits(anchor, target) else []
-    plan = min(found, key=lambda one: one.cycles, default=None)
-    return plan if plan is not None and MARGIN * plan.cycles < direct else None
+    return sorted(((MARGIN * one.cycles, one) for one in found), key=lambda pair: pair[0])
 
 
 def candidates(anchor: Node, target: Target, threads: int) -> list[Winograd]:
     """The plans for an anchor that fits."""
     width = Geometry.of(anchor.attrs).nchw(anchor.output.type.shape)[1] // (target.vector_bytes // 4)
     return [
-        Winograd(anchor, target, threads, outputs, vectors, split)
+        Winograd(anchor, target, threads, WinogradTile(outputs, vectors, split))
         for outputs in (2, 4)
         for vectors in (1, 2, 3, 4)
         if width % vectors == 0

@@ -29,7 +29,7 @@ from pockengine.ops import Emitter
 
 WORKLOAD = "mobilenetv2-b{batch}-full"
 BATCHES = (1, 2, 4, 8, 16, 32)
-RIVALS = ("pytorch", "torch.compile")
+RIVALS = ("pytorch", "tensorflow")
 TURN_MS = 300.0
 LAYERS = (10, 30, 100, 300, 1000)
 WIDTH = 16

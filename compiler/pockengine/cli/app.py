@@ -22,7 +22,6 @@ BAD_INPUT, IO_FAILED = 2, 4
 
 app = typer.Typer(
     name="pock",
-    help="Compile a fine-tuning step into a native program for one device, and run it.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -44,6 +43,23 @@ Compute = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"pock {version('pockengine')}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Compile a fine-tuning step into a native program for one device, and run it."""
 
 
 @app.command("compile")

@@ -39,10 +39,7 @@ class Optimizer:
 
     def __post_init__(self) -> None:
         if self.state not in STATES:
-            known = " or ".join(STATES)
-            raise RecipeError(
-                f"optimizer.state must be {known}, not {describe(self.state)}{nearest(str(self.state), STATES)}"
-            )
+            raise RecipeError(f"optimizer.state must be {' or '.join(STATES)}, not {describe(self.state)}")
 
     def rates_of(self, name: str) -> tuple[float, float]:
         """(learning rate before the schedule, weight decay) of the parameter called `name`."""

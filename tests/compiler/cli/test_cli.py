@@ -220,6 +220,12 @@ def test_check_reports_unsupported_operators(tmp_path, run):
     assert "what to do: use Where with a mask" in text
 
 
+def test_version(run):
+    from importlib.metadata import version
+
+    assert run("--version") == (0, f"pock {version('pockengine')}\n", "")
+
+
 def test_targets(run):
     code, text, _ = run("targets", "--json")
     names = [target["name"] for target in json.loads(text)]

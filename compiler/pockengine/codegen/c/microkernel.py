@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from .formats import Format
 
-AMX_ROWS = 16
+TILE_ROWS = 16
 """Rows of a tile register: 16 of 64 bytes."""
 AMX_DEPTH = 256
 """k at a time: 32 columns of B then take a third of the first-level cache. Tiles are as quick as what feeds them: 1.4
@@ -140,10 +140,10 @@ static const struct {
 def _amx(tile: Tile, format: Format) -> list[str]:
     """Registers 0 .. 3 are the results, 4 and 5 two tiles of B, 6 and 7 one of A each; rows beyond the last one of A
     give results that nobody reads. What the next product of parts shares with the last one stays where it is."""
-    tall = range(-(-tile.rows // AMX_ROWS))
+    tall = range(-(-tile.rows // TILE_ROWS))
     wide = range(tile.vectors)
     results = [
-        (i, j, 2 * i + j, f"c + {i * AMX_ROWS * tile.c_row + j * tile.lanes}, {4 * tile.c_row}")
+        (i, j, 2 * i + j, f"c + {i * TILE_ROWS * tile.c_row + j * tile.lanes}, {4 * tile.c_row}")
         for i in tall
         for j in wide
     ]
@@ -151,18 +151,18 @@ def _amx(tile: Tile, format: Format) -> list[str]:
     lines += [f"        __builtin_ia32_tileloadd64({number}, {place});" for _, _, number, place in results]
     lines.append("    } else {")
     lines += [f"        __builtin_ia32_tilezero({number});" for _, _, number, _ in results]
-    lines += ["    }", f"    for (ptrdiff_t k = 0; k < depth; k += {2 * AMX_ROWS}) {{"]
+    lines += ["    }", f"    for (ptrdiff_t k = 0; k < depth; k += {2 * TILE_ROWS}) {{"]
     kept = (-1, -1)
     for left, right in format.products(tile.a_parts):
         for j in wide if right != kept[1] else ():
             at = right * tile.b_part + j * tile.lanes * 2
             lines.append(f"        __builtin_ia32_tileloadd64({4 + j}, b + {at}, {4 * tile.b_k});")
         for i in tall:
-            at = left * tile.a_part + i * AMX_ROWS * tile.a_row
+            at = left * tile.a_part + i * TILE_ROWS * tile.a_row
             if left != kept[0]:
                 lines.append(f"        __builtin_ia32_tileloadd64({6 + i}, a + {at}, {2 * tile.a_row});")
             lines += [f"        __builtin_ia32_tdpbf16ps({2 * i + j}, {6 + i}, {4 + j});" for j in wide]
         kept = left, right
-    lines += [f"        a += {2 * AMX_ROWS * tile.a_k};", f"        b += {2 * AMX_ROWS * tile.b_k};", "    }"]
+    lines += [f"        a += {2 * TILE_ROWS * tile.a_k};", f"        b += {2 * TILE_ROWS * tile.b_k};", "    }"]
     lines += [f"    __builtin_ia32_tilestored64({number}, {place});" for _, _, number, place in results]
     return lines

@@ -1,7 +1,7 @@
-"""How our time grows: the step over batches and threads, beside PyTorch and TensorFlow, the quickest peers; compiling over
-the size of the model.
+"""How our time grows: the step over batches and threads, beside the quickest peers; compiling over the model's size.
 
-    python -m benchmarks.scaling [--write docs/performance.md] [--rounds N] [--batch N ...] [--peer NAME ...] [--most-nodes N]
+    python -m benchmarks.scaling [--write docs/performance.md] [--rounds N] [--batch N ...] [--peer NAME ...]
+                                 [--most-nodes N]
 
 Compile times are those of a chain of layers of one shape with nothing cached, but for the C library of the target.
 """

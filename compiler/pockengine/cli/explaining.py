@@ -30,6 +30,7 @@ def show_explanation(explanation: Explanation) -> None:
     if explanation["quantised"]:
         console.print(_quantised(explanation["quantised"]))
     _recomputed(console, explanation["recomputed"])
+    _masks(console, explanation["masks"])
     _peak(console, explanation["peak"])
 
 
@@ -96,6 +97,14 @@ def _recomputed(console: Console, recomputed: Explanation) -> None:
         console.print(f"  {len(rows)} ({size(sum(row['nbytes'] for row in rows))}): {why}", markup=False)
         for row in rows:
             console.print(f"    {row['value']} in '{row['layer']}', {size(row['nbytes'])}", markup=False)
+
+
+def _masks(console: Console, rows: list[Explanation]) -> None:
+    sizes = (size(sum(row[key] for row in rows)) for key in ("nbytes", "as_bools"))
+    line = f"\nKept as bits: {len(rows)} masks" + (", {} instead of {}".format(*sizes) if rows else "")
+    console.print(line, markup=False)
+    for row in rows:
+        console.print(f"    {row['value']} in '{row['layer']}', {size(row['nbytes'])}", markup=False)
 
 
 def _peak(console: Console, peak: Explanation) -> None:

@@ -12,7 +12,7 @@ from ..codegen.backend import Program, Step
 from ..codegen.c import choices
 from ..compile import Planned
 from ..compile.lifetimes import base_of
-from ..ir import Graph, Value
+from ..ir import DType, Graph, Value
 from ..passes import missed_fusions
 from ..plan import Slot
 from ..tune import Tuned, Tuning
@@ -38,6 +38,7 @@ def explain(planned: Planned, tuning: Tuning) -> dict[str, Any]:
         "folded": _folded(planned),
         "quantised": [_quantised(stored, planned) for stored in planned.quantised],
         "recomputed": _recomputed(planned),
+        "masks": _masks(program),
         "peak": _peak(program),
         "contractions": _contractions(planned, tuning),
     }
@@ -123,6 +124,15 @@ def _recomputed(planned: Planned) -> dict[str, Any]:
                 row = {"layer": step.node.origin, "value": found[1], "nbytes": value.type.nbytes}
                 rows.append({**row, "why": _CHEAPER if found[2] else _TO_FIT})
     return {"values": rows, "share_of_time": planned.recomputed.share}
+
+
+def _masks(program: Program) -> list[dict[str, Any]]:
+    """Masks that wait for the backward part as bits, and the bytes they would take as bools."""
+    made = ((step, value) for step in program.steps for value in step.node.outputs if value.type.dtype is DType.BIT)
+    return [
+        {"layer": step.node.origin, "value": value.name, "nbytes": value.type.nbytes, "as_bools": value.type.size}
+        for step, value in made
+    ]
 
 
 def _peak(program: Program) -> dict[str, Any]:

@@ -11,7 +11,10 @@ import numpy as np
 
 
 class DType(enum.Enum):
-    """Element type of a tensor; the value is its name in text form. `f64` exists for gradient checks and odd models."""
+    """Element type of a tensor; the value is its name in text form. `f64` exists for gradient checks and odd models.
+
+    `bit` is a bool of which eight lie in a byte, the first in its lowest bit: so masks wait for the backward part. Only
+    `cast` makes it of a bool and a bool of it; a numpy array holds it as bools."""
 
     F64 = "f64"
     F32 = "f32"
@@ -26,6 +29,7 @@ class DType(enum.Enum):
     U32 = "u32"
     U64 = "u64"
     BOOL = "bool"
+    BIT = "bit"
 
     __hash__ = object.__hash__  # each is one object; an Enum hashes its name anew
 
@@ -36,7 +40,7 @@ class DType(enum.Enum):
 
     @property
     def nbytes(self) -> int:
-        """Bytes per element."""
+        """Bytes per element; of a bit, those of the bool that it stands for."""
         return int(self.numpy.itemsize)
 
     @property
@@ -69,8 +73,9 @@ _NUMPY: dict[DType, np.dtype[np.generic]] = {
     DType.U32: np.dtype(np.uint32),
     DType.U64: np.dtype(np.uint64),
     DType.BOOL: np.dtype(np.bool_),
+    DType.BIT: np.dtype(np.bool_),
 }
-_FROM_NUMPY = {dtype: ours for ours, dtype in _NUMPY.items()}
+_FROM_NUMPY = {dtype: ours for ours, dtype in _NUMPY.items() if ours is not DType.BIT}
 
 
 @dataclass(frozen=True)
@@ -91,7 +96,8 @@ class TensorType:
 
     @property
     def nbytes(self) -> int:
-        return self.size * self.dtype.nbytes
+        """Bytes of the whole tensor."""
+        return -(-self.size // 8) if self.dtype is DType.BIT else self.size * self.dtype.nbytes
 
     def with_shape(self, shape: tuple[int, ...]) -> TensorType:
         return TensorType(self.dtype, tuple(int(d) for d in shape))

@@ -17,6 +17,7 @@ from .filtering import allow_winograd
 from .fuse import fuse, separate
 from .heads import heads_inside
 from .layout import channels_last
+from .masks import masks_as_bits
 from .missed import Missed, missed_fusions
 from .order import reorder
 from .products import merge_products
@@ -63,6 +64,7 @@ SHAPING: tuple[Pass, ...] = (
     factor_gradients,
     tidy,
     save_least,
+    masks_as_bits,
     fuse,
     decompress_inside,
     reorder,
@@ -80,7 +82,7 @@ class Pipeline:
     def sparing(self) -> Pipeline:
         """The pipeline that keeps the fewest bytes for the backward part: for steps that would not fit otherwise."""
         shaping = _replaced(self.shaping, chunk_rows, (chunk_rows_finely,))
-        place = next(index for index, apply in enumerate(shaping) if apply in (fuse, separate))
+        place = next(index for index, apply in enumerate(shaping) if apply in (masks_as_bits, fuse, separate))
         return Pipeline(self.algebra, (*shaping[:place], recompute_elementwise, *shaping[place:]))
 
     def without(self, name: str) -> Pipeline:
@@ -147,6 +149,7 @@ __all__ = [
     "fold",
     "fuse",
     "heads_inside",
+    "masks_as_bits",
     "merge_products",
     "missed_fusions",
     "only_demanded",

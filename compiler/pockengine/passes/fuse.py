@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ..ir import Graph, Node, Value
+from ..ir import DType, Graph, Node, Value
 from ..ops import is_kind
 from ..ops.movement import ints
 from .gradients import GRADIENTS, Gradients
@@ -280,6 +280,11 @@ def _kind(node: Node) -> tuple[str, Shape, Shape]:
     return kind, node.output.type.shape, ()
 
 
+def makes_bits(group: Group) -> bool:
+    """Whether a mask of bits is made in it: only elementwise regions walk memory in whole bytes of one."""
+    return any(value.type.dtype is DType.BIT for node in group.members for value in node.outputs)
+
+
 def _trailing(shape: Shape, axes: Shape) -> bool:
     """Whether the reduced axes are the last ones, axes of size 1 aside."""
     real = [axis for axis, size in enumerate(shape) if size != 1]
@@ -290,6 +295,8 @@ def _trailing(shape: Shape, axes: Shape) -> bool:
 def combined(producer: Group, consumer: Group) -> tuple[str, Shape, Shape] | None:
     """What the two become as one region, or None when they do not fit."""
     kinds = (producer.kind, consumer.kind)
+    if kinds != ("elementwise", "elementwise") and (makes_bits(producer) or makes_bits(consumer)):
+        return None
     if GRADIENTS in kinds or kinds == ("contraction", "contraction"):
         found = Gradients.of((*producer.members, *consumer.members))
         return (GRADIENTS, found.dx.output.type.shape, ()) if found else None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..ir import Graph, Node, Value
 from ..ops import is_kind
 from ..ops.movement import ints
-from .fuse import MAX_INPUTS, Group, combined
+from .fuse import MAX_INPUTS, Group, combined, makes_bits
 from .gradients import GRADIENTS
 
 
@@ -62,6 +62,8 @@ def _reason(
 def _misfit(first: Group, second: Group) -> str | None:
     """Why the loops of two regions do not fit; None where nobody would expect them to."""
     kinds = {first.kind, second.kind}
+    if kinds != {"elementwise"} and makes_bits(second):
+        return "the second packs a mask into bits, which only elementwise loops do: they walk memory in whole bytes"
     if second.kind in ("contraction", GRADIENTS):
         return None
     if first.kind == GRADIENTS:

@@ -14,6 +14,7 @@ from collections.abc import Set
 from ..ir import Graph, Node, Value
 from ..ops import is_kind, prune
 from .cut import ENDLESS, near_side
+from .masks import kept_bytes
 
 WANTED, LEAF = -1, -2
 
@@ -90,7 +91,7 @@ class _Recompute:
                     values.append(operand)
         edges: list[tuple[int, int, int]] = []  # against the flow of the step: the cut is nearest to what is read
         for value, i in index.items():
-            edges.append((2 * i + 1, 2 * i, value.type.nbytes))
+            edges.append((2 * i + 1, 2 * i, kept_bytes(value.type)))
             if self._derivable(value):
                 edges += [
                     (2 * i, 2 * index[operand] + 1, ENDLESS) for operand in self.made[value].inputs if operand in index

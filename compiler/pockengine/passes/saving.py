@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..ir import Graph, Node, Value
 from ..ops import is_kind
 from .cut import ENDLESS, near_side
+from .masks import kept_bytes
 from .order import hoist
 
 Key = tuple[str, Value | None]
@@ -14,8 +15,8 @@ BACKWARD: Key = ("backward", None)
 
 def save_least(graph: Graph) -> Graph:
     """Backward nodes that need nothing but forward values run in the forward part where that leaves fewer bytes to
-    keep: a relu's mask of one byte instead of its output of four, the derivative of a GELU instead of what it is made
-    of. The fewest bytes are a minimum cut; no arithmetic is added.
+    keep: a relu's mask, of one bit (`masks_as_bits`), instead of its output of 32, the derivative of a GELU instead of
+    what it is made of. The fewest bytes are a minimum cut; no arithmetic is added.
 
         forward %y … backward: %m = less(0, %y)   ->   forward %y, %m = less(0, %y) … backward: (reads only %m)
     """
@@ -69,7 +70,7 @@ class _Early:
         return found | self._views_for(found)
 
     def _cost(self, value: Value) -> int:
-        return 0 if value in self.free else value.type.nbytes
+        return 0 if value in self.free else kept_bytes(value.type)
 
     def _readers(self) -> tuple[dict[Value, list[Node]], set[Value]]:
         """Value -> the nodes of `nodes` that read it, through views as well; and what other later nodes read."""

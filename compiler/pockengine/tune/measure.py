@@ -16,6 +16,7 @@ from ..codegen.c.source import Code
 from ..ir import Array, Graph, Node
 from ..plan import MemoryPlan, aligned
 from ..targets import Target
+from .reference import stored
 
 _OWN = ("measure.c", "measure.h")
 _LONGEST = 120.0
@@ -52,8 +53,8 @@ class Trial:
     def pack(self, inputs: Sequence[Array]) -> bytes:
         """The inputs as the program reads them."""
         memory = bytearray(self.input_bytes)
-        for array, offset in zip(inputs, self.input_offsets, strict=True):
-            data = array.tobytes()
+        for value, array, offset in zip(self.node.inputs, inputs, self.input_offsets, strict=True):
+            data = stored(value.type, array)
             memory[offset : offset + len(data)] = data
         return bytes(memory)
 

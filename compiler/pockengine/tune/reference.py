@@ -12,7 +12,7 @@ from ..codegen.c.contraction_plan import anchor_of
 from ..codegen.c.region import body_of
 from ..codegen.c.winograd_plan import ALLOWED
 from ..interp import environment, evaluate
-from ..ir import Array, DType, Node
+from ..ir import Array, DType, Node, TensorType
 from ..ops.quantised import DEQUANTIZE
 
 RELATIVE, ABSOLUTE = 1e-4, 1e-5
@@ -64,11 +64,23 @@ def expected(node: Node, inputs: list[Array]) -> list[list[Array]]:
     return [list(same) for same in zip(*found, strict=True)]
 
 
+def stored(type: TensorType, array: Array) -> bytes:
+    """The bytes of a tensor in memory."""
+    return np.packbits(array, bitorder="little").tobytes() if type.dtype is DType.BIT else array.tobytes()
+
+
+def _read(type: TensorType, raw: bytes) -> Array:
+    if type.dtype is DType.BIT:
+        bits = np.unpackbits(np.frombuffer(raw, np.uint8), count=type.size, bitorder="little")
+        return bits.astype(np.bool_).reshape(type.shape)
+    return np.frombuffer(raw, type.dtype.numpy).reshape(type.shape)
+
+
 def differs(node: Node, found: bytes, wanted: list[list[Array]], offsets: list[int]) -> str | None:
     """Where the bytes that a kernel wrote (outputs at `offsets`) are not what is wanted, in one sentence; None where
     they agree."""
     for index, (value, right, offset) in enumerate(zip(node.outputs, wanted, offsets, strict=True)):
-        raw = np.frombuffer(found, value.type.dtype.numpy, value.type.size, offset).reshape(value.type.shape)
+        raw = _read(value.type, found[offset : offset + value.type.nbytes])
         agree = np.logical_or.reduce([_agree(raw, np.asarray(want)) for want in right])
         if not np.all(agree):
             wrong = int(np.size(agree) - np.count_nonzero(agree))

@@ -67,7 +67,8 @@ class CBackend:
         if node.op in attention.OPS:
             return attention.unsupported(node)
         if node.op in BARE:
-            return None
+            bits = any(value.type.dtype is DType.BIT for value in (*node.inputs, *node.outputs))
+            return f"the C backend has no {node.op} of bit" if bits else None
         if node.op == "region":
             inside = (inner for inner in body_of(node).nodes if inner.op not in compressed.OPS)
             return next((reason for inner in inside if (reason := _unsupported_inside(inner))), None)

@@ -5,10 +5,12 @@ axes."""
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from ...ir import Graph, Node, Value
 from ..backend import Kernel, Lowered
+from .bits import Blocks, block_of, declare_row, is_bits
 from .expressions import Body, needed
 from .indexing import broadcast_strides, digits, dot, row_major
 from .mathlib import functions
@@ -155,8 +157,7 @@ class _Writer:
         if reduced:
             indices += digits("row", [plan.space[axis] for axis in plan.reduced])
             steps += [strides[axis] for axis in plan.reduced]
-        const = "" if written else "const "
-        self.code.line(f"{const}{c_type(value.type.dtype)} *const {name}_row = {name} + {dot(indices, steps)};")
+        declare_row(self.code, value, name, dot(indices, steps), written)
 
     def _strides(self, value: Value) -> tuple[int, ...]:
         return broadcast_strides(value.type.shape, self.plan.space)
@@ -169,8 +170,19 @@ class _Writer:
         flat = digits("(start + j)", trailing)
         return dot(flat, [s if d != 1 else 0 for s, d in zip(strides, trailing, strict=True)])
 
-    def _load(self, name: str, value: Value) -> None:
-        self.code.line(f"const {c_type(value.type.dtype)} x{name[2:]} = {name}_row[{self._column(value)}];")
+    def _blocks(self, read: Collection[Value]) -> Blocks:
+        """How masks of bits are read along the columns: a word at a time where blocks of columns begin with whole
+        bytes."""
+        plan = self.plan
+        bits = {name: value for value, name in self.operands.items() if value in read and is_bits(value)}
+        along = all(self._column(value) == "start + j" for value in bits.values())
+        rows = [step for value in bits.values() for step in self._strides(value)[: plan.tail]]
+        block = block_of([plan.columns, plan.block, *rows]) if along else 1
+        return Blocks(block, list(bits) if block > 1 else (), (), "start")
+
+    def _load(self, name: str, value: Value, blocks: Blocks) -> None:
+        text = blocks.read(value, name, self._column(value))
+        self.code.line(f"const {c_type(value.type.dtype)} x{name[2:]} = {text};")
         self.body.names[value] = f"x{name[2:]}"
 
     def _row(self, reductions: list[Node]) -> None:
@@ -185,10 +197,11 @@ class _Writer:
         for name, value in self.results.items():
             if value in self.full:
                 self._pointer(name, value, True, True)
-        with code.loop("j", "width", vectorize=True):
+        blocks = self._blocks(read)
+        with blocks.loop(code, "j", "width"):
             for value, name in self.operands.items():
                 if value in read:
-                    self._load(name, value)
+                    self._load(name, value, blocks)
             self.body.compute(code, nodes)
             for i, node in enumerate(reductions):
                 term = self.body.names[node.inputs[0]]
@@ -209,13 +222,14 @@ class _Writer:
                 self._pointer(name, value, False, False)
         for name, value in results.items():
             self._pointer(name, value, True, False)
-        with code.loop("j", "width", vectorize=True):
+        blocks = self._blocks(read)
+        with blocks.loop(code, "j", "width"):
             for i, node in enumerate(reductions):
                 code.line(f"const {c_type(node.output.type.dtype)} sum{i} = total{i}[j];")
                 self.body.names[node.output] = f"sum{i}"
             for value, name in self.operands.items():
                 if value in read:
-                    self._load(name, value)
+                    self._load(name, value, blocks)
             self.body.compute(code, nodes)
             for name, value in results.items():
                 code.line(f"{name}_row[{self._column(value)}] = {self.body.names[value]};")

@@ -37,7 +37,7 @@ def lower(node: Node, target: Target, threads: int, tile: DepthwiseTile | None =
     plan = Depthwise.of(node, target, threads, tile)
     code = Code()
     emit_types(plan, code)
-    needs = Epilogue(body_of(node), plan.anchor, plan.maps()).emit(code)
+    needs = Epilogue(body_of(node), plan.anchor, plan.maps(), columns=plan.narrowest).emit(code)
     if plan.anchor.op == "conv2d_dw":
         _emit_weight_gradient(plan, code)
         workspace = plan.weight_bytes

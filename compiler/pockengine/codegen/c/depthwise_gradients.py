@@ -11,6 +11,7 @@ from ...passes.gradients import Gradients
 from ...plan.schedule import aligned
 from ...targets import Target
 from ..backend import Kernel, Lowered
+from .bits import bit, is_bits
 from .depthwise_plan import Depthwise
 from .depthwise_rows import emit_row, emit_types, emit_weights
 from .epilogue import Epilogue
@@ -129,9 +130,9 @@ class _Writer:
         """Define `finish`, the image's epilogue; returns the math functions it needs."""
         made = self.gradients.image_sum
         kept = made.inputs[0] if made else None
-        return Epilogue(self.graph, self.plan.anchor, self.plan.maps(), results=self.results("image"), kept=kept).emit(
-            code
-        )
+        maps, columns = self.plan.maps(), self.plan.narrowest
+        image = Epilogue(self.graph, self.plan.anchor, maps, results=self.results("image"), kept=kept, columns=columns)
+        return image.emit(code)
 
     def _emit_adding(self, code: Code, lanes: int) -> None:
         """Define `add_LANES`, which adds up neighbouring pixels."""
@@ -201,7 +202,8 @@ class _Writer:
                 if not written:
                     place = "c" if broadcast_strides(value.type.shape, (1, 1, 1, c))[-1] else "0"
                     body.names[value] = f"x{index}"
-                    code.line(f"const {c_type(value.type.dtype)} x{index} = at{index}[{place}];")
+                    text = bit(f"at{index}", place) if is_bits(value) else f"at{index}[{place}]"
+                    code.line(f"const {c_type(value.type.dtype)} x{index} = {text};")
             body.compute(code, nodes)
             for index, value, written in operands:
                 if written:

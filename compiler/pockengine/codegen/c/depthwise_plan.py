@@ -134,6 +134,11 @@ class Depthwise:
             lanes //= 2
         return found
 
+    @property
+    def narrowest(self) -> int:
+        """Lanes of the narrowest channel blocks: a divisor of where each begins."""
+        return self.widths()[-1][0]
+
     def phases(self) -> list[Phase]:
         """Forward: one phase. Input gradient: one per residue of the column modulo the stride."""
         (_, stride), (_, left, _, _), (_, dilation) = self.geometry.stride, self.geometry.pad, self.geometry.dilation

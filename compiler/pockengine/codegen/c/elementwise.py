@@ -6,6 +6,7 @@ import math
 
 from ...ir import Node
 from ..backend import Kernel, Lowered
+from .bits import Blocks, block_of, declare_row, element, is_bits
 from .expressions import Body, needed
 from .indexing import broadcast_strides, collapse, digits, dot
 from .mathlib import functions
@@ -39,36 +40,43 @@ def _kernel_of(node: Node) -> Kernel:
         code.share(rows * chunks)
         with code.loop("unit", "last", "first"):
             row = "unit" if chunks == 1 else f"(unit / {chunks})"
-            pointers = []
             for name, value, stride in zip(names, operands, strides, strict=True):
-                const = "" if name.startswith("out") else "const "
                 offset = dot(digits(row, extents[:-1]), stride[:-1])
-                code.line(f"{const}{c_type(value.type.dtype)} *const {name}_row = {name} + {offset};")
-                pointers.append(f"{name}_row")
-            _inner_loop(code, body, node, pointers, [s[-1] for s in strides], inner, chunks)
+                declare_row(code, value, name, offset, name.startswith("out"))
+            masks = [stride for value, stride in zip(operands, strides, strict=True) if is_bits(value)]
+            block = block_of([inner, *(step for stride in masks for step in stride[:-1])]) if masks else 1
+            _inner_loop(code, body, names, [s[-1] for s in strides], inner, chunks, block)
     return kernel("map", f"elementwise over {list(space)}", code.text(), functions(body.needs))
 
 
 def _inner_loop(
-    code: Code, body: Body, node: Node, pointers: list[str], strides: list[int], inner: int, chunks: int
+    code: Code, body: Body, names: list[str], strides: list[int], inner: int, chunks: int, block: int
 ) -> None:
+    """A row, or a chunk of it; masks of bits are read and written `block` neighbours at a time."""
     graph = body.graph
-    count = len(graph.inputs)
-    for value, pointer, stride in zip(graph.inputs, pointers, strides, strict=False):
+    inputs = list(zip(graph.inputs, names, strides, strict=False))
+    results = list(zip(graph.outputs.values(), names[len(inputs) :], strides[len(inputs) :], strict=True))
+    for value, name, stride in inputs:
         if stride == 0:
-            code.line(f"const {c_type(value.type.dtype)} {pointer}0 = {pointer}[0];")
-            body.names[value] = f"{pointer}0"
+            code.line(f"const {c_type(value.type.dtype)} {name}_row0 = {element(value, name, '0')};")
+            body.names[value] = f"{name}_row0"
     start, stop = "0", str(inner)
     if chunks > 1:
         code.line(f"const ptrdiff_t begin = unit % {chunks} * {CHUNK};")
         code.line(f"const ptrdiff_t end = begin + {CHUNK} < {inner} ? begin + {CHUNK} : {inner};")
         start, stop = "begin", "end"
-    with code.loop("j", stop, start, vectorize=True):
-        for value, pointer, stride in zip(graph.inputs, pointers, strides, strict=False):
+    reads = [name for value, name, stride in inputs if block > 1 and is_bits(value) and stride == 1]
+    writes = [name for value, name, _ in results if is_bits(value)]
+    assert block > 1 or not writes, "bits are written in blocks"
+    blocks = Blocks(block, reads, writes)
+    body.needs |= blocks.needs
+    with blocks.loop(code, "j", stop, start):
+        for value, name, stride in inputs:
             if stride:
-                name = f"x{pointer[2:-4]}"
-                code.line(f"const {c_type(value.type.dtype)} {name} = {pointer}[{dot(['j'], [stride])}];")
-                body.names[value] = name
+                code.line(
+                    f"const {c_type(value.type.dtype)} x{name[2:]} = {blocks.read(value, name, dot(['j'], [stride]))};"
+                )
+                body.names[value] = f"x{name[2:]}"
         body.compute(code, needed(graph.outputs.values(), graph))
-        for value, pointer, stride in zip(graph.outputs.values(), pointers[count:], strides[count:], strict=True):
-            code.line(f"{pointer}[{dot(['j'], [stride])}] = {body.names[value]};")
+        for value, name, stride in results:
+            code.line(f"{blocks.written(name, dot(['j'], [stride]))} = {body.names[value]};")

@@ -6,9 +6,11 @@ operands are read, and outputs written, through index maps."""
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...ir import Graph, Node, Value
+from .bits import Blocks, block_of, is_bits
 from .expressions import Body, needed
 from .indexing import broadcast_strides, flat_offset
 from .maps import Axis, Contraction
@@ -38,6 +40,14 @@ class _Operand:
     def type(self) -> str:
         return ("" if self.written else "const ") + c_type(self.value.type.dtype)
 
+    def declare(self, code: Code, offset: str) -> None:
+        """Declare `NAME_row`, `offset` elements from the operand's start."""
+        if is_bits(self.value):
+            code.line(f"{self.type} *const {self.name} = ({self.type} *)arg[{self.index}];")
+            code.line(f"const ptrdiff_t {self.name}_row = {offset};")
+        else:
+            code.line(f"{self.type} *const {self.name}_row = ({self.type} *)arg[{self.index}] + {offset};")
+
     def offset(self, flat: str, axis: Axis) -> str:
         """C expression of the elements to the flat index `flat` of an axis."""
         return flat_offset(flat, [d.extent for d in axis], [self.steps.get(d.name, 0) for d in axis])
@@ -49,7 +59,8 @@ class Epilogue:
 
     name      of the C function
     results   the outputs that are written, where the region has others too
-    kept      what takes the product's place in the tile, for sums over it"""
+    kept      what takes the product's place in the tile, for sums over it
+    columns   a divisor of the columns at which tiles begin and end"""
 
     graph: Graph
     anchor: Node
@@ -57,6 +68,7 @@ class Epilogue:
     name: str = "finish"
     results: tuple[Value, ...] | None = None
     kept: Value | None = None
+    columns: int = 1
 
     def emit(self, code: Code) -> set[str]:
         """Write `finish`; returns the math functions it needs."""
@@ -66,6 +78,7 @@ class Epilogue:
             outer, inner = inner, outer
         type = c_type(self.anchor.output.type.dtype)
         axes = {"m": self.contraction.m, "n": self.contraction.n}
+        blocks = self._blocks(operands, inner[0])
         tile = type if self.kept else f"const {type}"
         with code.block(FINISH.format(name=self.name, type=tile)), code.loop(*outer):
             for operand in operands:
@@ -73,26 +86,36 @@ class Epilogue:
                 parts = [operand.offset("b", self.contraction.b), operand.offset(flat, axes[outer[0]])]
                 parts += [str(operand.base)]
                 offset = " + ".join(part for part in parts if part != "0") or "0"
-                code.line(
-                    f"{operand.type} *const {operand.name}_row = ({operand.type} *)arg[{operand.index}] + {offset};"
-                )
+                operand.declare(code, offset)
             flat = f"({inner[0]}0 + {inner[0]})"
             within = {operand.name: operand.offset(flat, axes[inner[0]]) for operand in operands}
             fixed = [operand for operand in operands if within[operand.name] == "0" and not operand.written]
-            self._load(code, body, fixed, within)
-            code.line(VECTORIZE_SHORT)
-            with code.loop(*inner):
+            self._load(code, body, fixed, within, blocks)
+            with blocks.loop(code, *inner, pragma=VECTORIZE_SHORT):
                 code.line(f"const {type} product = tile[m * step + n];")
                 body.names[self.anchor.output] = "product"
-                self._load(code, body, [o for o in operands if o not in fixed and not o.written], within)
+                self._load(code, body, [o for o in operands if o not in fixed and not o.written], within, blocks)
                 body.compute(code, self._nodes())
                 for operand in operands:
                     if operand.written:
-                        code.line(f"{operand.name}_row[{within[operand.name]}] = {body.names[operand.value]};")
+                        to = blocks.written(operand.name, within[operand.name])
+                        code.line(f"{to} = {body.names[operand.value]};")
                 if self.kept:
                     code.line(f"tile[m * step + n] = {body.names[self.kept]};")
         code.line()
-        return body.needs
+        return body.needs | blocks.needs
+
+    def _blocks(self, operands: Sequence[_Operand], inner: str) -> Blocks:
+        """How masks of bits are read and written along the inner axis: in blocks where the tiles' columns begin and end
+        at whole bytes of all of them."""
+        c, bits = self.contraction, [operand for operand in operands if is_bits(operand.value)]
+        block = 1
+        if bits and inner == "n" and len(c.n) == 1 and all(one.steps.get(c.n[0].name) == 1 for one in bits):
+            rows = [one.steps.get(digit.name, 0) for one in bits for digit in (*c.b, *c.m)]
+            block = block_of([self.columns, *rows, *(one.base for one in bits)])
+        reads, writes = ([one.name for one in bits if one.written is written] for written in (False, True))
+        assert block > 1 or not writes, "bits are written in blocks"
+        return Blocks(block, reads if block > 1 else (), writes, "n0")
 
     def emit_fetch(self, code: Code) -> None:
         """Write `fetch`, which asks for the lines of a tile that the epilogue will read."""
@@ -113,7 +136,7 @@ class Epilogue:
 
     def _along_rows(self, operand: _Operand) -> bool:
         n = self.contraction.n
-        whole = math.prod(operand.value.type.shape) == math.prod(self.contraction.shape)
+        whole = operand.value.type.size == math.prod(self.contraction.shape) and not is_bits(operand.value)
         return whole and len(n) == 1 and operand.steps.get(n[0].name) == 1
 
     def _nodes(self) -> list[Node]:
@@ -142,10 +165,14 @@ class Epilogue:
         base = sum(start * stride for start, stride in zip(self.contraction.origin, strides, strict=False))
         return _Operand(index, value, name, written, self.contraction.steps(strides), base)
 
-    def _load(self, code: Code, body: Body, operands: list[_Operand], within: dict[str, str]) -> None:
+    def _load(
+        self, code: Code, body: Body, operands: list[_Operand], within: Mapping[str, str], blocks: Blocks
+    ) -> None:
         for operand in operands:
-            code.line(f"{operand.type} {operand.name} = {operand.name}_row[{within[operand.name]}];")
-            body.names[operand.value] = operand.name
+            name, place = operand.name, within[operand.name]
+            variable = f"{name}_bit" if is_bits(operand.value) else name
+            code.line(f"{operand.type} {variable} = {blocks.read(operand.value, name, place)};")
+            body.names[operand.value] = variable
 
     def _inner_is_n(self, steps: dict[str, int]) -> bool:
         """Whether an output's neighbours along n are neighbours in memory, or no axis has that property."""

@@ -148,6 +148,8 @@ class Body:
 
 
 def _cast(argument: str, source: DType, to: DType) -> str:
+    if DType.BIT in (source, to):
+        return argument
     if to is DType.BOOL:
         return f"{argument} != 0"
     return argument if source is to else f"({c_type(to)}){argument}"

@@ -247,6 +247,16 @@ static inline int64_t pock_ipow(int64_t base, int64_t exponent)
 }
 """
 
+# Each byte's lowest bit comes to rest in the highest byte, in order, and nothing else of the product does.
+_PACK = """\
+static inline uint8_t pock_pack(const uint8_t *set)
+{
+    uint64_t eight;
+    __builtin_memcpy(&eight, set, 8);
+    return (uint8_t)(eight * UINT64_C(0x0102040810204080) >> 56);
+}
+"""
+
 _INTEGER_MOD = """\
 static inline int64_t pock_imod(int64_t a, int64_t b)
 {
@@ -284,6 +294,7 @@ _FUNCTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "atan": (_ATAN, ()),
     "expm1": (_EXPM1, ("exp",)),
     "log1p": (_LOG1P, ("log",)),
+    "pack": (_PACK, ()),
     "imod": (_INTEGER_MOD, ()),
     "ipow": (_INTEGER_POW, ()),
     "mod": (_FLOAT_MOD, ()),

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ...ir import Graph, Node, Value
 from ...plan.schedule import aligned
 from ..backend import Kernel, Lowered
+from .bits import block_of, declare_row, element, is_bits, load_word, of_word
 from .expressions import Body
 from .indexing import broadcast_strides, flat_offset
 from .mathlib import functions
@@ -197,12 +198,10 @@ class _Writer:
         named = [(name, value) for value, name in self.operands.items()] + list(self.results.items())
         for name, value in named:
             strides = broadcast_strides(value.type.shape, plan.space)[: plan.split]
-            const = "" if name in self.results else "const "
-            offset = flat_offset("row", outer, strides)
-            self.code.line(f"{const}{c_type(value.type.dtype)} *const {name}_row = {name} + {offset};")
+            declare_row(self.code, value, name, flat_offset("row", outer, strides), name in self.results)
         for value, name in self.operands.items():
             if value not in plan.full:
-                self.code.line(f"const {c_type(value.type.dtype)} {name}_0 = {name}_row[0];")
+                self.code.line(f"const {c_type(value.type.dtype)} {name}_0 = {element(value, name, '0')};")
                 self.body.names[value] = f"{name}_0"
 
     def _pass(self, number: int) -> None:
@@ -219,11 +218,13 @@ class _Writer:
         for i, node in enumerate(reductions):
             self.body.names[node.output] = f"sum{number}_{i}"
             self._open(node, f"acc{number}_{i}")
-        main = plan.length // LANES * LANES if reductions else plan.length
+        masks = [value for value in self.operands if is_bits(value) and self._in_words(value)]
+        lanes = bool(reductions or masks)
+        main = plan.length // LANES * LANES if lanes else plan.length
         if main:
-            if reductions:
+            if lanes:
                 with code.block(f"for (ptrdiff_t start = 0; start < {main}; start += {LANES})"):
-                    self._walk(number, nodes, reductions, f"{LANES}", "start + lane")
+                    self._walk(number, nodes, reductions, f"{LANES}", "start + lane", masks)
             else:
                 self._walk(number, nodes, reductions, f"{main}", "lane")
         if plan.length > main:
@@ -241,19 +242,37 @@ class _Writer:
                 wanted |= set(node.inputs)
         return found[::-1]
 
-    def _walk(self, number: int, nodes: list[Node], reductions: list[Node], count: str, index: str) -> None:
+    def _in_words(self, value: Value) -> bool:
+        """Whether a mask of bits is read a word for all lanes: it lies along the row, and each row begins a word."""
+        plan, strides = self.plan, broadcast_strides(value.type.shape, self.plan.space)
+        along = self._within(value) == "j"
+        return along and block_of([LANES, *strides[: plan.split]]) == LANES
+
+    def _walk(
+        self,
+        number: int,
+        nodes: list[Node],
+        reductions: list[Node],
+        count: str,
+        index: str,
+        words: Collection[Value] = (),
+    ) -> None:
         plan, code, names = self.plan, self.code, self.body.names
         before = dict(names)
+        read = {value for node in (*nodes, *reductions) for value in node.inputs}
+        read |= {v for v in self.results.values() if v in plan.full and plan.level[v] == number}
+        for value in words:
+            if value in read:
+                load_word(code, self.operands[value], "start", LANES)
         code.line(VECTORIZE)
         with code.block(f"for (ptrdiff_t lane = 0; lane < {count}; ++lane)"):
-            read = {value for node in (*nodes, *reductions) for value in node.inputs}
-            read |= {v for v in self.results.values() if v in plan.full and plan.level[v] == number}
             if not plan.full.isdisjoint(read):
                 code.line(f"const ptrdiff_t j = {index};")
             for value in sorted((v for v in read if v in plan.full), key=lambda v: v.name):
                 if value in self.operands:
                     name = self.operands[value]
-                    code.line(f"const {c_type(value.type.dtype)} x{name[2:]} = {name}_row[{self._within(value)}];")
+                    text = of_word(name) if value in words else element(value, name, self._within(value))
+                    code.line(f"const {c_type(value.type.dtype)} x{name[2:]} = {text};")
                     names[value] = f"x{name[2:]}"
                 elif value in self.temporaries and plan.level[value] < number:
                     name = self.temporaries[value]

@@ -29,6 +29,7 @@ _TYPES = {
     DType.U32: "uint32_t",
     DType.U64: "uint64_t",
     DType.BOOL: "uint8_t",
+    DType.BIT: "uint8_t",
 }
 
 SUPPORTED = frozenset(_TYPES)
@@ -51,13 +52,13 @@ _PRELUDE = """\
 
 
 def c_type(dtype: DType) -> str:
-    """The C type of one element."""
+    """The C type of one element, and of what a pointer to an operand points to: of bits, that is eight elements."""
     return _TYPES[dtype]
 
 
 def literal(value: float, dtype: DType) -> str:
     """A scalar as a C literal of exactly this value."""
-    if dtype is DType.BOOL:
+    if dtype in (DType.BOOL, DType.BIT):
         return "1" if value else "0"
     if not dtype.is_float:
         number = int(value)

@@ -73,7 +73,8 @@ def emit_epilogue(plan: ContractionPlan, code: Code) -> set[str]:
     """Define `finish`, and `finish_rows` where whole rows are put in order; returns the math functions they need."""
     c = plan.contraction
     if not plan.reorders:
-        return Epilogue(body_of(plan.node), plan.anchor, c).emit(code)
+        columns = math.gcd(plan.schedule.columns, plan.sizes[2])
+        return Epilogue(body_of(plan.node), plan.anchor, c, columns=columns).emit(code)
     needs = Epilogue(body_of(plan.node), plan.anchor, replace(c, n=c.stored)).emit(code)
     first, taps = c.n[-1].extent, math.prod(digit.extent for digit in c.n[:-1])
     chunk = min(first, max(1, ORDERED // taps))

@@ -72,7 +72,8 @@ class _Writer:
         code, p = self._code(), self.plan
         tiles_shared = p.split == "tiles"
         (self._emit_image if tiles_shared else self._emit_weights)(code)
-        needs = Epilogue(body_of(self.node), p.anchor, contractions_of(p.anchor)[0]).emit(code)
+        pixels = contractions_of(p.anchor)[0]
+        needs = Epilogue(body_of(self.node), p.anchor, pixels, columns=p.columns).emit(code)
         self._emit_multiply(code)
         self._emit_results(code)
         with code.block(SIGNATURE):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pockengine import interp
 from pockengine.ir import Builder, DType, Graph, TensorType, Value, verify
 from pockengine.ops import Emitter
-from pockengine.passes import factor_gradients, save_least, tidy
+from pockengine.passes import factor_gradients, masks_as_bits, save_least, tidy
 from pockengine.passes.cut import near_side
 
 
@@ -109,3 +109,22 @@ def test_a_cut_is_minimal_and_nearest_to_the_source(edges: list[tuple[int, int, 
     found = near_side(edges, 0, 5)
     assert cost(found) == least
     assert all(found <= side for side in sides if cost(side) == least)
+
+
+def test_a_mask_waits_as_bits_through_views() -> None:
+    """The mask of a relu, read as it is and as a row, and returned in another step, where it stays a bool."""
+    for returned in (False, True):
+        builder = Builder("g")
+        e = Emitter(builder)
+        x, dy = (builder.input(name, TensorType(DType.F32, (64, 64))) for name in ("x", "dy"))
+        mask = e.less(0.0, x)
+        builder.outputs = {"loss": e.sum(e.where(mask, x, 0.0), (0, 1))} | ({"mask": mask} if returned else {})
+        builder.phase = "backward"
+        row = e.where(e.reshape(mask, (1, 4096)), e.reshape(dy, (1, 4096)), 0.0)
+        builder.outputs |= {"dx": e.where(mask, dy, 0.0), "row": row}
+        graph = builder.finish()
+        changed = verify(masks_as_bits(graph))
+        waiting = [value.type for value in kept(changed) if value.type.dtype in (DType.BOOL, DType.BIT)]
+        assert waiting == [mask.type if returned else TensorType(DType.BIT, (64, 64))]
+        assert waiting[0].nbytes == (4096 if returned else 512)
+        assert_same_numbers(graph, changed)

@@ -22,6 +22,9 @@ def show_explanation(explanation: Explanation) -> None:
     console.print(_contractions(explanation["contractions"]))
     _not_fused(console, explanation["not_fused"])
     _in_place(console, explanation["in_place"])
+    transposes = explanation["transposes"]
+    moved = size(sum(row["nbytes"] for row in transposes))
+    console.print(f"\nTransposed: {len(transposes)} tensors, which moves {moved} a step", markup=False)
     folded = explanation["folded"]
     line = f"\nFolded: {len(folded['parameters'])} parameters ({size(folded['parameter_bytes'])}) became part of "
     console.print(f"{line}{folded['constants']} constants ({size(folded['constant_bytes'])})", markup=False)

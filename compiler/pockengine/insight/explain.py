@@ -35,6 +35,7 @@ def explain(planned: Planned, tuning: Tuning) -> dict[str, Any]:
             for missed in missed_fusions(program.graph)
         ],
         "in_place": _in_place(program),
+        "transposes": _transposes(program),
         "folded": _folded(planned),
         "quantised": [_quantised(stored, planned) for stored in planned.quantised],
         "recomputed": _recomputed(planned),
@@ -84,6 +85,15 @@ def _in_place(program: Program) -> list[dict[str, Any]]:
                 row = {"index": index, "layer": node.origin, "value": new.name, "over": old.name, "space": space}
                 found.append({**row, "nbytes": new.type.nbytes})
     return found
+
+
+def _transposes(program: Program) -> list[dict[str, Any]]:
+    """Tensors that are copied into another order of axes, and the bytes read and written for it."""
+    return [
+        {"index": index, "layer": step.node.origin, "nbytes": 2 * step.node.output.type.nbytes}
+        for index, step in enumerate(program.steps)
+        if step.node.op == "transpose"
+    ]
 
 
 def _quantised(stored: Quantised, planned: Planned) -> dict[str, Any]:

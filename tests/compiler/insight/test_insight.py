@@ -153,6 +153,7 @@ def test_explain_says_what_the_graph_has(compiled):
     assert over["pw", "param"]["over"] == "pw.weight"
     assert {"bn.weight", "bn.bias", "bn.running_mean", "bn.running_var"} <= set(explained["folded"]["parameters"])
     assert explained["folded"]["constants"] > 0
+    assert [row["nbytes"] for row in explained["transposes"]] == [2 * 4 * 4 * 3 * 32 * 32]  # the images alone
     assert explained["recomputed"]["share_of_time"] == 0.0
     assert not [row for row in explained["recomputed"]["values"] if "would not fit" in row["why"]]
     reasons = {(row["first"], row["second"]): row["reason"] for row in explained["not_fused"]}

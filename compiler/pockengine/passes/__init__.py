@@ -21,6 +21,7 @@ from .masks import masks_as_bits
 from .missed import Missed, missed_fusions
 from .order import reorder
 from .products import merge_products
+from .prologues import compute_while_packing
 from .recognise import recognise
 from .recompute import recompute_elementwise
 from .saving import save_least
@@ -66,6 +67,7 @@ SHAPING: tuple[Pass, ...] = (
     save_least,
     masks_as_bits,
     fuse,
+    compute_while_packing,
     decompress_inside,
     reorder,
 )
@@ -142,6 +144,7 @@ __all__ = [
     "channels_last",
     "chunk_rows",
     "chunk_rows_finely",
+    "compute_while_packing",
     "cse",
     "decompress_inside",
     "expand_composites",

@@ -7,6 +7,9 @@ from dataclasses import replace
 from ..ir import Graph, Node
 from ..ops.contraction import Geometry
 
+WINOGRAD = "winograd"
+"""Attribute of a convolution that may be computed so."""
+
 
 def allow_winograd(graph: Graph) -> Graph:
     """3 x 3 convolutions of stride 1, and their input gradients, may be computed by Winograd's minimal filtering, whose
@@ -22,4 +25,4 @@ def _allowed(node: Node) -> Node:
         return node
     geometry, kernel = Geometry.of(node.attrs), node.inputs[1].type.shape[2:]
     fits = geometry.stride == geometry.dilation == (1, 1) and geometry.groups == 1 and kernel == (3, 3)
-    return replace(node, attrs={**node.attrs, "winograd": True}) if fits else node
+    return replace(node, attrs={**node.attrs, WINOGRAD: True}) if fits else node

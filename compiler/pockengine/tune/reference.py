@@ -10,10 +10,10 @@ import numpy as np
 
 from ..codegen.c.contraction_plan import anchor_of
 from ..codegen.c.region import body_of
-from ..codegen.c.winograd_plan import ALLOWED
 from ..interp import environment, evaluate
 from ..ir import Array, DType, Node, TensorType
 from ..ops.quantised import DEQUANTIZE
+from ..passes.filtering import WINOGRAD
 
 RELATIVE, ABSOLUTE = 1e-4, 1e-5
 """Allowed error: of the expected number, and of the largest one of its tensor."""
@@ -53,7 +53,7 @@ def expected(node: Node, inputs: list[Array]) -> list[list[Array]]:
     with np.errstate(all="ignore"):
         values = environment(body, exact)
         found = [[values[value] for value in body.outputs.values()]]
-        if anchor_of(node).attrs.get(ALLOWED):
+        if anchor_of(node).attrs.get(WINOGRAD):
             rest = body.with_(
                 inputs=(*body.inputs, product), nodes=tuple(one for one in body.nodes if product not in one.outputs)
             )

@@ -11,13 +11,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ...ir import DType, Node, Value
+from ...passes.filtering import WINOGRAD
 from ...targets import Target
 from ..backend import SCRATCH, Lowered
 from . import contraction, depthwise, narrow_schedule, scratch, winograd, winograd_plan
-from .contraction_plan import anchor_of, compressed_operand, schedules_of
+from .contraction_plan import anchor_of, compressed_operand, products_of, schedules_of
 from .depthwise_plan import DepthwiseTile, by_channels
 from .formats import CompressedOperand, named
-from .maps import Contraction, contractions_of
+from .maps import Contraction
 from .region import as_region, body_of
 from .schedule import Schedule, neighbours, share_of_peak
 from .winograd_plan import Winograd, WinogradTile
@@ -64,9 +65,9 @@ def _filtered(node: Node, target: Target, threads: int) -> tuple[float, list[tup
     """Cycles of the best direct product, and the plans of minimal filtering beside them: none where it may not be
     used."""
     anchor = anchor_of(node)
-    if not anchor.attrs.get(winograd_plan.ALLOWED) or compressed_operand(node) is not None:
+    if not anchor.attrs.get(WINOGRAD) or compressed_operand(node) is not None:
         return 0.0, []
-    parts = contractions_of(anchor)
+    parts = products_of(node)
     cycles, direct = schedules_of(parts[0], target, threads, None)[0]
     usable = len(parts) == 1 and named(direct.format, target).exact
     return cycles, winograd_plan.ranked(anchor, target, threads) if usable else []
@@ -103,7 +104,7 @@ def candidates(node: Node, target: Target, threads: int, wide: bool = False) -> 
 
 def _products(node: Node, target: Target, threads: int, wide: bool) -> list[Candidate]:
     """The choices of a product by its definition."""
-    parts = contractions_of(anchor_of(node))
+    parts = products_of(node)
     compressed = compressed_operand(node)
     spaces = [schedules_of(part, target, threads, compressed) for part in parts]
     if wide:
@@ -152,7 +153,7 @@ def peak_share(node: Node, target: Target, threads: int, choice: Choice | None =
     """The part of the arithmetic peak that the model expects of a tunable node; None where there is no model."""
     if by_channels(anchor_of(node)) or filtering(node, target, threads, choice) is not None:
         return None
-    parts, compressed = contractions_of(anchor_of(node)), compressed_operand(node)
+    parts, compressed = products_of(node), compressed_operand(node)
     assert not isinstance(choice, DepthwiseTile | WinogradTile)
     schedules = choice or tuple(schedules_of(part, target, threads, compressed)[0][1] for part in parts)
     work = [math.prod(part.sizes()) for part in parts]

@@ -14,8 +14,6 @@ from . import microkernel, narrow
 from .compressed import CompressedPacker, dequantization
 from .contraction_plan import ContractionPlan
 from .epilogue import Epilogue
-from .indexing import flat_offset
-from .maps import Access
 from .mathlib import functions
 from .packers import Packer, transposition
 from .region import body_of, call, elementwise_pairs
@@ -31,6 +29,7 @@ def lower(node: Node, target: Target, threads: int, schedules: Sequence[Schedule
     plans = ContractionPlan.all(node, target, threads, schedules)
     unpacking = dequantization(node)
     operands = {*plans[0].anchor.inputs, *(unpacking.inputs if unpacking else ())}
+    operands |= {value for side in (plans[0].left, plans[0].right) for value in side.values}
     work = max(1, sum(math.prod(plan.sizes) for plan in plans))
     calls = [made for plan in plans for made in _calls(plan, math.prod(plan.sizes) / work)]
     return Lowered(tuple(calls), max(plan.workspace_bytes() for plan in plans), elementwise_pairs(node, operands))
@@ -60,16 +59,16 @@ def pack_kernel(plan: ContractionPlan) -> Kernel:
     _emit_types(plan, code, _right_turns(plan))
     _emit_right_packers(plan, code)
     with code.block(SIGNATURE):
-        code.line(f"const float *right = arg[{plan.arguments[1]}];")
+        plan.right.declare(code, "right")
         code.line(f"{plan.format.type} *packed = arg[{workspace_index(plan)}];")
         code.share(plan.sizes[0] * (end - begin))
         with _chunks_of_k(plan, code, "0", str(plan.sizes[3])) as (start, stop), code.loop("unit", "last", "first"):
             panel = f"{f'{begin} + ' if begin else ''}unit % {end - begin}"
             code.line(f"const ptrdiff_t batch = unit / {end - begin}, panel = {panel};")
-            source = f"right + {_batch_offset(plan, plan.contraction.right)}"
+            source = plan.right.at_batch("right", plan.contraction.b)
             place = f"packed + batch * {plan.right_elements}"
             code.line(_packing(plan, source, place, start, stop, "0"))
-    return kernel("pack", f"panels of {title(plan)}", code.text())
+    return kernel("pack", f"panels of {title(plan)}", code.text(), functions(plan.right.functions()))
 
 
 @contextmanager
@@ -101,9 +100,9 @@ def product_kernel(plan: ContractionPlan) -> Kernel:
     code, s = Code(), plan.schedule
     packs_right = s.right in ("private", "block")
     _emit_types(plan, code, plan.left_turns or (packs_right and _right_turns(plan)))
-    needs: set[str] = set()
+    needs = plan.left.functions() | plan.right.functions()
     if s.split != "k":
-        needs = emit_epilogue(plan, code)
+        needs |= emit_epilogue(plan, code)
     if _fetches(plan):
         _epilogue(plan).emit_fetch(code)
     if s.pack_left:
@@ -133,12 +132,6 @@ def _emit_types(plan: ContractionPlan, code: Code, turns: bool) -> None:
     code.line()
 
 
-def _batch_offset(plan: ContractionPlan, access: Access) -> str:
-    axis = plan.contraction.b
-    text = flat_offset("batch", [d.extent for d in axis], access.along(axis))
-    return f"{access.base} + {text}" if access.base else text
-
-
 def _panel_widths(plan: ContractionPlan) -> list[tuple[int, int]]:
     """(vectors, columns) of the full panels, if any, and of the last one, if it is narrower."""
     s, n = plan.schedule, plan.sizes[2]
@@ -153,7 +146,7 @@ def _emit_left_packer(plan: ContractionPlan, code: Code) -> None:
     if plan.format.narrow:
         narrow.NarrowPacker(
             "pack_rows",
-            c.left,
+            plan.left,
             c.m,
             c.k,
             replace(plan.format, parts=plan.left_parts),
@@ -164,9 +157,9 @@ def _emit_left_packer(plan: ContractionPlan, code: Code) -> None:
     elif plan.compressed is not None:
         CompressedPacker("pack_rows", plan.compressed, c.left, c.m, c.k, x_step, k_step).emit(code)
     elif plan.left_turns:
-        Packer("pack_rows", c.left, c.k, c.m, 1, plan.packed_row_step, plan.schedule.lanes, False).emit(code)
+        Packer("pack_rows", plan.left, c.k, c.m, 1, plan.packed_row_step, plan.schedule.lanes, False).emit(code)
     else:
-        Packer("pack_rows", c.left, c.m, c.k, x_step, k_step, plan.schedule.lanes, False).emit(code)
+        Packer("pack_rows", plan.left, c.m, c.k, x_step, k_step, plan.schedule.lanes, False).emit(code)
 
 
 def _emit_right_packers(plan: ContractionPlan, code: Code) -> None:
@@ -177,12 +170,12 @@ def _emit_right_packers(plan: ContractionPlan, code: Code) -> None:
         for index, (vectors, columns) in enumerate(widths):
             width = vectors * s.lanes
             name, part = f"pack_columns{index}", plan.right_part(vectors)
-            narrow.NarrowPacker(name, c.right, c.n, c.k, plan.format, part, width=width, count=columns).emit(code)
+            narrow.NarrowPacker(name, plan.right, c.n, c.k, plan.format, part, width=width, count=columns).emit(code)
     else:
         for packer in _right_packers(plan):
             packer.emit(code)
     full = plan.sizes[2] // s.columns
-    header = f"static void\npack_panel(const float *src, {plan.format.type} *dst, "
+    header = f"static void\npack_panel({plan.right.parameters}, {plan.format.type} *dst, "
     with code.block(f"{header}ptrdiff_t panel, ptrdiff_t k0, ptrdiff_t k1)"):
         code.line(f"const ptrdiff_t n0 = panel * {s.columns};")
         for index, (vectors, cols) in enumerate(widths):
@@ -191,7 +184,7 @@ def _emit_right_packers(plan: ContractionPlan, code: Code) -> None:
                 if cols < width and plan.format.group == 1:
                     with code.loop("k", "k1 - k0"), code.loop("n", width, cols):
                         code.line(f"dst[k * {width} + n] = 0.0f;")
-                code.line(f"pack_columns{index}(src, dst, n0, n0 + {cols}, k0, k1);")
+                code.line(f"pack_columns{index}({plan.right.pointers('src')}, dst, n0, n0 + {cols}, k0, k1);")
     code.line()
 
 
@@ -199,7 +192,7 @@ def _right_packers(plan: ContractionPlan) -> list[Packer]:
     """`pack_columns0`, …: one for each width of a panel of f32."""
     c, s = plan.contraction, plan.schedule
     return [
-        Packer(f"pack_columns{index}", c.right, c.n, c.k, 1, vectors * s.lanes, s.lanes, s.right != "block", columns)
+        Packer(f"pack_columns{index}", plan.right, c.n, c.k, 1, vectors * s.lanes, s.lanes, s.right != "block", columns)
         for index, (vectors, columns) in enumerate(_panel_widths(plan))
     ]
 
@@ -289,13 +282,15 @@ def _emit_main(plan: ContractionPlan, code: Code) -> None:
     batches, m, _, k = plan.sizes
     tiles = -(-m // s.rows)
     packed = plan.compressed
-    code.line(f"const {packed.type if packed else 'float'} *const left = arg[{plan.arguments[0]}];")
-    if packed:
+    if not packed:
+        plan.left.declare(code, "left")
+    else:
+        code.line(f"const {packed.type} *const left = arg[{plan.left.sources[0].argument}];")
         code.line(f"const uint16_t *const scales = arg[{packed.arguments[1]}];")
     if s.right == "packed":
-        code.line(f"const float *const panels = arg[{plan.arguments[1]}];")
+        code.line(f"const float *const panels = arg[{plan.right.sources[0].argument}];")
     elif s.right != "shared":
-        code.line(f"const float *const right = arg[{plan.arguments[1]}];")
+        plan.right.declare(code, "right")
     if plan.workspace_bytes():
         _emit_workspace(plan, code)
     units = {"b": batches, "m": tiles, "n": plan.panels, "k": plan.blocks_of_k}[s.split]
@@ -314,12 +309,12 @@ def _emit_main(plan: ContractionPlan, code: Code) -> None:
             code.line(f"const ptrdiff_t {axis}_first = first, {axis}_last = last;")
     with code.loop("batch", "b_last", "b_first"):
         if not packed:
-            code.line(f"const float *const a = left + {_batch_offset(plan, c.left)};")
+            plan.left.start_batch(code, "a", "left", c.b)
         if s.right not in ("shared", "packed"):
-            code.line(f"const float *const b = right + {_batch_offset(plan, c.right)};")
+            plan.right.start_batch(code, "b", "right", c.b)
         if s.right == "private":
             with _chunks_of_k(plan, code, "0", str(k)) as (start, stop), code.loop("panel", "n_last", "n_first"):
-                code.line(_packing(plan, "b", "panels", start, stop, "0"))
+                code.line(_packing(plan, plan.right.pointers("b"), "panels", start, stop, "0"))
         with code.block(f"for (ptrdiff_t m0 = m_first; m0 < m_last; m0 += {s.block})"):
             code.line(f"const ptrdiff_t m1 = m_last - m0 < {s.block} ? m_last : m0 + {s.block};")
             with code.loop("part", "k_last", "k_first"):
@@ -361,7 +356,7 @@ def _emit_block(plan: ContractionPlan, code: Code) -> None:
     a_row, a_k = _strides_of_left(plan)
     code.line(f"const ptrdiff_t k0 = part * {s.depth}, depth = {k} - k0 < {s.depth} ? {k} - k0 : {s.depth};")
     if s.pack_left:
-        source = "left, scales" if plan.compressed else "a"
+        source = "left, scales" if plan.compressed else plan.left.pointers("a")
         block = "k0, k0 + depth, m0, m1" if plan.left_turns else "m0, m1, k0, k0 + depth"
         code.line(f"pack_rows({source}, rows, {block});")
         code.line(f"const {plan.format.type} *const a_block = rows;")
@@ -369,7 +364,7 @@ def _emit_block(plan: ContractionPlan, code: Code) -> None:
         code.line(f"const float *const a_block = a + m0 * {a_row} + k0 * {a_k};")
     if s.right == "block":
         with _chunks_of_k(plan, code, "k0", "k0 + depth") as (start, stop), code.loop("panel", "n_last", "n_first"):
-            code.line(_packing(plan, "b", "panels", start, stop, "k0"))
+            code.line(_packing(plan, plan.right.pointers("b"), "panels", start, stop, "k0"))
     full = plan.sizes[2] // s.columns
     sums = "0"
     if plan.accumulates:

@@ -14,6 +14,7 @@ from . import narrow_schedule
 from .compressed import Compressed, dequantization
 from .formats import CompressedOperand, Format, formats_of, named
 from .maps import Contraction, contractions_of
+from .operands import Operand, computed_operands
 from .region import body_of
 from .schedule import Schedule, contiguous, ranked, turned
 
@@ -42,20 +43,28 @@ def compressed_operand(node: Node) -> CompressedOperand | None:
     return CompressedOperand(index, significant_bits(int(unpacking.attrs["bits"])))
 
 
+def products_of(node: Node) -> list[Contraction]:
+    """The index maps of a region's contraction."""
+    anchor = anchor_of(node)
+    return contractions_of(anchor, computed_operands(body_of(node), anchor))
+
+
 def _scheduled(
-    anchor: Node, target: Target, threads: int, compressed: CompressedOperand | None
+    node: Node, target: Target, threads: int, compressed: CompressedOperand | None
 ) -> list[tuple[Contraction, Schedule]]:
     """The index maps of a contraction with the model's schedules."""
+    anchor = anchor_of(node)
     key = (
         anchor.op,
         compressed,
+        computed_operands(body_of(node), anchor),
         tuple(value.type for value in anchor.inputs),
         tuple(sorted(anchor.attrs.items())),
         target,
         threads,
     )
     if key not in _SCHEDULED:
-        parts = contractions_of(anchor)
+        parts = products_of(node)
         _SCHEDULED[key] = _oriented((made, schedules_of(made, target, threads, compressed)[0][1]) for made in parts)
     return _SCHEDULED[key]
 
@@ -89,7 +98,8 @@ class ContractionPlan:
     schedule: Schedule
     format: Format
     threads: int
-    arguments: tuple[int, int]
+    left: Operand
+    right: Operand
     compressed: Compressed | None = None
     strip: int = 0
 
@@ -101,9 +111,9 @@ class ContractionPlan:
         has one for each; default: those of the model."""
         anchor, unpacking = anchor_of(node), dequantization(node)
         if schedules is None:
-            scheduled = _scheduled(anchor, target, threads, compressed_operand(node))
+            scheduled = _scheduled(node, target, threads, compressed_operand(node))
         else:
-            scheduled = _oriented(zip(contractions_of(anchor), schedules, strict=True))
+            scheduled = _oriented(zip(products_of(node), schedules, strict=True))
         places = {value: index for index, value in enumerate(body_of(node).inputs)}
         compressed = None
         if unpacking is not None:
@@ -111,12 +121,17 @@ class ContractionPlan:
             compressed = Compressed.of(unpacking, (integers, scales))
             places[unpacking.output] = integers
         plans = []
-        for oriented, schedule in scheduled:
-            left, right = (places[anchor.inputs[access.operand]] for access in (oriented.left, oriented.right))
+        for part, (oriented, schedule) in enumerate(scheduled):
+            left, right = (
+                Operand.computed(access, body_of(node), anchor, part)
+                if access.computed
+                else Operand.stored(access, places[anchor.inputs[access.operand]])
+                for access in (oriented.left, oriented.right)
+            )
             format = named(schedule.format, target)
             if node.attrs.get(PACKED):
                 schedule = replace(schedule, right="packed", strips=1)
-            plans.append(cls(node, anchor, oriented, schedule, format, threads, (left, right), compressed))
+            plans.append(cls(node, anchor, oriented, schedule, format, threads, left, right, compressed))
         return plans
 
     # sizes

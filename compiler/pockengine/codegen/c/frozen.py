@@ -21,14 +21,20 @@ def packing(
     plans = ContractionPlan.all(node, target, threads, schedules)
     plan = plans[0]
     c, s = plan.contraction, plan.schedule
-    if len(plans) > 1 or s.right not in ("private", "shared", "packed") or plan.compressed or plan.format.narrow:
+    if (
+        len(plans) > 1
+        or s.right not in ("private", "shared", "packed")
+        or plan.compressed
+        or plan.format.narrow
+        or c.right.computed
+    ):
         return None
     batch, _, n, k = plan.sizes
     elements = anchor_of(node).inputs[c.right.operand].type.size
     if n % s.lanes or c.right.windows or c.right.base or elements != batch * n * k or plan.right_elements != n * k:
         return None
     made = Packing(s.columns, *(_loops(c.right, axis) for axis in (c.b, c.n, c.k)))
-    return None if max(map(len, (made.b, made.n, made.k))) > MOST_LOOPS else (plan.arguments[1], made)
+    return None if max(map(len, (made.b, made.n, made.k))) > MOST_LOOPS else (plan.right.sources[0].argument, made)
 
 
 def _loops(access: Access, axis: Axis) -> Loops:

@@ -5,7 +5,7 @@ from digits to an offset. Knows nothing of C."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -39,12 +39,13 @@ class Window:
 @dataclass(frozen=True)
 class Access:
     """How one operand is read: elements per digit, plus windows. `operand` is its position among the anchor's
-    inputs."""
+    inputs; one that is `computed` while it is packed does not lie in memory."""
 
     operand: int
     strides: Mapping[str, int]
     windows: tuple[Window, ...] = ()
     base: int = 0
+    computed: bool = False
 
     def touches(self, axis: Axis) -> bool:
         """Whether a window depends on a digit of the axis."""
@@ -78,7 +79,7 @@ class Access:
                     strides[name] = strides.get(name, 0) + c * window.stride
             else:
                 windows.append(replace(window, terms=terms))
-        return Access(self.operand, strides, tuple(windows), base)
+        return replace(self, strides=strides, windows=tuple(windows), base=base)
 
 
 @dataclass(frozen=True)
@@ -130,25 +131,38 @@ class Contraction:
         return result
 
 
-def contractions_of(anchor: Node) -> list[Contraction]:
+def contractions_of(
+    anchor: Node, computed: Collection[int] = (), strides: Mapping[int, Ints] | None = None
+) -> list[Contraction]:
     """The index maps of a matmul, conv2d, conv2d_dx or conv2d_dw node: one contraction, but for the input gradient of a
-    strided convolution one per residue of the pixel modulo the stride, since each residue sees other taps."""
+    strided convolution one per residue of the pixel modulo the stride, since each residue sees other taps.
+
+    computed   the operands that are computed while they are packed
+    strides    of operands that do not lie in memory as tensors of their shape do"""
+    lies = {i: row_major(value.type.shape) for i, value in enumerate(anchor.inputs)} | dict(strides or {})
     if anchor.op == "conv2d_dx":
-        return [contraction.simplified() for contraction in _conv_dx(anchor)]
-    return [{"matmul": _matmul, "conv2d": _conv, "conv2d_dw": _conv_dw}[anchor.op](anchor).simplified()]
+        made = _conv_dx(anchor, lies)
+    else:
+        made = [{"matmul": _matmul, "conv2d": _conv, "conv2d_dw": _conv_dw}[anchor.op](anchor, lies)]
+    return [_marked(contraction.simplified(), computed) for contraction in made]
+
+
+def _marked(c: Contraction, computed: Collection[int]) -> Contraction:
+    left, right = (replace(access, computed=access.operand in computed) for access in (c.left, c.right))
+    return replace(c, left=left, right=right)
 
 
 def _axis(*digits: tuple[str, int]) -> Axis:
     return tuple(Digit(name, extent) for name, extent in digits)
 
 
-def _matmul(node: Node) -> Contraction:
-    left, right = (value.type.shape for value in node.inputs)
+def _matmul(node: Node, lies: Mapping[int, Ints]) -> Contraction:
+    left = node.inputs[0].type.shape
     lead = left[:-2]
     names = [f"b{i}" for i in range(len(lead))]
 
-    def access(operand: int, shape: tuple[int, ...], outer: str, inner: str, transposed: bool) -> Access:
-        *batch, first, second = row_major(shape)
+    def access(operand: int, outer: str, inner: str, transposed: bool) -> Access:
+        *batch, first, second = lies[operand]
         outer, inner = (inner, outer) if transposed else (outer, inner)
         return Access(operand, {**dict(zip(names, batch, strict=True)), outer: first, inner: second})
 
@@ -159,8 +173,8 @@ def _matmul(node: Node) -> Contraction:
         _axis(("m", shape[-2])),
         _axis(("n", shape[-1])),
         _axis(("k", depth)),
-        access(0, left, "m", "k", bool(node.attrs["trans_a"])),
-        access(1, right, "k", "n", bool(node.attrs["trans_b"])),
+        access(0, "m", "k", bool(node.attrs["trans_a"])),
+        access(1, "k", "n", bool(node.attrs["trans_b"])),
         shape,
         (*(((name, 1),) for name in names), (("m", 1),), (("n", 1),)),
     )
@@ -176,8 +190,8 @@ class _Image:
     w: int
 
     @classmethod
-    def of(cls, shape: tuple[int, ...], geometry: Geometry) -> _Image:
-        a, b, c, d = row_major(shape)
+    def of(cls, strides: Ints, geometry: Geometry) -> _Image:
+        a, b, c, d = strides
         return cls(a, d, b, c) if geometry.nhwc else cls(a, b, c, d)
 
 
@@ -210,12 +224,14 @@ class _Residue:
 
 @dataclass(frozen=True)
 class _Conv:
-    """The sizes of a convolution: x [N, g*I, H, W] * w [g*O, I, R, S] -> y [N, g*O, P, Q]."""
+    """The sizes of a convolution: x [N, g*I, H, W] * w [g*O, I, R, S] -> y [N, g*O, P, Q]. `lies` has the strides of
+    what is read, by operand."""
 
     geometry: Geometry
     x: tuple[int, ...]
     w: tuple[int, ...]
     y: tuple[int, ...]
+    lies: Mapping[int, Ints]
 
     def image(self, shape: tuple[int, ...], place: dict[str, str]) -> tuple[tuple[tuple[str, int], ...], ...]:
         """`places` of an anchor that is an image; `place` maps n, c, h, w to digits, c without its group."""
@@ -231,7 +247,7 @@ class _Conv:
     def weights(self, rows: _Residue | None = None, columns: _Residue | None = None) -> Access:
         """All taps, or those that pixels of these residues see."""
         outputs = self.w[0] // self.geometry.groups
-        o, i, r, s = row_major(self.w)
+        o, i, r, s = self.lies[1]
         base = 0
         if rows is not None and columns is not None:
             base = rows.first * r + columns.first * s
@@ -240,20 +256,20 @@ class _Conv:
 
     def reads_x(self, operand: int) -> Access:
         """x at the pixels that output pixel (p, q) sees through tap (r, s)."""
-        image, g = _Image.of(self.x, self.geometry), self.geometry
+        image, g = _Image.of(self.lies[operand], self.geometry), self.geometry
         _, _, h, w = g.nchw(self.x)
         rows = Window((("p", g.stride[0]), ("r", g.dilation[0])), -g.pad[0], h, image.h)
         columns = Window((("q", g.stride[1]), ("s", g.dilation[1])), -g.pad[1], w, image.w)
         return Access(operand, {"b": image.n, "g": self.w[1] * image.c, "i": image.c}, (rows, columns))
 
     def reads_y(self, operand: int) -> Access:
-        image = _Image.of(self.y, self.geometry)
+        image = _Image.of(self.lies[operand], self.geometry)
         outputs = self.w[0] // self.geometry.groups
         return Access(operand, {"b": image.n, "g": outputs * image.c, "o": image.c, "p": image.h, "q": image.w})
 
     def gathers_y(self, operand: int, rows: _Residue, columns: _Residue) -> Access:
         """y at the pixels that saw input pixel (h, w) through tap (r, s)."""
-        image, g = _Image.of(self.y, self.geometry), self.geometry
+        image, g = _Image.of(self.lies[operand], self.geometry), self.geometry
         _, _, p, q = g.nchw(self.y)
         high = Window((("h", 1), ("r", -rows.slope)), rows.offset, p, image.h)
         wide = Window((("w", 1), ("s", -columns.slope)), columns.offset, q, image.w)
@@ -284,9 +300,9 @@ def _select(axes: dict[str, tuple[str, int]], names: str) -> Axis:
     return _axis(*(axes[name] for name in names))
 
 
-def _conv(node: Node) -> Contraction:
+def _conv(node: Node, lies: Mapping[int, Ints]) -> Contraction:
     x, w = (value.type.shape for value in node.inputs)
-    conv = _Conv(Geometry.of(node.attrs), x, w, node.output.type.shape)
+    conv = _Conv(Geometry.of(node.attrs), x, w, node.output.type.shape, lies)
     axes = conv.axes()
     places = conv.image(conv.y, {"n": "b", "c": "o", "h": "p", "w": "q"})
     return Contraction(
@@ -295,9 +311,9 @@ def _conv(node: Node) -> Contraction:
     )  # fmt: skip
 
 
-def _conv_dx(node: Node) -> list[Contraction]:
+def _conv_dx(node: Node, lies: Mapping[int, Ints]) -> list[Contraction]:
     y, w = (value.type.shape for value in node.inputs)
-    conv = _Conv(Geometry.of(node.attrs), node.output.type.shape, w, y)
+    conv = _Conv(Geometry.of(node.attrs), node.output.type.shape, w, y, lies)
     g = conv.geometry
     _, _, height, width = g.nchw(conv.x)
     places = conv.image(conv.x, {"n": "b", "c": "i", "h": "h", "w": "w"})
@@ -325,9 +341,9 @@ def _conv_dx(node: Node) -> list[Contraction]:
     return found
 
 
-def _conv_dw(node: Node) -> Contraction:
+def _conv_dw(node: Node, lies: Mapping[int, Ints]) -> Contraction:
     x, y = (value.type.shape for value in node.inputs)
-    conv = _Conv(Geometry.of(node.attrs), x, node.output.type.shape, y)
+    conv = _Conv(Geometry.of(node.attrs), x, node.output.type.shape, y, lies)
     axes = conv.axes()
     outputs = conv.w[0] // conv.geometry.groups
     places = ((("g", outputs), ("o", 1)), (("i", 1),), (("r", 1),), (("s", 1),))

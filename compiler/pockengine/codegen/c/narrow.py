@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from .compressed import Compressed, CompressedPacker
 from .formats import Format
-from .maps import Access, Axis
+from .maps import Axis
+from .operands import Operand
 from .packers import Packer, transposition
 from .source import Code
 
@@ -98,7 +99,7 @@ class NarrowPacker:
     next, where the format has several, it is `part` numbers."""
 
     name: str
-    access: Access
+    operand: Operand
     across: Axis
     k: Axis
     format: Format
@@ -132,22 +133,22 @@ class NarrowPacker:
     def _gather(self, name: str, x_step: int, k_step: int, type: str) -> Packer | CompressedPacker:
         if self.compressed is None:
             return self._packer(name, x_step, k_step, type)
-        return CompressedPacker(name, self.compressed, self.access, self.across, self.k, x_step, k_step, type)
+        return CompressedPacker(name, self.compressed, self.operand.access, self.across, self.k, x_step, k_step, type)
 
     def _packer(self, name: str, x_step: int, k_step: int, type: str) -> Packer:
         return Packer(
-            name, self.access, self.across, self.k, x_step, k_step, self.format.lanes, False, self.count, type
+            name, self.operand, self.across, self.k, x_step, k_step, self.format.lanes, False, self.count, type
         )
 
     @property
     def _header(self) -> str:
         header = f"static __attribute__((noinline)) void\n{self.name}"
-        source = self.compressed.source if self.compressed else "const float *src"
+        source = self.compressed.source if self.compressed else self.operand.parameters
         return header + f"({source}, half *dst, ptrdiff_t x0, ptrdiff_t x1, ptrdiff_t k0, ptrdiff_t k1)"
 
     @property
     def _source(self) -> str:
-        return "src, scales" if self.compressed else "src"
+        return "src, scales" if self.compressed else self.operand.pointers("src")
 
     def _rows(self, code: Code) -> None:
         """A block of A whose runs lie along k as in memory."""
@@ -219,7 +220,7 @@ class NarrowPacker:
             code.line(f"const ptrdiff_t depth = k1 - k < {CHUNK} ? k1 - k : {CHUNK};")
             code.line(f"if (depth < {CHUNK} || x1 - x0 < {width})")
             code.line("    __builtin_memset(chunk, 0, sizeof chunk);")
-            code.line(f"{self.name}_chunk(src, chunk, x0, x1, k, k + depth);")
+            code.line(f"{self.name}_chunk({self._source}, chunk, x0, x1, k, k + depth);")
             code.line(f"half *const to = dst + (k - k0) * {width};")
             code.line(f"const ptrdiff_t filled = {self._filled('depth')};")
             if self.along_k:

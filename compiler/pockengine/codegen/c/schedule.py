@@ -174,8 +174,13 @@ def run_length(access: Access, axis: Axis) -> int:
 
 
 def direct(access: Access, first: Axis, second: Axis) -> bool:
-    """Whether an operand can be read in place: no windows, and each axis is one loop."""
-    return not access.windows and access.linear(first) is not None and access.linear(second) is not None
+    """Whether an operand can be read in place: it lies there, without windows, and each axis is one loop."""
+    return (
+        not access.computed
+        and not access.windows
+        and access.linear(first) is not None
+        and access.linear(second) is not None
+    )
 
 
 def _complete(

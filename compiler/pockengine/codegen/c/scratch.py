@@ -10,9 +10,9 @@ from ...ir import Node
 from ...targets import Target
 from ..backend import SCRATCH
 from . import narrow_schedule, schedule
-from .contraction_plan import PACKED, ContractionPlan, anchor_of, compressed_operand
+from .contraction_plan import PACKED, ContractionPlan, compressed_operand, products_of
 from .formats import CompressedOperand, named
-from .maps import Contraction, contractions_of
+from .maps import Contraction
 from .schedule import Schedule
 
 Part = Sequence[tuple[int, float, Schedule]]
@@ -50,7 +50,7 @@ def _within(part: Part, limit: int) -> tuple[int, float, Schedule]:
 def _parts(node: Node, target: Target, threads: int, chosen: Sequence[Schedule] | None) -> list[Part]:
     if PACKED in node.attrs:  # so that the choice is the one made before the weight was packed
         node = replace(node, attrs={key: value for key, value in node.attrs.items() if key != PACKED})
-    products, compressed = contractions_of(anchor_of(node)), compressed_operand(node)
+    products, compressed = products_of(node), compressed_operand(node)
     usual = [plan.schedule for plan in ContractionPlan.all(node, target, threads, chosen)]
     ways = [_strips(product, one, target, threads, compressed) for product, one in zip(products, usual, strict=True)]
     found: list[Part] = []

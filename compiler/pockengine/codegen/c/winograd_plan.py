@@ -8,13 +8,12 @@ from functools import cached_property
 
 from ...ir import Node
 from ...ops.contraction import Geometry
+from ...passes.filtering import WINOGRAD
 from ...plan.schedule import aligned
 from ...targets import Target
 from .schedule import BARRIER_CYCLES, MOVE_CYCLES, tile_cycles
 from .winograd_transforms import TAPS, Filtering, filtering
 
-ALLOWED = "winograd"
-"""Attribute of convolutions that may be computed this way (see passes/filtering.py)."""
 MOST_ROWS = 24
 BLOCK = 56
 """Tiles of a block at most, so that its transform and its sums stay in the second-level cache."""
@@ -224,7 +223,7 @@ def _odd_lines(elements: int) -> int:
 
 def fits(anchor: Node, target: Target) -> bool:
     """Whether minimal filtering can compute an anchor: 3 x 3 taps, stride 1, one group, whole vectors of channels."""
-    if not anchor.attrs.get(ALLOWED) or anchor.attrs["layout"] != "NHWC" or not anchor.output.type.size:
+    if not anchor.attrs.get(WINOGRAD) or anchor.attrs["layout"] != "NHWC" or not anchor.output.type.size:
         return False
     geometry, weights, lanes = Geometry.of(anchor.attrs), anchor.inputs[1].type.shape, target.vector_bytes // 4
     plain = geometry.stride == geometry.dilation == (1, 1) and geometry.groups == 1

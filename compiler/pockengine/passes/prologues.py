@@ -1,0 +1,140 @@
+"""Elementwise arithmetic on an operand of a contraction, computed while the contraction packs that operand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..ir import DType, Graph, Node, Value
+from ..ops import get, is_kind
+from ..ops.contraction import Geometry
+from ..ops.quantised import DEQUANTIZE
+from .filtering import WINOGRAD
+from .order import overwrites
+
+MOST_OPERATIONS, MOST_INPUTS = 4, 4
+"""Of a prologue, for each element: an operand may be packed by every thread, or again for every block of rows."""
+LEAST_BYTES = 64 << 10
+"""Of a result: a smaller one stays in a cache between two kernels."""
+
+
+def compute_while_packing(graph: Graph) -> Graph:
+    """Move elementwise regions into the contraction that alone reads their result, and reads each element once: the
+    packer of that operand computes it, and the tensor is in memory for no one.
+
+    %s = region(%w, %c) {elementwise}; %y = region(%x, %s) {contraction}   ->   %y = region(%x, %w, %c) {contraction}
+    """
+    return _Prologues(graph).run()
+
+
+class _Prologues:
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.made, self.users = graph.producers(), graph.users()
+        self.results = set(graph.results())
+        self.overwritten = overwrites(graph)
+        self.sources = set(graph.sources())
+
+    def run(self) -> Graph:
+        replaced: dict[Node, Node] = {}
+        gone: set[Node] = set()
+        for node in self.graph.nodes:
+            if found := self._producers(node):
+                gone.update(found)
+                replaced[node] = _merged(found, node)
+        if not gone:
+            return self.graph
+        return self.graph.with_(nodes=tuple(replaced.get(node, node) for node in self.graph.nodes if node not in gone))
+
+    def _producers(self, node: Node) -> list[Node]:
+        """The regions that become prologues of a contraction's operands."""
+        if node.op != "region" or node.body is None or node.attrs["kind"] != "contraction":
+            return []
+        found = []
+        for value in _packed(_anchor(node)):
+            reads = sum(inner.inputs.count(value) for inner in node.body.nodes)
+            if reads == 1 and value in self.made and self._fits(self.made[value], node):
+                found.append(self.made[value])
+        return found
+
+    def _fits(self, made: Node, node: Node) -> bool:
+        if made.op != "region" or made.body is None or made.attrs["kind"] != "elementwise" or len(made.outputs) != 1:
+            return False
+        if made.output in self.results or self.users[made.output] != [node] or _is_forward(made) != _is_forward(node):
+            return False
+        if made.output.type.nbytes < LEAST_BYTES or len(made.inputs) > MOST_INPUTS:
+            return False
+        if _operations(made) > MOST_OPERATIONS * made.output.type.size or any(map(self._is_coded, made.inputs)):
+            return False
+        return self._waiting(made) <= made.output.type.nbytes and self._may_wait(made, node)
+
+    def _is_coded(self, value: Value) -> bool:
+        """Whether its elements do not lie in memory as numbers that a packer could read."""
+        return value.type.dtype is DType.BIT or (value in self.made and self.made[value].op == DEQUANTIZE)
+
+    def _waiting(self, made: Node) -> int:
+        """Bytes that the region is the last to need, and that would wait for the contraction instead of its result."""
+        return sum(v.type.nbytes for v in set(made.inputs) - self.sources - self.results if len(self.users[v]) == 1)
+
+    def _may_wait(self, made: Node, node: Node) -> bool:
+        """Whether the new contents of what the region reads can come after the contraction. They should not where it
+        writes much: so much that the other gradient, which they are made of, finds its operands far away."""
+        writers = {writer for writer, readers in self.overwritten.items() if made in readers}
+        if not writers:
+            return True
+        anchor = _anchor(node)
+        if anchor.output.type.nbytes > max(value.type.nbytes for value in anchor.inputs):
+            return False
+        seen, pending = {node}, [node]
+        while pending:
+            current = pending.pop()
+            before = {self.made[value] for value in current.inputs if value in self.made}
+            for other in (before | self.overwritten.get(current, set())) - seen:
+                if other in writers:
+                    return False
+                seen.add(other)
+                pending.append(other)
+        for writer in writers:
+            self.overwritten[writer].add(node)
+        return True
+
+
+def _anchor(region: Node) -> Node:
+    assert region.body is not None
+    return next(inner for inner in region.body.nodes if is_kind(inner, "contraction"))
+
+
+def _packed(anchor: Node) -> list[Value]:
+    """The operands of which a contraction packs each element once for a pass over it: not images that windows read
+    several times, nor what templates of their own read (groups, and products by minimal filtering)."""
+    if anchor.output.type.dtype is not DType.F32:
+        return []
+    if anchor.op == "matmul":
+        return list(anchor.inputs)
+    geometry = Geometry.of(anchor.attrs)
+    if geometry.groups != 1 or anchor.attrs.get(WINOGRAD):
+        return []
+    weights = anchor.output if anchor.op == "conv2d_dw" else anchor.inputs[1]
+    return list(anchor.inputs[0 if weights.type.shape[2:] == (1, 1) else 1 :])
+
+
+def _operations(region: Node) -> int:
+    assert region.body is not None
+    nodes = region.body.nodes
+    return sum(
+        get(node.op).cost([v.type for v in node.inputs], [v.type for v in node.outputs], node.attrs) for node in nodes
+    )
+
+
+def _is_forward(node: Node) -> bool:
+    return node.phase == "forward"
+
+
+def _merged(producers: list[Node], node: Node) -> Node:
+    """The contraction with the bodies of the producers before its own."""
+    assert node.body is not None
+    bodies = [*(made.body for made in producers if made.body is not None), node.body]
+    results = {made.output for made in producers}
+    inputs = tuple(dict.fromkeys(value for body in bodies for value in body.inputs if value not in results))
+    consts = {value: contents for body in bodies for value, contents in body.consts.items()}
+    inner = node.body.with_(inputs=inputs, consts=consts, nodes=tuple(n for body in bodies for n in body.nodes))
+    return replace(node, inputs=inputs, body=inner)

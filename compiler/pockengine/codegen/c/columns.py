@@ -178,7 +178,7 @@ class _Writer:
         along = all(self._column(value) == "start + j" for value in bits.values())
         rows = [step for value in bits.values() for step in self._strides(value)[: plan.tail]]
         block = block_of([plan.columns, plan.block, *rows]) if along else 1
-        return Blocks(block, list(bits) if block > 1 else (), (), "start")
+        return Blocks(block, list(bits) if block > 1 else (), origin="start")
 
     def _load(self, name: str, value: Value, blocks: Blocks) -> None:
         text = blocks.read(value, name, self._column(value))

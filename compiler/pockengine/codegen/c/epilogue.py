@@ -98,24 +98,21 @@ class Epilogue:
                 body.compute(code, self._nodes())
                 for operand in operands:
                     if operand.written:
-                        to = blocks.written(operand.name, within[operand.name])
-                        code.line(f"{to} = {body.names[operand.value]};")
+                        code.line(f"{operand.name}_row[{within[operand.name]}] = {body.names[operand.value]};")
                 if self.kept:
                     code.line(f"tile[m * step + n] = {body.names[self.kept]};")
         code.line()
-        return body.needs | blocks.needs
+        return body.needs
 
     def _blocks(self, operands: Sequence[_Operand], inner: str) -> Blocks:
-        """How masks of bits are read and written along the inner axis: in blocks where the tiles' columns begin and end
-        at whole bytes of all of them."""
+        """How masks of bits are read along the inner axis: in blocks where the tiles' columns begin and end at whole
+        bytes of all of them. None is written here: only elementwise regions make them."""
         c, bits = self.contraction, [operand for operand in operands if is_bits(operand.value)]
         block = 1
         if bits and inner == "n" and len(c.n) == 1 and all(one.steps.get(c.n[0].name) == 1 for one in bits):
             rows = [one.steps.get(digit.name, 0) for one in bits for digit in (*c.b, *c.m)]
             block = block_of([self.columns, *rows, *(one.base for one in bits)])
-        reads, writes = ([one.name for one in bits if one.written is written] for written in (False, True))
-        assert block > 1 or not writes, "bits are written in blocks"
-        return Blocks(block, reads if block > 1 else (), writes, "n0")
+        return Blocks(block, [one.name for one in bits] if block > 1 else (), origin="n0")
 
     def emit_fetch(self, code: Code) -> None:
         """Write `fetch`, which asks for the lines of a tile that the epilogue will read."""

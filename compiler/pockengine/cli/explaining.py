@@ -49,7 +49,10 @@ def _regions(regions: list[Explanation]) -> Table:
     for column in ("operators", "writes", "updates"):
         table.add_column(column)
     for row in regions:
-        texts = (row["layer"], row["phase"], row["kind"], " ".join(row["operators"]), " ".join(row["writes"]))
+        operators = " ".join(row["operators"])
+        if row["while_packing"]:
+            operators += f" (while packing: {' '.join(row['while_packing'])})"
+        texts = (row["layer"], row["phase"], row["kind"], operators, " ".join(row["writes"]))
         table.add_row(str(row["index"]), *map(_escaped, texts), _escaped(" ".join(row["updates"])))
     return table
 

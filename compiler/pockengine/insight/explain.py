@@ -10,6 +10,9 @@ from typing import Any
 from ..autodiff import Quantised
 from ..codegen.backend import Program, Step
 from ..codegen.c import choices
+from ..codegen.c.contraction_plan import anchor_of
+from ..codegen.c.expressions import needed
+from ..codegen.c.region import body_of
 from ..compile import Planned
 from ..compile.lifetimes import base_of
 from ..ir import DType, Graph, Value
@@ -54,8 +57,10 @@ def _updates(graph: Graph) -> dict[Value, list[str]]:
 
 
 def _region(index: int, step: Step, updates: Mapping[Value, list[str]]) -> dict[str, Any]:
-    """What one step computes: the operators of its body, in order, each with its number where there are several."""
+    """What one step computes: the operators of its body, in order, each with its number where there are several, and
+    which of them a contraction computes while it packs its operands."""
     node = step.node
+    before = needed(anchor_of(node).inputs, body_of(node)) if node.attrs.get("kind") == "contraction" else []
     counts: dict[str, int] = {}
     for inner in node.body.nodes if node.body else (node,):
         counts[inner.op] = counts.get(inner.op, 0) + 1
@@ -65,6 +70,7 @@ def _region(index: int, step: Step, updates: Mapping[Value, list[str]]) -> dict[
         "phase": node.phase,
         "kind": node.attrs["kind"] if node.body else "single",
         "operators": [op if count == 1 else f"{op} x{count}" for op, count in counts.items()],
+        "while_packing": [inner.op for inner in before],
         "reads": [str(value.type) for value in node.inputs],
         "writes": [str(value.type) for value in node.outputs],
         "updates": [name for value in node.outputs for name in updates.get(value, ())],

@@ -10,11 +10,13 @@ import pytest
 from pockengine import interp
 from pockengine.autodiff import train_graph
 from pockengine.compile import compile, plan_programs
+from pockengine.insight import explain
 from pockengine.ir import Builder, DType, Graph, Node, TensorType
 from pockengine.ops import Emitter, is_kind
 from pockengine.passes import PIPELINE, compute_while_packing, fuse, reorder
 from pockengine.recipe import Recipe, resolve
 from pockengine.targets import get
+from pockengine.tune import Tuning
 from tests.compiler.passes.networks import Net
 
 RECIPE = Recipe(optimizer={"name": "sgd", "lr": 0.05, "momentum": 0.9})
@@ -105,6 +107,13 @@ def network() -> Graph:
     for index, channels in enumerate((WIDE, NARROW, WIDE)):
         h = net.relu6(net.norm(net.conv(h, f"c{index}", channels, 1), f"b{index}"))
     return net.finish(net.linear(net.e.reshape(net.e.mean(h, (2, 3)), (2, WIDE)), "fc", 4))
+
+
+def test_the_explanation_names_them() -> None:
+    planned = plan_programs(network(), RECIPE, get("host"))
+    rows = [row for row in explain(planned, Tuning())["regions"] if row["while_packing"]]
+    assert {row["kind"] for row in rows} == {"contraction"}
+    assert sum(len(row["while_packing"]) for row in rows) == prologues(planned.programs["train"].graph) > 0
 
 
 @pytest.mark.parametrize("threads", [1, 4])

@@ -116,15 +116,18 @@ def test_the_explanation_names_them() -> None:
     assert sum(len(row["while_packing"]) for row in rows) == prologues(planned.programs["train"].graph) > 0
 
 
-@pytest.mark.parametrize("threads", [1, 4])
-def test_steps_are_the_interpreters(threads: int) -> None:
+@pytest.mark.parametrize(("threads", "memory"), [(1, None), (4, None), (2, 3_000_000)])
+def test_steps_are_the_interpreters(threads: int, memory: int | None) -> None:
+    """Also where a budget of memory has nodes computed twice."""
     model = network()
-    assert prologues(plan_programs(model, RECIPE, get("host"), threads).programs["train"].graph) > 0
+    planned = plan_programs(model, RECIPE, get("host"), threads, memory=memory)
+    assert prologues(planned.programs["train"].graph) > 0
+    assert bool(planned.recomputed.share) == (memory is not None)
     plain = plan_programs(model, RECIPE, get("host"), threads, pipeline=PIPELINE.without("compute_while_packing"))
     assert prologues(plain.programs["train"].graph) == 0
     rng = np.random.default_rng(1)
     batch = {"x": rng.standard_normal((2, NARROW, SIDE, SIDE), np.float32), "labels": np.array([1, 3])}
-    session = compile(model, RECIPE, "host", threads).load()
+    session = compile(model, RECIPE, "host", threads, memory=memory).load()
     graph, data = train_graph(model, RECIPE, resolve(RECIPE, model)), dict(model.data)
     for _ in range(3):
         expected = float(interp.step(graph, batch, data)["loss"])

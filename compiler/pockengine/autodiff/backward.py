@@ -6,14 +6,14 @@ from collections.abc import Iterable
 
 from ..errors import PockError, RecipeError, UnsupportedOperatorError
 from ..ir import Builder, Graph, Node, Value
-from ..ops import Emitter, expand_where, get
+from ..ops import Emitter, expand_where, get, passes_gradient
 
 
 def active_values(graph: Graph, wanted: Iterable[Value]) -> set[Value]:
-    """Floating-point values that depend on a wanted one, the wanted ones included."""
+    """Floating-point values through which a gradient reaches a wanted one, the wanted ones included."""
     active = set(wanted)
     for node in graph.nodes:
-        if any(value in active for value in node.inputs):
+        if any(value in active and passes_gradient(node, index) for index, value in enumerate(node.inputs)):
             active.update(value for value in node.outputs if value.type.dtype.is_float)
     return active
 
@@ -72,7 +72,7 @@ def without_gradient(graph: Graph, param: Value) -> PockError:
     one."""
     reached = {param}
     for node in graph.nodes:
-        if any(value in reached for value in node.inputs):
+        if any(value in reached and passes_gradient(node, index) for index, value in enumerate(node.inputs)):
             if not any(value.type.dtype.is_float for value in node.outputs):
                 return _has_no_gradient(node, f"'{param.name}'")
             reached.update(node.outputs)

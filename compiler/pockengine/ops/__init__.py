@@ -20,7 +20,7 @@ from . import (
     transcendental,
 )
 from .emitter import Emitter
-from .registry import Op, Sample, all_ops, differentiable, get, is_kind, register
+from .registry import Op, Sample, all_ops, differentiable, get, is_kind, passes_gradient, register
 from .rewrite import Rule, expand_where, prune, rewrite
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "expand_where",
     "get",
     "is_kind",
+    "passes_gradient",
     "prune",
     "register",
     "rewrite",

@@ -144,3 +144,6 @@ def _silu(e: Emitter, inputs: Sequence[Value], attrs: Attrs) -> Sequence[Value]:
 
 composite("gelu", _gelu, tuple(Sample(("f32[3,17]",), {"approximate": a}) for a in ("none", "tanh")))
 composite("silu", _silu, (Sample(("f32[3,17]",)),))
+
+# x, of which autodiff sees no further: `torch.Tensor.detach`, `jax.lax.stop_gradient`, `tf.stop_gradient`.
+composite("stop_gradient", lambda e, inputs, attrs: inputs, (Sample(("f32[3,5]",)), Sample(("i64[4]",))), [None])

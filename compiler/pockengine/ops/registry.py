@@ -86,6 +86,13 @@ def differentiable(name: str) -> bool:
     return any(op.vjps) or op.expand is not None
 
 
+def passes_gradient(node: Node, index: int) -> bool:
+    """Whether a gradient of the node's outputs can reach its input `index`. An op without any rule of its own is said to
+    pass one: whoever needs it is told that there is none."""
+    vjps = get(node.op).vjps
+    return index >= len(vjps) or vjps[index] is not None
+
+
 def is_kind(node: Node, *kinds: str) -> bool:
     """Whether the node's op is of one of these kinds (regions are of kind `region`)."""
     return ("region" if node.op == "region" else get(node.op).kind) in kinds

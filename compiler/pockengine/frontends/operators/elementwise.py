@@ -246,6 +246,16 @@ def identity(c: NodeContext) -> Sequence[Operand]:
     return [operand]
 
 
+@converts("StopGradient")
+def stop_gradient(c: NodeContext) -> Sequence[Operand]:
+    """Of our own domain: what the user's framework has detached. Only floating-point values have gradients to stop."""
+    operand = c.operands[0]
+    if not isinstance(operand, Value) or not operand.type.dtype.is_float:
+        assert operand is not None
+        return [operand]
+    return [c.e.op("stop_gradient", operand)]
+
+
 @converts("Dropout")
 def dropout(c: NodeContext) -> Sequence[Operand]:
     """As evaluation does it, nothing; a recipe may turn it on. A training mode set by the model is refused."""

@@ -100,18 +100,16 @@ class FolderCache:
         OSError."""
         entry.parent.mkdir(parents=True, exist_ok=True)
         mine = _held(new)
-        while True:
-            try:
-                new.rename(entry)
-                return mine
-            except OSError as error:
-                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                    raise
-            theirs = use(entry)
-            if theirs is not None and is_intact():
-                return theirs
-            with suppress(FileNotFoundError):
-                entry.rename(tempfile.mkdtemp(prefix="damaged-", dir=new.parent))
+        while not _moved(new, entry):
+            with _alone(entry.parent):  # of two that find the same damage, the second finds the first one's entry
+                theirs = use(entry)
+                if theirs is None:
+                    continue
+                if is_intact():
+                    return theirs
+                with suppress(FileNotFoundError):
+                    entry.rename(tempfile.mkdtemp(prefix="damaged-", dir=new.parent))
+        return mine
 
     def usage(self) -> Usage:
         entries = self._entries()
@@ -182,6 +180,29 @@ def drop_abandoned(root: Path) -> None:
         if _used(folder) < time.time() - _ABANDONED and (hold := _sole(folder)) is not None:
             shutil.rmtree(folder, ignore_errors=True)
             hold.close()
+
+
+def _moved(new: Path, entry: Path) -> bool:
+    """Give a folder its name; False where something has that name. Raises OSError."""
+    try:
+        new.rename(entry)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        return False
+    return True
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Only one process at a time is inside, on file systems with locks."""
+    hold = Hold(folder)
+    try:
+        with suppress(OSError):
+            fcntl.flock(hold.descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        hold.close()
 
 
 def _held(folder: Path) -> Hold:

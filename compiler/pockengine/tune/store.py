@@ -21,7 +21,7 @@ _TABLE = """CREATE TABLE IF NOT EXISTS tunings (
     created REAL NOT NULL, used REAL NOT NULL
 )"""
 _PATIENCE = 30.0
-"""Seconds to wait for another process that writes."""
+"""Seconds to wait for a program that writes the file without our lock, such as the shell of SQLite."""
 _NOT_DAMAGE = (sqlite3.OperationalError, sqlite3.ProgrammingError)
 
 Inputs = Mapping[str, str]
@@ -120,23 +120,25 @@ class LocalStore:
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        """A connection within a transaction."""
-        try:
-            database = self._connected()
-        except sqlite3.DatabaseError as error:
-            if isinstance(error, _NOT_DAMAGE):
-                raise OSError(None, f"the tuning cache cannot be used: {error}", str(self.path)) from None
-            self._set_aside()
-            database = self._connected()
-        with closing(database):
+        """A connection within a transaction, the only one in all processes."""
+        with self._locked():
             try:
-                with database:
+                with closing(self._intact()) as database, database:
                     yield database
-            except sqlite3.OperationalError as error:
+            except _NOT_DAMAGE as error:
                 raise OSError(None, f"the tuning cache cannot be used: {error}", str(self.path)) from None
 
+    def _intact(self) -> sqlite3.Connection:
+        """A connection to the file, or to a new one where the file is damaged."""
+        try:
+            return self._connected()
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, _NOT_DAMAGE):
+                raise
+            self._set_aside()
+            return self._connected()
+
     def _connected(self) -> sqlite3.Connection:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         database = sqlite3.connect(self.path, timeout=_PATIENCE)
         try:
             database.execute(_TABLE)
@@ -150,20 +152,18 @@ class LocalStore:
         return database
 
     def _set_aside(self) -> None:
-        """Move a damaged file away, unless another process did so meanwhile."""
-        with self._locked():
-            try:
-                self._connected().close()
-            except sqlite3.DatabaseError:
-                place = self.path.with_name(f"{self.path.name}.damaged-{time.time_ns()}")
-                self.path.rename(place)
-                for rest in ("-journal", "-wal", "-shm"):
-                    self.path.with_name(self.path.name + rest).unlink(missing_ok=True)
-                said = f"pock: the tuning cache was damaged; it now lies at '{place}' and a new one is begun"
-                print(said, file=sys.stderr)
+        """Move a damaged file away, and what belongs to it."""
+        place = self.path.with_name(f"{self.path.name}.damaged-{time.time_ns()}")
+        self.path.rename(place)
+        for rest in ("-journal", "-wal", "-shm"):
+            self.path.with_name(self.path.name + rest).unlink(missing_ok=True)
+        print(f"pock: the tuning cache was damaged; it now lies at '{place}' and a new one is begun", file=sys.stderr)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
+        """Whoever opens, replaces or removes the file does so alone: a process that sets a damaged file aside would
+        else take away the journal of one that has begun a new file. The system lets those who wait in one after the
+        other and drops the lock of a process that ends, so nobody waits in vain or gives up too early."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.with_name("tuning.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

@@ -121,6 +121,26 @@ def test_what_replaces_an_entry_meanwhile_is_neither_held_nor_dropped_for_it(
     assert cache.usage() == Usage(1, 20)
 
 
+def test_whoever_finds_damage_mends_it_alone(cache: FolderCache) -> None:
+    """Else the second of two would take away what the first has put in its place."""
+    entry = put(cache, "entry", 10, 0)
+
+    def is_intact() -> bool:
+        descriptor = os.open(entry.parent, os.O_RDONLY)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(descriptor)
+        return False
+
+    with workspace(cache.root) as folder:
+        (folder / "new").mkdir()
+        (folder / "new" / "data").write_bytes(bytes(20))
+        assert cache.publish(folder / "new", entry, is_intact).is_at(entry)
+    assert cache.usage() == Usage(1, 20)
+    assert put(cache, "entry", 30, 0) == entry  # the lock is free again
+    assert cache.usage() == Usage(1, 20)
+
+
 def variants(artifact: Artifact, count: int) -> list[Artifact]:
     """Artifacts of equal size and different contents."""
     members = {name: artifact.read(name) for name in artifact.manifest.members}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import multiprocessing
 import sqlite3
 import time
@@ -89,6 +90,26 @@ def test_the_inputs_are_compared_not_only_their_digest(store):
         database.execute("UPDATE tunings SET key = ?", (key_of(inputs(1)),))
     database.close()
     assert store.get(inputs(1)) is None
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_whoever_has_the_file_open_is_alone(store, damaged, monkeypatch):
+    """Else a process that sets a damaged file aside would take away the journal of one that has begun a new file."""
+    if damaged:
+        store.path.parent.mkdir()
+        store.path.write_bytes(b"x" * 5000)
+    connect, opened = sqlite3.connect, []
+
+    def checked(path: Path, **options: float) -> sqlite3.Connection:
+        with store.path.with_name("tuning.lock").open() as lock, pytest.raises(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        opened.append(path)
+        return connect(path, **options)
+
+    monkeypatch.setattr(sqlite3, "connect", checked)
+    store.put(inputs(), RESULT)
+    assert store.get(inputs()) == RESULT and len(store.list()) == 1 and store.prune(time.time() + 60) == 1
+    assert opened == [store.path] * (4 + damaged)
 
 
 def _write(folder: Path, process: int, ready: object) -> None:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     import onnx
     import onnx_ir as ir
     from torch import Tensor, nn
+    from torch.onnx import ONNXProgram
+
+    from .capture import Rules
 
 OPSET = 23
 """The first opset with attention as one operator."""
@@ -36,11 +39,16 @@ def from_torch(
     args: Any = (),
     kwargs: Mapping[str, Any] | None = None,
     dims: Mapping[str, int] | None = None,
+    functions: Rules | None = None,
 ) -> Graph:
     """Import a module as its evaluation mode computes it; dropout stays in the graph, for recipes that turn it on.
 
     args, kwargs  example inputs; their shapes, batch included, are those of the compiled model
     dims          values of dynamic dimensions, for modules that mark their inputs' dimensions as dynamic
+    functions     for `torch.autograd.Function`s whose backward pass is not the derivative of their forward pass: an
+                  expression of the same arguments that has the gradient wanted (its value is not looked at)
+
+    What is detached or computed under `torch.no_grad` has no gradient here either.
 
     Inputs are called as the module's `forward` calls them, parameters as its `state_dict` does, outputs by their key
     (`logits`) when the module returns a mapping, else `output`. A tensor that `state_dict` holds under several names
@@ -48,31 +56,21 @@ def from_torch(
     it was in. Raises ModelError when PyTorch is not installed or cannot export the module."""
     try:
         import torch
-        from torch.nn.attention import SDPBackend, sdpa_kernel
 
-        from .torch_dropout import captured
-        from .torch_dropout import named as renamed
+        from .capture import CustomFunctions, captured
+        from .capture import named as renamed
     except ImportError:
         raise ModelError("from_torch needs PyTorch: pip install 'pockengine[torch]'") from None
     positional = args if isinstance(args, tuple) else (args,)
     named = dict(kwargs or {})
+    custom = CustomFunctions(functions or {})
     training = module.training
     module.eval()
     try:
-        with torch.no_grad():
+        with torch.no_grad(), custom.observed():
             outputs = list(_named_tensors(module(*positional, **named)))
-        # Of the attention kernels only the plain one has outputs whose strides the exporter's decompositions repeat.
-        with _quiet(), captured(module), sdpa_kernel(SDPBackend.MATH):
-            program = torch.onnx.export(
-                module,
-                positional,
-                kwargs=named,
-                dynamo=True,
-                optimize=False,
-                verbose=False,
-                opset_version=OPSET,
-                output_names=[name for name, _ in outputs],
-            )
+        with _quiet(), captured(module, custom):
+            program = _exported(module, positional, named, [name for name, _ in outputs])
     except PockError:
         raise
     except Exception as error:
@@ -80,7 +78,6 @@ def from_torch(
         raise ModelError(f"PyTorch cannot export {type(module).__name__} to ONNX: {_summary(error)}") from error
     finally:
         module.train(training)
-    assert program is not None
     weights = _taken_out(program.model)
     proto = renamed(program.model_proto)
     tied = _tied_names(module)
@@ -88,6 +85,24 @@ def from_torch(
     parameters = {name for name, tensor in module.state_dict().items() if tensor.is_floating_point()}
     file = from_proto(proto, {tied.get(name, name): array for name, array in weights.items()})
     return import_model(file, type(module).__name__, dims, parameters=parameters)
+
+
+def _exported(
+    module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output_names: Sequence[str]
+) -> ONNXProgram:
+    """The module as PyTorch's exporter writes it. Only the plain Python of `forward` is traced (`strict=False`): the
+    exporter's other way would not run what stands in for PyTorch's functions."""
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    # Of the attention kernels only the plain one has outputs whose strides the exporter's decompositions repeat.
+    with sdpa_kernel(SDPBackend.MATH):
+        traced = torch.export.export(module, args, kwargs, strict=False)
+        program = torch.onnx.export(
+            traced, dynamo=True, optimize=False, verbose=False, opset_version=OPSET, output_names=output_names
+        )
+    assert program is not None
+    return program
 
 
 def _taken_out(model: ir.Model) -> dict[str, Array]:

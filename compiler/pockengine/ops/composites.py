@@ -147,3 +147,10 @@ composite("silu", _silu, (Sample(("f32[3,17]",)),))
 
 # x, of which autodiff sees no further: `torch.Tensor.detach`, `jax.lax.stop_gradient`, `tf.stop_gradient`.
 composite("stop_gradient", lambda e, inputs, attrs: inputs, (Sample(("f32[3,5]",)), Sample(("i64[4]",))), [None])
+# x, whose gradient goes to the second operand instead: Bengio et al., arXiv 1308.3432.
+composite(
+    "straight_through",
+    lambda e, inputs, attrs: inputs[:1],
+    (Sample(("f32[3,5]", "f32[3,5]")),),
+    [None, lambda e, node, dys: dys[0]],
+)

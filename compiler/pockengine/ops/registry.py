@@ -87,8 +87,8 @@ def differentiable(name: str) -> bool:
 
 
 def passes_gradient(node: Node, index: int) -> bool:
-    """Whether a gradient of the node's outputs can reach its input `index`. An op without any rule of its own is said to
-    pass one: whoever needs it is told that there is none."""
+    """Whether a gradient of the node's outputs can reach its input `index`. An op without any rule of its own is said
+    to pass one: whoever needs it is told that there is none."""
     vjps = get(node.op).vjps
     return index >= len(vjps) or vjps[index] is not None
 

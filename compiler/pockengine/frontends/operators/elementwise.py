@@ -256,6 +256,12 @@ def stop_gradient(c: NodeContext) -> Sequence[Operand]:
     return [c.e.op("stop_gradient", operand)]
 
 
+@converts("StraightThrough")
+def straight_through(c: NodeContext) -> Sequence[Operand]:
+    """Of our own domain: a value, and another whose gradient is the value's."""
+    return [c.e.op("straight_through", c.value(0), c.value(1))]
+
+
 @converts("Dropout")
 def dropout(c: NodeContext) -> Sequence[Operand]:
     """As evaluation does it, nothing; a recipe may turn it on. A training mode set by the model is refused."""

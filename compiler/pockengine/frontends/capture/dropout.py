@@ -1,11 +1,5 @@
-"""What only training can see of a PyTorch module, on its way through the exporter, which forgets it in evaluation mode
-(and would compute with dropout in training mode). While a module is exported, operators of the domain `pock` say it:
-
-    Dropout    ratio; mask: the shape of the mask where it is not the input's. Does nothing
-    Attention  ONNX's, with the attribute `dropout`
-    Gather     ONNX's, with the attribute `padding`: the `padding_idx` of an embedding, whose row gets no gradient
-
-Imported by `from_torch` only: it needs PyTorch."""
+"""Dropout of a module that is traced in evaluation mode, in which it does nothing (an export in training mode would
+compute with it)."""
 
 from __future__ import annotations
 
@@ -17,12 +11,10 @@ from functools import partial
 from typing import Any
 from unittest import mock
 
-import onnx
-import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from .onnx_import import OWN_DOMAIN
+from .operators import operator
 
 _ATTENTION = functional.scaled_dot_product_attention
 _EMBEDDING = functional.embedding
@@ -34,14 +26,9 @@ _PATHS = ("DropPath", "StochasticDepth")
 """Endings of the names of classes that drop a whole sample of a residual branch."""
 
 
-def _operator(name: str, operands: Sequence[Tensor], attributes: dict[str, Any], shape: Sequence[int]) -> Tensor:
-    x = operands[0]
-    return torch.onnx.ops.symbolic(f"{OWN_DOMAIN}::{name}", operands, attributes, dtype=x.dtype, shape=shape, version=1)
-
-
 def _dropped(x: Tensor, p: float, mask: Sequence[int] = ()) -> Tensor:
     attributes: dict[str, Any] = {"ratio": float(p)} | ({"mask": list(mask)} if mask else {})
-    return _operator("Dropout", [x], attributes, x.shape) if p > 0.0 else x
+    return operator("Dropout", [x], attributes, x.shape) if p > 0.0 else x
 
 
 def _dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -76,14 +63,14 @@ def _attention(
     if scale is not None:
         attributes["scale"] = scale
     operands = [query, key, value] if attn_mask is None else [query, key, value, attn_mask]
-    return _operator("Attention", operands, attributes, (*query.shape[:-1], value.shape[-1]))
+    return operator("Attention", operands, attributes, (*query.shape[:-1], value.shape[-1]))
 
 
 def _embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, *args: Any, **kwargs: Any) -> Tensor:
     if padding_idx is None:
         return _EMBEDDING(input, weight, None, *args, **kwargs)
     padding = padding_idx % weight.shape[0]
-    return _operator("Gather", [weight, input], {"padding": padding}, (*input.shape, weight.shape[1]))
+    return operator("Gather", [weight, input], {"padding": padding}, (*input.shape, weight.shape[1]))
 
 
 _FUNCTIONS: dict[str, Callable[..., Tensor]] = {
@@ -117,7 +104,7 @@ def _path_probability(module: nn.Module) -> float:
 
 
 @contextlib.contextmanager
-def captured(module: nn.Module) -> Iterator[None]:
+def dropout_captured(module: nn.Module) -> Iterator[None]:
     """While the block runs, a module in evaluation mode computes as before, and dropout can be seen in its trace."""
     gates = [part for part in module.modules() if not part.training and _gates_a_probability(part)]
     paths = {part: p for part in module.modules() if (p := _path_probability(part)) > 0.0}
@@ -130,11 +117,3 @@ def captured(module: nn.Module) -> Iterator[None]:
         for part, p in paths.items():
             stack.enter_context(mock.patch.object(part, "forward", partial(_path_dropout, p)))
         yield
-
-
-def named(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """The exported model, the captured nodes named for what they are instead of `node__symbolic_3`."""
-    for node in proto.graph.node:
-        if node.domain == OWN_DOMAIN:
-            node.name = node.name.replace("_symbolic", node.op_type.lower())
-    return proto

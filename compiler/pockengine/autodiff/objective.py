@@ -9,7 +9,8 @@ from ..ir import Builder, DType, Graph, TensorType, Value
 from ..ops import Emitter
 from ..recipe import Recipe
 from ..recipe.loss import KL, Loss, OwnLoss
-from .loss_terms import RULES, mask_shape, maskable
+from ..recipe.loss_graph import LossGraph
+from .loss_terms import RULES, Term, mask_shape, maskable
 from .loss_values import LossValues, values_of, values_of_scalar, weighted_sum
 
 SAMPLE_WEIGHT = "sample_weight"
@@ -44,6 +45,8 @@ class _Objective:
 
     def values(self, loss: Loss, sample_weight: Value | None) -> LossValues:
         e = Emitter(self.builder)
+        if isinstance(loss, LossGraph):
+            return self._graph(loss, sample_weight)
         name = loss.pick_output(self.model.outputs)
         output = self.model.outputs[name]
         if not output.type.dtype.is_float:
@@ -70,6 +73,30 @@ class _Objective:
                 f"or the loss that reads it, as in 'loss: {{name: mse, output: {name}}}'"
             )
         return values_of_scalar(Emitter(self.builder), output, self.batch)
+
+    def _graph(self, loss: LossGraph, sample_weight: Value | None) -> LossValues:
+        """A loss that the user brought: one number, or one for each sample."""
+        e = Emitter(self.builder)
+        loss.reads(self.model.outputs)
+        graph, names = loss.graph, loss.inputs
+        assert graph is not None and names is not None
+        given = []
+        for name, value in zip(names, graph.inputs, strict=True):
+            output = self.model.outputs.get(name)
+            found = output if output is not None else self._input(name, value.type)
+            if found.type.shape != value.type.shape or found.type.dtype.is_float != value.type.dtype.is_float:
+                raise RecipeError(f"{loss.called} reads {value.type} as '{name}', which is {found.type}")
+            given.append(e.cast(found, value.type.dtype))
+        (result,) = self.builder.inline(graph, given).values()
+        result = e.cast(result, DType.F32)
+        if result.type.rank and result.type.shape[0] == self.batch:
+            return values_of(e, Term(result), sample_weight)
+        if sample_weight is not None:
+            raise RecipeError(
+                f"last_batch: partial pads the batch, and {loss.called}, which gives one number, would count the "
+                "padding: let it give one number for each sample, or use last_batch: drop"
+            )
+        return values_of_scalar(e, result, self.batch)
 
     def _target(self, loss: Loss, wanted: TensorType) -> Value:
         e = Emitter(self.builder)

@@ -70,6 +70,7 @@ def check(
 
     Raises RecipeError where the recipe does not fit the model, TargetError for an unknown target,
     UnsupportedOperatorError where a gradient or a kernel is missing."""
+    recipe = recipe.bound(graph) if recipe else None
     recipes = compare(graph, recipe, _device(target), memory)
     told = recipes.get(GIVEN, recipes.get("full"))
     saved = told.saved_bytes if isinstance(told, Estimate) else {}
@@ -118,6 +119,7 @@ def check_file(
         if found.unsupported:
             return CheckReport(False, found.operators, found.unsupported, {}, {}, (), 0, 0, {}, found.missing_weights)
         graph = load(path, dims, wanted, need_weights=False)
+    recipe = recipe.bound(graph) if recipe else None
     try:
         report = check(graph, recipe, device.result(), memory)
     except UnsupportedOperatorError as error:

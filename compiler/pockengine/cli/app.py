@@ -42,6 +42,10 @@ Compute = Annotated[
         "--compute", metavar="{f32|bf16|f16}", help="The format in which contractions multiply; sums are f32."
     ),
 ]
+ImportLosses = Annotated[
+    bool,
+    typer.Option("--import-losses", help="Import the Python functions that the recipe's losses name: they run here."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -80,6 +84,7 @@ def compile_command(
     ] = "off",
     compute: Compute = "f32",
     explain: Annotated[bool, typer.Option("--explain", help="Say what was fused, in place, folded, and why.")] = False,
+    import_losses: ImportLosses = False,
 ) -> None:
     """Compile a model and a recipe into an artifact for one target."""
     request = compiling.CompileRequest(
@@ -96,6 +101,7 @@ def compile_command(
         tune,
         explain,
         compute,
+        import_losses,
     )
     compiling.compile_model(request, as_json=json)
 
@@ -111,10 +117,12 @@ def check_command(
     dim: Dims = None,
     memory: Memory = None,
     json: Json = False,
+    import_losses: ImportLosses = False,
 ) -> None:
     """Say which operators are supported, what the layers are, and what training would take. Compiles nothing."""
     sizes, allowed = compiling.parse_dims(dim or []), compiling.parse_memory(memory)
-    supported = compiling.check_model(model, recipe, target, batch, sizes, allowed, as_json=json)
+    request = compiling.CheckRequest(model, recipe, target, batch, sizes, allowed, import_losses)
+    supported = compiling.check_model(request, as_json=json)
     if not supported:
         raise typer.Exit(BAD_INPUT)
 
@@ -201,12 +209,13 @@ def tune_command(
     mode: Annotated[str, typer.Option("--mode", metavar="{fast|full}", help="How many candidates are run.")] = "full",
     compute: Compute = "f32",
     json: Json = False,
+    import_losses: ImportLosses = False,
 ) -> None:
     """Measure a model's contractions on this machine, for later `pock compile --tune` to use. Builds no artifact."""
     from . import tuning
 
     dims = compiling.parse_dims(dim or [])
-    request = tuning.TuneRequest(model, recipe, target, batch, threads, dims, mode, compute)
+    request = tuning.TuneRequest(model, recipe, target, batch, threads, dims, mode, compute, import_losses)
     tuning.tune_model(request, as_json=json)
 
 

@@ -36,6 +36,20 @@ class CompileRequest:
     tune: str = "off"
     explain: bool = False
     compute: str = "f32"
+    import_losses: bool = False
+
+
+@dataclass(frozen=True)
+class CheckRequest:
+    """The options of `pock check`."""
+
+    model: Path
+    recipe: Path | None
+    target: str
+    batch: int | None
+    dims: Mapping[str, int]
+    memory: int | None = None
+    import_losses: bool = False
 
 
 def parse_dims(texts: Sequence[str]) -> dict[str, int]:
@@ -59,7 +73,8 @@ def parse_memory(text: str | None) -> int | None:
 
 def compile_model(request: CompileRequest, *, as_json: bool) -> None:
     """Compile and save; what cannot work is refused before any work is done."""
-    recipe, target = Recipe.load(request.recipe), get_target(request.target).computing(request.compute)
+    recipe = Recipe.load(request.recipe, request.import_losses)
+    target = get_target(request.target).computing(request.compute)
     check_mode(request.tune)
     if not request.output.absolute().parent.is_dir():
         raise PockError(f"the folder '{request.output.parent}' for the artifact does not exist")
@@ -101,21 +116,12 @@ def compile_model(request: CompileRequest, *, as_json: bool) -> None:
         explaining.show_explanation(explanation["explain"])
 
 
-def check_model(
-    model: Path,
-    recipe: Path | None,
-    target: str,
-    batch: int | None,
-    dims: Mapping[str, int],
-    memory: int | None = None,
-    *,
-    as_json: bool,
-) -> bool:
+def check_model(request: CheckRequest, *, as_json: bool) -> bool:
     """Print the report; returns whether the model can be compiled."""
-    wanted = Recipe.load(recipe) if recipe else None
+    wanted = Recipe.load(request.recipe, request.import_losses) if request.recipe else None
     with progress(moving=False) as report:  # without threads, the check may use a second process
         report("check", 0, 1)
-        result = check_file(model, wanted, target, dims, batch, memory)
+        result = check_file(request.model, wanted, request.target, request.dims, request.batch, request.memory)
         report("check", 1, 1)
     if as_json:
         print(json.dumps(result.to_mapping()))

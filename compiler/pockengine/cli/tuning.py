@@ -33,11 +33,13 @@ class TuneRequest:
     dims: Mapping[str, int]
     mode: str
     compute: str = "f32"
+    import_losses: bool = False
 
 
 def tune_model(request: TuneRequest, *, as_json: bool) -> None:
     """Measure what the store does not have, and print what was chosen. Raises PockError."""
-    recipe, target = Recipe.load(request.recipe), get_target(request.target).computing(request.compute)
+    recipe = Recipe.load(request.recipe, request.import_losses)
+    target = get_target(request.target).computing(request.compute)
     if request.mode not in MODES[1:]:
         raise PockError(f"there is no --mode '{request.mode}'{nearest(request.mode, MODES[1:])}")
     if not is_this_machine(target):

@@ -121,6 +121,7 @@ def plan_programs(
     backend        what lowers nodes; default: the C backend with the model's schedules
 
     Raises RecipeError, UnsupportedOperatorError or MemoryBudgetError."""
+    recipe = recipe.bound(model)
     if memory is not None:
         plain = plan_programs(
             model, recipe, target, threads, name, progress, dump, dense, only_training, None, pipeline, backend

@@ -55,7 +55,14 @@ def read_onnx(path: Path, need_weights: bool = True) -> OnnxFile:
     return _parse(path, content, need_weights)
 
 
-def _parse(path: Path, content: memoryview, need_weights: bool) -> OnnxFile:
+def parse_onnx(name: str, content: bytes) -> OnnxFile:
+    """The same for the bytes of a file that holds everything itself; `name` is for error messages."""
+    path = Path(name)
+    return _parse(path, memoryview(content), need_weights=True, alone=True)
+
+
+def _parse(path: Path, content: memoryview, need_weights: bool, alone: bool = False) -> OnnxFile:
+    """alone: weights in other files are refused."""
     if not len(content):
         raise ModelError(f"'{path}' is empty")
     raw: dict[str, Span] = {}
@@ -70,8 +77,16 @@ def _parse(path: Path, content: memoryview, need_weights: bool) -> OnnxFile:
         raise ModelError(f"'{path}' is not an ONNX model: it holds no graph")
     if not all(node.output for graph in _graphs(proto.graph) for node in graph.node):
         raise ModelError(f"'{path}' is damaged: it has a node without results")
+    for node in _nodes(proto):
+        if any(_is_elsewhere(tensor) for attribute in node.attribute for tensor in (attribute.t, *attribute.tensors)):
+            name = node.name or node.output[0]
+            raise ModelError(
+                f"a tensor of the node '{name}' in '{path}' lies in another file, which only initializers may"
+            )
     tensors, missing = dict[str, Array](), set[str]()
     for tensor in proto.graph.initializer:
+        if alone and _is_elsewhere(tensor):
+            raise ModelError(f"the tensor '{tensor.name}' of '{path}' lies in another file: save it with all its data")
         array = _tensor(path, content, tensor, raw.get(tensor.name), need_weights)
         if array is None:
             missing.add(tensor.name)
@@ -104,6 +119,18 @@ def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
         for attribute in node.attribute:
             for inner in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])):
                 yield from _graphs(inner)
+
+
+def _nodes(proto: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    """Every node of the model, its sub-graphs and its functions."""
+    for graph in _graphs(proto.graph):
+        yield from graph.node
+    for function in proto.functions:
+        yield from function.node
+
+
+def _is_elsewhere(tensor: onnx.TensorProto) -> bool:
+    return bool(tensor.data_location == onnx.TensorProto.EXTERNAL)
 
 
 class _Malformed(Exception):
@@ -192,7 +219,7 @@ def _tensor(
 ) -> Array | None:
     """The contents of one initializer: a view of the file, of its external file, or (typed fields) a small copy. None
     where an external file is missing and need not be there."""
-    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+    if _is_elsewhere(tensor):
         return _external(path, tensor, need_weights)
     if raw is None:
         return _typed(path, tensor)

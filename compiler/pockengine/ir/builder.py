@@ -116,6 +116,18 @@ class Builder:
         for value in node.outputs:
             self.producers[value] = node
 
+    def inline(self, graph: Graph, inputs: Sequence[Value]) -> dict[str, Value]:
+        """Append another graph's nodes, its inputs replaced by values of this one; its outputs by name. The graph has
+        constants, and neither parameters nor states."""
+        mapping = dict(zip(graph.inputs, inputs, strict=True))
+        mapping.update((value, self.const(array)) for value, array in graph.consts.items())
+        for node in graph.nodes:
+            inner = [mapping[value] for value in node.inputs]
+            names = [value.name for value in node.outputs]
+            made = self.node(node.op, inner, [value.type for value in node.outputs], node.attrs, node.body, names)
+            mapping.update(zip(node.outputs, made, strict=True))
+        return {name: mapping[value] for name, value in graph.outputs.items()}
+
     def take_back(self, start: int) -> list[Node]:
         """Remove and return the nodes appended since there were `start`."""
         taken = self.nodes[start:]

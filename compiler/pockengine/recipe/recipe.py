@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,16 @@ from typing import Any
 import yaml
 
 from ..errors import RecipeError, nearest
+from ..ir import Graph
 from .ema import ema_of
 from .fields import as_count, as_flag, check_keys, describe
 from .frozen import Frozen, frozen_of
 from .last_batch import last_batch_of
 from .lora import Lora, lora_of
-from .loss import Loss, losses_mapping, losses_of
+from .loss import Loss
+from .loss_binding import bind
+from .loss_graph import LossGraph
+from .losses import losses_mapping, losses_of
 from .optimizer import SGD, Optimizer, optimizer_mapping, optimizer_of
 from .rules import UpdateRule, rules_of
 
@@ -155,8 +159,10 @@ class Recipe:
         return cls.from_mapping(content)
 
     @classmethod
-    def load(cls, path: str | Path) -> Recipe:
-        """From a file."""
+    def load(cls, path: str | Path, import_losses: bool = False) -> Recipe:
+        """From a file, with the loss files that lie beside it. import_losses: import the Python functions that losses
+        name, too, from the file's folder or an installed package; for a recipe that may run any code in this
+        process."""
         path = Path(path)
         try:
             text = path.read_text(encoding="utf-8")
@@ -166,7 +172,27 @@ class Recipe:
             raise RecipeError(f"the recipe '{path}' is not a text file") from None
         except OSError as error:
             raise RecipeError(f"cannot read the recipe '{path}': {error.strerror}") from None
-        return cls.parse(text)
+        recipe = cls.parse(text).with_loss_files(path.parent)
+        return recipe.with_imported_losses(path.parent) if import_losses else recipe
+
+    def with_loss_files(self, folder: str | Path) -> Recipe:
+        """With the files read that its losses name, which must lie in `folder`. Raises RecipeError."""
+        return self._with_own_losses(lambda loss: loss.read_beside(Path(folder)))
+
+    def with_imported_losses(self, folder: str | Path) -> Recipe:
+        """With the Python functions imported that its losses name, from modules in `folder` or installed ones. Raises
+        RecipeError."""
+        return self._with_own_losses(lambda loss: loss.imported(Path(folder)))
+
+    def bound(self, model: Graph) -> Recipe:
+        """With a graph made of each loss that the user brought, for one model; without such losses, the recipe itself.
+        Raises RecipeError where a loss does not fit the model."""
+        return self._with_own_losses(lambda loss: bind(loss, model))
+
+    def _with_own_losses(self, change: Callable[[LossGraph], LossGraph]) -> Recipe:
+        if not any(isinstance(loss, LossGraph) for loss in self.loss):
+            return self
+        return self.with_(loss=[change(loss) if isinstance(loss, LossGraph) else loss for loss in self.loss])
 
     def with_(self, **changes: Any) -> Recipe:
         """The same recipe but for some keys."""

@@ -13,7 +13,7 @@ from ..errors import RecipeError, nearest
 from ..ir import Array, Graph, Value
 from .channels import channel_axis
 from .lora import is_adapter
-from .loss import read_outputs
+from .losses import read_outputs
 from .recipe import Recipe
 from .rules import ALL, FROZEN, UpdateRule
 

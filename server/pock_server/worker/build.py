@@ -61,6 +61,7 @@ def _compile(task: Task, store: BlobStore, folder: Path, lines: Lines) -> dict[s
     store.download(task.model_digest, model)
     for file, digest in task.external.items():
         store.download(digest, model.parent / file)
+    recipe = recipe.with_loss_files(model.parent)  # a loss in a file is uploaded as a file of the model
     graph = pock.load(model, batch=recipe.batch)
     artifact = pock.compile(
         graph, recipe, target=task.target, threads=task.threads, name=task.name, progress=lines.progress

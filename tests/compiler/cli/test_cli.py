@@ -291,6 +291,8 @@ RECIPES = {
     "unknown optimizer": ("{loss: cross_entropy, optimizer: sdg, update: full}", "did you mean 'sgd'"),
     "channels of a bias": ("{loss: cross_entropy, update: [{params: fc2.bias, channels: 0.5}]}", "no input channels"),
     "unknown key": ("{loss: cross_entropy, updates: full}", "did you mean 'update'"),
+    "python code": ("{loss: {module: 'losses:mine'}, update: full}", "or 'pock compile --import-losses'"),
+    "no loss file": ("{loss: {onnx: mine.onnx}, update: full}", "there is no loss file 'mine.onnx'"),
     "unknown output": ("{loss: {name: mse, output: y}, update: full}", "no output 'y'"),
 }
 
@@ -303,6 +305,17 @@ def test_bad_recipe_leaves_nothing_behind(files, tmp_path, run, text, words):
     assert code == 2
     assert words in error
     assert [entry.name for entry in tmp_path.iterdir()] == ["r.yaml"]
+
+
+def test_a_loss_of_the_users_own(files, tmp_path, run):
+    (tmp_path / "losses.py").write_text("def mine(logits, truth): return ((logits - truth) ** 2).mean()\n")
+    recipe = "{loss: {module: 'losses:mine', targets: {truth: 'f32[batch,3]'}}, update: full}"
+    (tmp_path / "r.yaml").write_text(recipe)
+    arguments = ("check", files / "net.onnx", "--recipe", tmp_path / "r.yaml", "--batch", 4, "--json")
+    code, _, error = run(*arguments)
+    assert code == 2 and "is Python code, which a recipe alone does not get to run" in error
+    code, text, _ = run(*arguments, "--import-losses")
+    assert code == 0 and json.loads(text)["estimate"]["trained_parameters"] == 16 * 8 + 16 + 3 * 16 + 3
 
 
 def test_full_disk(files, artifact, tmp_path, run, monkeypatch):

@@ -12,7 +12,7 @@ from pockengine.autodiff import train_graph, with_adapters
 from pockengine.errors import PockError
 from pockengine.ir import Array, DType, Graph, TensorType, Value
 from pockengine.recipe import Recipe, resolve
-from pockengine.recipe.loss import losses_of, read_outputs
+from pockengine.recipe.losses import losses_of, read_outputs
 from pockengine.recipe.scheme import reaching, running_statistics
 
 from . import elementwise, layers, movement

@@ -20,6 +20,8 @@ LR = 0.2
 WEIGHTS = [0.5, 1.0, 2.0, 0.0, 1.5, 0.7]
 CLASS_WEIGHTS = torch.tensor(WEIGHTS)
 
+STEPS = 3
+
 
 @dataclass(frozen=True)
 class Case:
@@ -37,6 +39,29 @@ class Case:
 
     def of(self) -> Recipe:
         return Recipe(self.loss, {"name": "sgd", "lr": LR}, **dict(self.recipe))
+
+
+def by_torch(case: Case) -> tuple[list[float], dict[str, Array]]:
+    """Losses of the steps, the loss after them on the last batch, and the parameters."""
+    torch.set_num_threads(1)
+    model = MODELS[case.model]
+    params = {name: torch.tensor(array, requires_grad=True) for name, array in model.build().data.items()}
+    losses = []
+    for step in range(STEPS):
+        losses.append(_torch_loss(case, params, step))
+        losses[-1].backward()
+        with torch.no_grad():
+            for param in params.values():
+                if param.grad is not None:
+                    param -= LR * param.grad
+                    param.grad = None
+    losses.append(_torch_loss(case, params, STEPS - 1))
+    return [loss.item() for loss in losses], {name: param.detach().numpy() for name, param in params.items()}
+
+
+def _torch_loss(case: Case, params: Tensors, step: int) -> torch.Tensor:
+    feeds = {name: torch.tensor(array) for name, array in case.feeds(step).items()}
+    return case.torch(MODELS[case.model].forward(params, feeds), feeds)
 
 
 def labels(*shape: int, ignored: int | None = None) -> Callable[[np.random.Generator], Feeds]:

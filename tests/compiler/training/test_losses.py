@@ -12,36 +12,22 @@ import pockengine as pock
 from pockengine import interp
 from pockengine.autodiff import eval_graph, train_graph, without_losses
 from pockengine.errors import DataError, RecipeError
-from pockengine.ir import Array, Builder, DType, Graph, TensorType
+from pockengine.ir import Builder, DType, Graph, TensorType
 from pockengine.ops import Emitter
 from pockengine.recipe import Recipe, resolve
-from tests.compiler.training.loss_cases import CASES, CE, CLASS_WEIGHTS, HEAD, LR, TWO_HEADS, WEIGHTS, Case, classified
-from tests.compiler.training.small_models import BATCH, CLASSES, MODELS, TIME, Tensors
-
-STEPS = 3
-
-
-def by_torch(case: Case) -> tuple[list[float], dict[str, Array]]:
-    """Losses of the steps, the loss after them on the last batch, and the parameters."""
-    torch.set_num_threads(1)
-    model = MODELS[case.model]
-    params = {name: torch.tensor(array, requires_grad=True) for name, array in model.build().data.items()}
-    losses = []
-    for step in range(STEPS):
-        losses.append(_torch_loss(case, params, step))
-        losses[-1].backward()
-        with torch.no_grad():
-            for param in params.values():
-                if param.grad is not None:
-                    param -= LR * param.grad
-                    param.grad = None
-    losses.append(_torch_loss(case, params, STEPS - 1))
-    return [loss.item() for loss in losses], {name: param.detach().numpy() for name, param in params.items()}
-
-
-def _torch_loss(case: Case, params: Tensors, step: int) -> torch.Tensor:
-    feeds = {name: torch.tensor(array) for name, array in case.feeds(step).items()}
-    return case.torch(MODELS[case.model].forward(params, feeds), feeds)
+from tests.compiler.training.loss_cases import (
+    CASES,
+    CE,
+    CLASS_WEIGHTS,
+    HEAD,
+    LR,
+    STEPS,
+    TWO_HEADS,
+    WEIGHTS,
+    by_torch,
+    classified,
+)
+from tests.compiler.training.small_models import BATCH, CLASSES, MODELS, TIME
 
 
 @pytest.mark.parametrize("name", CASES)

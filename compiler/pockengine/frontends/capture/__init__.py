@@ -17,6 +17,7 @@ from .dropout import dropout_captured
 from .functions import CustomFunctions, Rules
 from .gradients import all_require_gradients
 from .operators import named
+from .rewritten import rewritten
 from .tracing import Tracing
 
 __all__ = ["CustomFunctions", "Rules", "captured", "named"]
@@ -35,6 +36,7 @@ def captured(module: nn.Module, functions: CustomFunctions) -> Iterator[None]:
     with (
         dropout_captured(module),
         functions.traced(),
+        rewritten(),
         all_require_gradients(module),
         mock.patch.object(module, "forward", traced),
     ):

@@ -1,0 +1,86 @@
+"""Functions of PyTorch that its exporter translates wrongly, or cannot trace, written out in others."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest import mock
+
+import torch
+from torch import Tensor
+from torch.distributions import Distribution
+from torch.nn import functional
+
+_CROSS_ENTROPY = functional.cross_entropy
+
+
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: Any = None,
+    ignore_index: int = -100,
+    reduce: Any = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """The exporter forgets the smoothing, and takes probabilities for class numbers."""
+    if label_smoothing == 0.0 and not target.is_floating_point():
+        return _CROSS_ENTROPY(input, target, weight, size_average, ignore_index, reduce, reduction)
+    axis = 0 if input.dim() == 1 else 1
+    classes = input.shape[axis]
+    log_p = torch.log_softmax(input, axis)
+    scale = torch.ones_like(log_p) if weight is None else weight.reshape(-1, *[1] * (input.dim() - 1 - axis))
+    smoothed = -(log_p * scale).sum(axis) * (label_smoothing / classes)
+    if target.is_floating_point():
+        losses = -(log_p * scale * target).sum(axis) * (1.0 - label_smoothing) + smoothed
+        counted = torch.ones_like(losses)
+        return _reduced(losses, counted, reduction)
+    known = target != ignore_index
+    place = torch.where(known, target, 0).unsqueeze(axis)
+    counted = (scale.expand_as(log_p).gather(axis, place).squeeze(axis)) * known
+    right = log_p.gather(axis, place).squeeze(axis)
+    return _reduced(-right * counted * (1.0 - label_smoothing) + smoothed * known, counted, reduction)
+
+
+def _reduced(losses: Tensor, counted: Tensor, reduction: str) -> Tensor:
+    if reduction == "none":
+        return losses
+    return losses.sum() if reduction == "sum" else losses.sum() / counted.sum()
+
+
+def gaussian_nll_loss(
+    input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+) -> Tensor:
+    """Without the check that no variance is negative, which a graph cannot make. As in PyTorch, what is clamped has the
+    gradient of what is not."""
+    spread = torch.as_tensor(var, dtype=input.dtype)
+    if spread.dim() and input.shape != spread.shape and input.shape[:-1] == spread.shape:
+        spread = spread.unsqueeze(-1)
+    spread = spread + (spread.clamp(min=eps) - spread).detach()
+    losses = 0.5 * (torch.log(spread) + (input - target) ** 2 / spread)
+    if full:
+        losses = losses + 0.5 * math.log(2 * math.pi)
+    return _reduced(losses, torch.ones_like(losses), reduction)
+
+
+_FUNCTIONS: dict[str, Callable[..., Tensor]] = {
+    "cross_entropy": cross_entropy,
+    "gaussian_nll_loss": gaussian_nll_loss,
+}
+"""What stands in for the functions of `torch.nn.functional`."""
+
+
+@contextlib.contextmanager
+def rewritten() -> Iterator[None]:
+    """While the block runs, calls of these functions are traced as what they are made of, and probability distributions
+    do not look at the numbers they are given."""
+    checking = Distribution._validate_args
+    with contextlib.ExitStack() as stack:
+        for name, function in _FUNCTIONS.items():
+            stack.enter_context(mock.patch.object(functional, name, function))
+        stack.callback(Distribution.set_default_validate_args, checking)
+        Distribution.set_default_validate_args(False)
+        yield

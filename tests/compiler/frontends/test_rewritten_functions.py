@@ -1,0 +1,76 @@
+"""Functions that from_torch writes out, against PyTorch's: values and gradients, whatever their options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import pockengine as pock
+from pockengine import interp
+from pockengine.frontends.capture.rewritten import cross_entropy, gaussian_nll_loss
+
+WEIGHT = torch.tensor([0.5, 2.0, 1.0])
+SCORES = torch.randn(4, 3, 5, generator=torch.Generator().manual_seed(0))
+PLACES = torch.tensor([[0, 1, 2, -100, 2]] * 4)
+OTHERS = torch.randn(4, 3, 5, generator=torch.Generator().manual_seed(1))
+CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = {
+    "smoothed": (F.cross_entropy, cross_entropy, (SCORES, PLACES), {"label_smoothing": 0.2}),
+    "weighted": (F.cross_entropy, cross_entropy, (SCORES, PLACES, WEIGHT), {"label_smoothing": 0.2}),
+    "ignored": (F.cross_entropy, cross_entropy, (SCORES, PLACES.abs() % 3), {"label_smoothing": 1, "ignore_index": 2}),
+    "each": (F.cross_entropy, cross_entropy, (SCORES, PLACES), {"label_smoothing": 0.2, "reduction": "none"}),
+    "sum": (F.cross_entropy, cross_entropy, (SCORES, PLACES), {"label_smoothing": 0.2, "reduction": "sum"}),
+    "one sample": (F.cross_entropy, cross_entropy, (SCORES[0, :, 0], torch.tensor(1)), {"label_smoothing": 0.2}),
+    "probabilities": (F.cross_entropy, cross_entropy, (SCORES, OTHERS.softmax(1)), {}),
+    "weighted probabilities": (
+        F.cross_entropy, cross_entropy, (SCORES, OTHERS.softmax(1), WEIGHT), {"label_smoothing": 0.1},
+    ),
+    "each of probabilities": (F.cross_entropy, cross_entropy, (SCORES, OTHERS.softmax(1)), {"reduction": "none"}),
+    "gaussian": (F.gaussian_nll_loss, gaussian_nll_loss, (SCORES, OTHERS, OTHERS.exp()), {"full": True}),
+    "one variance a row": (F.gaussian_nll_loss, gaussian_nll_loss, (SCORES, OTHERS, OTHERS[..., 0].exp()), {}),
+    "one variance": (F.gaussian_nll_loss, gaussian_nll_loss, (SCORES, OTHERS, 2.0), {"reduction": "sum"}),
+    "little variance": (
+        F.gaussian_nll_loss, gaussian_nll_loss, (SCORES, OTHERS, OTHERS.abs() / 9), {"eps": 0.1, "reduction": "none"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("theirs, ours, args, options", CASES.values(), ids=CASES)
+def test_values_and_gradients(
+    theirs: Callable[..., Any], ours: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]
+) -> None:
+    found = []
+    for function in (theirs, ours):
+        scores = args[0].clone().requires_grad_()
+        result = function(scores, *args[1:], **options)
+        result.sum().backward()
+        found.append((result.detach(), scores.grad))
+    for mine, wanted in zip(*reversed(found), strict=True):
+        torch.testing.assert_close(mine, wanted)
+
+
+class Smoothed(nn.Module):
+    """Two losses inside a model, of which PyTorch's exporter forgets the smoothing and takes the second for labels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(3, 1))
+
+    def forward(self, scores: torch.Tensor, labels: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
+        given = scores * self.scale
+        normal = torch.distributions.Normal(given, 2.0).log_prob(teacher).mean()
+        return F.cross_entropy(given, labels, label_smoothing=0.3) + F.cross_entropy(given, teacher) + normal
+
+
+def test_a_model_with_losses_inside() -> None:
+    args = (SCORES, PLACES, OTHERS.softmax(1))
+    module = Smoothed()
+    graph = pock.from_torch(module, args)
+    feeds = {name: tensor.numpy() for name, tensor in zip(("scores", "labels", "teacher"), args, strict=True)}
+    found = interp.evaluate(graph, {**graph.data, **feeds})
+    assert found["output"] == pytest.approx(module(*args).item(), rel=1e-5)
+    assert torch.distributions.Distribution._validate_args

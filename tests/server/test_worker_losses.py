@@ -1,0 +1,62 @@
+"""The worker and a recipe's own losses: files uploaded with the model are read, nothing else is, and no code runs."""
+
+import io
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from obstore.store import LocalStore
+from onnx import ModelProto, helper
+
+from pock_server.blobs.store import BlobStore
+from pock_server.worker.build import Task, _compile
+from pock_server.worker.lines import Lines
+from pockengine.errors import RecipeError
+from tests.compiler.frontends.onnx_models import model
+
+
+def classifier() -> ModelProto:
+    weights = {"fc.weight": np.ones((3, 4), np.float32)}
+    node = helper.make_node("Gemm", ["x", "fc.weight"], ["logits"], name="fc", transB=1)
+    return model([node], {"x": (np.float32, [2, 4])}, ["logits"], weights)
+
+
+def loss() -> ModelProto:
+    inputs = {name: (np.float32, [2, 3]) for name in ("logits", "truth")}
+    nodes = [helper.make_node("Sub", ["logits", "truth"], ["off"]), helper.make_node("ReduceL1", ["off"], ["loss"])]
+    return model(nodes, inputs, ["loss"])
+
+
+def compiled(folder: Path, wanted: Any) -> dict[str, Any]:
+    """What comes of a model uploaded with a file `losses/own.onnx`, trained on the loss `wanted`."""
+    store = BlobStore(LocalStore(str(folder / "store"), mkdir=True))
+    digest, own = (store.put_bytes(proto.SerializeToString())[0] for proto in (classifier(), loss()))
+    task = Task("net", {"loss": wanted, "update": "full"}, "host", 1, digest, {"losses/own.onnx": own})
+    stored = _compile(task, store, folder / "build", Lines(io.StringIO()))
+    store.download(stored["digest"], folder / "artifact.pock")
+    with zipfile.ZipFile(folder / "artifact.pock") as archive:
+        return json.loads(archive.read("manifest.json"))
+
+
+def test_a_loss_uploaded_with_the_model(tmp_path: Path) -> None:
+    found = compiled(tmp_path, {"onnx": "losses/own.onnx"})
+    assert found["recipe"]["loss"]["onnx"] == "losses/own.onnx"
+    assert {entry["name"] for entry in found["inputs"]} == {"x", "truth"}
+
+
+@pytest.mark.parametrize(
+    "wanted, sentence",
+    [
+        ({"onnx": "other.onnx"}, "there is no loss file 'other.onnx'"),
+        ({"onnx": "../artifact.onnx"}, "must lie in the recipe's own folder"),
+        ({"onnx": "/etc/passwd"}, "must lie in the recipe's own folder"),
+        ({"module": "os:abort"}, "is Python code, which a recipe alone does not get to run"),
+        ({"module": "os:abort", "sha256": "0" * 64}, "is Python code, which a recipe alone does not get to run"),
+    ],
+)
+def test_nothing_else_is_read_or_run(tmp_path: Path, wanted: Any, sentence: str) -> None:
+    with pytest.raises(RecipeError, match=sentence):
+        compiled(tmp_path, wanted)

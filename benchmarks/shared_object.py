@@ -143,7 +143,7 @@ class Blocks:
 
     def write(self, place: Location, array: Array) -> None:
         start = self.start[place.space] + place.offset
-        self.raw[place.space][start : start + array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        self.raw[place.space][start : start + array.nbytes] = np.asarray(array, order="C").reshape(-1).view(np.uint8)
 
     def read(self, place: Location, type: TensorType) -> Array:
         start = self.start[place.space] + place.offset

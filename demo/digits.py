@@ -34,7 +34,7 @@ class Samples:
 
     def save(self, path: Path, input_name: str) -> None:
         """Write a dataset for the training binary: the model's input by its name, and `labels`."""
-        save_file({input_name: np.ascontiguousarray(self.images), "labels": self.labels}, str(path))
+        save_file({input_name: np.asarray(self.images, order="C"), "labels": self.labels}, str(path))
 
 
 @dataclass(frozen=True)
@@ -59,4 +59,4 @@ def load_splits() -> Splits:
 
 def shifted(samples: Samples) -> Samples:
     """What the device's camera sees: the same digits turned by 90 degrees, dark on light instead of light on dark."""
-    return Samples(np.ascontiguousarray(-np.rot90(samples.images, axes=(2, 3))), samples.labels)
+    return Samples(np.asarray(-np.rot90(samples.images, axes=(2, 3)), order="C"), samples.labels)

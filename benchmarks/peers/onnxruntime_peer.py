@@ -51,7 +51,7 @@ def build(case: Case, variant: str, threads: int) -> Training:
     optimizer.set_learning_rate(LEARNING_RATE)
     module.train()
     feed = case.feed()
-    inputs = (np.ascontiguousarray(feed[case.workload.model.input_name]), feed["labels"])
+    inputs = (np.asarray(feed[case.workload.model.input_name], order="C"), feed["labels"])
 
     def step() -> float:
         loss = module(*inputs)

@@ -132,7 +132,7 @@ class Session:
         wanted = known[name]
         if value.dtype != _numpy(wanted.dtype) or value.shape != wanted.shape:
             raise DataError(f"'{name}' is {_describe(wanted)}, not {value.dtype.name}{list(value.shape)}")
-        self._native.set(name, np.ascontiguousarray(value))
+        self._native.set(name, np.asarray(value, order="C"))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes all parameters as safetensors; the file appears whole or not at all."""
@@ -169,7 +169,7 @@ class Session:
     def _piece(self, arrays: list[Array], start: int) -> list[Array]:
         """One compiled batch from sample `start` on; the last sample is repeated where there are no more."""
         rows = np.minimum(np.arange(start, start + self.batch), len(arrays[0]) - 1)
-        return [np.ascontiguousarray(array[rows]) for array in arrays]
+        return [np.asarray(array[rows], order="C") for array in arrays]
 
     def _padded(self, arrays: list[Array], samples: int) -> list[Array]:
         """A whole batch whose rows after the real ones count nothing."""
@@ -210,7 +210,7 @@ def _array(batch: Batch, port: InputInfo) -> Array:
     if array.ndim != len(port.shape) or array.shape[1:] != port.shape[1:]:
         wanted = "N, " + ", ".join(map(str, port.shape[1:])) if port.shape[1:] else "N"
         raise DataError(f"'{port.name}' has shape {list(array.shape)}, the model needs [{wanted}]")
-    return np.ascontiguousarray(_converted(array, port))
+    return np.asarray(_converted(array, port), order="C")
 
 
 def _converted(array: Array, port: PortInfo) -> Array:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from ..errors import PockError, RecipeError, UnsupportedOperatorError
 from ..ir import Builder, Graph, Node, Value
 from ..ops import Emitter, expand_where, get, passes_gradient
+from ..recipe import gradient_stop
 
 
 def active_values(graph: Graph, wanted: Iterable[Value]) -> set[Value]:
@@ -70,12 +71,9 @@ def _contribution(e: Emitter, node: Node, index: int, arriving: list[Value], wan
 def without_gradient(graph: Graph, param: Value) -> PockError:
     """The error for a parameter that no gradient reaches: it names the operator that lets none through, if there is
     one."""
-    reached = {param}
-    for node in graph.nodes:
-        if any(value in reached and passes_gradient(node, index) for index, value in enumerate(node.inputs)):
-            if not any(value.type.dtype.is_float for value in node.outputs):
-                return _has_no_gradient(node, f"'{param.name}'")
-            reached.update(node.outputs)
+    stop = gradient_stop(graph, param)
+    if stop is not None:
+        return _has_no_gradient(stop, f"'{param.name}'")
     return RecipeError(f"the loss does not depend on '{param.name}', so it cannot be trained")
 
 

@@ -67,7 +67,7 @@ class Quantised:
         packed, scales = (tensors[name] for name in self.names)
         stored = dequantize(packed, scales, self.bits, self.block, [self.shape[axis] for axis in self.perm])
         weight = np.transpose(stored, np.argsort(self.perm))
-        return np.ascontiguousarray(weight).astype(DType(self.dtype).numpy)
+        return np.asarray(weight, order="C").astype(DType(self.dtype).numpy)
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +147,7 @@ def _integers_of(weight: Array, stored: Quantised, rows: int) -> _Integers:
     """The weight quantised, once as long as its contents stay the same."""
     key = (id(weight), stored.perm, stored.bits, stored.block)
     matrix = np.transpose(weight, stored.perm).reshape(rows, -1)
-    checksum = zlib.crc32(np.ascontiguousarray(weight).view(np.uint8).data)
+    checksum = zlib.crc32(np.asarray(weight, order="C").view(np.uint8).data)
     known = _DONE.get(key)
     if known is None or known.checksum != checksum:
         packed, scales = quantize(matrix, stored.bits, stored.block)

@@ -80,6 +80,7 @@ def figures(summary: Mapping[str, Any]) -> dict[str, str]:
         "arena": f"{size(summary['arena_bytes'])} (lower bound {size(summary['lower_bound_bytes'])}){of_clip}",
         "parameters": f"{size(summary['param_bytes'])}, optimizer state {size(summary['state_bytes'])}",
         "peak memory": size(summary["predicted_peak_bytes"]),
+        **_left_out(summary),
         **_quantised(summary),
     }
     if summary["recomputed_nodes"]:
@@ -88,6 +89,16 @@ def figures(summary: Mapping[str, Any]) -> dict[str, str]:
             f"{summary['recomputed_nodes']} nodes, {count(flops)} operations, about {share:.1%} more time"
         )
     return rows
+
+
+def _left_out(summary: Mapping[str, Any]) -> dict[str, str]:
+    """What the recipe's patterns match and training leaves alone, as the framework does."""
+    found = summary["left_out"]
+    if not found:
+        return {}
+    shown = [f"{name} ({why})" for name, why in list(found.items())[:3]]
+    more = f", and {len(found) - 3} more (--json lists them)" if len(found) > 3 else ""
+    return {"not trained": ", ".join(shown) + more}
 
 
 def _quantised(summary: Mapping[str, Any]) -> dict[str, str]:

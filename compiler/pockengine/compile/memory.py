@@ -37,7 +37,7 @@ class Spaces:
 
     def const(self, array: Array) -> Location:
         """The place of a constant; equal contents share one."""
-        key = str((array.dtype, array.shape)).encode() + np.ascontiguousarray(array).tobytes()
+        key = str((array.dtype, array.shape)).encode() + np.asarray(array, order="C").tobytes()
         if key not in self.consts:
             self.consts[key] = (self._allocate("const", array.nbytes), array)
         return self.consts[key][0]

@@ -78,6 +78,7 @@ def summary(planned: Planned, kernels: int) -> dict[str, Any]:
         "flops": dict(counts.flops),
         "parameters": _numbers(planned),
         "trained_parameters": sum(_trained_size(planned, value) for value in planned.model.params),
+        "left_out": dict(planned.scheme.left_out),
         **_quantised(planned),
     }
 
@@ -109,7 +110,7 @@ def _trained_size(planned: Planned, value: Value) -> int:
 
 
 def _tensors(arrays: Mapping[str, Array]) -> bytes:
-    return save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+    return save({name: np.asarray(array, order="C") for name, array in arrays.items()})
 
 
 def _program(program: Program) -> dict[str, Any]:

@@ -84,7 +84,26 @@ def from_torch(
     _rename(proto.graph, tied)
     parameters = {name for name, tensor in module.state_dict().items() if tensor.is_floating_point()}
     file = from_proto(proto, {tied.get(name, name): array for name, array in weights.items()})
-    return import_model(file, type(module).__name__, dims, parameters=parameters)
+    graph = import_model(file, type(module).__name__, dims, parameters=parameters)
+    return graph.with_(untrained=_untrained(module, {value.name for value in graph.params}))
+
+
+def _untrained(module: nn.Module, used: set[str]) -> dict[str, str]:
+    """What PyTorch does not train -> why, as the end of a sentence."""
+    from torch import nn
+
+    found = {}
+    for name, tensor in module.state_dict(keep_vars=True).items():
+        if not tensor.is_floating_point():
+            continue
+        if not isinstance(tensor, nn.Parameter):
+            found[name] = "is a buffer of the module"
+        elif not tensor.requires_grad:
+            found[name] = "has requires_grad=False in the module"
+        elif name not in used:
+            found[name] = "is not used for what the module returns"
+    tied = _tied_names(module)
+    return {name: why for name, why in found.items() if name not in tied}
 
 
 def _exported(

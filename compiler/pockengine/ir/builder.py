@@ -25,6 +25,7 @@ class Builder:
         self.outputs: dict[str, Value] = {}
         self.updates: dict[Value, Value] = {}
         self.data: dict[str, Array] = {}
+        self.untrained: dict[str, str] = {}
         self.phase = "forward"
         self.origin = ""
         self.producers: dict[Value, Node] = {}
@@ -45,11 +46,12 @@ class Builder:
         return builder
 
     def adopt_sources(self, graph: Graph) -> None:
-        """Take over inputs, params, states, consts and data; used by passes that rebuild only the nodes."""
+        """Take over everything but nodes and results; used by passes that rebuild only the nodes."""
         self.inputs += graph.inputs
         self.params += graph.params
         self.states.update(graph.states)
         self.data.update(graph.data)
+        self.untrained.update(graph.untrained)
         for value, array in graph.consts.items():
             self.consts[value] = array
             self._const_cache.setdefault(_const_key(array), value)
@@ -153,6 +155,7 @@ class Builder:
             dict(self.outputs),
             dict(self.updates),
             dict(self.data),
+            dict(self.untrained),
         )
 
 
@@ -165,4 +168,4 @@ def substitute(node: Node, mapping: Mapping[Value, Value]) -> Node:
 
 
 def _const_key(array: Array) -> tuple[str, tuple[int, ...], bytes]:
-    return (array.dtype.str + array.dtype.name, tuple(array.shape), np.ascontiguousarray(array).tobytes())
+    return (array.dtype.str + array.dtype.name, tuple(array.shape), np.asarray(array, order="C").tobytes())

@@ -54,13 +54,15 @@ class Node:
 class Graph:
     """A computation.
 
-    inputs   what the caller gives at each step
-    params   the model's tensors, named as the user's framework names them; their contents are in `data`
-    states   optimizer state -> what it holds before the first step: a number, or the contents of a parameter
-    consts   small tensors known at compile time
-    outputs  result name -> value
-    updates  parameter or state -> the value it has after the step
-    data     parameter name -> contents (often memory-mapped); not part of the text form
+    inputs     what the caller gives at each step
+    params     the model's tensors, named as the user's framework names them; their contents are in `data`
+    states     optimizer state -> what it holds before the first step: a number, or the contents of a parameter
+    consts     small tensors known at compile time
+    outputs    result name -> value
+    updates    parameter or state -> the value it has after the step
+    data       parameter name -> contents (often memory-mapped); not part of the text form
+    untrained  tensor of the user's module that the framework does not train -> why, as the end of a sentence ("is a
+               buffer"); some are in no node and so not among `params`. Not part of the text form
     """
 
     name: str
@@ -72,6 +74,7 @@ class Graph:
     outputs: Mapping[str, Value] = field(default_factory=dict)
     updates: Mapping[Value, Value] = field(default_factory=dict)
     data: Mapping[str, Array] = field(default_factory=dict)
+    untrained: Mapping[str, str] = field(default_factory=dict)
 
     def sources(self) -> Iterator[Value]:
         """Values that exist before the first node: inputs, params, states, consts."""

@@ -74,7 +74,7 @@ def _typed(value: Value) -> str:
 
 
 def _encode(array: Array) -> str:
-    return base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()
+    return base64.b64encode(np.asarray(array, order="C").tobytes()).decode()
 
 
 def parse(text: str) -> Graph:

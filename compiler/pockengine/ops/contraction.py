@@ -119,7 +119,7 @@ class Geometry:
 
     def write(self, x: Array) -> Array:
         """An NCHW image in this layout."""
-        return np.ascontiguousarray(np.transpose(x, (0, 2, 3, 1))) if self.nhwc else x
+        return np.asarray(np.transpose(x, (0, 2, 3, 1)), order="C") if self.nhwc else x
 
     def padded(self, x: Array, value: float = 0.0) -> Array:
         top, left, bottom, right = self.pad

@@ -56,7 +56,7 @@ def _cumulative(function: Callable[..., Array], identity: int) -> Callable[[Sequ
             start = np.full((*x.shape[:axis], 1, *x.shape[axis + 1 :]), identity, x.dtype)
             ordered = np.concatenate([start, ordered], axis).take(range(x.shape[axis]), axis)
         total = function(ordered, axis=axis, dtype=x.dtype)
-        return [np.ascontiguousarray(np.flip(total, axis)) if attrs["reverse"] else total]
+        return [np.asarray(np.flip(total, axis), order="C") if attrs["reverse"] else total]
 
     return reference
 

@@ -62,7 +62,7 @@ def _blocks(rows: Array, block: int) -> Array:
     count, columns = rows.shape
     blocks = -(-columns // block)
     if blocks * block == columns:
-        return np.ascontiguousarray(rows, np.float32).reshape(count, blocks, block)
+        return np.asarray(rows, np.float32, order="C").reshape(count, blocks, block)
     padded = np.zeros((count, blocks * block), np.float32)
     padded[:, :columns] = rows
     return padded.reshape(count, blocks, block)
@@ -103,14 +103,14 @@ def dequantize(packed: Array, scales: Array, bits: int, block: int, shape: Seque
         integers = np.concatenate(halves, axis=2).astype(np.int8) - np.int8(_OFFSET)
     numbers = integers.astype(factors.dtype) * factors.reshape(rows, blocks, 1)
     columns = math.prod(shape) // max(1, rows)
-    return np.ascontiguousarray(numbers.reshape(rows, blocks * block)[:, :columns]).reshape(tuple(shape))
+    return np.asarray(numbers.reshape(rows, blocks * block)[:, :columns], order="C").reshape(tuple(shape))
 
 
 def relative_error(matrix: Array, packed: Array, scales: Array, bits: int, block: int) -> float:
     """Root mean square of the error over that of the numbers; 0 where all are zero."""
     lost = total = 0.0
     for part in _parts(matrix):
-        exact = np.ascontiguousarray(matrix[part], np.float32)
+        exact = np.asarray(matrix[part], np.float32, order="C")
         wrong = (dequantize(packed[part], scales[part], bits, block, exact.shape) - exact).reshape(-1)
         lost += float(np.dot(wrong, wrong))
         total += float(np.dot(exact.reshape(-1), exact.reshape(-1)))

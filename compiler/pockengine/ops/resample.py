@@ -122,7 +122,7 @@ def _resample(inputs: Sequence[Array], attrs: Attrs) -> Sequence[Array]:
     x, axis = inputs[0], int(attrs["axis"])
     first = np.moveaxis(x, axis, 0)
     rows = matrix(attrs) @ first.reshape(len(first), -1)
-    return [np.ascontiguousarray(np.moveaxis(rows.reshape(-1, *first.shape[1:]), 0, axis)).astype(x.dtype)]
+    return [np.asarray(np.moveaxis(rows.reshape(-1, *first.shape[1:]), 0, axis), order="C").astype(x.dtype)]
 
 
 def _vjp(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any
 
 from ..errors import RecipeError, nearest
@@ -30,6 +31,10 @@ class UpdateRule:
     last_blocks: int | None = None
     head: bool = False
     channels: float | int | None = None
+
+    def selects(self, name: str) -> bool:
+        """Whether the rule trains whatever has a name like this one."""
+        return fnmatchcase(name, self.params) and not (self.last or self.last_blocks or self.head)
 
     def to_mapping(self) -> dict[str, Any]:
         mapping: dict[str, Any] = {"params": self.params}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 import numpy as np
 
 from ..errors import RecipeError, nearest
-from ..ir import Array, Graph, Value
+from ..ir import Array, Graph, Node, Value
+from ..ops import passes_gradient
 from .channels import channel_axis
 from .lora import is_adapter
 from .losses import read_outputs
@@ -34,9 +35,13 @@ Update = str | Channels
 
 @dataclass(frozen=True)
 class Scheme:
-    """Parameter name -> what is trained of it, for every parameter of one graph, in model order."""
+    """What is trained of every parameter of one graph.
+
+    updates   parameter name -> what is trained of it, in model order
+    left_out  parameter that a rule's pattern matches and that is not trained -> why, as the end of a sentence"""
 
     updates: Mapping[str, Update]
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, name: str) -> Update:
         """What is trained of the parameter; FROZEN for a name the scheme does not know."""
@@ -60,17 +65,20 @@ def running_statistics(graph: Graph) -> set[Value]:
 
 
 def reaching(graph: Graph, outputs: Iterable[Value]) -> set[Value]:
-    """Every value that one of `outputs` depends on, themselves included."""
+    """Every floating-point value to which a gradient of one of `outputs` passes, themselves included."""
     found = set(outputs)
     for node in reversed(graph.nodes):
         if any(value in found for value in node.outputs):
-            found.update(node.inputs)
+            for index, value in enumerate(node.inputs):
+                if value.type.dtype.is_float and passes_gradient(node, index):
+                    found.add(value)
     return found
 
 
 def resolve(recipe: Recipe, graph: Graph) -> Scheme:
-    """Apply the rules in order, first match wins; adapters of `lora` are trained whatever the rules say. `graph` is the
-    imported forward graph, its adapters inserted, with its parameters' data.
+    """Apply the rules in order, first match wins; adapters of `lora` are trained whatever the rules say. Patterns leave
+    out what the user's framework does not train either; by its whole name a rule can train it all the same. `graph` is
+    the imported forward graph, its adapters inserted, with its parameters' data.
 
     Raises RecipeError for a pattern that matches no parameter, a running statistic named exactly, and channels of a
     tensor that has none, and a batch that is not the model's."""
@@ -78,7 +86,8 @@ def resolve(recipe: Recipe, graph: Graph) -> Scheme:
     order = parameter_order(graph)
     statistics = running_statistics(graph)
     reached = reaching(graph, [graph.outputs[name] for name in read_outputs(recipe.loss, graph.outputs)])
-    candidates = [value for value in order if value not in statistics and value in reached]
+    trainable = [value for value in order if value not in statistics]
+    candidates = [value for value in trainable if value in reached]
     updates: dict[str, Update] = {value.name: FROZEN for value in order}
     claimed: set[Value] = set()
     if recipe.lora is not None:
@@ -90,10 +99,43 @@ def resolve(recipe: Recipe, graph: Graph) -> Scheme:
             if value not in claimed:
                 claimed.add(value)
                 updates[value.name] = _update(rule, value, graph)
-    return Scheme(updates)
+    left_out = {
+        value.name: reason
+        for value in trainable
+        if value not in claimed
+        and (reason := _why_not(value, reached, graph))
+        and any(rule.selects(value.name) for rule in recipe.update)
+    }
+    return Scheme(updates, left_out)
+
+
+def _why_not(value: Value, reached: set[Value], graph: Graph) -> str:
+    """Why patterns leave a parameter out, as the end of a sentence; nothing where they do not."""
+    if value.name in graph.untrained:
+        return graph.untrained[value.name]
+    return "" if value in reached else "gets no gradient of the loss"
+
+
+def gradient_stop(graph: Graph, param: Value) -> Node | None:
+    """The first node that lets no gradient through on the way from a parameter to the results, if there is one."""
+    found = {param}
+    for node in graph.nodes:
+        read = [index for index, value in enumerate(node.inputs) if value in found]
+        if read:
+            floats = [value for value in node.outputs if value.type.dtype.is_float]
+            if not floats or not any(passes_gradient(node, index) for index in read):
+                return node
+            found.update(floats)
+    return None
 
 
 def _check_batch(recipe: Recipe, graph: Graph) -> None:
+    for value in graph.inputs:
+        if not value.type.rank:
+            raise RecipeError(
+                f"the input '{value.name}' is one number and has no axis of samples: make it a constant of the model, "
+                "or give it one number a sample"
+            )
     batches = [value.type.shape[0] for value in graph.inputs if value.type.rank]
     if recipe.batch is not None and batches and recipe.batch not in batches:
         raise RecipeError(
@@ -104,7 +146,9 @@ def _check_batch(recipe: Recipe, graph: Graph) -> None:
 
 def _matches(rule: UpdateRule, candidates: list[Value], graph: Graph) -> list[Value]:
     """The parameters a rule is about, in model order."""
-    found = [value for value in candidates if fnmatchcase(value.name, rule.params)]
+    named = [value for value in candidates if value.name == rule.params]
+    candidates = [value for value in candidates if value.name not in graph.untrained]
+    found = named or [value for value in candidates if fnmatchcase(value.name, rule.params)]
     if not found:
         raise RecipeError(_no_match(rule.params, candidates, graph))
     if rule.last_blocks is not None:
@@ -124,7 +168,14 @@ def _no_match(pattern: str, candidates: list[Value], graph: Graph) -> str:
     if any(fnmatchcase(name, pattern) for name in statistics):
         return f"the pattern '{pattern}' matches only running statistics of batch norms, which are not trained"
     if pattern in {value.name for value in graph.params}:
-        return f"the loss does not depend on the parameter '{pattern}', so it cannot be trained"
+        stop = gradient_stop(graph, graph.param(pattern))
+        through = f": '{stop.op}' (node '{stop.origin}') lets no gradient through" if stop is not None else ""
+        return f"the loss does not depend on the parameter '{pattern}', so it cannot be trained{through}"
+    if pattern in graph.untrained:
+        return f"'{pattern}' cannot be trained: it {graph.untrained[pattern]}"
+    left_out = [f"'{name}' {why}" for name, why in graph.untrained.items() if fnmatchcase(name, pattern)]
+    if left_out:
+        return f"the pattern '{pattern}' matches nothing that is trained: {left_out[0]}"
     plain = pattern.replace("*", "").strip(".")
     contains = [name for name in names if plain and plain in name]
     if contains:

@@ -38,7 +38,7 @@ def run_emulated(
     command = [sys.executable, "-m", "ziglang", "cc", *machine, *FLAGS, "-O1", "-static", "-o", str(program)]
     done = subprocess.run([*command, *map(str, paths)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[:4000]
-    given = b"".join(np.ascontiguousarray(array).tobytes() for case in cases for array in case.inputs)
+    given = b"".join(np.asarray(array, order="C").tobytes() for case in cases for array in case.inputs)
     answer = subprocess.run([EMULATOR, str(program)], input=given, capture_output=True, check=True).stdout
     return _split(answer, cases)
 

@@ -142,7 +142,7 @@ class Guarded:
         self.nbytes = array.nbytes
         self.raw = np.full(array.nbytes + 2 * CANARY + 64, 0x5A, np.uint8)
         self.start = CANARY + (-(self.raw.ctypes.data + CANARY)) % 64
-        self.raw[self.start : self.start + self.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        self.raw[self.start : self.start + self.nbytes] = np.asarray(array, order="C").reshape(-1).view(np.uint8)
 
     @property
     def address(self) -> int:

@@ -22,7 +22,7 @@ class Blocks:
         self.blocks = {space: np.full(size + 64, 0xA5, np.uint8) for space, size in sizes.items()}
 
     def write(self, place: Location, array: Array) -> None:
-        self.put(place, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+        self.put(place, np.asarray(array, order="C").reshape(-1).view(np.uint8))
 
     def put(self, place: Location, raw: Array) -> None:
         """Write bytes."""

@@ -158,3 +158,56 @@ def test_layers_tell_what_is_trained(mixed):
     assert layers["image"].shape == (2, 4, 5, 12)
     assert abs(sum(layer.share for layer in layers.values()) - 1) < 1e-9
     assert layers["linear3"].flops >= 2 * 2 * 5 * 8 * 12
+
+
+class Partly(nn.Module):
+    """Tensors that PyTorch does not train, each for another reason."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc, self.probe, self.spare = nn.Linear(4, 3), nn.Linear(4, 3), nn.Linear(4, 3)
+        self.register_buffer("offset", torch.tensor(0.5))
+        self.fixed = nn.Parameter(torch.ones(3), requires_grad=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.fc(x) * self.fixed + self.offset + self.probe(x).detach()
+
+
+LEFT_OUT = {
+    "offset": "is a buffer of the module",
+    "fixed": "has requires_grad=False in the module",
+    "probe.weight": "gets no gradient of the loss",
+    "probe.bias": "gets no gradient of the loss",
+}
+
+
+@pytest.fixture(scope="module")
+def partly():
+    torch.manual_seed(2)
+    return from_torch(Partly(), torch.randn(2, 4))
+
+
+def test_patterns_leave_out_what_pytorch_does_not_train(partly):
+    found = scheme(partly, "full", loss="mse")
+    assert found.trained() == ("fc.weight", "fc.bias")
+    assert found.left_out == LEFT_OUT
+    assert scheme(partly, "head", loss="mse").trained() == ("fc.weight", "fc.bias")
+    assert scheme(partly, [{"params": "fc.*"}], loss="mse").left_out == {}
+
+
+def test_by_its_name_a_frozen_parameter_is_trained(partly):
+    assert scheme(partly, [{"params": "fixed"}], loss="mse").trained() == ("fixed",)
+
+
+@pytest.mark.parametrize(
+    "pattern, words",
+    [
+        ("spare.weight", ["'spare.weight' cannot be trained", "not used for what the module returns"]),
+        ("spare.*", ["'spare.*' matches nothing that is trained", "not used"]),
+        ("probe.weight", ["does not depend", "'stop_gradient'", "lets no gradient through"]),
+    ],
+)
+def test_what_cannot_be_trained_says_why(partly, pattern, words):
+    message = refused(partly, [{"params": pattern}], loss="mse")
+    for word in words:
+        assert word in message

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,9 @@ from .onnx_import import import_model
 
 OPSET = 23
 
+_NO_PLUGIN = re.compile(r"\[\w+\] No plugins registered for primitive ('\w+')")
+"""What jax2onnx says of a primitive that it does not know."""
+
 
 def from_jax(
     function: Callable[..., Any], params: Any, args: Any, *, input_names: tuple[str, ...] = (), name: str = "model"
@@ -23,50 +27,89 @@ def from_jax(
     function     `function(params, *args)` -> an array, or a mapping or sequence of arrays; what it computes must be
                  inference: Flax modules are called with their running averages
     params       a pytree of arrays. A parameter is called by its path (`params.Dense_0.kernel`). Integers, and Flax's
-                 collections beside `params` (`batch_stats`), are constants and never trained
+                 collections beside `params` (`batch_stats`), are constants and never trained; what is no array (a
+                 function, a random key) is taken as it is
     args         example inputs: an array or a tuple; their shapes, batch included, are the compiled model's
     input_names  default: `input`, or `input_0`, `input_1`, …
 
     Outputs are called by their key, or `output`. Raises ModelError when jax2onnx is not installed or cannot export."""
     try:
         import jax
-        import jax2onnx
+        import jax2onnx  # noqa: F401
     except ImportError:
         raise ModelError("from_jax needs jax and jax2onnx: pip install 'pockengine[jax]'") from None
+    if hasattr(function, "apply") and hasattr(function, "init"):
+        raise ModelError(f"from_jax takes a function, not the module {type(function).__name__}: give its 'apply'")
     inputs = args if isinstance(args, tuple) else (args,)
     names = input_names or (("input",) if len(inputs) == 1 else tuple(f"input_{i}" for i in range(len(inputs))))
     if len(names) != len(inputs):
         raise ModelError(f"from_jax was given {len(inputs)} inputs and {len(names)} names for them")
-    leaves, tree = jax.tree_util.tree_flatten_with_path(params)
-    paths = [jax.tree_util.keystr(path, simple=True, separator=".") or "params" for path, _ in leaves]
+    for given, array in zip(names, inputs, strict=True):
+        if not _is_array(array):
+            raise ModelError(
+                f"'{given}' of from_jax is a {type(array).__name__} and not an array of numbers: give each array as an "
+                "input of its own, and compute without random keys, as inference does"
+            )
+    everything, tree = jax.tree_util.tree_flatten_with_path(params)
+    leaves = [(index, path, leaf) for index, (path, leaf) in enumerate(everything) if _is_array(leaf)]
+    paths = [jax.tree_util.keystr(path, simple=True, separator=".") or "params" for _, path, _ in leaves]
     output_names: list[str] = []
 
     def flat(*arrays: Any) -> Any:
-        weights = jax.tree_util.tree_unflatten(tree, arrays[len(inputs) :])
+        held = [leaf for _, leaf in everything]
+        for (index, _, _), array in zip(leaves, arrays[len(inputs) :], strict=True):
+            held[index] = array
+        weights = jax.tree_util.tree_unflatten(tree, held)
         results, _ = jax.tree_util.tree_flatten_with_path(function(weights, *arrays[: len(inputs)]))
         output_names[:] = [
             jax.tree_util.keystr(path, simple=True, separator=".") if path else "output" for path, _ in results
         ]
         return tuple(result for _, result in results)
 
-    given = [*inputs, *(leaf for _, leaf in leaves)]
-    specs: list[Any] = [jax.eval_shape(lambda array=array: array) for array in given]
+    specs = [jax.eval_shape(lambda array=array: array) for array in (*inputs, *(leaf for _, _, leaf in leaves))]
     try:
         with quiet():
-            jax.eval_shape(flat, *specs)
-            proto = jax2onnx.to_onnx(
-                flat,
-                specs,
-                opset=OPSET,
-                input_names=[*names, *(f"weight:{path}" for path in paths)],
-                output_names=output_names,
-            )
+            primitives = jax.make_jaxpr(flat)(*specs)
+            proto = _exported(flat, primitives, specs, [*names, *(f"weight:{path}" for path in paths)], output_names)
     except PockError:
         raise
     except Exception as error:
-        raise ModelError(f"JAX cannot export the function to ONNX: {first_line(error)}") from error
-    weights = {f"weight:{path}": (path, np.asarray(leaf)) for path, (_, leaf) in zip(paths, leaves, strict=True)}
+        reason = _NO_PLUGIN.sub(r"jax2onnx has no translation of the primitive \1", first_line(error))
+        raise ModelError(f"JAX cannot export the function to ONNX: {reason}") from error
+    weights = {
+        f"weight:{path}": (path, np.asarray(leaf, spec.dtype))
+        for path, spec, (_, _, leaf) in zip(paths, specs[len(inputs) :], leaves, strict=True)
+    }
     return import_model(with_weights(proto, weights), name, parameters=_trainable(params, weights))
+
+
+def _exported(flat: Any, primitives: Any, specs: Sequence[Any], inputs: Sequence[str], outputs: Sequence[str]) -> Any:
+    """The ONNX model. jax2onnx knows many layers and functions as one operator each; where that fails, as it does for
+    derivatives of layers, what they trace to is exported instead."""
+    import jax2onnx
+    from jax.extend.core import jaxpr_as_fun
+
+    from .jax_gradients import captured
+
+    def converted(function: Any) -> Any:
+        with captured():
+            return jax2onnx.to_onnx(function, specs, opset=OPSET, input_names=inputs, output_names=outputs)
+
+    try:
+        return converted(flat)
+    except PockError:
+        raise
+    except Exception:
+        return converted(jaxpr_as_fun(primitives))
+
+
+def _is_array(leaf: Any) -> bool:
+    """Whether this is an array of numbers, and not a random key or, in an Equinox module, a function."""
+    import jax
+
+    if isinstance(leaf, jax.Array):
+        return not jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return isinstance(leaf, (np.ndarray, np.generic, bool, int, float))
 
 
 def _trainable(params: Any, weights: Mapping[str, tuple[str, Any]]) -> set[str]:

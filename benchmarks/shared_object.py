@@ -19,7 +19,7 @@ from pockengine.codegen.backend import Location
 from pockengine.codegen.c import Model, emit_model, kernel_sources
 from pockengine.codegen.toolchain import RUNTIME
 from pockengine.ir import Array, TensorType
-from pockengine.targets.machine import ZIG
+from pockengine.targets.processor import ZIG
 
 PROGRAMS = ("train", "eval", "predict", "accumulate")
 THREADS = 2

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks.raspberry_pi.tools import CACHE, tool
 from pockengine.codegen.toolchain import zig_cache
-from pockengine.targets.machine import ZIG
+from pockengine.targets.processor import ZIG
 
 Block = tuple[int, int]
 """Address and number of instructions."""

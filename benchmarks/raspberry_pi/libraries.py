@@ -16,7 +16,7 @@ from benchmarks.raspberry_pi.steps import Shape
 from benchmarks.raspberry_pi.tools import CACHE, unpacked
 from pockengine.codegen.toolchain import zig_cache
 from pockengine.targets import get
-from pockengine.targets.machine import ZIG
+from pockengine.targets.processor import ZIG
 
 Count = Callable[[Mapping[Shape, int], Processor], int]
 _BLAS = ("libopenblas0-pthread", "libgfortran5", "libgcc-s1", "libc6")
@@ -28,7 +28,7 @@ def eigen(products: Mapping[Shape, int], processor: Processor) -> int:
     target = get(processor.target)
     headers = unpacked(("libeigen3-dev",), "arm64") / "usr" / "include" / "eigen3"
     program = CACHE / f"gemm-eigen-{target.cpu}"
-    machine = ["-target", target.triple, f"-mcpu={target.cpu}{''.join(target.features)}"]
+    machine = ["-target", target.triple, f"-mcpu={target.mcpu}"]
     flags = ["-O3", "-DNDEBUG", "-DEIGEN_DONT_PARALLELIZE", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics"]
     made = program.with_suffix(".o")
     _build("c++", [*machine, *flags, f"-I{headers}", "-c", str(_HERE / "gemm_eigen.cpp")], made)

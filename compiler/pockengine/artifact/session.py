@@ -13,9 +13,10 @@ import numpy as np
 from pockengine.artifact.errors import WrongMachineError, quantised_sentence
 from pockengine.artifact.manifest import InputInfo, Manifest, PortInfo, TensorInfo
 from pockengine.artifact.native import Array, NativeModel
-from pockengine.errors import DataError, nearest
+from pockengine.errors import DataError, TargetError, nearest
 from pockengine.ir import DType
 from pockengine.targets import get as get_target
+from pockengine.targets import machine, processor
 
 Batch = Mapping[str, Array]
 _GENERATOR = "generator"
@@ -236,13 +237,21 @@ def _describe(tensor: TensorInfo) -> str:
 
 
 def _check_machine(manifest: Manifest) -> None:
-    """A library runs only where system, architecture and vector registers are those it was compiled for."""
+    """A library runs only where system and architecture are those it was compiled for, and the processor has all that
+    it was compiled for."""
     host, built = get_target("host"), manifest.target
-    arch = str(built["triple"]).partition("-")[0]
-    same_kind = built["os"] == host.os and arch == host.arch and built.get("vector_bytes", 0) <= host.vector_bytes
-    same_cpu = (built["cpu"], list(built.get("features", []))) == (host.cpu, list(host.features))
-    if not same_kind or (built["name"] == "host" and not same_cpu):
+    arch, cpu = str(built["triple"]).partition("-")[0], str(built["cpu"]) + "".join(built.get("features", []))
+    same_kind = built["os"] == host.os and arch == host.arch
+    if not same_kind or (cpu != host.mcpu and not _has_all_of(cpu, host.triple)):
         raise WrongMachineError(
             f"the artifact is for {built['name']} ({arch} {built['os']}, {built['cpu']}), this machine is "
             f"{host.arch} {host.os}, {host.cpu}; compile with target 'host' to load it here"
         )
+
+
+def _has_all_of(cpu: str, triple: str) -> bool:
+    """Whether this machine has each instruction set of a CPU."""
+    try:
+        return not processor.lacking(triple, cpu, machine.actual_cpu(triple))
+    except TargetError:  # a newer compiler's CPU
+        return False

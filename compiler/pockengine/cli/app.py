@@ -235,7 +235,8 @@ def cache_command(
 
 @app.command("targets")
 def targets_command(json: Json = False) -> None:
-    """List the devices the compiler builds for."""
+    """List the devices the compiler builds for. `host` uses no instruction beyond those of `POCK_HOST_CPU` (such as
+    x86-64-v3), where that is set."""
     from . import console
 
     console.show_targets(as_json=json)

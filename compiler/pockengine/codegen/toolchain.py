@@ -23,7 +23,7 @@ from pockengine.codegen.folder_cache import default_folder, platform_folder
 from pockengine.codegen.object_cache import Inputs, ObjectCache
 from pockengine.errors import ToolchainError
 from pockengine.targets import Target
-from pockengine.targets.machine import ZIG
+from pockengine.targets.processor import ZIG
 
 Progress = Callable[[int, int], None]
 """Called with (objects ready, objects wanted) as compilation goes on."""
@@ -135,14 +135,14 @@ def link_measurement(
     headers |= {name: text for name, text in own.items() if name.endswith(".h")}
     sources = {name: (RUNTIME / name).read_text("utf-8") for name in ("core.c", "threads.c", "error.c")}
     sources |= {name: text for name, text in own.items() if name.endswith(".c")}
-    units = [_Unit(name, text, headers, target.triple, _cpu(target), flags) for name, text in sources.items()]
+    units = [_Unit(name, text, headers, target.triple, target.mcpu, flags) for name, text in sources.items()]
     linker = ("-s", "-Wl,--gc-sections", *_STATIC[target.os])
     return _link(objects, tables_c, units, target, target.triple, linker, _cache(cache), headers)
 
 
 def kernel_flags(target: Target) -> str:
     """What kernels are compiled with for a target: the key of whatever was learned by running them."""
-    return " ".join((target.triple, _cpu(target), *_COMMON, *_KERNEL, *vector_flags(target)))
+    return " ".join((target.triple, target.mcpu, *_COMMON, *_KERNEL, *vector_flags(target)))
 
 
 def vector_flags(target: Target) -> tuple[str, ...]:
@@ -171,7 +171,7 @@ def prepare(target: Target, cache: Path | None = None) -> None:
 
 
 def _kernel_unit(symbol: str, source: str, target: Target) -> _Unit:
-    return _Unit(symbol, source, {}, target.triple, _cpu(target), (*_COMMON, *_KERNEL, *vector_flags(target)))
+    return _Unit(symbol, source, {}, target.triple, target.mcpu, (*_COMMON, *_KERNEL, *vector_flags(target)))
 
 
 def _runtime(triple: str, target: Target, without: tuple[str, ...]) -> list[_Unit]:
@@ -179,7 +179,7 @@ def _runtime(triple: str, target: Target, without: tuple[str, ...]) -> list[_Uni
     headers = {path.name: path.read_text("utf-8") for path in sorted(RUNTIME.glob("*.h"))}
     sources = [path for path in sorted(RUNTIME.glob("*.c")) if path.name not in without]
     flags = (*_COMMON, *_HOSTED, *_tiles(target))
-    return [_Unit(path.name, path.read_text("utf-8"), headers, triple, _cpu(target), flags) for path in sources]
+    return [_Unit(path.name, path.read_text("utf-8"), headers, triple, target.mcpu, flags) for path in sources]
 
 
 def _link(
@@ -193,7 +193,7 @@ def _link(
     headers: Mapping[str, str] | None = None,
 ) -> bytes:
     headers = headers or {"pock.h": (RUNTIME / "pock.h").read_text("utf-8")}
-    model = _Unit("model.c", model_c, headers, target.triple, _cpu(target), (*_COMMON, *_TABLES))
+    model = _Unit("model.c", model_c, headers, target.triple, target.mcpu, (*_COMMON, *_TABLES))
     made, _ = _compile_all([model, *runtime], cache, None)
     inputs = [*(objects.paths[symbol] for symbol in sorted(objects.paths)), *made]
     with cache.workspace() as folder:
@@ -261,11 +261,6 @@ def _zig(arguments: list[str], folder: Path) -> str | None:
 def _tiles(target: Target) -> tuple[str, ...]:
     """Tells the runtime that kernels use AMX tiles."""
     return ("-DPOCK_TILES",) if target.uses_tiles else ()
-
-
-def _cpu(target: Target) -> str:
-    """As `-mcpu` wants it: `cortex_a72-aes-sha2`."""
-    return target.cpu + "".join(target.features)
 
 
 def _cache(folder: Path | None) -> ObjectCache:

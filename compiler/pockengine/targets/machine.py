@@ -1,25 +1,23 @@
 """Measures the machine the compiler runs on, so that the target `host` is as explicit as any other: a real CPU name and
-features, never the word native. Object caches and artifacts can then tell one machine from another."""
+features, never the word native. Object caches and artifacts can then tell one machine from another. `POCK_HOST_CPU`
+leaves out what a lesser machine does not have."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import platform
-import re
-import subprocess
 import sys
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import ziglang
-
 from pockengine.errors import TargetError
+from pockengine.targets import processor
 
-ZIG = Path(ziglang.__file__).parent / "zig"
-"""The C compiler, as its package installs it."""
-
+HOST_CPU = "POCK_HOST_CPU"
+"""The environment variable that names a lesser CPU of which alone the host's instructions are used."""
 _ARCH_PRCTL, _REQUEST_STATE, _TILE_DATA = 158, 0x1023, 18
 """The system call and its arguments with which a process of Linux asks for the registers of AMX tiles."""
 
@@ -34,17 +32,18 @@ def measure() -> dict[str, Any]:
             f"this machine ({sys.platform}, {platform.machine()}) cannot be a target; name a device such as 'x86-64-v3'"
         )
     system = "linux" if sys.platform == "linux" else "macos"
-    cpu, features = _cpu()
+    triple = f"{arch}-linux-musl" if system == "linux" else f"{arch}-macos"
+    found = _processor(triple)
     return {
-        "triple": f"{arch}-linux-musl" if system == "linux" else f"{arch}-macos",
-        "cpu": cpu,
-        "features": _difference(cpu, features, arch),
+        "triple": triple,
+        "cpu": found.model,
+        "features": found.spelled(triple),
         "os": system,
         "cores": _cores(),
         "ram_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "l1_bytes": _cache_bytes(1, 32 << 10),
         "l2_bytes": _cache_bytes(2, 512 << 10),
-        **_vectors(features, arch),
+        **_vectors(found.features, arch),
     }
 
 
@@ -60,41 +59,36 @@ def _vectors(features: frozenset[str], arch: str) -> dict[str, int]:
     return {"vector_bytes": 16, "registers": 16, "mr": 6, "nr": 8}
 
 
+def _processor(triple: str) -> processor.Processor:
+    """What `POCK_HOST_CPU` names, or all that this machine has."""
+    cpu, chosen = actual_cpu(triple), os.environ.get(HOST_CPU)
+    if not chosen or chosen == processor.NATIVE:
+        return processor.read(triple, cpu)
+    try:
+        lesser = processor.named(triple, chosen)
+    except TargetError as error:
+        raise TargetError(f"{HOST_CPU} is '{chosen}', but {error}") from None
+    if missing := processor.lacking(triple, lesser, cpu):
+        raise TargetError(
+            f"{HOST_CPU} is '{chosen}', but this machine ({cpu}) lacks {', '.join(missing)}: name a lesser CPU"
+        )
+    return processor.read(triple, lesser)
+
+
 @cache
-def _builtin(*arguments: str) -> tuple[str, frozenset[str]]:
-    """The CPU model and all its features as zig resolves them."""
-    command = [str(ZIG), "build-obj", "--show-builtin", *arguments]
-    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    model = re.search(r"\.model = &std\.Target\.\w+\.cpu\.@?\"?(\w+)", text)
-    listed = re.search(r"featureSet\(&\.\{(.*?)\}\)", text, re.DOTALL)
-    if model is None or listed is None:
-        raise TargetError("zig does not say which CPU this machine has; name a device instead of 'host'")
-    return model[1], frozenset(re.findall(r"\.@?\"?(\w+)", listed[1]))
-
-
-def features_of(triple: str, cpu: str) -> frozenset[str]:
-    """All features of a CPU as `-mcpu` names it, with what is added and taken away: `cortex_x4-sve`."""
-    return _builtin("-target", triple, f"-mcpu={cpu}")[1]
-
-
-def _cpu() -> tuple[str, frozenset[str]]:
-    cpu, features = _builtin("-mcpu=native")
-    if "amx_tile" in features and not allow_tiles():
-        features = frozenset(feature for feature in features if not feature.startswith("amx_"))
-    return cpu, features
+def actual_cpu(triple: str) -> str:
+    """This machine's CPU as `-mcpu` takes it, with every feature that a process may use."""
+    found = processor.read(triple, processor.NATIVE)
+    if "amx_tile" in found.features and not allow_tiles():
+        usable = frozenset(feature for feature in found.features if not feature.startswith("amx_"))
+        found = replace(found, features=usable)
+    return found.model + "".join(found.spelled(triple))
 
 
 def allow_tiles() -> bool:
     """Ask the system for the registers of AMX tiles, as the runtime does; whether this process may use them."""
     asked = sys.platform == "linux" and platform.machine() == "x86_64"
     return asked and ctypes.CDLL(None).syscall(_ARCH_PRCTL, _REQUEST_STATE, _TILE_DATA) == 0
-
-
-def _difference(cpu: str, features: frozenset[str], arch: str) -> tuple[str, ...]:
-    """What this machine has beyond the CPU model, and what it lacks of it (hypervisors hide some)."""
-    _, usual = _builtin("-target", f"{arch}-freestanding", f"-mcpu={cpu}")
-    added = [f"+{feature}" for feature in sorted(features - usual)]
-    return tuple(added + [f"-{feature}" for feature in sorted(usual - features)])
 
 
 def _cores() -> int:

@@ -9,7 +9,7 @@ from importlib import resources
 from typing import Any
 
 from pockengine.errors import TargetError, nearest
-from pockengine.targets import machine
+from pockengine.targets import machine, processor
 
 _OPERATING_SYSTEMS = ("linux", "macos")
 COMPUTE = ("f32", "bf16", "f16")
@@ -53,9 +53,14 @@ class Target:
         return self.triple.partition("-")[0]
 
     @property
+    def mcpu(self) -> str:
+        """The CPU as the C compiler's `-mcpu` takes it: `cortex_a72-aes-sha2`."""
+        return self.cpu + "".join(self.features)
+
+    @property
     def all_features(self) -> frozenset[str]:
         """The features of the CPU model too."""
-        return machine.features_of(self.triple, self.cpu + "".join(self.features))
+        return processor.read(self.triple, self.mcpu).features
 
     @property
     def uses_tiles(self) -> bool:
@@ -63,8 +68,9 @@ class Target:
         return self.compute in ("f32", "bf16") and "amx_bf16" in self.all_features
 
     def without_tiles(self) -> Target:
-        """This device, were its processor one without AMX."""
-        return replace(self, features=tuple(feature for feature in self.features if "amx" not in feature))
+        """This device, were its processor one without AMX, whose model may have it."""
+        rest = frozenset(feature for feature in self.all_features if not feature.startswith("amx_"))
+        return replace(self, features=processor.Processor(self.cpu, rest).spelled(self.triple))
 
     @property
     def formats(self) -> tuple[str, ...]:
@@ -111,7 +117,7 @@ def parse(text: str, origin: str) -> Target:
     for key in content:
         if key not in known:
             raise TargetError(f"{origin} has an unknown key '{key}'{nearest(key, known)}")
-    if content.get("cpu") == "native":
+    if content.get("cpu") == processor.NATIVE:
         content = {**content, **machine.measure()}
     missing = sorted(known.keys() - content.keys())
     if missing:

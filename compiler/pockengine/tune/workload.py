@@ -88,7 +88,7 @@ class Workload:
 def device_of(target: Target) -> str:
     """The kind of machine: triple, CPU and features, and the format it multiplies in where that is not f32."""
     compute = "" if target.compute == "f32" else f" {target.compute}"
-    return f"{target.triple} {target.cpu}{''.join(target.features)}{compute}"
+    return f"{target.triple} {target.mcpu}{compute}"
 
 
 def key_of(inputs: Mapping[str, str]) -> str:

@@ -128,6 +128,22 @@ def test_other_machines_are_refused(artifact: Artifact) -> None:
         foreign.load()
 
 
+def built_for(artifact: Artifact, cpu: str) -> Artifact:
+    target = {**artifact.manifest.target, "cpu": cpu, "features": []}
+    return dataclasses.replace(artifact, manifest=dataclasses.replace(artifact.manifest, target=target))
+
+
+def test_what_a_lesser_processor_of_the_kind_can_run_is_loaded(artifact: Artifact) -> None:
+    built_for(artifact, {"x86_64": "x86_64", "aarch64": "generic"}[get("host").arch]).load().close()
+
+
+@pytest.mark.parametrize("cpu", ["more", "that-nobody_knows"])
+def test_what_needs_more_than_this_processor_has_is_refused(artifact: Artifact, cpu: str) -> None:
+    more = {"x86_64": "x86_64_v4+xop+amx_bf16", "aarch64": "generic+sme2+rand"}[get("host").arch]  # no processor's
+    with pytest.raises(WrongMachineError, match="compile with target 'host'"):
+        built_for(artifact, more if cpu == "more" else cpu).load()
+
+
 def run(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     script = (
         "import sys; from pockengine.artifact import run_artifact; "

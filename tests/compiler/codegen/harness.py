@@ -9,7 +9,7 @@ import ctypes
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,16 @@ from pockengine.codegen.c import CBackend
 from pockengine.codegen.toolchain import vector_flags
 from pockengine.ir import Array, DType, Graph, Node, TensorType, Value, parse_type
 from pockengine.ops import Sample
-from pockengine.targets import Target
-from pockengine.targets.machine import allow_tiles
+from pockengine.targets import Target, get, processor
 
 Lower = Callable[[Node, Target, int], Lowered]
 CANARY = 64
+INSTRUCTIONS = Path(__file__).with_name("instructions.h")
+TILES = replace(
+    get("x86-64-v3"), name="tiles", cpu="x86_64_v4", features=("+amx_bf16", "+amx_tile", "+avx512bf16"),
+    vector_bytes=64, registers=32, mr=8, nr=48, l1_bytes=48 << 10, l2_bytes=2 << 20,
+)  # fmt: skip
+"""A processor with AMX and AVX512-BF16, whatever this machine's has."""
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
 FLAGS = ("-std=gnu11", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", *WARNINGS)
 
@@ -166,11 +171,21 @@ def compile_sources(folder: Path, sources: dict[str, str], target: Target, extra
     command = [sys.executable, "-m", "ziglang", "cc", *machine_flags(target), *FLAGS, *extra]
     done = subprocess.run([*command, "-shared", "-fPIC", "-o", str(output), *paths], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[:4000]
-    assert not target.uses_tiles or allow_tiles()
     return ctypes.CDLL(str(output))
 
 
+def runs_here(target: Target) -> bool:
+    """Whether this machine's processor has each instruction set of the target's."""
+    host = get("host")
+    return target.arch == host.arch and not processor.lacking(host.triple, target.mcpu, host.mcpu)
+
+
 def machine_flags(target: Target) -> list[str]:
-    """Target options of zig cc; the host's own C library, so that Python can load the result."""
+    """Target options of zig cc; the host's own C library, so that Python can load the result. Where the host lacks the
+    target's instructions, the kernels are compiled for the host, and those instructions are C functions."""
+    host = get("host")
+    if not runs_here(target):
+        emulated = ["-include", str(INSTRUCTIONS), "-Wno-psabi", "-Wno-unused-function"]
+        return [*machine_flags(replace(host, vector_bytes=target.vector_bytes)), *emulated]
     triple = target.triple.replace("-musl", "-gnu")
-    return ["-target", triple, f"-mcpu={target.cpu}{''.join(target.features)}", *vector_flags(target)]
+    return ["-target", triple, f"-mcpu={target.mcpu}", *vector_flags(target)]

@@ -16,7 +16,7 @@ from pockengine.targets import Target, get
 from tests.compiler.codegen import geometries
 from tests.compiler.codegen.emulated import EMULATOR, run_emulated
 from tests.compiler.codegen.harness import Case, Library, compare, draw, region_case, sample_case
-from tests.compiler.codegen.test_narrow import computes_narrow, host_targets, to_bf16
+from tests.compiler.codegen.test_narrow import BF16, computes_narrow, to_bf16
 
 
 def compressed(case: Case, operand: int, rng: np.random.Generator) -> Case:
@@ -91,8 +91,7 @@ def exact_cases(seed: int, count: int) -> list[Case]:
     return [exact(case, rng) for case in found]
 
 
-@pytest.mark.may_skip  # where the processor has no bf16
-@pytest.mark.parametrize("target", host_targets(), ids=["fastest", "vectors"][: len(host_targets())])
+@pytest.mark.parametrize("target", BF16.values(), ids=BF16)
 def test_contractions_of_compressed_weights_in_bf16(tmp_path: Path, target: Target) -> None:
     drawn = [case for case in exact_cases(2, 8) if computes_narrow(case, target)]
     assert len(drawn) > 20

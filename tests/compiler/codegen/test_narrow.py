@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pockengine.codegen import toolchain
 from pockengine.codegen.backend import Lowered
 from pockengine.codegen.c import CBackend, choices
 from pockengine.codegen.c.contraction_plan import anchor_of
@@ -21,10 +22,8 @@ from pockengine.ops import Sample
 from pockengine.targets import Target, get
 from tests.compiler.codegen import geometries
 from tests.compiler.codegen.emulated import EMULATOR, run_emulated
-from tests.compiler.codegen.harness import Case, Library, compare, sample_case
+from tests.compiler.codegen.harness import TILES, Case, Library, compare, sample_case
 from tests.compiler.codegen.test_random_kernels import SANITIZE
-
-HOST_HAS_BF16 = "bf16" in get("host").formats
 
 
 def to_bf16(array: Array) -> Array:
@@ -82,18 +81,12 @@ def rounded(case: Case, target: Target) -> Case:
     return replace(case, inputs=tuple(ROUND[target.compute](array) if known else array for array, known in pairs))
 
 
-def host_targets() -> list[Target]:
-    """This machine with the fastest instruction it has, and without tiles."""
-    if not HOST_HAS_BF16:
-        return []
-    host = get("host").computing("bf16")
-    plain = host.without_tiles()
-    return [host, plain] if "bf16" in plain.formats and host.uses_tiles else [host]
+BF16 = {"tiles": TILES.computing("bf16"), "vectors": TILES.without_tiles().computing("bf16")}
+"""Processors of x86-64 that multiply bf16 numbers."""
 
 
-@pytest.mark.may_skip  # where the processor has no bf16
-@pytest.mark.parametrize("target", host_targets(), ids=["fastest", "vectors"][: len(host_targets())])
-def test_on_this_machine(tmp_path: Path, target: Target) -> None:
+@pytest.mark.parametrize("target", BF16.values(), ids=BF16)
+def test_on_x86_64(tmp_path: Path, target: Target) -> None:
     drawn = cases(target, images=2)
     library = Library(tmp_path, drawn, target, threads=3, extra=SANITIZE)
     assert all(computes_narrow(case, target) for case in drawn)
@@ -110,19 +103,17 @@ def in_tiles(node: Node, target: Target, threads: int) -> Lowered:
     return choices.lower(region, target, threads, next(one for one in found if choices.multiplies_in(one) == "bf16x3"))
 
 
-@pytest.mark.may_skip
-@pytest.mark.skipif(not get("host").uses_tiles, reason="needs AMX")
 def test_f32_in_tiles_keeps_all_bits(tmp_path: Path) -> None:
     """Each row of A has one number, so each result is one product, in six terms whose sums round. Two parts of 8 bits
     would be off by 2^-17 of it."""
-    host, rng = get("host"), np.random.default_rng(3)
+    rng = np.random.default_rng(3)
     drawn = []
     for trans_a, trans_b in product((False, True), repeat=2):
         case = matmul((256, 256, 256), trans_a, trans_b)
         sparse = np.zeros((256, 256), np.float32)
         sparse[np.arange(256), rng.permutation(256)] = rng.standard_normal(256) * 10.0 ** rng.integers(-18, 18, 256)
         drawn.append(replace(case, inputs=(sparse, rng.standard_normal((256, 256)).astype(np.float32))))
-    library = Library(tmp_path, drawn, host, threads=2, lower=in_tiles)
+    library = Library(tmp_path, drawn, TILES, threads=2, lower=in_tiles)
     for index, case in enumerate(drawn):
         a, b = (array.astype(np.float64) for array in case.inputs)
         exact = (a.T if case.node.attrs["trans_a"] else a) @ (b.T if case.node.attrs["trans_b"] else b)
@@ -130,11 +121,8 @@ def test_f32_in_tiles_keeps_all_bits(tmp_path: Path) -> None:
         assert (np.abs(found - exact) <= 2.0**-22 * np.abs(exact)).all()
 
 
-@pytest.mark.may_skip
-@pytest.mark.skipif(not get("host").uses_tiles, reason="needs AMX")
 def test_f32_in_tiles_is_as_exact_as_f32(tmp_path: Path) -> None:
-    host, rng = get("host"), np.random.default_rng(4)
-    plain = host.without_tiles()
+    rng = np.random.default_rng(4)
     drawn = [
         replace(case, inputs=tuple(rng.standard_normal(array.shape).astype(np.float32) for array in case.inputs))
         for case in (matmul((256, 320, 1024), False, True), matmul((512, 256, 300), True, False))
@@ -143,12 +131,21 @@ def test_f32_in_tiles_is_as_exact_as_f32(tmp_path: Path) -> None:
         a, b = (array.astype(np.float64) for array in case.inputs)
         exact = (a.T if case.node.attrs["trans_a"] else a) @ (b.T if case.node.attrs["trans_b"] else b)
         errors = []
-        for target, lower in ((host, in_tiles), (plain, None)):
+        for target, lower in ((TILES, in_tiles), (TILES.without_tiles(), None)):
             place = tmp_path / f"{index}-{target.uses_tiles}"
             place.mkdir()
             (found,) = Library(place, [case], target, threads=2, lower=lower).run(0, 2)
             errors.append(float(np.abs(found - exact).max() / np.abs(exact).max()))
         assert errors[0] < 1.5 * errors[1] < 1e-5
+
+
+@pytest.mark.parametrize("target", [TILES, *BF16.values()], ids=["tiles-f32", *BF16])
+def test_the_compiler_takes_them_for_their_processor(tmp_path: Path, target: Target) -> None:
+    lower = in_tiles if target.compute == "f32" else CBackend().lower
+    calls = [call for case in cases(BF16["tiles"], images=1)[:2] for call in lower(case.node, target, 2).calls]
+    sources = {call.kernel.symbol: call.kernel.source for call in calls}
+    assert {"tdpbf16ps" in text for text in sources.values()} == {target.uses_tiles}
+    assert toolchain.compile_objects(sources, target, tmp_path).cache_hits == 0
 
 
 @pytest.mark.skipif(EMULATOR is None, reason="needs qemu-user-static")

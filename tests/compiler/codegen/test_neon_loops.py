@@ -15,7 +15,7 @@ from pockengine.codegen.c import CBackend
 from pockengine.ir import Builder, DType, TensorType
 from pockengine.ops import Emitter
 from pockengine.targets import get
-from pockengine.targets.machine import ZIG
+from pockengine.targets.processor import ZIG
 from tests.compiler.codegen.harness import region_case
 
 MOST_LOADS = 0.6

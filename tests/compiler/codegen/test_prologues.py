@@ -19,7 +19,7 @@ from pockengine.targets import Target, get
 from pockengine.tune import reference
 from tests.compiler.codegen import geometries, test_narrow
 from tests.compiler.codegen.emulated import EMULATOR, run_emulated
-from tests.compiler.codegen.harness import Case, Library, compare, draw, region_case
+from tests.compiler.codegen.harness import TILES, Case, Library, compare, draw, region_case
 
 SANITIZE = ("-O1", "-fsanitize=undefined", "-fno-sanitize=alignment", "-fsanitize-trap=undefined")
 SIDES = ((0,), (1,), (0, 1))
@@ -79,8 +79,8 @@ def test_operands_made_while_packed(tmp_path: Path, name: str, threads: int) -> 
 
 @pytest.mark.parametrize("format", ["f32", "bf16"])
 def test_operands_converted_as_well(tmp_path: Path, format: str) -> None:
-    """To one or to several 16-bit numbers, where this machine multiplies such."""
-    target = get("host").computing(format if format in get("host").formats else "f32")
+    """To one or, in tiles, to several 16-bit numbers."""
+    target = TILES.computing(format)
     found = products((70, 150, 130), (140, 96, 64), (33, 200, 260), (96, 64, 500), (130, 70, 65), (64, 300, 40))
     check_all(Library(tmp_path, found, target, 2), 2e-5 if target.compute == "f32" else 2e-2)
 
@@ -99,7 +99,7 @@ def test_aarch64(tmp_path: Path, name: str, compute: str) -> None:
 
 def test_every_choice_agrees_and_packs(tmp_path: Path) -> None:
     """What the tuner would try computes what its reference says; nothing is read in place that does not lie there."""
-    target = get("host").without_tiles()
+    target = TILES.without_tiles()
     case = products((40, 64, 130), (40, 64, 130), (40, 64, 130))[2]
     case = replace(case, inputs=tuple(reference.draw(case.node)))
     found = [one.choice for one in choices.candidates(case.node, target, 2, wide=True)]
@@ -117,9 +117,9 @@ def _lowered(node: Node, target: Target, threads: int, choice: tuple[Schedule, .
     return choices.lower(node, target, threads, choice)
 
 
-@pytest.mark.parametrize("tiles", [True, False])
-def test_strips_compute_the_same_bits(tmp_path: Path, tiles: bool) -> None:
-    target, backend = get("host") if tiles else get("host").without_tiles(), CBackend()
+@pytest.mark.parametrize("target", [get("host"), TILES, TILES.without_tiles()], ids=["host", "tiles", "vectors"])
+def test_strips_compute_the_same_bits(tmp_path: Path, target: Target) -> None:
+    backend = CBackend()
     usual = products((70, 500, 130), (300, 200, 64), (200, 300, 140))
     less = []
     for case in usual:

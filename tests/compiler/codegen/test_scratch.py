@@ -13,13 +13,14 @@ from pockengine.codegen.c import CBackend
 from pockengine.codegen.c.region import as_region
 from pockengine.targets import get
 from tests.compiler.codegen import geometries
-from tests.compiler.codegen.harness import Case, Library, compare
+from tests.compiler.codegen.harness import TILES, Case, Library, compare
 from tests.compiler.codegen.test_narrow import matmul
 
 TARGETS = {
-    "tiles": get("host"),
-    "f32": get("host").without_tiles(),
-    "bf16": get("host").computing("bf16" if "bf16" in get("host").formats else "f32"),
+    "host": get("host"),
+    "tiles": TILES,
+    "f32": TILES.without_tiles(),
+    "bf16": TILES.without_tiles().computing("bf16"),
 }
 
 
@@ -31,7 +32,7 @@ def cases() -> list[Case]:
     return [geometries.with_epilogue(case, rng) if i % 2 else case for i, case in enumerate(found)]
 
 
-@pytest.mark.parametrize("name, threads", [("tiles", 2), ("f32", 1), ("f32", 3), ("bf16", 2)])
+@pytest.mark.parametrize("name, threads", [("host", 2), ("tiles", 2), ("f32", 1), ("f32", 3), ("bf16", 2)])
 def test_the_same_bits_in_less_memory(tmp_path: Path, name: str, threads: int) -> None:
     target, backend, usual, less = TARGETS[name], CBackend(), list[Case](), list[Case]()
     for case in cases():

@@ -11,7 +11,7 @@ import pytest
 
 from pockengine.codegen.toolchain import RUNTIME, zig_cache
 from pockengine.targets import get
-from pockengine.targets.machine import ZIG
+from pockengine.targets.processor import ZIG
 
 PROGRAM = """
 #include "platform.h"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from pockengine.errors import TargetError
-from pockengine.targets import Target, get, parse
+from pockengine.targets import Target, get, machine, parse, processor
 from pockengine.targets import all as all_targets
 
 NAMES = {
@@ -46,8 +47,16 @@ def test_host_is_explicit() -> None:
 
 @pytest.mark.parametrize("target", all_targets(), ids=lambda target: target.name)
 def test_zig_knows_the_cpu_and_its_features(target: Target) -> None:
-    cpu = target.cpu + "".join(target.features)
-    command = [sys.executable, "-m", "ziglang", "build-obj", "--show-builtin", "-target", target.triple, f"-mcpu={cpu}"]
+    command = [
+        sys.executable,
+        "-m",
+        "ziglang",
+        "build-obj",
+        "--show-builtin",
+        "-target",
+        target.triple,
+        f"-mcpu={target.mcpu}",
+    ]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     for feature in target.features:
@@ -60,6 +69,68 @@ def test_micro_kernel_fits_the_registers(target: Target) -> None:
     lanes = target.vector_bytes // 4
     assert target.nr % lanes == 0
     assert target.mr * target.nr // lanes + target.nr // lanes <= target.registers
+
+
+@pytest.mark.parametrize(
+    ("chosen", "cpu", "features", "vector_bytes"),
+    [
+        ("x86-64-v3", "x86_64_v3", [], 32),
+        ("x86_64_v2", "x86_64_v2", [], 16),
+        ("x86_64_v2+avx-popcnt", "x86_64_v2", ["+avx", "-popcnt"], 16),
+    ],
+)
+def test_the_host_as_a_lesser_cpu(
+    chosen: str, cpu: str, features: list[str], vector_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if machine.measure()["triple"].startswith("aarch64"):
+        chosen, cpu, features, vector_bytes = "cortex-a53-aes", "cortex_a53", ["-aes"], 16
+    usual = machine.measure()
+    monkeypatch.setenv("POCK_HOST_CPU", chosen)
+    found = machine.measure()
+    assert (found["cpu"], found["vector_bytes"]) == (cpu, vector_bytes)
+    assert set(features) <= set(found["features"]) and len(features) == len(found["features"])
+    assert {key: found[key] for key in ("cores", "l2_bytes", "triple")} == {
+        key: usual[key] for key in ("cores", "l2_bytes", "triple")
+    }
+
+
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        ("x86-64-v5", "POCK_HOST_CPU is 'x86-64-v5', but the C compiler knows no .* processor 'x86-64-v5'"),
+        ("haswell+avx512g", "POCK_HOST_CPU is 'haswell.avx512g', but no .* processor has the feature 'avx512g'"),
+        ("x86_64_v3+xop+amx_bf16", "but this machine .* lacks AMX_BF16, .*name a lesser CPU"),
+    ],
+)
+def test_a_host_cpu_that_this_machine_is_not(chosen: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POCK_HOST_CPU", chosen)
+    with pytest.raises(TargetError, match=message):
+        machine.measure()
+
+
+@pytest.mark.parametrize(
+    ("cpu", "features"),
+    [
+        ("sapphirerapids", ()),
+        ("sapphirerapids", ("-amx_bf16", "-amx_int8", "-amx_tile")),  # as under a hypervisor that hides them
+        ("icelake_server", ("+amx_bf16", "+amx_tile")),
+        ("znver5", ("-pku",)),
+    ],
+)
+def test_a_target_without_tiles_has_none_whatever_its_model_has(cpu: str, features: tuple[str, ...]) -> None:
+    target = replace(get("x86-64-v3"), cpu=cpu, features=features)
+    plain = target.without_tiles()
+    assert not [feature for feature in plain.all_features if feature.startswith("amx")] and not plain.uses_tiles
+    assert plain.all_features == {feature for feature in target.all_features if not feature.startswith("amx")}
+    assert plain.without_tiles() == plain
+
+
+def test_which_instruction_sets_a_cpu_lacks() -> None:
+    assert processor.lacking("x86_64-linux-musl", "x86_64_v3", "znver5") == []
+    assert "AVX512F" in processor.lacking("x86_64-linux-musl", "znver5", "haswell")
+    assert processor.lacking("aarch64-linux-musl", "cortex_a72-aes", "cortex_a72") == []
+    assert processor.lacking("aarch64-linux-musl", "cortex_a53", "cortex_x4") == []
+    assert processor.lacking("aarch64-linux-musl", "cortex_a76", "cortex_a72")
 
 
 def test_unknown_name_gets_a_hint() -> None:

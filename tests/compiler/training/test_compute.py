@@ -4,17 +4,22 @@ time. PyTorch also keeps what stands between two bf16 contractions in bf16, so a
 
 from __future__ import annotations
 
+import json
+import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import load_file, save_file
 from torch.nn import functional as F
 
+from pockengine.artifact import Artifact, model_command
 from pockengine.compile import compile
 from pockengine.ir import Array, DType, Graph, TensorType
 from pockengine.recipe import SGD, Recipe
 from pockengine.targets import get
+from tests.compiler.codegen.emulated import EMULATOR
 from tests.compiler.passes.networks import Net
 
 BATCH, WIDTH, HIDDEN, CLASSES, STEPS = 32, 48, 80, 16, 10
@@ -22,7 +27,11 @@ LOSS_TOLERANCE = 1e-2
 CHANGE_TOLERANCE = 3e-2
 """Of what ten steps changed in a weight, in Euclidean norm."""
 
-needs_bf16 = pytest.mark.skipif("bf16" not in get("host").formats, reason="this machine has no bf16 products")
+DEVICE = "host" if "bf16" in get("host").formats else "snapdragon-8-gen-3"
+"""What multiplies bf16: this machine, or one that the emulator stands for."""
+pytestmark = pytest.mark.skipif(
+    DEVICE != "host" and EMULATOR is None, reason="qemu-user is not installed (Debian: qemu-user-static)"
+)
 
 
 def network() -> Graph:
@@ -63,27 +72,39 @@ def pytorch_training(graph: Graph) -> tuple[list[float], dict[str, Array]]:
     return losses, {name: tensor.detach().numpy() for name, tensor in params.items()}
 
 
-@needs_bf16
+def trained(artifact: Artifact, folder: Path) -> tuple[list[float], dict[str, Array]]:
+    """Losses and weights of the steps, by the artifact's own program."""
+    folder.mkdir()
+    samples = [batch(step) for step in range(STEPS)]
+    data, report, saved = (folder / name for name in ("data", "report", "saved"))
+    save_file({name: np.concatenate([one[name] for one in samples]) for name in ("x", "labels")}, data)
+    artifact.save(folder / "net.pock")
+    command = model_command(folder / "net.pock", "train", ["--data", str(data), "--no-shuffle"])
+    options = ["--steps", str(STEPS), "--report", str(report), "--save", str(saved)]
+    subprocess.run([*command, *options], check=True, timeout=300)
+    return json.loads(report.read_text())["loss"], load_file(saved)
+
+
 def test_ten_steps_as_pytorch_under_autocast(tmp_path: Path) -> None:
     graph = network()
-    artifact = compile(graph, recipe(), compute="bf16")
+    artifact = compile(graph, recipe(), DEVICE, compute="bf16")
     assert artifact.summary["compute"] == "bf16" and artifact.manifest.target["compute"] == "bf16"
-    session = artifact.load()
-    losses = [float(session.step(batch(step))) for step in range(STEPS)]
+    losses, found = trained(artifact, tmp_path / "bf16")
     wanted, tensors = pytorch_training(graph)
     np.testing.assert_allclose(losses, wanted, rtol=LOSS_TOLERANCE)
-    for name, tensor in session.state().items():
+    for name, tensor in found.items():
         moved = float(np.linalg.norm(tensors[name] - graph.data[name]))
         assert np.linalg.norm(tensor - tensors[name]) <= CHANGE_TOLERANCE * moved, name
-    exact = compile(graph, recipe()).load()
-    assert losses != [float(exact.step(batch(step))) for step in range(STEPS)], "contractions did not round"
+    exact, _ = trained(compile(graph, recipe(), DEVICE), tmp_path / "f32")
+    assert losses != exact, "contractions did not round"
 
 
-@needs_bf16
 def test_builds_and_runs_repeat(tmp_path: Path) -> None:
-    first, second = compile(network(), recipe(), compute="bf16"), compile(network(), recipe(), compute="bf16")
+    first, second = (compile(network(), recipe(), DEVICE, compute="bf16") for _ in range(2))
     first.save(tmp_path / "first.pock")
     second.save(tmp_path / "second.pock")
     assert (tmp_path / "first.pock").read_bytes() == (tmp_path / "second.pock").read_bytes()
-    one, other = first.load(), second.load()
-    assert [one.step(batch(step)) for step in range(3)] == [other.step(batch(step)) for step in range(3)]
+    (losses, found), (again, other) = (trained(one, tmp_path / name) for name, one in (("a", first), ("b", second)))
+    assert losses == again
+    for name in found:
+        np.testing.assert_array_equal(found[name], other[name])

@@ -14,6 +14,7 @@ from unittest import mock
 from torch import nn
 
 from .dropout import dropout_captured
+from .experts import experts_captured
 from .functions import CustomFunctions, Rules
 from .gradients import all_require_gradients
 from .operators import named
@@ -35,6 +36,7 @@ def captured(module: nn.Module, functions: CustomFunctions) -> Iterator[None]:
 
     with (
         dropout_captured(module),
+        experts_captured(),
         functions.traced(),
         rewritten(),
         all_require_gradients(module),

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 from unittest import mock
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -84,6 +85,16 @@ _FUNCTIONS: dict[str, Callable[..., Tensor]] = {
 """What stands in for the functions of `torch.nn.functional`. PyTorch takes a batch for granted in `dropout2d`."""
 
 
+def _called(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The function under a name of `torch.nn.functional`, where PyTorch looks for it."""
+
+    def call(*args: Any, **kwargs: Any) -> Tensor:
+        return function(*args, **kwargs)
+
+    call.__name__ = name
+    return call
+
+
 def _gates_a_probability(module: nn.Module) -> bool:
     """Whether the mode of this module itself decides nothing but a dropout probability passed on to attention."""
     if isinstance(module, nn.MultiheadAttention):
@@ -109,8 +120,9 @@ def dropout_captured(module: nn.Module) -> Iterator[None]:
     gates = [part for part in module.modules() if not part.training and _gates_a_probability(part)]
     paths = {part: p for part in module.modules() if (p := _path_probability(part)) > 0.0}
     with contextlib.ExitStack() as stack:
+        torch.overrides.get_overridable_functions()  # remembers the functions that it finds: not those below
         for name, function in _FUNCTIONS.items():
-            stack.enter_context(mock.patch.object(functional, name, function))
+            stack.enter_context(mock.patch.object(functional, name, _called(name, function)))
         for part in gates:
             part.training = True
             stack.callback(setattr, part, "training", False)

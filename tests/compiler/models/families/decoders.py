@@ -20,10 +20,14 @@ from transformers import (
     LlamaForCausalLM,
     MistralConfig,
     MistralForCausalLM,
+    MixtralConfig,
+    MixtralForCausalLM,
     OPTConfig,
     OPTForCausalLM,
     Qwen2Config,
     Qwen2ForCausalLM,
+    Qwen3MoeConfig,
+    Qwen3MoeForCausalLM,
 )
 from transformers.loss.loss_utils import ForCausalLMLoss
 
@@ -106,6 +110,19 @@ def _gemma3() -> nn.Module:
     return Gemma3ForCausalLM(config)
 
 
+def _mixtral() -> nn.Module:
+    """Each expert is computed for all tokens."""
+    return MixtralForCausalLM(MixtralConfig(**GROUPED, num_local_experts=4, num_experts_per_tok=2))
+
+
+def _qwen3_moe() -> nn.Module:
+    """More experts than choices, 24 tokens with one expert each: the chosen experts' weights are gathered."""
+    config = Qwen3MoeConfig(
+        **GROUPED, head_dim=8, moe_intermediate_size=8, num_experts=32, num_experts_per_tok=1, norm_topk_prob=False
+    )
+    return Qwen3MoeForCausalLM(config)
+
+
 LAST_BLOCK = {"params": "*.layers.1.*"}
 
 FAMILIES = (
@@ -121,5 +138,7 @@ FAMILIES = (
     _causal("mistral", _mistral, [{"params": "*.1.self_attn.*.weight", "channels": 8}, {"params": "*norm.weight"}]),
     _causal("gemma", _gemma, LAST_BLOCK),
     _causal("gemma2", _gemma2, [{"params": "*.1.*_proj.weight", "channels": 0.5}, {"params": "*norm.weight"}]),
+    _causal("mixtral", _mixtral, [LAST_BLOCK, {"params": "*.mlp.gate.weight"}]),
+    _causal("qwen3-moe", _qwen3_moe, LAST_BLOCK),
     _causal("gemma3", _gemma3, LAST_BLOCK, lora="*_proj"),
 )

@@ -40,6 +40,7 @@ def from_torch(
     kwargs: Mapping[str, Any] | None = None,
     dims: Mapping[str, int] | None = None,
     functions: Rules | None = None,
+    verify: bool = False,
 ) -> Graph:
     """Import a module as its evaluation mode computes it; dropout stays in the graph, for recipes that turn it on.
 
@@ -47,16 +48,21 @@ def from_torch(
     dims          values of dynamic dimensions, for modules that mark their inputs' dimensions as dynamic
     functions     for `torch.autograd.Function`s whose backward pass is not the derivative of their forward pass: an
                   expression of the same arguments that has the gradient wanted (its value is not looked at)
+    verify        compare the graph's outputs with the module's whatever the model's size
+
+    The graph is evaluated on the example inputs, and refused where its outputs are not the module's: by how much, which
+    output, and from which call on. Models of more than 50 G operations are compared only with `verify`.
 
     What is detached or computed under `torch.no_grad` has no gradient here either.
 
     Inputs are called as the module's `forward` calls them, parameters as its `state_dict` does, outputs by their key
     (`logits`) when the module returns a mapping, else `output`. A tensor that `state_dict` holds under several names
     (tied weights) is one parameter under the first of them, as in `named_parameters`. The module is left in the mode
-    it was in. Raises ModelError when PyTorch is not installed or cannot export the module."""
+    it was in. Raises ModelError when PyTorch is not installed, cannot export the module or exports another function."""
     try:
         import torch
 
+        from .agreement import refuse_another_function
         from .capture import CustomFunctions, captured
         from .capture import named as renamed
     except ImportError:
@@ -85,6 +91,7 @@ def from_torch(
     parameters = {name for name, tensor in module.state_dict().items() if tensor.is_floating_point()}
     file = from_proto(proto, {tied.get(name, name): array for name, array in weights.items()})
     graph = import_model(file, type(module).__name__, dims, parameters=parameters)
+    refuse_another_function(graph, module, positional, named, outputs, verify)
     return graph.with_(untrained=_untrained(module, {value.name for value in graph.params}))
 
 

@@ -6,12 +6,13 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.markup import escape
 from rich.table import Table
 
 from ..codegen.files import write_whole
 from ..errors import PockError
 from ..insight import Profile, ProfiledKernel, profile, trace_events
-from .console import wide
+from .console import pairs, size, wide
 
 _SHOWN = 30
 
@@ -42,25 +43,50 @@ def profile_model(request: ProfileRequest, *, as_json: bool) -> None:
 
 def _show(found: Profile, trace: Path | None) -> None:
     console = wide()
-    table = Table("layer", "phase", "operator", "ms", "share", "Gflop/s", "of peak", "GB/s", "of bandwidth", box=None)
-    ordered = sorted(found.kernels, key=lambda one: -one.ms)
-    for one in ordered[:_SHOWN]:
-        table.add_row(*_row(one))
-    if rest := ordered[_SHOWN:]:
-        ms, share = sum(one.ms for one in rest), sum(one.share for one in rest)
-        table.add_row(f"{len(rest)} more", "", "", f"{ms:.3f}", f"{share:.1%}")
-    console.print(table)
-    line = f"\none step of {found.program}: {found.step_ms:.3f} ms (median of {found.steps}), "
-    console.print(f"{line}kernels {found.kernels_ms:.3f} ms, {found.threads} threads", markup=False)
-    if found.peak is not None:
-        flops = sum(one.flops for one in found.kernels) / found.step_ms / 1e6 if found.step_ms else 0.0
-        line = f"this machine: {found.peak.flops / 1e9:.1f} Gflop/s and {found.peak.bytes / 1e9:.1f} GB/s at best; "
-        console.print(f"{line}the step: {flops:.1f} Gflop/s, {flops * 1e9 / found.peak.flops:.0%}", markup=False)
+    console.print(_table(found))
+    console.print()
+    console.print(pairs(_summary(found)))
     if trace is not None:
         console.print(f"trace: {trace} (open it in ui.perfetto.dev)", markup=False)
 
 
+def _table(found: Profile) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for name in ("layer", "phase", "operator"):
+        table.add_column(name)
+    for name in ("ms", "share", "Gflop/s", "of peak", "GB/s", "from", "of bandwidth"):
+        table.add_column(name, justify="right")
+    ordered = sorted(found.kernels, key=lambda one: -one.ms)
+    for one in ordered[:_SHOWN]:
+        table.add_row(*map(escape, _row(one)))
+    if rest := ordered[_SHOWN:]:
+        ms, share = sum(one.ms for one in rest), sum(one.share for one in rest)
+        table.add_row(f"{len(rest)} more", "", "", f"{ms:.3f}", f"{share:.1%}")
+    return table
+
+
 def _row(one: ProfiledKernel) -> tuple[str, ...]:
-    rates = [f"{amount / one.ms / 1e6:.1f}" if one.ms else "" for amount in (one.flops, one.bytes)]
-    parts = ["" if part is None else f"{part:.0%}" for part in (one.of_peak, one.of_bandwidth)]
-    return one.layer, one.phase, one.op, f"{one.ms:.3f}", f"{one.share:.1%}", rates[0], parts[0], rates[1], parts[1]
+    flops, moved = (f"{amount / one.ms / 1e6:.1f}" if one.ms else "" for amount in (one.flops, one.bytes))
+    of_peak, of_rate = ("" if part is None else f"{part:.0%}" for part in (one.of_peak, one.of_bandwidth))
+    share = f"{one.share:.1%}"
+    return one.layer, one.phase, one.op, f"{one.ms:.3f}", share, flops, of_peak, moved, one.level or "", of_rate
+
+
+def _summary(found: Profile) -> dict[str, str]:
+    """What the step takes, what this machine can do, and what the step makes of that."""
+    threads = f"{found.threads} thread{'s' * (found.threads > 1)}"
+    time = f"{found.step_ms:.3f} ms (median of {found.steps}), kernels {found.kernels_ms:.3f} ms, {threads}"
+    rows = {f"one step of {found.program}": time}
+    if (peak := found.peak) is None:
+        return rows
+    rates = ", ".join(f"{one.level} {one.rate / 1e9:.0f}" for one in peak.memory)
+    rows["this machine at best"] = f"{peak.flops / 1e9:.0f} Gflop/s; {rates} GB/s"
+    flops = sum(one.flops for one in found.kernels)
+    rate = flops / found.step_ms * 1e3 if found.step_ms else 0.0
+    rows["arithmetic"] = f"{rate / 1e9:.1f} Gflop/s, {rate / peak.flops:.0%} of that"
+    if moved := {one.level: sum(each.bytes_from.get(one.level, 0.0) for each in found.kernels) for one in peak.memory}:
+        total = sum(moved.values()) or 1.0
+        parts = ", ".join(f"{name} {nbytes / total:.0%}" for name, nbytes in moved.items())
+        least = sum(1e3 * moved[one.level] / one.rate for one in peak.memory)
+        rows["data"] = f"{size(int(total))} from {parts}: {least:.3f} ms at these rates"
+    return rows

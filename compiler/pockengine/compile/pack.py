@@ -12,7 +12,8 @@ from safetensors.numpy import save
 
 from ..artifact import Artifact, EntryPoints, InputInfo, Manifest, PortInfo, TensorInfo, model_members
 from ..codegen import toolchain
-from ..codegen.backend import Program
+from ..codegen.backend import Program, Step
+from ..codegen.c.region import touched
 from ..ir import Array, Node, Value, render
 from ..ops import is_kind
 from ..recipe import ALL, FROZEN, Channels
@@ -127,6 +128,7 @@ def _program(program: Program) -> dict[str, Any]:
                 "flops": sum(call.flops for call in calls),
                 "bytes": sum(call.bytes for call in calls),
                 "phase": step.node.phase,
+                "operands": _operands(program, step),
             }
         )
     slots = [
@@ -147,6 +149,15 @@ def _program(program: Program) -> dict[str, Any]:
         "nodes": nodes,
         "slots": slots,
     }
+
+
+def _operands(program: Program, step: Step) -> list[list[Any]]:
+    """[space, offset, bytes] of what a step reads and writes, each place once; scratch memory not among them."""
+    found: dict[tuple[str, int], int] = {}
+    for value, nbytes in touched(step.node).items():
+        place = program.locations[value].space, program.locations[value].offset
+        found[place] = max(nbytes, found.get(place, 0))
+    return [[*place, nbytes] for place, nbytes in found.items()]
 
 
 def _operator(node: Node) -> str:

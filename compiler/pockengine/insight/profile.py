@@ -15,13 +15,16 @@ from ..errors import PockError
 from ..targets import Target
 from ..tune import is_this_machine
 from ..tune.peak import Peak, measure_peak
+from . import levels
 
 
 @dataclass(frozen=True)
 class ProfiledKernel:
     """One call of a step, in the order in which they run. `layer` is the user's name, `node` the index in the plan;
-    `share` is of the time of all kernels; `of_peak` and `of_bandwidth` are parts of what this machine can do, None
-    where the artifact is for another one."""
+    `share` is of the time of all kernels. `bytes_from` says where its data lies when it begins, by level of memory,
+    and `level` which of them it waits for longest. `of_peak` and `of_bandwidth` are parts of what this machine can do:
+    of its arithmetic, and of the bandwidth of the levels that its data comes from. All of these are None or empty where
+    the artifact is for another machine."""
 
     layer: str
     phase: str
@@ -32,6 +35,8 @@ class ProfiledKernel:
     share: float
     flops: float
     bytes: float
+    bytes_from: Mapping[str, float]
+    level: str | None
     of_peak: float | None
     of_bandwidth: float | None
 
@@ -77,17 +82,35 @@ def profile(path: Path, data: Path | None = None, steps: int = 20, threads: int 
 
 def read(manifest: Manifest, report: Mapping[str, Any], peak: Peak | None) -> Profile:
     """A report of `bench --profile` joined with the plan."""
-    program = "train" if "train" in manifest.programs else "predict"
-    nodes, called = manifest.programs[program]["nodes"], report["kernels"]
+    name = "train" if "train" in manifest.programs else "predict"
+    program, called = manifest.programs[name], report["kernels"]
     total = sum(call["ms"] for call in called)
-    kernels = tuple(_kernel(call, nodes[call["node"]], total, peak) for call in called)
+    sources = _sources(program, peak)
+    kernels = tuple(
+        _kernel(call, program["nodes"][call["node"]], total, peak, sources[call["node"]] if sources else {})
+        for call in called
+    )
     median = report["step_ms"]["median"]
-    return Profile(manifest.name, program, report["threads"], report["steps"], median, total, peak, kernels)
+    return Profile(manifest.name, name, report["threads"], report["steps"], median, total, peak, kernels)
 
 
-def _kernel(call: Mapping[str, Any], node: Mapping[str, Any], total: float, peak: Peak | None) -> ProfiledKernel:
+def _sources(program: Mapping[str, Any], peak: Peak | None) -> list[dict[str, float]]:
+    """For each node, which part of its data comes from which level; nothing where that is not known."""
+    steps = levels.touched(program) if peak is not None else None
+    if peak is None or steps is None:
+        return []
+    names = [one.level for one in peak.memory]
+    parts = levels.sources(steps, [one.nbytes for one in peak.memory if one.nbytes is not None])
+    return [{name: part for name, part in zip(names, each, strict=True) if part} for each in parts]
+
+
+def _kernel(
+    call: Mapping[str, Any], node: Mapping[str, Any], total: float, peak: Peak | None, parts: Mapping[str, float]
+) -> ProfiledKernel:
     seconds = call["ms"] / 1e3
     known = peak is not None and seconds > 0
+    bytes_from = {name: part * call["bytes"] for name, part in parts.items()}
+    waits = {one.level: bytes_from[one.level] / one.rate for one in peak.memory if one.level in parts} if peak else {}
     return ProfiledKernel(
         layer=call["name"],
         phase=node["phase"],
@@ -98,8 +121,10 @@ def _kernel(call: Mapping[str, Any], node: Mapping[str, Any], total: float, peak
         share=call["ms"] / total if total else 0.0,
         flops=call["flops"],
         bytes=call["bytes"],
+        bytes_from=bytes_from,
+        level=max(waits, key=lambda name: waits[name], default=None),
         of_peak=call["flops"] / seconds / peak.flops if known and peak else None,
-        of_bandwidth=call["bytes"] / seconds / peak.bytes if known and peak else None,
+        of_bandwidth=sum(waits.values()) / seconds if known and waits else None,
     )
 
 

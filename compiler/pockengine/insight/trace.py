@@ -23,6 +23,8 @@ def trace_events(profile: Profile) -> dict[str, Any]:
             "node": one.node,
             "flops": one.flops,
             "bytes": one.bytes,
+            "bytes_from": dict(one.bytes_from),
+            "level": one.level,
             "of_peak": one.of_peak,
             "of_bandwidth": one.of_bandwidth,
         }

@@ -8,7 +8,8 @@ import ctypes
 import os
 import platform
 import sys
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -97,15 +98,41 @@ def _cores() -> int:
     return os.cpu_count() or 1
 
 
+@dataclass(frozen=True)
+class Cache:
+    """A data cache: its level, its bytes, and the number of cores that share it."""
+
+    level: int
+    nbytes: int
+    cores: int
+
+
+def caches() -> tuple[Cache, ...]:
+    """The data caches of core 0 on Linux, the nearest first; none where the system does not tell."""
+    found = {}
+    for index in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
+        with suppress(OSError, ValueError):
+            size, level = _parse_size(_told(index / "size")), int(_told(index / "level"))
+            if "Instr" not in _told(index / "type") and size:
+                found[level] = Cache(level, size, _count(_told(index / "shared_cpu_list")))
+    return tuple(found[level] for level in sorted(found))
+
+
 def _cache_bytes(level: int, otherwise: int) -> int:
-    """Data cache of core 0 on Linux; `otherwise` where the system does not tell."""
-    for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
-        if (index / "level").read_text().strip() == str(level) and "Instr" not in (index / "type").read_text():
-            return _parse_size((index / "size").read_text().strip())
-    return otherwise
+    return next((cache.nbytes for cache in caches() if cache.level == level), otherwise)
+
+
+def _told(file: Path) -> str:
+    return file.read_text().strip()
 
 
 def _parse_size(text: str) -> int:
     """`1024K` -> bytes."""
     unit = {"K": 1 << 10, "M": 1 << 20}.get(text[-1:], 1)
     return int(text.rstrip("KM")) * unit
+
+
+def _count(ranges: str) -> int:
+    """How many numbers `0-3,8` names."""
+    ends = [[int(end) for end in part.split("-")] for part in ranges.split(",")]
+    return sum(end[-1] - end[0] + 1 for end in ends)

@@ -1,5 +1,5 @@
 """How fast this machine is at best: arithmetic by our own micro-kernels on data in the first-level cache, in whichever
-format of the target's is quickest; memory by a loop that reads one large array and writes another."""
+format of the target's is quickest; memory level by level (streams.py)."""
 
 from __future__ import annotations
 
@@ -14,55 +14,84 @@ from ..codegen.folder_cache import default_folder, workspace
 from ..errors import PockError
 from ..ir import DType, Node, TensorType, Value
 from ..targets import Target
-from . import measure
+from . import measure, streams
 from .measure import Limits, Run, Trial
 
 DEPTH = 128
 """Products of all parts of an element that a register tile sums up: its operands then fit into 32 KB."""
-FLOPS = 2e8
-"""Operations of one thread in one run: some milliseconds."""
-ARRAY_BYTES = 64 << 20
-ROUNDS = 12
+FLOPS = 3e7
+"""Operations of one thread in one run: a tenth of a millisecond, so that in some runs all threads are at work together
+on a busy machine too."""
+ROUNDS = 1000
+BUDGET_MS = 250.0
+"""Of the runs of one kind."""
+SPARE_BYTES = 4096
+"""Of a thread's part of an array, which is cut into whole steps of its loop."""
+
+
+@dataclass(frozen=True)
+class Bandwidth:
+    """A level of memory: its bytes (None: the memory behind the caches), and the bytes a second that are read or
+    written in it at best."""
+
+    level: str
+    nbytes: int | None
+    rate: float
 
 
 @dataclass(frozen=True)
 class Peak:
-    """Operations and bytes (read and written) a second, of `threads` together."""
+    """What `threads` together can do: operations a second, and each level's bandwidth, the nearest first."""
 
     flops: float
-    bytes: float
+    memory: tuple[Bandwidth, ...]
     threads: int
 
 
 def measure_peak(target: Target, threads: int, cache: Path | None = None) -> Peak:
-    """The best of some runs on this machine, which must be the target. Raises ToolchainError or PockError."""
-    array = min(ARRAY_BYTES, target.ram_bytes // 16 // 4096 * 4096)
+    """The best of many short runs on this machine, which must be the target. Raises ToolchainError or PockError."""
     tiles = [_tile(target, format) for format in dict.fromkeys((f32(target), fastest(target)))]
-    trials = [*(_trial(_arithmetic(tile), 0) for tile in tiles), _trial(_copy(array), 2 * array)]
+    levels = streams.levels(target, threads)
+    sizes = [streams.array_bytes(levels, index, target) for index in range(len(levels))]
+    loops = [streams.streams(target, size, threads) for size in sizes]
+    trials = [_trial([_arithmetic(tile)], 0) for tile in tiles]
+    trials += [
+        _trial([loop.made for loop in ways], size + SPARE_BYTES * threads)
+        for size, ways in zip(sizes, loops, strict=True)
+    ]
     with workspace(cache or default_folder()) as place:
         program = place / "measure"
         program.write_bytes(measure.build(trials, target, threads, cache))
         program.chmod(0o755)
-        limits = Limits(ROUNDS, 1000.0, 0)
-        *arithmetic, copied = [
+        limits = Limits(ROUNDS, BUDGET_MS, 0)
+        times = [
             _best(measure.run(program, index, trial, b"", place / "run", threads, limits))
             for index, trial in enumerate(trials)
         ]
-    flops = max(tile.repeats * tile.flops / ms for tile, ms in zip(tiles, arithmetic, strict=True))
-    return Peak(1e3 * flops * threads, 1e3 * 2 * array / copied, threads)
+    flops = max(tile.repeats * tile.flops / ms for tile, (ms,) in zip(tiles, times, strict=False))
+    rates = [
+        1e3 * max(loop.moved / ms for loop, ms in zip(ways, best, strict=True))
+        for ways, best in zip(loops, times[len(tiles) :], strict=True)
+    ]
+    return Peak(1e3 * flops * threads, _ordered(levels, rates), threads)
 
 
-def _best(runs: list[Run]) -> float:
-    (run,) = runs
-    if run.failure is not None:
-        raise PockError(f"this machine's peak cannot be measured: {run.failure}")
-    return min(run.ms)
+def _ordered(levels: list[streams.Level], rates: list[float]) -> tuple[Bandwidth, ...]:
+    """What lies nearer is no slower: where it seems so, other work on the machine disturbed its runs."""
+    return tuple(Bandwidth(level.name, level.nbytes, max(rates[index:])) for index, level in enumerate(levels))
 
 
-def _trial(made: Kernel, workspace: int) -> Trial:
+def _best(runs: list[Run]) -> list[float]:
+    """Each candidate's least milliseconds."""
+    if failures := [run.failure for run in runs if run.failure is not None]:
+        raise PockError(f"this machine's peak cannot be measured: {failures[0]}")
+    return [min(run.ms) for run in runs]
+
+
+def _trial(made: list[Kernel], workspace: int) -> Trial:
     node = Node("peak", (), (Value("y", TensorType(DType.F32, (1,))),))
-    call = Call(made, node.outputs, workspace > 0, True, 0, 0)
-    return Trial(node, (Lowered((call,), workspace),))
+    calls = [Call(one, node.outputs, workspace > 0, True, 0, 0) for one in made]
+    return Trial(node, tuple(Lowered((call,), workspace) for call in calls))
 
 
 @dataclass(frozen=True)
@@ -127,14 +156,3 @@ def _arithmetic(shape: _Tile) -> Kernel:
         code.line("    *(float *)arg[0] = c[0];")
     title = f"arithmetic at its best: tile {shape.rows} x {shape.columns} in {format.name}"
     return kernel("peak", title, code.text())
-
-
-def _copy(nbytes: int) -> Kernel:
-    """The second half of the workspace becomes the first half's numbers, halved: no library call can take it over."""
-    code = Code()
-    with code.block(SIGNATURE):
-        code.line(f"const float *const from = arg[1]; float *const to = (float *)arg[1] + {nbytes // 4};")
-        code.share(nbytes // 64)
-        with code.loop("i", "last * 16", "first * 16", vectorize=True):
-            code.line("to[i] = from[i] * 0.5f;")
-    return kernel("copy", f"a copy of {nbytes} bytes", code.text())

@@ -97,9 +97,15 @@ def test_a_profile_adds_up_to_the_step(run, files, compiled):
     assert sum(row["flops"] for row in kernels) == sum(node["flops"] for node in nodes)
     (forward,) = [row for row in kernels if (row["layer"], row["phase"]) == ("pw", "forward")]
     assert forward["op"] == "conv2d" and forward["flops"] >= 2 * 4 * 16 * 16 * 16 * 32
-    assert found["peak"]["flops"] > 1e9 and found["peak"]["bytes"] > 1e8
+    rates = {level["level"]: level["rate"] for level in found["peak"]["memory"]}
+    assert found["peak"]["flops"] > 1e9 and min(rates.values()) > 1e8
     expected = forward["flops"] / forward["ms"] * 1e3 / found["peak"]["flops"]
     assert forward["of_peak"] == pytest.approx(expected)
+    for row in kernels:
+        assert sum(row["bytes_from"].values()) == pytest.approx(row["bytes"])
+        least = {level: nbytes / rates[level] for level, nbytes in row["bytes_from"].items()}
+        assert row["level"] == max(least, key=least.__getitem__)
+        assert row["of_bandwidth"] == pytest.approx(1e3 * sum(least.values()) / row["ms"])
 
 
 def test_the_trace_holds_one_step(run, files, compiled):
@@ -135,8 +141,21 @@ def test_the_peak_is_that_of_the_micro_kernel():
     one, two = measure_peak(get("host"), 1), measure_peak(get("host"), 2)
     for peak in (one, two):
         assert 1e9 < peak.flops < 1e13
-        assert 1e8 < peak.bytes < 1e12
+        rates = [level.rate for level in peak.memory]
+        assert rates == sorted(rates, reverse=True) and 1e8 < rates[-1] <= rates[0] < 1e13
+        assert peak.memory[-1].level == "DRAM" and peak.memory[-1].nbytes is None
     assert two.threads == 2
+
+
+def test_a_profile_for_a_person(run, compiled):
+    code, out, _ = run("profile", "net.pock", "--steps", 5, "--threads", 1)
+    assert code == 0
+    titles, first, *_ = out.splitlines()
+    for text in ("of peak", "from", "of bandwidth"):
+        assert text in titles
+    assert re.search(r" (L\d|DRAM) +\d+%$", first.rstrip())
+    assert re.search(r"this machine at best +[\d.]+ Gflop/s; L1 \d+, .*DRAM \d+ GB/s", out)
+    assert re.search(r"data +[\d.]+ .?B from L1 \d+%, .*DRAM \d+%: [\d.]+ ms at these rates", out)
 
 
 def test_explain_says_what_the_graph_has(compiled):

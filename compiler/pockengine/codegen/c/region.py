@@ -58,9 +58,21 @@ def flops_of(node: Node) -> int:
     return sum(flops_of(inner) for inner in node.body.nodes)
 
 
+_PICKS = ("gather", "slice")
+"""Operators that read of their first operand no more than they write."""
+
+
+def touched(node: Node) -> dict[Value, int]:
+    """The bytes of each operand and result that a node reads and writes at least."""
+    sizes = {value: value.type.nbytes for value in (*node.inputs, *node.outputs)}
+    if node.op in _PICKS:
+        sizes[node.inputs[0]] = min(sizes[node.inputs[0]], node.output.type.nbytes)
+    return sizes
+
+
 def bytes_of(node: Node) -> int:
     """Bytes a node reads and writes at least."""
-    return sum(value.type.nbytes for value in (*dict.fromkeys(node.inputs), *node.outputs))
+    return sum(touched(node).values())
 
 
 def call(node: Node, kernel: Kernel, workspace: bool = False, parallel: bool | None = None, share: float = 1.0) -> Call:

@@ -92,8 +92,8 @@ def test_a_profile_adds_up_to_the_step(run, files, compiled):
     assert [row["ms"] for row in kernels] == sorted((row["ms"] for row in kernels), reverse=True)
     assert sum(row["ms"] for row in kernels) == pytest.approx(found["kernels_ms"])
     assert sum(row["share"] for row in kernels) == pytest.approx(1)
-    # The mean of the kernels against the median of the steps: other work on the machine moves the mean.
-    assert 0.5 * found["step_ms"] < found["kernels_ms"] < 10 * found["step_ms"]
+    # Medians of the kernels against that of the steps: other work on the machine moves each of them.
+    assert 0.2 * found["step_ms"] < found["kernels_ms"] < 5 * found["step_ms"]
     assert sum(row["flops"] for row in kernels) == sum(node["flops"] for node in nodes)
     (forward,) = [row for row in kernels if (row["layer"], row["phase"]) == ("pw", "forward")]
     assert forward["op"] == "conv2d" and forward["flops"] >= 2 * 4 * 16 * 16 * 16 * 32

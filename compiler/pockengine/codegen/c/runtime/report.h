@@ -11,6 +11,8 @@ double pock_now(void);
 /* Highest resident memory of this process so far, in bytes; 0 where the system does not tell. */
 uint64_t pock_peak_rss(void);
 
+#define PROFILED_STEPS 64 /* of which a call's median time is taken: the last ones */
+
 /* One pass over a dataset. `accuracy` and `perplexity` are negative where they mean nothing. Of an evaluation during
  * training, `step` and `epoch` (from 1) say when it was, and `best` that no earlier loss was as low; otherwise they are 0. */
 typedef struct {
@@ -33,7 +35,7 @@ typedef struct {
     double best_loss;
     int stopped_early;
     int warmed_up; /* the first step is like the others */
-    double *call_ms; /* per call of the profiled program, summed over steps; NULL without --profile */
+    double *call_ms; /* [call of the profiled program][PROFILED_STEPS], of the last steps; NULL without --profile */
     const pock_program *profiled;
     double mark;
 } pock_measured;

@@ -7,15 +7,17 @@ artifact = pock.compile(graph, recipe, target="host", threads=2)
 artifact.save("model.pock")
 session  = artifact.load()
 loss     = session.step({"input": x, "labels": y})
+report   = pock.verify(module, args, recipe)             # against the user's own framework
 """
 
 from .artifact import Artifact, Session
 from .compile import compile
 from .errors import PockError
-from .frontends import from_jax, from_keras, from_torch, load
+from .frontends import from_jax, from_keras, load
 from .recipe import Recipe
 from .targets import Target
 from .targets import all as targets
+from .verify import from_torch, verify
 
 __all__ = [
     "Artifact",
@@ -29,4 +31,5 @@ __all__ = [
     "from_torch",
     "load",
     "targets",
+    "verify",
 ]

@@ -94,7 +94,9 @@ def operations(graph: Graph) -> int:
     )
 
 
-def bound(graph: Graph, module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Array] | None:
+def matched(
+    graph: Graph, module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> dict[str, Tensor] | None:
     """The module's arguments by the names of the graph's inputs: those of `forward`, or where it takes collections,
     their tensors in order. None where that is not so."""
     try:
@@ -105,11 +107,16 @@ def bound(graph: Graph, module: nn.Module, args: Sequence[Any], kwargs: Mapping[
     tensors = [arguments[name] for name in names if isinstance(arguments.get(name), Tensor)]
     if len(tensors) != len(names):
         tensors = [leaf for leaf in _pytree.tree_leaves(list(arguments.values())) if isinstance(leaf, Tensor)]
-    if len(tensors) != len(graph.inputs):
+    if [tuple(tensor.shape) for tensor in tensors] != [value.type.shape for value in graph.inputs]:
         return None
-    arrays = {value.name: array(tensor, value.type.dtype) for value, tensor in zip(graph.inputs, tensors, strict=True)}
-    fits = all(arrays[value.name].shape == value.type.shape for value in graph.inputs)
-    return arrays if fits else None
+    return dict(zip(names, tensors, strict=True))
+
+
+def bound(graph: Graph, module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Array] | None:
+    """The same as arrays of the types that the graph reads."""
+    found = matched(graph, module, args, kwargs)
+    types = {value.name: value.type.dtype for value in graph.inputs}
+    return None if found is None else {name: array(tensor, types[name]) for name, tensor in found.items()}
 
 
 def array(tensor: Tensor, dtype: DType | None = None) -> Array:

@@ -74,7 +74,7 @@ def from_torch(
     module.eval()
     try:
         with torch.no_grad(), custom.observed():
-            outputs = list(_named_tensors(module(*positional, **named)))
+            outputs = list(named_tensors(module(*positional, **named)))
         with _quiet(), captured(module, custom):
             program = _exported(module, positional, named, [name for name, _ in outputs])
     except PockError:
@@ -161,16 +161,16 @@ def _rename(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
         node.input[:] = [names.get(name, name) for name in node.input]
 
 
-def _named_tensors(result: Any, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
+def named_tensors(result: Any, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
     """(name, tensor) of everything a module returned, in the order in which the exporter flattens it."""
     if result is None:
         return
     if isinstance(result, Mapping):
         for key, item in result.items():
-            yield from _named_tensors(item, f"{prefix}.{key}" if prefix else str(key))
+            yield from named_tensors(item, f"{prefix}.{key}" if prefix else str(key))
     elif isinstance(result, Sequence):
         for index, item in enumerate(result):
-            yield from _named_tensors(item, f"{prefix or 'output'}.{index}")
+            yield from named_tensors(item, f"{prefix or 'output'}.{index}")
     else:
         yield prefix or "output", result
 

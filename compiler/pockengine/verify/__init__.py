@@ -1,7 +1,17 @@
-"""A compiled training step against the user's own framework."""
+"""A compiled training step against the user's own framework: losses, gradients, and what becomes of each tensor."""
 
 from __future__ import annotations
 
 from .judge import Change, Verdict, compare_changes, compare_losses
+from .report import Report
+from .verification import from_torch, verify
 
-__all__ = ["Change", "Verdict", "compare_changes", "compare_losses"]
+__all__ = [
+    "Change",
+    "Report",
+    "Verdict",
+    "compare_changes",
+    "compare_losses",
+    "from_torch",
+    "verify",
+]

@@ -13,9 +13,9 @@ from pockengine.compile import compile, plan_programs
 from pockengine.errors import RecipeError
 from pockengine.recipe import Recipe
 from pockengine.targets import get
+from pockengine.verify.torch_optimizers import Lamb, Lion
 
 from .networks import CNN, MLP, TIED, Network, Torch, assert_same_training
-from .optimizers import Lamb, Lion
 
 STEPS = 14
 Make = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]

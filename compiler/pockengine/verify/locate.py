@@ -1,0 +1,95 @@
+"""Where an imported model and its PyTorch module part: the first call whose result differs; if none does, the last
+whose gradient differs, which is the first that the backward part comes to. Imported only where PyTorch is.
+
+Both sides are evaluated step by step here, ours by the interpreter: what only machine code does is not seen, and that
+none of this differs says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from torch import Tensor
+
+from ..autodiff import LOSS, active_values, backward, prepare
+from ..autodiff.objective import with_loss
+from ..frontends.agreement import array
+from ..frontends.torch_kernels import KERNELS
+from ..frontends.torch_trace import Call, Trace
+from ..interp import environment, evaluate
+from ..ir import Array, Graph, Value
+from .judge import AS_CLOSE
+from .torch_side import TorchSide, tensors_of
+
+_APART = 1e-2
+"""How far a gradient may be off, in Euclidean norm: a wrong one is off by more, a rounded one by less."""
+_NOISE = 1e-5
+"""Gradients below this share of the largest are what is left of terms that cancel."""
+
+
+def where_they_part(model: Graph, side: TorchSide, feeds: Mapping[str, Array]) -> str:
+    """Half a sentence on one batch of inputs and targets."""
+    wanted = [model.param(name) for name in side.scheme.trained()]
+    builder, values = with_loss(model, side.recipe)
+    builder.outputs = {LOSS: values.loss}
+    forward = prepare(builder.finish(), wanted)
+    contents = environment(forward, feeds, KERNELS)
+    met: dict[Value, tuple[Call, Tensor]] = {}
+    arrived: dict[Value, Array] = {}
+
+    def seen(call: Call, result: Tensor) -> None:
+        value = call.value
+        if value is None or value in met:
+            return
+        met[value] = call, result
+        if result.requires_grad:
+            keep: Callable[[Tensor], None] = lambda gradient: arrived.__setitem__(value, array(gradient))  # noqa: E731
+            result.register_hook(keep)  # type: ignore[no-untyped-call]
+
+    module, _ = side.prepared()
+    with Trace(module, contents, seen) as trace:
+        loss = side.loss(module, tensors_of(feeds))
+    first = trace.first_difference([loss])
+    if first is not None:
+        return f"the two part in the forward part, at {first}"
+    loss.backward()  # type: ignore[no-untyped-call]
+    last = _last_difference(forward, wanted, {value: call for value, (call, _) in met.items()}, arrived, feeds)
+    if last is not None:
+        return f"all values of the forward part agree; the two part in the backward part, at the gradient of {last}"
+    return (
+        "all values and gradients of the imported model agree when they are computed one by one: what differs is our "
+        "machine code or the optimizer's update"
+    )
+
+
+def _last_difference(
+    forward: Graph,
+    wanted: list[Value],
+    calls: Mapping[Value, Call],
+    arrived: Mapping[Value, Array],
+    feeds: Mapping[str, Array],
+) -> str | None:
+    """The last of the calls whose result has another gradient in our graph than `arrived` in PyTorch, and the node that
+    made it."""
+    producers = forward.producers()
+    active = active_values(forward, wanted)
+    asked = [value for value in calls if value in active and value in producers]
+    builder, gradients = backward(forward, LOSS, [*wanted, *asked])
+    builder.outputs = {value.name: gradients[value] for value in asked if value in gradients}
+    found = evaluate(builder.finish(), feeds, KERNELS)
+    ours = {value: found.get(value.name) for value in asked}
+    largest = max((_rms(gradient) for gradient in arrived.values()), default=0.0)
+    for value in reversed(asked):
+        mine, theirs = ours[value], arrived.get(value)
+        zero = np.zeros(value.type.shape)
+        mine = zero if mine is None else mine.astype(np.float64)
+        theirs = zero if theirs is None else theirs.astype(np.float64).reshape(mine.shape)
+        allowed = max(_APART * _rms(theirs), AS_CLOSE * _NOISE * largest)
+        if not _rms(mine - theirs) <= allowed:
+            origin = producers[value].origin
+            return f"{calls[value]}" + (f", the model's node '{origin}'" if origin else "")
+    return None
+
+
+def _rms(x: Array) -> float:
+    return float(np.sqrt(np.mean(x.astype(np.float64) ** 2))) if x.size else 0.0

@@ -1,0 +1,93 @@
+"""`verify`: a module that trains as PyTorch trains it, and faults put into the compiler, each found and named."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import pockengine as pock
+from pockengine.errors import ModelError
+from pockengine.ops import registry
+from pockengine.recipe import Recipe
+from pockengine.verify import Report, Verdict, verify
+
+
+class Block(nn.Module):
+    """Attention-like: `key` has a bias that changes nothing, whose gradient is what rounding leaves of zero."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.query, self.key, self.value = (nn.Linear(6, 6) for _ in range(3))
+        self.act, self.head = nn.Sequential(nn.Tanh()), nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores = self.query(x) @ self.key(x).transpose(1, 2)
+        return self.head(self.act(scores.softmax(-1) @ self.value(x)).mean(1))
+
+
+X = torch.randn(4, 5, 6, generator=torch.Generator().manual_seed(1))
+
+
+def break_gradient(monkeypatch: pytest.MonkeyPatch, op: str, factor: float) -> None:
+    """Let the gradient of an op be off by a factor."""
+    record = registry.get(op)
+    rule = record.vjps[0]
+    assert rule is not None
+    wrong = dataclasses.replace(record, vjps=(lambda e, n, d: e.mul(rule(e, n, d), factor), *record.vjps[1:]))
+    monkeypatch.setitem(registry._REGISTRY, op, wrong)
+
+
+def test_a_module_that_trains_alike() -> None:
+    report = verify(Block(), (X,), Recipe(optimizer={"name": "sgd", "lr": 0.1, "momentum": 0.9}))
+    assert report.agrees and report.first is None
+    assert {change.name for change in report.changes} == dict(Block().named_parameters()).keys()
+    assert [change.verdict for change in report.gradients if change.name == "key.bias"] != [Verdict.DIFFERENT]
+    assert report.sentence().startswith("Block trains as PyTorch does: 3 steps, 8 tensors")
+    assert json.loads(json.dumps(report.to_mapping()))["agrees"] is True
+
+
+def test_a_wrong_gradient_is_found_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    break_gradient(monkeypatch, "tanh", 1.1)
+    report = verify(Block(), (X,), Recipe(optimizer="adamw", update=[{"params": "*.weight"}]), steps=1)
+    assert not report.agrees
+    assert "head.weight" not in report.wrong and {"value.weight", "query.weight"} <= set(report.wrong)
+    assert report.first is not None and "backward part" in report.first
+    # What is wrong is the gradient of what tanh reads: the product before it.
+    assert "'matmul'" in report.first or "'__matmul__'" in report.first, report.first
+    assert "does not train as PyTorch does" in report.sentence()
+
+
+def test_a_wrong_update_is_told_from_a_wrong_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+    record = registry.get("sgd")
+
+    def wrong(e, inputs, attrs):  # type: ignore[no-untyped-def]
+        return record.expand(e, [inputs[0], e.mul(inputs[1], 2.0), *inputs[2:]], attrs)
+
+    monkeypatch.setitem(registry._REGISTRY, "sgd", dataclasses.replace(record, expand=wrong))
+    report = verify(Block(), (X,), Recipe(optimizer={"name": "sgd", "lr": 0.1}), steps=1)
+    assert all(change.agrees for change in report.gradients)
+    assert not any(change.agrees for change in report.changes if change.name == "head.weight")
+    assert "optimizer's update" in str(report.first)
+
+
+def test_importing_verifies_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert pock.from_torch(Block(), (X,), verify=True).outputs
+    break_gradient(monkeypatch, "tanh", 0.5)
+    assert pock.from_torch(Block(), (X,)).outputs
+    with pytest.raises(ModelError, match=r"Block does not train as PyTorch does: .* backward part"):
+        pock.from_torch(Block(), (X,), verify=True)
+
+
+def test_a_report_counts_what_differs() -> None:
+    from pockengine.verify import Change
+
+    bad = Change("w", 1.0, 2.0, 0.5, Verdict.DIFFERENT)
+    report = Report("Net", "PyTorch", 1, ((1.0, 1.5, Verdict.DIFFERENT),), (), (bad,))
+    assert report.sentence() == (
+        "Net does not train as PyTorch does: 1 of 1 tensors differ ('w'), the loss of step 1 is 1 and should be 1.5"
+    )

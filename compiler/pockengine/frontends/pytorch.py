@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import logging
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import ModelError, PockError
+from ..errors import ModelError, PockError, nearest
 from ..ir import Array, Graph
 from .onnx_file import from_proto
 from .onnx_import import import_model
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import onnx
     import onnx_ir as ir
     from torch import Tensor, nn
+    from torch.export import ExportedProgram
     from torch.onnx import ONNXProgram
 
     from .capture import Rules
@@ -39,7 +41,9 @@ def from_torch(
     args: Any = (),
     kwargs: Mapping[str, Any] | None = None,
     dims: Mapping[str, int] | None = None,
+    *,
     functions: Rules | None = None,
+    fixed: Collection[str] = (),
     verify: bool = False,
 ) -> Graph:
     """Import a module as its evaluation mode computes it; dropout stays in the graph, for recipes that turn it on.
@@ -48,6 +52,8 @@ def from_torch(
     dims          values of dynamic dimensions, for modules that mark their inputs' dimensions as dynamic
     functions     for `torch.autograd.Function`s whose backward pass is not the derivative of their forward pass: an
                   expression of the same arguments that has the gradient wanted (its value is not looked at)
+    fixed         arguments whose contents, not only whose shapes, are those of the compiled model, as those that count
+                  the patches of images (`image_grid_thw`). They are no inputs of the graph
     verify        compare the graph's outputs with the module's whatever the model's size
 
     The graph is evaluated on the example inputs, and refused where its outputs are not the module's: by how much, which
@@ -69,14 +75,20 @@ def from_torch(
         raise ModelError("from_torch needs PyTorch: pip install 'pockengine[torch]'") from None
     positional = args if isinstance(args, tuple) else (args,)
     named = dict(kwargs or {})
+    constants: dict[str, Any] = {}
+    if fixed:
+        named = _by_name(module, positional, named)
+        positional, constants = (), {name: _taken(named, name) for name in fixed}
     custom = CustomFunctions(functions or {})
     training = module.training
     module.eval()
     try:
         with torch.no_grad(), custom.observed():
-            outputs = list(named_tensors(module(*positional, **named)))
-        with _quiet(), captured(module, custom):
-            program = _exported(module, positional, named, [name for name, _ in outputs])
+            outputs = list(named_tensors(module(*positional, **named, **constants)))
+        with _quiet():
+            with captured(module, custom, constants):
+                traced = _traced(module, positional, named)
+            program = _exported(traced, [name for name, _ in outputs])
     except PockError:
         raise
     except Exception as error:
@@ -91,7 +103,7 @@ def from_torch(
     parameters = {name for name, tensor in module.state_dict().items() if tensor.is_floating_point()}
     file = from_proto(proto, {tied.get(name, name): array for name, array in weights.items()})
     graph = import_model(file, type(module).__name__, dims, parameters=parameters)
-    refuse_another_function(graph, module, positional, named, outputs, verify)
+    refuse_another_function(graph, module, positional, {**named, **constants}, outputs, verify)
     return graph.with_(untrained=_untrained(module, {value.name for value in graph.params}))
 
 
@@ -113,17 +125,41 @@ def _untrained(module: nn.Module, used: set[str]) -> dict[str, str]:
     return {name: why for name, why in found.items() if name not in tied}
 
 
-def _exported(
-    module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output_names: Sequence[str]
-) -> ONNXProgram:
-    """The module as PyTorch's exporter writes it. Only the plain Python of `forward` is traced (`strict=False`): the
-    exporter's other way would not run what stands in for PyTorch's functions."""
+def _by_name(module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a call, each under its name."""
+    signature = inspect.signature(module.forward)
+    named: dict[str, Any] = {}
+    for name, value in signature.bind(*args, **kwargs).arguments.items():
+        kind = signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_POSITIONAL:
+            raise ModelError(f"'fixed' needs arguments with names, and {type(module).__name__} takes a list of them")
+        named.update(value if kind is inspect.Parameter.VAR_KEYWORD else {name: value})
+    return named
+
+
+def _taken(named: dict[str, Any], name: str) -> Any:
+    if name not in named:
+        raise ModelError(f"there is no argument '{name}' to be fixed{nearest(name, named)}")
+    return named.pop(name)
+
+
+def _traced(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ExportedProgram:
+    """Only the plain Python of `forward` is traced (`strict=False`): the exporter's other way would not run what stands
+    in for PyTorch's functions."""
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     # Of the attention kernels only the plain one has outputs whose strides the exporter's decompositions repeat.
     with sdpa_kernel(SDPBackend.MATH):
-        traced = torch.export.export(module, args, kwargs, strict=False)
+        return torch.export.export(module, args, kwargs, strict=False)
+
+
+def _exported(traced: ExportedProgram, output_names: Sequence[str]) -> ONNXProgram:
+    """The trace as PyTorch's exporter writes it."""
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    with sdpa_kernel(SDPBackend.MATH):
         program = torch.onnx.export(
             traced, dynamo=True, optimize=False, verbose=False, opset_version=OPSET, output_names=output_names
         )

@@ -170,6 +170,23 @@ def _in_place(m: Small, x: Tensor) -> Tensor:
     return m.second(h)
 
 
+def _filled_under_no_grad(m: Small, x: Tensor) -> Tensor:
+    h = m.first(x)
+    with torch.no_grad():
+        table = torch.zeros_like(h)
+        table[:, 1] = h[:, 0]
+        table[h > 1] = 0.5
+        table.add_(functional.dropout(h, 0.5, training=False))
+    return m.second(x) * table + h
+
+
+def _masked_in_place(m: Small, x: Tensor) -> Tensor:
+    h = m.first(x) * 1
+    with torch.no_grad():
+        h[h > 1] = 0.0
+    return m.second(h)
+
+
 def _detached_in_place(m: Small, x: Tensor) -> Tensor:
     h = m.first(x)
     h.detach_()
@@ -236,5 +253,7 @@ FORMS = [
         {Reversed: torch.sum},
     ),
     Form("in place under no_grad", _in_place, r"in place under torch.no_grad \('mul_'\)"),
+    Form("filled under no_grad", _filled_under_no_grad),
+    Form("masked in place under no_grad", _masked_in_place, "in place under torch.no_grad"),
     Form("detach in place", _detached_in_place, r"write x = x.detach\(\)"),
 ]

@@ -6,17 +6,21 @@ Imported by `from_torch` only: it needs PyTorch."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import inspect
+from collections.abc import Iterator, Mapping
 from functools import wraps
 from typing import Any
 from unittest import mock
 
-from torch import nn
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
 
 from .dropout import dropout_captured
 from .experts import experts_captured
 from .functions import CustomFunctions, Rules
 from .gradients import all_require_gradients
+from .known import Known
 from .operators import named
 from .rewritten import rewritten
 from .tracing import Tracing
@@ -25,15 +29,21 @@ __all__ = ["CustomFunctions", "Rules", "captured", "named"]
 
 
 @contextlib.contextmanager
-def captured(module: nn.Module, functions: CustomFunctions) -> Iterator[None]:
-    """While the block runs, the module's `forward` computes as before, and its trace has all that training needs."""
+def captured(module: nn.Module, functions: CustomFunctions, fixed: Mapping[str, Any]) -> Iterator[None]:
+    """While the block runs, the module's `forward` computes as before, and its trace has all that training needs.
+
+    fixed  arguments of `forward` that the caller of the trace does not give: constants of the model"""
     forward = module.forward
 
     @wraps(forward)
     def traced(*args: Any, **kwargs: Any) -> Any:
-        with Tracing():
-            return forward(*args, **kwargs)
+        with Tracing(Known(x for x in pytree.tree_leaves(dict(fixed)) if isinstance(x, Tensor))):
+            return forward(*args, **kwargs, **fixed)
 
+    if fixed:
+        signature = inspect.signature(forward)
+        left = [parameter for name, parameter in signature.parameters.items() if name not in fixed]
+        traced.__signature__ = signature.replace(parameters=left)  # type: ignore[attr-defined]
     with (
         dropout_captured(module),
         experts_captured(),
@@ -41,5 +51,10 @@ def captured(module: nn.Module, functions: CustomFunctions) -> Iterator[None]:
         rewritten(),
         all_require_gradients(module),
         mock.patch.object(module, "forward", traced),
+        mock.patch.object(torch, "_check_tensor_all_with", _checked),
     ):
         yield
+
+
+def _checked(error_type: type[Exception], cond: Tensor, message: Any = None) -> None:
+    """A check of data, which held where the module ran and which no program of ours repeats."""

@@ -12,9 +12,8 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from ...errors import ModelError
-from .operators import operator
+from .operators import stopped
 
-GRAD_MODE = torch._C._set_grad_enabled
 _DATA = torch.Tensor.data.__get__  # type: ignore[attr-defined]
 
 
@@ -33,22 +32,6 @@ def all_require_gradients(module: nn.Module) -> Iterator[None]:
                 part.requires_grad_(required)
 
 
-def gradient_mode(enabled: bool) -> None:
-    """What `torch.no_grad` calls, seen by autograd and not by the exporter, which would make a sub-graph of it."""
-    with torch._C.DisableTorchFunction():
-        GRAD_MODE(enabled)
-
-
-def stopped(x: Tensor) -> Tensor:
-    """x, of which autograd sees no further."""
-    before = torch.is_grad_enabled()
-    gradient_mode(False)
-    try:
-        return operator("StopGradient", [x], {}, x.shape)
-    finally:
-        gradient_mode(before)
-
-
 def detached(function: Callable[..., Any], args: tuple[Any, ...]) -> Tensor | None:
     """The result of `x.detach()` and `x.data`, None for any other function."""
     if function in (torch.Tensor.detach, torch.detach) or function == _DATA:
@@ -59,36 +42,37 @@ def detached(function: Callable[..., Any], args: tuple[Any, ...]) -> Tensor | No
     return None
 
 
-def without_gradient(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any
-) -> Any:
-    """The result of a call, its tensors marked where autograd goes no further than them although an operand has a
-    gradient. What `no_grad` blocks make is such, whatever `requires_grad` says of it: views claim their base's."""
-    if isinstance(result, Tensor) and not _is_float(result):
+def unrecorded(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """The result of a call under `torch.no_grad`: of operands of which autograd sees no further."""
+    if args and _in_place(function) and _differentiable(args[0]):
+        raise ModelError(
+            "the module changes a tensor that has a gradient in place under torch.no_grad "
+            f"('{function.__name__}'), which autograd does not see: write the new tensor as x + (new - x).detach()"
+        )
+    args, kwargs = pytree.tree_map(lambda x: stopped(x) if _differentiable(x) else x, (args, dict(kwargs)))
+    return function(*args, **kwargs)
+
+
+_SETTERS = {"__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__", "__ipow__"}
+
+
+def _in_place(function: Callable[..., Any]) -> bool:
+    """As PyTorch and Python name such functions."""
+    name = getattr(function, "__name__", "")
+    return name in _SETTERS or (name.endswith("_") and not name.startswith("_") and name != "requires_grad_")
+
+
+def without_gradient(args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> Any:
+    """The result of a recorded call, its tensors marked that have no gradient although an operand has one."""
+    if isinstance(result, Tensor) and (result.requires_grad or not _is_float(result)):
         return result
-    operands = [x for x in pytree.tree_leaves((args, kwargs)) if isinstance(x, Tensor) and _differentiable(x)]
-    if not operands:
+    if not any(_differentiable(x) for x in pytree.tree_leaves((args, kwargs))):
         return result
-    recorded = torch.is_grad_enabled()
 
     def marked(x: Any) -> Any:
-        if not isinstance(x, Tensor) or not _is_float(x) or (recorded and x.requires_grad):
-            return x
-        if any(x is operand for operand in operands):
-            return _unchanged(function, x)
-        return stopped(x)
+        return stopped(x) if isinstance(x, Tensor) and _is_float(x) and not x.requires_grad else x
 
     return pytree.tree_map(marked, result)
-
-
-def _unchanged(function: Callable[..., Any], x: Tensor) -> Tensor:
-    name = getattr(function, "__name__", "")
-    if not name.endswith("_") or name.startswith("__") or name == "requires_grad_":
-        return x  # given back as it was: x.to(x.dtype), x.contiguous()
-    raise ModelError(
-        f"the module changes a tensor that has a gradient in place under torch.no_grad ('{name}'), "
-        "which autograd does not see: write the new tensor as x + (new - x).detach()"
-    )
 
 
 def _is_float(x: Tensor) -> bool:

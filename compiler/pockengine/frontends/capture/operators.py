@@ -18,9 +18,33 @@ from torch import Tensor
 
 from ..onnx_import import OWN_DOMAIN
 
+GRAD_MODE = torch._C._set_grad_enabled
+
+
+def gradient_mode(enabled: bool) -> None:
+    """What `torch.no_grad` calls, seen by autograd and not by the exporter, which would make a sub-graph of it."""
+    with torch._C.DisableTorchFunction():
+        GRAD_MODE(enabled)
+
+
+def stopped(x: Tensor) -> Tensor:
+    """x, of which autograd sees no further."""
+    before = torch.is_grad_enabled()
+    gradient_mode(False)
+    try:
+        return _node("StopGradient", [x], {}, x.shape)
+    finally:
+        gradient_mode(before)
+
 
 def operator(name: str, operands: Sequence[Tensor], attributes: dict[str, Any], shape: Sequence[int]) -> Tensor:
     """A node with one result, of the first operand's element type."""
+    if not torch.is_grad_enabled():
+        operands = [stopped(x) if x.requires_grad else x for x in operands]
+    return _node(name, operands, attributes, shape)
+
+
+def _node(name: str, operands: Sequence[Tensor], attributes: dict[str, Any], shape: Sequence[int]) -> Tensor:
     x = operands[0]
     return torch.onnx.ops.symbolic(f"{OWN_DOMAIN}::{name}", operands, attributes, dtype=x.dtype, shape=shape, version=1)
 

@@ -10,18 +10,25 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from .experts import grouped_product
-from .gradients import GRAD_MODE, detached, gradient_mode, without_gradient
+from .gradients import detached, unrecorded, without_gradient
+from .known import Known
+from .masks import masked_scatter, set_item
+from .operators import GRAD_MODE, gradient_mode
 
 REPLACED: dict[Callable[..., Any], Callable[..., Any]] = {
     getattr(place, name): grouped_product
     for place, name in ((torch, "_grouped_mm"), (functional, "grouped_mm"))
     if hasattr(place, name)
-}
+} | {torch.masked_scatter: masked_scatter, torch.Tensor.masked_scatter: masked_scatter}
 """What stands in for functions that cannot be exported."""
 
 
 class Tracing(TorchFunctionMode):
     """Active inside the module's `forward`. A call within a call of PyTorch's own is not seen."""
+
+    def __init__(self, known: Known) -> None:
+        super().__init__()
+        self._known = known
 
     def __torch_function__(
         self,
@@ -33,8 +40,19 @@ class Tracing(TorchFunctionMode):
         kwargs = kwargs or {}
         if function == GRAD_MODE:
             return gradient_mode(*args)
+        if self._known.covers(function, args, kwargs):
+            return self._known.call(function, args, kwargs)
+        if function in (torch.Tensor.__getitem__, torch.Tensor.__setitem__):
+            args = (args[0], self._known.places(args[1]), *args[2:])
         if function in REPLACED:
-            return REPLACED[function](*args, **kwargs)
+            with self:  # what stands in is watched as well
+                return REPLACED[function](*args, **kwargs)
+        if function is torch.Tensor.__setitem__:
+            with self:
+                if set_item(*args):
+                    return None
         if (result := detached(function, args)) is not None:
             return result
-        return without_gradient(function, args, kwargs, function(*args, **kwargs))
+        if not torch.is_grad_enabled():
+            return unrecorded(function, args, kwargs)
+        return without_gradient(args, kwargs, function(*args, **kwargs))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -52,14 +52,16 @@ def from_torch(
     args: Any = (),
     kwargs: Mapping[str, Any] | None = None,
     dims: Mapping[str, int] | None = None,
+    *,
     functions: Rules | None = None,
+    fixed: Collection[str] = (),
     verify: bool = False,
 ) -> Graph:
     """Import a PyTorch module: see `pockengine.frontends.from_torch`, whose arguments these are.
 
     verify  also compare one training step with PyTorch's: everything trained by SGD towards random outputs. It is
             compiled for that, which takes longer than the import. Raises ModelError where it differs"""
-    graph = frontends.from_torch(module, args, kwargs, dims, functions, verify)
+    graph = frontends.from_torch(module, args, kwargs, dims, functions=functions, fixed=fixed, verify=verify)
     if verify:
         report = _verified(module, args, kwargs, graph, default_recipe(graph), Options(steps=1))
         if not report.agrees:

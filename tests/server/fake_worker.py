@@ -1,4 +1,5 @@
-"""Stands in for the worker command in tests of the queue: behaves as the build's name tells it to; compiles nothing."""
+"""Stands in for the worker command in tests of the queue: behaves as the build's name tells it to; compiles nothing. It
+says who it is before it imports what takes long on a busy machine."""
 
 import json
 import os
@@ -7,19 +8,20 @@ import sys
 import time
 from pathlib import Path
 
-from sqlalchemy.orm import Session
-
-from pock_server.blobs.store import open_store
-from pock_server.builds.tables import BuildRecord
-from pock_server.db.engine import make_engine
-from pock_server.settings import Settings
-
 
 def say(**message: object) -> None:
     print(json.dumps(message), flush=True)
 
 
-def build(settings: Settings, build_id: str) -> None:
+def build(build_id: str) -> None:
+    from sqlalchemy.orm import Session
+
+    from pock_server.blobs.store import open_store
+    from pock_server.builds.tables import BuildRecord
+    from pock_server.db.engine import make_engine
+    from pock_server.settings import Settings
+
+    settings = Settings()
     with Session(make_engine(settings)) as session:
         behaviour = session.get_one(BuildRecord, build_id).name
     say(event="log", text=f"asked to {behaviour}")
@@ -33,7 +35,6 @@ def build(settings: Settings, build_id: str) -> None:
     elif behaviour == "die":
         os.kill(os.getpid(), signal.SIGKILL)
     elif behaviour == "hang":
-        (settings.data_dir / "worker.pid").write_text(str(os.getpid()))
         time.sleep(600)
     else:
         digest, size = open_store(settings).put_bytes(b"artifact")
@@ -43,7 +44,10 @@ def build(settings: Settings, build_id: str) -> None:
         say(event="artifact", artifact={**artifact, "summary": {"kernels": 5}})
 
 
-def describe(settings: Settings) -> None:
+def describe() -> None:
+    from pock_server.settings import Settings
+
+    settings = Settings()
     target = {"name": "host", "description": "this machine", "triple": "x86_64-linux-musl", "cores": 1}
     draft = settings.data_dir / "compiler.draft"
     draft.write_text(json.dumps({"version": "fake", "targets": [target]}))
@@ -51,6 +55,7 @@ def describe(settings: Settings) -> None:
 
 
 if sys.argv[1] == "describe":
-    describe(Settings())
+    describe()
 else:
-    build(Settings(), sys.argv[1])
+    Path(os.environ["POCK_DATA_DIR"], "worker.pid").write_text(str(os.getpid()))
+    build(sys.argv[1])

@@ -33,9 +33,6 @@ from pock_server.services import Services
 
 router = APIRouter(prefix="/agent", tags=["agents"], responses=PROBLEMS)
 
-# Work may have been queued by another process, whose bell does not ring here.
-_LOOK_SECONDS = 5.0
-
 
 @router.get("/work", response_model=WorkEnvelope, responses={204: {"description": "Nothing to do; ask again."}})
 async def get_work(
@@ -54,7 +51,8 @@ async def get_work(
             remaining = deadline - time.monotonic()
             if remaining <= 0 or services.hub.closing:
                 break
-            await bell.wait(min(remaining, _LOOK_SECONDS))
+            # Work may have been queued by another process, whose bell does not ring here.
+            await bell.wait(min(remaining, services.settings.look_seconds))
     return Response(status_code=204, headers={"Retry-After": "2"} if services.hub.closing else {})
 
 

@@ -42,9 +42,6 @@ class Settings(BaseSettings):
     max_attempts: int = Field(default=3, ge=1, description="Times a run or build is tried before it fails.")
     session_seconds: float = Field(default=3600, gt=0, description="Life of a device's session token.")
     run_deadline_seconds: float = Field(default=3600, gt=0, description="Wall-clock limit of a run that names none.")
-    look_seconds: float = Field(
-        default=5, gt=0, description="A request that waits for work looks again so often, for what other processes did."
-    )
     sweep_seconds: float = Field(default=5, gt=0, description="Time between two searches for lost leases.")
 
     max_json_bytes: int = Field(default=4 << 20, gt=0, description="Largest JSON request body.")

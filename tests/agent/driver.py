@@ -21,7 +21,7 @@ FAST = Settings(
     backoff_cap_seconds=0.05,
     lease_renew_seconds=0.1,
     events_seconds=0.02,
-    events_drain_seconds=30.0,
+    events_drain_seconds=3.0,
     health_seconds=0.1,
     disk_reserve_bytes=0,
 )

@@ -80,7 +80,7 @@ class Gate:
 
     def __call__(self, request: Request) -> None:
         self.arrived.set()
-        self.released.wait(120)
+        self.released.wait(20)
 
 
 class ServiceDouble:
@@ -196,7 +196,7 @@ class ServiceDouble:
             self.waiting.append(envelope)
             self.lock.notify_all()
 
-    def wait_for(self, condition: Callable[[], object], what: str, seconds: float = 60) -> None:
+    def wait_for(self, condition: Callable[[], object], what: str, seconds: float = 10) -> None:
         end = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < end, f"waited {seconds} s in vain for {what}"
@@ -231,7 +231,7 @@ class ServiceDouble:
         handler.wfile.write(content)
         if answer.stall is not None:
             handler.wfile.flush()
-            answer.stall.wait(120)
+            answer.stall.wait(20)
         if answer.cut is not None or answer.length is not None:
             handler.close_connection = True
 

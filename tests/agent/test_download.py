@@ -279,7 +279,7 @@ def test_a_file_size_limit_during_a_download_is_reported_as_a_full_disk(device: 
     payload = big_job(device)
     device.double.give(device.double.seal(payload))
     process = spawn(device.state.root, file_limit=100_000)
-    process.communicate(timeout=60)
+    process.communicate(timeout=20)
     assert process.returncode == 1
     (result,) = device.double.results[payload["run_id"]]
     assert result["failure"]["code"] == 2002

@@ -163,7 +163,7 @@ def test_cancelled_in(state: State, device: Device, flag: Path) -> None:
             gate.released.set()
         device.double.wait_for(lambda: device.double.results[run_id], "the result")
     finally:
-        process.communicate(timeout=60)
+        process.communicate(timeout=10)
     (result,) = device.double.results[run_id]
     assert result["failure"]["code"] == 10005
     assert not any(map(is_running, child_processes(device.double, run_id)))
@@ -183,7 +183,7 @@ def test_lease_lost_in(state: State, device: Device, flag: Path) -> None:
         for gate in device.double.faults.values():
             assert isinstance(gate, Gate)
             gate.released.set()
-        assert process.wait(60) == 1
+        assert process.wait(10) == 1
     finally:
         process.kill()
         process.communicate()
@@ -284,7 +284,7 @@ def test_a_stopped_agent_leaves_no_child_and_goes_on_later(device: Device, flag:
     process = spawn(device.state.root)
     device.double.wait_for(lambda: len(child_processes(device.double, run_id)) == 2, "training")
     process.terminate()
-    process.communicate(timeout=60)
+    process.communicate(timeout=10)
     device.double.wait_for(lambda: not any(map(is_running, child_processes(device.double, run_id))), "the child's end")
     os.unlink(flag)
     assert device.run()

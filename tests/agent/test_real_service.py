@@ -51,7 +51,7 @@ class Person:
         request.add_header("Content-Type", "application/json")
         for name, value in (headers or {}).items():
             request.add_header(name, value)
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=20) as answer:
             raw = answer.read()
             return json.loads(raw) if raw and "json" in (answer.headers.get("Content-Type") or "") else raw
 
@@ -94,7 +94,7 @@ class Person:
         return self.call("GET", f"/runs/{run}")
 
 
-def wait_for(condition: Callable[[], object], what: str, seconds: float = 120) -> None:
+def wait_for(condition: Callable[[], object], what: str, seconds: float = 30) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, f"waited {seconds} s in vain for {what}"
@@ -117,7 +117,7 @@ def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
         yield Person(json.loads(server.stdout.readline())["url"], made.stdout.strip())
     finally:
         server.terminate()
-        server.communicate(timeout=60)
+        server.communicate(timeout=20)
 
 
 @pytest.fixture(scope="module")
@@ -196,7 +196,7 @@ def test_a_cancelled_run_stops_on_the_device(person: Person, build: str, state: 
     process = spawn(state.root)
     wait_for(lambda: person.state(run)["state"] == "running", "the start")
     person.call("POST", f"/runs/{run}/cancel")
-    process.communicate(timeout=60)
+    process.communicate(timeout=20)
     assert process.returncode == 1
     assert person.state(run)["state"] == "cancelled"
 
@@ -210,7 +210,7 @@ def test_a_device_that_slept_too_long_drops_the_run_and_takes_the_next_attempt(
     process.send_signal(signal.SIGSTOP)
     wait_for(lambda: person.state(run)["state"] == "queued", "the lease to run out")
     process.send_signal(signal.SIGCONT)
-    process.communicate(timeout=60)
+    process.communicate(timeout=20)
     assert json.loads(state.last_job.read_text())["outcome"] == "abandoned"
     flag.unlink()
     assert agent.run(state, FAST, once=True)

@@ -1,5 +1,4 @@
-"""Stands in for the worker command in tests of the queue: behaves as the build's name tells it to; compiles nothing. It
-says who it is before it imports what takes long on a busy machine."""
+"""Stands in for the worker command in tests of the queue: behaves as the build's name tells it to; compiles nothing."""
 
 import json
 import os
@@ -8,20 +7,19 @@ import sys
 import time
 from pathlib import Path
 
+from sqlalchemy.orm import Session
+
+from pock_server.blobs.store import open_store
+from pock_server.builds.tables import BuildRecord
+from pock_server.db.engine import make_engine
+from pock_server.settings import Settings
+
 
 def say(**message: object) -> None:
     print(json.dumps(message), flush=True)
 
 
-def build(build_id: str) -> None:
-    from sqlalchemy.orm import Session
-
-    from pock_server.blobs.store import open_store
-    from pock_server.builds.tables import BuildRecord
-    from pock_server.db.engine import make_engine
-    from pock_server.settings import Settings
-
-    settings = Settings()
+def build(settings: Settings, build_id: str) -> None:
     with Session(make_engine(settings)) as session:
         behaviour = session.get_one(BuildRecord, build_id).name
     say(event="log", text=f"asked to {behaviour}")
@@ -35,6 +33,7 @@ def build(build_id: str) -> None:
     elif behaviour == "die":
         os.kill(os.getpid(), signal.SIGKILL)
     elif behaviour == "hang":
+        (settings.data_dir / "worker.pid").write_text(str(os.getpid()))
         time.sleep(600)
     else:
         digest, size = open_store(settings).put_bytes(b"artifact")
@@ -44,10 +43,7 @@ def build(build_id: str) -> None:
         say(event="artifact", artifact={**artifact, "summary": {"kernels": 5}})
 
 
-def describe() -> None:
-    from pock_server.settings import Settings
-
-    settings = Settings()
+def describe(settings: Settings) -> None:
     target = {"name": "host", "description": "this machine", "triple": "x86_64-linux-musl", "cores": 1}
     draft = settings.data_dir / "compiler.draft"
     draft.write_text(json.dumps({"version": "fake", "targets": [target]}))
@@ -55,7 +51,6 @@ def describe() -> None:
 
 
 if sys.argv[1] == "describe":
-    describe()
+    describe(Settings())
 else:
-    Path(os.environ["POCK_DATA_DIR"], "worker.pid").write_text(str(os.getpid()))
-    build(sys.argv[1])
+    build(Settings(), sys.argv[1])

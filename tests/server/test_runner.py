@@ -14,7 +14,7 @@ from tests.server.harness import FAKE_WORKER, Person, Server, assert_problem, ss
 COMMAND = (sys.executable, str(FAKE_WORKER))
 
 
-def wait_for(probe: Callable[[], Any], seconds: float = 120) -> Any:
+def wait_for(probe: Callable[[], Any], seconds: float = 30) -> Any:
     ends = time.monotonic() + seconds
     while time.monotonic() < ends:
         found = probe()

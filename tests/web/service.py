@@ -78,7 +78,7 @@ class Service:
         return row
 
 
-def wait_until(look: Callable[[], Any], good: Callable[[Any], bool], seconds: float = 60) -> Any:
+def wait_until(look: Callable[[], Any], good: Callable[[Any], bool], seconds: float = 20) -> Any:
     """What `look` gives once it is good; fails after `seconds` with what it gave last."""
     ends_at = time.monotonic() + seconds
     while not good(found := look()):
@@ -110,13 +110,13 @@ def running_service(data_dir: Path, web_dist: Path) -> Iterator[Service]:
         assert line, errors.read_text()
         url = json.loads(line)["url"]
         headers = {"Authorization": f"Bearer {key}"}
-        with httpx.Client(base_url=f"{url}/v1", headers=headers, timeout=60) as client:
+        with httpx.Client(base_url=f"{url}/v1", headers=headers, timeout=20) as client:
             service = Service(url, key, client)
             wait_until(lambda: client.get("/targets").status_code, lambda status: status == 200)
             yield service
     finally:
         process.terminate()
-        process.wait(timeout=60)
+        process.wait(timeout=20)
 
 
 def _json_of(command: list[str], environment: dict[str, str]) -> Any:

@@ -114,7 +114,7 @@ def run(command: str, service: Service) -> Any:
     """What the command prints: its `curl` is run by a shell, the path that it gives to `jq` is followed here."""
     curl, path = command.split(" | jq ")
     environment = {"POCK_API_KEY": service.key, "PATH": "/usr/bin:/bin"}
-    done = subprocess.run(["sh", "-c", curl], env=environment, check=True, capture_output=True, timeout=120)
+    done = subprocess.run(["sh", "-c", curl], env=environment, check=True, capture_output=True, timeout=20)
     found = json.loads(done.stdout)
     for name in re.findall(r"\.(\w+)", path):
         found = found[name]

@@ -12,7 +12,7 @@ WEB = REPOSITORY / "web"
 
 def test_openapi_document_is_the_servers() -> None:
     program = str(Path(sys.executable).with_name("pock-server"))
-    printed = subprocess.run([program, "openapi"], check=True, capture_output=True, timeout=300).stdout
+    printed = subprocess.run([program, "openapi"], check=True, capture_output=True, timeout=60).stdout
     kept = json.loads((WEB / "openapi.json").read_text())
     assert json.loads(printed) == kept, "run: pock-server openapi > web/openapi.json"
 

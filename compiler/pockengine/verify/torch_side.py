@@ -72,7 +72,7 @@ class TorchSide:
     def train(self, batches: Sequence[Mapping[str, Array]], double: bool = False) -> Trained:
         """One step for each batch of `batch * accumulate` samples, in float32 or in float64. The module given stays as
         it is. Raises ModelError where a copy of it cannot be made or run."""
-        with _double() if double else contextlib.nullcontext():
+        with in_double() if double else contextlib.nullcontext():
             training = _Training(self, double)
             losses = [training.step(feeds, done) for done, feeds in enumerate(batches)]
             return Trained(tuple(losses), training.tensors(), training.gradients)
@@ -227,7 +227,7 @@ def _widened(leaf: Any) -> Any:
 
 
 @contextlib.contextmanager
-def _double() -> Iterator[None]:
+def in_double() -> Iterator[None]:
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
@@ -237,4 +237,4 @@ def _double() -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-__all__ = ["Call", "TorchSide", "module_of", "tensors_of"]
+__all__ = ["Call", "TorchSide", "in_double", "module_of", "tensors_of"]

@@ -33,6 +33,9 @@ from pock_server.services import Services
 
 router = APIRouter(prefix="/agent", tags=["agents"], responses=PROBLEMS)
 
+# Work may have been queued by another process, whose bell does not ring here.
+_LOOK_SECONDS = 5.0
+
 
 @router.get("/work", response_model=WorkEnvelope, responses={204: {"description": "Nothing to do; ask again."}})
 async def get_work(
@@ -51,8 +54,7 @@ async def get_work(
             remaining = deadline - time.monotonic()
             if remaining <= 0 or services.hub.closing:
                 break
-            # Work may have been queued by another process, whose bell does not ring here.
-            await bell.wait(min(remaining, services.settings.look_seconds))
+            await bell.wait(min(remaining, _LOOK_SECONDS))
     return Response(status_code=204, headers={"Retry-After": "2"} if services.hub.closing else {})
 
 

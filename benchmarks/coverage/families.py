@@ -1,16 +1,8 @@
-"""Which model families import, train and match PyTorch: ten steps with each recipe, as a table.
-
-    python -m benchmarks.coverage [--json FILE] [--families vit,bert] [--kinds full,sparse]
-
-A cell is green where every loss is within 1e-4 (relative), every updated tensor within 1e-3 of its largest element, and
-nothing frozen has changed; it shows the larger of the two differences as a share of what is allowed.
-"""
+"""Ten steps of a small model of each family with each recipe, beside PyTorch."""
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,7 +13,6 @@ from rich.table import Table
 
 from pockengine.errors import PockError
 from tests.compiler.models.agreement import (
-    KINDS,
     LOSS_TOLERANCE,
     TENSOR_TOLERANCE,
     Agreement,
@@ -29,7 +20,6 @@ from tests.compiler.models.agreement import (
     imported,
     kinds,
 )
-from tests.compiler.models.families import FAMILIES
 
 PROBLEMS = 3
 """Lines printed of what is wrong with one family and recipe."""
@@ -52,13 +42,8 @@ class Row:
         return self.import_seconds is not None and all(map(_green, self.agreements.values()))
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; 1 if anything in it is not green."""
-    options = _parser().parse_args(arguments)
-    names, wanted = options.families.split(","), options.kinds.split(",")
-    for name in names:
-        if name not in FAMILIES:
-            sys.exit(f"there is no family '{name}': choose of {', '.join(FAMILIES)}")
+def measure(names: Sequence[str], wanted: Sequence[str], file: Path | None) -> int:
+    """Print the table of the families `names` with the recipes `wanted`; 1 if anything in it is not green."""
     rows = []
     for name in names:
         with console.status(name):
@@ -73,8 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 console.print(f"{row.family} {kind}: and {len(problems) - PROBLEMS} more (--json shows all)")
     green = sum(row.green for row in rows)
     console.print(f"{green} of {len(rows)} families are green")
-    if options.json:
-        options.json.write_text(json.dumps([_facts(row) for row in rows], indent=1) + "\n")
+    if file:
+        file.write_text(json.dumps([_facts(row) for row in rows], indent=1) + "\n")
     return 0 if green == len(rows) else 1
 
 
@@ -127,15 +112,3 @@ def _cell(found: Agreement | str | None) -> str:
 def _facts(row: Row) -> dict[str, Any]:
     """A row as JSON."""
     return {**asdict(row), "green": row.green}
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
-    parser.add_argument("--families", default=",".join(FAMILIES), help="comma-separated (default: all)")
-    parser.add_argument("--kinds", default=",".join(KINDS), help="recipes, comma-separated (default: %(default)s)")
-    return parser
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,0 +1,391 @@
+"""One tiny architecture of `transformers`: three steps of SGD in PyTorch, the same compiled, and how they compare.
+
+The loss is the mean of squares of the differences between every output that has a gradient and fixed random targets, so
+that no head needs to be known. The rate is such that a step lowers the loss by about a twentieth: changes are then far
+above rounding, and training does not become chaotic.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import math
+import time
+import zlib
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+from torch import nn
+
+from pockengine import interp
+from pockengine.compile import compile, plan_programs
+from pockengine.errors import PockError
+from pockengine.frontends import from_torch
+from pockengine.frontends.pytorch import named_tensors
+from pockengine.ir import Array, Graph
+from pockengine.recipe import SGD, Recipe
+from pockengine.targets import get
+from pockengine.verify import Verdict, compare_changes, compare_losses
+from pockengine.verify.torch_side import in_double
+
+from .architectures import Architecture
+from .inputs import BATCH, Inputs, fixed, inputs
+from .tiny import configuration
+
+STEPS = 3
+LOWERED = 0.05
+"""What the first step takes of the loss, if it were linear."""
+LARGEST = 1e4
+"""Outputs with larger elements (scores of what is masked) take no part in the loss."""
+SHOWN = 4
+"""Tensors named in the reason of a difference."""
+
+
+class Outcome(StrEnum):
+    """What became of one architecture.
+
+    UNTRAINED  PyTorch itself does not train it here: a package is missing, it draws random numbers, has no gradient
+    REFUSED_IMPORT  `from_torch` says why not
+    REFUSED    `compile` says why not
+    TRAINS     in PyTorch; nothing else was asked
+    IMPORTS    nothing more was asked
+    AGREES     losses, and the change of every tensor, are PyTorch's
+    FAILS      an error that is not one of ours, out of memory or out of time
+    WRONG      other numbers, and not a word"""
+
+    UNTRAINED = "does not train in PyTorch"
+    REFUSED_IMPORT = "not exported"
+    REFUSED = "refused"
+    TRAINS = "trains in PyTorch"
+    IMPORTS = "imports"
+    AGREES = "agrees"
+    FAILS = "fails"
+    WRONG = "WRONG"
+
+
+class Until(StrEnum):
+    """The last stage of a trial.
+
+    TORCH     training in PyTorch
+    IMPORTED  `from_torch`
+    TRAINED   our own three steps, compared"""
+
+    TORCH = "torch"
+    IMPORTED = "imported"
+    TRAINED = "trained"
+
+
+class Engine(StrEnum):
+    """What computes our steps.
+
+    MACHINE      machine code, as users have it
+    INTERPRETER  numpy, of the same planned step: quicker where every kernel would first have to be compiled
+    MIXED        machine code for a third of the architectures, always the same, else the interpreter"""
+
+    MACHINE = "machine"
+    INTERPRETER = "interpreter"
+    MIXED = "mixed"
+
+    def compiles(self, architecture: Architecture) -> bool:
+        drawn = zlib.crc32(architecture.model_type.encode()) % 3 == 0
+        return self is Engine.MACHINE or (self is Engine.MIXED and drawn)
+
+
+@dataclass
+class Trial:
+    """What is known of one architecture so far; `outcome` and `reason` once it is over.
+
+    stage     the one begun last
+    inputs    shapes by name
+    outputs   names of those in the loss
+    seconds   by stage
+    change    largest difference of a tensor's change, relative to PyTorch's change, where float32 decided
+    loss      largest difference of a loss, relative
+    rounding  tensors for which float64 had to decide"""
+
+    model_type: str
+    class_name: str
+    stage: str = ""
+    outcome: str = ""
+    reason: str = ""
+    parameters: int = 0
+    inputs: dict[str, list[int]] = field(default_factory=dict)
+    outputs: list[str] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+    change: float | None = None
+    loss: float | None = None
+    rounding: int = 0
+
+    def ended(self, outcome: Outcome, reason: str = "") -> Trial:
+        self.outcome, self.reason = outcome.value, " ".join(reason.split())
+        return self
+
+    def to_mapping(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+Note = Callable[[Trial], None]
+"""Hears of every stage that a trial begins, for what ends its process."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What training left: the loss of each step, tensors by name, and the names of those that had a gradient."""
+
+    losses: list[float]
+    tensors: dict[str, Array]
+    with_gradient: list[str]
+
+
+@dataclass(frozen=True)
+class Twin:
+    """The PyTorch side.
+
+    module   in evaluation mode
+    batches  keyword arguments of each step
+    targets  output -> what it is compared with; for an output that is one number, nothing: it is a loss itself
+    rate     of SGD"""
+
+    module: nn.Module
+    batches: list[Inputs]
+    targets: dict[str, torch.Tensor]
+    rate: float = 0.0
+
+    def loss(self, module: nn.Module, step: int, kind: torch.dtype) -> torch.Tensor:
+        batch = {name: _cast(tensor, kind) for name, tensor in self.batches[step].items()}
+        torch.manual_seed(0)
+        found = dict(named_tensors(module(**batch)))
+        terms = [
+            nn.functional.mse_loss(found[name], target.to(kind)) if target.ndim else found[name]
+            for name, target in self.targets.items()
+        ]
+        return torch.stack([term.to(kind) for term in terms]).sum()
+
+    def trained(self, kind: torch.dtype = torch.float32) -> Trained:
+        """After `STEPS` steps from the module's weights, computed in `kind`."""
+        with in_double() if kind is torch.float64 else contextlib.nullcontext():
+            return self._trained(copy.deepcopy(self.module).to(kind), kind)
+
+    def _trained(self, module: nn.Module, kind: torch.dtype) -> Trained:
+        parameters = {name: p for name, p in module.named_parameters() if p.requires_grad}
+        losses = []
+        for step in range(STEPS):
+            for parameter in parameters.values():
+                parameter.grad = None
+            loss = self.loss(module, step, kind)
+            loss.backward()  # type: ignore[no-untyped-call]
+            with torch.no_grad():
+                for parameter in parameters.values():
+                    if parameter.grad is not None:
+                        parameter.sub_(self.rate * parameter.grad)
+            losses.append(loss.item())
+        return Trained(losses, _tensors(module), [name for name, p in parameters.items() if p.grad is not None])
+
+
+def attempt(architecture: Architecture, until: Until, engine: Engine, note: Note) -> Trial:
+    """Try one architecture."""
+    trial = Trial(architecture.model_type, architecture.class_name)
+    try:
+        with _Stage(trial, "torch", note):
+            twin = _twin(architecture, trial)
+            expected = twin.trained()
+    except Exception as error:
+        return trial.ended(Outcome.UNTRAINED, _sentence(error))
+    if not all(map(math.isfinite, expected.losses)):
+        return trial.ended(Outcome.UNTRAINED, f"its losses are {_figures(expected.losses)}")
+    if until is Until.TORCH:
+        return trial.ended(Outcome.TRAINS)
+    try:
+        with _Stage(trial, "import", note):
+            graph = from_torch(twin.module, kwargs=twin.batches[0], fixed=fixed(twin.batches[0]))
+    except PockError as error:
+        return trial.ended(Outcome.REFUSED_IMPORT, str(error))
+    except Exception as error:
+        return trial.ended(Outcome.FAILS, f"import: {_sentence(error)}")
+    if until is Until.IMPORTED:
+        return trial.ended(Outcome.IMPORTS)
+    try:
+        found = (_compiled if engine.compiles(architecture) else _interpreted)(twin, graph, trial, note)
+    except PockError as error:
+        return trial.ended(Outcome.REFUSED, str(error))
+    except Exception as error:
+        return trial.ended(Outcome.FAILS, f"{trial.stage}: {_sentence(error)}")
+    return _compared(twin, found, expected, trial)
+
+
+class _Stage:
+    """Times a stage of a trial."""
+
+    def __init__(self, trial: Trial, name: str, note: Note) -> None:
+        self.trial, self.name = trial, name
+        trial.stage = name
+        note(trial)
+
+    def __enter__(self) -> None:
+        self.started = time.perf_counter()
+
+    def __exit__(self, *error: object) -> None:
+        self.trial.seconds[self.name] = round(time.perf_counter() - self.started, 2)
+
+
+def build(architecture: Architecture) -> nn.Module:
+    """The tiny model with random weights, in evaluation mode; nothing in it is all zeros or all ones."""
+    torch.manual_seed(0)
+    kind = getattr(transformers, architecture.class_name)
+    model: nn.Module = kind(configuration(architecture.model_type)).eval().float()
+    generator = torch.Generator().manual_seed(7)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if not parameter.isfinite().all() or parameter.abs().max() > 100.0:
+                parameter.copy_(0.02 * torch.randn(parameter.shape, generator=generator))
+            elif parameter.ndim == 1 or parameter.min() == parameter.max():
+                parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
+        for norm in model.modules():
+            if isinstance(norm, nn.modules.batchnorm._BatchNorm) and norm.running_var is not None:
+                norm.running_var.mul_(torch.exp(0.2 * torch.randn(norm.running_var.shape, generator=generator)))
+    return model
+
+
+def _twin(architecture: Architecture, trial: Trial) -> Twin:
+    module = build(architecture)
+    trial.parameters = sum(parameter.numel() for parameter in module.parameters())
+    batches = [inputs(module, seed) for seed in range(STEPS)]
+    trial.inputs = {name: list(tensor.shape) for name, tensor in batches[0].items()}
+    found, again = (dict(named_tensors(_seeded(module, batches[0], seed))) for seed in (0, 1))
+    if any(not torch.equal(a, again[name]) for name, a in found.items() if not a.isnan().any()):
+        raise ValueError("two runs with one input differ: it draws random numbers in evaluation mode, too")
+    generator = torch.Generator().manual_seed(1000)
+    targets = {
+        name: torch.randn(output.shape, generator=generator)
+        for name, output in found.items()
+        if output.is_floating_point() and output.requires_grad and output.detach().abs().max() < LARGEST
+    }
+    if not targets:
+        raise ValueError("none of its outputs has a gradient")
+    # A recipe's losses are means over samples: other outputs (all images' features in one list) only if there is no other.
+    targets = {name: target for name, target in targets.items() if target.shape[:1] == (BATCH,)} or targets
+    trial.outputs = list(targets)
+    return Twin(module, batches, targets, _rate(Twin(module, batches, targets)))
+
+
+def _seeded(module: nn.Module, batch: Inputs, seed: int) -> Any:
+    torch.manual_seed(seed)
+    return module(**batch)
+
+
+def _rate(twin: Twin) -> float:
+    loss = twin.loss(twin.module, 0, torch.float32)
+    loss.backward()  # type: ignore[no-untyped-call]
+    squares = sum(float(p.grad.double().square().sum()) for p in twin.module.parameters() if p.grad is not None)
+    twin.module.zero_grad()
+    if not squares:
+        raise ValueError("every gradient is zero")
+    return min(0.1, LOWERED * abs(loss.item()) / squares)
+
+
+def _recipe(twin: Twin) -> Recipe:
+    losses = [
+        {"name": "mse", "output": name, "target": _target(name)} if target.ndim else {"name": "output", "output": name}
+        for name, target in twin.targets.items()
+    ]
+    return Recipe(loss=losses, optimizer=SGD(lr=twin.rate, momentum=0.0, weight_decay=0.0), batch=BATCH)
+
+
+def _target(output: str) -> str:
+    return f"{output}_target"
+
+
+def _compiled(twin: Twin, graph: Graph, trial: Trial, note: Note) -> Trained:
+    """The same steps by machine code."""
+    with _Stage(trial, "compile", note):
+        artifact = compile(graph, _recipe(twin), target="host", threads=1)
+    names = [port.name for port in artifact.manifest.inputs]
+    with _Stage(trial, "run", note), artifact.load() as session:
+        losses = [session.step(_arrays(twin, step, names)) for step in range(STEPS)]
+        return Trained(losses, session.state(), [])
+
+
+def _interpreted(twin: Twin, graph: Graph, trial: Trial, note: Note) -> Trained:
+    """The same steps by the interpreter, of the graph that would become machine code."""
+    with _Stage(trial, "plan", note):
+        planned = plan_programs(graph, _recipe(twin), get("host"), 1, only_training=True)
+    step = planned.programs["train"].graph
+    names = [value.name for value in step.inputs]
+    tensors = dict(step.data)
+    with _Stage(trial, "run", note), np.errstate(all="ignore"):
+        outputs = [interp.step(step, _arrays(twin, index, names), tensors) for index in range(STEPS)]
+    kept = {value.name for value in graph.params}
+    return Trained([float(found["loss"]) for found in outputs], {k: v for k, v in tensors.items() if k in kept}, [])
+
+
+def _arrays(twin: Twin, step: int, names: Iterable[str]) -> dict[str, Array]:
+    """What a step reads, by name: the module may take more than its outputs need."""
+    batch = twin.batches[step] | {_target(name): target for name, target in twin.targets.items()}
+    return {name: batch[name].numpy() for name in names}
+
+
+def _compared(twin: Twin, found: Trained, expected: Trained, trial: Trial) -> Trial:
+    initial = _tensors(twin.module)
+    missing = [name for name in expected.with_gradient if name not in found.tensors]
+    if missing:
+        return trial.ended(Outcome.WRONG, f"{_listed(missing)} did not come back")
+
+    referee = cache(partial(twin.trained, torch.float64))
+    losses = compare_losses(found.losses, expected.losses, lambda: referee().losses)
+    names = expected.with_gradient
+    changes = compare_changes(initial, found.tensors, expected.tensors, names, STEPS, lambda: referee().tensors)
+    trial.loss = max(abs(a - b) / max(abs(b), 1e-30) for a, b in zip(found.losses, expected.losses, strict=True))
+    trial.change = max((change.error for change in changes if change.verdict is Verdict.SAME), default=0.0)
+    trial.rounding = sum(change.verdict is Verdict.ROUNDING for change in changes)
+    touched = [
+        name
+        for name, tensor in found.tensors.items()
+        if name not in names and name in initial and not np.array_equal(tensor, initial[name])
+    ]
+    problems = []
+    if Verdict.DIFFERENT in losses:
+        problems.append(f"the losses {_figures(found.losses)} should be {_figures(expected.losses)}")
+    if different := [f"{change.name} by {change.error:.1e}" for change in changes if not change.agrees]:
+        problems.append(f"{len(different)} of {len(names)} changes are off: {_listed(different)}")
+    if touched:
+        problems.append(f"changed without a gradient: {_listed(touched)}")
+    return trial.ended(Outcome.WRONG, "; ".join(problems)) if problems else trial.ended(Outcome.AGREES)
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+
+
+def _figures(losses: list[float]) -> str:
+    return ", ".join(f"{loss:.6g}" for loss in losses)
+
+
+def _cast(tensor: torch.Tensor, kind: torch.dtype) -> torch.Tensor:
+    return tensor.to(kind) if tensor.is_floating_point() else tensor
+
+
+def _tensors(module: nn.Module) -> dict[str, Array]:
+    """Parameters and buffers of the state, tied ones once, under their first name."""
+    kept = module.state_dict().keys()
+    tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    return {
+        name: tensor.detach().numpy().copy()
+        for name, tensor in tensors.items()
+        if tensor.is_floating_point() and (name in kept or isinstance(tensor, nn.Parameter))
+    }
+
+
+def _sentence(error: BaseException) -> str:
+    """Kind, first line and place of an error that is not ours."""
+    frames = error.__traceback__
+    while frames is not None and frames.tb_next is not None:
+        frames = frames.tb_next
+    code = frames.tb_frame.f_code if frames is not None else None
+    place = f" ({code.co_filename.rpartition('/')[2]}:{frames.tb_lineno})" if code and frames else ""
+    return f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0][:300]}{place}"

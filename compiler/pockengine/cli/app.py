@@ -18,7 +18,7 @@ import typer
 from ..errors import PockError, nearest
 from . import compiling
 
-BAD_INPUT, IO_FAILED = 2, 4
+DIFFERS, BAD_INPUT, IO_FAILED = 1, 2, 4
 
 app = typer.Typer(
     name="pock",
@@ -125,6 +125,47 @@ def check_command(
     supported = compiling.check_model(request, as_json=json)
     if not supported:
         raise typer.Exit(BAD_INPUT)
+
+
+@app.command("verify")
+def verify_command(
+    recipe: Annotated[Path, typer.Option("--recipe", metavar="R.yaml", help="Loss, optimizer and what to update.")],
+    model: Annotated[
+        Path | None,
+        typer.Argument(metavar="MODEL.onnx", help="An ONNX model; left out: what --torch makes.", show_default=False),
+    ] = None,
+    torch: Annotated[
+        str | None,
+        typer.Option(
+            "--torch",
+            metavar="MODULE:FACTORY",
+            help="Python that makes the module, or (module, example arguments). It runs here.",
+        ),
+    ] = None,
+    steps: Annotated[int, typer.Option("--steps", min=1, max=100, help="Training steps.")] = 3,
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", metavar="D.safetensors", help="Inputs and targets; default: random numbers."),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the random numbers.")] = 0,
+    batch: Batch = None,
+    threads: Annotated[int | None, typer.Option("--threads", min=1, help="Default: the machine's cores.")] = None,
+    dim: Dims = None,
+    json: Json = False,
+    import_losses: ImportLosses = False,
+) -> None:
+    """Train a few steps here and in PyTorch and compare losses, gradients and every tensor; exit code 1 if they differ.
+
+    Without --torch the model's outputs are compared with another runtime of ONNX and its gradients with finite
+    differences."""
+    from . import verifying
+
+    dims = compiling.parse_dims(dim or [])
+    request = verifying.VerifyRequest(
+        model, recipe, torch, steps, data, seed, batch, threads, dims, import_losses=import_losses
+    )
+    if not verifying.verify_model(request, as_json=json):
+        raise typer.Exit(DIFFERS)
 
 
 _ENTRIES = ("train", "eval", "predict", "bench", "info")

@@ -6,10 +6,8 @@ A recipe may come from somebody else, so parsing one never reads a file or impor
 from __future__ import annotations
 
 import hashlib
-import importlib
 import os
 import stat
-import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,6 +17,7 @@ from ..errors import RecipeError
 from ..ir import DType, Graph
 from .fields import as_number, as_text, as_texts, check_keys, describe
 from .loss import MOST, Loss
+from .named import import_named, parts_of
 
 MOST_BYTES = 256 << 20
 """Of a loss file: the networks that perceptual losses compare with stay below it."""
@@ -112,7 +111,7 @@ def loss_graph_of(value: Mapping[Any, Any], where: str) -> LossGraph:
     elif kind == "module" and isinstance(value[kind], str) and "sha256" in value:
         given["module"] = as_text(value[kind], f"{where}.module")  # what an artifact says of a function
     elif kind == "module":
-        _parts(value[kind], where)
+        parts_of(value[kind], f"{where}.module")
     else:
         as_text(value[kind], f"{where}.onnx")
     if value.get("inputs") is not None:
@@ -130,14 +129,6 @@ def _digest(value: object, where: str) -> str:
     if not isinstance(value, str) or len(value) != 64 or not set(value) <= set("0123456789abcdef"):
         raise RecipeError(f"{where} must be 64 hexadecimal digits, not {describe(value)}")
     return value
-
-
-def _parts(value: object, where: str) -> tuple[str, str]:
-    """The module's name and the function's."""
-    module, colon, function = value.partition(":") if isinstance(value, str) else ("", "", "")
-    if not colon or not all(part.isidentifier() for part in [*module.split("."), *function.split(".")]):
-        raise RecipeError(f"{where}.module must name a function, as in 'package.module:function', not {value!r}")
-    return module, function
 
 
 def _targets(value: object, where: str) -> tuple[tuple[str, str], ...]:
@@ -192,19 +183,7 @@ def _read(folder: Path, name: str) -> bytes:
 
 
 def _import(text: str, folder: Path) -> Callable[..., Any]:
-    module, function = _parts(text, "loss")
-    entry = str(folder.resolve())
-    sys.path.insert(0, entry)
-    try:
-        found: Any = importlib.import_module(module)
-        for part in function.split("."):
-            found = getattr(found, part)
-    except ImportError as error:
-        raise RecipeError(f"the loss '{text}' cannot be imported: {error}") from None
-    except AttributeError:
-        raise RecipeError(f"the module '{module}' has no '{function}', which the loss names") from None
-    finally:
-        sys.path.remove(entry)
+    found = import_named(text, folder, "loss.module", "loss")
     if isinstance(found, type):
         found = found()
     if not callable(found):

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from .judge import Change, Verdict, compare_changes, compare_losses
 from .report import Report
-from .verification import from_torch, verify
+from .verification import Options, from_torch, verify, verify_file
 
 __all__ = [
     "Change",
+    "Options",
     "Report",
     "Verdict",
     "compare_changes",
     "compare_losses",
     "from_torch",
     "verify",
+    "verify_file",
 ]

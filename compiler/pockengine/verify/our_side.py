@@ -13,7 +13,7 @@ from ..errors import RecipeError
 from ..ir import Array, Graph
 from ..recipe import SGD, Recipe, Scheme
 
-_OF_GRADIENTS = SGD(lr=1e-3, momentum=0.5)
+OF_GRADIENTS = SGD(lr=1e-3, momentum=0.5)
 """Whose momentum is, after the first step, the gradient itself."""
 
 
@@ -64,7 +64,7 @@ def train(
         initial = session.state()
         losses = tuple(session.step(feeds) for feeds in batches)
         tensors = session.state()
-    with compile(model, recipe.with_(optimizer=_OF_GRADIENTS), threads=threads, progress=progress).load() as session:
+    with compile(model, recipe.with_(optimizer=OF_GRADIENTS), threads=threads, progress=progress).load() as session:
         session.step(batches[0])
         state = session.optimizer_state()
     gradients = {name: np.asarray(state[f"{name}.momentum"]) for name in scheme.trained()}

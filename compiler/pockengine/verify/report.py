@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ class Report:
     gradients  of the first step, of each trained tensor
     changes    what the steps changed in each trained tensor
     kept       frozen tensors that changed all the same
+    problems   what else is wrong, each a clause
     first      where the two part first, forward or backward; None where they do not, or it could not be found
     notes      what was left out, and what else one should know"""
 
@@ -27,6 +29,7 @@ class Report:
     gradients: tuple[Change, ...]
     changes: tuple[Change, ...]
     kept: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
     first: str | None = None
     notes: tuple[str, ...] = ()
 
@@ -34,7 +37,12 @@ class Report:
     def agrees(self) -> bool:
         """Whether nothing differs."""
         losses = all(verdict is not Verdict.DIFFERENT for _, _, verdict in self.losses)
-        return losses and not self.kept and all(change.agrees for change in (*self.gradients, *self.changes))
+        return (
+            losses
+            and not self.kept
+            and not self.problems
+            and all(change.agrees for change in (*self.gradients, *self.changes))
+        )
 
     @property
     def wrong(self) -> tuple[str, ...]:
@@ -49,7 +57,7 @@ class Report:
             rounding = sum(change.verdict is Verdict.ROUNDING for change in self.changes)
             judged = f" ({rounding} of them judged in float64)" if rounding else ""
             return f"{self.model} trains as {self.against} does: {steps}, {count} tensors{judged}"
-        what = []
+        what = list(self.problems)
         if self.wrong:
             more = f" and {len(self.wrong) - 3} more" if len(self.wrong) > 3 else ""
             names = ", ".join(f"'{name}'" for name in self.wrong[:3])
@@ -62,10 +70,16 @@ class Report:
         return f"{self.model} does not train as {self.against} does: {', '.join(what)}{where}"
 
     def to_mapping(self) -> dict[str, Any]:
-        """Plain values: what `--json` prints."""
-        return {
-            "agrees": self.agrees,
-            "sentence": self.sentence(),
-            **asdict(self),
-            "losses": [{"ours": a, "theirs": b, "verdict": verdict} for a, b, verdict in self.losses],
-        }
+        """Plain values, numbers that are not finite as null: what `--json` prints."""
+        losses = [{"ours": a, "theirs": b, "verdict": verdict} for a, b, verdict in self.losses]
+        plain: dict[str, Any] = _finite({**asdict(self), "losses": losses})
+        return {"agrees": self.agrees, "sentence": self.sentence(), **plain}
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no NaN and no infinity."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

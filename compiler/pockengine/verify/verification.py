@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import frontends
-from ..autodiff import adapters_of, with_adapters
+from ..autodiff import adapters_of, with_adapters, without_dropout
 from ..autodiff.objective import with_loss
 from ..compile import Progress
 from ..compile.stages import quiet
@@ -158,7 +158,7 @@ def _verified(
         _losses(ours, theirs, exact),
         tuple(_gradients(ours, theirs, scheme.trained(), exact)),
         tuple(_changes(ours, theirs, [*scheme.trained(), *sorted(statistics)], options.steps, exact)),
-        tuple(name for name in ours.tensors if _moved(name, scheme.of(name), ours) and name not in statistics),
+        tuple(name for name in ours.tensors if _moved(name, scheme.of(name), ours) and _is_kept(name, model, recipe)),
         notes=notes,
     )
     return _located(report, model, side, batches[0], missing)
@@ -251,3 +251,63 @@ def _located(report: Report, model: Graph, side: TorchSide, feeds: Mapping[str, 
 
     batch = {name: x[: len(x) // side.recipe.accumulate] for name, x in feeds.items()}
     return replace(report, notes=notes, first=where_they_part(model, side, batch))
+
+
+def verify_file(
+    path: str | Path, graph: Graph, recipe: Recipe, options: Options = Options(), module: nn.Module | None = None
+) -> Report:
+    """Verify an ONNX file that was imported as `graph`: against `module`, from which it was exported, whose arguments
+    are called as the file's inputs are; or, without it, what can be said of a file alone (see `file_side`)."""
+    if module is None:
+        return _verified_alone(Path(path), graph, recipe, options)
+    _refuse_other_weights(graph, module)
+    return _verified(module, (), None, graph, recipe, options)
+
+
+def _refuse_other_weights(graph: Graph, module: nn.Module) -> None:
+    state = module.state_dict()
+    for name, contents in graph.data.items():
+        if name not in state:
+            raise ModelError(f"{type(module).__name__} has no tensor '{name}', which the model has")
+        if not np.array_equal(state[name].numpy(), contents, equal_nan=True):
+            raise ModelError(
+                f"{type(module).__name__} and the model have different contents of '{name}': let the factory load the "
+                "weights that were exported, or leave the model out, and the module is imported as it is"
+            )
+
+
+def _verified_alone(path: Path, graph: Graph, recipe: Recipe, options: Options) -> Report:
+    from .file_side import DIRECTIONS, by_interpreter, wrong_outputs, wrong_slopes
+
+    recipe, notes = comparable(recipe)
+    recipe = recipe.bound(graph)
+    model = without_dropout(with_adapters(graph, recipe.lora) if recipe.lora else graph)
+    scheme = resolve(recipe, model)
+    batches = _batches(model, recipe, options, None)
+    problems, runtime = wrong_outputs(path, graph, batches[0])
+    single = by_interpreter(model, recipe, scheme, batches, double=False)
+    exact = cache(lambda: by_interpreter(model, recipe, scheme, batches, double=True))
+    notes = (*notes, f"the outputs were compared with those of {runtime}")
+    if any(node.op == "stop_gradient" for node in model.nodes):
+        notes = (*notes, "gradients were not compared with finite differences: the model stops some on purpose")
+    else:
+        notes = (*notes, f"the gradients were compared with finite differences in {DIRECTIONS} directions")
+        problems += wrong_slopes(model, recipe, batches[0], exact().gradients, options.seed)
+    ours = train(graph, recipe, scheme, batches, options.threads, options.progress)
+    return Report(
+        path.name,
+        "float64 arithmetic",
+        options.steps,
+        _losses(ours, single, exact),
+        tuple(_gradients(ours, single, scheme.trained(), exact)),
+        tuple(_changes(ours, single, list(scheme.trained()), options.steps, exact)),
+        tuple(name for name in ours.tensors if _moved(name, scheme.of(name), ours) and _is_kept(name, model, recipe)),
+        tuple(problems),
+        None,
+        (*notes, "not verified: that the file trains as the module it was exported from, which --torch can tell"),
+    )
+
+
+def _is_kept(name: str, model: Graph, recipe: Recipe) -> bool:
+    """Whether training leaves a tensor alone that no rule trains: all but running statistics that follow the batch."""
+    return recipe.batch_norm != "train" or name not in {value.name for value in running_statistics(model)}

@@ -1,0 +1,102 @@
+"""`pock verify`: a model's training against the user's own framework, shown and as an exit code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from ..errors import ModelError, PockError
+from ..frontends import load
+from ..recipe import Recipe
+from ..recipe.named import import_named
+from ..verify import Options, Report, Verdict, verify, verify_file
+from . import console
+from .progress import progress
+
+_COLOURS = {Verdict.SAME: "green", Verdict.ROUNDING: "cyan", Verdict.DIFFERENT: "red"}
+
+
+@dataclass(frozen=True)
+class VerifyRequest:
+    """The options of `pock verify`."""
+
+    model: Path | None
+    recipe: Path
+    torch: str | None
+    steps: int
+    data: Path | None
+    seed: int
+    batch: int | None
+    threads: int | None
+    dims: Mapping[str, int]
+    import_losses: bool = False
+
+
+def verify_model(request: VerifyRequest, *, as_json: bool) -> bool:
+    """Print the report; returns whether both sides agree. Raises PockError where they cannot be compared."""
+    if request.model is None and request.torch is None:
+        raise PockError("say what to verify: an ONNX model, or a PyTorch module with --torch module:factory")
+    recipe = Recipe.load(request.recipe, request.import_losses)
+    batch = request.batch if request.batch is not None else recipe.batch
+    with progress() as report:
+        options = Options(request.steps, request.data, request.seed, request.threads, report)
+        report("import", 0, 1)
+        if request.model is None:
+            assert request.torch is not None
+            module, args, kwargs = _made(request.torch)
+            found = verify(module, args, recipe, kwargs, **vars(options))
+        else:
+            graph = load(request.model, request.dims, batch)
+            module = _made(request.torch)[0] if request.torch else None
+            found = verify_file(request.model, graph, recipe.with_batch(batch), options, module)
+    if as_json:
+        print(json.dumps(found.to_mapping()))
+    else:
+        show(found)
+    return found.agrees
+
+
+def _made(name: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """The module that a factory makes, and its example arguments: by position where it gives a tuple, by name where it
+    gives a mapping."""
+    factory = import_named(name, Path.cwd(), "--torch", "factory")
+    try:
+        from torch import nn
+    except ImportError:
+        raise ModelError("--torch needs PyTorch: pip install 'pockengine[torch]'") from None
+    made = factory if isinstance(factory, nn.Module) else factory()
+    module, given = made if isinstance(made, tuple) and len(made) == 2 else (made, ())
+    if not isinstance(module, nn.Module):
+        raise ModelError(f"'{name}' makes {type(module).__name__}, and it has to make a module, or (module, arguments)")
+    if isinstance(given, Mapping):
+        return module, (), dict(given)
+    return module, given if isinstance(given, tuple) else (given,), {}
+
+
+def show(report: Report) -> None:
+    """A table of losses, one of tensors, and the sentence."""
+    out = console.wide()
+    losses = Table("step", "loss", f"loss by {report.against}", "verdict", box=None)
+    for index, (ours, theirs, verdict) in enumerate(report.losses):
+        losses.add_row(str(index + 1), f"{ours:.7g}", f"{theirs:.7g}", _coloured(verdict))
+    out.print(losses)
+    tensors = Table("tensor", "gradient off by", "", "changed by", "theirs", "off by", "", box=None)
+    gradients = {gradient.name: gradient for gradient in report.gradients}
+    for change in report.changes:
+        gradient = gradients.get(change.name)
+        first = (f"{gradient.error:.1e}", _coloured(gradient.verdict)) if gradient else ("", "")
+        last = (f"{change.error:.1e}", _coloured(change.verdict))
+        tensors.add_row(change.name, *first, f"{change.ours:.3e}", f"{change.theirs:.3e}", *last)
+    out.print(tensors)
+    for note in report.notes:
+        out.print(f"note: {note}", markup=False)
+    out.print(report.sentence(), markup=False)
+
+
+def _coloured(verdict: Verdict) -> str:
+    return f"[{_COLOURS[verdict]}]{verdict.value}[/]"

@@ -59,8 +59,8 @@ class Session:
 
     @property
     def batch(self) -> int:
-        """The compiled batch."""
-        return int(self._manifest.inputs[0].shape[0])
+        """Samples of the compiled batch."""
+        return int(self._manifest.summary.get("batch", self._manifest.inputs[0].shape[0]))
 
     @property
     def step_samples(self) -> int:
@@ -74,7 +74,7 @@ class Session:
 
     def step(self, batch: Batch) -> float:
         """One whole training step; the loss before the update, NaN when training diverged."""
-        arrays, samples = _arrays(batch, self._manifest.inputs)
+        arrays, samples = self._arrays(batch, self._manifest.inputs)
         partial = self._manifest.recipe.get("last_batch") == "partial"
         if samples > self.step_samples or (samples < self.step_samples and not partial):
             raise DataError(
@@ -86,26 +86,28 @@ class Session:
         """The model's outputs for N samples, by name. Labels and other targets are not needed."""
         ports = tuple(port for port in self._manifest.inputs if not port.target)
         targets = {port.name for port in self._manifest.inputs if port.target}
-        arrays, samples = _arrays({name: value for name, value in batch.items() if name not in targets}, ports)
+        arrays, samples = self._arrays({name: value for name, value in batch.items() if name not in targets}, ports)
         given = dict(zip((port.name for port in ports), arrays, strict=True))
+        rows = [self._rows(port) for port in self._manifest.outputs]
         results = {
-            port.name: np.empty((samples, *port.shape[1:]), _numpy(port.dtype)) for port in self._manifest.outputs
+            port.name: np.empty((samples * count, *port.shape[1:]), _numpy(port.dtype))
+            for port, count in zip(self._manifest.outputs, rows, strict=True)
         }
         for start in range(0, samples, self.batch):
             pieces = [np.empty(port.shape, _numpy(port.dtype)) for port in self._manifest.outputs]
-            piece_of = dict(zip(given, self._piece(arrays, start), strict=True))
+            piece_of = dict(zip(given, self._piece(arrays, ports, start), strict=True))
             self._native.predict([piece_of.get(port.name) for port in self._manifest.inputs], pieces)
-            for result, piece in zip(results.values(), pieces, strict=True):
-                result[start : start + self.batch] = piece[: samples - start]
+            for result, piece, count in zip(results.values(), pieces, rows, strict=True):
+                result[start * count : (start + self.batch) * count] = piece[: (samples - start) * count]
         return results
 
     def evaluate(self, batch: Batch) -> Evaluation:
         """Loss and accuracy of N labelled samples; changes nothing."""
-        arrays, samples = _arrays(batch, self._manifest.inputs)
+        arrays, samples = self._arrays(batch, self._manifest.inputs)
         columns = np.empty((4, samples), np.float32)
         for start in range(0, samples, self.batch):
             piece = np.empty((4, self.batch), np.float32)
-            self._native.evaluate(self._piece(arrays, start), piece)
+            self._native.evaluate(self._piece(arrays, self._manifest.inputs, start), piece)
             columns[:, start : start + self.batch] = piece[:, : samples - start]
         sample_loss, loss_weight, correct, counted = columns
         if not loss_weight.any():
@@ -167,14 +169,40 @@ class Session:
                 self._native.get(tensor.name, result[tensor.name])
         return result
 
-    def _piece(self, arrays: list[Array], start: int) -> list[Array]:
+    def _arrays(self, batch: Batch, ports: tuple[InputInfo, ...]) -> tuple[list[Array], int]:
+        """The batch in the model's order and types, weights of 1 where none are given, and its number of samples."""
+        names = {port.name for port in ports}
+        for name in batch:
+            if name not in names:
+                raise DataError(f"'{name}' is no input of the model{nearest(name, names)}")
+        found = {port.name: _array(batch, port) for port in ports if not port.optional or port.name in batch}
+        rows = {port.name: self._rows(port) for port in ports}
+        for name, array in found.items():
+            if len(array) % rows[name]:
+                raise DataError(f"'{name}' has {len(array)} rows, and the model reads {rows[name]} for each sample")
+        samples = {len(array) // rows[name] for name, array in found.items()}
+        if len(samples) != 1:
+            raise DataError("the inputs have different numbers of samples: " + ", ".join(map(str, sorted(samples))))
+        if not (count := samples.pop()):
+            raise DataError("the batch has no samples")
+        return [found[port.name] if port.name in found else np.ones(count, _numpy(port.dtype)) for port in ports], count
+
+    def _rows(self, port: PortInfo) -> int:
+        """Rows of each sample; 1 of what has no axis."""
+        return port.shape[0] // self.batch if port.shape else 1
+
+    def _piece(self, arrays: list[Array], ports: tuple[InputInfo, ...], start: int) -> list[Array]:
         """One compiled batch from sample `start` on; the last sample is repeated where there are no more."""
-        rows = np.minimum(np.arange(start, start + self.batch), len(arrays[0]) - 1)
-        return [np.asarray(array[rows], order="C") for array in arrays]
+        pieces = []
+        for array, port in zip(arrays, ports, strict=True):
+            rows = self._rows(port)
+            samples = np.minimum(np.arange(start, start + self.batch), len(array) // rows - 1)
+            pieces.append(np.asarray(array[(samples[:, None] * rows + np.arange(rows)).reshape(-1)], order="C"))
+        return pieces
 
     def _padded(self, arrays: list[Array], samples: int) -> list[Array]:
         """A whole batch whose rows after the real ones count nothing."""
-        padded = self._piece(arrays, 0)
+        padded = self._piece(arrays, self._manifest.inputs, 0)
         for array, port in zip(padded, self._manifest.inputs, strict=True):
             if port.optional:
                 array[samples:] = 0
@@ -187,21 +215,6 @@ def _mean(values: Array, weights: Array) -> float:
     return (
         float(np.average(values[counts].astype(np.float64), weights=weights[counts])) if counts.any() else float("nan")
     )
-
-
-def _arrays(batch: Batch, ports: tuple[InputInfo, ...]) -> tuple[list[Array], int]:
-    """The batch in the model's order and types, weights of 1 where none are given, and its number of samples."""
-    names = {port.name for port in ports}
-    for name in batch:
-        if name not in names:
-            raise DataError(f"'{name}' is no input of the model{nearest(name, names)}")
-    found = {port.name: _array(batch, port) for port in ports if not port.optional or port.name in batch}
-    samples = {len(array) for array in found.values()}
-    if len(samples) != 1:
-        raise DataError("the inputs have different numbers of samples: " + ", ".join(map(str, sorted(samples))))
-    if not (count := samples.pop()):
-        raise DataError("the batch has no samples")
-    return [found[port.name] if port.name in found else np.ones(count, _numpy(port.dtype)) for port in ports], count
 
 
 def _array(batch: Batch, port: InputInfo) -> Array:

@@ -21,8 +21,11 @@ def without_losses(model: Graph, recipe: Recipe) -> Graph:
 
 
 def predict_graph(model: Graph) -> Graph:
-    """The model's outputs from its inputs."""
-    return verify(prune(model), "predict")
+    """The model's outputs from its inputs: those that can be cut into samples, where there are any."""
+    shapes = {name: value.type.shape for name, value in model.outputs.items()}
+    cut = {name for name, shape in shapes.items() if shape and shape[0] and shape[0] % model.batch == 0}
+    kept = {name: value for name, value in model.outputs.items() if not cut or name in cut}
+    return verify(prune(model.with_(outputs=kept)), "predict")
 
 
 def eval_graph(model: Graph, recipe: Recipe) -> Graph:

@@ -21,18 +21,13 @@ def with_loss(model: Graph, recipe: Recipe) -> tuple[Builder, LossValues]:
     """A builder of the model with the recipe's losses appended, and their values."""
     builder = Builder.extend(model)
     builder.origin = "loss"
-    objective = _Objective(model, builder, _batch(model))
+    objective = _Objective(model, builder, model.batch)
     weight = objective.extra(SAMPLE_WEIGHT, (objective.batch,)) if recipe.last_batch == "partial" else None
     parts = [objective.values(loss, weight) for loss in recipe.loss]
     if weight is not None:  # last, after the targets
         builder.inputs.remove(weight)
         builder.inputs.append(weight)
     return builder, weighted_sum(Emitter(builder), [loss.weight for loss in recipe.loss], parts)
-
-
-def _batch(model: Graph) -> int:
-    shapes = [value.type.shape for value in model.inputs if value.type.rank]
-    return shapes[0][0] if shapes else 1
 
 
 @dataclass
@@ -56,15 +51,24 @@ class _Objective:
         output = e.cast(output, DType.F32)
         if isinstance(loss, OwnLoss):
             return self._own(loss, name, output)
-        if output.type.rank and output.type.shape[0] != self.batch:
-            raise RecipeError(
-                f"the batch is {self.batch}, and the output '{name}' is {output.type}: "
-                "a loss reads an output whose first axis is the batch"
-            )
+        output = self._by_sample(name, output)
         rule = RULES[loss.name]
         target = self._target(loss, rule.target(loss, output.type))
         mask = None if loss.mask is None else self._mask(loss, loss.mask, output.type)
         return values_of(e, rule.build(e, loss, output, target, mask), sample_weight)
+
+    def _by_sample(self, name: str, output: Value) -> Value:
+        """The output with the samples as its first axis: [samples, rows, …] where each has several rows."""
+        if not output.type.rank or output.type.shape[0] == self.batch:
+            return output
+        rows, left = divmod(output.type.shape[0], self.batch)
+        if left or not rows:
+            raise RecipeError(
+                f"the batch is {self.batch}, and the output '{name}' is {output.type}: a loss reads an output whose "
+                "first axis is the batch, or a multiple of it; import the model with one sample, and say 'accumulate' "
+                "for more"
+            )
+        return Emitter(self.builder).reshape(output, (self.batch, rows, *output.type.shape[1:]))
 
     def _own(self, loss: Loss, name: str, output: Value) -> LossValues:
         if output.type.size != 1:

@@ -61,6 +61,7 @@ def summary(planned: Planned, kernels: int) -> dict[str, Any]:
     sizes, counts = space_bytes(planned), planned.counts
     return {
         "compute": planned.target.compute,
+        "batch": planned.batch,
         "arena_bytes": sizes["arena"],
         "lower_bound_bytes": planned.lower_bound_bytes,
         "param_bytes": sizes["param"],

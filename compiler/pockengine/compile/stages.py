@@ -175,10 +175,9 @@ def plan_programs(
         dense = _dense_backward_nodes(full, recipe, everything, backend) or backward
     counts = Counts(nodes["forward"], backward, dense, flops)
     inputs = asked.inputs
-    batch = inputs[0].type.shape[0] if inputs and inputs[0].type.rank else 1
     return Planned(
-        name or model.name, imported, model, recipe, scheme, target, threads, batch, programs, spaces, counts, inputs,
-        integer_ranges(asked), clip_norm_bytes, recomputed, quantised, packed, lookups,
+        name or model.name, imported, model, recipe, scheme, target, threads, imported.batch, programs, spaces, counts,
+        inputs, integer_ranges(asked), clip_norm_bytes, recomputed, quantised, packed, lookups,
     )  # fmt: skip
 
 

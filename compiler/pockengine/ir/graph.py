@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -75,6 +76,12 @@ class Graph:
     updates: Mapping[Value, Value] = field(default_factory=dict)
     data: Mapping[str, Array] = field(default_factory=dict)
     untrained: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def batch(self) -> int:
+        """Samples that the inputs hold: the greatest number of equal parts into which the first axes of all of them can
+        be cut. An input may have several rows a sample (the patches of an image)."""
+        return max(1, math.gcd(*(value.type.shape[0] for value in self.inputs if value.type.rank)))
 
     def sources(self) -> Iterator[Value]:
         """Values that exist before the first node: inputs, params, states, consts."""

@@ -136,10 +136,9 @@ def _check_batch(recipe: Recipe, graph: Graph) -> None:
                 f"the input '{value.name}' is one number and has no axis of samples: make it a constant of the model, "
                 "or give it one number a sample"
             )
-    batches = [value.type.shape[0] for value in graph.inputs if value.type.rank]
-    if recipe.batch is not None and batches and recipe.batch not in batches:
+    if recipe.batch is not None and graph.inputs and recipe.batch != graph.batch:
         raise RecipeError(
-            f"the recipe says batch {recipe.batch}, but the model was imported for a batch of {batches[0]}: "
+            f"the recipe says batch {recipe.batch}, but the model was imported for a batch of {graph.batch}: "
             f"import it with batch={recipe.batch}, or leave the recipe's batch out"
         )
 

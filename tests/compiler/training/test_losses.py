@@ -242,10 +242,10 @@ def test_last_batch_refused(changes: dict[str, Any], sentence: str) -> None:
 
 
 def _flat() -> Graph:
-    """The model of tokens with batch and time in one axis."""
+    """The model of tokens with the classes first, and batch and time in one axis."""
     builder = Builder.extend(MODELS["tokens"].build())
-    logits = builder.outputs["logits"]
-    builder.outputs = {"logits": Emitter(builder).reshape(logits, (BATCH * TIME, CLASSES))}
+    e, logits = Emitter(builder), builder.outputs["logits"]
+    builder.outputs = {"logits": e.transpose(e.reshape(logits, (BATCH * TIME, CLASSES)), (1, 0))}
     return builder.finish()
 
 
@@ -265,7 +265,7 @@ def _flat() -> Graph:
         ("own_loss", {"name": "output", "output": "logits"}, "a loss is one number"),
         ("own_loss", {"name": "l1", "output": "loss"}, "the output is a scalar"),
         ("tokens", "output", "no output 'loss'"),
-        ("flat", CE, r"the batch is 4, and the output 'logits' is f32\[20,6\]: a loss reads an output whose first"),
+        ("flat", CE, r"the batch is 4, and the output 'logits' is f32\[6,20\]: a loss reads an output whose first"),
     ],
 )
 def test_refused_with_the_model(model: str, loss: Any, sentence: str) -> None:

@@ -9,6 +9,11 @@ static size_t elements_per_sample(const pock_tensor *input, const pock_model *mo
     return (size_t)input->nbytes / pock_dtype_bytes(input->dtype) / model->batch;
 }
 
+/* An input may have several rows a sample: the patches of an image. */
+static uint64_t rows_per_sample(const pock_tensor *input, const pock_model *model) {
+    return (uint64_t)input->shape[0] / model->batch;
+}
+
 /* NaN is checked before conversion: no integer stands for it. */
 static int convert_sample(const pock_dataset *dataset, const pock_tensor *input, const pock_stored *stored, void *to,
                           uint64_t sample, pock_error *error) {
@@ -80,7 +85,12 @@ static int match_input(pock_dataset *dataset, uint32_t index, int needed, pock_e
     if (code) {
         return code;
     }
-    uint64_t samples = (uint64_t)stored->shape[0];
+    uint64_t rows = rows_per_sample(input, dataset->model);
+    uint64_t samples = (uint64_t)stored->shape[0] / rows;
+    if ((uint64_t)stored->shape[0] % rows) {
+        return pock_fail(error, POCK_BAD_DATA, "'%s' in %s has %llu rows, and the model reads %llu for each sample",
+                         input->name, file->path, (unsigned long long)stored->shape[0], (unsigned long long)rows);
+    }
     if (samples == 0) {
         return pock_fail(error, POCK_BAD_DATA, "%s has no samples", file->path);
     }

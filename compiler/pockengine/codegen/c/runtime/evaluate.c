@@ -109,11 +109,12 @@ int pock_evaluate(pock_job *job) {
 /* Entries of the file of predictions: the model's outputs with the dataset's number of samples. `shapes` has room for
  * POCK_MAX_RANK numbers each. */
 static void list_outputs(const pock_job *job, const pock_program *program, pock_entry *entries, int64_t *shapes) {
+    int64_t batch = job->machine.model->batch;
     for (uint32_t i = 0; i < program->output_count; i++) {
         const pock_tensor *output = &program->outputs[i];
         int64_t *shape = shapes + (size_t)i * POCK_MAX_RANK;
         for (uint8_t axis = 0; axis < output->rank; axis++) {
-            shape[axis] = axis ? output->shape[axis] : (int64_t)job->dataset.samples;
+            shape[axis] = axis ? output->shape[axis] : output->shape[0] / batch * (int64_t)job->dataset.samples;
         }
         uint64_t row = output->nbytes / job->machine.model->batch;
         entries[i] = (pock_entry){output->name, output->dtype, output->rank, shape, row * job->dataset.samples, NULL};

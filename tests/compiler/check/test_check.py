@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import cProfile
 import json
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -19,8 +19,9 @@ from pockengine.targets import get
 from tests.compiler.check import llama
 from tests.compiler.models import zoo
 
-PATIENCE = 3.0
-"""Times that a limit of processor time may be exceeded where other tests run beside."""
+PATIENCE = 10.0
+"""Times that a limit of processor time may be exceeded on a slow machine, or where other tests run beside: only work of
+another order is to be found here."""
 
 
 def pock_check(*arguments: object) -> tuple[dict, float]:
@@ -166,10 +167,10 @@ def test_more_than_two_gigabytes_import_without_being_read(tmp_path):
     assert int(done.stdout) < 0.03 * rows * 4096
 
 
-def test_planning_takes_time_linear_in_the_depth():
-    """Twice as deep a model takes about twice as long; `benchmarks.scaling` goes up to 10,000 nodes."""
+def test_the_work_of_planning_is_linear_in_the_depth():
+    """Twice as deep a model takes about twice as many calls; `benchmarks.scaling` goes up to 10,000 nodes."""
 
-    def seconds(blocks: int) -> float:
+    def calls(blocks: int) -> int:
         nodes, values = [], {}
         for index in range(blocks):
             before = f"h{index}"
@@ -190,9 +191,10 @@ def test_planning_takes_time_linear_in_the_depth():
         from pockengine.frontends.onnx_import import import_model
 
         imported = import_model(from_proto(helper.make_model(graph)), "deep")
-        start = time.process_time()
-        plan_programs(imported, Recipe("mse", "sgd"), get("host"))
-        return time.process_time() - start
+        profile = cProfile.Profile()
+        profile.runcall(plan_programs, imported, Recipe("mse", "sgd"), get("host"))
+        return sum(entry.callcount for entry in profile.getstats())
 
-    short, long = zip(*((seconds(100), seconds(200)) for _ in range(3)), strict=True)
-    assert min(long) < 3.5 * min(short)
+    calls(10)  # what is looked up once
+    short, long = calls(100), calls(200)
+    assert long < 2.5 * short

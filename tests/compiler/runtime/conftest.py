@@ -54,7 +54,7 @@ def data(tmp_path: Path) -> Path:
 def run(executable: Path, tmp_path: Path) -> Run:
     def run(*arguments: object, binary: Path = executable, prefix: tuple[str, ...] = (), **options: Any) -> Done:
         command = [*prefix, str(binary), *map(str, arguments)]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60, **options)
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=300, **options)
         return Done(done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr.strip())
 
     return run

@@ -74,5 +74,5 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("threads", [2, 3, 8])
 def test_each_share_is_done_once(program: Path, threads: int) -> None:
-    done = subprocess.run([str(program), str(threads)], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([str(program), str(threads)], capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout) == (0, "")

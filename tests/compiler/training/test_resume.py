@@ -35,7 +35,7 @@ def test_resuming_is_bit_identical(tmp_path: Path) -> None:
 
     def train(*arguments: str | Path) -> list[float]:
         command = [str(executable), "train", "--data", str(data), *map(str, arguments)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr
         events = [json.loads(line) for line in done.stdout.splitlines()]
         return [event["loss"] for event in events if event["event"] == "step"]

@@ -74,7 +74,7 @@ class Program:
     def call(self, *arguments: object) -> subprocess.CompletedProcess[str]:
         executable = self.artifact.unpack() / self.artifact.manifest.entry_points.executable
         command = [str(executable), *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=self.folder)
+        return subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=self.folder)
 
 
 @pytest.fixture(scope="module")

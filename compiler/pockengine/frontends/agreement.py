@@ -18,7 +18,7 @@ from torch.utils import _pytree
 from ..errors import ModelError
 from ..interp import environment, evaluate
 from ..ir import Array, DType, Graph, Node, Value
-from ..ops import get
+from .exported import operations
 from .torch_kernels import KERNELS
 from .torch_trace import Call, Trace, relative_error
 
@@ -84,14 +84,6 @@ def _sentence(module: str, name: str, found: Array, theirs: Array, first: Call |
         of = f", the model's node '{node}'" if node else ""
         where = f"the two part at {first}{of}: write what it computes in other functions of PyTorch"
     return f"what PyTorch exports of {module} is not what the module computes: the output '{name}' {how}; {where}"
-
-
-def operations(graph: Graph) -> int:
-    """Floating-point operations of one evaluation, roughly."""
-    return sum(
-        get(node.op).cost([v.type for v in node.inputs], [v.type for v in node.outputs], node.attrs)
-        for node in graph.nodes
-    )
 
 
 def matched(

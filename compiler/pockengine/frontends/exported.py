@@ -1,5 +1,6 @@
-"""What the exporters of other frameworks have in common: the weights are made inputs of the exported function, so that
-each keeps its name and layout, and are put back as initializers here."""
+"""What the exporters of other frameworks than PyTorch have in common. The weights are made inputs of the exported
+function, so that each keeps its name and layout, and are put back as initializers here; what was imported is compared
+with what the framework computes."""
 
 from __future__ import annotations
 
@@ -9,10 +10,20 @@ import logging
 import warnings
 from collections.abc import Iterator, Mapping
 
+import numpy as np
 import onnx
 
-from ..ir import Array
+from ..errors import ModelError
+from ..interp import evaluate
+from ..ir import Array, Graph
+from ..ops import get
 from .onnx_file import OnnxFile
+
+MOST_OPERATIONS = 1e9
+"""Above this many operations of a forward pass nothing is compared unless it is asked for: it would take too long."""
+
+_TOLERANCE, _NARROW_TOLERANCE = 1e-3, 5e-2
+"""Of an output, relative to its largest element; the latter where a graph computes in 16 bits."""
 
 
 def with_weights(proto: onnx.ModelProto, weights: Mapping[str, tuple[str, Array]]) -> OnnxFile:
@@ -51,3 +62,40 @@ def quiet() -> Iterator[None]:
             yield
     finally:
         logging.disable(previous)
+
+
+def operations(graph: Graph) -> int:
+    """Floating-point operations of one evaluation, roughly."""
+    return sum(
+        get(node.op).cost([v.type for v in node.inputs], [v.type for v in node.outputs], node.attrs)
+        for node in graph.nodes
+    )
+
+
+def drawn(shape: tuple[int, ...], dtype: str) -> Array:
+    """An input on which to compare: normal numbers, or ones and zeros where it holds integers."""
+    rng = np.random.default_rng(0)
+    floating = np.issubdtype(dtype, np.floating)
+    return (rng.standard_normal(shape) if floating else rng.integers(0, 2, shape)).astype(dtype)
+
+
+def refuse_another_function(
+    graph: Graph, inputs: Mapping[str, Array], expected: Mapping[str, Array], framework: str
+) -> None:
+    """Raise ModelError when the graph's outputs for these inputs are not those that the framework computes."""
+    found = evaluate(graph, inputs)
+    narrow = any(value.type.dtype.is_float and value.type.dtype.nbytes == 2 for value in graph.values())
+    for name, theirs in expected.items():
+        ours, theirs = found[name].astype(np.float64), np.asarray(theirs, np.float64)
+        scale = float(np.max(np.abs(theirs), initial=0.0, where=np.isfinite(theirs)))
+        if ours.shape != theirs.shape:
+            raise ModelError(f"the output '{name}' is {list(ours.shape)}, and {list(theirs.shape)} in {framework}")
+        allowed = _NARROW_TOLERANCE if narrow else _TOLERANCE
+        if not np.allclose(ours, theirs, rtol=0.0, atol=allowed * scale, equal_nan=True):
+            with np.errstate(invalid="ignore"):
+                apart = float(np.nanmax(np.abs(ours - theirs)))
+            raise ModelError(
+                f"what {framework} exports is not what it computes: the output '{name}' is off by {apart:.2g} where "
+                f"values are up to {scale:.2g}; import what inference computes, without random numbers and without "
+                "statistics of the batch"
+            )

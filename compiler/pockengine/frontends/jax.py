@@ -9,8 +9,16 @@ from typing import Any
 import numpy as np
 
 from ..errors import ModelError, PockError
-from ..ir import Graph
-from .exported import first_line, quiet, with_weights
+from ..ir import Array, Graph
+from .exported import (
+    MOST_OPERATIONS,
+    drawn,
+    first_line,
+    operations,
+    quiet,
+    refuse_another_function,
+    with_weights,
+)
 from .onnx_import import import_model
 
 OPSET = 23
@@ -20,7 +28,13 @@ _NO_PLUGIN = re.compile(r"\[\w+\] No plugins registered for primitive ('\w+')")
 
 
 def from_jax(
-    function: Callable[..., Any], params: Any, args: Any, *, input_names: tuple[str, ...] = (), name: str = "model"
+    function: Callable[..., Any],
+    params: Any,
+    args: Any,
+    *,
+    input_names: tuple[str, ...] = (),
+    name: str = "model",
+    verify: bool = False,
 ) -> Graph:
     """Import a function of parameters and inputs, such as a Flax module's `apply`.
 
@@ -31,11 +45,15 @@ def from_jax(
                  function, a random key) is taken as it is
     args         example inputs: an array or a tuple; their shapes, batch included, are the compiled model's
     input_names  default: `input`, or `input_0`, `input_1`, …
+    verify       compare the graph's outputs with the function's whatever the model's size
 
-    Outputs are called by their key, or `output`. Raises ModelError when jax2onnx is not installed or cannot export."""
+    Outputs are called by their key, or `output`. What `jax.lax.stop_gradient` and the rules of `jax.custom_jvp` and
+    `jax.custom_vjp` make of gradients is so here, too. Models of more than 1 G operations are compared only with
+    `verify`. Raises ModelError when jax2onnx is not installed, cannot export, or exports another function."""
     try:
         import jax
         import jax2onnx  # noqa: F401
+        from jax.extend.core import jaxpr_as_fun
     except ImportError:
         raise ModelError("from_jax needs jax and jax2onnx: pip install 'pockengine[jax]'") from None
     if hasattr(function, "apply") and hasattr(function, "init"):
@@ -80,7 +98,23 @@ def from_jax(
         f"weight:{path}": (path, np.asarray(leaf, spec.dtype))
         for path, spec, (_, _, leaf) in zip(paths, specs[len(inputs) :], leaves, strict=True)
     }
-    return import_model(with_weights(proto, weights), name, parameters=_trainable(params, weights))
+    trainable = _trainable(params, weights)
+    graph = import_model(with_weights(proto, weights), name, parameters=trainable)
+    if verify or operations(graph) <= MOST_OPERATIONS:
+        examples = [_informative(array, spec) for array, spec in zip(inputs, specs, strict=False)]
+        results = jax.jit(jaxpr_as_fun(primitives))(*examples, *(leaf for _, _, leaf in leaves))
+        expected = {name: np.asarray(result) for name, result in zip(output_names, results, strict=True)}
+        used = {value.name for value in graph.inputs}
+        feeds = {name: array for name, array in zip(names, examples, strict=True) if name in used}
+        refuse_another_function(graph, feeds, expected, "JAX")
+    return graph.with_(untrained=_untrained(paths, trainable, {value.name for value in graph.params}))
+
+
+def _informative(array: Any, spec: Any) -> Array:
+    """An example input, or random numbers in place of one that is the same everywhere."""
+    contents = np.asarray(array, spec.dtype)
+    alike = contents.size > 0 and bool(np.all(contents == contents.flat[0]))
+    return drawn(contents.shape, str(contents.dtype)) if alike and contents.dtype.kind == "f" else contents
 
 
 def _exported(flat: Any, primitives: Any, specs: Sequence[Any], inputs: Sequence[str], outputs: Sequence[str]) -> Any:
@@ -118,3 +152,10 @@ def _trainable(params: Any, weights: Mapping[str, tuple[str, Any]]) -> set[str]:
     return {
         path for path, array in weights.values() if np.issubdtype(array.dtype, np.floating) and path.startswith(prefix)
     }
+
+
+def _untrained(paths: Sequence[str], trainable: set[str], used: set[str]) -> dict[str, str]:
+    """The leaves that are never trained -> why, as the end of a sentence."""
+    constant = "is a constant of the function, of integers or outside of the collection 'params'"
+    reasons = {path: "is not used for what the function returns" for path in paths if path not in used}
+    return {path: why if path in trainable else constant for path, why in reasons.items()}

@@ -79,13 +79,14 @@ class _CustomRule:
 
         try:
             rule = jax.make_jaxpr(lambda *xs: self.surrogates(call, xs))(*(v.aval for v in equation.invars))
+            constants = [None if x.dtype == float0 else np.asarray(x) for x in rule.consts]
         except Exception as error:
             raise _refusal(equation, error) from error
         # Gradients of integers, which nobody reads, have types that ONNX lacks.
         needed, _ = dce_jaxpr(rule.jaxpr, [True] * len(results), instantiate=True)
-        for variable, contents in zip(rule.jaxpr.constvars, rule.consts, strict=True):
-            if contents.dtype != float0:
-                context.bind_const_for_var(variable, np.asarray(contents))
+        for variable, contents in zip(rule.jaxpr.constvars, constants, strict=True):
+            if contents is not None:
+                context.bind_const_for_var(variable, contents)
         for inner, outer in zip(needed.invars, equation.invars, strict=True):
             context.bind_value_for_var(inner, context.get_value_for_var(outer))
         with mock.patch.dict(PLUGIN_REGISTRY, _INLINED):
@@ -113,7 +114,22 @@ def _transposed(call: Callable[..., Any], xs: _Arrays) -> _Arrays:
     floats = [xs[index] for index in places]
     held, pull = jax.vjp(of_floats, *(jax.lax.stop_gradient(x) for x in floats))
     back = jax.linear_transpose(lambda *slopes: pull(list(slopes)), *(jax.typeof(y) for y in held))
+    _require_no_constant(call, xs)
     return list(back(tuple(floats)))
+
+
+def _require_no_constant(call: Callable[..., Any], xs: _Arrays) -> None:
+    """Raises ValueError where the rule makes a gradient of none, at some point: its transpose would not say so."""
+    rng = np.random.default_rng(0)
+    with jax.ensure_compile_time_eval():
+        point = [
+            jnp.asarray(rng.standard_normal(x.shape), x.dtype) if _is_float(x) else jnp.zeros(x.shape, x.dtype)
+            for x in xs
+        ]
+        results, pull = jax.vjp(call, *point)
+        slopes = pull([jnp.zeros_like(y) for y in results])
+    if any(x.dtype != float0 and np.any(np.nan_to_num(x)) for x in slopes):
+        raise ValueError("it adds something to the gradient that arrives")
 
 
 def _is_float(array: Any) -> bool:
@@ -135,8 +151,8 @@ def _refusal(equation: Any, error: BaseException) -> UnsupportedOperatorError:
     where = f"'{name}' ({Path(place).name})" if place else f"'{name}'"
     kind = equation.primitive.name.removesuffix("_call")
     return UnsupportedOperatorError(
-        f"the function {where} gives itself a gradient by jax.{kind} that cannot be imported, because JAX cannot "
-        f"transpose it ({first_line(error)}): write a rule that is linear in the gradient that arrives, or none"
+        f"the function {where} gives itself a gradient by jax.{kind} that cannot be imported ({first_line(error)}): "
+        "write a rule that is linear in the gradient that arrives and reads its arguments alone, or none"
     )
 
 

@@ -2,32 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import onnx
 
 from ..errors import DynamicShapeError, ModelError, PockError
 from ..ir import Graph
-from .exported import first_line, quiet, with_weights
-from .onnx_import import import_model
+from .exported import MOST_OPERATIONS, drawn, first_line, operations, quiet, refuse_another_function, with_weights
+from .onnx_import import OWN_DOMAIN, import_model
 
 OPSET = 18
 """The newest opset that tf2onnx writes."""
 
+_FROZEN = "has trainable=False in the Keras model"
+_CONSTANT = "is a variable that Keras never trains"
 
-def from_keras(model: Any, batch: int = 1) -> Graph:
+
+def from_keras(model: Any, batch: int = 1, *, verify: bool = False) -> Graph:
     """Import a Keras 3 model (TensorFlow backend) as its inference computes it.
 
-    batch  size of the inputs' first dimension
+    batch   size of the inputs' first dimension
+    verify  compare the graph's outputs with the model's whatever its size
 
-    Parameters are called by their variables' paths, as in `sequential/dense/kernel`; variables that are not trainable
-    (moving averages) are constants. Inputs and outputs are called as the model calls them. Raises ModelError when
-    TensorFlow or tf2onnx is not installed or the model cannot be exported, DynamicShapeError for an input with an
-    unknown dimension besides the batch."""
+    Parameters are called by their variables' paths, as in `sequential/dense/kernel`. Those of layers with
+    `trainable=False` are parameters that patterns of recipes leave out; variables that no setting makes trainable
+    (moving averages) are constants. Inputs and outputs are called as the model calls them. What
+    `stop_gradient` and the rules of `custom_gradient` make of gradients is so here, too. Models of more than 1 G
+    operations are compared only with `verify`. Raises ModelError when TensorFlow or tf2onnx is not installed, the model
+    cannot be exported, or another function is; DynamicShapeError for an input with an unknown dimension besides the
+    batch."""
     try:
         import keras
         import tensorflow as tf
         import tf2onnx
+
+        from .keras_gradients import GRADIENTS, traced
+        from .keras_operators import HANDLERS
     except ImportError:
         raise ModelError("from_keras needs tensorflow and tf2onnx: pip install 'pockengine[keras]'") from None
     if keras.backend.backend() != "tensorflow":
@@ -54,11 +66,14 @@ def from_keras(model: Any, batch: int = 1) -> Graph:
 
     try:
         with quiet():
+            signature = [*inputs, *variables]
+            function = traced(tf.function(infer), signature)
             proto, _ = tf2onnx.convert.from_function(
-                tf.function(infer),
-                [*inputs, *variables],
+                function,
+                signature,
                 opset=OPSET,
-                custom_op_handlers={"Erfc": (_erfc, [])},
+                custom_op_handlers={**HANDLERS, **GRADIENTS},
+                extra_opset=[onnx.helper.make_opsetid(OWN_DOMAIN, 1)],
             )
     except PockError:
         raise
@@ -67,7 +82,26 @@ def from_keras(model: Any, batch: int = 1) -> Graph:
     weights = {
         f"weight_{index}": (variable.path, np.asarray(variable)) for index, variable in enumerate([*trained, *fixed])
     }
-    return import_model(with_weights(proto, weights), model.name, parameters={v.path for v in trained})
+    for outer, inner in function.get_concrete_function(*signature).graph.captures:
+        if inner.dtype != tf.resource:
+            weights[inner.name] = (inner.name, np.asarray(outer))
+    untrained = _untrained(model, fixed)
+    parameters = {variable.path for variable in (*trained, *fixed) if untrained.get(variable.path) != _CONSTANT}
+    graph = import_model(with_weights(proto, weights), model.name, parameters=parameters)
+    if verify or operations(graph) <= MOST_OPERATIONS:
+        feeds = {spec.name: drawn(tuple(spec.shape), spec.dtype.name) for spec in inputs}
+        given = [*feeds.values(), *(tf.convert_to_tensor(variable) for variable in (*trained, *fixed))]
+        expected = {key: np.asarray(value) for key, value in function(*given).items()}
+        used = {value.name for value in graph.inputs}
+        feeds = {key: array for key, array in feeds.items() if key in used}
+        refuse_another_function(graph, feeds, expected, "TensorFlow")
+    return graph.with_(untrained=untrained)
+
+
+def _untrained(model: Any, fixed: Sequence[Any]) -> dict[str, str]:
+    """The variables that Keras does not train -> why, as the end of a sentence."""
+    frozen = {id(variable) for layer in model._flatten_layers() for variable in layer._trainable_variables}
+    return {v.path: _FROZEN if id(v) in frozen else _CONSTANT for v in fixed}
 
 
 def _shape(tensor: Any, batch: int) -> tuple[int, ...]:
@@ -77,12 +111,3 @@ def _shape(tensor: Any, batch: int) -> tuple[int, ...]:
                 f"dimension {axis} of the Keras input '{tensor.name}' is unknown: give its Input layer a full shape"
             )
     return (batch, *tensor.shape[1:])
-
-
-def _erfc(context: Any, node: Any, name: str, args: Any) -> None:
-    """tf2onnx has no Erfc, which Keras's exact GELU uses: 1 - erf(x)."""
-    one = context.make_const(f"{name}_one", np.array(1, np.float32)).output[0]
-    erf = context.make_node("Erf", node.input).output[0]
-    shapes, dtypes = node.output_shapes, node.output_dtypes
-    context.remove_node(node.name)
-    context.make_node("Sub", [one, erf], outputs=node.output, name=name, shapes=shapes, dtypes=dtypes)

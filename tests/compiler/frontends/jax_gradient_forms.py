@@ -176,6 +176,26 @@ def custom_vjp_that_is_not_linear(w: Any, x: Any) -> Any:
     return clipped(x @ w["first"])
 
 
+@form("the function 'pulled' .jax_gradient_forms.py:.* .it adds something to the gradient that arrives.")
+def custom_vjp_that_adds_to_its_gradient(w: Any, x: Any) -> Any:
+    @jax.custom_vjp
+    def pulled(x: Any) -> Any:
+        return x
+
+    pulled.defvjp(lambda x: (x, x), lambda x, g: (g + 0.1 * jnp.sign(x),))
+    return pulled(x @ w["first"])
+
+
+@form("the function 'product' .* write a rule that is linear .* and reads its arguments alone")
+def custom_vjp_of_what_is_no_argument(w: Any, x: Any) -> Any:
+    @jax.custom_vjp
+    def product(x: Any) -> Any:
+        return x @ w["second"]
+
+    product.defvjp(lambda x: (product(x), None), lambda _, g: (g,))
+    return product(x @ w["first"])
+
+
 @form()
 def custom_jvp_of_a_norm_at_zero(w: Any, x: Any) -> Any:
     @jax.custom_jvp
@@ -297,3 +317,17 @@ def random_keys(w: Any, x: Any) -> Any:
 def dropout_of_flax_in_training(w: Any, x: Any) -> Any:
     dropout = linen.Dropout(0.5, deterministic=False)
     return dropout.apply({}, x @ w["first"], rngs={"dropout": jax.random.key(0)})
+
+
+def batch_norm_of_flax_in_training() -> tuple[Callable[..., Any], Any]:
+    norm = linen.BatchNorm(use_running_average=False)
+    return lambda variables, x: norm.apply(variables, x, mutable=["batch_stats"])[0], norm.init(jax.random.key(6), X)
+
+
+FORMS.append(
+    Form(
+        "batch_norm_of_flax_in_training",
+        batch_norm_of_flax_in_training,
+        "what JAX exports is not what it computes: the output 'output' is off by .* without statistics of the batch",
+    )
+)

@@ -66,10 +66,8 @@ def from_torch(
     (tied weights) is one parameter under the first of them, as in `named_parameters`. The module is left in the mode
     it was in. Raises ModelError when PyTorch is not installed, cannot export the module or exports another function."""
     try:
-        import torch
-
         from .agreement import refuse_another_function
-        from .capture import CustomFunctions, captured
+        from .capture import CustomFunctions, Derivatives, captured
         from .capture import named as renamed
     except ImportError:
         raise ModelError("from_torch needs PyTorch: pip install 'pockengine[torch]'") from None
@@ -79,14 +77,15 @@ def from_torch(
     if fixed:
         named = _by_name(module, positional, named)
         positional, constants = (), {name: _taken(named, name) for name in fixed}
-    custom = CustomFunctions(functions or {})
+    custom, derivatives = CustomFunctions(functions or {}), Derivatives()
     training = module.training
     module.eval()
     try:
-        with torch.no_grad(), custom.observed():
-            outputs = list(named_tensors(module(*positional, **named, **constants)))
+        with custom.observed():
+            returned = derivatives.run(module, positional, {**named, **constants})
+            outputs = [(name, x.detach()) for name, x in named_tensors(returned)]
         with _quiet():
-            with captured(module, custom, constants):
+            with captured(module, custom, constants), derivatives.written_out(module, positional, named):
                 traced = _traced(module, positional, named)
             program = _exported(traced, [name for name, _ in outputs])
     except PockError:

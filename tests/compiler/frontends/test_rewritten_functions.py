@@ -12,7 +12,9 @@ from torch.nn import functional as F
 
 import pockengine as pock
 from pockengine import interp
+from pockengine.autodiff import train_graph
 from pockengine.frontends.capture.rewritten import cross_entropy, gaussian_nll_loss
+from pockengine.recipe import Recipe, resolve
 
 WEIGHT = torch.tensor([0.5, 2.0, 1.0])
 SCORES = torch.randn(4, 3, 5, generator=torch.Generator().manual_seed(0))
@@ -74,3 +76,41 @@ def test_a_model_with_losses_inside() -> None:
     found = interp.evaluate(graph, {**graph.data, **feeds})
     assert found["output"] == pytest.approx(module(*args).item(), rel=1e-5)
     assert torch.distributions.Distribution._validate_args
+
+
+class Rewritten(nn.Module):
+    """One of the functions that a trace shows as others."""
+
+    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.function = function
+        self.scale = nn.Parameter(torch.ones(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.function(x * self.scale)
+
+
+EDGES = torch.tensor([-1.0, 0.0, 1.0])
+SQUARE = torch.randn(4, 4, generator=torch.Generator().manual_seed(2))
+FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "logarithm of a determinant": lambda x: torch.linalg.slogdet(x)[1] + torch.slogdet(x)[0],
+    "places among edges": lambda x: x * torch.bucketize(x, EDGES) + torch.searchsorted(EDGES, x, right=True),
+    "places in rows": lambda x: x + torch.searchsorted(x.sort(-1).values.contiguous(), x.contiguous(), side="right"),
+    "whole numbers from a fraction": lambda x: x * (0.5 - torch.arange(4)) + (3 - torch.arange(4)),
+    "products": lambda x: torch.cumprod(x, 1) + x.cumprod(dim=0),
+}
+
+
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
+def test_functions_without_a_translation(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    """Gradients by PyTorch's autograd, and by one step of gradient descent."""
+    module = Rewritten(function)
+    graph = pock.from_torch(module, (SQUARE,))
+    recipe = Recipe(lambda output: output.sum(), {"name": "sgd", "lr": 1.0}).bound(graph)
+    tensors = dict(graph.data)
+    found = interp.step(train_graph(graph, recipe, resolve(recipe, graph)), {"x": SQUARE.numpy()}, tensors)
+    total = module(SQUARE).sum()
+    total.backward()
+    assert float(found["loss"]) == pytest.approx(total.item(), rel=1e-5)
+    assert module.scale.grad is not None
+    assert 1.0 - tensors["scale"] == pytest.approx(module.scale.grad.numpy(), rel=1e-4, abs=1e-6)

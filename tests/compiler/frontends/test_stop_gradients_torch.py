@@ -1,4 +1,5 @@
-"""What stops a gradient in PyTorch stops it here, or the module is refused."""
+"""What stops a gradient in PyTorch stops it here, what takes one in the forward pass has its own, or the module is
+refused."""
 
 from __future__ import annotations
 
@@ -12,13 +13,14 @@ from pockengine.errors import ModelError
 from pockengine.ir import Array, Builder, Graph
 from pockengine.ops import Emitter
 
+from .derivative_forms import DERIVATIVES
 from .stop_gradient_forms import FORMS, Form, Small
 
 X = torch.randn(5, 4, generator=torch.Generator().manual_seed(0))
 X[3] = torch.tensor([-3.0, 2.0, 0.0, 40.0])
 
 
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
+@pytest.mark.parametrize("form", [*FORMS, *DERIVATIVES], ids=lambda form: form.name)
 def test_gradients_are_pytorchs_or_the_module_is_refused(form: Form) -> None:
     module = Small(form.form)
     if form.refused:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
+from .derivatives import Derivatives
 from .dropout import dropout_captured
 from .experts import experts_captured
 from .functions import CustomFunctions, Rules
@@ -25,7 +26,7 @@ from .operators import named
 from .rewritten import rewritten
 from .tracing import Tracing
 
-__all__ = ["CustomFunctions", "Rules", "captured", "named"]
+__all__ = ["CustomFunctions", "Derivatives", "Rules", "captured", "named"]
 
 
 @contextlib.contextmanager

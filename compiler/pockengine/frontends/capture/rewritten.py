@@ -13,6 +13,8 @@ from torch import Tensor
 from torch.distributions import Distribution
 from torch.nn import functional
 
+from .operators import operator
+
 _CROSS_ENTROPY = functional.cross_entropy
 
 
@@ -65,6 +67,56 @@ def gaussian_nll_loss(
         losses = losses + 0.5 * math.log(2 * math.pi)
     return _reduced(losses, torch.ones_like(losses), reduction)
 
+
+def slogdet(A: Tensor) -> tuple[Tensor, Tensor]:
+    """Sign and logarithm of the determinant, by ONNX's determinant."""
+    determinant = torch.linalg.det(A)
+    return torch.sign(determinant).detach(), torch.log(torch.abs(determinant))
+
+
+def searchsorted(
+    sorted_sequence: Tensor, input: Tensor | float, *, out_int32: bool = False, right: bool = False, **rest: Any
+) -> Tensor:
+    """The number of elements before each value: all of them are compared."""
+    if rest.get("sorter") is not None:
+        sorted_sequence = sorted_sequence.gather(-1, rest["sorter"])
+    values = torch.as_tensor(input)
+    edges = sorted_sequence.unsqueeze(-2) if sorted_sequence.dim() > 1 else sorted_sequence
+    right = right or rest.get("side") == "right"
+    before = edges <= values.unsqueeze(-1) if right else edges < values.unsqueeze(-1)
+    return before.sum(-1, dtype=torch.int32 if out_int32 else torch.int64)
+
+
+def bucketize(input: Tensor | float, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right)
+
+
+def rsub(self: Tensor, other: Tensor | float, *, alpha: float = 1) -> Tensor:
+    """`other - self`: of whole numbers and a fraction the exporter finds no type."""
+    dtype = torch.result_type(self, other)
+    first = other if isinstance(other, Tensor) else torch.scalar_tensor(other, dtype=dtype, device=self.device)
+    return torch.sub(first, self if self.dtype == dtype else self.to(dtype), alpha=alpha)
+
+
+def cumprod(input: Tensor, dim: int, *, dtype: torch.dtype | None = None) -> Tensor:
+    """One operator, of which ONNX has none yet."""
+    x = input if dtype is None else input.to(dtype)
+    axis = torch.tensor(dim % max(x.dim(), 1))
+    return operator("CumProd", [x, axis], {}, x.shape) if x.dim() else x
+
+
+REWRITTEN: dict[Callable[..., Any], Callable[..., Any]] = {
+    torch.linalg.slogdet: slogdet,
+    torch.slogdet: slogdet,
+    torch.Tensor.slogdet: slogdet,
+    torch.searchsorted: searchsorted,
+    torch.bucketize: bucketize,
+    torch.rsub: rsub,
+    torch.Tensor.__rsub__: rsub,
+    torch.cumprod: cumprod,
+    torch.Tensor.cumprod: cumprod,
+}
+"""Functions and methods, as a trace sees them called."""
 
 _FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "cross_entropy": cross_entropy,

@@ -9,13 +9,15 @@ import torch
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
+from .derivatives import inside_transform, transformed
 from .experts import grouped_product
 from .gradients import detached, unrecorded, without_gradient
 from .known import Known
 from .masks import masked_scatter, set_item
 from .operators import GRAD_MODE, gradient_mode
+from .rewritten import REWRITTEN
 
-REPLACED: dict[Callable[..., Any], Callable[..., Any]] = {
+REPLACED: dict[Callable[..., Any], Callable[..., Any]] = REWRITTEN | {
     getattr(place, name): grouped_product
     for place, name in ((torch, "_grouped_mm"), (functional, "grouped_mm"))
     if hasattr(place, name)
@@ -38,6 +40,8 @@ class Tracing(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
+        if inside_transform():
+            return transformed(function, args, kwargs)
         if function == GRAD_MODE:
             return gradient_mode(*args)
         if self._known.covers(function, args, kwargs):

@@ -18,7 +18,7 @@ OPTIMIZERS = {spec.op for spec in (MOMENTUM, *OPTIMIZER_SPECS.values())}
 
 
 def _differentiable(op: Op, index: int) -> bool:
-    if op.name in OPTIMIZERS:
+    if op.name in OPTIMIZERS or op.name == "straight_through":  # whose gradient is not that of its value
         return False
     return op.vjps[index] is not None if index < len(op.vjps) else op.expand is not None
 
@@ -66,6 +66,15 @@ def test_gradient_against_finite_difference(op: Op, sample: Sample, index: int) 
     width = 1e-5
     expected = (loss(width) - loss(-width)) / (2 * width)
     assert np.sum(_gradient(graph, index, arrays, weights) * direction) == pytest.approx(expected, rel=1e-5, abs=1e-6)
+
+
+def test_straight_through_gives_its_gradient_to_the_second_operand() -> None:
+    op, sample = ops.get("straight_through"), ops.get("straight_through").samples[0]
+    graph = graph_of(op, sample)
+    arrays = inputs_of(graph, sample)
+    weights = np.random.default_rng(1).standard_normal(graph.outputs["0"].type.shape)
+    assert not _gradient(graph, 0, arrays, weights).any()
+    np.testing.assert_array_equal(_gradient(graph, 1, arrays, weights), weights)
 
 
 def _gradient(graph: Graph, index: int, arrays: dict[str, Array], weights: Array) -> Array:

@@ -26,7 +26,7 @@ ROUNDS = 1000
 BUDGET_MS = 250.0
 """Of the runs of one kind."""
 SPARE_BYTES = 4096
-"""Of a thread's part of an array, which is cut into whole steps of its loop."""
+"""Of a thread's part of an array, which is cut into whole steps of its loop and keeps where it is."""
 
 
 @dataclass(frozen=True)

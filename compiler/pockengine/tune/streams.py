@@ -16,7 +16,9 @@ MEMORY = "DRAM"
 _MEMORY_BYTES = (64 << 20, 1 << 30)
 """The least and the most of an array that is to lie there."""
 _MOVED = 32 << 20
-"""Bytes that a thread reads or writes in one run, in caches: a tenth of a millisecond."""
+"""Bytes that a thread reads or writes in one run, in the nearest caches: a tenth of a millisecond."""
+_WINDOW = 4 << 20
+"""Bytes of a larger array that it goes through in one run, and in the next one through those behind them."""
 _UNROLLED = 8
 """Vectors at a time: as many sums as a core can have under way."""
 _LINE = 64
@@ -61,35 +63,52 @@ def streams(target: Target, nbytes: int, threads: int) -> list[Stream]:
     lanes = target.vector_bytes // 4
     step = _UNROLLED * max(target.vector_bytes, _LINE)
     part = max(1, nbytes // threads // step // 2) * step  # bytes of half of a thread's share
-    passes = max(1, _MOVED // (2 * part))
     ways = {
         "read": (2 * part, "sum{j} += *(const vec *)(own + i + {at});", 1),
         "copy": (part, "*(vec *)(own + {half} + i + {at}) = *(const vec *)(own + i + {at}) * 0.5f;", 2),
         "update": (2 * part, "*(vec *)(own + i + {at}) *= 0.5f;", 2),
     }
-    return [
-        Stream(_loop(name, text, size, 2 * part, passes, lanes), size * each * passes * threads)
-        for name, (size, text, each) in ways.items()
-    ]
+    found = []
+    for name, (size, text, each) in ways.items():
+        window = min(size, _WINDOW)
+        passes = max(1, _MOVED // window) if window == size else 1
+        made = _loop(name, text, _Walk(2 * part, size, window, passes), lanes)
+        found.append(Stream(made, window * each * passes * threads))
+    return found
 
 
-def _loop(name: str, text: str, size: int, share: int, passes: int, lanes: int) -> Kernel:
-    """`passes` times over the first `size` bytes of a thread's `share`. The numbers are NaN, which no arithmetic makes
-    slow, and the loop does arithmetic so that no library call takes its place."""
+@dataclass(frozen=True)
+class _Walk:
+    """How a thread goes through its `share` of the array, all in bytes: over the first `size` of it, in each run over
+    the next `window`, so many `passes`."""
+
+    share: int
+    size: int
+    window: int
+    passes: int
+
+
+def _loop(name: str, text: str, walk: _Walk, lanes: int) -> Kernel:
+    """The numbers are NaN, which no arithmetic makes slow; there is arithmetic so that no library call takes the loop's
+    place. Behind the array each thread keeps which window is next, at first all bits set."""
     code = Code()
     code.line(microkernel.vector_type(lanes))
     with code.block(SIGNATURE):
-        code.line(f"float *const own = (float *)arg[1] + (ptrdiff_t)task * {share // 4};")
+        code.line(f"float *const own = (float *)arg[1] + (ptrdiff_t)task * {walk.share // 4};")
+        code.line(f"int64_t *const next = (int64_t *)((char *)arg[1] + (ptrdiff_t)tasks * {walk.share}) + task * 8;")
+        code.line(f"const int64_t at = *next >= 0 && *next < {walk.size // walk.window} ? *next : 0;")
+        code.line("*next = at + 1;")
         sums = [f"sum{j}" for j in range(_UNROLLED)]
         code.line(f"vec {', '.join(f'{one} = {{0}}' for one in sums)};")
+        code.line(f"const ptrdiff_t first = (ptrdiff_t)at * {walk.window // 4}, last = first + {walk.window // 4};")
         with (
-            code.loop("pass", passes),
-            code.block(f"for (ptrdiff_t i = 0; i < {size // 4}; i += {_UNROLLED * lanes})"),
+            code.loop("pass", walk.passes),
+            code.block(f"for (ptrdiff_t i = first; i < last; i += {_UNROLLED * lanes})"),
         ):
             for j in range(_UNROLLED):
-                code.line(text.format(j=j, at=j * lanes, half=share // 8))
+                code.line(text.format(j=j, at=j * lanes, half=walk.share // 8))
         code.line(f"const vec total = {' + '.join(sums)};")
         code.line('__asm__ volatile("" : : "m"(total) : "memory");')
         code.line("if (task == 0)")
         code.line("    *(float *)arg[0] = total[0];")
-    return kernel(name, f"{name} {size} bytes a thread {passes} times", code.text())
+    return kernel(name, f"{name} {walk.window} of {walk.size} bytes a thread {walk.passes} times", code.text())

@@ -11,6 +11,8 @@ from functools import cache
 
 from transformers.models.auto import modeling_auto
 
+from .special import CLASSES
+
 TASKS = (
     "IMAGE_TEXT_TO_TEXT", "MULTIMODAL_LM", "SPEECH_SEQ_2_SEQ", "SEQ_TO_SEQ_CAUSAL_LM", "CAUSAL_LM", "MASKED_LM", "CTC",
     "RNNT", "TDT", "IMAGE_CLASSIFICATION", "OBJECT_DETECTION", "UNIVERSAL_SEGMENTATION", "SEMANTIC_SEGMENTATION",
@@ -39,7 +41,7 @@ def architectures() -> dict[str, Architecture]:
         if name.startswith("MODEL_") and name.endswith("MAPPING_NAMES")
     }
     order = [*TASKS, "", *(task for task in sorted(tables) if task and task not in TASKS)]
-    found: dict[str, Architecture] = {}
+    found = {model_type: Architecture(model_type, name) for model_type, name in CLASSES.items()}
     for task in order:
         for model_type, names in tables[task].items():
             name = names if isinstance(names, str) else names[0]

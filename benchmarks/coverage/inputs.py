@@ -73,8 +73,8 @@ class _Maker:
     def _drawn(self, kind: str, *shape: int, high: int = 2) -> torch.Tensor:
         if kind == "float":
             return torch.randn(*shape, generator=self.generator)
-        if kind == "ones":
-            return torch.ones(*shape, dtype=torch.long)
+        if kind.startswith("all"):
+            return torch.full(shape, int(kind.split()[1]))
         if kind == "uniform":
             return torch.rand(*shape, generator=self.generator)
         if kind == "bool":
@@ -92,9 +92,8 @@ class _Maker:
         return torch.randint(4, max(5, min(vocabulary, 96)), (BATCH, length), generator=self.generator)
 
     def input_ids(self) -> torch.Tensor | None:
-        if self.model.main_input_name not in ("input_ids", "pixel_values", "input_features") and self.optional(
-            "input_ids"
-        ):
+        texts = ("input_ids", "pixel_values", "input_features")
+        if self.model.main_input_name not in texts and self.optional("input_ids"):
             return None
         return self.tokens(TEXT)
 
@@ -118,7 +117,7 @@ class _Maker:
         channels = self.get("num_channels", "in_channels", "in_chans", default=3)
         channels = channels if isinstance(channels, int) else 3
         if "image_grid_thw" in self.parameters or "grid_thw" in self.parameters:
-            patch, time = self.get("patch_size"), self.get("temporal_patch_size", default=1)
+            patch, time = self.get("patch_size"), self.get("temporal_patch_size", "patch_temporal", default=1)
             return self._drawn("float", BATCH * 16, channels * time * patch * patch)
         if self.get("num_frames") and "video" in type(self.model).__name__.lower():
             return self._drawn("float", BATCH, self.get("num_frames"), channels, height, width)
@@ -146,11 +145,16 @@ class _Maker:
             "float", BATCH, self.get("context_length", default=64), self.get("num_input_channels", default=1)
         )
 
+    def merge_sizes(self) -> torch.Tensor:
+        return torch.full((BATCH,), self.get("spatial_merge_size", default=2))
+
     def grid(self) -> torch.Tensor | None:
         return torch.tensor([[1, 4, 4]] * BATCH)
 
     def image_sizes(self) -> torch.Tensor | None:
-        if not self.get("image_grid_pinpoints"):
+        wanted = inspect.signature(getattr(self.model, "get_image_features", self.model.forward)).parameters
+        required = "image_sizes" in wanted and wanted["image_sizes"].default is inspect.Parameter.empty
+        if not required and not self.get("image_grid_pinpoints"):
             return None
         side = self.get("image_size", default=SIDE)
         side = side if isinstance(side, int) else side[0]
@@ -164,15 +168,22 @@ class _Maker:
         return self._drawn("float", BATCH, _SAMPLES)
 
     def input_features(self) -> torch.Tensor:
+        if size := self.get("feature_projection_input_dim", "input_dim"):
+            return self._drawn("float", BATCH, _FRAMES, size)
         mels = self.get("num_mel_bins", "mel_bins", "feature_size", "input_feat_per_channel", default=16)
         if positions := self.get("max_source_positions"):
             return self._drawn("float", BATCH, mels, 2 * positions)
-        if size := self.get("feature_projection_input_dim", "input_dim"):
-            mels = size
+        if any(isinstance(part, nn.Conv1d) and part.in_channels == mels for part in self.model.modules()):
+            return self._drawn("float", BATCH, mels, _FRAMES)
         return self._drawn("float", BATCH, _FRAMES, mels)
 
     def bbox(self) -> torch.Tensor:
         return self._drawn("boxes", BATCH, TEXT, 4)
+
+    def _method(self, name: str) -> Any:
+        """A method of the model, or of the bare model in it."""
+        parts = (self.model, getattr(self.model, "model", None), getattr(self.model, "vlm", None))
+        return next((getattr(part, name) for part in parts if hasattr(part, name)), None)
 
     def _with_media(self, found: Inputs) -> Inputs:
         """Puts as many tokens before the text as its images or sounds have features."""
@@ -180,8 +191,8 @@ class _Maker:
             ("get_image_features", ("image_token_id", "image_token_index")),
             ("get_audio_features", ("audio_token_id", "audio_token_index")),
         ):
-            token, method = self.get(*names), getattr(self.model, getter, None)
-            if token is None or method is None or "input_ids" not in found:
+            token, method = self.get(*names), self._method(getter)
+            if method is None or "input_ids" not in found or not isinstance(token, int):
                 continue
             wanted = inspect.signature(method).parameters
             media = {name: tensor for name, tensor in found.items() if name in wanted and name != "input_ids"}
@@ -215,6 +226,8 @@ _MAKERS: Mapping[str, Any] = {
     "image_grid_thw": _Maker.grid,
     "grid_thw": _Maker.grid,
     "image_sizes": _Maker.image_sizes,
+    "merge_sizes": _Maker.merge_sizes,
+    "image_merge_sizes": _Maker.merge_sizes,
     "input_values": _Maker.input_values,
     "input_features": _Maker.input_features,
     "bbox": _Maker.bbox,

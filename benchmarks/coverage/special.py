@@ -22,5 +22,7 @@ KEPT = frozenset(_READ["kept"])
 """Model types whose configurations stay as their class makes them."""
 FIELDS = _by_type(_READ["fields"])
 """Model type -> field -> value, wherever a configuration of that type stands; of nested configurations as mappings."""
+CLASSES: Mapping[str, str] = _READ["classes"]
+"""Model type -> class, where the auto classes name one that does not fit the configuration first."""
 INPUTS = _by_type(_READ["inputs"])
 """Model type -> input -> [kind, *shape], or "none" for an input that is left out."""

@@ -49,7 +49,7 @@ def _rules(*rules: tuple[str, Rule]) -> tuple[tuple[re.Pattern[str], Rule], ...]
 
 _INTEGERS = _rules(
     (r"(num_)?mel_bins|.*num_mel_bins|n_mels|mel_dim|model_in_dim|input_feat_size", 16),
-    (r".*vocab_size|num_embeddings|.*codebook_size", _at_most(VOCABULARY)),
+    (r".*vocab_size.*|num_embeddings|.*codebook_size", _at_most(VOCABULARY)),
     (r"max_window_layers|num_feature_levels|num_residual_layers|.*_every_n_layers|num_labels|.*factor", _same),
     (r".*_ids?|.*_index|.*kernel.*|.*stride.*|num_hash.*", _same),
     (r"insert_layer_id|n_group|topk_group|(mamba_)?n_groups", 1),
@@ -61,7 +61,9 @@ _INTEGERS = _rules(
     (r"(.*_)?n?(um)?_?(attention_)?heads?", _at_most(HEADS)),
     (r"(.*_)?(num_experts|n_routed_experts|num_local_experts|num_shared_experts)", _at_most(4)),
     (r"num_experts_per_tok|moe_topk|moe_k|n_shared_experts|moe_top_k", _at_most(2)),
-    (r"sliding_window(_size)?|local_attention|attention_window|window_size", _at_most(4)),
+    (r"window_size", lambda value: SIDE if value > WIDTH else min(value, 4)),
+    (r"sliding_window(_size)?|local_attention|attention_window", _at_most(4)),
+    (r"n_window(_infer)?", lambda value: 8 if value <= 100 else 16),
     (r"(attention_|mamba_)?chunk_size|index_topk|block_size", _at_most(8)),
     (r"patch_size|encoder_stride", lambda value: value if value <= 4 else 8),
     (r"(pretrain_|input_)?image_size", SIDE),
@@ -122,6 +124,7 @@ def _shrunk(default: Any, given: Mapping[str, Any], tokens: _Tokens) -> Any:
         return kind(**given)
     declared = {field.name: field for field in dataclasses.fields(kind)}
     layers = next((vars(default)[name] for name in ("num_hidden_layers", "num_layers") if name in vars(default)), None)
+    layers = None if "depths" in vars(default) else layers
     fields: dict[str, Any] = {}
     for name, value in vars(default).items():
         if isinstance(value, PreTrainedConfig):

@@ -242,6 +242,8 @@ def build(architecture: Architecture) -> nn.Module:
     generator = torch.Generator().manual_seed(7)
     with torch.no_grad():
         for parameter in model.parameters():
+            if not parameter.numel():
+                continue
             if not parameter.isfinite().all() or parameter.abs().max() > 100.0:
                 parameter.copy_(0.02 * torch.randn(parameter.shape, generator=generator))
             elif parameter.ndim == 1 or parameter.min() == parameter.max():
@@ -257,33 +259,38 @@ def _twin(architecture: Architecture, trial: Trial) -> Twin:
     trial.parameters = sum(parameter.numel() for parameter in module.parameters())
     batches = [inputs(module, seed) for seed in range(STEPS)]
     trial.inputs = {name: list(tensor.shape) for name, tensor in batches[0].items()}
-    found, again = (dict(named_tensors(_seeded(module, batches[0], seed))) for seed in (0, 1))
+    # Of a copy: some modules keep what they computed.
+    probe = copy.deepcopy(module)
+    found, again = (_seeded(probe, batches[0], seed) for seed in (0, 1))
     if any(not torch.equal(a, again[name]) for name, a in found.items() if not a.isnan().any()):
         raise ValueError("two runs with one input differ: it draws random numbers in evaluation mode, too")
     generator = torch.Generator().manual_seed(1000)
     targets = {
         name: torch.randn(output.shape, generator=generator)
         for name, output in found.items()
-        if output.is_floating_point() and output.requires_grad and output.detach().abs().max() < LARGEST
+        if output.is_floating_point()
+        and output.requires_grad
+        and output.numel()
+        and output.detach().abs().max() < LARGEST
     }
     if not targets:
         raise ValueError("none of its outputs has a gradient")
-    # A recipe's losses are means over samples: other outputs (all images' features in one list) only if there is no other.
+    # A recipe's losses are means over samples: other outputs (all images' features in one list) only where alone.
     targets = {name: target for name, target in targets.items() if target.shape[:1] == (BATCH,)} or targets
     trial.outputs = list(targets)
     return Twin(module, batches, targets, _rate(Twin(module, batches, targets)))
 
 
-def _seeded(module: nn.Module, batch: Inputs, seed: int) -> Any:
+def _seeded(module: nn.Module, batch: Inputs, seed: int) -> dict[str, torch.Tensor]:
     torch.manual_seed(seed)
-    return module(**batch)
+    return dict(named_tensors(module(**batch)))
 
 
 def _rate(twin: Twin) -> float:
-    loss = twin.loss(twin.module, 0, torch.float32)
+    module = copy.deepcopy(twin.module)
+    loss = twin.loss(module, 0, torch.float32)
     loss.backward()  # type: ignore[no-untyped-call]
-    squares = sum(float(p.grad.double().square().sum()) for p in twin.module.parameters() if p.grad is not None)
-    twin.module.zero_grad()
+    squares = sum(float(p.grad.double().square().sum()) for p in module.parameters() if p.grad is not None)
     if not squares:
         raise ValueError("every gradient is zero")
     return min(0.1, LOWERED * abs(loss.item()) / squares)

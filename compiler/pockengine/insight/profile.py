@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,10 @@ from . import levels
 @dataclass(frozen=True)
 class ProfiledKernel:
     """One call of a step, in the order in which they run. `layer` is the user's name, `node` the index in the plan;
-    `share` is of the time of all kernels. `bytes_from` says where its data lies when it begins, by level of memory,
-    and `level` which of them it waits for longest. `of_peak` and `of_bandwidth` are parts of what this machine can do:
-    of its arithmetic, and of the bandwidth of the levels that its data comes from. All of these are None or empty where
-    the artifact is for another machine."""
+    `share` is of the time of all kernels; calls of one node share its operations and bytes by their time. `bytes_from`
+    says where its data lies when it begins, by level of memory, and `level` which of them it waits for longest.
+    `of_peak` and `of_bandwidth` are parts of what this machine can do: of its arithmetic, and of the bandwidth of the
+    levels that its data comes from. All of these are None or empty where the artifact is for another machine."""
 
     layer: str
     phase: str
@@ -83,7 +83,7 @@ def profile(path: Path, data: Path | None = None, steps: int = 20, threads: int 
 def read(manifest: Manifest, report: Mapping[str, Any], peak: Peak | None) -> Profile:
     """A report of `bench --profile` joined with the plan."""
     name = "train" if "train" in manifest.programs else "predict"
-    program, called = manifest.programs[name], report["kernels"]
+    program, called = manifest.programs[name], _shared(report["kernels"])
     total = sum(call["ms"] for call in called)
     sources = _sources(program, peak)
     kernels = tuple(
@@ -92,6 +92,21 @@ def read(manifest: Manifest, report: Mapping[str, Any], peak: Peak | None) -> Pr
     )
     median = report["step_ms"]["median"]
     return Profile(manifest.name, name, report["threads"], report["steps"], median, total, peak, kernels)
+
+
+def _shared(called: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The calls, those of one node with its work in parts as long as they take: which of it each of them does (packing,
+    multiplying, adding up what threads made) is only roughly known."""
+    total: dict[int, dict[str, float]] = {}
+    for call in called:
+        whole = total.setdefault(call["node"], {"ms": 0.0, "flops": 0.0, "bytes": 0.0})
+        for key in whole:
+            whole[key] += call[key]
+    return [
+        {**call, **{key: whole[key] * call["ms"] / whole["ms"] for key in ("flops", "bytes") if whole["ms"]}}
+        for call in called
+        for whole in [total[call["node"]]]
+    ]
 
 
 def _sources(program: Mapping[str, Any], peak: Peak | None) -> list[dict[str, float]]:

@@ -105,6 +105,15 @@ def test_nothing_is_said_of_what_is_not_known(peak: Peak | None, with_operands: 
         assert (one.of_peak is None) == (peak is None)
 
 
+def test_calls_of_one_node_share_its_work_by_their_time() -> None:
+    made, report = manifest((1e-3, 1e-3))
+    first, second = report["kernels"]
+    report["kernels"] = [{**first, "ms": 0.25, "flops": 0}, {**first, "ms": 0.75}, second]
+    packing, multiplying, other = read(made, report, PEAK).kernels
+    assert (packing.flops, multiplying.flops, other.flops) == (25e4, 75e4, 1e6)
+    assert packing.of_bandwidth == pytest.approx(multiplying.of_bandwidth)
+
+
 def test_scratch_memory_is_that_of_the_plan() -> None:
     slots = [{"value": "s", "offset": 128, "nbytes": 64, "first": 0, "last": 0, "kind": "workspace"}]
     program = {"nodes": [{"operands": [["param", 0, 8]]}], "slots": slots}

@@ -41,6 +41,12 @@ def with_dropout(model: Graph) -> Graph:
             "the recipe says 'dropout: true', but the model has no dropout (an export in evaluation mode loses it; "
             "from_torch keeps it): set 'dropout: false'"
         )
+    for part, kind in model.draws.items():
+        raise RecipeError(
+            f"the recipe says 'dropout: true', but in training mode '{part}' ({kind}) draws random numbers that are no "
+            "dropout (a layer left out, noise, a random mask), which the model does not have: set 'dropout: false', or "
+            "take them out of the module"
+        )
     builder = Builder.extend(model)
     generator = generator_of(builder)
     sites = itertools.count()

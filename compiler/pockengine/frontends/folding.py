@@ -21,7 +21,15 @@ from ..ir import Array, Builder, Value
 from ..ops import Emitter
 from .operators import Converter, NodeContext
 
-_RANDOM = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"}
+_RANDOM = {
+    "RandomNormal",
+    "RandomUniform",
+    "RandomNormalLike",
+    "RandomUniformLike",
+    "Bernoulli",
+    "Multinomial",
+    "Random",
+}
 MALFORMED = (ArithmeticError, AssertionError, LookupError, StopIteration, TypeError, ValueError)
 """What translations raise for nodes that no operator set knows: attributes of another type, too few inputs."""
 _LARGE = 1 << 16

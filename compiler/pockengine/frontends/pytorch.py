@@ -67,7 +67,7 @@ def from_torch(
     it was in. Raises ModelError when PyTorch is not installed, cannot export the module or exports another function."""
     try:
         from .agreement import refuse_another_function
-        from .capture import CustomFunctions, Derivatives, captured
+        from .capture import CustomFunctions, Derivatives, captured, drawing_in_training
         from .capture import named as renamed
     except ImportError:
         raise ModelError("from_torch needs PyTorch: pip install 'pockengine[torch]'") from None
@@ -103,7 +103,8 @@ def from_torch(
     file = from_proto(proto, {tied.get(name, name): array for name, array in weights.items()})
     graph = import_model(file, type(module).__name__, dims, parameters=parameters)
     refuse_another_function(graph, module, positional, {**named, **constants}, outputs, verify)
-    return graph.with_(untrained=_untrained(module, {value.name for value in graph.params}))
+    used = {value.name for value in graph.params}
+    return graph.with_(untrained=_untrained(module, used), draws=drawing_in_training(module))
 
 
 def _untrained(module: nn.Module, used: set[str]) -> dict[str, str]:

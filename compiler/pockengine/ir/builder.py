@@ -26,6 +26,7 @@ class Builder:
         self.updates: dict[Value, Value] = {}
         self.data: dict[str, Array] = {}
         self.untrained: dict[str, str] = {}
+        self.draws: dict[str, str] = {}
         self.phase = "forward"
         self.origin = ""
         self.producers: dict[Value, Node] = {}
@@ -52,6 +53,7 @@ class Builder:
         self.states.update(graph.states)
         self.data.update(graph.data)
         self.untrained.update(graph.untrained)
+        self.draws.update(graph.draws)
         for value, array in graph.consts.items():
             self.consts[value] = array
             self._const_cache.setdefault(_const_key(array), value)
@@ -156,6 +158,7 @@ class Builder:
             dict(self.updates),
             dict(self.data),
             dict(self.untrained),
+            dict(self.draws),
         )
 
 

@@ -64,6 +64,8 @@ class Graph:
     data       parameter name -> contents (often memory-mapped); not part of the text form
     untrained  tensor of the user's module that the framework does not train -> why, as the end of a sentence ("is a
                buffer"); some are in no node and so not among `params`. Not part of the text form
+    draws      part of the user's module that draws random numbers of its own in training -> its class: in evaluation it
+               draws none, and so does the graph. Not part of the text form
     """
 
     name: str
@@ -76,6 +78,7 @@ class Graph:
     updates: Mapping[Value, Value] = field(default_factory=dict)
     data: Mapping[str, Array] = field(default_factory=dict)
     untrained: Mapping[str, str] = field(default_factory=dict)
+    draws: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def batch(self) -> int:

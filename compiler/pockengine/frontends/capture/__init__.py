@@ -23,10 +23,11 @@ from .functions import CustomFunctions, Rules
 from .gradients import all_require_gradients
 from .known import Known
 from .operators import named
+from .randomness import drawing_in_training
 from .rewritten import rewritten
 from .tracing import Tracing
 
-__all__ = ["CustomFunctions", "Derivatives", "Rules", "captured", "named"]
+__all__ = ["CustomFunctions", "Derivatives", "Rules", "captured", "drawing_in_training", "named"]
 
 
 @contextlib.contextmanager
@@ -38,7 +39,7 @@ def captured(module: nn.Module, functions: CustomFunctions, fixed: Mapping[str, 
 
     @wraps(forward)
     def traced(*args: Any, **kwargs: Any) -> Any:
-        with Tracing(Known(x for x in pytree.tree_leaves(dict(fixed)) if isinstance(x, Tensor))):
+        with Tracing(module, Known(x for x in pytree.tree_leaves(dict(fixed)) if isinstance(x, Tensor))):
             return forward(*args, **kwargs, **fixed)
 
     if fixed:

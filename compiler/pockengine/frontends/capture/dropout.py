@@ -107,9 +107,14 @@ def _gates_a_probability(module: nn.Module) -> bool:
     return gates > 0 and gates + len(_CALL.findall(source)) == source.count("self.training")
 
 
+def is_dropout(module: nn.Module) -> bool:
+    """Whether all that the module does in training is to drop samples."""
+    return type(module).__name__.endswith(_PATHS)
+
+
 def _path_probability(module: nn.Module) -> float:
     """The probability with which a module drops whole samples; 0 for any other module."""
-    if not type(module).__name__.endswith(_PATHS) or getattr(module, "mode", "row") != "row":
+    if not is_dropout(module) or getattr(module, "mode", "row") != "row":
         return 0.0
     return float(getattr(module, "drop_prob", None) or getattr(module, "p", None) or 0.0)
 

@@ -4,6 +4,7 @@ Dropout          ratio; mask: the shape of the mask where it is not the input's.
 Attention        ONNX's, with the attribute `dropout`
 Gather           ONNX's, with the attribute `padding`: the `padding_idx` of an embedding, whose row gets no gradient
 CumProd          as ONNX's of the opset that will have it; operands: x and the axis
+Random           what `function` draws in `module`; no operands
 StopGradient     does nothing; no gradient passes
 StraightThrough  the first operand; its gradient goes to the second, of the same shape, instead
 """

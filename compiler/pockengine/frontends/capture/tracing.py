@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+from torch import nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
@@ -15,6 +16,7 @@ from .gradients import detached, unrecorded, without_gradient
 from .known import Known
 from .masks import masked_scatter, set_item
 from .operators import GRAD_MODE, gradient_mode
+from .randomness import DRAWING, drawn
 from .rewritten import REWRITTEN
 
 REPLACED: dict[Callable[..., Any], Callable[..., Any]] = REWRITTEN | {
@@ -28,9 +30,9 @@ REPLACED: dict[Callable[..., Any], Callable[..., Any]] = REWRITTEN | {
 class Tracing(TorchFunctionMode):
     """Active inside the module's `forward`. A call within a call of PyTorch's own is not seen."""
 
-    def __init__(self, known: Known) -> None:
+    def __init__(self, root: nn.Module, known: Known) -> None:
         super().__init__()
-        self._known = known
+        self._root, self._known = root, known
 
     def __torch_function__(
         self,
@@ -48,6 +50,8 @@ class Tracing(TorchFunctionMode):
             return self._known.call(function, args, kwargs)
         if function in (torch.Tensor.__getitem__, torch.Tensor.__setitem__):
             args = (args[0], self._known.places(args[1]), *args[2:])
+        if function in DRAWING:
+            return drawn(function, args, kwargs, self._root)
         if function in REPLACED:
             with self:  # what stands in is watched as well
                 return REPLACED[function](*args, **kwargs)

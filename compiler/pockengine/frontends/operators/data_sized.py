@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...errors import DynamicShapeError
+from ...errors import DynamicShapeError, UnsupportedOperatorError
 from .registry import NodeContext, Operand, converts
 
 INSTEAD = {
@@ -37,3 +37,14 @@ _RANDOM = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLi
 @converts(*_RANDOM)
 def random(c: NodeContext) -> Sequence[Operand]:
     raise c.unsupported("drawing random numbers in the model (make them an input)")
+
+
+@converts("Random")
+def drawn_while_traced(c: NodeContext) -> Sequence[Operand]:
+    """Of our own domain: where a PyTorch module draws in evaluation mode."""
+    raise UnsupportedOperatorError(
+        f"'{c.attr('function', '')}' in '{c.attr('module', '')}' draws random numbers whenever the model runs, and no "
+        "step could be repeated: make them an input of the model, or take them out",
+        str(c.attr("function", "")),
+        str(c.attr("module", "")),
+    )

@@ -84,8 +84,8 @@ def _summary(found: Profile) -> dict[str, str]:
     flops = sum(one.flops for one in found.kernels)
     rate = flops / found.step_ms * 1e3 if found.step_ms else 0.0
     rows["arithmetic"] = f"{rate / 1e9:.1f} Gflop/s, {rate / peak.flops:.0%} of that"
-    if moved := {one.level: sum(each.bytes_from.get(one.level, 0.0) for each in found.kernels) for one in peak.memory}:
-        total = sum(moved.values()) or 1.0
+    moved = {one.level: sum(each.bytes_from.get(one.level, 0.0) for each in found.kernels) for one in peak.memory}
+    if total := sum(moved.values()):
         parts = ", ".join(f"{name} {nbytes / total:.0%}" for name, nbytes in moved.items())
         least = sum(1e3 * moved[one.level] / one.rate for one in peak.memory)
         rows["data"] = f"{size(int(total))} from {parts}: {least:.3f} ms at these rates"

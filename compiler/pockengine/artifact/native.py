@@ -16,10 +16,11 @@ Array = np.ndarray[Any, Any]
 
 
 class NativeModel:
-    """One open session of the library. Methods raise DataError or ArtifactError with the library's own sentence."""
+    """One open session of the library. Methods raise DataError or ArtifactError with the library's own sentence, its
+    files without the folder: where an artifact is unpacked says nothing to a user."""
 
     def __init__(self, library: Path, params: Path, consts: Path | None, threads: int) -> None:
-        self._library = _load(library)
+        self._library, self._folder = _load(library), params.parent
         self._handle = ctypes.c_void_p()
         consts_path = str(consts).encode() if consts else None
         try:
@@ -84,14 +85,15 @@ class NativeModel:
     def _check(self, code: int) -> None:
         if code:
             message = self._library.pock_message(self._handle) if self._handle.value else b"out of memory"
-            raise _ERRORS.get(code, ArtifactError)(message.decode("utf-8", "replace"))
+            raise _ERRORS.get(code, ArtifactError)(message.decode("utf-8", "replace").replace(f"{self._folder}/", ""))
 
 
 def _load(path: Path) -> ctypes.CDLL:
     try:
         library = ctypes.CDLL(str(path))
     except OSError as error:
-        raise ArtifactError(f"this machine cannot load the artifact's library: {error}") from None
+        reason = str(error).replace(f"{path.parent}/", "")
+        raise ArtifactError(f"this machine cannot load the artifact's library: {reason}") from None
     pointer = ctypes.c_void_p
     library.pock_open.argtypes = [ctypes.POINTER(pointer), ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int]
     library.pock_step.argtypes = [pointer, ctypes.POINTER(pointer), ctypes.POINTER(ctypes.c_float)]

@@ -47,7 +47,7 @@ def _reason(
         return f"{consumer.op} changes where elements lie, so it is a kernel of its own" if alone and moves else None
     first, second = _group(producer), _group(consumer)
     if combined(first, second) is None:
-        return _misfit(first, second) if alone else None
+        return misfit(first, second) if alone else None
     if first.forward != second.forward:
         return "one belongs to the forward part and one to the backward part, which are planned apart"
     between = _between(producer, consumer, made, position)
@@ -59,7 +59,7 @@ def _reason(
     return "the order of updates, or what the results are needed for, keeps them apart"
 
 
-def _misfit(first: Group, second: Group) -> str | None:
+def misfit(first: Group, second: Group) -> str | None:
     """Why the loops of two regions do not fit; None where nobody would expect them to."""
     kinds = {first.kind, second.kind}
     if kinds != {"elementwise"} and makes_bits(second):
@@ -69,14 +69,31 @@ def _misfit(first: Group, second: Group) -> str | None:
     if first.kind == GRADIENTS:
         return "the gradients of a depthwise convolution take in only what one of them alone needs, element by element"
     if kinds == {"elementwise"} or kinds == {"contraction", "elementwise"}:
-        return f"they walk over different shapes, {list(first.space)} and {list(second.space)}"
+        return _apart(first, second)
     if first.kind == "contraction":
         return f"a contraction finishes its result tile by tile, and the {second.kind} reduction needs all of it"
-    if first.kind == second.kind:
-        return f"they reduce different axes or shapes, {list(first.space)} and {list(second.space)}"
     if kinds == {"row", "column"}:
         return "one reduces rows and the other columns"
-    return f"they walk over different shapes, {list(first.space)} and {list(second.space)}"
+    return _apart(first, second)
+
+
+def _apart(first: Group, second: Group) -> str:
+    """What differs between the loops of two regions: a size, or the axes that are reduced."""
+    ours, theirs = list(first.space), list(second.space)
+    if ours != theirs:
+        differing = [axis for axis, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b]
+        one = len(differing) == 1 and len(ours) == len(theirs)
+        sizes = f": axis {differing[0]} is {ours[differing[0]]} and {theirs[differing[0]]}" if one else ""
+        return f"they walk over different shapes, {ours} and {theirs}{sizes}"
+    if first.kind == second.kind:
+        return f"of {ours} one reduces {_axes(first)} and the other {_axes(second)}"
+    reducing = first if first.axes else second
+    return f"the sum over {_axes(reducing)} of {ours} comes first, and the other one walks over all of it again"
+
+
+def _axes(group: Group) -> str:
+    """As in `axes 1, 2`."""
+    return f"{'axis' if len(group.axes) == 1 else 'axes'} {', '.join(map(str, group.axes))}"
 
 
 def _group(region: Node) -> Group:

@@ -15,6 +15,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from pockengine.artifact import Artifact, Session, WrongMachineError, run_artifact
+from pockengine.artifact.native import NativeModel
 from pockengine.errors import ArtifactError, DataError
 from pockengine.targets import get
 from tests.compiler.artifact.toy_artifact import TOY, make
@@ -181,3 +182,12 @@ def test_run_of_another_architecture(
     monkeypatch.setenv("PATH", "")
     with pytest.raises(WrongMachineError, match="install qemu-user-static"):
         run_artifact(tmp_path / "pi.pock", "train", arguments)
+
+
+def test_errors_do_not_say_where_an_artifact_is_unpacked(artifact: Artifact, tmp_path: Path) -> None:
+    folder = tmp_path / "unpacked"
+    shutil.copytree(artifact.unpack(), folder)
+    (folder / "params.safetensors").write_bytes(b"{}")
+    with pytest.raises((ArtifactError, DataError), match="params.safetensors") as caught:
+        NativeModel(folder / artifact.manifest.entry_points.library, folder / "params.safetensors", None, 1)
+    assert str(tmp_path) not in str(caught.value)

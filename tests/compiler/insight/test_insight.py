@@ -20,6 +20,8 @@ from pockengine.errors import MemoryBudgetError
 from pockengine.frontends import load
 from pockengine.insight import explain
 from pockengine.passes import PIPELINE, missed_fusions
+from pockengine.passes.fuse import Group
+from pockengine.passes.missed import misfit
 from pockengine.plan import aligned
 from pockengine.recipe import Recipe
 from pockengine.targets import get
@@ -236,6 +238,30 @@ def test_explain_says_what_arithmetic_makes_again(tmp_path):
     planned = plan_programs(graph, recipe, get("host"), 1, pipeline=PIPELINE.sparing())
     found = explain(planned, Tuning())["recomputed"]
     assert found["values"] and all("elementwise arithmetic" in row["why"] for row in found["values"])
+
+
+@pytest.mark.parametrize(
+    "first, second, sentence",
+    [
+        (
+            Group(0, "elementwise", (8, 32)),
+            Group(1, "elementwise", (8, 16)),
+            "they walk over different shapes, [8, 32] and [8, 16]: axis 1 is 32 and 16",
+        ),
+        (
+            Group(0, "column", (8, 4, 32), (0, 1)),
+            Group(1, "column", (8, 4, 32), (0,)),
+            "of [8, 4, 32] one reduces axes 0, 1 and the other axis 0",
+        ),
+        (
+            Group(0, "column", (8, 4, 32), (0, 1)),
+            Group(1, "elementwise", (8, 4, 32)),
+            "the sum over axes 0, 1 of [8, 4, 32] comes first, and the other one walks over all of it again",
+        ),
+    ],
+)
+def test_what_keeps_two_regions_apart_is_what_differs(first, second, sentence):
+    assert misfit(first, second) == sentence
 
 
 def test_near_misses_are_few(files):

@@ -19,11 +19,15 @@ from .operators import GRAD_MODE, gradient_mode
 from .randomness import DRAWING, drawn
 from .rewritten import REWRITTEN
 
-REPLACED: dict[Callable[..., Any], Callable[..., Any]] = REWRITTEN | {
-    getattr(place, name): grouped_product
-    for place, name in ((torch, "_grouped_mm"), (functional, "grouped_mm"))
-    if hasattr(place, name)
-} | {torch.masked_scatter: masked_scatter, torch.Tensor.masked_scatter: masked_scatter}
+REPLACED: dict[Callable[..., Any], Callable[..., Any]] = (
+    REWRITTEN
+    | {
+        getattr(place, name): grouped_product
+        for place, name in ((torch, "_grouped_mm"), (functional, "grouped_mm"))
+        if hasattr(place, name)
+    }
+    | {torch.masked_scatter: masked_scatter, torch.Tensor.masked_scatter: masked_scatter}
+)
 """What stands in for functions that cannot be exported."""
 
 

@@ -20,7 +20,7 @@ from pockengine.ops import Emitter
 from pockengine.passes import allow_winograd
 from pockengine.targets import Target, get
 from tests.compiler.codegen.emulated import EMULATOR, run_emulated
-from tests.compiler.codegen.harness import Case, Library, compare, draw, region_case
+from tests.compiler.codegen.harness import TILES, Case, Library, compare, draw, region_case
 
 ERROR = 6e-6
 """Of the largest result."""
@@ -120,7 +120,7 @@ def test_where_it_is_chosen() -> None:
     assert any("winograd" in call.kernel.symbol for call in choices.lower(large, host, 2).calls)
     assert choices.filtering(large, get("raspberry-pi-5"), 4) is not None
     assert choices.filtering(small, host, 2) is None
-    assert choices.filtering(large, host.computing("bf16"), 2) is None
+    assert choices.filtering(large, TILES.computing("bf16"), 2) is None
     anchor = anchor_of(large)
     plain = Node(anchor.op, anchor.inputs, anchor.outputs, {k: v for k, v in anchor.attrs.items() if k != "winograd"})
     assert not fits(plain, host) and choices.filtering(as_region(plain), host, 2) is None

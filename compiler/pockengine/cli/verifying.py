@@ -52,8 +52,8 @@ def verify_model(request: VerifyRequest, *, as_json: bool) -> bool:
             found = verify(module, args, recipe, kwargs, **vars(options))
         else:
             graph = load(request.model, request.dims, batch)
-            module = _made(request.torch)[0] if request.torch else None
-            found = verify_file(request.model, graph, recipe.with_batch(batch), options, module)
+            made = _made(request.torch) if request.torch else None
+            found = verify_file(request.model, graph, recipe.with_batch(batch), options, made)
     if as_json:
         print(json.dumps(found.to_mapping()))
     else:

@@ -58,7 +58,7 @@ def refuse_another_function(
     wrong = {name: error for name, error in errors.items() if error > _allowed(graph, graph.outputs[name].type.dtype)}
     if not wrong or _is_rounding(graph, inputs, found, {name: compared[name] for name in wrong}):
         return
-    with evaluating(module), torch.no_grad():
+    with evaluating(module):  # with gradients: its forward pass may take some
         again = zip(_tensors(module(*args, **kwargs)), (x for _, x in expected if isinstance(x, Tensor)), strict=False)
         if any(relative_error(array(a), array(b)) > 0 for a, b in again):
             raise ModelError(
@@ -99,16 +99,16 @@ def matched(
     tensors = [arguments[name] for name in names if isinstance(arguments.get(name), Tensor)]
     if len(tensors) != len(names):
         tensors = [leaf for leaf in _pytree.tree_leaves(list(arguments.values())) if isinstance(leaf, Tensor)]
-    if [tuple(tensor.shape) for tensor in tensors] != [value.type.shape for value in graph.inputs]:
-        return None
-    return dict(zip(names, tensors, strict=True))
+    return dict(zip(names, tensors, strict=True)) if len(tensors) == len(names) else None
 
 
 def bound(graph: Graph, module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Array] | None:
-    """The same as arrays of the types that the graph reads."""
+    """The same as arrays of the types that the graph reads; None also where they are of other shapes."""
     found = matched(graph, module, args, kwargs)
-    types = {value.name: value.type.dtype for value in graph.inputs}
-    return None if found is None else {name: array(tensor, types[name]) for name, tensor in found.items()}
+    types = {value.name: value.type for value in graph.inputs}
+    if found is None or any(tuple(tensor.shape) != types[name].shape for name, tensor in found.items()):
+        return None
+    return {name: array(tensor, types[name].dtype) for name, tensor in found.items()}
 
 
 def array(tensor: Tensor, dtype: DType | None = None) -> Array:
@@ -127,7 +127,7 @@ def first_difference(
     the node of the model that reads those in its place, or an empty text. None where all results are there."""
     values = environment(graph, inputs, KERNELS)
     trace = Trace(module, values)
-    with torch.no_grad(), trace:
+    with trace:
         result = module(*args, **kwargs)
     call = trace.first_difference(_tensors(result))
     if call is None:

@@ -28,7 +28,10 @@ if TYPE_CHECKING:
     from torch import nn
 
     from ..frontends.capture import Rules
+    from .torch_side import Call as TorchCall
     from .torch_side import TorchSide
+
+    Made = tuple[nn.Module, tuple[Any, ...], dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -133,14 +136,11 @@ def _verified(
     model = with_adapters(graph, recipe.lora) if recipe.lora else graph
     adapters = adapters_of(graph, recipe.lora) if recipe.lora else ()
     scheme = resolve(recipe, model)
-    given = bool(args or kwargs)
-    examples = bound(graph, module, args, kwargs) if given else None
-    if given and examples is None:
-        raise ModelError(f"the inputs of {type(module).__name__} cannot be matched with the imported graph's")
-    batches = _batches(model, recipe, options, examples)
+    call = _call(graph, module, args, kwargs)
+    batches = _batches(model, recipe, options, bound(graph, module, args, kwargs) if call.places else None)
     side = TorchSide(
         module,
-        _call(graph, module, args, kwargs),
+        call,
         tuple(value.name for value in graph.inputs),
         recipe,
         scheme,
@@ -151,25 +151,35 @@ def _verified(
     theirs = side.train(batches)
     exact, missing = _referee(side, batches)
     statistics = {value.name for value in running_statistics(model)} if recipe.batch_norm == "train" else set()
+    gradients = _gradients(ours, theirs, scheme.trained(), exact)
+    changes = _changes(ours, theirs, [*scheme.trained(), *sorted(statistics)], options.steps, exact)
     report = Report(
         type(module).__name__,
         "PyTorch",
         options.steps,
         _losses(ours, theirs, exact),
-        tuple(_gradients(ours, theirs, scheme.trained(), exact)),
-        tuple(_changes(ours, theirs, [*scheme.trained(), *sorted(statistics)], options.steps, exact)),
+        tuple(gradients),
+        tuple(_forgiven(changes, gradients)),
         tuple(name for name in ours.tensors if _moved(name, scheme.of(name), ours) and _is_kept(name, model, recipe)),
         notes=notes,
     )
     return _located(report, model, side, batches[0], missing)
 
 
-def _call(graph: Graph, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _call(graph: Graph, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TorchCall:
+    """How the module is called with the graph's inputs: as the example says, or each by its name."""
     from ..frontends.agreement import matched
     from .torch_side import Call
 
-    tensors = matched(graph, module, args, kwargs) if args or kwargs else None
-    return Call() if tensors is None else Call.of(tensors, args, kwargs)
+    if not args and not kwargs:
+        return Call()
+    tensors = matched(graph, module, args, kwargs)
+    if tensors is None:
+        raise ModelError(
+            f"the inputs of the model, {', '.join(value.name for value in graph.inputs)}, cannot be matched with the "
+            f"example arguments of {type(module).__name__}"
+        )
+    return Call.of(tensors, args, kwargs)
 
 
 def _batches(
@@ -231,6 +241,16 @@ def _changes(ours: OurTraining, theirs: Trained, names: list[str], steps: int, e
     return compare_changes(ours.initial, ours.tensors, theirs.tensors, names, steps, asked)
 
 
+def _forgiven(changes: list[Change], gradients: list[Change]) -> list[Change]:
+    """The changes; where the very gradient is what rounding left of zero, an optimizer that divides by its size makes
+    steps of any size of it, and the change says nothing."""
+    noise = {gradient.name for gradient in gradients if gradient.verdict is Verdict.ROUNDING}
+    return [
+        replace(change, verdict=Verdict.ROUNDING) if change.name in noise and not change.agrees else change
+        for change in changes
+    ]
+
+
 def _moved(name: str, what: Any, ours: OurTraining) -> bool:
     """Whether a tensor changed where it is frozen."""
     before, after = ours.initial[name], ours.tensors[name]
@@ -253,15 +273,17 @@ def _located(report: Report, model: Graph, side: TorchSide, feeds: Mapping[str, 
     return replace(report, notes=notes, first=where_they_part(model, side, batch))
 
 
-def verify_file(
-    path: str | Path, graph: Graph, recipe: Recipe, options: Options = Options(), module: nn.Module | None = None
-) -> Report:
-    """Verify an ONNX file that was imported as `graph`: against `module`, from which it was exported, whose arguments
-    are called as the file's inputs are; or, without it, what can be said of a file alone (see `file_side`)."""
-    if module is None:
+def verify_file(path: str | Path, graph: Graph, recipe: Recipe, options: Options, made: Made | None = None) -> Report:
+    """Verify an ONNX file that was imported as `graph`: against the module from which it was exported, or, without one,
+    what can be said of a file alone (see `file_side`).
+
+    made  the module, and example arguments by position and by name. They say which argument is which input of the
+          file, in order or by name; without them the arguments are called as the file's inputs are"""
+    if made is None:
         return _verified_alone(Path(path), graph, recipe, options)
+    module, args, kwargs = made
     _refuse_other_weights(graph, module)
-    return _verified(module, (), None, graph, recipe, options)
+    return _verified(module, args, kwargs, graph, recipe, options)
 
 
 def _refuse_other_weights(graph: Graph, module: nn.Module) -> None:
@@ -294,13 +316,15 @@ def _verified_alone(path: Path, graph: Graph, recipe: Recipe, options: Options) 
         notes = (*notes, f"the gradients were compared with finite differences in {DIRECTIONS} directions")
         problems += wrong_slopes(model, recipe, batches[0], exact().gradients, options.seed)
     ours = train(graph, recipe, scheme, batches, options.threads, options.progress)
+    gradients = _gradients(ours, single, scheme.trained(), exact)
+    changes = _changes(ours, single, list(scheme.trained()), options.steps, exact)
     return Report(
         path.name,
         "float64 arithmetic",
         options.steps,
         _losses(ours, single, exact),
-        tuple(_gradients(ours, single, scheme.trained(), exact)),
-        tuple(_changes(ours, single, list(scheme.trained()), options.steps, exact)),
+        tuple(gradients),
+        tuple(_forgiven(changes, gradients)),
         tuple(name for name in ours.tensors if _moved(name, scheme.of(name), ours) and _is_kept(name, model, recipe)),
         tuple(problems),
         None,

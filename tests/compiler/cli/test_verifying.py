@@ -30,7 +30,7 @@ def make():
 
 def stopped():
     torch.manual_seed(0)
-    return Net(stop=True)
+    return Net(stop=True), (torch.randn(2, 6),)
 
 def other():
     torch.manual_seed(1)

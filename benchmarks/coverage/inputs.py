@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .special import INPUTS
+from .special import FIXED, INPUTS
 from .tiny import SIDE, nested
 
 BATCH = 2
@@ -32,13 +32,13 @@ def inputs(model: nn.Module, seed: int) -> Inputs:
     return _Maker(model, torch.Generator().manual_seed(seed)).made()
 
 
-def fixed(given: Inputs) -> list[str]:
+def fixed(model_type: str, given: Inputs) -> list[str]:
     """Inputs whose contents decide shapes: sizes of images, and then what says where their tokens are. They are the
     same for every seed."""
     sizes = [name for name in given if name.endswith(("grid_thw", "spatial_shapes", "merge_sizes"))]
     sizes += [name for name in given if name == "image_sizes"]
     places = [name for name in given if name in ("mm_token_type_ids", "attention_mask")]
-    return sizes + places if sizes else []
+    return [*FIXED.get(model_type, ()), *(sizes + places if sizes else [])]
 
 
 class _Maker:

@@ -22,6 +22,8 @@ KEPT = frozenset(_READ["kept"])
 """Model types whose configurations stay as their class makes them."""
 FIELDS = _by_type(_READ["fields"])
 """Model type -> field -> value, wherever a configuration of that type stands; of nested configurations as mappings."""
+FIXED = {name: tuple(given) for types, given in _READ["fixed"].items() for name in types.split(", ")}
+"""Model type -> inputs whose contents decide what is computed, beside the sizes of images."""
 CLASSES: Mapping[str, str] = _READ["classes"]
 """Model type -> class, where the auto classes name one that does not fit the configuration first."""
 INPUTS = _by_type(_READ["inputs"])

@@ -203,7 +203,7 @@ def attempt(architecture: Architecture, until: Until, engine: Engine, note: Note
         return trial.ended(Outcome.TRAINS)
     try:
         with _Stage(trial, "import", note):
-            graph = from_torch(twin.module, kwargs=twin.batches[0], fixed=fixed(twin.batches[0]))
+            graph = from_torch(twin.module, kwargs=twin.batches[0], fixed=fixed(trial.model_type, twin.batches[0]))
     except PockError as error:
         return trial.ended(Outcome.REFUSED_IMPORT, str(error))
     except Exception as error:

@@ -7,8 +7,10 @@ import inspect
 import io
 import logging
 import re
+import traceback
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -99,6 +101,7 @@ def from_torch(
     proto = renamed(program.model_proto)
     tied = _tied_names(module)
     _rename(proto.graph, tied)
+    _name_outputs(proto.graph, [name for name, _ in outputs])
     parameters = {name for name, tensor in module.state_dict().items() if tensor.is_floating_point()}
     file = from_proto(proto, {tied.get(name, name): array for name, array in weights.items()})
     graph = import_model(file, type(module).__name__, dims, parameters=parameters)
@@ -197,6 +200,16 @@ def _rename(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
         node.input[:] = [names.get(name, name) for name in node.input]
 
 
+def _name_outputs(graph: onnx.GraphProto, names: Sequence[str]) -> None:
+    """A tensor that the module returns twice has one name after exporting, and gets the others back here."""
+    from onnx import helper
+
+    for output, name in zip(graph.output, names, strict=True):
+        if output.name != name:
+            graph.node.append(helper.make_node("Identity", [output.name], [name], name=f"{name}.again"))
+            output.name = name
+
+
 def named_tensors(result: Any, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
     """(name, tensor) of everything a module returned, in the order in which the exporter flattens it."""
     if result is None:
@@ -228,6 +241,22 @@ def _summary(error: BaseException) -> str:
     """The first line of the innermost cause, or what to do about it."""
     while error.__cause__ is not None:
         error = error.__cause__
+    if "data-dependent expression" in str(error) and (place := _place(error)) is not None:
+        return (
+            f"{place} decides by the contents of a tensor: give the arguments that it depends on as 'fixed', or let "
+            "torch.where choose"
+        )
     if taken := _TAKEN.search(str(error)):
         return f"the exporter has an attribute '{taken[1]}' of its own, so rename the submodule '{taken[1]}'"
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+
+
+def _place(error: BaseException) -> str | None:
+    """File, line and text of the innermost line that is neither PyTorch's nor ours; None where there is none."""
+    import torch
+
+    own = (str(Path(torch.__file__).parent), str(Path(__file__).parents[1]))
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(own)]
+    if not frames or not frames[-1].line:
+        return None
+    return f"line {frames[-1].lineno} of {Path(frames[-1].filename).name} ('{frames[-1].line}')"

@@ -13,6 +13,7 @@ from torch.nn import functional as F
 import pockengine as pock
 from pockengine import interp
 from pockengine.autodiff import train_graph
+from pockengine.errors import ModelError
 from pockengine.frontends.capture.rewritten import cross_entropy, gaussian_nll_loss
 from pockengine.recipe import Recipe, resolve
 
@@ -98,6 +99,9 @@ FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "places in rows": lambda x: x + torch.searchsorted(x.sort(-1).values.contiguous(), x.contiguous(), side="right"),
     "whole numbers from a fraction": lambda x: x * (0.5 - torch.arange(4)) + (3 - torch.arange(4)),
     "products": lambda x: torch.cumprod(x, 1) + x.cumprod(dim=0),
+    "axes that are not 1": lambda x: (
+        x.squeeze(0) * x.unsqueeze(1).squeeze(1) + torch.squeeze(x[None], (0, 1)) * x[:1].squeeze()
+    ),
 }
 
 
@@ -114,3 +118,41 @@ def test_functions_without_a_translation(function: Callable[[torch.Tensor], torc
     assert float(found["loss"]) == pytest.approx(total.item(), rel=1e-5)
     assert module.scale.grad is not None
     assert 1.0 - tensors["scale"] == pytest.approx(module.scale.grad.numpy(), rel=1e-4, abs=1e-6)
+
+
+class Converted(nn.Module):
+    """Makes its layer what it already is, as routers of experts do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 2)
+
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        y = self.layer.to(x.dtype)(x)
+        return {"first": y, "second": y.tanh(), "again": y}
+
+
+def test_a_layer_made_what_it_is_and_a_tensor_returned_twice() -> None:
+    module = Converted()
+    graph = pock.from_torch(module, (SQUARE,))
+    assert list(graph.outputs) == ["first", "second", "again"]
+    found = interp.evaluate(graph, {"x": SQUARE.numpy()})
+    for name, expected in module(SQUARE).items():
+        assert found[name] == pytest.approx(expected.detach().numpy(), rel=1e-5, abs=1e-6)
+
+
+class Deciding(nn.Module):
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        if mask.any():
+            return x * 2
+        return x
+
+
+def test_a_decision_by_contents_is_refused_with_its_line_and_taken_where_they_are_fixed() -> None:
+    mask = torch.tensor([0, 1])
+    with pytest.raises(
+        ModelError, match=r"line \d+ of test_rewritten_functions.py \('if mask.any\(\):'\) decides .* 'fixed'"
+    ):
+        pock.from_torch(Deciding(), (SQUARE, mask))
+    graph = pock.from_torch(Deciding(), (SQUARE, mask), fixed=["mask"])
+    assert interp.evaluate(graph, {"x": SQUARE.numpy()})["output"] == pytest.approx(2 * SQUARE.numpy())

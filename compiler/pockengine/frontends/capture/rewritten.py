@@ -9,13 +9,14 @@ from typing import Any
 from unittest import mock
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.distributions import Distribution
 from torch.nn import functional
 
 from .operators import operator
 
 _CROSS_ENTROPY = functional.cross_entropy
+_TO = nn.Module.to
 
 
 def cross_entropy(
@@ -105,6 +106,28 @@ def cumprod(input: Tensor, dim: int, *, dtype: torch.dtype | None = None) -> Ten
     return operator("CumProd", [x, axis], {}, x.shape) if x.dim() else x
 
 
+def squeeze(input: Tensor, dim: int | tuple[int, ...] | None = None) -> Tensor:
+    """Without the axes that PyTorch leaves as they are, for the exporter would write an operator that takes no other
+    length than 1."""
+    if dim is None:
+        return input.reshape([length for length in input.shape if length != 1])
+    rank = max(input.dim(), 1)
+    axes = {axis % rank for axis in (dim if isinstance(dim, tuple | list) else (dim,))}
+    kept = [length for axis, length in enumerate(input.shape) if axis not in axes or length != 1]
+    return input.reshape(kept) if len(kept) < input.dim() else input
+
+
+def to_format(module: nn.Module, *args: Any, **kwargs: Any) -> nn.Module:
+    """`module.to`, where it changes nothing: in a trace no parameter can be replaced, not even by itself."""
+    device, dtype, *_ = torch._C._nn._parse_to(*args, **kwargs)
+    tensors = [*module.parameters(), *module.buffers()]
+    same = all(
+        (dtype is None or x.dtype == dtype or not x.is_floating_point()) and (device is None or x.device == device)
+        for x in tensors
+    )
+    return module if same else _TO(module, *args, **kwargs)
+
+
 REWRITTEN: dict[Callable[..., Any], Callable[..., Any]] = {
     torch.linalg.slogdet: slogdet,
     torch.slogdet: slogdet,
@@ -115,6 +138,8 @@ REWRITTEN: dict[Callable[..., Any], Callable[..., Any]] = {
     torch.Tensor.__rsub__: rsub,
     torch.cumprod: cumprod,
     torch.Tensor.cumprod: cumprod,
+    torch.squeeze: squeeze,
+    torch.Tensor.squeeze: squeeze,
 }
 """Functions and methods, as a trace sees them called."""
 
@@ -128,11 +153,12 @@ _FUNCTIONS: dict[str, Callable[..., Tensor]] = {
 @contextlib.contextmanager
 def rewritten() -> Iterator[None]:
     """While the block runs, calls of these functions are traced as what they are made of, and probability distributions
-    do not look at the numbers they are given."""
+    do not look at the numbers they are given, nor modules change to what they are."""
     checking = Distribution._validate_args
     with contextlib.ExitStack() as stack:
         for name, function in _FUNCTIONS.items():
             stack.enter_context(mock.patch.object(functional, name, function))
         stack.callback(Distribution.set_default_validate_args, checking)
         Distribution.set_default_validate_args(False)
+        stack.enter_context(mock.patch.object(nn.Module, "to", to_format))
         yield

@@ -301,7 +301,7 @@ def _recipe(twin: Twin) -> Recipe:
         {"name": "mse", "output": name, "target": _target(name)} if target.ndim else {"name": "output", "output": name}
         for name, target in twin.targets.items()
     ]
-    return Recipe(loss=losses, optimizer=SGD(lr=twin.rate, momentum=0.0, weight_decay=0.0), batch=BATCH)
+    return Recipe(loss=losses, optimizer=SGD(lr=twin.rate, momentum=0.0, weight_decay=0.0))
 
 
 def _target(output: str) -> str:

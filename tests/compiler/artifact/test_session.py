@@ -188,6 +188,7 @@ def test_errors_do_not_say_where_an_artifact_is_unpacked(artifact: Artifact, tmp
     folder = tmp_path / "unpacked"
     shutil.copytree(artifact.unpack(), folder)
     (folder / "params.safetensors").write_bytes(b"{}")
+    consts = folder / "consts.safetensors" if (folder / "consts.safetensors").exists() else None
     with pytest.raises((ArtifactError, DataError), match="params.safetensors") as caught:
-        NativeModel(folder / artifact.manifest.entry_points.library, folder / "params.safetensors", None, 1)
+        NativeModel(folder / artifact.manifest.entry_points.library, folder / "params.safetensors", consts, 1)
     assert str(tmp_path) not in str(caught.value)

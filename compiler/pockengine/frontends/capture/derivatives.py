@@ -16,9 +16,10 @@ from torch._C._functorch import peek_interpreter_stack
 from torch._functorch import eager_transforms
 from torch.func import functional_call, functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils import _pytree as pytree
 
 from ...errors import ModelError, PockError
-from .operators import GRAD_MODE
+from .operators import GRAD_MODE, gradient_mode
 
 
 class Derivatives:
@@ -101,9 +102,13 @@ def inside_transform() -> bool:
 
 
 def transformed(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """A call inside a transform, where what is detached could not be marked."""
-    without = function == GRAD_MODE and args == (False,)
-    if without or function in (torch.Tensor.detach, torch.detach, torch.Tensor.detach_, torch.detach_):
+    """A call inside a transform, where numbers that are detached could not be marked. Attention masks of integers and
+    flags, which `transformers` makes by `torch.vmap`, have no gradient to lose."""
+    if function == GRAD_MODE:
+        return gradient_mode(*args)
+    detaches = function in (torch.Tensor.detach, torch.detach, torch.Tensor.detach_, torch.detach_)
+    operands = [x for x in pytree.tree_leaves((args, kwargs)) if isinstance(x, Tensor) and x.is_floating_point()]
+    if operands and (detaches or not torch.is_grad_enabled()):
         raise ModelError(
             "the module detaches inside a transform of torch.func, of which the export keeps no trace: detach before "
             "the transform, or use torch.autograd.grad"

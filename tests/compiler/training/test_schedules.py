@@ -20,6 +20,7 @@ from pockengine.ir import Builder, DType, TensorType
 from pockengine.ops import Emitter
 from pockengine.recipe import Recipe, Schedule
 from pockengine.targets import get
+from pockengine.verify.torch_optimizers import factor as torch_factor
 
 from .networks import MLP, Torch, assert_same_training
 
@@ -94,7 +95,9 @@ def test_factor_is_pytorchs(name: str) -> None:
         optimizer.step()
         scheduler.step()
     recipe = Recipe(optimizer={"name": "sgd", "lr": 0.2, "schedule": settings})
-    np.testing.assert_allclose(_factors(recipe.optimizer.schedule, steps), expected, atol=3e-7)
+    schedule = recipe.optimizer.schedule
+    np.testing.assert_allclose(_factors(schedule, steps), expected, atol=3e-7)
+    np.testing.assert_allclose([torch_factor(schedule, step) for step in range(steps)], expected, atol=3e-7)
 
 
 @pytest.mark.parametrize("name", ["linear", "cosine"])

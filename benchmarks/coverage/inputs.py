@@ -33,10 +33,11 @@ def inputs(model: nn.Module, seed: int) -> Inputs:
 
 
 def fixed(model_type: str, given: Inputs) -> list[str]:
-    """Inputs whose contents decide shapes: sizes of images, and then what says where their tokens are. They are the
-    same for every seed."""
+    """Inputs whose contents decide shapes: sizes of images and lengths of sounds, and then what says where their tokens
+    are. They are the same for every seed."""
     sizes = [name for name in given if name.endswith(("grid_thw", "spatial_shapes", "merge_sizes"))]
     sizes += [name for name in given if name == "image_sizes"]
+    sizes += [name for name in given if name == "input_features_mask" and "input_ids" in given]
     places = [name for name in given if name in ("mm_token_type_ids", "attention_mask")]
     return [*FIXED.get(model_type, ()), *(sizes + places if sizes else [])]
 

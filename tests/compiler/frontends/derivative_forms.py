@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
 from torch.func import grad, hessian, jacrev, jvp, vmap
 
 from .stop_gradient_forms import Form, Small
@@ -49,6 +50,14 @@ def _detached_inside(m: Small, x: Tensor) -> Tensor:
     return vmap(grad(lambda row: _energy(m, row) * m.first(row).detach().sum()))(x)
 
 
+def _mask_by_vmap(m: Small, x: Tensor) -> Tensor:
+    """An attention mask as transformers makes it: a function of two positions, which looks them up in a tensor."""
+    places, groups = torch.arange(4), torch.tensor([0, 0, 1, 1])
+    with TransformGetItemToIndex():
+        same = vmap(vmap(lambda row, column: groups[row] == groups[column], (None, 0)), (0, None))(places, places)
+    return m.second(x @ torch.where(same, m.first.weight, 0.0))
+
+
 DERIVATIVES = [
     Form("slope", _slope),
     Form("curvature", _curvature),
@@ -58,5 +67,6 @@ DERIVATIVES = [
     Form("hessian", lambda m, x: vmap(hessian(lambda row: _energy(m, row)))(x), "take them in reverse: torch.autograd"),
     Form("reverse over reverse", lambda m, x: vmap(jacrev(jacrev(lambda row: _energy(m, row))))(x).diagonal(0, -2, -1)),
     Form("forward", lambda m, x: jvp(lambda y: torch.tanh(m.first(y)), (x,), (torch.ones_like(x),))[1]),
+    Form("mask by vmap", _mask_by_vmap),
     Form("detach inside a transform", _detached_inside, "detaches inside a transform of torch.func"),
 ]

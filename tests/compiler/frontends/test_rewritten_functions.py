@@ -91,6 +91,15 @@ class Rewritten(nn.Module):
         return self.function(x * self.scale)
 
 
+def _turned(z: torch.Tensor) -> torch.Tensor:
+    z = torch.exp(z[:, None] / 3) * z.real[0] + z[None, ..., 1:2] * z / (z + 2j)
+    return (z - 1.0).real + torch.log(2 - z).imag
+
+
+def _scaled(z: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    return torch.view_as_real((1 - z) / x[:, :2] + 2 * z.unsqueeze(0) / z.conj()).sum(0)
+
+
 EDGES = torch.tensor([-1.0, 0.0, 1.0])
 SQUARE = torch.randn(4, 4, generator=torch.Generator().manual_seed(2))
 FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -98,6 +107,13 @@ FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "places among edges": lambda x: x * torch.bucketize(x, EDGES) + torch.searchsorted(EDGES, x, right=True),
     "places in rows": lambda x: x + torch.searchsorted(x.sort(-1).values.contiguous(), x.contiguous(), side="right"),
     "whole numbers from a fraction": lambda x: x * (0.5 - torch.arange(4)) + (3 - torch.arange(4)),
+    "bounds of two kinds": lambda x: x.clamp(-0.5, 1) + torch.clamp(x, max=1) + x.clip(torch.zeros(4)),
+    "distances": lambda x: torch.cdist(x, EDGES[:, None] * torch.ones(3, 4)) + torch.cdist(x, x[:3] + 1, p=1.0),
+    "complex numbers": lambda x: _turned(torch.complex(x, x.flip(0))),
+    "complex scalars": lambda x: _scaled(torch.view_as_complex(x.view(4, 2, 2)), x),
+    "complex sums": lambda x: torch.einsum("ij,kj->ik", torch.polar(x**2, x), torch.fft.fft(x)).imag,
+    "a spectrum cut short": lambda x: torch.fft.irfft(torch.fft.rfft(x)[..., :2], n=6)[:, :4],
+    "axes that are longer than 1": lambda x: x.squeeze(1) + x[None].squeeze((0, 1)) + x[:, None].squeeze(),
     "products": lambda x: torch.cumprod(x, 1) + x.cumprod(dim=0),
     "axes that are not 1": lambda x: (
         x.squeeze(0) * x.unsqueeze(1).squeeze(1) + torch.squeeze(x[None], (0, 1)) * x[:1].squeeze()

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 import pockengine.frontends
-from pockengine.autodiff import with_adapters
+from pockengine import interp
+from pockengine.autodiff import train_graph, with_adapters
+from pockengine.autodiff.step import LOSS
 from pockengine.compile import compile
 from pockengine.ir import Array, Graph
 from pockengine.recipe import ALL, SGD, AdamW, Channels, Recipe, Scheme, is_adapter, resolve
@@ -95,19 +97,25 @@ def recipe(family: Family, kind: str) -> Recipe:
     return Recipe(loss=family.loss, batch=family.batch, **how[kind])
 
 
-def agreement(name: str, kind: str) -> Agreement:
-    """Train `STEPS` steps both ways with the recipe `kind` and compare."""
+def agreement(name: str, kind: str, interpreted: bool = False) -> Agreement:
+    """Train `STEPS` steps both ways with the recipe `kind` and compare; ours as machine code, or interpreted."""
     model = imported(name)
-    return compared(model.family, model.graph, recipe(model.family, kind))
+    return compared(model.family, model.graph, recipe(model.family, kind), interpreted)
 
 
-def compared(family: Family, graph: Graph, recipe: Recipe) -> Agreement:
+def compared(family: Family, graph: Graph, recipe: Recipe, interpreted: bool = False) -> Agreement:
     """The same for any recipe."""
+    recipe = recipe.bound(graph)
     scheme = resolve(recipe, with_adapters(graph, recipe.lora) if recipe.lora else graph)
-    with compile(graph, recipe, target="host", threads=2).load() as session:
-        initial = session.state()
-        losses = [session.step(family.feeds(step)) for step in range(STEPS)]
-        found = session.state()
+    if interpreted:
+        step_graph, initial, found = train_graph(graph, recipe, scheme), dict(graph.data), dict(graph.data)
+        losses = [float(interp.step(step_graph, family.feeds(step), found)[LOSS]) for step in range(STEPS)]
+        found = {name: found[name] for name in initial}
+    else:
+        with compile(graph, recipe, target="host", threads=2).load() as session:
+            initial = session.state()
+            losses = [session.step(family.feeds(step)) for step in range(STEPS)]
+            found = session.state()
     adapters = {name: tensor for name, tensor in initial.items() if is_adapter(name)}
     expected = reference.train(family, scheme, recipe, adapters, STEPS)
     return _compare(scheme, initial, (losses, found), expected)

@@ -32,6 +32,11 @@ def mse(outputs: Outputs, targets: Outputs) -> torch.Tensor:
     return nn.functional.mse_loss(outputs["output"], targets["labels"])
 
 
+def computed(outputs: Outputs, targets: Outputs) -> torch.Tensor:
+    """The model's own loss."""
+    return outputs["loss"]
+
+
 @dataclass(frozen=True)
 class Family:
     """One model of a family at reduced size.
@@ -42,7 +47,8 @@ class Family:
     sparse     the `update` list of a sparse recipe
     lora       pattern of the modules that get adapters; None where LoRA does not apply
     loss       the recipe's loss
-    criterion  the same loss in PyTorch"""
+    criterion  the same loss in PyTorch
+    brief      the tests train everything, on the interpreter; the benchmark does all of it in machine code"""
 
     name: str
     build: Callable[[], nn.Module]
@@ -52,6 +58,7 @@ class Family:
     lora: str | None = None
     loss: Any = "cross_entropy"
     criterion: Criterion = cross_entropy
+    brief: bool = False
 
     def feeds(self, seed: int) -> dict[str, Array]:
         """A batch as numpy arrays, targets included."""
@@ -61,6 +68,45 @@ class Family:
     def batch(self) -> int:
         """Samples of a batch."""
         return next(iter(self.inputs(0).values())).shape[0]
+
+
+def brief(
+    name: str, make: Callable[[], nn.Module], inputs: Batch, targets: Batch | None = None, **options: Any
+) -> Family:
+    """A family that computes its own loss, or is trained on targets with the loss given in `options`; its sparse recipe
+    trains the last four parameters."""
+
+    def build() -> nn.Module:
+        torch.manual_seed(0)
+        return settle(make(), inputs)
+
+    if targets is None:
+        options = {"loss": "output", "criterion": computed, **options}
+    sparse = options.pop("sparse", [{"params": "*", "last": 4}])
+    return Family(name, build, inputs, targets or (lambda seed: {}), sparse, brief=True, **options)
+
+
+def drawn(**draws: Callable[[torch.Generator], torch.Tensor]) -> Batch:
+    """A batch of several tensors, each drawn by its own function."""
+
+    def draw(seed: int) -> dict[str, torch.Tensor]:
+        generator = torch.Generator().manual_seed(seed)
+        return {name: function(generator) for name, function in draws.items()}
+
+    return draw
+
+
+def normal(*shape: int) -> Callable[[torch.Generator], torch.Tensor]:
+    return lambda generator: torch.randn(*shape, generator=generator)
+
+
+def uniform(*shape: int) -> Callable[[torch.Generator], torch.Tensor]:
+    return lambda generator: torch.rand(*shape, generator=generator)
+
+
+def integers(count: int, *shape: int) -> Callable[[torch.Generator], torch.Tensor]:
+    """Each below `count`."""
+    return lambda generator: torch.randint(0, count, shape, generator=generator)
 
 
 def images(side: int, batch: int = 2, name: str = "pixel_values", channels: int = 3) -> Batch:

@@ -128,6 +128,19 @@ def to_format(module: nn.Module, *args: Any, **kwargs: Any) -> nn.Module:
     return module if same else _TO(module, *args, **kwargs)
 
 
+def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
+    """With both bounds of the tensor's kind: of a fraction and a whole number the exporter finds no function."""
+    if input.is_floating_point():
+        min, max = (float(bound) if isinstance(bound, int) else bound for bound in (min, max))
+    return torch.ops.aten.clamp(input, min, max)  # type: ignore[no-any-return]
+
+
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = None) -> Tensor:
+    """Distances of all pairs of rows, as the norms of differences."""
+    distances: Tensor = torch.linalg.vector_norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), ord=p, dim=-1)
+    return distances
+
+
 REWRITTEN: dict[Callable[..., Any], Callable[..., Any]] = {
     torch.linalg.slogdet: slogdet,
     torch.slogdet: slogdet,
@@ -136,6 +149,11 @@ REWRITTEN: dict[Callable[..., Any], Callable[..., Any]] = {
     torch.bucketize: bucketize,
     torch.rsub: rsub,
     torch.Tensor.__rsub__: rsub,
+    torch.cdist: cdist,
+    torch.clamp: clamp,
+    torch.clip: clamp,
+    torch.Tensor.clamp: clamp,
+    torch.Tensor.clip: clamp,
     torch.cumprod: cumprod,
     torch.Tensor.cumprod: cumprod,
     torch.squeeze: squeeze,

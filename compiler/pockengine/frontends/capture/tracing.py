@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
+from .complex_numbers import replacement
 from .derivatives import inside_transform, transformed
 from .experts import grouped_product
 from .gradients import detached, unrecorded, without_gradient
@@ -56,9 +57,9 @@ class Tracing(TorchFunctionMode):
             args = (args[0], self._known.places(args[1]), *args[2:])
         if function in DRAWING:
             return drawn(function, args, kwargs, self._root)
-        if function in REPLACED:
+        if (stand_in := replacement(function, args) or REPLACED.get(function)) is not None:
             with self:  # what stands in is watched as well
-                return REPLACED[function](*args, **kwargs)
+                return stand_in(*args, **kwargs)
         if function is torch.Tensor.__setitem__:
             with self:
                 if set_item(*args):

@@ -1,8 +1,25 @@
 """Every model family that has to import, train and match PyTorch, at reduced size."""
 
 from ..family import Family
-from . import decoders, encoders, signal, vision
+from . import (
+    audio,
+    backbones,
+    decoders,
+    detection,
+    diffusion,
+    encoders,
+    graphs,
+    points,
+    scientific,
+    signal,
+    state_space,
+    tables,
+    training_schemes,
+    vision,
+)
 
-FAMILIES: dict[str, Family] = {
-    family.name: family for family in (*vision.FAMILIES, *encoders.FAMILIES, *decoders.FAMILIES, *signal.FAMILIES)
-}
+_MODULES = (
+    vision, encoders, decoders, signal, backbones, detection, diffusion, audio, state_space, graphs, points, tables,
+    scientific, training_schemes,
+)  # fmt: skip
+FAMILIES: dict[str, Family] = {family.name: family for module in _MODULES for family in module.FAMILIES}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..ir import Graph, verify
 from ..ops import prune
-from ..recipe import Recipe
+from ..recipe import Recipe, batch_of
 from ..recipe.losses import own_losses
 from .objective import with_loss
 
@@ -20,10 +20,11 @@ def without_losses(model: Graph, recipe: Recipe) -> Graph:
     return model.with_(outputs={name: value for name, value in model.outputs.items() if name not in own})
 
 
-def predict_graph(model: Graph) -> Graph:
-    """The model's outputs from its inputs: those that can be cut into samples, where there are any."""
+def predict_graph(model: Graph, recipe: Recipe) -> Graph:
+    """The model's outputs from its inputs: those that can be cut into samples, where there are any, and no losses."""
+    model, batch = without_losses(model, recipe), batch_of(recipe, model)
     shapes = {name: value.type.shape for name, value in model.outputs.items()}
-    cut = {name for name, shape in shapes.items() if shape and shape[0] and shape[0] % model.batch == 0}
+    cut = {name for name, shape in shapes.items() if shape and shape[0] and shape[0] % batch == 0}
     kept = {name: value for name, value in model.outputs.items() if not cut or name in cut}
     return verify(prune(model.with_(outputs=kept)), "predict")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ..errors import RecipeError
 from ..ir import Builder, DType, Graph, TensorType, Value
 from ..ops import Emitter
-from ..recipe import Recipe
+from ..recipe import Recipe, batch_of
 from ..recipe.loss import KL, Loss, OwnLoss
 from ..recipe.loss_graph import LossGraph
 from .loss_terms import RULES, Term, mask_shape, maskable
@@ -21,7 +21,7 @@ def with_loss(model: Graph, recipe: Recipe) -> tuple[Builder, LossValues]:
     """A builder of the model with the recipe's losses appended, and their values."""
     builder = Builder.extend(model)
     builder.origin = "loss"
-    objective = _Objective(model, builder, model.batch)
+    objective = _Objective(model, builder, batch_of(recipe, model))
     weight = objective.extra(SAMPLE_WEIGHT, (objective.batch,)) if recipe.last_batch == "partial" else None
     parts = [objective.values(loss, weight) for loss in recipe.loss]
     if weight is not None:  # last, after the targets

@@ -17,7 +17,6 @@ from ..autodiff import (
     with_adapters,
     with_quantised,
     without_dropout,
-    without_losses,
 )
 from ..codegen.backend import Backend, Lowered, Packing, Program
 from ..codegen.c import CBackend
@@ -25,7 +24,7 @@ from ..errors import UnsupportedOperatorError
 from ..ir import Graph, Node, Value
 from ..ops import get
 from ..passes import PIPELINE, Pipeline, only_demanded, optimise, recognise, reorder, simplify
-from ..recipe import Recipe, Scheme, resolve
+from ..recipe import Recipe, Scheme, batch_of, resolve
 from ..targets import Target
 from .clipping import waiting_bytes
 from .fitting import NONE, Recomputed, fit, peak_bytes
@@ -176,8 +175,8 @@ def plan_programs(
     counts = Counts(nodes["forward"], backward, dense, flops)
     inputs = asked.inputs
     return Planned(
-        name or model.name, imported, model, recipe, scheme, target, threads, imported.batch, programs, spaces, counts,
-        inputs, integer_ranges(asked), clip_norm_bytes, recomputed, quantised, packed, lookups,
+        name or model.name, imported, model, recipe, scheme, target, threads, batch_of(recipe, imported), programs,
+        spaces, counts, inputs, integer_ranges(asked), clip_norm_bytes, recomputed, quantised, packed, lookups,
     )  # fmt: skip
 
 
@@ -190,7 +189,7 @@ def _graphs_beside(model: Graph, recipe: Recipe, scheme: Scheme, frozen: set[str
     """The programs beside `train`."""
     learned = [value for value in model.params if value.name not in frozen]
     read = averaged(model, learned) if recipe.ema is not None else model
-    graphs = {"eval": eval_graph(read, recipe), "predict": predict_graph(without_losses(read, recipe))}
+    graphs = {"eval": eval_graph(read, recipe), "predict": predict_graph(read, recipe)}
     if recipe.accumulate > 1:
         graphs["accumulate"] = accumulate_graph(model, recipe, scheme)
     return graphs

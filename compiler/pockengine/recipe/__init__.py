@@ -9,7 +9,7 @@ from .optimizer import OPTIMIZERS, SGD, Adafactor, Adam, AdamW, Lamb, Lion, Opti
 from .recipe import Recipe
 from .rules import ALL, FROZEN, UpdateRule
 from .schedule import Schedule
-from .scheme import Channels, Scheme, Update, gradient_stop, parameter_order, resolve, running_statistics
+from .scheme import Channels, Scheme, Update, batch_of, gradient_stop, parameter_order, resolve, running_statistics
 
 __all__ = [
     "ALL",
@@ -36,6 +36,7 @@ __all__ = [
     "Update",
     "UpdateRule",
     "adapter_names",
+    "batch_of",
     "gradient_stop",
     "is_adapter",
     "layers_of",

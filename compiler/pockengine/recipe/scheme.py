@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,8 @@ from ..ir import Array, Graph, Node, Value
 from ..ops import passes_gradient
 from .channels import channel_axis
 from .lora import is_adapter
+from .loss import OwnLoss
+from .loss_graph import LossGraph
 from .losses import read_outputs
 from .recipe import Recipe
 from .rules import ALL, FROZEN, UpdateRule
@@ -129,6 +132,14 @@ def gradient_stop(graph: Graph, param: Value) -> Node | None:
     return None
 
 
+def batch_of(recipe: Recipe, graph: Graph) -> int:
+    """Samples of a batch: the inputs', or fewer where an output that a loss reads has one row for several of theirs (a
+    model that packs its images into one sequence)."""
+    plain = [loss for loss in recipe.loss if not isinstance(loss, OwnLoss | LossGraph)]
+    shapes = [graph.outputs[name].type.shape for name in read_outputs(plain, graph.outputs)]
+    return math.gcd(graph.batch, *(shape[0] for shape in shapes if shape and shape[0] and graph.batch % shape[0] == 0))
+
+
 def _check_batch(recipe: Recipe, graph: Graph) -> None:
     for value in graph.inputs:
         if not value.type.rank:
@@ -136,9 +147,10 @@ def _check_batch(recipe: Recipe, graph: Graph) -> None:
                 f"the input '{value.name}' is one number and has no axis of samples: make it a constant of the model, "
                 "or give it one number a sample"
             )
-    if recipe.batch is not None and graph.inputs and recipe.batch != graph.batch:
+    batch = batch_of(recipe, graph)
+    if recipe.batch is not None and graph.inputs and recipe.batch != batch:
         raise RecipeError(
-            f"the recipe says batch {recipe.batch}, but the model was imported for a batch of {graph.batch}: "
+            f"the recipe says batch {recipe.batch}, but the model was imported for a batch of {batch}: "
             f"import it with batch={recipe.batch}, or leave the recipe's batch out"
         )
 

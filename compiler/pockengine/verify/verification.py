@@ -111,11 +111,10 @@ def verify(
 def default_recipe(graph: Graph) -> Recipe:
     """Plain SGD on everything, towards random numbers in the place of every output that has a sample's axis first.
     Raises RecipeError where there is none."""
-    batch = graph.inputs[0].type.shape[0] if graph.inputs and graph.inputs[0].type.rank else 1
     losses = [
         {"name": "mse", "output": name, "target": f"{name}.target"}
         for name, value in graph.outputs.items()
-        if value.type.dtype.is_float and value.type.rank and value.type.shape[0] == batch and value.type.size
+        if value.type.dtype.is_float and value.type.rank and value.type.size and value.type.shape[0] % graph.batch == 0
     ]
     if not losses:
         raise RecipeError("no output of the model has the samples on its first axis: give a recipe that says the loss")

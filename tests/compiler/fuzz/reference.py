@@ -9,7 +9,6 @@ import numpy as np
 
 from pockengine import interp
 from pockengine.autodiff import accumulate_graph, averaged, eval_graph, predict_graph, train_graph, with_adapters
-from pockengine.autodiff.evaluation import without_losses
 from pockengine.ir import Array, Graph, Value
 from pockengine.ops import prune
 from pockengine.recipe import Recipe, resolve
@@ -46,7 +45,7 @@ class Graphs:
         learned = [value for value in model.params if value.name in updated]
         read = averaged(model, learned) if recipe.ema is not None else model
         accumulate = accumulate_graph(model, recipe, scheme) if recipe.accumulate > 1 else None
-        return cls(model, train, eval_graph(read, recipe), predict_graph(without_losses(read, recipe)), accumulate)
+        return cls(model, train, eval_graph(read, recipe), predict_graph(read, recipe), accumulate)
 
 
 def schedule(case: Case, accumulate: int, inputs: tuple[Value, ...]) -> list[tuple[str, dict[str, Array]]]:

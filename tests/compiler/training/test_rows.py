@@ -102,7 +102,15 @@ def test_a_loss_of_all_rows_counts_each(data: dict[str, np.ndarray]) -> None:
         assert np.isclose(session.step({**part, "labels": labels}), theirs.item(), rtol=1e-5)
 
 
-def test_an_output_that_is_no_multiple_of_the_batch_is_refused() -> None:
-    graph = pock.from_torch(Patches(), (torch.zeros(6, 4), torch.zeros(2, 5)))
-    with pytest.raises(RecipeError, match=r"'norm' is f32\[1\].*import the model with one sample"):
-        pock.compile(graph, pock.Recipe(loss={"name": "mse", "output": "norm"}))
+def test_an_output_of_the_whole_batch_makes_it_one_sample(data: dict[str, np.ndarray]) -> None:
+    torch.manual_seed(0)
+    module, part = Patches(), _cut(data, 0, 2)
+    graph = pock.from_torch(module, (torch.zeros(6, 4), torch.zeros(2, 5)))
+    loss = {"name": "mse", "output": "norm"}
+    with pytest.raises(RecipeError, match="the recipe says batch 2, but the model was imported for a batch of 1"):
+        pock.compile(graph, pock.Recipe(loss=loss, batch=2))
+    del part["labels"]
+    theirs = module(*(torch.from_numpy(x) for x in part.values()))["norm"].square().mean()
+    with pock.compile(graph, pock.Recipe(loss=loss)).load() as session:
+        assert session.batch == 1
+        assert np.isclose(session.step({**part, "labels": np.zeros(1, np.float32)}), theirs.item(), rtol=1e-4)

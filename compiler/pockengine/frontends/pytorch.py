@@ -34,6 +34,9 @@ OPSET = 23
 
 _LARGE_BYTES = 1 << 16
 
+_MISSING = re.compile(r"No ONNX function found for <OpOverload\(op='([\w.]+)'")
+"""What the exporter says of an operator that it cannot translate."""
+
 _TAKEN = re.compile(r"references nonexistent attribute \w+ of (\w+)")
 """What the exporter says of a submodule that is called as an attribute of its own graph module (code, graph, meta)."""
 
@@ -246,6 +249,8 @@ def _summary(error: BaseException) -> str:
             f"{place} decides by the contents of a tensor: give the arguments that it depends on as 'fixed', or let "
             "torch.where choose"
         )
+    if missing := _MISSING.search(str(error)):
+        return f"its exporter has no word for '{missing[1]}': write it in other functions"
     if taken := _TAKEN.search(str(error)):
         return f"the exporter has an attribute '{taken[1]}' of its own, so rename the submodule '{taken[1]}'"
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

@@ -41,8 +41,7 @@ class _Known:
     def of(cls, model: Graph) -> _Known:
         types = {value.name: value.type for value in model.inputs}
         types |= {name: value.type for name, value in model.outputs.items()}
-        shapes = [value.type.shape for value in model.inputs if value.type.rank]
-        return cls(types, tuple(model.outputs), shapes[0][0] if shapes else 1)
+        return cls(types, tuple(model.outputs), model.batch)
 
 
 def _checked(loss: LossGraph, known: _Known) -> LossGraph:

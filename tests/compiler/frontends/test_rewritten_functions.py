@@ -79,6 +79,11 @@ def test_a_model_with_losses_inside() -> None:
     assert torch.distributions.Distribution._validate_args
 
 
+def test_a_function_that_nothing_translates_is_named() -> None:
+    with pytest.raises(ModelError, match=r"has no word for 'prims.lgamma': write it in other functions"):
+        pock.from_torch(Rewritten(torch.lgamma), (SQUARE,))
+
+
 class Rewritten(nn.Module):
     """One of the functions that a trace shows as others."""
 

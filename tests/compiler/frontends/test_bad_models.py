@@ -263,3 +263,21 @@ def test_survey_says_where_unsupported_nodes_lie(tmp_path):
         "MatMul": "supported",
         "Unique": "unsupported",
     }
+
+
+@pytest.mark.parametrize(
+    "operator, operands, attributes, sentence",
+    [
+        ("StopGradient", ["x"], {"strength": 2}, "the attribute 'strength' is not supported"),
+        ("StraightThrough", ["x", "w"], {}, "which have to be alike"),
+        ("Dropout", ["x"], {"ratio": 0.5, "mask": [7]}, "mask"),
+        ("Random", [], {"function": "f" * 5000, "module": "\n"}, "draws random numbers"),
+        ("Nonsense", ["x"], {}, "'pock.Nonsense'"),
+    ],
+)
+def test_operators_of_our_own_that_somebody_else_wrote(tmp_path, operator, operands, attributes, sentence):
+    node = helper.make_node(operator, operands, ["y"], name="made", domain="pock", **attributes)
+    proto = model([node], {"x": (np.float32, [2, 3])}, ["y"], {"w": WEIGHT})
+    proto.opset_import.append(helper.make_opsetid("pock", 1))
+    save(proto, tmp_path / "m.onnx")
+    assert sentence in message(PockError, tmp_path / "m.onnx")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ...errors import ModelError
 from ...ir import DType, Value
 from ...ops import Emitter
 from .registry import NodeContext, Operand, converts, dtype_of
@@ -259,6 +260,8 @@ def stop_gradient(c: NodeContext) -> Sequence[Operand]:
 @converts("StraightThrough")
 def straight_through(c: NodeContext) -> Sequence[Operand]:
     """Of our own domain: a value, and another whose gradient is the value's."""
+    if c.value(0).type != c.value(1).type:
+        raise ModelError(f"{c.where} reads {c.value(0).type} and {c.value(1).type}, which have to be alike")
     return [c.e.op("straight_through", c.value(0), c.value(1))]
 
 
@@ -273,6 +276,9 @@ def dropout(c: NodeContext) -> Sequence[Operand]:
     share, mask = c.attr("ratio", given), c.attr("mask", ())
     if c.has(2) and (training is None or bool(training.reshape(()))) and (share or ratio is None):
         raise c.unsupported("dropout in training mode (export the model in evaluation mode)")
+    shape = c.shape(0)
+    if mask and (len(mask) != len(shape) or any(size not in (1, d) for size, d in zip(mask, shape, strict=True))):
+        raise ModelError(f"the mask of {c.where} is {list(mask)}, which does not spread over {list(shape)}")
     drops = {"p": share, "mask": mask} if mask else {"p": share}
     kept = c.e.op("dropout", c.value(0), **drops) if share and isinstance(operand, Value) else operand
     return [kept, np.ones(c.shape(0), bool)] if len(c.node.output) > 1 and c.node.output[1] else [kept]

@@ -84,9 +84,10 @@ class NodeContext:
         unread = {name: value for name, value in self.attributes.items() if name not in self.read | _HARMLESS}
         if not unread:
             return
-        schema = defs.get_schema(self.node.op_type, self.node.domain)
+        operator = (self.node.op_type, self.node.domain)
+        attributes = defs.get_schema(*operator).attributes if defs.has(*operator) else {}  # our own are in no operator set
         for name, value in unread.items():
-            known = schema.attributes.get(name)
+            known = attributes.get(name)
             default = known.default_value if known is not None else onnx.AttributeProto()
             if not default.name or _plain(helper.get_attribute_value(default)) != value:
                 raise self.unsupported(f"the attribute '{name}'")

@@ -85,7 +85,8 @@ class NodeContext:
         if not unread:
             return
         operator = (self.node.op_type, self.node.domain)
-        attributes = defs.get_schema(*operator).attributes if defs.has(*operator) else {}  # our own are in no operator set
+        # Our own operators are in no operator set.
+        attributes = defs.get_schema(*operator).attributes if defs.has(*operator) else {}
         for name, value in unread.items():
             known = attributes.get(name)
             default = known.default_value if known is not None else onnx.AttributeProto()

@@ -276,14 +276,20 @@ def _twin(architecture: Architecture, trial: Trial) -> Twin:
     if not targets:
         raise ValueError("none of its outputs has a gradient")
     # A recipe's losses are means over samples: other outputs (all images' features in one list) only where alone.
-    targets = {name: target for name, target in targets.items() if target.shape[:1] == (BATCH,)} or targets
+    samples = _samples(batches[0], fixed(trial.model_type, batches[0]))
+    targets = {name: x for name, x in targets.items() if x.ndim and x.shape[0] % samples == 0} or targets
     trial.outputs = list(targets)
     return Twin(module, batches, targets, _rate(Twin(module, batches, targets)))
 
 
+def _samples(batch: Inputs, constant: Iterable[str]) -> int:
+    """Samples of a batch, as the compiler counts them: an input may have several rows a sample."""
+    return math.gcd(*(len(tensor) for name, tensor in batch.items() if name not in constant)) or BATCH
+
+
 def _seeded(module: nn.Module, batch: Inputs, seed: int) -> dict[str, torch.Tensor]:
     torch.manual_seed(seed)
-    return dict(named_tensors(module(**batch)))
+    return {name: x for name, x in named_tensors(module(**batch)) if isinstance(x, torch.Tensor)}
 
 
 def _rate(twin: Twin) -> float:

@@ -136,7 +136,7 @@ Note = Callable[[Trial], None]
 
 @dataclass(frozen=True)
 class Trained:
-    """What training left: the loss of each step, tensors by name, and the names of those that had a gradient."""
+    """What training left: the loss of each step, tensors by name, and the names of those that ever had a gradient."""
 
     losses: list[float]
     tensors: dict[str, Array]
@@ -174,7 +174,8 @@ class Twin:
 
     def _trained(self, module: nn.Module, kind: torch.dtype) -> Trained:
         parameters = {name: p for name, p in module.named_parameters() if p.requires_grad}
-        losses = []
+        losses: list[float] = []
+        reached: dict[str, None] = {}
         for step in range(STEPS):
             for parameter in parameters.values():
                 parameter.grad = None
@@ -185,7 +186,8 @@ class Twin:
                     if parameter.grad is not None:
                         parameter.sub_(self.rate * parameter.grad)
             losses.append(loss.item())
-        return Trained(losses, _tensors(module), [name for name, p in parameters.items() if p.grad is not None])
+            reached |= dict.fromkeys(name for name, p in parameters.items() if p.grad is not None)
+        return Trained(losses, _tensors(module), list(reached))
 
 
 def attempt(architecture: Architecture, until: Until, engine: Engine, note: Note) -> Trial:

@@ -48,7 +48,7 @@ def captured(module: nn.Module, functions: CustomFunctions, fixed: Mapping[str, 
         traced.__signature__ = signature.replace(parameters=left)  # type: ignore[attr-defined]
     with (
         dropout_captured(module),
-        experts_captured(),
+        experts_captured(module),
         functions.traced(),
         rewritten(),
         all_require_gradients(module),

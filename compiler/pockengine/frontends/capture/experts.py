@@ -7,17 +7,18 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 from unittest import mock
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 
 @contextlib.contextmanager
-def experts_captured() -> Iterator[None]:
-    """While the block runs, the experts of `transformers` are computed as this module says."""
+def experts_captured(module: nn.Module) -> Iterator[None]:
+    """While the block runs, the experts of `transformers` within a module are computed as this module says."""
     library = sys.modules.get("transformers.integrations.moe")
     if library is None:
         yield
@@ -31,8 +32,60 @@ def experts_captured() -> Iterator[None]:
 
         return forward
 
-    with mock.patch.object(library.ExpertsInterface, "get_interface", choose):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(mock.patch.object(library.ExpertsInterface, "get_interface", choose))
+        for part in module.modules():
+            if (forward := _without_loop(part)) is not None:
+                stack.enter_context(mock.patch.object(part, "forward", forward))
         yield
+
+
+def _without_loop(part: Any) -> Callable[..., Tensor] | None:
+    """What stands in for the `forward` of an older class of experts, which loops over those that were chosen; None for
+    any other module."""
+    if isinstance(part, nn.ModuleDict) and hasattr(part, "num_experts"):
+        return partial(_modules, part)
+    return partial(_LOOPS[name], part) if (name := type(part).__name__) in _LOOPS else None
+
+
+def _modules(experts: Any, states: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
+    """Each expert a module (Switch, NLLB). chosen: numbers [tokens, k], or already [tokens, k, experts]."""
+    kept = 1.0 - getattr(experts, "moe_token_dropout", 0.0)  # as evaluation scales what training would drop
+    shares = _shares(chosen, weights, experts.num_experts) * kept
+    results = [experts[f"expert_{i}"](states) * shares[:, i : i + 1] for i in range(experts.num_experts)]
+    return torch.stack(results).sum(0).to(states.dtype)
+
+
+def _dbrx(experts: Any, states: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
+    """The experts' weights lie below each other."""
+    rows = states.reshape(-1, experts.hidden_size)
+    shares = _shares(chosen, weights, experts.num_experts)
+    shape = (experts.num_experts, experts.ffn_hidden_size, experts.hidden_size)
+    w, v, out = (getattr(experts.mlp, name).view(shape) for name in ("w1", "v1", "w2"))
+    results = [experts.mlp(rows, w[i], v[i], out[i]) * shares[:, i : i + 1] for i in range(experts.num_experts)]
+    return torch.stack(results).sum(0).view(states.shape[0], -1, experts.hidden_size)
+
+
+def _longcat(experts: Any, states: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
+    """The last experts do nothing with a token."""
+    shares = _shares(chosen, weights, experts.total_experts)
+    routed = 0 if experts.gate_up_proj is None else experts.num_routed_experts
+    results = [states * shares[:, routed:].sum(1, keepdim=True)]
+    for i in range(routed):
+        gate, up = functional.linear(states, experts.gate_up_proj[i]).chunk(2, dim=-1)
+        result = functional.linear(experts.act_fn(gate) * up, experts.down_proj[i])
+        results.append(result * shares[:, i : i + 1])
+    return torch.stack(results).sum(0).to(states.dtype)
+
+
+_LOOPS: dict[str, Callable[..., Tensor]] = {"DbrxExperts": _dbrx, "LongcatFlashExperts": _longcat}
+"""By the class of `transformers`."""
+
+
+def _shares(chosen: Tensor, weights: Tensor, count: int) -> Tensor:
+    """What each expert's result counts for each token: [tokens, experts]."""
+    mask = chosen != 0 if chosen.dim() == 3 else functional.one_hot(chosen.long(), count)
+    return (mask.to(weights.dtype) * weights.unsqueeze(-1)).sum(1)
 
 
 def all_experts(experts: Any, states: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
@@ -48,7 +101,7 @@ def all_experts(experts: Any, states: Tensor, chosen: Tensor, weights: Tensor) -
     results = _each(hidden, experts, "down_proj")
     if experts.has_post_expert_norm:
         results = experts.post_expert_norm(results)
-    shares = (functional.one_hot(chosen, count).to(weights.dtype) * weights.unsqueeze(-1)).sum(1)
+    shares = _shares(chosen, weights, count)
     return (results * shares.t().unsqueeze(-1)).sum(0).to(states.dtype)
 
 

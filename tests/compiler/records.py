@@ -35,7 +35,7 @@ def inputs_of(graph: Graph, sample: Sample, seed: int = 0, dtype: type | None = 
     for index, value in enumerate(graph.inputs):
         shape, kind = value.type.shape, value.type.dtype
         if index in fixed:
-            drawn = np.asarray(fixed[index])
+            drawn = np.asarray(fixed[index]).reshape(shape)
         elif kind.is_float:
             drawn = rng.uniform(sample.low, sample.high, shape)
         else:

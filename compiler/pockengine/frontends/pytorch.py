@@ -165,9 +165,17 @@ def _exported(traced: ExportedProgram, output_names: Sequence[str]) -> ONNXProgr
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
+    from .capture import translations
+
     with sdpa_kernel(SDPBackend.MATH):
         program = torch.onnx.export(
-            traced, dynamo=True, optimize=False, verbose=False, opset_version=OPSET, output_names=output_names
+            traced,
+            dynamo=True,
+            optimize=False,
+            verbose=False,
+            opset_version=OPSET,
+            output_names=output_names,
+            custom_translation_table=translations(),
         )
     assert program is not None
     return program

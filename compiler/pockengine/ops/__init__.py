@@ -1,13 +1,18 @@
 """Operators: one record each. Importing this package registers them all."""
 
 from . import (
+    arithmetic,
     attention,
     bitwise,
     composites,
     contraction,
     elementwise,
+    extrema,
+    inverse,
+    logarithms,
     losses,
     movement,
+    norms,
     optimizers,
     ordering,
     pooling,
@@ -40,13 +45,18 @@ __all__ = [
 ]
 
 del (
+    arithmetic,
     attention,
     bitwise,
     composites,
     contraction,
     elementwise,
+    extrema,
+    inverse,
+    logarithms,
     losses,
     movement,
+    norms,
     optimizers,
     ordering,
     pooling,

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from ..ir import Attrs, DType, Node, Value, parse_type
-from .composites import composite
+from .composites import HIDDEN, composite
 from .emitter import Emitter
 from .registry import Sample, Vjp
 
-_LEAST = {
+LEAST = {
     DType.F16: float(np.finfo(np.float16).min),
     DType.BF16: -(2.0**127) * (2 - 2.0**-7),
     DType.F32: float(np.finfo(np.float32).min),
@@ -23,7 +24,7 @@ _LEAST = {
 def _masked_softmax(e: Emitter, inputs: Sequence[Value], attrs: Attrs) -> Sequence[Value]:
     """Softmax where -inf hides a position; a row in which all are hidden gives zeros."""
     (x,), axis = inputs, int(attrs["axis"])
-    peak = e.op("clip", e.max(x, [axis]), lo=_LEAST[x.type.dtype], hi=float("inf"))
+    peak = e.op("clip", e.max(x, [axis]), lo=LEAST[x.type.dtype], hi=float("inf"))
     shifted = e.op("exp", e.sub(x, peak))
     # The greatest visible element adds 1 to the sum, so the bound is met by rows without one only.
     total = e.op("clip", e.sum(shifted, [axis]), lo=0.5, hi=float("inf"))
@@ -40,6 +41,7 @@ composite(
     _masked_softmax,
     (Sample(("f32[3,5]",), {"axis": 1}), Sample(("f32[2,3,19]",), {"axis": -1})),
     [_masked_softmax_vjp],
+    singular=HIDDEN,
 )
 
 
@@ -80,7 +82,7 @@ def _softcap(attrs: Attrs) -> float:
 
 def _levels(e: Emitter, scores: Value) -> Value:
     """The second output of `attention`; a row that sees nothing has the least number there is."""
-    peak = e.op("clip", e.max(scores, [-1]), lo=_LEAST[scores.type.dtype], hi=float("inf"))
+    peak = e.op("clip", e.max(scores, [-1]), lo=LEAST[scores.type.dtype], hi=float("inf"))
     total = e.op("clip", e.sum(e.op("exp", e.sub(scores, peak)), [-1]), lo=0.5, hi=float("inf"))
     return e.op("concat", peak, e.op("log", total), axis=len(peak.type.shape) - 1)
 
@@ -165,6 +167,7 @@ _SAMPLES = (
     (("f32[1,83,2,20]", "f32[1,147,1,20]", "f32[1,147,1,16]"), (), {**_PLAIN, "causal": True, "heads_inside": True}),
     (("f32[1,2,83,20]", "f32[1,1,147,20]", "f32[1,1,147,16]"), ("bool[147]",), {**_PLAIN, "causal": True}),
 )
+_SMALL = ("f32[1,1,3,2]",) * 3
 composite(
     "attention",
     _attention,
@@ -173,6 +176,12 @@ composite(
         Sample(_QKV, {**_PLAIN, "dropout": 0.1}),
     ),
     [_gradient(index) for index in range(3)],
+    singular=(
+        Sample((*_SMALL, "bool[3,3]"), _PLAIN, fixed=((3, (1, 0, 0, 0, 0, 0, 1, 1, 1)),)),
+        Sample((*_SMALL, "f32[3,3]"), _PLAIN, fixed=((3, (0.0, *(-math.inf,) * 5, 0.0, 0.0, -math.inf)),)),
+        Sample(("f32[1,1,3,2]", "f32[1,1,2,2]", "f32[1,1,2,2]"), {**_PLAIN, "causal": True}),
+        Sample(_SMALL, _PLAIN, low=-1e4, high=1e4),
+    ),
 )
 
 
@@ -183,4 +192,9 @@ def _backward_sample(operands: tuple[str, ...], masks: tuple[str, ...], attrs: A
     return Sample((*operands, str(y), str(levels), str(y), *masks), attrs)
 
 
-composite("attention_backward", _attention_backward, tuple(_backward_sample(*sample) for sample in _SAMPLES))
+composite(
+    "attention_backward",
+    _attention_backward,
+    tuple(_backward_sample(*sample) for sample in _SAMPLES),
+    singular="a gradient: the singular samples of attention try it",
+)

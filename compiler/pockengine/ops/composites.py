@@ -8,10 +8,16 @@ from collections.abc import Sequence
 
 from ..ir import Attrs, Builder, Node, TensorType, Value
 from .emitter import Emitter
-from .registry import Expand, Op, Sample, Vjp, get, register
+from .registry import MOVES, Expand, Op, Sample, Vjp, get, register
 
 
-def composite(name: str, expand: Expand, samples: Sequence[Sample], vjps: Sequence[Vjp | None] = ()) -> None:
+def composite(
+    name: str,
+    expand: Expand,
+    samples: Sequence[Sample],
+    vjps: Sequence[Vjp | None] = (),
+    singular: Sequence[Sample] | str = (),
+) -> None:
     """Register a composite; its type rule is to expand it on the side and look."""
 
     def infer(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
@@ -22,7 +28,19 @@ def composite(name: str, expand: Expand, samples: Sequence[Sample], vjps: Sequen
         types = [([v.type for v in node.inputs], [v.type for v in node.outputs], node) for node in builder.nodes]
         return sum(get(node.op).cost(i, o, node.attrs) for i, o, node in types)
 
-    register(Op(name, "composite", infer, expand=expand, vjps=tuple(vjps), cost=cost, samples=tuple(samples)))
+    points = singular if isinstance(singular, str) else tuple(singular)
+    register(
+        Op(
+            name,
+            "composite",
+            infer,
+            expand=expand,
+            vjps=tuple(vjps),
+            cost=cost,
+            samples=tuple(samples),
+            singular=points,
+        )
+    )
 
 
 def _expanded(expand: Expand, inputs: Sequence[TensorType], attrs: Attrs) -> tuple[Builder, Sequence[Value]]:
@@ -58,8 +76,16 @@ _AXES = (
     Sample(("f32[2,3,19]",), {"axis": -1}),
     Sample(("f32[2,6,3]",), {"axis": 1}),
 )
-composite("softmax", _softmax, _AXES, [_softmax_vjp])
-composite("log_softmax", _log_softmax, _AXES, [_log_softmax_vjp])
+HIDDEN = (
+    Sample(
+        ("f32[4,3]",),
+        {"axis": 1},
+        fixed=((0, (-math.inf, 0.0, 0.0, *(-math.inf,) * 3, 1000.0, -1000.0, 1000.0, 1e30, 0.0, -1e30)),),
+    ),
+)
+"""Rows with something hidden, with all hidden, and saturated."""
+composite("softmax", _softmax, _AXES, [_softmax_vjp], singular=HIDDEN)
+composite("log_softmax", _log_softmax, _AXES, [_log_softmax_vjp], singular=HIDDEN)
 
 
 def _trailing(x: Value, axis: int) -> list[int]:
@@ -81,6 +107,8 @@ def _rms_norm(e: Emitter, inputs: Sequence[Value], attrs: Attrs) -> Sequence[Val
     return [e.mul(e.mul(x, e.op("rsqrt", e.add(square, float(attrs["epsilon"])))), scale)]
 
 
+_CONSTANT = ((0, (0.0, 0.0, 2.0, 2.0, 1.0, 3.0)),)
+"""Rows of one number, and one that is not."""
 composite(
     "layer_norm",
     _layer_norm,
@@ -88,8 +116,21 @@ composite(
         Sample(("f32[3,8]", "f32[8]", "f32[8]"), {"axis": -1, "epsilon": 1e-5}),
         Sample(("f32[2,3,19]", "f32[3,19]", "f32[3,19]"), {"axis": 1, "epsilon": 1e-5}),
     ),
+    singular=(
+        Sample(("f32[3,2]", "f32[2]", "f32[2]"), {"axis": -1, "epsilon": 1e-5}, fixed=_CONSTANT),
+        Sample(("f32[3,1]", "f32[1]", "f32[1]"), {"axis": -1, "epsilon": 1e-5}),
+        Sample(("f32[3,2]", "f32[2]", "f32[2]"), {"axis": -1, "epsilon": 0.0}, fixed=_CONSTANT),
+    ),
 )
-composite("rms_norm", _rms_norm, (Sample(("f32[2,3,8]", "f32[8]"), {"axis": -1, "epsilon": 1e-6}),))
+composite(
+    "rms_norm",
+    _rms_norm,
+    (Sample(("f32[2,3,8]", "f32[8]"), {"axis": -1, "epsilon": 1e-6}),),
+    singular=(
+        Sample(("f32[3,2]", "f32[2]"), {"axis": -1, "epsilon": 1e-6}, fixed=_CONSTANT),
+        Sample(("f32[3,2]", "f32[2]"), {"axis": -1, "epsilon": 0.0}, fixed=_CONSTANT),
+    ),
+)
 
 
 def _batch_norm(e: Emitter, inputs: Sequence[Value], attrs: Attrs) -> Sequence[Value]:
@@ -125,6 +166,14 @@ composite(
         for shape in ("2,3,4,5", "6,3")
         for training in (False, True)
     ),
+    singular=tuple(
+        Sample(
+            ("f32[2,3]", *["f32[3]"] * 4),
+            {**_BN, "training": training},
+            fixed=((0, (0.0, 2.0, 1.0, 0.0, 2.0, 3.0)), (4, (0.0, 1.0, 2.0))),
+        )
+        for training in (False, True)
+    ),
 )
 
 
@@ -142,15 +191,50 @@ def _silu(e: Emitter, inputs: Sequence[Value], attrs: Attrs) -> Sequence[Value]:
     return [e.mul(inputs[0], e.op("sigmoid", inputs[0]))]
 
 
-composite("gelu", _gelu, tuple(Sample(("f32[3,17]",), {"approximate": a}) for a in ("none", "tanh")))
-composite("silu", _silu, (Sample(("f32[3,17]",)),))
+def _silu_vjp(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
+    """s (1 + x (1 - s)) with s = sigmoid(x): one factor, so that an infinite gradient stays one at x = 0."""
+    (x,) = node.inputs
+    s = e.op("sigmoid", x)
+    return e.mul(dys[0], e.mul(s, e.add(e.mul(x, e.sub(1.0, s)), 1.0)))
+
+
+_SATURATED = ((0, (0.0, -0.0, 20.0, -20.0, 88.5, -88.5, 1e4, -1e4)),)
+composite(
+    "gelu",
+    _gelu,
+    tuple(Sample(("f32[3,17]",), {"approximate": a}) for a in ("none", "tanh")),
+    singular=tuple(Sample(("f32[8]",), {"approximate": a}, fixed=_SATURATED) for a in ("none", "tanh")),
+)
+composite("silu", _silu, (Sample(("f32[3,17]",)),), [_silu_vjp], singular=(Sample(("f32[8]",), fixed=_SATURATED),))
+
+
+def _softplus(e: Emitter, inputs: Sequence[Value], attrs: Attrs) -> Sequence[Value]:
+    (x,) = inputs  # max(x, 0) + log(1 + exp(-|x|)), which does not overflow
+    tail = e.op("log", e.add(e.op("exp", e.op("neg", e.op("abs", x))), 1.0))
+    return [e.add(e.op("clip", x, lo=0.0, hi=math.inf), tail)]
+
+
+composite(
+    "softplus",
+    _softplus,
+    (Sample(("f32[3,17]",)),),
+    [lambda e, node, dys: e.mul(dys[0], e.op("sigmoid", node.inputs[0]))],
+    singular=(Sample(("f32[8]",), fixed=_SATURATED),),
+)
 
 # x, of which autodiff sees no further: `torch.Tensor.detach`, `jax.lax.stop_gradient`, `tf.stop_gradient`.
-composite("stop_gradient", lambda e, inputs, attrs: inputs, (Sample(("f32[3,5]",)), Sample(("i64[4]",))), [None])
+composite(
+    "stop_gradient",
+    lambda e, inputs, attrs: inputs,
+    (Sample(("f32[3,5]",)), Sample(("i64[4]",))),
+    [None],
+    singular=MOVES,
+)
 # x, whose gradient goes to the second operand instead: Bengio et al., arXiv 1308.3432.
 composite(
     "straight_through",
     lambda e, inputs, attrs: inputs[:1],
     (Sample(("f32[3,5]", "f32[3,5]")),),
     [None, lambda e, node, dys: dys[0]],
+    singular=MOVES,
 )

@@ -50,6 +50,7 @@ def _matmul_cost(inputs: Sequence[TensorType], outputs: Sequence[TensorType], at
     return 2 * outputs[0].size * inputs[0].shape[-2 if attrs["trans_a"] else -1]
 
 
+_PRODUCTS = "sums of products: their gradients are, too"
 register(
     Op(
         "matmul",
@@ -58,6 +59,7 @@ register(
         _matmul,
         vjps=(_matmul_vjp_a, _matmul_vjp_b),
         cost=_matmul_cost,
+        singular=_PRODUCTS,
         samples=tuple(
             Sample(shapes, {"trans_a": ta, "trans_b": tb})
             for shapes, ta, tb in [
@@ -279,6 +281,7 @@ register(
         cost=lambda i, o, a: _conv_flops(
             Geometry.of(a).nchw(i[0].shape)[1], i[1].shape[2:], int(a["groups"]), o[0].size
         ),
+        singular=_PRODUCTS,
         samples=_samples(True, False),
     )
 )
@@ -295,6 +298,7 @@ register(
         cost=lambda i, o, a: _conv_flops(
             Geometry.of(a).nchw(o[0].shape)[1], i[1].shape[2:], int(a["groups"]), i[0].size
         ),
+        singular=_PRODUCTS,
         samples=_samples(False, True),
     )
 )
@@ -311,6 +315,7 @@ register(
         cost=lambda i, o, a: _conv_flops(
             Geometry.of(a).nchw(i[0].shape)[1], ints(a, "kernel"), int(a["groups"]), i[1].size
         ),
+        singular=_PRODUCTS,
         samples=_samples(False, False),
     )
 )

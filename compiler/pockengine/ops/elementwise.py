@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import ModelError
 from ..ir import Array, Attrs, DType, Node, TensorType, Value
 from .emitter import Emitter
-from .registry import Op, Sample, Vjp, register
+from .registry import LINEAR, Op, Sample, Vjp, register
 
 UnaryVjp = Callable[[Emitter, Node, Value], Value]
 
@@ -30,6 +30,11 @@ def _sigmoid(x: Array) -> Array:
     from scipy import special
 
     return np.asarray(special.expit(x))
+
+
+def _sign(x: Array) -> Array:
+    """0 of NaN, as in PyTorch."""
+    return np.where(x == x, np.sign(x), 0)
 
 
 def broadcast_type(inputs: Sequence[TensorType]) -> TensorType:
@@ -55,13 +60,8 @@ def _binary_type(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType
     return (broadcast_type(inputs),)
 
 
-def _compare_type(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
+def compare_type(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     return (broadcast_type(inputs).with_dtype(DType.BOOL),)
-
-
-def _where_type(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
-    value = broadcast_type(inputs[1:])
-    return (value.with_shape(broadcast_shape(inputs[0].shape, value.shape)),)
 
 
 def _to(function: Callable[[Array], Array]) -> Callable[[Sequence[Array], Attrs], Sequence[Array]]:
@@ -80,8 +80,10 @@ def unary(
     high: float = 2.0,
     dtypes: Sequence[str] = ("f32",),
     flops: int = 1,
+    singular: Sequence[float] | str = (),
 ) -> None:
-    """Register a function of one operand; `vjp(e, node, dy)` gives its gradient, None where it has none."""
+    """Register a function of one operand; `vjp(e, node, dy)` gives its gradient, None where it has none. `singular` are
+    the points where value and gradient have to be PyTorch's, besides the infinities and NaN; or why there are none."""
     vjps: tuple[Vjp | None, ...] = ((lambda e, node, dys: vjp(e, node, dys[0])),) if vjp else ()
     samples = tuple(Sample((f"{d}[{s}]",), low=low, high=high) for d in dtypes for s in ("3,5", "2,3,17", ""))
     register(
@@ -93,36 +95,63 @@ def unary(
             vjps=vjps,
             samples=samples,
             cost=lambda i, o, a: flops * o[0].size,
+            singular=singular if isinstance(singular, str) else _points(singular) if vjp else (),
         )
     )
 
 
-unary("neg", np.negative, lambda e, n, dy: e.op("neg", dy), dtypes=("f32", "i32", "i64"))
-unary("abs", np.abs, lambda e, n, dy: e.mul(dy, e.op("sign", n.inputs[0])), dtypes=("f32", "i32"))
-unary("sign", np.sign, lambda e, n, dy: e.zeros(dy), low=0.1)
-unary("exp", np.exp, lambda e, n, dy: e.mul(dy, n.output), flops=8)
-unary("log", np.log, lambda e, n, dy: e.div(dy, n.inputs[0]), low=0.2, flops=8)
-unary("sqrt", np.sqrt, lambda e, n, dy: e.mul(dy, e.div(0.5, n.output)), low=0.2)
+def _points(points: Sequence[float]) -> tuple[Sample, ...]:
+    contents = (*points, 0.0, math.inf, -math.inf, math.nan)
+    return (Sample((f"f32[{len(contents)}]",), fixed=((0, contents),)),)
+
+
+_HALVES = (-0.0, 0.5, -0.5, 1.5, 2.0, -2.0)
+unary("neg", np.negative, lambda e, n, dy: e.op("neg", dy), dtypes=("f32", "i32", "i64"), singular=LINEAR)
+unary("abs", np.abs, lambda e, n, dy: e.mul(dy, e.op("sign", n.inputs[0])), dtypes=("f32", "i32"), singular=(-0.0,))
+unary("sign", _sign, lambda e, n, dy: e.zeros(dy), low=0.1, singular=(-0.0,))
+unary("exp", np.exp, lambda e, n, dy: e.mul(dy, n.output), flops=8, singular=(88.5, 89.5, -110.0))
+unary("log", np.log, lambda e, n, dy: e.div(dy, n.inputs[0]), low=0.2, flops=8, singular=(-0.0, -1.0, 1e-37))
+unary("sqrt", np.sqrt, lambda e, n, dy: e.mul(dy, e.div(0.5, n.output)), low=0.2, singular=(-0.0, -1.0, 1e-37))
 unary(
     "rsqrt",
     lambda x: 1 / np.sqrt(x),
     lambda e, n, dy: e.mul(dy, e.mul(e.mul(-0.5, n.output), e.mul(n.output, n.output))),
     low=0.2,
+    singular=(-0.0, -1.0),
 )
-unary("reciprocal", np.reciprocal, lambda e, n, dy: e.op("neg", e.mul(dy, e.mul(n.output, n.output))), low=0.3)
-unary("sin", np.sin, lambda e, n, dy: e.mul(dy, e.op("cos", n.inputs[0])), flops=8)
-unary("cos", np.cos, lambda e, n, dy: e.op("neg", e.mul(dy, e.op("sin", n.inputs[0]))), flops=8)
-unary("tanh", np.tanh, lambda e, n, dy: e.mul(dy, e.sub(1.0, e.mul(n.output, n.output))), flops=10)
+unary(
+    "reciprocal",
+    np.reciprocal,
+    lambda e, n, dy: e.op("neg", e.mul(dy, e.mul(n.output, n.output))),
+    low=0.3,
+    singular=(-0.0, 1e-18),
+)
+unary("sin", np.sin, lambda e, n, dy: e.mul(dy, e.op("cos", n.inputs[0])), flops=8, singular=(-0.0,))
+unary("cos", np.cos, lambda e, n, dy: e.op("neg", e.mul(dy, e.op("sin", n.inputs[0]))), flops=8, singular=(-0.0,))
+unary(
+    "tanh",
+    np.tanh,
+    lambda e, n, dy: e.mul(dy, e.sub(1.0, e.mul(n.output, n.output))),
+    flops=10,
+    singular=(20.0, -20.0),
+)
 unary(
     "erf",
     _erf,
     lambda e, n, dy: e.mul(dy, e.mul(2 / np.sqrt(np.pi), e.op("exp", e.op("neg", e.mul(n.inputs[0], n.inputs[0]))))),
     flops=12,
+    singular=(10.0, -10.0, 1e20),
 )
-unary("sigmoid", _sigmoid, lambda e, n, dy: e.mul(dy, e.mul(n.output, e.sub(1.0, n.output))), flops=10)
-unary("floor", np.floor, lambda e, n, dy: e.zeros(dy), low=0.1, high=0.9)
-unary("ceil", np.ceil, lambda e, n, dy: e.zeros(dy), low=0.1, high=0.9)
-unary("round", np.round, lambda e, n, dy: e.zeros(dy), low=0.1, high=0.4)
+unary(
+    "sigmoid",
+    _sigmoid,
+    lambda e, n, dy: e.mul(dy, e.mul(n.output, e.sub(1.0, n.output))),
+    flops=10,
+    singular=(20.0, -20.0, 100.0, -100.0),
+)
+unary("floor", np.floor, lambda e, n, dy: e.zeros(dy), low=0.1, high=0.9, singular=_HALVES)
+unary("ceil", np.ceil, lambda e, n, dy: e.zeros(dy), low=0.1, high=0.9, singular=_HALVES)
+unary("round", np.round, lambda e, n, dy: e.zeros(dy), low=0.1, high=0.4, singular=_HALVES)
 unary("logical_not", np.logical_not, None, dtypes=("bool",))
 
 
@@ -137,13 +166,14 @@ def _clip(inputs: Sequence[Array], attrs: Attrs) -> Sequence[Array]:
 
 
 def _clip_vjp(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
-    """The mask comes from the output, so that the input need not be kept; zero at the bounds, as in PyTorch's relu."""
+    """The mask comes from the output, so that the input need not be kept; zero at the bounds, as in PyTorch's relu and
+    hardtanh, where NaN passes a gradient, too."""
     y, low, high = node.output, float(node.attrs["lo"]), float(node.attrs["hi"])
-    mask = e.less(low, y) if np.isfinite(low) else None
+    mask = e.op("less_equal", y, e.scalar(low, y)) if np.isfinite(low) else None
     if np.isfinite(high):
-        below = e.less(y, high)
-        mask = below if mask is None else e.op("logical_and", mask, below)
-    return dys[0] if mask is None else e.where(mask, dys[0], 0.0)
+        above = e.op("less_equal", e.scalar(high, y), y)
+        mask = above if mask is None else e.op("logical_or", mask, above)
+    return dys[0] if mask is None else e.where(mask, 0.0, dys[0])
 
 
 register(
@@ -157,6 +187,12 @@ register(
             Sample(("f32[3,5]",), {"lo": 0.0, "hi": float("inf")}),
             Sample(("f32[2,3,17]",), {"lo": 0.0, "hi": 1.5}),
             Sample(("f32[7]",), {"lo": float("-inf"), "hi": 0.5}),
+        ),
+        singular=tuple(
+            Sample(
+                ("f32[7]",), {"lo": lo, "hi": hi}, fixed=((0, (0.0, -0.0, 6.0, 1.0, math.inf, -math.inf, math.nan)),)
+            )
+            for lo, hi in ((0.0, math.inf), (0.0, 6.0), (-1.0, 1.0), (-math.inf, 1.0))
         ),
     )
 )
@@ -192,6 +228,7 @@ register(
                 ("f32", "f32"),
             ]
         ),
+        singular=LINEAR,
     )
 )
 
@@ -213,13 +250,15 @@ def binary(
     dtypes: Sequence[str] = ("f32", "i64"),
     low: float = -2.0,
     flops: int = 1,
+    singular: Sequence[tuple[float, float]] | str = (),
 ) -> None:
-    """Register a function of two operands that broadcast; a gradient a side, or none."""
+    """Register a function of two operands that broadcast; a gradient a side, or none. `singular` are the points where
+    values and gradients have to be PyTorch's, or why there are none."""
 
     def reference(inputs: Sequence[Array], attrs: Attrs) -> Sequence[Array]:
         with np.errstate(all="ignore"):
             result = np.asarray(function(inputs[0], inputs[1]))
-        return [result if infer is _compare_type else result.astype(np.result_type(*inputs), copy=False)]
+        return [result if infer is compare_type else result.astype(np.result_type(*inputs), copy=False)]
 
     vjps = (_side(vjp_a, 0), _side(vjp_b, 1)) if vjp_a and vjp_b else ()
     samples = tuple(Sample((f"{d}[{a}]", f"{d}[{b}]"), low=low, ints=4) for d in dtypes for a, b in _PAIRS)
@@ -232,85 +271,11 @@ def binary(
             vjps=vjps,
             samples=samples,
             cost=lambda i, o, a: flops * o[0].size,
+            singular=singular if isinstance(singular, str) else _pairs(singular) if vjps else (),
         )
     )
 
 
-def _divide(a: Array, b: Array) -> Array:
-    """True division of floats; integers truncate towards zero as in C and ONNX."""
-    if a.dtype.kind == "f" or a.dtype.kind == "V":
-        return np.asarray(a / b)
-    divisor = np.where(b == 0, 1, b).astype(b.dtype)
-    quotient = a // divisor
-    return np.asarray(quotient + ((quotient < 0) & (quotient * divisor != a)))
-
-
-binary("add", np.add, lambda e, n, dy: dy, lambda e, n, dy: dy)
-binary("sub", np.subtract, lambda e, n, dy: dy, lambda e, n, dy: e.op("neg", dy))
-binary("mul", np.multiply, lambda e, n, dy: e.mul(dy, n.inputs[1]), lambda e, n, dy: e.mul(dy, n.inputs[0]))
-binary(
-    "div",
-    _divide,
-    lambda e, n, dy: e.div(dy, n.inputs[1]),
-    lambda e, n, dy: e.op("neg", e.div(e.mul(dy, n.output), n.inputs[1])),
-    low=0.3,
-)
-
-
-def _pick(e: Emitter, n: Node, dy: Value, first: bool) -> Value:
-    """Gradient of max or min: half to each side at a tie, as in PyTorch."""
-    a, b = n.inputs
-    mine, other = (a, b) if first else (b, a)
-    wins = e.less(other, mine) if n.op == "maximum" else e.less(mine, other)
-    tie = e.op("equal", a, b)
-    return e.where(wins, dy, e.where(tie, e.mul(dy, 0.5), 0.0))
-
-
-binary("maximum", np.maximum, lambda e, n, dy: _pick(e, n, dy, True), lambda e, n, dy: _pick(e, n, dy, False))
-binary("minimum", np.minimum, lambda e, n, dy: _pick(e, n, dy, True), lambda e, n, dy: _pick(e, n, dy, False))
-binary(
-    "pow",
-    np.power,
-    lambda e, n, dy: e.mul(dy, e.mul(n.inputs[1], e.op("pow", n.inputs[0], e.sub(n.inputs[1], 1.0)))),
-    lambda e, n, dy: e.mul(dy, e.mul(n.output, e.op("log", n.inputs[0]))),
-    low=0.3,
-    dtypes=("f32",),
-    flops=20,
-)
-binary(
-    "mod",
-    np.mod,
-    lambda e, n, dy: dy,
-    lambda e, n, dy: e.op("neg", e.mul(dy, e.op("floor", e.div(*n.inputs)))),
-    low=0.3,
-)
-binary("less", np.less, infer=_compare_type)
-binary("less_equal", np.less_equal, infer=_compare_type)
-binary("equal", np.equal, infer=_compare_type)
-binary("logical_and", np.logical_and, dtypes=("bool",))
-binary("logical_or", np.logical_or, dtypes=("bool",))
-
-
-def _where_side(index: int) -> Vjp:
-    def vjp(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
-        condition, dy = node.inputs[0], dys[0]
-        kept = e.where(condition, dy, 0.0) if index == 1 else e.where(condition, 0.0, dy)
-        return e.unbroadcast(kept, node.inputs[index].type.shape)
-
-    return vjp
-
-
-register(
-    Op(
-        "where",
-        "elementwise",
-        _where_type,
-        lambda inputs, attrs: [np.where(inputs[0], inputs[1], inputs[2])],
-        vjps=(None, _where_side(1), _where_side(2)),
-        samples=(
-            Sample(("bool[3,5]", "f32[3,5]", "f32[3,5]")),
-            Sample(("bool[3,1]", "f32[3,5]", "f32[]")),
-            Sample(("bool[4]", "i64[4]", "i64[1]")),
-        ),
-    )
-)
+def _pairs(points: Sequence[tuple[float, float]]) -> tuple[Sample, ...]:
+    a, b = zip(*points, strict=True)
+    return (Sample((f"f32[{len(points)}]",) * 2, fixed=((0, a), (1, b))),)

@@ -1,5 +1,5 @@
 """Losses as composites: each gives one number per position (`autodiff/loss_terms.py` makes means of them). Those with a
-gradient of their own have none for the target."""
+gradient of their own have none for the target, but for the binary ones."""
 
 from __future__ import annotations
 
@@ -78,6 +78,9 @@ def _cross_entropy_vjp(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
     return e.mul(slope, e.reshape(dys[0], column))
 
 
+_PLAIN: Attrs = {"label_smoothing": 0.0, "ignore_index": -100}
+_PAIR = ("f32[4,3]", "i64[4]")
+_EXTREME = (1000.0, 0.0, -1000.0, 0.0, 0.0, 0.0, 1e30, 0.0, -1e30, 100.0, 100.0, 0.0)
 _WEIGHTED = ("f32[2,3,5]", "i64[2,3]", "f32[5]")
 composite(
     "cross_entropy",
@@ -90,6 +93,12 @@ composite(
         Sample(_WEIGHTED, {"label_smoothing": 0.2, "ignore_index": -100}, ints=5),
     ),
     [_cross_entropy_vjp, None, None],
+    singular=(
+        Sample(_PAIR, _PLAIN, fixed=((0, _EXTREME), (1, (0, 1, -100, 2)))),
+        Sample(_PAIR, _PLAIN, fixed=((1, (-100,) * 4),)),
+        Sample(_PAIR, {"label_smoothing": 0.1, "ignore_index": 2}, fixed=((0, _EXTREME[:3] * 4), (1, (2,) * 4))),
+        Sample(_PAIR, _PLAIN, fixed=((0, (-math.inf, 0.0, 0.0) * 4), (1, (0, 1, 1, 2)))),
+    ),
 )
 
 
@@ -122,6 +131,13 @@ composite(
         Sample(("f32[2,3,19]", "f32[2,3,19]"), {"temperature": 2.5}),
     ),
     [_kl_divergence_vjp, None],
+    singular=(
+        Sample(
+            ("f32[4,3]", "f32[4,3]"),
+            {"temperature": 1.0},
+            fixed=((0, _EXTREME), (1, (0.0, 0.0, 0.0, 50.0, 0.0, -50.0, 1e30, 0.0, -1e30, 0.0, 0.0, 0.0))),
+        ),
+    ),
 )
 
 
@@ -130,14 +146,26 @@ def _squared_error(e: Emitter, inputs: Sequence[Value], attrs: Attrs) -> Sequenc
     return [e.mul(difference, difference)]
 
 
-composite("squared_error", _squared_error, (Sample(("f32[4,7]", "f32[4,7]")),))
+_MET = ((0, (0.0, 1.0, 2.0, -1.0, 1e30)), (1, (0.0, 0.0, 1.0, 0.0, 0.0)))
+"""Where both are equal, or as far apart as a knee is."""
+composite(
+    "squared_error",
+    _squared_error,
+    (Sample(("f32[4,7]", "f32[4,7]")),),
+    singular=(Sample(("f32[5]", "f32[5]"), fixed=_MET),),
+)
 
 
 def _absolute_error(e: Emitter, inputs: Sequence[Value], attrs: Attrs) -> Sequence[Value]:
     return [e.op("abs", e.sub(inputs[0], inputs[1]))]
 
 
-composite("absolute_error", _absolute_error, (Sample(("f32[4,7]", "f32[4,7]")),))
+composite(
+    "absolute_error",
+    _absolute_error,
+    (Sample(("f32[4,7]", "f32[4,7]")),),
+    singular=(Sample(("f32[5]", "f32[5]"), fixed=_MET),),
+)
 
 
 def _huber_error(e: Emitter, inputs: Sequence[Value], attrs: Attrs) -> Sequence[Value]:
@@ -157,6 +185,7 @@ composite(
     _huber_error,
     tuple(Sample(("f32[4,7]", "f32[4,7]"), {"delta": delta}) for delta in (1.0, 0.3)),
     [_huber_vjp, None],
+    singular=(Sample(("f32[5]", "f32[5]"), {"delta": 1.0}, fixed=_MET),),
 )
 
 
@@ -183,9 +212,54 @@ def _bce_vjp(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
     return e.mul(e.sub(e.mul(e.sub(1.0, t), p), right), dys[0])
 
 
+def _bce_target(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
+    """-x; with a weight pos_weight log(1 + exp(-x)) - log(1 + exp(x))."""
+    x, t = node.inputs[:2]
+    slope = e.op("neg", x)
+    if len(node.inputs) > 2:
+        slope = e.sub(e.mul(node.inputs[2], e.op("softplus", slope)), e.op("softplus", x))
+    return e.unbroadcast(e.mul(slope, dys[0]), t.type.shape)
+
+
+_SCORES = (0.0, 100.0, -100.0, 200.0, 1e10, -1e10)
+_ANSWERS = (0.0, 1.0, 1.0, 0.0, 1.0, 0.0)
 composite(
     "bce_with_logits",
     _bce,
     (Sample(("f32[4,7]", "f32[4,7]")), Sample(("f32[4,7]", "f32[4,7]", "f32[7]"))),
-    [_bce_vjp, None, None],
+    [_bce_vjp, _bce_target, None],
+    singular=(
+        Sample(("f32[6]", "f32[6]"), fixed=((0, _SCORES), (1, _ANSWERS))),
+        Sample(("f32[6]", "f32[6]", "f32[1]"), fixed=((0, _SCORES), (1, _ANSWERS))),
+    ),
+)
+
+
+def _bce_of_probabilities(e: Emitter, inputs: Sequence[Value], attrs: Attrs) -> Sequence[Value]:
+    """probabilities p and t: -t log(p) - (1 - t) log(1 - p), logarithms at least -100 as PyTorch bounds them."""
+    p, t = inputs
+    right, wrong = (e.op("clip", e.op("log", x), lo=-100.0, hi=math.inf) for x in (p, e.sub(1.0, p)))
+    return [e.op("neg", e.add(e.mul(t, right), e.mul(e.sub(1.0, t), wrong)))]
+
+
+def _bce_of_probabilities_vjp(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
+    """(p - t) / (p (1 - p)), the divisor at least 1e-12."""
+    p, t = node.inputs
+    divisor = e.op("clip", e.mul(p, e.sub(1.0, p)), lo=1e-12, hi=math.inf)
+    return e.div(e.mul(dys[0], e.sub(p, t)), divisor)
+
+
+def _bce_of_probabilities_target(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
+    p = node.inputs[0]
+    return e.mul(dys[0], e.sub(e.op("log", e.sub(1.0, p)), e.op("log", p)))
+
+
+composite(
+    "binary_cross_entropy",
+    _bce_of_probabilities,
+    (Sample(("f32[4,7]", "f32[4,7]"), low=0.1, high=0.9),),
+    [_bce_of_probabilities_vjp, _bce_of_probabilities_target],
+    singular=(
+        Sample(("f32[6]", "f32[6]"), fixed=((0, (0.0, 1.0, 0.0, 1.0, 0.5, 1e-30)), (1, (*_ANSWERS[2:], 0.5, 0.0)))),
+    ),
 )

@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import ModelError
 from ..ir import Array, Attrs, DType, Node, TensorType, Value
 from .emitter import Emitter
-from .registry import Op, Sample, Vjp, register
+from .registry import LINEAR, MOVES, Op, Sample, Vjp, register
 
 
 def ints(attrs: Attrs, key: str) -> tuple[int, ...]:
@@ -44,6 +44,7 @@ register(
         lambda inputs, attrs: [inputs[0].reshape(ints(attrs, "shape"))],
         vjps=(lambda e, n, dys: e.reshape(dys[0], n.inputs[0].type.shape),),
         cost=_free,
+        singular=MOVES,
         samples=(Sample(("f32[3,4]",), {"shape": (2, 6)}), Sample(("f32[1,5]",), {"shape": (5,)})),
     )
 )
@@ -56,6 +57,7 @@ register(
         lambda inputs, attrs: [np.transpose(inputs[0], ints(attrs, "perm"))],
         vjps=(lambda e, n, dys: e.transpose(dys[0], [int(i) for i in np.argsort(ints(n.attrs, "perm"))]),),
         cost=_free,
+        singular=MOVES,
         samples=(
             Sample(("f32[3,4]",), {"perm": (1, 0)}),
             Sample(("f32[2,3,4,5]",), {"perm": (0, 2, 3, 1)}),
@@ -82,6 +84,7 @@ register(
         lambda inputs, attrs: [np.broadcast_to(inputs[0], ints(attrs, "shape"))],
         vjps=(lambda e, n, dys: e.unbroadcast(dys[0], n.inputs[0].type.shape),),
         cost=_free,
+        singular=MOVES,
         samples=(
             Sample(("f32[4]",), {"shape": (3, 4)}),
             Sample(("f32[3,1]",), {"shape": (2, 3, 5)}),
@@ -123,6 +126,7 @@ register(
         _slice,
         vjps=(_slice_vjp,),
         cost=_free,
+        singular=MOVES,
         samples=(
             Sample(("f32[5,6]",), {"starts": (1, 0), "stops": (4, 6), "steps": (1, 1)}),
             Sample(("f32[5,7,3]",), {"starts": (0, 1, 1), "stops": (5, 7, 3), "steps": (2, 3, 1)}),
@@ -161,6 +165,7 @@ register(
         _pad,
         vjps=(_pad_vjp,),
         cost=_free,
+        singular=MOVES,
         samples=(
             Sample(("f32[3,4]",), {"low": (1, 0), "high": (2, 3), "interior": (0, 0), "value": 0.5}),
             Sample(("f32[3,2,4]",), {"low": (0, 1, 0), "high": (0, 0, 1), "interior": (1, 2, 0), "value": 0.0}),
@@ -207,6 +212,7 @@ register(
         lambda inputs, attrs: [np.concatenate(inputs, axis=int(attrs["axis"]))],
         vjps=tuple(_concat_vjp(i) for i in range(MAX_CONCAT)),
         cost=_free,
+        singular=MOVES,
         samples=(
             Sample(("f32[2,3]", "f32[2,5]"), {"axis": 1}),
             Sample(("f32[2,3,4]", "f32[1,3,4]", "f32[3,3,4]"), {"axis": 0}),
@@ -239,6 +245,7 @@ register(
         lambda inputs, attrs: [np.take(inputs[0], inputs[1], axis=int(attrs["axis"]))],
         vjps=(_gather_vjp, None),
         cost=_free,
+        singular=MOVES,
         samples=(
             Sample(("f32[3,5]", "i64[2,4]"), {"axis": 0}),
             Sample(("f32[2,3,5]", "i64[4]"), {"axis": 1}),
@@ -272,6 +279,7 @@ register(
         _scatter_add,
         vjps=(lambda e, n, dys: e.op("gather", dys[0], n.inputs[1], axis=int(n.attrs["axis"])), None),
         cost=lambda i, o, a: i[0].size,
+        singular=LINEAR,
         samples=(
             Sample(("f32[2,4,5]", "i64[2,4]"), {"axis": 0, "size": 3}),
             Sample(("f32[2,4,5]", "i64[4]"), {"axis": 1, "size": 3}),
@@ -302,6 +310,7 @@ register(
         # Which of several updates of one place wins is not defined, so neither is their gradient.
         vjps=(_scatter_set_vjp_x, None, lambda e, n, dys: e.op("gather", dys[0], n.inputs[1], **n.attrs)),
         cost=_free,
+        singular=MOVES,
         samples=(
             Sample(("f32[5,4]", "i64[2]", "f32[2,4]"), {"axis": 0}, fixed=((1, (3, 1)),)),
             Sample(("f32[3,6,2,2]", "i64[3]", "f32[3,3,2,2]"), {"axis": 1}, fixed=((1, (0, 2, 5)),)),

@@ -178,10 +178,19 @@ def _sample(spec: OptimizerSpec, shape: Shape = (5, 3), **changes: float | bool)
     return Sample(texts, {**{name: _SAMPLE[name] for name in spec.attrs}, **changes}, low=0.1)
 
 
-composite("sgd", _sgd, (_sample(OPTIMIZERS["sgd"]),))
-composite("sgd_momentum", _sgd_momentum, tuple(_sample(MOMENTUM, nesterov=nesterov) for nesterov in (False, True)))
-for _name, _expand in (("adam", _adam), ("adamw", _adamw), ("lion", _lion), ("lamb", _lamb)):
-    composite(_name, _expand, (_sample(OPTIMIZERS[_name]),))
+_UPDATE = "an update: nothing is differentiated through it"
+composite("sgd", _sgd, (_sample(OPTIMIZERS["sgd"]),), singular=_UPDATE)
 composite(
-    "adafactor", _adafactor, tuple(_sample(OPTIMIZERS["adafactor"], shape) for shape in ((5, 3), (7,), (2, 3, 4)))
+    "sgd_momentum",
+    _sgd_momentum,
+    tuple(_sample(MOMENTUM, nesterov=nesterov) for nesterov in (False, True)),
+    singular=_UPDATE,
+)
+for _name, _expand in (("adam", _adam), ("adamw", _adamw), ("lion", _lion), ("lamb", _lamb)):
+    composite(_name, _expand, (_sample(OPTIMIZERS[_name]),), singular=_UPDATE)
+composite(
+    "adafactor",
+    _adafactor,
+    tuple(_sample(OPTIMIZERS["adafactor"], shape) for shape in ((5, 3), (7,), (2, 3, 4))),
+    singular=_UPDATE,
 )

@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import ModelError
 from ..ir import Array, Attrs, DType, Node, TensorType, Value
 from .emitter import Emitter
-from .registry import Op, Sample, Vjp, register
+from .registry import LINEAR, Op, Sample, Vjp, register
 
 
 def _top_k_type(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
@@ -71,11 +71,26 @@ def _cumsum_vjp(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
 
 
 def _cumprod_vjp(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
-    """As of reduce_prod: undefined where an element is zero."""
-    return e.div(_later(e, node, e.mul(dys[0], node.output)), node.inputs[0])
+    """The later products over the element. The first zero along the axis gets those in which it is left out; beyond it,
+    all are zero."""
+    (x,), dy = node.inputs, dys[0]
+    zero = e.op("equal", x, e.scalar(0.0, x))
+    number = e.op("cumsum", e.cast(zero, x.type.dtype), **{**node.attrs, "exclusive": False})
+    first = e.op("logical_and", zero, e.op("equal", number, e.scalar(1.0, x)))
+    without = e.op("cumprod", e.where(first, 1.0, x), **node.attrs)
+
+    def shares(products: Value) -> Value:
+        """Products of zero have no share, of an infinite gradient either."""
+        nothing = e.op("equal", products, e.scalar(0.0, x))
+        return _later(e, node, e.where(nothing, 0.0, e.mul(dy, products)))
+
+    usual = e.div(shares(node.output), e.where(zero, 1.0, x))
+    return e.where(first, shares(without), usual)
 
 
-def _register(name: str, function: Callable[..., Array], identity: int, vjp: Vjp) -> None:
+def _register(
+    name: str, function: Callable[..., Array], identity: int, vjp: Vjp, singular: tuple[Sample, ...] | str
+) -> None:
     register(
         Op(
             name,
@@ -89,9 +104,21 @@ def _register(name: str, function: Callable[..., Array], identity: int, vjp: Vjp
                 for exclusive in (False, True)
                 for reverse in (False, True)
             ),
+            singular=singular,
         )
     )
 
 
-_register("cumsum", np.cumsum, 0, _cumsum_vjp)
-_register("cumprod", np.cumprod, 1, _cumprod_vjp)
+_WITH_ZEROS = (0.0, 2.0, 3.0, 2.0, 0.0, 3.0, 0.0, 2.0, 0.0, 0.0, 0.0, 0.0, 1.0, 2.0, 0.0)
+_register("cumsum", np.cumsum, 0, _cumsum_vjp, LINEAR)
+_register(
+    "cumprod",
+    np.cumprod,
+    1,
+    _cumprod_vjp,
+    tuple(
+        Sample(("f32[5,3]",), {"axis": 1, "exclusive": exclusive, "reverse": reverse}, fixed=((0, _WITH_ZEROS),))
+        for exclusive in (False, True)
+        for reverse in (False, True)
+    ),
+)

@@ -10,7 +10,7 @@ from ..ir import Array, Attr, Attrs, Node, TensorType, Value
 from .contraction import Geometry
 from .emitter import Emitter
 from .movement import ints
-from .registry import Op, Sample, register
+from .registry import LINEAR, Op, Sample, register
 
 
 def _geometry(attrs: Attrs) -> Geometry:
@@ -140,6 +140,16 @@ def _window_cost(inputs: Sequence[TensorType], outputs: Sequence[TensorType], at
 
 
 _MAX: Attrs = {}
+_TIED = tuple(
+    Sample(
+        (shape,),
+        {"kernel": (2, 2), "stride": (1, 1), "pad": pad, "dilation": (1, 1), "layout": layout},
+        fixed=((0, (1.0, 1.0, 0.0, 1.0, 1.0, 1.0, 0.0, 1.0, 1.0)),),
+    )
+    for shape, layout in (("f32[1,1,3,3]", "NCHW"), ("f32[1,3,3,1]", "NHWC"))
+    for pad in ((0, 0, 0, 0), (1, 1, 1, 1))
+)
+"""Images in which nearly every window has several greatest elements."""
 _AVG: Attrs = {"count_include_pad": False}
 register(
     Op(
@@ -149,6 +159,7 @@ register(
         _max_pool,
         vjps=(_max_pool_vjp,),
         cost=_window_cost,
+        singular=_TIED,
         samples=_samples(_MAX, "x"),
     )
 )
@@ -170,6 +181,7 @@ register(
         _avg_pool,
         vjps=(_avg_pool_vjp,),
         cost=_window_cost,
+        singular=LINEAR,
         samples=_samples(_AVG, "x") + _samples({"count_include_pad": True}, "x"),
     )
 )
@@ -181,6 +193,7 @@ register(
         _avg_pool_dx,
         vjps=(_avg_pool_dx_vjp,),
         cost=_window_cost,
+        singular=LINEAR,
         samples=_samples(_AVG, "y"),
     )
 )

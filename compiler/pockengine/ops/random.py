@@ -15,7 +15,7 @@ from ..ir import Array, Attrs, DType, TensorType, Value
 from .composites import composite
 from .emitter import Emitter
 from .movement import ints
-from .registry import Op, Sample, register
+from .registry import LINEAR, Op, Sample, register
 
 MULTIPLIER, WEYL, ROUNDS = 0xD256D193, 0x9E3779B9, 10
 
@@ -80,4 +80,5 @@ composite(
         Sample(("f32[2,3,4]", "i64[]"), {"p": 0.4, "mask": (2, 3, 1), "site": 1}, ints=1 << 62),
         Sample(("f32[4]", "i64[]"), {"p": 1.0, "site": 0}, ints=1 << 62),
     ),
+    singular=LINEAR,
 )

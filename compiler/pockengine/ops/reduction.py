@@ -41,7 +41,11 @@ def _reduction(
     low: float = -2.0,
     identity: Identity | None = None,
     more: tuple[Sample, ...] = (),
+    singular: tuple[float, ...] = (),
 ) -> None:
+    """Register a reduction. `singular` are the contents of five rows of three where its gradient has to be
+    PyTorch's."""
+
     def reference(inputs: Sequence[Array], attrs: Attrs) -> Sequence[Array]:
         start = {"initial": identity(inputs[0].dtype)} if identity and inputs[0].size == 0 else {}
         result = function(inputs[0], axis=attrs["axes"], keepdims=True, **start)
@@ -67,8 +71,17 @@ def _reduction(
             vjps=(vjp,),
             cost=lambda i, o, a: i[0].size,
             samples=samples + more,
+            singular=(
+                Sample((f"f32[{len(singular) // 3},3]",), {"axes": (1,)}, fixed=((0, singular),)),
+                Sample((f"f32[3,{len(singular) // 3}]",), {"axes": (0,)}, fixed=((0, singular),)),
+                *(() if identity else _EMPTY),
+            ),
         )
     )
+
+
+_EMPTY = (Sample(("f32[2,0]",), {"axes": (1,)}), Sample(("f32[0,3]",), {"axes": (0,)}))
+_TIES = (1.0, 1.0, 0.0, 2.0, 2.0, 2.0, 0.0, -1.0, -0.0, -math.inf, -math.inf, math.inf, 1.0, math.nan, math.nan)
 
 
 def _extremum_vjp(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
@@ -80,9 +93,9 @@ def _extremum_vjp(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
     return e.mul(hit, e.div(dys[0], e.sum(hit, axes)))
 
 
-_reduction("reduce_sum", np.sum, lambda e, n, dys: e.broadcast_to(dys[0], n.inputs[0].type.shape))
-_reduction("reduce_max", np.max, _extremum_vjp, identity=_extreme(least=True))
-_reduction("reduce_min", np.min, _extremum_vjp, identity=_extreme(least=False))
+_reduction("reduce_sum", np.sum, lambda e, n, dys: e.broadcast_to(dys[0], n.inputs[0].type.shape), singular=_TIES)
+_reduction("reduce_max", np.max, _extremum_vjp, identity=_extreme(least=True), singular=_TIES)
+_reduction("reduce_min", np.min, _extremum_vjp, identity=_extreme(least=False), singular=_TIES)
 
 
 def _product_vjp(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
@@ -97,9 +110,10 @@ def _product_vjp(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
     return e.mul(dys[0], others)
 
 
+_FACTORS = (0.0, 2.0, 3.0, 0.0, 0.0, 3.0, 1.0, 2.0, 3.0, 0.0, 0.0, 0.0)
 _OF_ONE = Sample(("f32[3,1]",), {"axes": (1,)})
 _WITH_ZERO = Sample(("f32[4]",), {"axes": (0,)}, fixed=((0, (2, 0, 3, 5)),))
-_reduction("reduce_prod", np.prod, _product_vjp, low=0.5, more=(_WITH_ZERO, _OF_ONE))
+_reduction("reduce_prod", np.prod, _product_vjp, low=0.5, more=(_WITH_ZERO, _OF_ONE), singular=_FACTORS)
 
 
 def _argmax_type(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:

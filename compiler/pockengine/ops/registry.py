@@ -29,14 +29,15 @@ Cost = Callable[[Sequence[TensorType], Sequence[TensorType], Attrs], int]
 class Sample:
     """Inputs on which an op is tested: shapes and types, attrs, and how to draw values (`low <= x < high`).
 
-    `ints` gives, for integer inputs, the exclusive upper bound. `fixed` gives literal contents of some inputs."""
+    `ints` gives, for integer inputs, the exclusive upper bound. `fixed` gives literal contents of some inputs, by
+    index."""
 
     shapes: tuple[str, ...]
     attrs: Attrs = field(default_factory=dict)
     low: float = -2.0
     high: float = 2.0
     ints: int = 3
-    fixed: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    fixed: tuple[tuple[int, tuple[float, ...]], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ class Op:
     """One record. `kind` is one of elementwise, reduction, contraction, movement, pooling, random, composite, region.
 
     vjps: one function per input, None where the gradient is zero or undefined (integer inputs); none: no gradient.
+    singular: samples at zeros, ties, infinities, bounds and saturation, where values and gradients have to be those of
+    the PyTorch function that the op stands for; or a sentence that says why there is no such point.
     """
 
     name: str
@@ -54,6 +57,12 @@ class Op:
     vjps: tuple[Vjp | None, ...] = ()
     cost: Cost = lambda inputs, outputs, attrs: outputs[0].size
     samples: tuple[Sample, ...] = ()
+    singular: tuple[Sample, ...] | str = ()
+
+
+LINEAR = "linear: its gradient is the same everywhere"
+MOVES = "it moves elements, whatever they are"
+"""Reasons to have no singular samples."""
 
 
 _REGISTRY: dict[str, Op] = {}

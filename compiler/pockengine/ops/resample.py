@@ -25,7 +25,7 @@ import numpy as np
 from ..errors import ModelError
 from ..ir import Array, Attrs, Node, TensorType, Value
 from .emitter import Emitter
-from .registry import Op, Sample, register
+from .registry import LINEAR, Op, Sample, register
 
 COORDINATES = (
     *("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize"),
@@ -162,6 +162,7 @@ register(
         _resample,
         vjps=(_vjp,),
         cost=_cost,
+        singular=LINEAR,
         samples=(
             _sample("f32[2,4,3,5]", 1, 8, mode="nearest", coordinates="asymmetric", rounding="floor"),
             _sample("i64[6,3]", 0, 4, mode="nearest"),

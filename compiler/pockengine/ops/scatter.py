@@ -58,11 +58,33 @@ def _of_x(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
 
 def _of_updates(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
     if node.attrs["reduction"] == "mul":
-        return e.div(_gather(e, node, e.mul(dys[0], node.output)), node.inputs[2])
+        return _of_factors(e, node, dys[0])
     _, taken, share = _shared(e, node, dys[0])
     return e.mul(taken, _gather(e, node, share))
 
 
+def _of_factors(e: Emitter, node: Node, dy: Value) -> Value:
+    """The product over the factor; for the only zero of a place, the product without it."""
+    x, indices, updates = node.inputs
+    zero = e.op("equal", updates, e.scalar(0.0, updates))
+    count = e.op(
+        "scatter_add",
+        e.cast(zero, x.type.dtype),
+        indices,
+        axis=int(node.attrs["axis"]),
+        size=x.type.shape[int(node.attrs["axis"])],
+    )
+    alone = e.op("logical_and", zero, e.op("equal", _gather(e, node, count), e.scalar(1.0, x)))
+    without = e.op("scatter_reduce", x, indices, e.where(alone, 1.0, updates), **node.attrs)
+    usual = e.div(_gather(e, node, e.mul(dy, node.output)), e.where(zero, 1.0, updates))
+    return e.where(alone, _gather(e, node, e.mul(dy, without)), usual)
+
+
+_AT_ZEROS = (
+    (0, (1.0, 0.0, 3.0, -1.0)),
+    (1, (0, 0, 1, 1, 2, 2)),
+    (2, (0.0, 1.0, 0.0, 0.0, 3.0, 3.0)),
+)
 register(
     Op(
         "scatter_reduce",
@@ -80,6 +102,9 @@ register(
             )
             for r in REDUCTIONS
             for t, x, u, axis in (("f32", "5,3", "4,3", 0), ("f32", "2,5", "2,4", 1), ("i64", "6", "4", 0))
+        ),
+        singular=tuple(
+            Sample(("f32[4]", "i64[6]", "f32[6]"), {"axis": 0, "reduction": r}, fixed=_AT_ZEROS) for r in REDUCTIONS
         ),
     )
 )

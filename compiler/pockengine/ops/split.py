@@ -10,7 +10,7 @@ from ..errors import ModelError
 from ..ir import Array, Attrs, Node, TensorType, Value
 from .emitter import Emitter
 from .movement import MAX_CONCAT, ints
-from .registry import Op, Sample, register
+from .registry import MOVES, Op, Sample, register
 
 
 def _split_type(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
@@ -44,6 +44,7 @@ register(
         _split,
         vjps=(_split_vjp,),
         cost=lambda i, o, a: 0,
+        singular=MOVES,
         samples=(
             Sample(("f32[2,8]",), {"axis": 1, "sizes": (3, 1, 4)}),
             Sample(("f32[3,2,5]",), {"axis": 0, "sizes": (1, 1, 1)}),

@@ -199,6 +199,8 @@ class _Writer:
         for name, value in named:
             strides = broadcast_strides(value.type.shape, plan.space)[: plan.split]
             declare_row(self.code, value, name, flat_offset("row", outer, strides), name in self.results)
+            if 0 in plan.space[plan.split :]:
+                self.code.line(f"(void){name}_row;")  # an empty row has no element to read
         for value, name in self.operands.items():
             if value not in plan.full:
                 self.code.line(f"const {c_type(value.type.dtype)} {name}_0 = {element(value, name, '0')};")

@@ -26,8 +26,9 @@ from .operators import named
 from .randomness import drawing_in_training
 from .rewritten import rewritten
 from .tracing import Tracing
+from .translations import translations
 
-__all__ = ["CustomFunctions", "Derivatives", "Rules", "captured", "drawing_in_training", "named"]
+__all__ = ["CustomFunctions", "Derivatives", "Rules", "captured", "drawing_in_training", "named", "translations"]
 
 
 @contextlib.contextmanager

@@ -91,10 +91,11 @@ def power(c: NodeContext) -> Sequence[Operand]:
         if number == -0.5:
             return [c.e.op("rsqrt", x)]
         if number in (-2, -1, 1, 2, 3, 4):
-            result = x
+            factor = c.e.op("reciprocal", x) if number < 0 else x
+            result = factor
             for _ in range(int(abs(number)) - 1):
-                result = c.e.mul(result, x)
-            return [c.e.op("reciprocal", result) if number < 0 else result]
+                result = c.e.mul(result, factor)
+            return [result]
     y = c.e.cast(c.value(1), x.type.dtype)
     return [c.e.op("pow", x, y)]
 
@@ -133,7 +134,12 @@ def _scalar(array: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> float:
 
 
 def _leaky_relu(c: NodeContext, x: Value) -> Value:
-    return c.e.where(c.e.less(x, 0.0), c.e.mul(x, c.attr("alpha", 0.01)), x)
+    return c.e.where(_positive(c.e, x), x, c.e.mul(x, c.attr("alpha", 0.01)))
+
+
+def _positive(e: Emitter, x: Value) -> Value:
+    """At 0 a function of two pieces has the slope of the left one, as in PyTorch."""
+    return e.less(e.scalar(0.0, x), x)
 
 
 def _hard_sigmoid(c: NodeContext, x: Value) -> Value:
@@ -144,26 +150,27 @@ def _hard_swish(c: NodeContext, x: Value) -> Value:
     return c.e.mul(x, _clip(c.e, c.e.add(c.e.mul(x, 1.0 / 6.0), 0.5), 0.0, 1.0))
 
 
+def _below(e: Emitter, x: Value, negative: Value) -> Value:
+    """`negative` up to 0, x above; NaN is x."""
+    return e.where(e.op("less_equal", x, e.scalar(0.0, x)), negative, x)
+
+
+def _decay(e: Emitter, x: Value) -> Value:
+    """exp(x) - 1 of min(x, 0): its gradient stays finite where it is not used."""
+    return e.sub(e.op("exp", e.op("clamp", x, lo=-math.inf, hi=0.0)), 1.0)
+
+
 def _elu(c: NodeContext, x: Value) -> Value:
-    """The exponential is taken of min(x, 0): its gradient stays finite where it is not used."""
-    negative = c.e.sub(c.e.op("exp", _clip(c.e, x, -math.inf, 0.0)), 1.0)
-    return c.e.where(c.e.less(x, 0.0), c.e.mul(negative, c.attr("alpha", 1.0)), x)
+    return _below(c.e, x, c.e.mul(_decay(c.e, x), c.attr("alpha", 1.0)))
 
 
 def _selu(c: NodeContext, x: Value) -> Value:
     alpha, gamma = c.attr("alpha", 1.6732632), c.attr("gamma", 1.0507010)
-    negative = c.e.mul(c.e.sub(c.e.op("exp", _clip(c.e, x, -math.inf, 0.0)), 1.0), alpha)
-    return c.e.mul(c.e.where(c.e.less(x, 0.0), negative, x), gamma)
-
-
-def _softplus(c: NodeContext, x: Value) -> Value:
-    """max(x, 0) + log(1 + exp(-|x|)), which does not overflow."""
-    tail = c.e.op("log", c.e.add(c.e.op("exp", c.e.op("neg", c.e.op("abs", x))), 1.0))
-    return c.e.add(_clip(c.e, x, 0.0, math.inf), tail)
+    return c.e.mul(_below(c.e, x, c.e.mul(_decay(c.e, x), alpha)), gamma)
 
 
 def _mish(c: NodeContext, x: Value) -> Value:
-    return c.e.mul(x, c.e.op("tanh", _softplus(c, x)))
+    return c.e.mul(x, c.e.op("tanh", c.e.op("softplus", x)))
 
 
 def _softsign(c: NodeContext, x: Value) -> Value:
@@ -191,7 +198,7 @@ _ACTIVATIONS: dict[str, Callable[[NodeContext, Value], Value]] = {
     "HardSwish": _hard_swish,
     "Elu": _elu,
     "Selu": _selu,
-    "Softplus": _softplus,
+    "Softplus": lambda c, x: c.e.op("softplus", x),
     "Mish": _mish,
     "Softsign": _softsign,
     "ThresholdedRelu": _thresholded_relu,
@@ -208,7 +215,7 @@ def activation(c: NodeContext) -> Sequence[Operand]:
 @converts("PRelu")
 def prelu(c: NodeContext) -> Sequence[Operand]:
     x, slope = c.value(0), c.value(1)
-    return [c.e.where(c.e.less(x, 0.0), c.e.mul(x, slope), x)]
+    return [c.e.where(_positive(c.e, x), x, c.e.mul(x, slope))]
 
 
 @converts("IsNaN")

@@ -136,5 +136,5 @@ def lp_normalisation(c: NodeContext) -> Sequence[Operand]:
     if c.attr("p", 2) == 1:
         size = c.e.sum(c.e.op("abs", x), [axis])
     else:
-        size = c.e.op("sqrt", c.e.sum(c.e.mul(x, x), [axis]))
+        size = c.e.op("l2_norm", x, axes=(axis,))
     return [c.e.op("div", x, c.e.where(c.e.op("equal", size, c.e.scalar(0.0, size)), 1.0, size))]

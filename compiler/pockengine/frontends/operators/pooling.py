@@ -101,7 +101,10 @@ def lp_pool(c: NodeContext) -> Sequence[Operand]:
 @converts("GlobalLpPool")
 def global_lp_pool(c: NodeContext) -> Sequence[Operand]:
     x, p = c.value(0), c.attr("p", 2)
-    return [_root(c.e, c.e.sum(_power(c.e, x, p), range(2, x.type.rank)), p)]
+    axes = tuple(range(2, x.type.rank))
+    if p == 1:
+        return [c.e.sum(c.e.op("abs", x), axes)]
+    return [c.e.op("l2_norm", x, axes=axes) if p == 2 else c.e.op("power_norm", x, axes=axes, p=float(p))]
 
 
 def _power(e: Emitter, x: Value, p: int) -> Value:

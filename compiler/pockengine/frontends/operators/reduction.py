@@ -38,19 +38,19 @@ def _reduce(c: NodeContext, kind: str, x: Value, axes: tuple[int, ...]) -> Value
     e = c.e
     if kind == "L1":
         return e.sum(e.op("abs", x), axes)
-    if kind in ("L2", "SumSquare"):
-        total = e.sum(e.mul(x, x), axes)
-        return e.op("sqrt", total) if kind == "L2" else total
+    if kind == "L2":
+        return e.op("l2_norm", x, axes=axes) if axes else e.op("abs", x)
+    if kind == "SumSquare":
+        return e.sum(e.mul(x, x), axes)
     if kind == "LogSum":
         return e.op("log", e.sum(x, axes))
-    if kind == "LogSumExp":
-        peak = e.max(x, axes)
-        return e.add(e.op("log", e.sum(e.op("exp", e.sub(x, peak)), axes)), peak)
+    if kind == "LogSumExp" and axes:
+        return e.op("log_sum_exp", x, axes=axes)
     if kind == "Mean":
         count = math.prod(x.type.shape[axis] for axis in axes)
         total = e.sum(x, axes)
         return e.mean(x, axes) if x.type.dtype.is_float else e.op("div", total, e.scalar(count, total))
-    if not axes:
+    if not axes:  # the logarithm of one exponential included
         return x
     return e.op(f"reduce_{kind.lower()}", x, axes=axes)
 
@@ -76,4 +76,6 @@ def arg_extremum(c: NodeContext) -> Sequence[Operand]:
 def global_pool(c: NodeContext) -> Sequence[Operand]:
     x = c.value(0)
     axes = tuple(range(2, x.type.rank))
-    return [c.e.mean(x, axes) if c.node.op_type == "GlobalAveragePool" else c.e.max(x, axes)]
+    if c.node.op_type == "GlobalAveragePool":
+        return [c.e.mean(x, axes)]
+    return [c.e.op("first_maximum", x, axes=axes) if axes else x]

@@ -141,9 +141,9 @@ def _unbounded(dtype: DType, upper: bool) -> float:
 def first_extremum(c: NodeContext) -> Sequence[Operand]:
     """The values and where they are."""
     x = c.value(0)
+    axis = c.axis("axis", 0, x.type.rank)
     if not x.type.rank:
         return [x, np.zeros((), np.int64)]
-    axis = c.axis("axis", 0, x.type.rank)
     greatest = c.node.op_type == "FirstMaximum"
     values = c.e.op("first_maximum" if greatest else "first_minimum", x, axes=(axis,))
     if not greatest:
@@ -154,18 +154,19 @@ def first_extremum(c: NodeContext) -> Sequence[Operand]:
 @converts("CumulativeProduct")
 def cumulative_product(c: NodeContext) -> Sequence[Operand]:
     x = _typed(c, c.value(0))
+    axis = c.axis("axis", 0, x.type.rank)
     if not x.type.rank:
         return [x]
-    return [c.e.op("cumprod", x, axis=c.axis("axis", 0, x.type.rank), exclusive=False, reverse=False)]
+    return [c.e.op("cumprod", x, axis=axis, exclusive=False, reverse=False)]
 
 
 @converts("CumulativeLogSumExp")
 def cumulative_log_sum_exp(c: NodeContext) -> Sequence[Operand]:
     """Of each element and all before it along an axis, each sum from its own greatest element: n x n of them."""
     x = c.value(0)
+    axis = c.axis("axis", 0, x.type.rank)
     if not x.type.rank:
         return [x]
-    axis = c.axis("axis", 0, x.type.rank)
     order = [*(other for other in range(x.type.rank) if other != axis), axis]
     rows = c.e.transpose(x, order)
     count, last = x.type.shape[axis], x.type.rank

@@ -216,7 +216,7 @@ class ForcesNet(nn.Module):
         apart = places[:, :, None] - places[:, None] + torch.eye(places.shape[1])[..., None]
         distance = (apart**2).sum(-1).sqrt()
         basis = torch.exp(-((distance[..., None] - self.centres) ** 2))
-        energy = self.net(basis).sum((1, 2, 3))
+        energy = self.net(basis).mean((1, 2, 3))
         (slope,) = torch.autograd.grad(energy.sum(), places, create_graph=True)
         return {"loss": F.mse_loss(energy, energies) + F.mse_loss(-slope, forces)}
 

@@ -117,6 +117,21 @@ def squeeze(input: Tensor, dim: int | tuple[int, ...] | None = None) -> Tensor:
     return input.reshape(kept) if len(kept) < input.dim() else input
 
 
+def as_strided(
+    input: Tensor, size: tuple[int, ...], stride: tuple[int, ...], storage_offset: int | None = None
+) -> Tensor:
+    """The elements picked one by one from the memory of a tensor without gaps: the exporter takes every tensor's memory
+    to be in the order of its axes."""
+    axes = sorted((i for i in range(input.dim()) if input.shape[i] != 1), key=input.stride, reverse=True)
+    memory = input.permute(*axes, *(i for i in range(input.dim()) if i not in axes))
+    if not memory.is_contiguous():
+        return torch.ops.aten.as_strided(input, size, stride, storage_offset)
+    place = torch.full((), 0 if storage_offset is None else storage_offset - input.storage_offset())
+    for axis, (length, step) in enumerate(zip(size, stride, strict=True)):
+        place = place + (torch.arange(length) * step).reshape(-1, *[1] * (len(size) - 1 - axis))
+    return memory.reshape(-1).index_select(0, place.reshape(-1)).reshape(tuple(size))
+
+
 def to_format(module: nn.Module, *args: Any, **kwargs: Any) -> nn.Module:
     """`module.to`, where it changes nothing: in a trace no parameter can be replaced, not even by itself."""
     device, dtype, *_ = torch._C._nn._parse_to(*args, **kwargs)
@@ -156,6 +171,8 @@ REWRITTEN: dict[Callable[..., Any], Callable[..., Any]] = {
     torch.Tensor.clip: clamp,
     torch.cumprod: cumprod,
     torch.Tensor.cumprod: cumprod,
+    torch.as_strided: as_strided,
+    torch.Tensor.as_strided: as_strided,
     torch.squeeze: squeeze,
     torch.Tensor.squeeze: squeeze,
 }

@@ -58,6 +58,8 @@ def _attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
+    if query.dim() == 4 and key.shape[1] == value.shape[1] == 1 < query.shape[1]:
+        enable_gqa = True  # one head of keys spreads over all queries, which the exporter knows under this name only
     if dropout_p == 0.0 or query.dim() != 4:
         return _ATTENTION(query, key, value, attn_mask, 0.0, is_causal, scale=scale, enable_gqa=enable_gqa)
     attributes: dict[str, Any] = {"dropout": dropout_p, "is_causal": int(is_causal)}

@@ -16,6 +16,7 @@ from torch.nn import functional
 from .operators import operator
 
 _CROSS_ENTROPY = functional.cross_entropy
+_AS_STRIDED = torch.as_strided
 _TO = nn.Module.to
 
 
@@ -121,12 +122,13 @@ def as_strided(
     input: Tensor, size: tuple[int, ...], stride: tuple[int, ...], storage_offset: int | None = None
 ) -> Tensor:
     """The elements picked one by one from the memory of a tensor without gaps: the exporter takes every tensor's memory
-    to be in the order of its axes."""
+    to be in the order of its axes. What is written into the result does not reach the tensor; where that matters, the
+    comparison with the module's own outputs says so."""
     axes = sorted((i for i in range(input.dim()) if input.shape[i] != 1), key=input.stride, reverse=True)
     memory = input.permute(*axes, *(i for i in range(input.dim()) if i not in axes))
     if not memory.is_contiguous():
-        return torch.ops.aten.as_strided(input, size, stride, storage_offset)
-    place = torch.full((), 0 if storage_offset is None else storage_offset - input.storage_offset())
+        return _AS_STRIDED(input, size, stride, storage_offset)
+    place = torch.tensor(0 if storage_offset is None else storage_offset - int(input.storage_offset()))
     for axis, (length, step) in enumerate(zip(size, stride, strict=True)):
         place = place + (torch.arange(length) * step).reshape(-1, *[1] * (len(size) - 1 - axis))
     return memory.reshape(-1).index_select(0, place.reshape(-1)).reshape(tuple(size))

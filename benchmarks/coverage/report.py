@@ -13,6 +13,7 @@ from rich.table import Table
 from benchmarks.document import table as markdown
 from benchmarks.document import write_section
 
+from .architectures import architectures
 from .sweep import Record
 from .trial import Outcome
 
@@ -47,9 +48,9 @@ def text(records: Sequence[Record]) -> str:
     trained = len(records) - counts[Outcome.UNTRAINED]
     machine = sum("compile" in record["seconds"] for record in records if record["outcome"] == Outcome.AGREES)
     parts = [
-        f"transformers {version('transformers')}, torch {version('torch')}: {len(records)} architectures, of which "
-        f"{trained} train in PyTorch as they are built here. Of those that agree, {machine} ran as machine code, the "
-        "others in the interpreter.",
+        f"transformers {version('transformers')}, torch {version('torch')}: {len(records)} of {len(architectures())} "
+        f"architectures were tried; {trained} train in PyTorch as they are built here. Of those that agree, {machine} "
+        "ran as machine code, the others in the interpreter.",
         markdown(
             ("outcome", "architectures"),
             [(outcome.value, str(counts[outcome.value])) for outcome in Outcome if counts[outcome.value]],

@@ -180,3 +180,31 @@ def test_a_decision_by_contents_is_refused_with_its_line_and_taken_where_they_ar
         pock.from_torch(Deciding(), (SQUARE, mask))
     graph = pock.from_torch(Deciding(), (SQUARE, mask), fixed=["mask"])
     assert interp.evaluate(graph, {"x": SQUARE.numpy()})["output"] == pytest.approx(2 * SQUARE.numpy())
+
+
+class Padding(nn.Module):
+    """Pads as audio codecs do, by whole numbers that it keeps as buffers, and counts its calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Conv1d(2, 2, 3, stride=2)
+        self.register_buffer("stride", torch.tensor(2))
+        self.register_buffer("calls", torch.zeros(1, dtype=torch.long))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls.add_(1)
+        frames = torch.ceil((x.shape[-1] - 1) / self.stride).to(torch.int64)
+        extra = int(frames * self.stride + 1 - x.shape[-1])
+        if extra > 0:
+            x = F.pad(x, (0, extra))
+        return self.layer(x)
+
+
+def test_whole_numbers_among_buffers_decide_shapes_and_stay_as_they_were() -> None:
+    module = Padding()
+    x = SQUARE.reshape(1, 2, 8)
+    graph = pock.from_torch(module, (x,))
+    assert [name for name, _ in module.named_buffers()] == ["stride", "calls"]
+    before = int(module.calls)
+    assert interp.evaluate(graph, {"x": x.numpy()})["output"] == pytest.approx(module(x).detach().numpy(), abs=1e-6)
+    assert int(module.calls) == before + 1

@@ -21,7 +21,7 @@ from .dropout import dropout_captured
 from .experts import experts_captured
 from .functions import CustomFunctions, Rules
 from .gradients import all_require_gradients
-from .known import Known
+from .known import Known, counts
 from .operators import named
 from .randomness import drawing_in_training
 from .rewritten import rewritten
@@ -40,7 +40,8 @@ def captured(module: nn.Module, functions: CustomFunctions, fixed: Mapping[str, 
 
     @wraps(forward)
     def traced(*args: Any, **kwargs: Any) -> Any:
-        with Tracing(module, Known(x for x in pytree.tree_leaves(dict(fixed)) if isinstance(x, Tensor))):
+        given = [x for x in pytree.tree_leaves(dict(fixed)) if isinstance(x, Tensor)]
+        with Tracing(module, Known([*given, *numbers])):
             return forward(*args, **kwargs, **fixed)
 
     if fixed:
@@ -48,6 +49,7 @@ def captured(module: nn.Module, functions: CustomFunctions, fixed: Mapping[str, 
         left = [parameter for name, parameter in signature.parameters.items() if name not in fixed]
         traced.__signature__ = signature.replace(parameters=left)  # type: ignore[attr-defined]
     with (
+        counts(module) as numbers,
         dropout_captured(module),
         experts_captured(module),
         functions.traced(),

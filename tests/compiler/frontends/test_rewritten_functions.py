@@ -13,7 +13,7 @@ from torch.nn import functional as F
 import pockengine as pock
 from pockengine import interp
 from pockengine.autodiff import train_graph
-from pockengine.errors import ModelError
+from pockengine.errors import DynamicShapeError, ModelError
 from pockengine.frontends.capture.rewritten import cross_entropy, gaussian_nll_loss
 from pockengine.recipe import Recipe, resolve
 
@@ -208,3 +208,14 @@ def test_whole_numbers_among_buffers_decide_shapes_and_stay_as_they_were() -> No
     before = int(module.calls)
     assert interp.evaluate(graph, {"x": x.numpy()})["output"] == pytest.approx(module(x).detach().numpy(), abs=1e-6)
     assert int(module.calls) == before + 1
+
+
+class Choosing(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        chosen = x[x > 0]
+        return chosen[torch.arange(2).clamp(0, chosen.shape[0] - 1)]
+
+
+def test_a_size_that_depends_on_data_is_refused_as_such() -> None:
+    with pytest.raises(DynamicShapeError, match="depends on data"):
+        pock.from_torch(Choosing(), (SQUARE,))

@@ -52,8 +52,11 @@ def _vector_norm(
 
 
 def _clamp(x: ir.Value, min: Any = None, max: Any = None) -> ir.Value:
-    """Bounds are numbers, or tensors."""
-    if isinstance(min, ir.Value) or isinstance(max, ir.Value):
+    """Bounds are numbers, or tensors; one of each is two nodes, the lower bound first."""
+    tensors = [isinstance(bound, ir.Value) for bound in (min, max) if bound is not None]
+    if any(tensors) and not all(tensors):
+        return _clamp(_clamp(x, min=min), max=max)
+    if any(tensors):
         return _node("Clamp", x, min, max)
     return _node("Clamp", x, lo=None if min is None else float(min), hi=None if max is None else float(max))
 

@@ -189,6 +189,7 @@ CASES: list[Case] = [
     case("AveragePool", IMAGE, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
     case("AveragePool", IMAGE, kernel_shape=[3, 3], pads=[1, 0, 1, 1], count_include_pad=1),
     case("AveragePool", IMAGE, kernel_shape=[2, 2], strides=[2, 2]),
+    case("AveragePool", IMAGE, kernel_shape=[40000, 2], strides=[40000, 2], ceil_mode=1),
     case("Softmax", X, axis=1),
     case("LogSoftmax", X),
     case("BatchNormalization", IMAGE, f(4), f(4), f(4), f(4, low=0.2), epsilon=1e-3),

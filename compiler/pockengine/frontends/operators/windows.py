@@ -94,7 +94,22 @@ class Window:
             count = -(-(size + low + end - reach) // step) + 1
             count -= (count - 1) * step >= size + low
             high.append(max(end, (count - 1) * step + reach - size - low))
-        return replace(self, high=tuple(high))
+        return replace(self, high=tuple(high))._within(sizes, self.high)
+
+    def _within(self, sizes: Sequence[int], own: Ints) -> Window:
+        """A single position of a window that is wider than the axis covers all of it: padding as wide as the window
+        (EfficientNet's pooling has 2560 for a few pixels) would be made for nothing.
+
+        own  the model's own padding at the end"""
+        axes, count = range(self.rank), self.output(sizes)
+        bare = [not (self.low[i] or own[i]) and self.dilation[i] == 1 for i in axes]
+        wide = [bare[i] and count[i] == 1 and self.kernel[i] > sizes[i] for i in axes]
+        return replace(
+            self,
+            kernel=tuple(sizes[i] if wide[i] else self.kernel[i] for i in axes),
+            stride=tuple(1 if wide[i] else self.stride[i] for i in axes),
+            high=tuple(0 if wide[i] else self.high[i] for i in axes),
+        )
 
     def positions(self, sizes: Sequence[int]) -> tuple[Array, Array]:
         """Flat position in a tensor of these sizes that each tap of each window reads, and whether it is a real one:

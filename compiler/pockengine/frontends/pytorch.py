@@ -71,8 +71,10 @@ def from_torch(
     (tied weights) is one parameter under the first of them, as in `named_parameters`. The module is left in the mode
     it was in. Raises ModelError when PyTorch is not installed, cannot export the module or exports another function."""
     try:
+        from torch import Tensor
+
         from .agreement import refuse_another_function
-        from .capture import CustomFunctions, Derivatives, captured, drawing_in_training
+        from .capture import CustomFunctions, Derivatives, Selections, captured, drawing_in_training
         from .capture import named as renamed
     except ImportError:
         raise ModelError("from_torch needs PyTorch: pip install 'pockengine[torch]'") from None
@@ -82,15 +84,15 @@ def from_torch(
     if fixed:
         named = _by_name(module, positional, named)
         positional, constants = (), {name: _taken(named, name) for name in fixed}
-    custom, derivatives = CustomFunctions(functions or {}), Derivatives()
+    custom, derivatives, selections = CustomFunctions(functions or {}), Derivatives(), Selections()
     training = module.training
     module.eval()
     try:
-        with custom.observed():
+        with custom.observed(), selections.observed():
             returned = derivatives.run(module, positional, {**named, **constants})
-            outputs = [(name, x.detach()) for name, x in named_tensors(returned)]
+            outputs = [(name, x.detach() if isinstance(x, Tensor) else x) for name, x in named_tensors(returned)]
         with _quiet():
-            with captured(module, custom, constants), derivatives.written_out(module, positional, named):
+            with captured(module, custom, selections, constants), derivatives.written_out(module, positional, named):
                 traced = _traced(module, positional, named)
             program = _exported(traced, [name for name, _ in outputs])
     except PockError:

@@ -49,6 +49,9 @@ EXPRESSIONS: dict[str, Expression] = {
     "elements": _elements,
     "scattered rows": lambda m, x, ids: m.fc(x).masked_scatter((ids == 5).unsqueeze(-1).expand(2, 5, 4), m.rows),
     "scattered rows, broadcast": lambda m, x, ids: m.fc(x).masked_scatter((ids == 6).unsqueeze(-1), m.rows),
+    "selected rows": lambda m, x, ids: m.fc(x)[ids == 5] * m.rows[:3],
+    "selected elements": lambda m, x, ids: torch.masked_select(m.fc(x), (ids == 4).unsqueeze(-1)) * m.row,
+    "selected twice": lambda m, x, ids: torch.stack([m.fc(x)[ids == token].sum(0) for token in (3, 5, 6)]),
     "more rows than places": lambda m, x, ids: m.fc(x).masked_scatter((ids == 4).unsqueeze(-1), m.rows),
 }
 
@@ -61,6 +64,14 @@ def test_masks_choose_as_in_pytorch(name: str) -> None:
     other = IDS.roll(1, 1)  # the same tokens at other places
     found = evaluate(graph, {"x": x.numpy(), "ids": other.numpy(), **graph.data})["output"]
     np.testing.assert_allclose(found, module(x, other).detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_where_a_mask_chooses_another_number_nothing_is_wrong_in_silence() -> None:
+    torch.manual_seed(0)
+    module, x = Small(lambda m, x, ids: m.fc(x)[ids == 5]), torch.randn(2, 5, 4)
+    graph = from_torch(module, (x, IDS))
+    found = evaluate(graph, {"x": x.numpy(), "ids": np.full((2, 5), 5), **graph.data})["output"]
+    assert np.isnan(found).all()
 
 
 class Patches(nn.Module):

@@ -120,6 +120,7 @@ FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "a spectrum cut short": lambda x: torch.fft.irfft(torch.fft.rfft(x)[..., :2], n=6)[:, :4],
     "axes that are longer than 1": lambda x: x.squeeze(1) + x[None].squeeze((0, 1)) + x[:, None].squeeze(),
     "products": lambda x: torch.cumprod(x, 1) + x.cumprod(dim=0),
+    "extrema so far": lambda x: torch.cummax(x.round(), 1)[0] * x.cummin(dim=0).values + torch.cummax(x.round(), 0)[1],
     "overlapping windows": lambda x: (
         x.as_strided((3, 8), (4, 1)) * torch.as_strided(x.t(), (3, 2, 4), (4, 4, 1)).flatten(1)
     ),

@@ -25,14 +25,26 @@ from .known import Known, counts
 from .operators import named
 from .randomness import drawing_in_training
 from .rewritten import rewritten
+from .selections import Chosen, Selections
 from .tracing import Tracing
 from .translations import translations
 
-__all__ = ["CustomFunctions", "Derivatives", "Rules", "captured", "drawing_in_training", "named", "translations"]
+__all__ = [
+    "CustomFunctions",
+    "Derivatives",
+    "Rules",
+    "Selections",
+    "captured",
+    "drawing_in_training",
+    "named",
+    "translations",
+]
 
 
 @contextlib.contextmanager
-def captured(module: nn.Module, functions: CustomFunctions, fixed: Mapping[str, Any]) -> Iterator[None]:
+def captured(
+    module: nn.Module, functions: CustomFunctions, selections: Selections, fixed: Mapping[str, Any]
+) -> Iterator[None]:
     """While the block runs, the module's `forward` computes as before, and its trace has all that training needs.
 
     fixed  arguments of `forward` that the caller of the trace does not give: constants of the model"""
@@ -41,7 +53,7 @@ def captured(module: nn.Module, functions: CustomFunctions, fixed: Mapping[str, 
     @wraps(forward)
     def traced(*args: Any, **kwargs: Any) -> Any:
         given = [x for x in pytree.tree_leaves(dict(fixed)) if isinstance(x, Tensor)]
-        with Tracing(module, Known([*given, *numbers])):
+        with Tracing(module, Known([*given, *numbers]), Chosen(selections.counts)):
             return forward(*args, **kwargs, **fixed)
 
     if fixed:

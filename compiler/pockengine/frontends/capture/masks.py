@@ -12,6 +12,8 @@ from torch import Tensor
 def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """`x.masked_scatter(mask, source)`: element k of `source` goes to the k-th place that the mask chooses. Where the
     mask is the same for a whole row, rows are moved instead of elements."""
+    if not source.numel():
+        return x
     mask = torch.broadcast_to(mask, x.shape)
     width = x.shape[-1] if x.dim() and (mask.stride()[-1] == 0 or x.shape[-1] == 1) else 1
     if source.numel() % width:

@@ -158,6 +158,23 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = Non
     return distances
 
 
+def cummax(input: Tensor, dim: int) -> Any:
+    """The exporter has no word for it. Of equal elements the last counts, as in PyTorch."""
+    x = input.movedim(dim, -1)
+    size = x.shape[-1]
+    lowest = -math.inf if x.is_floating_point() else torch.iinfo(x.dtype).min
+    later = torch.arange(size) > torch.arange(size).unsqueeze(1)
+    seen = torch.where(later, torch.full((), lowest, dtype=x.dtype), x.unsqueeze(-2))
+    values, places = seen.flip(-1).max(-1)
+    return torch.return_types.cummax((values.movedim(-1, dim), (size - 1 - places).movedim(-1, dim)))
+
+
+def cummin(input: Tensor, dim: int) -> Any:
+    """-cummax(-x)."""
+    values, places = cummax(-input, dim)
+    return torch.return_types.cummin((-values, places))
+
+
 REWRITTEN: dict[Callable[..., Any], Callable[..., Any]] = {
     torch.linalg.slogdet: slogdet,
     torch.slogdet: slogdet,
@@ -173,6 +190,10 @@ REWRITTEN: dict[Callable[..., Any], Callable[..., Any]] = {
     torch.Tensor.clip: clamp,
     torch.cumprod: cumprod,
     torch.Tensor.cumprod: cumprod,
+    torch.cummax: cummax,
+    torch.cummin: cummin,
+    torch.Tensor.cummin: cummin,
+    torch.Tensor.cummax: cummax,
     torch.as_strided: as_strided,
     torch.Tensor.as_strided: as_strided,
     torch.squeeze: squeeze,

@@ -19,6 +19,7 @@ from .masks import masked_scatter, set_item
 from .operators import GRAD_MODE, gradient_mode
 from .randomness import DRAWING, drawn
 from .rewritten import REWRITTEN
+from .selections import Chosen, selected
 
 REPLACED: dict[Callable[..., Any], Callable[..., Any]] = (
     REWRITTEN
@@ -35,9 +36,9 @@ REPLACED: dict[Callable[..., Any], Callable[..., Any]] = (
 class Tracing(TorchFunctionMode):
     """Active inside the module's `forward`. A call within a call of PyTorch's own is not seen."""
 
-    def __init__(self, root: nn.Module, known: Known) -> None:
+    def __init__(self, root: nn.Module, known: Known, chosen: Chosen) -> None:
         super().__init__()
-        self._root, self._known = root, known
+        self._root, self._known, self._chosen = root, known, chosen
 
     def __torch_function__(
         self,
@@ -55,6 +56,9 @@ class Tracing(TorchFunctionMode):
             return self._known.call(function, args, kwargs)
         if function in (torch.Tensor.__getitem__, torch.Tensor.__setitem__):
             args = (args[0], self._known.places(args[1]), *args[2:])
+        if (selection := self._chosen.selection(function, args)) is not None:
+            with self:
+                return selected(*selection)
         if function in DRAWING:
             return drawn(function, args, kwargs, self._root)
         if (stand_in := replacement(function, args) or REPLACED.get(function)) is not None:

@@ -28,11 +28,15 @@ def recognise(graph: Graph) -> Graph:
 
 @dataclass(frozen=True)
 class _Mask:
-    """What is done to scores before the softmax: `kind` is "add", "keep" (where true) or "hide" (where true)."""
+    """What is done to scores before the softmax: `kind` is "add", "keep" (where true) or "hide" (where true).
+
+    blind  whether a query may see nothing but `fill`, a number: its weights are then the same for all keys, and no
+           gradient passes to its scores"""
 
     kind: str
     value: Value
     fill: float = 0.0
+    blind: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,8 @@ class _Matcher:
         turned = not products.attrs["trans_b"], bool(node.attrs["trans_b"])
         shapes = tuple(x.type.shape for x in products.inputs)
         plain = tuple(self._boolean(mask) if guarded else mask for mask in masks)
+        if any(mask.blind and plain[0].kind == "add" for mask in plain[1:]):
+            return None  # what is added would get a gradient, too
         return _Found(q, k, node.inputs[1], shapes, *turned, scale * of_queries * of_keys, plain)
 
     def _weights(self, value: Value) -> tuple[Node | None, bool]:
@@ -129,6 +135,11 @@ class _Matcher:
                     return source, factor
         return x, 1.0
 
+    def _blind(self, kind: str, condition: Value) -> bool:
+        """Whether some row of a mask may hide everything: what is not constant may."""
+        array = self.graph.consts.get(condition)
+        return array is None or not bool((array if kind == "keep" else ~array).any(-1).all())
+
     def _only(self, value: Value, *ops: str) -> Node | None:
         """The node that makes a value which has one reader."""
         node = self.made.get(value)
@@ -146,7 +157,7 @@ class _Matcher:
             for scores, other, kind in ((first, second, "keep"), (second, first, "hide")):
                 fill = self._number(other)
                 if fill is not None and fill <= HIDDEN:
-                    return scores, _Mask(kind, condition, fill)
+                    return scores, _Mask(kind, condition, fill, fill != -np.inf and self._blind(kind, condition))
             return None
         for scores, other in (node.inputs, node.inputs[::-1]):
             number = self._number(other)
@@ -179,6 +190,9 @@ def _composed(graph: Graph) -> Graph:
 def _emit(e: Emitter, found: _Found, shape: tuple[int, ...]) -> Value:
     q, k = (e.reshape(x, shape) for x, shape in zip((found.q, found.k), found.shapes, strict=True))
     k, v = (_turned(e, x) if turned else x for x, turned in ((k, found.keys_turned), (found.v, found.values_turned)))
+    for mask in found.masks:
+        if mask.blind:  # hidden scores have no gradient: those of a query that is zero have none, and are as hidden
+            q = e.where(_seeing(e, mask), q, 0.0)
     masks = [_mask(e, mask) for mask in found.masks]
     operands = [_with_heads(e, x) if len(shape) == 3 else x for x in (q, k, v, *masks)]
     y, _ = e.multi("attention", operands, scale=found.scale, causal=False)
@@ -209,6 +223,13 @@ def _with_heads(e: Emitter, x: Value) -> Value:
     """[batch, time, depth] -> [batch, 1, time, depth]; masks of fewer axes stay."""
     shape = x.type.shape
     return e.reshape(x, (shape[0], 1, *shape[1:])) if len(shape) == 3 else x
+
+
+def _seeing(e: Emitter, mask: _Mask) -> Value:
+    """Which queries see something, [..., queries, 1]."""
+    keep = mask.value if mask.kind == "keep" else e.op("logical_not", mask.value)
+    number = e.cast(keep, DType.F32)
+    return e.less(0.5, e.op("reduce_max", number, axes=(number.type.rank - 1,)))
 
 
 def _mask(e: Emitter, mask: _Mask) -> Value:

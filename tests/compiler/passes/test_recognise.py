@@ -10,11 +10,13 @@ import pytest
 import torch
 
 from pockengine import interp
+from pockengine.autodiff import train_graph
 from pockengine.frontends import load
-from pockengine.ir import Builder, DType, Graph, Node, Value, parse_type
+from pockengine.ir import Builder, DType, Graph, Node, TensorType, Value, parse_type
 from pockengine.ops import Emitter
 from pockengine.ops.attention import HEADS
 from pockengine.passes import PIPELINE, optimise, recognise, simplify, tidy
+from pockengine.recipe import Recipe, resolve
 
 Change = Callable[[Emitter, Value], Value]
 
@@ -120,6 +122,34 @@ def test_attention_is_found_in_a_file_that_pytorch_wrote(causal: bool, tmp_path:
     feed = {value.name: x.numpy() for value, x in zip(after.inputs, operands, strict=True)}
     (y,) = interp.evaluate(after, feed).values()
     np.testing.assert_allclose(y, module(*operands).numpy(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["keep", "hide"])
+def test_a_query_that_sees_nothing_has_no_gradient_through_its_scores(kind: str) -> None:
+    """PyTorch's `masked_fill` with the least finite number: the weights of such a query are all the same."""
+    rng = np.random.default_rng(4)
+    builder = Builder("blind")
+    arrays = {name: rng.standard_normal((2, 3, n, 4)).astype(np.float32) for name, n in (("q", 6), ("k", 7), ("v", 7))}
+    q, k, v = (builder.param(name, TensorType(DType.F32, array.shape), array) for name, array in arrays.items())
+    seen = builder.input("seen", parse_type("bool[2,1,6,7]"))
+    e, least = Emitter(builder), float(np.finfo(np.float32).min)
+    products = e.matmul(q, k, trans_b=True)
+    scores = e.where(seen, products, least) if kind == "keep" else e.where(seen, least, products)
+    builder.outputs = {"y": e.matmul(e.op("softmax", scores, axis=-1), v)}
+    model = builder.finish()
+    recipe = Recipe("mse", {"name": "sgd", "lr": 1.0, "momentum": 0.0, "weight_decay": 0.0})
+    mask = rng.random((2, 1, 6, 7)) < 0.5
+    mask[0, 0, 2], mask[1] = kind != "keep", True
+    feed = {"seen": mask, "labels": rng.standard_normal((2, 3, 6, 4)).astype(np.float32)}
+    assert _found(recognise(model))
+    trained = []
+    for graph in (model, recognise(model)):
+        tensors = dict(graph.data)
+        interp.step(train_graph(graph, recipe, resolve(recipe, graph)), feed, tensors)
+        trained.append(tensors)
+    for name in arrays:
+        np.testing.assert_allclose(trained[1][name], trained[0][name], rtol=1e-5, atol=1e-6)
+        assert not np.array_equal(trained[0][name], arrays[name])
 
 
 def test_weights_that_somebody_reads_stay() -> None:

@@ -29,9 +29,9 @@ from tests.compiler.models.families import FAMILIES
 
 from . import families
 from .architectures import Architecture, architectures
+from .outcomes import Engine, Outcome, Until
 from .report import table, write
 from .sweep import Record, read, sweep
-from .trial import Engine, Outcome, Until
 
 _PROBLEMS = (Outcome.REFUSED_IMPORT, Outcome.REFUSED, Outcome.FAILS, Outcome.WRONG)
 

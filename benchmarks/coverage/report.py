@@ -14,8 +14,8 @@ from benchmarks.document import table as markdown
 from benchmarks.document import write_section
 
 from .architectures import architectures
+from .outcomes import Outcome
 from .sweep import Record
-from .trial import Outcome
 
 SECTION = "architectures"
 _LONGEST = 240

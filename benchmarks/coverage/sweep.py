@@ -33,7 +33,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from pockengine.frontends import from_torch
 
 from .architectures import Architecture
-from .trial import Engine, Outcome, Trial, Until, attempt
+from .outcomes import Engine, Outcome, Until
+from .trial import Trial, attempt
 
 MEMORY_BYTES = 6 << 30
 """Of heap, for each trial."""

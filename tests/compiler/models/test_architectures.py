@@ -10,9 +10,10 @@ import pytest
 from benchmarks.coverage import report
 from benchmarks.coverage.architectures import Architecture, architectures
 from benchmarks.coverage.inputs import inputs
+from benchmarks.coverage.outcomes import Engine, Outcome, Until
 from benchmarks.coverage.sweep import Record, read, sweep
 from benchmarks.coverage.tiny import VOCABULARY, configuration, nested
-from benchmarks.coverage.trial import Engine, Outcome, Until, attempt, build
+from benchmarks.coverage.trial import attempt, build
 
 SAMPLE = {
     "gemma2": Engine.MACHINE,

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..errors import PockError, RecipeError, UnsupportedOperatorError
 from ..ir import Builder, Graph, Node, Value
 from ..ops import Emitter, expand_where, get, passes_gradient
-from ..recipe import gradient_stop
+from ..recipe import no_gradient
 
 
 def active_values(graph: Graph, wanted: Iterable[Value]) -> set[Value]:
@@ -63,27 +62,6 @@ def _contribution(e: Emitter, node: Node, index: int, arriving: list[Value], wan
     """What flows to one input; None where the gradient is zero everywhere (a condition, an index)."""
     op = get(node.op)
     if not op.vjps:
-        raise _has_no_gradient(node, f"trained parameters such as '{wanted[0].name}'")
+        raise no_gradient(node, f"trained parameters such as '{wanted[0].name}'")
     vjp = op.vjps[index]
     return vjp(e, node, arriving) if vjp else None
-
-
-def without_gradient(graph: Graph, param: Value) -> PockError:
-    """The error for a parameter that no gradient reaches: it names the operator that lets none through, if there is
-    one."""
-    stop = gradient_stop(graph, param)
-    if stop is not None:
-        return _has_no_gradient(stop, f"'{param.name}'")
-    return RecipeError(f"the loss does not depend on '{param.name}', so it cannot be trained")
-
-
-def _has_no_gradient(node: Node, trained: str) -> UnsupportedOperatorError:
-    where = f" (node '{node.origin}')" if node.origin else ""
-    return UnsupportedOperatorError(
-        f"operator '{node.op}'{where} has no gradient, and it stands between the loss and {trained}; "
-        "freeze what lies before it",
-        node.op,
-        node.origin,
-        ", ".join(str(value.type) for value in node.inputs),
-        "train only parameters that lie after it",
-    )

@@ -7,8 +7,8 @@ import dataclasses
 from ..errors import RecipeError
 from ..ir import Builder, DType, Graph, Value, verify
 from ..ops import prune
-from ..recipe import Recipe, Scheme
-from .backward import backward, prepare, without_gradient
+from ..recipe import Recipe, Scheme, without_gradient
+from .backward import backward, prepare
 from .dropout import with_dropout
 from .objective import with_loss
 from .updates import Gradients, Updater

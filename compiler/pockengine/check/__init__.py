@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
@@ -83,12 +84,15 @@ def _device(target: str | Target) -> Target:
 
 
 def _described(graph: Graph, recipe: Recipe | None, saved: Mapping[str, int]) -> CheckReport:
-    """What needs no plan."""
+    """What needs no plan, and of the recipe only what gradients can reach."""
     counts: dict[str, int] = {}
     for node in graph.nodes:
         counts[node.op] = counts.get(node.op, 0) + 1
     trained = with_adapters(graph, recipe.lora) if recipe and recipe.lora else graph
-    scheme = resolve(recipe, trained) if recipe else None
+    scheme = None
+    if recipe:
+        with contextlib.suppress(UnsupportedOperatorError):
+            scheme = resolve(recipe, trained)
     return CheckReport(
         supported=True,
         operators=tuple(OperatorUse(op, count, "supported") for op, count in sorted(counts.items())),

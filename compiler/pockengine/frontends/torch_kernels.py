@@ -90,13 +90,23 @@ def _unary(function: Callable[[Tensor], Tensor]) -> Kernel:
     return _kernel(lambda inputs, attrs: function(inputs[0]))
 
 
+def _clip(inputs: Sequence[Tensor], attrs: Attrs) -> Tensor:
+    """The greatest float32, written with few digits, is greater than that."""
+    greatest = torch.finfo(inputs[0].dtype).max
+    low, high = (
+        bound if np.isinf(bound) else min(max(bound, -greatest), greatest)
+        for bound in (float(attrs["lo"]), float(attrs["hi"]))
+    )
+    return inputs[0].clamp(low, high)
+
+
 KERNELS: Kernels = {
     "matmul": _kernel(_matmul),
     "conv2d": _kernel(_conv2d),
     "max_pool": _kernel(_max_pool),
     "avg_pool": _kernel(_avg_pool),
     "batch_norm": _kernel(_batch_norm),
-    "clip": _kernel(lambda inputs, attrs: inputs[0].clamp(float(attrs["lo"]), float(attrs["hi"]))),
+    "clip": _kernel(_clip),
     "add": _binary(torch.add),
     "sub": _binary(torch.sub),
     "mul": _binary(torch.mul),

@@ -9,7 +9,17 @@ from .optimizer import OPTIMIZERS, SGD, Adafactor, Adam, AdamW, Lamb, Lion, Opti
 from .recipe import Recipe
 from .rules import ALL, FROZEN, UpdateRule
 from .schedule import Schedule
-from .scheme import Channels, Scheme, Update, batch_of, gradient_stop, parameter_order, resolve, running_statistics
+from .scheme import (
+    Channels,
+    Scheme,
+    Update,
+    batch_of,
+    no_gradient,
+    parameter_order,
+    resolve,
+    running_statistics,
+    without_gradient,
+)
 
 __all__ = [
     "ALL",
@@ -37,13 +47,14 @@ __all__ = [
     "UpdateRule",
     "adapter_names",
     "batch_of",
-    "gradient_stop",
     "is_adapter",
     "layers_of",
     "matches",
     "module_of",
+    "no_gradient",
     "node_flops",
     "parameter_order",
     "resolve",
     "running_statistics",
+    "without_gradient",
 ]

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
-from ..errors import RecipeError, nearest
+from ..errors import PockError, RecipeError, UnsupportedOperatorError, nearest
 from ..ir import Array, Graph, Node, Value
 from ..ops import passes_gradient
 from .channels import channel_axis
@@ -132,6 +132,28 @@ def gradient_stop(graph: Graph, param: Value) -> Node | None:
     return None
 
 
+def without_gradient(graph: Graph, param: Value) -> PockError:
+    """The error for a parameter that no gradient reaches: it names what lets none through, if there is something."""
+    stop = gradient_stop(graph, param)
+    if stop is not None and stop.op != "stop_gradient":
+        return no_gradient(stop, f"'{param.name}'")
+    through = f": '{stop.op}' (node '{stop.origin}') lets no gradient through" if stop is not None else ""
+    return RecipeError(f"the loss does not depend on the parameter '{param.name}', so it cannot be trained{through}")
+
+
+def no_gradient(node: Node, trained: str) -> UnsupportedOperatorError:
+    """The error for a node without a gradient between the loss and what is trained."""
+    where = f" (node '{node.origin}')" if node.origin else ""
+    return UnsupportedOperatorError(
+        f"operator '{node.op}'{where} has no gradient, and it stands between the loss and {trained}; "
+        "freeze what lies before it",
+        node.op,
+        node.origin,
+        ", ".join(str(value.type) for value in node.inputs),
+        "train only parameters that lie after it",
+    )
+
+
 def batch_of(recipe: Recipe, graph: Graph) -> int:
     """Samples of a batch: the inputs', or fewer where an output that a loss reads has one row for several of theirs (a
     model that packs its images into one sequence)."""
@@ -161,6 +183,10 @@ def _matches(rule: UpdateRule, candidates: list[Value], graph: Graph) -> list[Va
     candidates = [value for value in candidates if value.name not in graph.untrained]
     found = named or [value for value in candidates if fnmatchcase(value.name, rule.params)]
     if not found:
+        left = {value.name for value in running_statistics(graph)} | graph.untrained.keys()
+        for value in graph.params:
+            if fnmatchcase(value.name, rule.params) and value.name not in left:
+                raise without_gradient(graph, value)
         raise RecipeError(_no_match(rule.params, candidates, graph))
     if rule.last_blocks is not None:
         found = _from(found, candidates, _blocks_start(rule.last_blocks, candidates))
@@ -178,10 +204,6 @@ def _no_match(pattern: str, candidates: list[Value], graph: Graph) -> str:
         return f"'{pattern}' is a running statistic of a batch norm; 'batch_norm: train' updates it, no rule can"
     if any(fnmatchcase(name, pattern) for name in statistics):
         return f"the pattern '{pattern}' matches only running statistics of batch norms, which are not trained"
-    if pattern in {value.name for value in graph.params}:
-        stop = gradient_stop(graph, graph.param(pattern))
-        through = f": '{stop.op}' (node '{stop.origin}') lets no gradient through" if stop is not None else ""
-        return f"the loss does not depend on the parameter '{pattern}', so it cannot be trained{through}"
     if pattern in graph.untrained:
         return f"'{pattern}' cannot be trained: it {graph.untrained[pattern]}"
     left_out = [f"'{name}' {why}" for name, why in graph.untrained.items() if fnmatchcase(name, pattern)]

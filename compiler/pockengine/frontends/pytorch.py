@@ -112,10 +112,10 @@ def from_torch(
     graph = import_model(file, type(module).__name__, dims, parameters=parameters)
     refuse_another_function(graph, module, positional, {**named, **constants}, outputs, verify)
     used = {value.name for value in graph.params}
-    return graph.with_(untrained=_untrained(module, used), draws=drawing_in_training(module))
+    return graph.with_(untrained=_untrained(module, used, tied), draws=drawing_in_training(module))
 
 
-def _untrained(module: nn.Module, used: set[str]) -> dict[str, str]:
+def _untrained(module: nn.Module, used: set[str], tied: Collection[str]) -> dict[str, str]:
     """What PyTorch does not train -> why, as the end of a sentence."""
     from torch import nn
 
@@ -129,7 +129,6 @@ def _untrained(module: nn.Module, used: set[str]) -> dict[str, str]:
             found[name] = "has requires_grad=False in the module"
         elif name not in used:
             found[name] = "is not used for what the module returns"
-    tied = _tied_names(module)
     return {name: why for name, why in found.items() if name not in tied}
 
 

@@ -15,6 +15,7 @@ from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
 from torch.nn import functional
 from torch.utils import _pytree as pytree
 
+from ..onnx_import import OWN_DOMAIN
 from .dropout import is_dropout
 
 _NAMES = (
@@ -46,7 +47,7 @@ def drawn(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[s
         if not isinstance(x, Tensor):
             return x
         said: dict[str, Any] = {"function": DRAWING[function], "module": _caller(root)}
-        return torch.onnx.ops.symbolic("pock::Random", [], said, dtype=x.dtype, shape=x.shape, version=1)
+        return torch.onnx.ops.symbolic(f"{OWN_DOMAIN}::Random", [], said, dtype=x.dtype, shape=x.shape, version=1)
 
     if DRAWING[function].endswith("_"):
         return args[0].copy_(node(result))

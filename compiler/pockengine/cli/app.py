@@ -151,6 +151,20 @@ def verify_command(
     batch: Batch = None,
     threads: Annotated[int | None, typer.Option("--threads", min=1, help="Default: the machine's cores.")] = None,
     dim: Dims = None,
+    fixed: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fixed", metavar="NAME", help="An argument whose contents are part of the model, as for from_torch."
+        ),
+    ] = None,
+    functions: Annotated[
+        str | None,
+        typer.Option(
+            "--functions",
+            metavar="MODULE:MAPPING",
+            help="Expressions for functions with a backward pass of their own, as for from_torch.",
+        ),
+    ] = None,
     json: Json = False,
     import_losses: ImportLosses = False,
 ) -> None:
@@ -162,7 +176,7 @@ def verify_command(
 
     dims = compiling.parse_dims(dim or [])
     request = verifying.VerifyRequest(
-        model, recipe, torch, steps, data, seed, batch, threads, dims, import_losses=import_losses
+        model, recipe, torch, steps, data, seed, batch, threads, dims, fixed or (), functions, import_losses
     )
     if not verifying.verify_model(request, as_json=json):
         raise typer.Exit(DIFFERS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,8 @@ class VerifyRequest:
     batch: int | None
     threads: int | None
     dims: Mapping[str, int]
+    fixed: Sequence[str] = ()
+    functions: str | None = None
     import_losses: bool = False
 
 
@@ -41,6 +43,10 @@ def verify_model(request: VerifyRequest, *, as_json: bool) -> bool:
     """Print the report; returns whether both sides agree. Raises PockError where they cannot be compared."""
     if request.model is None and request.torch is None:
         raise PockError("say what to verify: an ONNX model, or a PyTorch module with --torch module:factory")
+    if request.model is not None and (request.fixed or request.functions):
+        raise PockError(
+            "--fixed and --functions say how to import a module, and a file is imported already: leave it out"
+        )
     recipe = Recipe.load(request.recipe, request.import_losses)
     batch = request.batch if request.batch is not None else recipe.batch
     with progress() as report:
@@ -49,7 +55,8 @@ def verify_model(request: VerifyRequest, *, as_json: bool) -> bool:
         if request.model is None:
             assert request.torch is not None
             module, args, kwargs = _made(request.torch)
-            found = verify(module, args, recipe, kwargs, **vars(options))
+            rules = _rules(request.functions) if request.functions else None
+            found = verify(module, args, recipe, kwargs, functions=rules, fixed=request.fixed, **vars(options))
         else:
             graph = load(request.model, request.dims, batch)
             made = _made(request.torch) if request.torch else None
@@ -76,6 +83,16 @@ def _made(name: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     if isinstance(given, Mapping):
         return module, (), dict(given)
     return module, given if isinstance(given, tuple) else (given,), {}
+
+
+def _rules(name: str) -> Mapping[Any, Any]:
+    """What stands in for functions with a backward pass of their own: see `from_torch`."""
+    found = import_named(name, Path.cwd(), "--functions", "mapping")
+    if not isinstance(found, Mapping):
+        raise ModelError(
+            f"'{name}' is {type(found).__name__}, and --functions takes a mapping, as in {{Reversed: lambda x: -x}}"
+        )
+    return found
 
 
 def show(report: Report) -> None:

@@ -78,6 +78,8 @@ def verify(
     recipe: Recipe | None = None,
     kwargs: Mapping[str, Any] | None = None,
     *,
+    functions: Rules | None = None,
+    fixed: Collection[str] = (),
     graph: Graph | None = None,
     steps: int = 3,
     data: str | Path | None = None,
@@ -90,6 +92,8 @@ def verify(
 
     args, kwargs  example inputs, as `from_torch` takes them; without any, `graph` says what the inputs are
     recipe        what is trained and how; default: all of it by plain SGD, towards random outputs
+    functions     as `from_torch` takes them: what the module is imported with, where `graph` is not given
+    fixed         the same: arguments whose contents are part of the model, in each step those of the example
     graph         the module as it was imported; default: what `from_torch` makes of it
     steps         training steps
     data          a safetensors file with inputs and targets; default: random numbers, the example inputs first
@@ -104,7 +108,11 @@ def verify(
         raise ModelError("verify needs PyTorch: pip install 'pockengine[torch]'") from None
     options = Options(steps, data, seed, threads, progress)
     if graph is None:
-        graph = frontends.from_torch(module, args, kwargs, verify=True)
+        graph = frontends.from_torch(module, args, kwargs, functions=functions, fixed=fixed, verify=True)
+    elif functions or fixed:
+        raise ModelError(
+            "verify was given a graph and how to import one: leave out 'graph', or 'functions' and 'fixed'"
+        )
     return _verified(module, args, kwargs, graph, recipe or default_recipe(graph), options)
 
 

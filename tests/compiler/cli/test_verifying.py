@@ -23,6 +23,7 @@ RECIPE = "loss: cross_entropy\noptimizer: {name: sgd, lr: 0.1}\nupdate: full\n"
 FACTORIES = """
 import torch
 from tests.compiler.cli.test_verifying import Net
+from tests.compiler.verify.test_verify import Doubled, Pooled
 
 def make():
     torch.manual_seed(0)
@@ -38,6 +39,11 @@ def other():
 
 def nothing():
     return 3
+
+def pooled():
+    return Pooled(), (torch.randn(4, 5, 6), torch.tensor([2, 3]))
+
+RULES = {Doubled: lambda x: 2.0 * x}
 """
 
 
@@ -112,6 +118,12 @@ def test_a_file_alone(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "not the slopes of the loss, by finite differences: 'first.weight', 'first.bias'" in out
 
 
+def test_a_module_that_needs_more_than_examples(run: Run) -> None:
+    code, out, _ = run("--torch", "factories:pooled", "--fixed", "lengths", "--functions", "factories:RULES")
+    assert code == 0
+    assert "Pooled trains as PyTorch does" in out
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -120,6 +132,9 @@ def test_a_file_alone(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         (("--torch", "factories:nothing"), ["'factories:nothing' makes int", "(module, arguments)"]),
         (("--torch", "factories:made"), ["'factories' has no 'made'"]),
         (("--torch", "factories"), ["--torch must name a function"]),
+        (("net.onnx", "--torch", "factories:make", "--fixed", "x"), ["--fixed", "imported already"]),
+        (("--torch", "factories:make", "--fixed", "y"), ["no argument 'y' to be fixed"]),
+        (("--torch", "factories:make", "--functions", "factories:make"), ["--functions takes a mapping"]),
         (("net.onnx", "--data", "none.safetensors"), ["no dataset 'none.safetensors'"]),
     ],
 )

@@ -86,6 +86,42 @@ def test_importing_verifies_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
         pock.from_torch(Block(), (X,), verify=True)
 
 
+class Doubled(torch.autograd.Function):
+    """x, whose gradient is doubled."""
+
+    @staticmethod
+    def forward(ctx, x):  # type: ignore[no-untyped-def]
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):  # type: ignore[no-untyped-def]
+        return 2.0 * gradient
+
+
+class Pooled(nn.Module):
+    """The rows that `lengths` counts, one group after the other, each summed: a shape that depends on contents."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.fc, self.head = nn.Linear(6, 5), nn.Linear(5, 3)
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        parts = torch.split(Doubled.apply(self.fc(x)), lengths.tolist(), dim=1)  # type: ignore[no-untyped-call]
+        return self.head(sum(part.sum(1).tanh() for part in parts))
+
+
+def test_what_importing_needs_to_be_told() -> None:
+    arguments, recipe = (X, torch.tensor([2, 3])), Recipe(optimizer={"name": "sgd", "lr": 0.1})
+    report = verify(Pooled(), arguments, recipe, functions={Doubled: lambda x: 2.0 * x}, fixed=["lengths"])
+    assert report.agrees, report.sentence()
+    report = verify(Pooled(), arguments, recipe, functions={Doubled: lambda x: x}, fixed=["lengths"], steps=1)
+    assert report.wrong == ("fc.weight", "fc.bias")
+    graph = pock.from_torch(Block(), (X,))
+    with pytest.raises(ModelError, match="given a graph and how to import one"):
+        verify(Block(), (X,), recipe, graph=graph, fixed=["x"])
+
+
 def test_a_report_counts_what_differs() -> None:
     from pockengine.verify import Change
 

@@ -166,9 +166,9 @@ def _exported(traced: ExportedProgram, output_names: Sequence[str]) -> ONNXProgr
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    from .capture import translations
+    from .capture import registry_kept, translations
 
-    with sdpa_kernel(SDPBackend.MATH):
+    with sdpa_kernel(SDPBackend.MATH), registry_kept():
         program = torch.onnx.export(
             traced,
             dynamo=True,

@@ -27,7 +27,7 @@ from .randomness import drawing_in_training
 from .rewritten import rewritten
 from .selections import Chosen, Selections
 from .tracing import Tracing
-from .translations import translations
+from .translations import registry_kept, translations
 
 __all__ = [
     "CustomFunctions",
@@ -37,6 +37,7 @@ __all__ = [
     "captured",
     "drawing_in_training",
     "named",
+    "registry_kept",
     "translations",
 ]
 

@@ -3,12 +3,17 @@ translated to operators of the domain `pock` that keep what they are. `operators
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+import copy
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+from unittest import mock
 
 import onnx_ir as ir
 import torch
 from onnxscript import evaluator
+from torch.onnx._internal.exporter._registration import ONNXRegistry
 
 from ..onnx_import import OWN_DOMAIN
 
@@ -16,6 +21,8 @@ Translation = Callable[..., Any]
 """(the arguments of an ATen operator, tensors as values of the model under construction) -> its results."""
 
 _ATEN = torch.ops.aten
+
+_registry = functools.cache(ONNXRegistry.from_torchlib)
 
 
 def _nodes(name: str, inputs: Sequence[ir.Value | None], outputs: int, **attributes: Any) -> Sequence[ir.Value]:
@@ -142,3 +149,17 @@ def translations() -> dict[Callable[..., Any], Translation]:
         _ATEN.logcumsumexp.default: _cumulative_log_sum_exp,
         _ATEN._cdist_forward.default: _distances,
     }
+
+
+@contextlib.contextmanager
+def registry_kept() -> Iterator[None]:
+    """While the block runs, PyTorch's exporter takes copies of one table of its own translations. It would build a new
+    one for every export, which takes as long as a forward pass of MobileNetV2 at batch 8."""
+
+    def copied(opset_version: int) -> ONNXRegistry:
+        table = copy.copy(_registry(opset_version))
+        table.functions = {target: list(found) for target, found in table.functions.items()}
+        return table
+
+    with mock.patch.object(ONNXRegistry, "from_torchlib", staticmethod(copied)):
+        yield

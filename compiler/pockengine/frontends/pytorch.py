@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import ModelError, PockError, nearest
+from ..errors import DynamicShapeError, ModelError, PockError, nearest
 from ..ir import Array, Graph
 from .onnx_file import from_proto
 from .onnx_import import import_model
@@ -27,12 +27,15 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
     from torch.onnx import ONNXProgram
 
-    from .capture import Rules
+    from .capture import CustomFunctions, Decisions, Rules
 
 OPSET = 23
 """The first opset with attention as one operator."""
 
 _LARGE_BYTES = 1 << 16
+
+_DATA_DEPENDENT = "data-dependent expression"
+"""What a trace says where Python asks for the contents of a tensor."""
 
 _MISSING = re.compile(r"No ONNX function found for <OpOverload\(op='([\w.]+)'")
 """What the exporter says of an operator that it cannot translate."""
@@ -71,11 +74,7 @@ def from_torch(
     (tied weights) is one parameter under the first of them, as in `named_parameters`. The module is left in the mode
     it was in. Raises ModelError when PyTorch is not installed, cannot export the module or exports another function."""
     try:
-        from torch import Tensor
-
-        from .agreement import refuse_another_function
-        from .capture import CustomFunctions, Derivatives, Selections, captured, drawing_in_training
-        from .capture import named as renamed
+        from .capture import CustomFunctions, Decisions
     except ImportError:
         raise ModelError("from_torch needs PyTorch: pip install 'pockengine[torch]'") from None
     positional = args if isinstance(args, tuple) else (args,)
@@ -84,15 +83,46 @@ def from_torch(
     if fixed:
         named = _by_name(module, positional, named)
         positional, constants = (), {name: _taken(named, name) for name in fixed}
-    custom, derivatives, selections = CustomFunctions(functions or {}), Derivatives(), Selections()
     training = module.training
     module.eval()
     try:
-        with custom.observed(), selections.observed():
+        for decisions in (Decisions(wanted=False), Decisions(wanted=True)):
+            try:
+                custom = CustomFunctions(functions or {})
+                return _imported(module, (positional, named, constants), custom, decisions, dims, verify)
+            except PockError as refusal:
+                if decisions.answers or not _decided_by_data(refusal):
+                    raise
+                refused = refusal
+        raise refused
+    finally:
+        module.train(training)
+
+
+def _imported(
+    module: nn.Module,
+    arguments: tuple[tuple[Any, ...], dict[str, Any], dict[str, Any]],
+    custom: CustomFunctions,
+    decisions: Decisions,
+    dims: Mapping[str, int] | None,
+    verify: bool,
+) -> Graph:
+    """`from_torch` of a module in evaluation mode. arguments: those without names, those with, and those fixed."""
+    from torch import Tensor
+
+    from .agreement import refuse_another_function
+    from .capture import Derivatives, Selections, captured, drawing_in_training
+    from .capture import named as renamed
+
+    positional, named, constants = arguments
+    derivatives, selections = Derivatives(), Selections()
+    try:
+        with custom.observed(), selections.observed(), decisions.observed():
             returned = derivatives.run(module, positional, {**named, **constants})
             outputs = [(name, x.detach() if isinstance(x, Tensor) else x) for name, x in named_tensors(returned)]
         with _quiet():
-            with captured(module, custom, selections, constants), derivatives.written_out(module, positional, named):
+            watched = captured(module, custom, selections, decisions, constants)
+            with watched, derivatives.written_out(module, positional, named):
                 traced = _traced(module, positional, named)
             program = _exported(traced, [name for name, _ in outputs])
     except PockError:
@@ -100,8 +130,6 @@ def from_torch(
     except Exception as error:
         # The exporter raises errors of many kinds, whose long reports stay available as the cause.
         raise ModelError(f"PyTorch cannot export {type(module).__name__} to ONNX: {_summary(error)}") from error
-    finally:
-        module.train(training)
     weights = _taken_out(program.model)
     proto = renamed(program.model_proto)
     tied = _tied_names(module)
@@ -113,6 +141,11 @@ def from_torch(
     refuse_another_function(graph, module, positional, {**named, **constants}, outputs, verify)
     used = {value.name for value in graph.params}
     return graph.with_(untrained=_untrained(module, used, tied), draws=drawing_in_training(module))
+
+
+def _decided_by_data(refusal: PockError) -> bool:
+    """Whether a module was refused because its Python asks for the contents of tensors."""
+    return isinstance(refusal, DynamicShapeError) or _DATA_DEPENDENT in str(_innermost(refusal))
 
 
 def _untrained(module: nn.Module, used: set[str], tied: Collection[str]) -> dict[str, str]:
@@ -223,8 +256,9 @@ def _name_outputs(graph: onnx.GraphProto, names: Sequence[str]) -> None:
 
 
 def named_tensors(result: Any, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
-    """(name, tensor) of everything a module returned, in the order in which the exporter flattens it."""
-    if result is None:
+    """(name, tensor) of everything a module returned, in the order in which the exporter flattens it. Numbers and texts
+    among it are left out."""
+    if result is None or isinstance(result, bool | int | float | str):
         return
     if isinstance(result, Mapping):
         for key, item in result.items():
@@ -251,9 +285,8 @@ def _quiet() -> Iterator[None]:
 
 def _summary(error: BaseException) -> str:
     """The first line of the innermost cause, or what to do about it."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    if "data-dependent expression" in str(error) and (place := _place(error)) is not None:
+    error = _innermost(error)
+    if _DATA_DEPENDENT in str(error) and (place := _place(error)) is not None:
         return (
             f"{place} decides by the contents of a tensor: give the arguments that it depends on as 'fixed', or let "
             "torch.where choose"
@@ -263,6 +296,12 @@ def _summary(error: BaseException) -> str:
     if taken := _TAKEN.search(str(error)):
         return f"the exporter has an attribute '{taken[1]}' of its own, so rename the submodule '{taken[1]}'"
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+
+
+def _innermost(error: BaseException) -> BaseException:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
 
 
 def _place(error: BaseException) -> str | None:

@@ -111,6 +111,69 @@ class SignWindow(Function):
         return dy * (x.abs() < 1)
 
 
+class Spread(Function):
+    """Every element gets the mean of all gradients."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> Tensor:
+        return dy.mean().expand(dy.shape)
+
+
+class Clipped(Function):
+    """Clips its gradient, where that is very large."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> Tensor:
+        return dy.clamp(-100, 100)
+
+
+class BoundedRoot(Function):
+    """A square root whose slope is at most 2, and that of autograd elsewhere; the second argument counts a half."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor, power: int) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.scale = 0.5
+        return torch.sqrt(x.abs()) + y.round() ** power
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor, Tensor, None]:
+        (x,) = ctx.saved_tensors
+        return dy / torch.sqrt((4 * x.abs()).clamp(min=0.25)) * torch.sign(x), dy * ctx.scale, None
+
+
+class MaskedSoftmax(Function):
+    """Changes its result in place, which autograd does not allow: the backward pass is the derivative none the less."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, hidden: Tensor) -> Tensor:
+        y = torch.softmax(x.masked_fill(hidden, torch.finfo(x.dtype).min), -1)
+        y.masked_fill_(hidden, 0)
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor, None]:
+        (y,) = ctx.saved_tensors
+        return y * (dy - (dy * y).sum(-1, keepdim=True)), None
+
+
+def _counted_rows(m: Small, x: Tensor) -> Tensor:
+    """Rows of a table made under no_grad, to which others are added in place."""
+    with torch.no_grad():
+        rows = m.centre.index_select(0, torch.tensor([0, 2, 1, 3])).view(1, 4).detach()
+    rows += m.second.bias
+    return m.first(x) * rows
+
+
 def _no_grad_block(m: Small, x: Tensor) -> Tensor:
     h = m.first(x)
     with torch.no_grad():
@@ -234,18 +297,17 @@ FORMS = [
     Form("function handed on", lambda m, x: m.second(RoundThrough.apply(m.first(x)))),
     Form("function that is the derivative", lambda m, x: m.second(CheapSilu.apply(m.first(x)))),
     Form("function with setup_context", lambda m, x: m.second(NewStyleSquare.apply(m.first(x)))),
-    Form("function reversed", lambda m, x: m.second(Reversed.apply(m.first(x))), "'[^']*Reversed' has a backward pass"),
+    Form("function reversed", lambda m, x: m.second(Reversed.apply(m.first(x)))),
+    Form("function with a window", lambda m, x: m.second(SignWindow.apply(m.first(x)))),
+    Form("function with a bounded slope", lambda m, x: m.second(BoundedRoot.apply(m.first(x), m.codes[:5], 2))),
+    Form("function that changes its result", lambda m, x: MaskedSoftmax.apply(m.first(x), x > 1) @ m.codes[:4]),
+    Form("function that spreads", lambda m, x: m.second(Spread.apply(m.first(x))), "'[^']*Spread' has a backward pass"),
     Form(
-        "function reversed, with a rule",
-        lambda m, x: m.second(Reversed.apply(m.first(x))),
-        rules={Reversed: lambda x: -x},
+        "function that spreads, with a rule",
+        lambda m, x: m.second(Spread.apply(m.first(x))),
+        rules={Spread: lambda x: x.mean().expand(x.shape)},
     ),
-    Form("function with a window", lambda m, x: SignWindow.apply(m.first(x)), "'[^']*SignWindow' has a backward pass"),
-    Form(
-        "function with a window, with a rule",
-        lambda m, x: m.second(SignWindow.apply(m.first(x))),
-        rules={SignWindow: functional.hardtanh},
-    ),
+    Form("function that clips", lambda m, x: Clipped.apply(m.first(x)), "'[^']*Clipped' has a backward pass"),
     Form(
         "rule of another shape",
         lambda m, x: Reversed.apply(m.first(x)),
@@ -254,6 +316,7 @@ FORMS = [
     ),
     Form("in place under no_grad", _in_place, r"in place under torch.no_grad \('mul_'\)"),
     Form("filled under no_grad", _filled_under_no_grad),
+    Form("rows of no_grad, added to in place", _counted_rows),
     Form("masked in place under no_grad", _masked_in_place, "in place under torch.no_grad"),
     Form("detach in place", _detached_in_place, r"write x = x.detach\(\)"),
 ]

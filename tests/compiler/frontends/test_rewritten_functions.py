@@ -166,23 +166,6 @@ def test_a_layer_made_what_it_is_and_a_tensor_returned_twice() -> None:
         assert found[name] == pytest.approx(expected.detach().numpy(), rel=1e-5, abs=1e-6)
 
 
-class Deciding(nn.Module):
-    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        if mask.any():
-            return x * 2
-        return x
-
-
-def test_a_decision_by_contents_is_refused_with_its_line_and_taken_where_they_are_fixed() -> None:
-    mask = torch.tensor([0, 1])
-    with pytest.raises(
-        ModelError, match=r"line \d+ of test_rewritten_functions.py \('if mask.any\(\):'\) decides .* 'fixed'"
-    ):
-        pock.from_torch(Deciding(), (SQUARE, mask))
-    graph = pock.from_torch(Deciding(), (SQUARE, mask), fixed=["mask"])
-    assert interp.evaluate(graph, {"x": SQUARE.numpy()})["output"] == pytest.approx(2 * SQUARE.numpy())
-
-
 class Padding(nn.Module):
     """Pads as audio codecs do, by whole numbers that it keeps as buffers, and counts its calls."""
 

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
+from .decisions import Decided, Decisions, guarded
 from .derivatives import Derivatives
 from .dropout import dropout_captured
 from .experts import experts_captured
@@ -31,6 +32,7 @@ from .translations import registry_kept, translations
 
 __all__ = [
     "CustomFunctions",
+    "Decisions",
     "Derivatives",
     "Rules",
     "Selections",
@@ -44,7 +46,11 @@ __all__ = [
 
 @contextlib.contextmanager
 def captured(
-    module: nn.Module, functions: CustomFunctions, selections: Selections, fixed: Mapping[str, Any]
+    module: nn.Module,
+    functions: CustomFunctions,
+    selections: Selections,
+    decisions: Decisions,
+    fixed: Mapping[str, Any],
 ) -> Iterator[None]:
     """While the block runs, the module's `forward` computes as before, and its trace has all that training needs.
 
@@ -54,8 +60,11 @@ def captured(
     @wraps(forward)
     def traced(*args: Any, **kwargs: Any) -> Any:
         given = [x for x in pytree.tree_leaves(dict(fixed)) if isinstance(x, Tensor)]
-        with Tracing(module, Known([*given, *numbers]), Chosen(selections.counts)):
-            return forward(*args, **kwargs, **fixed)
+        conditions: list[Tensor] = []
+        chosen, decided = Chosen(selections.counts, conditions), Decided(decisions.answers, conditions)
+        with Tracing(module, Known([*given, *numbers]), chosen, decided):
+            result = forward(*args, **kwargs, **fixed)
+        return guarded(pytree.tree_map(_tensor, result), conditions)
 
     if fixed:
         signature = inspect.signature(forward)
@@ -72,6 +81,11 @@ def captured(
         mock.patch.object(torch, "_check_tensor_all_with", _checked),
     ):
         yield
+
+
+def _tensor(x: Any) -> Any:
+    """Nothing in place of a number, a size or a text among what a module returns: no program has them as outputs."""
+    return None if isinstance(x, bool | int | float | str | torch.Size) else x
 
 
 def _checked(error_type: type[Exception], cond: Tensor, message: Any = None) -> None:

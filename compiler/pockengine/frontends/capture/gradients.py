@@ -36,7 +36,7 @@ def detached(function: Callable[..., Any], args: tuple[Any, ...]) -> Tensor | No
     """The result of `x.detach()` and `x.data`, None for any other function."""
     if function in (torch.Tensor.detach, torch.detach) or function == _DATA:
         (x,) = args
-        return stopped(x) if _differentiable(x) else x
+        return stopped(x) if _differentiable(x) else function(x)
     if function in (torch.Tensor.detach_, torch.detach_):
         raise ModelError("the module calls 'detach_', which changes a tensor in place: write x = x.detach()")
     return None
@@ -44,7 +44,7 @@ def detached(function: Callable[..., Any], args: tuple[Any, ...]) -> Tensor | No
 
 def unrecorded(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """The result of a call under `torch.no_grad`: of operands of which autograd sees no further."""
-    if args and _in_place(function) and _differentiable(args[0]):
+    if args and in_place(function) and _differentiable(args[0]):
         raise ModelError(
             "the module changes a tensor that has a gradient in place under torch.no_grad "
             f"('{function.__name__}'), which autograd does not see: write the new tensor as x + (new - x).detach()"
@@ -56,7 +56,7 @@ def unrecorded(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapp
 _SETTERS = {"__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__", "__ipow__"}
 
 
-def _in_place(function: Callable[..., Any]) -> bool:
+def in_place(function: Callable[..., Any]) -> bool:
     """As PyTorch and Python name such functions."""
     name = getattr(function, "__name__", "")
     return name in _SETTERS or (name.endswith("_") and not name.startswith("_") and name != "requires_grad_")

@@ -44,15 +44,17 @@ class _Counting(TorchFunctionMode):
     ) -> Any:
         operands = _operands(function, args)
         if operands is not None:
-            self._counts.setdefault(_place(), []).append(int(operands[1].sum()))
+            self._counts.setdefault(place_of_call(), []).append(int(operands[1].sum()))
         return function(*args, **(kwargs or {}))
 
 
 class Chosen:
-    """The selections of one trace."""
+    """The selections of one trace.
 
-    def __init__(self, counts: Mapping[Place, list[int]]) -> None:
-        self._counts, self._seen = counts, Counter[Place]()
+    conditions  what holds of the data where masks choose as many as they did: scalars, to be filled"""
+
+    def __init__(self, counts: Mapping[Place, list[int]], conditions: list[Tensor]) -> None:
+        self._counts, self._seen, self._conditions = counts, Counter[Place](), conditions
 
     def selection(self, function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Tensor, Tensor, int] | None:
         """Operand and mask of a selection, and how many elements it chose in the same place of the run; None for any
@@ -60,10 +62,14 @@ class Chosen:
         operands = _operands(function, args) if self._counts else None
         if operands is None:
             return None
-        place = _place()
+        place = place_of_call()
         index, found = self._seen[place], self._counts.get(place, [])
         self._seen[place] += 1
-        return (*operands, found[index]) if index < len(found) else None
+        if index >= len(found):
+            return None
+        if not operands[0].is_floating_point():  # which cannot be NaN
+            self._conditions.append(operands[1].sum() == found[index])
+        return (*operands, found[index])
 
 
 def selected(x: Tensor, mask: Tensor, count: int) -> Tensor:
@@ -90,7 +96,7 @@ def _operands(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Tens
     return (args[0], args[1]) if function is torch.Tensor.__getitem__ else None
 
 
-def _place() -> Place:
+def place_of_call() -> Place:
     """Where the user's code calls."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_SKIPPED):

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from .complex_numbers import replacement
+from .decisions import Decided, with_bounds
 from .derivatives import inside_transform, transformed
 from .experts import grouped_product
 from .gradients import detached, unrecorded, without_gradient
@@ -36,9 +37,9 @@ REPLACED: dict[Callable[..., Any], Callable[..., Any]] = (
 class Tracing(TorchFunctionMode):
     """Active inside the module's `forward`. A call within a call of PyTorch's own is not seen."""
 
-    def __init__(self, root: nn.Module, known: Known, chosen: Chosen) -> None:
+    def __init__(self, root: nn.Module, known: Known, chosen: Chosen, decided: Decided) -> None:
         super().__init__()
-        self._root, self._known, self._chosen = root, known, chosen
+        self._root, self._known, self._chosen, self._decided = root, known, chosen, decided
 
     def __torch_function__(
         self,
@@ -52,10 +53,13 @@ class Tracing(TorchFunctionMode):
             return transformed(function, args, kwargs)
         if function == GRAD_MODE:
             return gradient_mode(*args)
-        if self._known.covers(function, args, kwargs):
+        is_known = self._known.covers(function, args, kwargs)
+        if (answer := self._decided.answer(function, args, is_known)) is not None:
+            return answer
+        if is_known:
             return self._known.call(function, args, kwargs)
         if function in (torch.Tensor.__getitem__, torch.Tensor.__setitem__):
-            args = (args[0], self._known.places(args[1]), *args[2:])
+            args = (args[0], with_bounds(self._known.places(args[1]), self._bound), *args[2:])
         if (selection := self._chosen.selection(function, args)) is not None:
             with self:
                 return selected(*selection)
@@ -73,3 +77,12 @@ class Tracing(TorchFunctionMode):
         if not torch.is_grad_enabled():
             return unrecorded(function, args, kwargs)
         return without_gradient(args, kwargs, function(*args, **kwargs))
+
+    def _bound(self, bound: Tensor) -> Any:
+        """Where a slice begins or ends, as a number where that is decided."""
+        function, args = Tensor.__int__, (bound,)
+        is_known = self._known.covers(function, args, {})
+        answer = self._decided.answer(function, args, is_known)
+        if is_known:
+            return self._known.call(function, args, {})
+        return bound if answer is None else answer

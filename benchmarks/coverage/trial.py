@@ -30,7 +30,7 @@ from pockengine.ir import Array, Graph
 from pockengine.recipe import SGD, Recipe
 from pockengine.targets import get
 from pockengine.verify import Verdict, compare_changes, compare_losses
-from pockengine.verify.torch_side import in_double
+from pockengine.verify.torch_double import in_double
 
 from .architectures import Architecture
 from .inputs import BATCH, Inputs, fixed, inputs

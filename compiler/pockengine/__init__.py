@@ -13,11 +13,11 @@ report   = pock.verify(module, args, recipe)             # against the user's ow
 from .artifact import Artifact, Session
 from .compile import compile
 from .errors import PockError
-from .frontends import from_jax, from_keras, load
+from .frontends import load
 from .recipe import Recipe
 from .targets import Target
 from .targets import all as targets
-from .verify import from_torch, verify
+from .verify import from_jax, from_keras, from_torch, verify
 
 __all__ = [
     "Artifact",

@@ -132,7 +132,9 @@ def verify_command(
     recipe: Annotated[Path, typer.Option("--recipe", metavar="R.yaml", help="Loss, optimizer and what to update.")],
     model: Annotated[
         Path | None,
-        typer.Argument(metavar="MODEL.onnx", help="An ONNX model; left out: what --torch makes.", show_default=False),
+        typer.Argument(
+            metavar="MODEL.onnx", help="An ONNX model; left out: what the factory makes.", show_default=False
+        ),
     ] = None,
     torch: Annotated[
         str | None,
@@ -140,6 +142,18 @@ def verify_command(
             "--torch",
             metavar="MODULE:FACTORY",
             help="Python that makes the module, or (module, example arguments). It runs here.",
+        ),
+    ] = None,
+    jax: Annotated[
+        str | None,
+        typer.Option(
+            "--jax", metavar="MODULE:FACTORY", help="The same: it makes (function, parameters, example arguments)."
+        ),
+    ] = None,
+    keras: Annotated[
+        str | None,
+        typer.Option(
+            "--keras", metavar="MODULE:FACTORY", help="The same: it makes the model, or (model, example arguments)."
         ),
     ] = None,
     steps: Annotated[int, typer.Option("--steps", min=1, max=100, help="Training steps.")] = 3,
@@ -168,15 +182,29 @@ def verify_command(
     json: Json = False,
     import_losses: ImportLosses = False,
 ) -> None:
-    """Train a few steps here and in PyTorch and compare losses, gradients and every tensor; exit code 1 if they differ.
+    """Train a few steps here and in PyTorch, JAX or Keras and compare losses, gradients and every tensor; exit code 1
+    if they differ.
 
-    Without --torch the model's outputs are compared with another runtime of ONNX and its gradients with finite
+    Without --torch an ONNX model's outputs are compared with another runtime of ONNX and its gradients with finite
     differences."""
     from . import verifying
 
     dims = compiling.parse_dims(dim or [])
     request = verifying.VerifyRequest(
-        model, recipe, torch, steps, data, seed, batch, threads, dims, fixed or (), functions, import_losses
+        model,
+        recipe,
+        torch,
+        jax,
+        keras,
+        steps,
+        data,
+        seed,
+        batch,
+        threads,
+        dims,
+        fixed or (),
+        functions,
+        import_losses,
     )
     if not verifying.verify_model(request, as_json=json):
         raise typer.Exit(DIFFERS)

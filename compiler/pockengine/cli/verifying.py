@@ -28,6 +28,8 @@ class VerifyRequest:
     model: Path | None
     recipe: Path
     torch: str | None
+    jax: str | None
+    keras: str | None
     steps: int
     data: Path | None
     seed: int
@@ -41,26 +43,27 @@ class VerifyRequest:
 
 def verify_model(request: VerifyRequest, *, as_json: bool) -> bool:
     """Print the report; returns whether both sides agree. Raises PockError where they cannot be compared."""
-    if request.model is None and request.torch is None:
-        raise PockError("say what to verify: an ONNX model, or a PyTorch module with --torch module:factory")
-    if request.model is not None and (request.fixed or request.functions):
-        raise PockError(
-            "--fixed and --functions say how to import a module, and a file is imported already: leave it out"
-        )
+    _refuse_unclear(request)
     recipe = Recipe.load(request.recipe, request.import_losses)
     batch = request.batch if request.batch is not None else recipe.batch
     with progress() as report:
         options = Options(request.steps, request.data, request.seed, request.threads, report)
         report("import", 0, 1)
-        if request.model is None:
-            assert request.torch is not None
-            module, args, kwargs = _made(request.torch)
+        if request.model is not None:
+            graph = load(request.model, request.dims, batch)
+            made = _module(request.torch) if request.torch else None
+            found = verify_file(request.model, graph, recipe.with_batch(batch), options, made)
+        elif request.torch:
+            module, args, kwargs = _module(request.torch)
             rules = _rules(request.functions) if request.functions else None
             found = verify(module, args, recipe, kwargs, functions=rules, fixed=request.fixed, **vars(options))
+        elif request.jax:
+            function, params, args = _function(request.jax)
+            found = verify(function, args, recipe, params=params, **vars(options))
         else:
-            graph = load(request.model, request.dims, batch)
-            made = _made(request.torch) if request.torch else None
-            found = verify_file(request.model, graph, recipe.with_batch(batch), options, made)
+            assert request.keras is not None
+            model, args = _pair(_called(request.keras, "--keras", ()))
+            found = verify(_keras(request.keras, model), args, recipe.with_batch(batch), **vars(options))
     if as_json:
         print(json.dumps(found.to_mapping()))
     else:
@@ -68,21 +71,71 @@ def verify_model(request: VerifyRequest, *, as_json: bool) -> bool:
     return found.agrees
 
 
-def _made(name: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+def _refuse_unclear(request: VerifyRequest) -> None:
+    frameworks = [request.torch, request.jax, request.keras]
+    given = sum(name is not None for name in frameworks)
+    if request.model is None and not given:
+        raise PockError(
+            "say what to verify: an ONNX model, or with module:factory a PyTorch module (--torch), a JAX function "
+            "(--jax) or a Keras model (--keras)"
+        )
+    if given > 1:
+        raise PockError("one model is verified at a time: give one of --torch, --jax and --keras")
+    if request.model is not None and (request.jax or request.keras):
+        raise PockError(
+            "an ONNX file is compared with a PyTorch module (--torch): leave the file out, and the model is imported "
+            "as it is"
+        )
+    if request.model is not None and (request.fixed or request.functions):
+        raise PockError(
+            "--fixed and --functions say how to import a module, and a file is imported already: leave it out"
+        )
+    if request.torch is None and (request.fixed or request.functions):
+        raise PockError("--fixed and --functions are for PyTorch modules alone: leave them out")
+
+
+def _called(name: str, option: str, instances: type | tuple[type, ...]) -> Any:
+    """What a factory makes, or the very thing where the name is that of one."""
+    factory = import_named(name, Path.cwd(), option, "factory")
+    return factory if isinstance(factory, instances) else factory()
+
+
+def _pair(made: Any) -> tuple[Any, Any]:
+    """A model and its example arguments, if there are any."""
+    return made if isinstance(made, tuple) and len(made) == 2 else (made, ())
+
+
+def _module(name: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     """The module that a factory makes, and its example arguments: by position where it gives a tuple, by name where it
     gives a mapping."""
-    factory = import_named(name, Path.cwd(), "--torch", "factory")
     try:
         from torch import nn
     except ImportError:
         raise ModelError("--torch needs PyTorch: pip install 'pockengine[torch]'") from None
-    made = factory if isinstance(factory, nn.Module) else factory()
-    module, given = made if isinstance(made, tuple) and len(made) == 2 else (made, ())
+    module, given = _pair(_called(name, "--torch", nn.Module))
     if not isinstance(module, nn.Module):
         raise ModelError(f"'{name}' makes {type(module).__name__}, and it has to make a module, or (module, arguments)")
     if isinstance(given, Mapping):
         return module, (), dict(given)
     return module, given if isinstance(given, tuple) else (given,), {}
+
+
+def _function(name: str) -> tuple[Any, Any, Any]:
+    """The function that a factory makes, its parameters and its example arguments."""
+    made = _called(name, "--jax", ())
+    if not (isinstance(made, tuple) and len(made) == 3 and callable(made[0])):
+        raise ModelError(f"'{name}' makes {type(made).__name__}, and it has to make (function, parameters, arguments)")
+    return made
+
+
+def _keras(name: str, model: Any) -> Any:
+    try:
+        import keras
+    except ImportError:
+        raise ModelError("--keras needs TensorFlow and tf2onnx: pip install 'pockengine[keras]'") from None
+    if not isinstance(model, keras.Model):
+        raise ModelError(f"'{name}' makes {type(model).__name__}, and it has to make a model, or (model, arguments)")
+    return model
 
 
 def _rules(name: str) -> Mapping[Any, Any]:

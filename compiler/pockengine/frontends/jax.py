@@ -56,39 +56,17 @@ def from_jax(
         from jax.extend.core import jaxpr_as_fun
     except ImportError:
         raise ModelError("from_jax needs jax and jax2onnx: pip install 'pockengine[jax]'") from None
-    if hasattr(function, "apply") and hasattr(function, "init"):
-        raise ModelError(f"from_jax takes a function, not the module {type(function).__name__}: give its 'apply'")
-    inputs = args if isinstance(args, tuple) else (args,)
-    names = input_names or (("input",) if len(inputs) == 1 else tuple(f"input_{i}" for i in range(len(inputs))))
-    if len(names) != len(inputs):
-        raise ModelError(f"from_jax was given {len(inputs)} inputs and {len(names)} names for them")
-    for given, array in zip(names, inputs, strict=True):
-        if not _is_array(array):
-            raise ModelError(
-                f"'{given}' of from_jax is a {type(array).__name__} and not an array of numbers: give each array as an "
-                "input of its own, and compute without random keys, as inference does"
-            )
-    everything, tree = jax.tree_util.tree_flatten_with_path(params)
-    leaves = [(index, path, leaf) for index, (path, leaf) in enumerate(everything) if _is_array(leaf)]
-    paths = [jax.tree_util.keystr(path, simple=True, separator=".") or "params" for _, path, _ in leaves]
-    output_names: list[str] = []
+    from .jax_function import JaxFunction
 
-    def flat(*arrays: Any) -> Any:
-        held = [leaf for _, leaf in everything]
-        for (index, _, _), array in zip(leaves, arrays[len(inputs) :], strict=True):
-            held[index] = array
-        weights = jax.tree_util.tree_unflatten(tree, held)
-        results, _ = jax.tree_util.tree_flatten_with_path(function(weights, *arrays[: len(inputs)]))
-        output_names[:] = [
-            jax.tree_util.keystr(path, simple=True, separator=".") if path else "output" for path, _ in results
-        ]
-        return tuple(result for _, result in results)
-
-    specs = [jax.eval_shape(lambda array=array: array) for array in (*inputs, *(leaf for _, _, leaf in leaves))]
+    flat = JaxFunction(function, params, args, input_names)
+    names, inputs, paths, leaves = flat.input_names, flat.inputs, flat.paths, flat.leaves
+    specs = [jax.eval_shape(lambda array=array: array) for array in (*inputs, *leaves)]
     try:
         with quiet():
             primitives = jax.make_jaxpr(flat)(*specs)
-            proto = _exported(flat, primitives, specs, [*names, *(f"weight:{path}" for path in paths)], output_names)
+            proto = _exported(
+                flat, primitives, specs, [*names, *(f"weight:{path}" for path in paths)], flat.output_names
+            )
     except PockError:
         raise
     except Exception as error:
@@ -96,14 +74,14 @@ def from_jax(
         raise ModelError(f"JAX cannot export the function to ONNX: {reason}") from error
     weights = {
         f"weight:{path}": (path, np.asarray(leaf, spec.dtype))
-        for path, spec, (_, _, leaf) in zip(paths, specs[len(inputs) :], leaves, strict=True)
+        for path, spec, leaf in zip(paths, specs[len(inputs) :], leaves, strict=True)
     }
     trainable = _trainable(params, weights)
     graph = import_model(with_weights(proto, weights), name, parameters=trainable)
     if verify or operations(graph) <= MOST_OPERATIONS:
         examples = [_informative(array, spec) for array, spec in zip(inputs, specs, strict=False)]
-        results = jax.jit(jaxpr_as_fun(primitives))(*examples, *(leaf for _, _, leaf in leaves))
-        expected = {name: np.asarray(result) for name, result in zip(output_names, results, strict=True)}
+        results = jax.jit(jaxpr_as_fun(primitives))(*examples, *leaves)
+        expected = {name: np.asarray(result) for name, result in zip(flat.output_names, results, strict=True)}
         used = {value.name for value in graph.inputs}
         feeds = {name: array for name, array in zip(names, examples, strict=True) if name in used}
         refuse_another_function(graph, feeds, expected, "JAX")
@@ -135,15 +113,6 @@ def _exported(flat: Any, primitives: Any, specs: Sequence[Any], inputs: Sequence
         raise
     except Exception:
         return converted(jaxpr_as_fun(primitives))
-
-
-def _is_array(leaf: Any) -> bool:
-    """Whether this is an array of numbers, and not a random key or, in an Equinox module, a function."""
-    import jax
-
-    if isinstance(leaf, jax.Array):
-        return not jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-    return isinstance(leaf, (np.ndarray, np.generic, bool, int, float))
 
 
 def _trainable(params: Any, weights: Mapping[str, tuple[str, Any]]) -> set[str]:

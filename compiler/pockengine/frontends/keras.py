@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,24 +50,16 @@ def from_keras(model: Any, batch: int = 1, *, verify: bool = False) -> Graph:
     if not getattr(model, "built", False) or not getattr(model, "inputs", None):
         raise ModelError("the Keras model has no defined inputs: call it once, or build it with an Input layer")
     trained, fixed = list(model.trainable_variables), list(model.non_trainable_variables)
-    names = list(getattr(model, "output_names", ("output",)))
     inputs = [tf.TensorSpec(_shape(tensor, batch), tensor.dtype, name=tensor.name) for tensor in model.inputs]
     variables = [
         tf.TensorSpec(variable.shape, variable.dtype, name=f"weight_{index}")
         for index, variable in enumerate([*trained, *fixed])
     ]
 
-    def infer(*tensors: Any) -> Any:
-        given = tensors[: len(inputs)] if len(inputs) > 1 else tensors[0]
-        weights = tensors[len(inputs) :]
-        outputs, _ = model.stateless_call(weights[: len(trained)], weights[len(trained) :], given, training=False)
-        flat = keras.tree.flatten(outputs)
-        return {name: tf.identity(value) for name, value in zip(names, flat, strict=True)}
-
     try:
         with quiet():
             signature = [*inputs, *variables]
-            function = traced(tf.function(infer), signature)
+            function = traced(tf.function(inference(model)), signature)
             proto, _ = tf2onnx.convert.from_function(
                 function,
                 signature,
@@ -96,6 +88,24 @@ def from_keras(model: Any, batch: int = 1, *, verify: bool = False) -> Graph:
         feeds = {key: array for key, array in feeds.items() if key in used}
         refuse_another_function(graph, feeds, expected, "TensorFlow")
     return graph.with_(untrained=untrained)
+
+
+def inference(model: Any) -> Callable[..., dict[str, Any]]:
+    """What the model computes without training: a function of its inputs, then its variables, those that are trained
+    first. It gives the outputs by name."""
+    import keras
+    import tensorflow as tf
+
+    count, trained = len(model.inputs), len(model.trainable_variables)
+    names = list(getattr(model, "output_names", ("output",)))
+
+    def infer(*tensors: Any) -> dict[str, Any]:
+        given = tensors[:count] if count > 1 else tensors[0]
+        weights = tensors[count:]
+        outputs, _ = model.stateless_call(weights[:trained], weights[trained:], given, training=False)
+        return {name: tf.identity(value) for name, value in zip(names, keras.tree.flatten(outputs), strict=True)}
+
+    return infer
 
 
 def _untrained(model: Any, fixed: Sequence[Any]) -> dict[str, str]:

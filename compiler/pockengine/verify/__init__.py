@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from .comparison import Options
+from .files import verify_file
 from .judge import Change, Verdict, compare_changes, compare_losses
 from .report import Report
-from .verification import Options, from_torch, verify, verify_file
+from .verification import from_jax, from_keras, from_torch, verify
 
 __all__ = [
     "Change",
@@ -13,6 +15,8 @@ __all__ = [
     "Verdict",
     "compare_changes",
     "compare_losses",
+    "from_jax",
+    "from_keras",
     "from_torch",
     "verify",
     "verify_file",

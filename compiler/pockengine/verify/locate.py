@@ -15,11 +15,13 @@ from ..autodiff import LOSS, active_values, backward, prepare
 from ..autodiff.objective import with_loss
 from ..frontends.agreement import array
 from ..frontends.torch_kernels import KERNELS
-from ..frontends.torch_trace import Call, Trace
+from ..frontends.torch_trace import Call, Trace, relative_error
 from ..interp import environment, evaluate
 from ..ir import Array, Graph, Value
 from .judge import AS_CLOSE
-from .torch_side import TorchSide, tensors_of
+from .side import Side, Task
+from .torch_side import TorchSide
+from .torch_training import loss_of, tensors_of
 
 _APART = 1e-2
 """How far a gradient may be off, in Euclidean norm: a wrong one is off by more, a rounded one by less."""
@@ -27,10 +29,16 @@ _NOISE = 1e-5
 """Gradients below this share of the largest are what is left of terms that cancel."""
 
 
-def where_they_part(model: Graph, side: TorchSide, feeds: Mapping[str, Array]) -> str:
+NOWHERE = (
+    "all values and gradients of the imported model agree when they are computed one by one: what differs is our "
+    "machine code or the optimizer's update"
+)
+
+
+def where_they_part(model: Graph, side: TorchSide, task: Task, feeds: Mapping[str, Array]) -> str:
     """Half a sentence on one batch of inputs and targets."""
-    wanted = [model.param(name) for name in side.scheme.trained()]
-    builder, values = with_loss(model, side.recipe)
+    wanted = [model.param(name) for name in task.scheme.trained()]
+    builder, values = with_loss(model, task.recipe)
     builder.outputs = {LOSS: values.loss}
     forward = prepare(builder.finish(), wanted)
     contents = environment(forward, feeds, KERNELS)
@@ -46,9 +54,9 @@ def where_they_part(model: Graph, side: TorchSide, feeds: Mapping[str, Array]) -
             keep: Callable[[Tensor], None] = lambda gradient: arrived.__setitem__(value, array(gradient))  # noqa: E731
             result.register_hook(keep)  # type: ignore[no-untyped-call]
 
-    module, _ = side.prepared()
-    with Trace(module, contents, seen) as trace:
-        loss = side.loss(module, tensors_of(feeds))
+    trainable = side.trainable(task)
+    with Trace(trainable.module, contents, seen) as trace:
+        loss = loss_of(trainable, task, tensors_of(feeds))
     first = trace.first_difference([loss])
     if first is not None:
         return f"the two part in the forward part, at {first}"
@@ -56,10 +64,7 @@ def where_they_part(model: Graph, side: TorchSide, feeds: Mapping[str, Array]) -
     last = _last_difference(forward, wanted, {value: call for value, (call, _) in met.items()}, arrived, feeds)
     if last is not None:
         return f"all values of the forward part agree; the two part in the backward part, at the gradient of {last}"
-    return (
-        "all values and gradients of the imported model agree when they are computed one by one: what differs is our "
-        "machine code or the optimizer's update"
-    )
+    return NOWHERE
 
 
 def _last_difference(
@@ -93,3 +98,45 @@ def _last_difference(
 
 def _rms(x: Array) -> float:
     return float(np.sqrt(np.mean(x.astype(np.float64) ** 2))) if x.size else 0.0
+
+
+def what_differs(model: Graph, side: Side, task: Task, feeds: Mapping[str, Array]) -> str:
+    """The same where the calls within cannot be seen: the output that differs, or the parameter whose gradient does,
+    the first of them that the backward part comes to."""
+    wanted = [model.param(name) for name in task.scheme.trained()]
+    builder, values = with_loss(model, task.recipe)
+    builder.outputs = {**model.outputs, LOSS: values.loss}
+    forward = prepare(builder.finish(), wanted)
+    builder, gradients = backward(forward, LOSS, wanted)
+    builder.outputs = {**forward.outputs, **{_gradient_of(value): x for value, x in gradients.items()}}
+    ours = evaluate(builder.finish(), feeds, KERNELS)
+    trainable, given = side.trainable(task), tensors_of(feeds)
+    for name, output in trainable.outputs({name: given[name] for name in task.inputs}).items():
+        if name in model.outputs and not relative_error(ours[name], array(output)) <= _APART:
+            return f"the two part in the forward part: the output '{name}' differs"
+    loss_of(trainable, task, given).backward()  # type: ignore[no-untyped-call]
+    theirs = {value: trainable.tensors[value.name].grad for value in wanted}
+    largest = max((_rms(array(x)) for x in theirs.values() if x is not None), default=0.0)
+    for value in _from_the_loss(model, wanted):
+        zero, slope = np.zeros(value.type.shape), theirs[value]
+        mine, other = ours.get(_gradient_of(value), zero), zero if slope is None else array(slope)
+        if not _rms(mine - other) <= max(_APART * _rms(other), AS_CLOSE * _NOISE * largest):
+            return (
+                "all outputs agree; of the imported model, computed operator by operator, the first gradient that "
+                f"differs in the backward part is that of '{value.name}'"
+            )
+    return NOWHERE
+
+
+def _gradient_of(value: Value) -> str:
+    return f"gradient of {value.name}"
+
+
+def _from_the_loss(model: Graph, values: list[Value]) -> list[Value]:
+    """By the most nodes that are between a value and an output: the backward part comes to the nearest first."""
+    away: dict[Value, int] = {}
+    for node in reversed(model.nodes):
+        here = 1 + max((away.get(value, 0) for value in node.outputs), default=0)
+        for value in node.inputs:
+            away[value] = max(away.get(value, 0), here)
+    return sorted(values, key=lambda value: away.get(value, 0))

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 import torch
 from safetensors.numpy import save_file
 from torch import Tensor, nn
@@ -42,6 +48,18 @@ def nothing():
 
 def pooled():
     return Pooled(), (torch.randn(4, 5, 6), torch.tensor([2, 3]))
+
+def jax():
+    import jax
+
+    weights = jax.random.normal(jax.random.key(0), (6, 3))
+    return lambda params, x: jax.numpy.tanh(x @ params["w"]), {"w": weights}, (jax.numpy.ones((4, 6)),)
+
+def keras():
+    import keras
+
+    keras.utils.set_random_seed(0)
+    return keras.Sequential([keras.Input((6,), name="x"), keras.layers.Dense(3, activation="tanh")], name="net")
 
 RULES = {Doubled: lambda x: 2.0 * x}
 """
@@ -118,6 +136,13 @@ def test_a_file_alone(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "not the slopes of the loss, by finite differences: 'first.weight', 'first.bias'" in out
 
 
+def test_a_function_of_jax_and_a_model_of_keras(run: Run) -> None:
+    code, out, _ = run("--jax", "factories:jax")
+    assert (code, "trains as JAX does: 2 steps, 1 tensors" in out, "loss by JAX" in out) == (0, True, True)
+    code, out, _ = run("--keras", "factories:keras", "--batch", "4")
+    assert (code, "net trains as Keras does: 2 steps, 2 tensors" in out) == (0, True)
+
+
 def test_a_module_that_needs_more_than_examples(run: Run) -> None:
     code, out, _ = run("--torch", "factories:pooled", "--fixed", "lengths", "--functions", "factories:RULES")
     assert code == 0
@@ -127,7 +152,12 @@ def test_a_module_that_needs_more_than_examples(run: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((), ["an ONNX model", "--torch module:factory"]),
+        ((), ["an ONNX model", "(--torch)", "(--jax)", "(--keras)"]),
+        (("--torch", "factories:make", "--jax", "factories:jax"), ["one of --torch, --jax and --keras"]),
+        (("net.onnx", "--jax", "factories:jax"), ["with a PyTorch module", "leave the file out"]),
+        (("--jax", "factories:jax", "--fixed", "x"), ["PyTorch modules alone"]),
+        (("--jax", "factories:nothing"), ["'factories:nothing' makes int", "(function, parameters, arguments)"]),
+        (("--keras", "factories:nothing"), ["'factories:nothing' makes int", "(model, arguments)"]),
         (("net.onnx", "--torch", "factories:other"), ["different contents of 'first.", "weights that were exported"]),
         (("--torch", "factories:nothing"), ["'factories:nothing' makes int", "(module, arguments)"]),
         (("--torch", "factories:made"), ["'factories' has no 'made'"]),

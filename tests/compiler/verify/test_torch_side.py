@@ -18,9 +18,11 @@ from pockengine.ir import Array
 from pockengine.recipe import Recipe, resolve
 from pockengine.verify import compare_changes
 from pockengine.verify.our_side import comparable
+from pockengine.verify.side import Task
 from pockengine.verify.steps import Trained
 from pockengine.verify.torch_losses import objective, refuse_unmirrored
 from pockengine.verify.torch_side import Call, TorchSide
+from pockengine.verify.torch_training import train
 from tests.compiler.training.loss_cases import CASES
 from tests.compiler.training.small_models import MODELS
 
@@ -43,13 +45,17 @@ class Net(nn.Module):
 
 X = torch.randn(BATCH, 2, 5, 5, generator=torch.Generator().manual_seed(1))
 GRAPH = from_torch(Net(), (X,))
+SIDE = TorchSide(Net(), Call.of({"x": X}, (X,), {}))
 
 
-def side_of(recipe: Recipe) -> TorchSide:
+def trained(recipe: Recipe, feeds: list[dict[str, Array]], double: bool = False) -> Trained:
+    return train(SIDE, task_of(recipe), feeds, double)
+
+
+def task_of(recipe: Recipe) -> Task:
     model = with_adapters(GRAPH, recipe.lora) if recipe.lora else GRAPH
     adapters = adapters_of(GRAPH, recipe.lora) if recipe.lora else ()
-    call = Call.of({"x": X}, (X,), {})
-    return TorchSide(Net(), call, ("x",), recipe, resolve(recipe, model), adapters, dict(model.data))
+    return Task(("x",), recipe, resolve(recipe, model), adapters, dict(model.data))
 
 
 def batches(samples: int = BATCH) -> list[dict[str, Array]]:
@@ -96,9 +102,9 @@ RECIPES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", RECIPES)
 def test_training_is_what_the_graphs_say(name: str) -> None:
     recipe = Recipe(**RECIPES[name])
-    found, wanted = side_of(recipe).train(batches()), by_interpreter(recipe)
+    found, wanted = trained(recipe, batches()), by_interpreter(recipe)
     np.testing.assert_allclose(found.losses, wanted.losses, rtol=1e-5)
-    start = side_of(recipe).initial
+    start = task_of(recipe).initial
     changes = compare_changes(start, wanted.tensors, found.tensors, sorted(start), STEPS)
     moved = {change.name for change in changes if change.theirs > 0}
     assert moved >= set(resolve(recipe, GRAPH if not recipe.lora else with_adapters(GRAPH, recipe.lora)).trained())
@@ -108,8 +114,8 @@ def test_training_is_what_the_graphs_say(name: str) -> None:
 
 def test_micro_batches_make_one_step() -> None:
     recipe = Recipe(optimizer={"name": "sgd", "lr": 0.1})
-    whole = side_of(recipe).train(batches())
-    halves = side_of(recipe.with_(accumulate=2)).train(batches())
+    whole = trained(recipe, batches())
+    halves = trained(recipe.with_(accumulate=2), batches())
     np.testing.assert_allclose(halves.losses, whole.losses, rtol=1e-6)
     np.testing.assert_allclose(halves.tensors["fc.weight"], whole.tensors["fc.weight"], atol=1e-6)
 
@@ -117,8 +123,8 @@ def test_micro_batches_make_one_step() -> None:
 def test_float64_is_float64_all_through() -> None:
     """The module converts to float32 twice; as a referee it must not."""
     recipe = Recipe(optimizer={"name": "sgd", "lr": 0.1})
-    one, other = (side_of(recipe).train(batches(), double=True) for _ in range(2))
-    single = side_of(recipe).train(batches())
+    one, other = (trained(recipe, batches(), double=True) for _ in range(2))
+    single = trained(recipe, batches())
     assert one.losses == other.losses
     assert one.tensors["conv.weight"].dtype == np.float64
     assert 0 < abs(one.losses[0] - single.losses[0]) < 1e-6
@@ -128,11 +134,11 @@ def test_float64_is_float64_all_through() -> None:
 
 
 def test_the_module_given_stays_as_it_is() -> None:
-    side = side_of(Recipe(optimizer={"name": "sgd", "lr": 0.1}))
-    before = {name: tensor.clone() for name, tensor in side.module.state_dict().items()}
-    side.train(batches())
-    assert all(torch.equal(tensor, before[name]) for name, tensor in side.module.state_dict().items())
-    assert side.module.training and all(parameter.grad is None for parameter in side.module.parameters())
+    module, recipe = SIDE.module, Recipe(optimizer={"name": "sgd", "lr": 0.1})
+    before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
+    trained(recipe, batches())
+    assert all(torch.equal(tensor, before[name]) for name, tensor in module.state_dict().items())
+    assert module.training and all(parameter.grad is None for parameter in module.parameters())
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -83,7 +83,7 @@ def imported(name: str) -> Imported:
     family = FAMILIES[name]
     module = family.build()
     started = time.perf_counter()
-    graph = pockengine.frontends.from_torch(module, kwargs=family.inputs(0))
+    graph = pockengine.frontends.from_torch(module, kwargs=family.inputs(0), fixed=family.fixed)
     return Imported(family, graph, time.perf_counter() - started)
 
 

@@ -6,7 +6,7 @@ networks of batch norms with the statistics of random images are. Norms and bias
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,7 +48,8 @@ class Family:
     lora       pattern of the modules that get adapters; None where LoRA does not apply
     loss       the recipe's loss
     criterion  the same loss in PyTorch
-    brief      the tests train everything, on the interpreter; the benchmark does all of it in machine code"""
+    brief      the tests train everything, on the interpreter; the benchmark does all of it in machine code
+    fixed      arguments whose contents are part of the model, and the same in each batch"""
 
     name: str
     build: Callable[[], nn.Module]
@@ -59,10 +60,12 @@ class Family:
     loss: Any = "cross_entropy"
     criterion: Criterion = cross_entropy
     brief: bool = False
+    fixed: Collection[str] = ()
 
     def feeds(self, seed: int) -> dict[str, Array]:
-        """A batch as numpy arrays, targets included."""
-        return {name: tensor.numpy() for name, tensor in {**self.inputs(seed), **self.targets(seed)}.items()}
+        """A batch as numpy arrays, targets included, without what is fixed."""
+        tensors = {**self.inputs(seed), **self.targets(seed)}
+        return {name: tensor.numpy() for name, tensor in tensors.items() if name not in self.fixed}
 
     @property
     def batch(self) -> int:

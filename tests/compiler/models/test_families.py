@@ -12,6 +12,7 @@ INTERPRETED = (
     "convnext_v2", "maxvit", "hrnet", "retinanet", "mask_rcnn_head", "encodec", "conformer", "s4d", "mamba", "hyena",
     "bilstm_crf", "gat", "egnn", "pointnet2", "dgcnn", "tabnet", "dlrm", "sasrec", "kan", "glow", "spline_flow",
     "unet2d_condition", "heat_pinn", "forces", "nerf", "fno", "gradient_penalty", "byol", "experts", "ppo",
+    "llava", "paligemma", "qwen2-vl",
 )  # fmt: skip
 """Of the brief families, one for each thing that the others have not; the benchmark trains all of them."""
 

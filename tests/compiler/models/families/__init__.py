@@ -9,6 +9,7 @@ from . import (
     diffusion,
     encoders,
     graphs,
+    multimodal,
     points,
     scientific,
     signal,
@@ -20,6 +21,6 @@ from . import (
 
 _MODULES = (
     vision, encoders, decoders, signal, backbones, detection, diffusion, audio, state_space, graphs, points, tables,
-    scientific, training_schemes,
+    scientific, training_schemes, multimodal,
 )  # fmt: skip
 FAMILIES: dict[str, Family] = {family.name: family for module in _MODULES for family in module.FAMILIES}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
@@ -19,7 +20,9 @@ from .sweep import Record
 
 SECTION = "architectures"
 _LONGEST = 240
-"""Characters of a reason in the document."""
+"""Characters of a reason in the document, from which on only its first sentence stays."""
+
+_SENTENCE_END = re.compile(r"(?<=[a-z0-9)'\"])[.!?]\s+(?=[A-Z])")
 
 
 def table(records: Sequence[Record]) -> Table:
@@ -87,5 +90,6 @@ def _reasons(records: Sequence[Record]) -> str:
 
 def _cell(reason: str) -> str:
     """A reason on one line that Markdown leaves as it is."""
-    reason = reason if len(reason) <= _LONGEST else f"{reason[:_LONGEST].rstrip()} …"
+    if len(reason) > _LONGEST:
+        reason = _SENTENCE_END.split(reason, maxsplit=1)[0]
     return reason.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")

@@ -295,7 +295,9 @@ def _summary(error: BaseException) -> str:
         return f"its exporter has no word for '{missing[1]}': write it in other functions"
     if taken := _TAKEN.search(str(error)):
         return f"the exporter has an attribute '{taken[1]}' of its own, so rename the submodule '{taken[1]}'"
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+    line = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+    place = _place(error)
+    return f"{line}; it comes from {place}, so write that in other functions of PyTorch" if place else line
 
 
 def _innermost(error: BaseException) -> BaseException:

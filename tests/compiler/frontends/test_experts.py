@@ -7,6 +7,7 @@ import torch
 from torch import nn
 from transformers.integrations import moe
 from transformers.models.dbrx.modeling_dbrx import DbrxConfig, DbrxExperts
+from transformers.models.jetmoe.modeling_jetmoe import JetMoeConfig, JetMoeMoA, JetMoeMoE
 from transformers.models.longcat_flash.modeling_longcat_flash import LongcatFlashConfig, LongcatFlashExperts
 from transformers.models.nllb_moe.modeling_nllb_moe import NllbMoeConfig, NllbMoeExperts
 from transformers.models.switch_transformers.modeling_switch_transformers import (
@@ -50,4 +51,23 @@ def test_all_experts_are_what_the_loop_computes(name: str) -> None:
     expected = module(states, chosen, weights)
     with experts_captured(module):
         found = module(states, chosen, weights)
+    torch.testing.assert_close(found, expected)
+
+
+def test_what_jetmoe_sorts_by_experts_needs_no_numbers() -> None:
+    config = JetMoeConfig(hidden_size=WIDTH, intermediate_size=12, num_local_experts=EXPERTS, num_experts_per_tok=2)
+    generator = torch.Generator().manual_seed(5)
+    perceptron, attention = JetMoeMoE(config), JetMoeMoA(config)
+    for parameter in (*perceptron.parameters(), *attention.parameters()):
+        nn.init.normal_(parameter, std=0.3, generator=generator)
+    states = torch.randn(2, TOKENS, WIDTH, generator=generator)
+
+    def computed() -> tuple[torch.Tensor, torch.Tensor]:
+        mapped, _, order = attention.map(states)
+        return perceptron(states), attention.reduce(mapped, order)
+
+    expected = computed()
+    with experts_captured(nn.ModuleList([perceptron, attention])):
+        assert isinstance(perceptron.router(states[0])[3], torch.Tensor)
+        found = computed()
     torch.testing.assert_close(found, expected)

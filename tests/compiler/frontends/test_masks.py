@@ -42,7 +42,27 @@ def _elements(m: Small, x: Tensor, ids: Tensor) -> Tensor:
     return h.masked_scatter(h < -1.0, m.fc(x) * 2)
 
 
+def _at_places(value: Callable[[Small], Tensor | float]) -> Expression:
+    def expression(m: Small, x: Tensor, ids: Tensor) -> Tensor:
+        h = m.fc(x).clone()
+        h[torch.where(ids == 5)] = value(m)
+        return h
+
+    return expression
+
+
+def _at_scalars(m: Small, x: Tensor, ids: Tensor) -> Tensor:
+    """Rows and columns as lists of scalars."""
+    kept = torch.ones(2, 7)
+    rows, columns = zip(*torch.stack([torch.tensor([0, 1, 1]), ids[0, :3]], 1), strict=True)
+    kept[rows, columns] = 0.0
+    return m.fc(x) * kept[:, :1, None] + kept[list(rows), list(columns)].sum() + kept[:, 3:4, None]
+
+
 EXPRESSIONS: dict[str, Expression] = {
+    "a number at places": _at_places(lambda m: 0.5),
+    "rows at places": _at_places(lambda m: m.rows),
+    "lists of scalars": _at_scalars,
     "a number": _assigned(lambda m: 0.5, 3),
     "a row for all": _assigned(lambda m: m.row, 4),
     "rows in order": _assigned(lambda m: m.rows * 2, 5),

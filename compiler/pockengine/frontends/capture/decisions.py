@@ -1,12 +1,14 @@
 """What a module's Python decides by the contents of tensors: `if mask.any()`, `lengths.tolist()`. A program of static
 shapes takes the way that the example inputs took; where the data would decide otherwise, the module's outputs are NaN:
-nothing is wrong in silence. What depends on parameters, which training changes, is not decided here."""
+nothing is wrong in silence. What depends on parameters, which training changes, is not decided but refused."""
 
 from __future__ import annotations
 
 import contextlib
+import linecache
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,6 +17,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils.weak import WeakIdKeyDictionary
 
+from ...errors import ModelError
 from .gradients import in_place
 from .selections import Place, place_of_call
 
@@ -41,6 +44,9 @@ _ASKED: dict[Callable[..., Any], Callable[..., Tensor]] = {
 }
 """Functions whose result is no tensor -> the tensor whose contents it is, of the same arguments. `tolist` is traced as
 an `item` of each element."""
+
+_CHOOSING = (Tensor.__bool__, Tensor.is_nonzero, torch.is_nonzero, Tensor.__contains__)
+"""Those whose answer no trace can leave open."""
 
 
 class Decisions:
@@ -119,7 +125,11 @@ class Decided:
         question = (place_of_call(), function.__name__)
         index, found = self._seen[question], self._answers.get(question, [])
         self._seen[question] += 1
-        if is_known or index >= len(found) or found[index] is None:
+        if is_known or index >= len(found):
+            return None
+        if found[index] is None:
+            if function in _CHOOSING:
+                raise _refusal(question[0])
             return None
         contents = _ASKED[function](*args)
         expected = torch.tensor(found[index], dtype=contents.dtype)
@@ -127,6 +137,14 @@ class Decided:
             contents = contents.reshape(expected.shape)
         self._conditions.append((contents == expected).all())
         return found[index]
+
+
+def _refusal(place: Place) -> ModelError:
+    path, line = place
+    return ModelError(
+        f"line {line} of {Path(path).name} ('{linecache.getline(path, line).strip()}') decides by what the module's "
+        "parameters compute, which training changes: let torch.where choose, or leave this part out"
+    )
 
 
 def with_bounds(index: Any, replace: Callable[[Tensor], Any]) -> Any:

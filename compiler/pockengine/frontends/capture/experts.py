@@ -40,9 +40,9 @@ def experts_captured(module: nn.Module) -> Iterator[None]:
         yield
 
 
-def _without_loop(part: Any) -> Callable[..., Tensor] | None:
-    """What stands in for the `forward` of an older class of experts, which loops over those that were chosen; None for
-    any other module."""
+def _without_loop(part: Any) -> Callable[..., Any] | None:
+    """What stands in for the `forward` of an older class of experts, which loops over those that were chosen, or of
+    their router; None for any other module."""
     if isinstance(part, nn.ModuleDict) and hasattr(part, "num_experts"):
         return partial(_modules, part)
     return partial(_LOOPS[name], part) if (name := type(part).__name__) in _LOOPS else None
@@ -78,7 +78,27 @@ def _longcat(experts: Any, states: Tensor, chosen: Tensor, weights: Tensor) -> T
     return torch.stack(results).sum(0).to(states.dtype)
 
 
-_LOOPS: dict[str, Callable[..., Tensor]] = {"DbrxExperts": _dbrx, "LongcatFlashExperts": _longcat}
+def _jetmoe_routing(router: Any, states: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Tokens in the order of their experts, and how many each expert has: a tensor in place of numbers."""
+    logits = router.layer(states).float()
+    best, chosen = logits.topk(router.top_k, dim=1)
+    shares = torch.softmax(best, dim=1).type_as(states).flatten()
+    sizes = functional.one_hot(chosen, router.num_experts).sum((0, 1))
+    order = chosen.flatten().sort(0)[1]
+    return order, order.div(router.top_k, rounding_mode="trunc"), shares[order], sizes, logits
+
+
+def _jetmoe(experts: Any, rows: Tensor, sizes: Tensor) -> Tensor:
+    """Rows in the order of their experts."""
+    return grouped_product(rows, experts.weight.transpose(1, 2), sizes.cumsum(0))
+
+
+_LOOPS: dict[str, Callable[..., Any]] = {
+    "DbrxExperts": _dbrx,
+    "LongcatFlashExperts": _longcat,
+    "JetMoeTopKGating": _jetmoe_routing,
+    "JetMoeParallelExperts": _jetmoe,
+}
 """By the class of `transformers`."""
 
 

@@ -24,8 +24,35 @@ def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     return torch.where(mask, rows[order].reshape(x.shape), x)
 
 
+class Places(tuple[Tensor, ...]):
+    """Where a mask is true: one tensor an axis, as an index. An assignment goes through the mask itself."""
+
+    mask: Tensor
+
+
+def places(mask: Tensor) -> Places:
+    """`torch.where(mask)`."""
+    found = Places(torch.nonzero(mask, as_tuple=True))
+    found.mask = mask
+    return found
+
+
+def stacked(index: Any) -> Any:
+    """An index, each of its lists of scalar tensors one tensor: PyTorch would read their contents."""
+
+    def together(part: Any) -> Any:
+        scalars = isinstance(part, list | tuple) and part and all(isinstance(x, Tensor) and not x.dim() for x in part)
+        return torch.stack(list(part)) if scalars else part
+
+    if isinstance(index, tuple):
+        return index if all(together(x) is x for x in index) else tuple(map(together, index))
+    return together(index)
+
+
 def set_item(x: Tensor, index: Any, value: Any) -> bool:
     """Do `x[mask] = value` and say so; False for any other index."""
+    if isinstance(index, Places):
+        index = index.mask
     if not isinstance(index, Tensor) or index.dtype is not torch.bool:
         return False
     mask = index.reshape(index.shape + (1,) * (x.dim() - index.dim()))

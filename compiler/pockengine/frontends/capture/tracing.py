@@ -16,7 +16,7 @@ from .derivatives import inside_transform, transformed
 from .experts import grouped_product
 from .gradients import detached, unrecorded, without_gradient
 from .known import Known
-from .masks import masked_scatter, set_item
+from .masks import Places, masked_scatter, places, set_item, stacked
 from .operators import GRAD_MODE, gradient_mode
 from .randomness import DRAWING, drawn
 from .rewritten import REWRITTEN
@@ -59,7 +59,7 @@ class Tracing(TorchFunctionMode):
         if is_known:
             return self._known.call(function, args, kwargs)
         if function in (torch.Tensor.__getitem__, torch.Tensor.__setitem__):
-            args = (args[0], with_bounds(self._known.places(args[1]), self._bound), *args[2:])
+            args = (args[0], self._index(args[1]), *args[2:])
         if (selection := self._chosen.selection(function, args)) is not None:
             with self:
                 return selected(*selection)
@@ -68,6 +68,8 @@ class Tracing(TorchFunctionMode):
         if (stand_in := replacement(function, args) or REPLACED.get(function)) is not None:
             with self:  # what stands in is watched as well
                 return stand_in(*args, **kwargs)
+        if function is torch.where and len(args) == 1 and not kwargs:
+            return places(*args)
         if function is torch.Tensor.__setitem__:
             with self:
                 if set_item(*args):
@@ -77,6 +79,14 @@ class Tracing(TorchFunctionMode):
         if not torch.is_grad_enabled():
             return unrecorded(function, args, kwargs)
         return without_gradient(args, kwargs, function(*args, **kwargs))
+
+    def _index(self, index: Any) -> Any:
+        """An index without what PyTorch would read the contents of, as far as they are known or decided."""
+        if isinstance(index, Places):
+            return index
+        with self:
+            index = stacked(index)
+        return with_bounds(self._known.places(index), self._bound)
 
     def _bound(self, bound: Tensor) -> Any:
         """Where a slice begins or ends, as a number where that is decided."""

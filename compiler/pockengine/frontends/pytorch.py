@@ -116,20 +116,16 @@ def _imported(
 
     positional, named, constants = arguments
     derivatives, selections = Derivatives(), Selections()
-    try:
+    name = type(module).__name__
+    with _explained(f"{name} does not run on the example inputs"):
         with custom.observed(), selections.observed(), decisions.observed():
             returned = derivatives.run(module, positional, {**named, **constants})
-            outputs = [(name, x.detach() if isinstance(x, Tensor) else x) for name, x in named_tensors(returned)]
-        with _quiet():
-            watched = captured(module, custom, selections, decisions, constants)
-            with watched, derivatives.written_out(module, positional, named):
-                traced = _traced(module, positional, named)
-            program = _exported(traced, [name for name, _ in outputs])
-    except PockError:
-        raise
-    except Exception as error:
-        # The exporter raises errors of many kinds, whose long reports stay available as the cause.
-        raise ModelError(f"PyTorch cannot export {type(module).__name__} to ONNX: {_summary(error)}") from error
+        outputs = [(name, x.detach() if isinstance(x, Tensor) else x) for name, x in named_tensors(returned)]
+    with _explained(f"PyTorch cannot export {name} to ONNX", ", so write that in other functions of PyTorch"), _quiet():
+        watched = captured(module, custom, selections, decisions, constants)
+        with watched, derivatives.written_out(module, positional, named):
+            traced = _traced(module, positional, named)
+        program = _exported(traced, [name for name, _ in outputs])
     weights = _taken_out(program.model)
     proto = renamed(program.model_proto)
     tied = _tied_names(module)
@@ -143,9 +139,27 @@ def _imported(
     return graph.with_(untrained=_untrained(module, used, tied), draws=drawing_in_training(module))
 
 
+@contextlib.contextmanager
+def _explained(what: str, advice: str = "") -> Iterator[None]:
+    """An error of PyTorch in the block as one sentence. advice: what to do where a line of the user's is at fault"""
+    try:
+        yield
+    except PockError:
+        raise
+    except Exception as error:
+        # PyTorch raises errors of many kinds, whose long reports stay available as the cause.
+        raise ModelError(f"{what}: {_summary(error, advice)}") from error
+
+
 def _decided_by_data(refusal: PockError) -> bool:
     """Whether a module was refused because its Python asks for the contents of tensors."""
-    return isinstance(refusal, DynamicShapeError) or _DATA_DEPENDENT in str(_innermost(refusal))
+    return isinstance(refusal, DynamicShapeError) or _asks_for_contents(_innermost(refusal))
+
+
+def _asks_for_contents(error: BaseException) -> bool:
+    from torch._subclasses.fake_tensor import DataDependentOutputException
+
+    return _DATA_DEPENDENT in str(error) or isinstance(error, DataDependentOutputException)
 
 
 def _untrained(module: nn.Module, used: set[str], tied: Collection[str]) -> dict[str, str]:
@@ -283,10 +297,10 @@ def _quiet() -> Iterator[None]:
         logging.disable(previous)
 
 
-def _summary(error: BaseException) -> str:
+def _summary(error: BaseException, advice: str) -> str:
     """The first line of the innermost cause, or what to do about it."""
     error = _innermost(error)
-    if _DATA_DEPENDENT in str(error) and (place := _place(error)) is not None:
+    if _asks_for_contents(error) and (place := _place(error)) is not None:
         return (
             f"{place} decides by the contents of a tensor: give the arguments that it depends on as 'fixed', or let "
             "torch.where choose"
@@ -297,7 +311,7 @@ def _summary(error: BaseException) -> str:
         return f"the exporter has an attribute '{taken[1]}' of its own, so rename the submodule '{taken[1]}'"
     line = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
     place = _place(error)
-    return f"{line}; it comes from {place}, so write that in other functions of PyTorch" if place else line
+    return f"{line}; it comes from {place}{advice}" if place else line
 
 
 def _innermost(error: BaseException) -> BaseException:

@@ -226,6 +226,18 @@ def test_module_that_pytorch_cannot_export():
         from_torch(Erratic(), torch.ones(3))
 
 
+def test_a_module_that_does_not_run_and_one_that_cannot_be_traced_are_told_apart():
+    class Listing(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * float(x.numpy()[0])
+
+    where = r"; it comes from line \d+ of test_bad_models.py \('return x \* float\(x.numpy\(\)\[0\]\)'\)"
+    with pytest.raises(ModelError, match=f"cannot export Listing .*{where}, so write that in other functions"):
+        from_torch(Listing(), torch.ones(3))
+    with pytest.raises(ModelError, match=f"Listing does not run on the example inputs: .*{where}$"):
+        from_torch(Listing(), torch.ones(0))
+
+
 def test_from_torch_names_a_submodule_the_exporter_cannot_take():
     module = nn.Sequential()
     module.add_module("code", nn.Linear(3, 2))

@@ -46,6 +46,7 @@ DECIDED: dict[str, Expression] = {
     "a branch": _branch,
     "a branch not taken": lambda m, x, lengths: x * 2 if (lengths[1] > 1).any() else m.fc(x),
     "membership": _membership,
+    "a comparison": lambda m, x, lengths: m.fc(x) if torch.equal(lengths[:1], lengths[2:]) else x * 2,
     "sizes of parts": _split,
     "a size": lambda m, x, lengths: m.fc(x)[torch.arange(lengths[1].item())],
     "the end of a slice": lambda m, x, lengths: m.fc(x)[: lengths[1]],

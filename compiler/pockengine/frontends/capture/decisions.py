@@ -33,6 +33,10 @@ def _nonzero(x: Tensor) -> Tensor:
     return x != 0
 
 
+def _equal(a: Tensor, b: Tensor) -> Tensor:
+    return (a == b).all() if a.shape == b.shape else torch.tensor(False)
+
+
 _ASKED: dict[Callable[..., Any], Callable[..., Tensor]] = {
     Tensor.__bool__: _nonzero,
     Tensor.is_nonzero: _nonzero,
@@ -41,11 +45,13 @@ _ASKED: dict[Callable[..., Any], Callable[..., Tensor]] = {
     Tensor.__index__: _itself,
     Tensor.item: _itself,
     Tensor.__contains__: lambda x, element: (x == element).any(),
+    torch.equal: _equal,
+    Tensor.equal: _equal,
 }
 """Functions whose result is no tensor -> the tensor whose contents it is, of the same arguments. `tolist` is traced as
 an `item` of each element."""
 
-_CHOOSING = (Tensor.__bool__, Tensor.is_nonzero, torch.is_nonzero, Tensor.__contains__)
+_CHOOSING = (Tensor.__bool__, Tensor.is_nonzero, torch.is_nonzero, Tensor.__contains__, torch.equal, Tensor.equal)
 """Those whose answer no trace can leave open."""
 
 

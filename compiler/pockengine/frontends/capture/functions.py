@@ -47,9 +47,15 @@ class CustomFunctions:
         def observing(function: type[Function], *args: Any, **kwargs: Any) -> Any:
             run = apply.__func__  # type: ignore[attr-defined]
             if function not in self._rules and _is_custom(function):
+
+                def call(given: tuple[Any, ...]) -> Any:
+                    return run(function, *given)
+
                 for given in (args, *_elsewhere(args)):
-                    fates = _fates(lambda given: run(function, *given), function, given)
+                    fates = _fates(call, function, given)
                     self._fates[function] = fates & self._fates.get(function, fates)
+                if not all(_scales(call, args, by) for by in _SCALES):
+                    self._fates[function] = set()
             return run(function, *args, **kwargs)
 
         with mock.patch.object(Function, "apply", classmethod(observing)):
@@ -153,7 +159,7 @@ def _grafted(function: type[Function], value: Any, carrier: Any) -> Tensor:
 def _fates(call: Callable[[tuple[Any, ...]], Any], function: type[Function], args: tuple[Any, ...]) -> set[str]:
     """What may stand in for the function when it is called with these arguments."""
     custom, ones = _gradients(call, args), _gradients(call, args, torch.ones_like)
-    if custom is None or ones is None or not all(_scales(call, args, custom[0], by) for by in _SCALES):
+    if custom is None or ones is None:
         return set()
     gradients, cotangent = custom
     found = set()
@@ -171,13 +177,13 @@ def _fates(call: Callable[[tuple[Any, ...]], Any], function: type[Function], arg
     return found
 
 
-def _scales(
-    call: Callable[[tuple[Any, ...]], Any], args: tuple[Any, ...], gradients: list[Tensor | None], by: float
-) -> bool:
+def _scales(call: Callable[[tuple[Any, ...]], Any], args: tuple[Any, ...], by: float) -> bool:
     """Whether a larger or smaller cotangent gives the same gradients, scaled: not where a backward pass clips them."""
-    found = _gradients(call, args, lambda result: by * _drawn(result))
-    scaled = [None if g is None else by * g for g in gradients]
-    return found is not None and all(_alike(a, b) for a, b in zip(found[0], scaled, strict=True))
+    ordinary, found = _gradients(call, args), _gradients(call, args, lambda result: by * _drawn(result))
+    if ordinary is None or found is None:
+        return False
+    scaled = [None if g is None else by * g for g in ordinary[0]]
+    return all(_alike(a, b) for a, b in zip(found[0], scaled, strict=True))
 
 
 def _plain_gradients(function: type[Function], args: tuple[Any, ...]) -> list[Tensor | None] | None:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .special import FIXED, INPUTS
+from .special import FIXED, INPUTS, MEDIA
 from .tiny import SIDE, nested
 
 BATCH = 2
@@ -23,6 +23,9 @@ TARGET = 6
 """Tokens of a decoder's text."""
 _FRAMES = 64
 _SAMPLES = 1600
+
+_SIZES = ("grid_thw", "spatial_shapes", "merge_sizes", "target_sizes")
+_LENGTHS = ("input_features_mask", "feature_attention_mask", "padding_mask")
 
 Inputs = dict[str, torch.Tensor]
 
@@ -35,9 +38,9 @@ def inputs(model: nn.Module, seed: int) -> Inputs:
 def fixed(model_type: str, given: Inputs) -> list[str]:
     """Inputs whose contents decide shapes: sizes of images and lengths of sounds, and then what says where their tokens
     are. They are the same for every seed."""
-    sizes = [name for name in given if name.endswith(("grid_thw", "spatial_shapes", "merge_sizes"))]
+    sizes = [name for name in given if name.endswith(_SIZES)]
     sizes += [name for name in given if name == "image_sizes"]
-    sizes += [name for name in given if name == "input_features_mask" and "input_ids" in given]
+    sizes += [name for name in given if name in _LENGTHS and "input_ids" in given]
     places = [name for name in given if name in ("mm_token_type_ids", "attention_mask")]
     return [*FIXED.get(model_type, ()), *(sizes + places if sizes else [])]
 
@@ -80,9 +83,16 @@ class _Maker:
             return torch.rand(*shape, generator=self.generator)
         if kind == "bool":
             return torch.rand(*shape, generator=self.generator) < 0.5
+        if kind in ("true", "false"):
+            return torch.full(shape, kind == "true")
+        if kind.startswith("grid"):  # columns and rows of the places of an image that is so many wide
+            place = torch.arange(shape[1])
+            return torch.stack([place % int(kind.split()[1]), place // int(kind.split()[1])], -1).expand(*shape)
         if kind == "boxes":
             corners = torch.rand(*shape[:-1], 2, 2, generator=self.generator).sort(-2).values
             return (corners.flatten(-2) * 60).long()
+        if kind.startswith("first"):
+            return (torch.arange(shape[1]) < int(kind.split()[1])).expand(*shape).long()
         if kind.startswith("below"):
             return torch.randint(0, int(kind.split()[1]), shape, generator=self.generator)
         raise ValueError(f"there is no kind of input '{kind}'")
@@ -113,7 +123,7 @@ class _Maker:
         return self.tokens(TARGET) if self.config.is_encoder_decoder else None
 
     def pixel_values(self) -> torch.Tensor:
-        side = self.get("image_size", default=2 * SIDE)
+        side = self.get("image_size", "input_size", default=2 * SIDE)
         height, width = side if isinstance(side, list | tuple) else (side, side)
         channels = self.get("num_channels", "in_channels", "in_chans", default=3)
         channels = channels if isinstance(channels, int) else 3
@@ -182,8 +192,8 @@ class _Maker:
         return self._drawn("boxes", BATCH, TEXT, 4)
 
     def _method(self, name: str) -> Any:
-        """A method of the model, or of the bare model in it."""
-        parts = (self.model, getattr(self.model, "model", None), getattr(self.model, "vlm", None))
+        """A method of the bare model, whose signature says more, or of the model around it."""
+        parts = (getattr(self.model, "vlm", None), getattr(self.model, "model", None), self.model)
         return next((getattr(part, name) for part in parts if hasattr(part, name)), None)
 
     def _with_media(self, found: Inputs) -> Inputs:
@@ -192,17 +202,11 @@ class _Maker:
             ("get_image_features", ("image_token_id", "image_token_index")),
             ("get_audio_features", ("audio_token_id", "audio_token_index")),
         ):
-            token, method = self.get(*names), self._method(getter)
-            if method is None or "input_ids" not in found or not isinstance(token, int):
+            token = self.get(*names)
+            if "input_ids" not in found or not isinstance(token, int):
                 continue
-            wanted = inspect.signature(method).parameters
-            media = {name: tensor for name, tensor in found.items() if name in wanted and name != "input_ids"}
-            if not media:
-                continue
-            with torch.no_grad():
-                result = method(**media)
-            count = _rows(getattr(result, "pooler_output", result)) // BATCH
-            places = torch.full((BATCH, count), token)
+            count = MEDIA.get(self.config.model_type, {}).get(names[0], self._features(getter, found))
+            places = torch.full((len(found["input_ids"]), count), token)
             found["input_ids"] = torch.cat([places, found["input_ids"]], 1)
             if "attention_mask" in found:
                 found["attention_mask"] = torch.cat([torch.ones_like(places), found["attention_mask"]], 1)
@@ -210,6 +214,21 @@ class _Maker:
                 if name in self.parameters:
                     found[name] = (found["input_ids"] == token).long()
         return found
+
+    def _features(self, getter: str, found: Inputs) -> int:
+        """Features of the images or sounds of one sample, as the model's own method says; 0 where it lacks inputs."""
+        method = self._method(getter)
+        if method is None:
+            return 0
+        wanted = {k: p for k, p in inspect.signature(method).parameters.items() if p.kind is not p.VAR_KEYWORD}
+        media = {name: tensor for name, tensor in found.items() if name in wanted and name != "input_ids"}
+        if not media or any(p.default is p.empty and name not in media for name, p in wanted.items()):
+            return 0
+        with torch.no_grad():
+            result = method(**media)
+        if getattr(result, "pooler_output", None) is not None:
+            return _rows(result.pooler_output) // BATCH
+        return _rows(getattr(result, "last_hidden_state", result)) // BATCH
 
 
 def _rows(features: Any) -> int:
@@ -234,6 +253,7 @@ _MAKERS: Mapping[str, Any] = {
     "bbox": _Maker.bbox,
     "hidden_states": _Maker.patches,
     "input_features_mask": _Maker.features_mask,
+    "feature_attention_mask": _Maker.features_mask,
     "pixel_values_videos": _Maker.videos,
     "past_values": _Maker.past_values,
 }

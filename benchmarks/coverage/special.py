@@ -28,3 +28,5 @@ CLASSES: Mapping[str, str] = _READ["classes"]
 """Model type -> class, where the auto classes name one that does not fit the configuration first."""
 INPUTS = _by_type(_READ["inputs"])
 """Model type -> input -> [kind, *shape], or "none" for an input that is left out."""
+MEDIA = _by_type(_READ["media"])
+"""Model type -> field of the token that stands for images or sounds -> how many stand before each text."""

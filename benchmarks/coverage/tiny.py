@@ -121,7 +121,7 @@ def _shrunk(default: Any, given: Mapping[str, Any], tokens: _Tokens) -> Any:
         return _shrunk(CONFIG_MAPPING[other](), {k: v for k, v in given.items() if k != "model_type"}, tokens)
     given = {**FIELDS.get(kind.model_type, {}), **given}
     if kind.model_type in KEPT:
-        return kind(**given)
+        return _with_outputs(kind(**given), default, given)
     declared = {field.name: field for field in dataclasses.fields(kind)}
     layers = next((vars(default)[name] for name in ("num_hidden_layers", "num_layers") if name in vars(default)), None)
     layers = None if "depths" in vars(default) else layers
@@ -144,7 +144,15 @@ def _shrunk(default: Any, given: Mapping[str, Any], tokens: _Tokens) -> Any:
     if isinstance(layers, int) and outputs and len(outputs) > 1 and "out_indices" not in given:
         fields["num_hidden_layers"] = len(outputs)
         fields["out_indices"] = list(range(1, len(outputs) + 1))
-    return kind(**fields, **{name: value for name, value in given.items() if name not in fields})
+    made = kind(**fields, **{name: value for name, value in given.items() if name not in fields})
+    return _with_outputs(made, default, given)
+
+
+def _with_outputs(made: Any, default: Any, given: Mapping[str, Any]) -> Any:
+    """A backbone of as many stages as before gives the outputs of the same ones."""
+    if "_out_indices" in vars(default) and "out_indices" not in given and made.stage_names == default.stage_names:
+        made.out_indices = default.out_indices
+    return made
 
 
 def _single(name: str, value: Any, tokens: _Tokens) -> Any:

@@ -40,7 +40,7 @@ from .tiny import configuration
 STEPS = 3
 LOWERED = 0.05
 """What the first step takes of the loss, if it were linear."""
-LARGEST = 1e4
+LARGEST = 5e3
 """Outputs with larger elements (scores of what is masked) take no part in the loss."""
 SHOWN = 4
 """Tensors named in the reason of a difference."""

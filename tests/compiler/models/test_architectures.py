@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-from benchmarks.coverage import report
+from benchmarks.coverage import report, special
 from benchmarks.coverage.architectures import Architecture, architectures
 from benchmarks.coverage.inputs import inputs
 from benchmarks.coverage.outcomes import Engine, Outcome, Until
@@ -50,6 +52,24 @@ def test_inputs_have_one_shape_and_other_contents_for_every_seed() -> None:
     assert {name: x.shape for name, x in first.items()} == {name: x.shape for name, x in second.items()}
     assert not first["input_ids"].equal(second["input_ids"])
     assert first["input_ids"].equal(inputs(model, 0)["input_ids"])
+
+
+def test_a_text_has_as_many_places_as_its_sound_has_features() -> None:
+    model = build(architectures()["voxtral"])
+    batch = inputs(model, 0)
+    with torch.no_grad():
+        features = model.model.get_audio_features(batch["input_features"]).pooler_output
+    assert int((batch["input_ids"] == model.config.audio_token_id).sum()) == len(features) > 0
+
+
+def test_a_backbone_of_as_many_stages_gives_the_outputs_of_the_same_ones() -> None:
+    for model_type in ("rt_detr", "upernet", "pp_ocrv5_server_det"):
+        default, tiny = CONFIG_MAPPING[model_type]().backbone_config, configuration(model_type).backbone_config
+        assert tiny.out_indices == default.out_indices and len(tiny.out_indices) > 1
+
+
+def test_what_no_rule_can_know_is_of_model_types_that_there_are() -> None:
+    assert {*special.FIELDS, *special.INPUTS, *special.FIXED, *special.MEDIA, *special.CLASSES} <= {*CONFIG_MAPPING}
 
 
 def test_a_sweep_writes_what_became_of_each_architecture(tmp_path: Path) -> None:

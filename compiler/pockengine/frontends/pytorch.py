@@ -126,6 +126,7 @@ def _imported(
         with watched, derivatives.written_out(module, positional, named):
             traced = _traced(module, positional, named)
         program = _exported(traced, [name for name, _ in outputs])
+    _tell_apart(program.model)
     weights = _taken_out(program.model)
     proto = renamed(program.model_proto)
     tied = _tied_names(module)
@@ -227,6 +228,14 @@ def _exported(traced: ExportedProgram, output_names: Sequence[str]) -> ONNXProgr
         )
     assert program is not None
     return program
+
+
+def _tell_apart(model: ir.Model) -> None:
+    """The exporter names what a node makes after its function, also where a weight has that name (`view`, `mean`)."""
+    for node in model.graph:
+        for value in node.outputs:
+            if value.name in model.graph.initializers and not value.is_graph_output():
+                value.name = f"{value.name}.made"
 
 
 def _taken_out(model: ir.Model) -> dict[str, Array]:

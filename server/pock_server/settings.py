@@ -41,6 +41,7 @@ class Settings(BaseSettings):
     )
     max_attempts: int = Field(default=3, ge=1, description="Times a run or build is tried before it fails.")
     session_seconds: float = Field(default=3600, gt=0, description="Life of a device's session token.")
+    queue_deadline_seconds: float = Field(default=604_800, gt=0, description="Longest wait of a run that names none.")
     run_deadline_seconds: float = Field(default=3600, gt=0, description="Wall-clock limit of a run that names none.")
     sweep_seconds: float = Field(default=5, gt=0, description="Time between two searches for lost leases.")
 

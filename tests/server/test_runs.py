@@ -243,6 +243,33 @@ def test_deadlines(server: Server, person: Person, device: Device) -> None:
     assert device.post("lease").json()["cancel"] is True
 
 
+def test_the_deadline_of_the_queue_survives_a_lease(server: Server, person: Person, device: Device) -> None:
+    run = server.run(person, device, queue_deadline_seconds=LEASE + 60).json()["id"]
+    assert device.take_work() is not None
+    server.clock.advance(LEASE + 1)
+    sweep_all(server.services)
+    assert person.get(f"/runs/{run}").json()["state"] == "queued"
+    server.clock.advance(60)
+    sweep_all(server.services)
+    assert person.get(f"/runs/{run}").json()["failure"]["code"] == 10001
+
+
+def test_the_deadline_of_the_queue_spares_a_run_that_was_taken_in_time(
+    server: Server, person: Person, device: Device
+) -> None:
+    run = start(server, person, device, queue_deadline_seconds=10)
+    server.clock.advance(11)
+    sweep_all(server.services)
+    assert person.get(f"/runs/{run}").json()["state"] == "running"
+
+
+def test_no_run_waits_for_ever(server: Server, person: Person, device: Device) -> None:
+    run = server.run(person, device).json()["id"]
+    server.clock.advance(server.services.settings.queue_deadline_seconds + 1)
+    sweep_all(server.services)
+    assert person.get(f"/runs/{run}").json()["failure"]["code"] == 10001
+
+
 def test_revoking_a_device_fails_its_runs(server: Server, person: Person, device: Device) -> None:
     build = server.built(person)["id"]
     runs = [start(server, person, device, build_id=build), server.run(person, device, build).json()["id"]]

@@ -44,9 +44,7 @@ def _alone(services: Services, task: _Task, workspace_id: str, row_id: str) -> N
 
 def _sweep_run(unit: Unit, services: Services, workspace_id: str, run_id: str) -> None:
     now = services.clock.now()
-    run = Runs(unit.session, workspace_id).require(run_id)
-    deadlines = (run.lease_expires_at, run.queue_ends_at, run.run_ends_at)
-    if any(moment is not None and moment < now for moment in deadlines):
+    for run in Runs(unit.session, workspace_id).overdue(run_id, now):
         sweep(unit, run, services.settings, now)
 
 

@@ -36,7 +36,6 @@ def lease_next(unit: Unit, device: DeviceRecord, settings: Settings, now: dateti
         attempt=run.attempt + 1,
         fence=run.fence + 1,
         lease_expires_at=now + timedelta(seconds=settings.lease_seconds),
-        queue_ends_at=None,
         next_seq=0,
         progress=None,
     )
@@ -102,8 +101,6 @@ def release_device(unit: Unit, device: DeviceRecord, now: datetime) -> None:
 def sweep(unit: Unit, run: RunRecord, settings: Settings, now: datetime) -> None:
     """Deal with one overdue run."""
     device = Devices(unit.session, run.workspace_id).require(run.device_id)
-    if run.state not in OPEN:
-        return
     if run.state == RunState.QUEUED:
         fail(unit, run, TIMEOUT, "No device took this run before its queue deadline.", now)
     elif run.run_ends_at is not None and run.run_ends_at < now:

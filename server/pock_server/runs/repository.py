@@ -3,13 +3,20 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from sqlalchemy import or_, select
+from sqlalchemy import ColumnElement, or_, select
 from sqlalchemy.orm import Session
 
 from pock_server.db.repository import Repository
 from pock_server.runs.lifecycle import HELD, OPEN
 from pock_server.runs.schemas import RunState
 from pock_server.runs.tables import RunRecord, RunStepRecord
+
+_ENDS = (
+    ((RunState.QUEUED,), RunRecord.queue_ends_at),
+    (HELD, RunRecord.lease_expires_at),
+    (HELD, RunRecord.run_ends_at),
+)
+"""Which moment ends which states."""
 
 STEPS_AT_ONCE = 10_000
 
@@ -42,6 +49,10 @@ class Runs(Repository[RunRecord]):
                 places[row.id] = place
         return places
 
+    def overdue(self, run_id: str, now: datetime) -> list[RunRecord]:
+        """The run, if it is still overdue."""
+        return list(self.session.scalars(self.select().where(RunRecord.id == run_id, _overdue(now))))
+
     def steps(self, run: RunRecord, after: int) -> list[RunStepRecord]:
         """Steps of the run's present lease with numbers above `after`, in order, at most `STEPS_AT_ONCE`."""
         query = (
@@ -53,10 +64,11 @@ class Runs(Repository[RunRecord]):
         return list(self.session.scalars(query))
 
 
+def _overdue(now: datetime) -> ColumnElement[bool]:
+    """Of a run: a moment that ends its present state is in the past."""
+    return or_(*(RunRecord.state.in_(states) & (moment < now) for states, moment in _ENDS))
+
+
 def overdue_runs(session: Session, now: datetime) -> list[RunRecord]:
-    """Open runs of all workspaces with a lease or deadline in the past, for the sweeper."""
-    query = select(RunRecord).where(
-        RunRecord.state.in_(OPEN),
-        or_(RunRecord.lease_expires_at < now, RunRecord.queue_ends_at < now, RunRecord.run_ends_at < now),
-    )
-    return list(session.scalars(query))
+    """Runs of all workspaces for the sweeper to deal with."""
+    return list(session.scalars(select(RunRecord).where(_overdue(now))))

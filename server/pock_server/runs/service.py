@@ -38,7 +38,7 @@ def request_run(unit: Unit, workspace_id: str, order: RunIn, settings: Settings,
     datasets = Datasets(unit.session, workspace_id)
     for dataset_id in filter(None, (order.dataset_id, order.eval_dataset_id)):
         check_dataset(datasets.require(dataset_id), artifact)
-    wait = order.queue_deadline_seconds
+    wait = order.queue_deadline_seconds or settings.queue_deadline_seconds
     row = RunRecord(
         id=new_id(now),
         workspace_id=workspace_id,
@@ -55,7 +55,7 @@ def request_run(unit: Unit, workspace_id: str, order: RunIn, settings: Settings,
         seed=order.seed,
         save_weights=order.save_weights,
         deadline_seconds=order.deadline_seconds or settings.run_deadline_seconds,
-        queue_ends_at=now + timedelta(seconds=wait) if wait else None,
+        queue_ends_at=now + timedelta(seconds=wait),
         state=RunState.QUEUED,
         attempt=0,
         fence=0,

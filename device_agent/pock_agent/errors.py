@@ -22,6 +22,18 @@ class FailureCode(IntEnum):
     CANCELLED = 10005
 
 
+class Answer(IntEnum):
+    """Failure codes of the service that decide what the agent does next."""
+
+    NOT_FOUND = 1005
+    DIGEST_MISMATCH = 1011
+    SIGNATURE_INVALID = 1018
+    QUARANTINED = 1019
+    REVOKED = 1020
+    LEASE_LOST = 1021
+    SESSION_STALE = 1025
+
+
 class AgentError(Exception):
     """Anything the agent says to a person in one sentence."""
 
@@ -31,22 +43,44 @@ class Unreachable(AgentError):
 
 
 class ServiceError(AgentError):
-    """The service answered with an error status.
+    """An error status came back, from the service or from something before it, such as a proxy.
 
-    Attributes: `status` (HTTP), `failure_code` (0 when the answer names none), `retry_after` in seconds or None.
+    Attributes: `status` (HTTP), `failure_code` (0 when the answer names none), `retry_after` in seconds or None, `date`
+    (the service's clock in seconds since the epoch, or None).
+
+    A bare status decides nothing: whoever stands between the agent and the service may have sent it. What ends a job or
+    the agent is a failure code.
     """
 
-    def __init__(self, status: int, detail: str, failure_code: int = 0, retry_after: float | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        failure_code: int = 0,
+        retry_after: float | None = None,
+        date: float | None = None,
+    ) -> None:
         super().__init__(f"the service answered {status}: {detail}")
         self.status = status
         self.detail = detail
         self.failure_code = failure_code
         self.retry_after = retry_after
+        self.date = date
 
     @property
     def transient(self) -> bool:
-        """Whether the same request may succeed later; every other 4xx is final."""
-        return self.status >= 500 or self.status in (408, 425, 429)
+        """Whether the same request may succeed later; every other answer is final."""
+        return self.failure_code == 0 or self.status >= 500 or self.status in (408, 425, 429)
+
+    @property
+    def expels(self) -> bool:
+        """Whether the service no longer accepts this device."""
+        return self.failure_code in (Answer.SIGNATURE_INVALID, Answer.QUARANTINED, Answer.REVOKED)
+
+    @property
+    def takes_the_run(self) -> bool:
+        """Whether the run in hand is not, or no longer, this device's."""
+        return self.failure_code in (Answer.NOT_FOUND, Answer.LEASE_LOST)
 
 
 class NotWelcome(AgentError):

@@ -61,7 +61,7 @@ class Listener:
         try:
             envelope, pause = self._service.work()
         except (Unreachable, ServiceError) as error:
-            if isinstance(error, ServiceError) and error.status in (403, 409):
+            if isinstance(error, ServiceError) and error.expels:
                 raise NotWelcome(f"the service gives this device no work: {error.detail}") from error
             self._failures += 1
             seconds = backoff.delay(self._settings, self._failures, error)

@@ -14,7 +14,7 @@ from typing import IO, TypeVar
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from pock_agent import __version__
-from pock_agent.errors import NotWelcome, ServiceError, Unreachable
+from pock_agent.errors import Answer, NotWelcome, ServiceError, Unreachable
 from pock_agent.identity import Counters, Identity
 from pock_agent.settings import Settings
 from pock_agent.storage import JsonObject
@@ -59,6 +59,7 @@ class Service:
         self._identity, self._key, self._counters, self._settings = identity, key, counters, settings
         self._lock = threading.Lock()
         self._token: str | None = None
+        self._behind = 0.0  # seconds that the service's clock is ahead of ours, once it has refused ours
 
     def work(self) -> tuple[JsonObject | None, float | None]:
         """`GET /agent/work`: a signed envelope, or None with the pause that the service asks for."""
@@ -170,9 +171,22 @@ class Service:
             return self._token
 
     def _open_session(self) -> str:
-        counter = self._counters.next_session()
-        issued_at = format_time(time.time())
+        """A new session's token. Where the service finds this device's clock wrong, its own is used from then on."""
         device = self._identity.device_id
+        try:
+            return self._ask_for_session(device)
+        except ServiceError as error:
+            if error.failure_code != Answer.SESSION_STALE or error.date is None:
+                raise _session_refused(error, device) from error
+            self._behind = error.date - time.time()
+        try:
+            return self._ask_for_session(device)
+        except ServiceError as error:
+            raise _session_refused(error, device) from error
+
+    def _ask_for_session(self, device: str) -> str:
+        counter = self._counters.next_session()
+        issued_at = format_time(time.time() + self._behind)
         signature = self._key.sign(f"pock-session\n{device}\n{counter}\n{issued_at}".encode())
         body = {
             "device_id": device,
@@ -180,16 +194,10 @@ class Service:
             "issued_at": issued_at,
             "signature": base64.b64encode(signature).decode(),
         }
-        try:
-            answer = self._client.request(
-                "POST",
-                "/v1/agent/session",
-                body=_encode(body),
-                headers=_JSON,
-                timeout=self._settings.request_timeout_seconds,
-            ).json()
-        except ServiceError as error:
-            raise _session_refused(error, device) from error
+        timeout = self._settings.request_timeout_seconds
+        answer = self._client.request(
+            "POST", "/v1/agent/session", body=_encode(body), headers=_JSON, timeout=timeout
+        ).json()
         token = answer.get("session_token")
         if not isinstance(token, str):
             raise Unreachable("the service opened a session without a session_token")
@@ -197,12 +205,12 @@ class Service:
 
 
 def _session_refused(error: ServiceError, device: str) -> Exception:
-    if error.status == 409:
+    if error.failure_code == Answer.QUARANTINED:
         return NotWelcome(
             f"the service quarantined device {device}: {error.detail}. Another agent uses the same key, or an old "
             "copy of the state directory was restored; revoke the device and enrol again"
         )
-    if not error.transient:
+    if error.expels:
         return NotWelcome(f"the service does not accept device {device}: {error.detail}; enrol it again")
     return error
 

@@ -134,7 +134,7 @@ class EventSender:
 
     def _worth_retrying(self, error: AgentError) -> bool:
         log.warning("sending events: %s", error)
-        if isinstance(error, ServiceError) and error.status in (404, 409):
+        if isinstance(error, ServiceError) and error.takes_the_run:
             self._control.lose_lease(f"the lease of run {self._run_id} is lost: {error}")
             return False
         return not isinstance(error, NotWelcome) and not (isinstance(error, ServiceError) and not error.transient)

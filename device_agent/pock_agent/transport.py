@@ -122,7 +122,8 @@ def raise_for_status(answer: http.client.HTTPResponse, content: bytes) -> None:
         code = int(problem.get("failure_code") or 0)
     except (ValueError, AttributeError, TypeError):
         pass  # a proxy's own page, not a problem document: the status says enough
-    raise ServiceError(answer.status, detail, code, retry_after(answer.headers.get("Retry-After")))
+    pause, date = retry_after(answer.headers.get("Retry-After")), http_date(answer.headers.get("Date"))
+    raise ServiceError(answer.status, detail, code, pause, date)
 
 
 def retry_after(text: str | None) -> float | None:

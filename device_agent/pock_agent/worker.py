@@ -19,6 +19,7 @@ from pock_agent.control import JobControl
 from pock_agent.download import Downloader
 from pock_agent.errors import (
     AgentError,
+    Answer,
     Cancelled,
     FailureCode,
     JobFailed,
@@ -220,10 +221,11 @@ class Worker:
                 return
             except (Unreachable, ServiceError) as error:
                 failures += 1
-                if isinstance(error, ServiceError) and error.status in (404, 409):
+                if isinstance(error, ServiceError) and error.takes_the_run:
                     raise LeaseLost(f"the weights are not wanted any more: {error}") from error
                 if isinstance(error, ServiceError) and not error.transient:
-                    code = FailureCode.VERIFICATION if error.status == 460 else FailureCode.SERVICE
+                    damaged = error.failure_code == Answer.DIGEST_MISMATCH
+                    code = FailureCode.VERIFICATION if damaged else FailureCode.SERVICE
                     raise JobFailed(code, f"the trained weights could not be uploaded: {error}") from error
                 self._control.wait(backoff.delay(self._settings, failures, error))
 
@@ -240,7 +242,7 @@ class Worker:
                 return
             except (Unreachable, ServiceError) as error:
                 failures += 1
-                if isinstance(error, ServiceError) and error.status in (404, 409):
+                if isinstance(error, ServiceError) and error.takes_the_run:
                     raise LeaseLost(f"the result is not wanted any more: {error}") from error
                 if isinstance(error, ServiceError) and not error.transient:
                     raise JobFailed(FailureCode.SERVICE, f"the service does not take the result: {error}") from error

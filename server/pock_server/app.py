@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from fastapi import APIRouter, FastAPI
+from fastapi.concurrency import run_in_threadpool
 from fastapi.routing import APIRoute
 
 import pock_server.artifacts.endpoints
@@ -21,6 +22,7 @@ import pock_server.targets.endpoints
 import pock_server.web.pages
 from pock_server import __version__, openapi
 from pock_server.clock import Clock
+from pock_server.devices.trust import secure_key
 from pock_server.http import problems
 from pock_server.http.bodies import BodyLimitMiddleware
 from pock_server.http.headers import HeadersMiddleware
@@ -82,6 +84,7 @@ def _operation_id(route: APIRoute) -> str:
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     services = app.state.services
     assert isinstance(services, Services)
+    await run_in_threadpool(secure_key, services)
     async with Background(services):
         yield
     services.database.engine.dispose()

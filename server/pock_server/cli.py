@@ -17,8 +17,10 @@ from pock_server.auth.service import create_key as make_key
 from pock_server.devices.repository import EnrolmentTokens
 from pock_server.devices.schemas import MAX_TOKEN_SECONDS, TokenIn
 from pock_server.devices.service import create_token as make_token
+from pock_server.devices.trust import KeyNotTrusted, revoke_strangers, secure_key
 from pock_server.hub import Hub
 from pock_server.migrations.runner import upgrade
+from pock_server.runs.leases import release_device
 from pock_server.services import Services, make_services
 from pock_server.settings import Settings
 
@@ -62,6 +64,10 @@ def serve(
     services: Services = application.state.services
     if migrate_first:
         upgrade(services.database.engine)
+    try:
+        secure_key(services)
+    except (KeyNotTrusted, ValueError) as error:
+        raise _refuse(str(error)) from None
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -128,6 +134,24 @@ def create_token(
         order = TokenIn(name=name, pool=pool, ttl_seconds=ttl_seconds)
         made = make_token(EnrolmentTokens(unit.session, home.id), order, now)
     print(made.model_dump_json() if as_json else made.token)
+
+
+@app.command()
+def revoke_devices(
+    data_dir: DataDir = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Give up the devices that trust another signing key than this service's, or one that is lost."""
+    services = _migrated(data_dir)
+    key_id = services.signer.key_id if services.signer.path.exists() else None
+    if not yes:
+        typer.confirm("Their agents stop for good and have to be enrolled again. Go on?", abort=True, err=True)
+    with services.database.write() as unit:
+        revoked = revoke_strangers(unit, key_id)
+        for device in revoked:
+            release_device(unit, device, services.clock.now())
+    print(json.dumps({"revoked": len(revoked)}) if as_json else f"{len(revoked)} devices revoked")
 
 
 @app.command()

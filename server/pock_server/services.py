@@ -28,13 +28,13 @@ class Services:
 
 
 def make_services(settings: Settings, clock: Clock | None = None) -> Services:
-    """Open the database and the store, and load or make the signing key."""
+    """Open the database and the store."""
     hub = Hub()
     return Services(
         settings=settings,
         database=Database(make_engine(settings), hub.publish),
         blobs=open_store(settings),
-        signer=Signer.load_or_create(settings.data_dir / "keys" / "signing.pem"),
+        signer=Signer(settings.data_dir / "keys" / "signing.pem"),
         hub=hub,
         clock=clock or SystemClock(),
         metrics=Metrics(),

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature
@@ -19,20 +20,23 @@ from cryptography.hazmat.primitives.serialization import (
 
 @dataclass(frozen=True)
 class Signer:
-    """Signs with the server's private key."""
+    """Signs with the private key at `path`, which is read when it is first needed."""
 
-    private_key: Ed25519PrivateKey
+    path: Path
 
-    @classmethod
-    def load_or_create(cls, path: Path) -> "Signer":
-        """The key at `path`, made on first use and readable by its owner only."""
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if not path.exists():
-            _create(path)
-        key = load_pem_private_key(path.read_bytes(), password=None)
+    def create(self) -> None:
+        """Make the key, readable by its owner only, unless there is one."""
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not self.path.exists():
+            _create(self.path)
+
+    @cached_property
+    def private_key(self) -> Ed25519PrivateKey:
+        """Raises ValueError if the file holds no Ed25519 private key, FileNotFoundError if there is none."""
+        key = load_pem_private_key(self.path.read_bytes(), password=None)
         if not isinstance(key, Ed25519PrivateKey):
-            raise ValueError(f"{path} does not hold an Ed25519 private key")
-        return cls(key)
+            raise ValueError(f"{self.path} does not hold an Ed25519 private key")
+        return key
 
     @property
     def public_key(self) -> str:

@@ -239,7 +239,7 @@ class ServiceDouble:
         if request.route not in ("enroll", "session"):
             token = (request.headers.get("Authorization") or "").removeprefix("Bearer ")
             if token not in self.sessions:
-                return problem(401, "the session is unknown or has ended", 1002)
+                return problem(401, "the session is unknown or has ended", 1023)
         answer: Answer = getattr(self, "answer_" + request.route)(request)
         return answer
 
@@ -264,16 +264,16 @@ class ServiceDouble:
         body = request.json
         device = self.devices.get(body["device_id"])
         if device is None:
-            return problem(401, "the device is unknown or revoked", 1003)
+            return problem(401, "the device was revoked", 1020)
         message = f"pock-session\n{body['device_id']}\n{body['counter']}\n{body['issued_at']}".encode()
         key = Ed25519PublicKey.from_public_bytes(base64.b64decode(device["public_key"]))
         try:
             key.verify(base64.b64decode(body["signature"]), message)
         except InvalidSignature:
-            return problem(401, "the signature is wrong", 1004)
+            return problem(401, "the signature is wrong", 1018)
         if device.get("quarantined") or body["counter"] <= device["counter"]:
             device["quarantined"] = True  # for good, as in the service: the heartbeat may have been the one refused
-            return problem(409, "the session counter went back", 1005)
+            return problem(409, "the session counter went back", 1019)
         device["counter"] = body["counter"]
         token = f"ps_{len(self.sessions)}_{uuid.uuid4().hex}"
         self.sessions[token] = body["device_id"]
@@ -294,12 +294,12 @@ class ServiceDouble:
     def answer_blob(self, request: Request) -> Answer:
         content = self.blobs.get(request.argument)
         if content is None:
-            return problem(404, "no such blob")
+            return problem(404, "no such blob", 1005)
         wanted = re.fullmatch(r"bytes=(\d+)-", request.headers.get("Range") or "bytes=0-")
         assert wanted is not None
         start = int(wanted[1])
         if start >= len(content) > 0:
-            return problem(416, "no such range")
+            return problem(416, "no such range", 1022)
         self.bytes_sent += len(content) - start
         if start == 0:
             return Answer(200, content)
@@ -314,7 +314,7 @@ class ServiceDouble:
 
     def answer_upload(self, request: Request) -> Answer:
         if hashlib.sha256(request.body).hexdigest() != request.argument:
-            return problem(460, "the digest does not match")
+            return problem(460, "the digest does not match", 1011)
         known = request.argument in self.uploads
         self.uploads[request.argument] = request.body
         return as_json({}, 200 if known else 201)

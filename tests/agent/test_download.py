@@ -172,7 +172,7 @@ def test_a_4xx_is_final(device: Device) -> None:
 
     def fault(request: Request, answer: Answer) -> Answer:
         requests.append(request.number)
-        return problem(404, "no such blob")
+        return problem(404, "no such blob", 1005)
 
     result = run_big(device, fault)
     assert (result["failure"]["code"], len(requests)) == (1000, 1)

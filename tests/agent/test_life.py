@@ -121,13 +121,13 @@ def test_killed_after_the_service_took_the_result_repeats_the_same_result(device
 
 
 ERRORS: dict[State, tuple[Any, int | None]] = {
-    State.ACCEPTED: (("lease", 404), None),
-    State.DOWNLOADING: (("blob", 404), 1000),
+    State.ACCEPTED: (("lease", 404, 1005), None),
+    State.DOWNLOADING: (("blob", 404, 1005), 1000),
     State.EVAL_BEFORE: ({"exit": 3, "stderr": "'labels' is missing"}, 10004),
     State.TRAIN: ({"signal": 11}, 2001),
     State.EVAL_AFTER: ({"exit": 5}, 2003),
-    State.UPLOADING: (("upload", 460), 2004),
-    State.REPORTING: (("result", 422), None),
+    State.UPLOADING: (("upload", 460, 1011), 2004),
+    State.REPORTING: (("result", 422, 1006), None),
 }
 
 
@@ -136,8 +136,8 @@ def test_error_in(state: State, device: Device) -> None:
     """The error is reported once with its code, or the job is given up where there is nothing more to say."""
     cause, code = ERRORS[state]
     if isinstance(cause, tuple):
-        route, status = cause
-        device.double.on(route, lambda request: problem(status, "injected"))
+        route, status, failure = cause
+        device.double.on(route, lambda request: problem(status, "injected", failure))
         run_id = device.give()
     else:
         run_id = device.give({"eval": {}, "eval_loaded": {}, "train": {}, PROGRAM[state]: cause})

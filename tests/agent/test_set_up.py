@@ -123,7 +123,7 @@ def test_a_revoked_device_stops_with_a_sentence(device: Device, capsys: pytest.C
 
 
 def test_a_device_quarantined_while_it_waits_stops(device: Device) -> None:
-    device.double.on("work", lambda request: problem(409, "This device is quarantined"))
+    device.double.on("work", lambda request: problem(409, "This device is quarantined", 1019))
     with pytest.raises(NotWelcome, match="quarantined"):
         device.run()
 

@@ -121,9 +121,10 @@ class Device:
             self.id = answer.json()["device_id"]
         return answer
 
-    def open_session(self, counter: int | None = None, **changes: Any) -> Any:
+    def open_session(self, counter: int | None = None, signed_at: datetime | None = None, **changes: Any) -> Any:
+        """Signed now with the next counter, unless said otherwise; `changes` are made after it was signed."""
         self.counter = counter if counter is not None else self.counter + 1
-        issued_at = "2030-01-01T00:00:00Z"
+        issued_at = (signed_at or self.client.app.state.services.clock.now()).isoformat()
         message = f"pock-session\n{self.id}\n{self.counter}\n{issued_at}".encode()
         body = {
             "device_id": self.id,

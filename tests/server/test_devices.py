@@ -2,6 +2,8 @@
 
 import base64
 import json
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -10,6 +12,8 @@ from pock_server.auth.schemas import Scope
 from pock_server.devices.tables import DeviceRecord
 from tests.server.conftest import ServerFactory
 from tests.server.harness import Device, Person, Server, assert_problem
+
+JSON = {"Content-Type": "application/json"}
 
 
 def new_device(server: Server) -> Device:
@@ -99,8 +103,9 @@ def test_session_expires(server: Server, device: Device) -> None:
     assert device.open_session().status_code == 200
 
 
-def test_repeated_counter_quarantines_the_device(person: Person, device: Device) -> None:
+def test_repeated_counter_quarantines_the_device(server: Server, person: Person, device: Device) -> None:
     device.open_session(counter=5)
+    server.clock.advance(1)
     for counter in (5, 4, 1):
         assert_problem(device.open_session(counter=counter), 409, 1019)
     assert_problem(device.open_session(counter=6), 409, 1019)
@@ -117,7 +122,49 @@ def _run_body(person: Person, device: Device) -> dict[str, object]:
 def test_two_holders_of_one_key_cannot_both_work(server: Server, device: Device) -> None:
     copy = Device(server.client, device.private_key, id=device.id, counter=device.counter)
     assert device.open_session().status_code == 200
+    server.clock.advance(1)
     assert_problem(copy.open_session(), 409, 1019)
+
+
+@pytest.mark.parametrize("later", [0, 60, 3600, 10_000_000])
+def test_overheard_session_requests_change_nothing(server: Server, device: Device, later: float) -> None:
+    sent = []
+    server.client.event_hooks["request"].append(lambda request: sent.append(request.content))
+    for _ in range(3):
+        assert device.open_session().status_code == 200
+        server.clock.advance(1)
+    server.clock.advance(later)
+    for body in tuple(sent):
+        assert_problem(server.client.post("/v1/agent/session", content=body, headers=JSON), 425, 1025)
+    assert device.open_session().status_code == 200
+
+
+@pytest.mark.parametrize("seconds", [-601, 601, -10_000_000, 10_000_000])
+def test_session_requests_are_fresh(server: Server, device: Device, seconds: float) -> None:
+    signed_at = server.clock.now() + timedelta(seconds=seconds)
+    refused = device.open_session(counter=99, signed_at=signed_at)
+    assert_problem(refused, 425, 1025)
+    assert refused.json()["retryable"] and server.clock.now().isoformat() in refused.json()["detail"]
+    assert device.open_session(counter=2).status_code == 200
+
+
+@pytest.mark.parametrize("text", ["now", "2030", "9999-99-99T00:00:00Z", "0001-01-01T00:00:00+14:00"])
+def test_moments_that_are_none(device: Device, text: str) -> None:
+    assert_problem(device.open_session(issued_at=text), 422, 1006)
+
+
+def test_one_of_many_requests_at_once_gets_the_session(server: Server, device: Device) -> None:
+    copies = [Device(server.client, device.private_key, id=device.id, counter=device.counter) for _ in range(8)]
+    with ThreadPoolExecutor(len(copies)) as pool:
+        answers = list(pool.map(lambda copy: copy.open_session().status_code, copies))
+    assert sorted(answers) == [200] + [425] * 7
+
+
+def test_one_of_many_devices_at_once_gets_in(server: Server, person: Person) -> None:
+    token = new_token(person)
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: new_device(server).enrol(token).status_code, range(8)))
+    assert sorted(answers) == [201] + [401] * 7
 
 
 def test_credentials_do_not_cross_interfaces(server: Server, person: Person, device: Device) -> None:

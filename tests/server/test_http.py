@@ -85,7 +85,9 @@ def test_dashboard_files(start_server: ServerFactory, tmp_path: Path) -> None:
 
 def test_signing_key_is_private_and_stays(tmp_path: Path) -> None:
     path = tmp_path / "keys" / "signing.pem"
-    first, second = Signer.load_or_create(path), Signer.load_or_create(path)
+    first, second = Signer(path), Signer(path)
+    first.create()
+    second.create()
     assert (first.public_key, first.key_id) == (second.public_key, second.key_id)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600 and [p.name for p in path.parent.iterdir()] == ["signing.pem"]
     assert verify(first.public_key, second.sign(b"message"), b"message")

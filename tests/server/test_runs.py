@@ -280,6 +280,7 @@ def test_revoking_a_device_fails_its_runs(server: Server, person: Person, device
 
 def test_run_of_a_quarantined_device_fails(server: Server, person: Person, device: Device) -> None:
     run_id = start(server, person, device)
+    server.clock.advance(1)
     device.open_session(counter=1)
     server.clock.advance(LEASE + 1)
     sweep_all(server.services)

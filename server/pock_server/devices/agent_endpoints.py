@@ -20,7 +20,7 @@ router = APIRouter(tags=["agents"], responses=PROBLEMS)
 def enroll(body: EnrolIn, services: ServicesDep) -> EnrolOut:
     """Turn an enrolment token and a public key into a device."""
     with services.database.write() as unit:
-        device = service.enrol(unit, body, services.clock.now())
+        device = service.enrol(unit, body, services.signer.key_id, services.clock.now())
         return EnrolOut(
             device_id=device.id,
             server_public_key=services.signer.public_key,

@@ -1,6 +1,8 @@
 """Queries on devices and enrolment tokens."""
 
-from sqlalchemy import func, select
+from datetime import datetime
+
+from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from pock_server.db.repository import Repository
@@ -20,6 +22,15 @@ class EnrolmentTokens(Repository[EnrolmentTokenRecord]):
 
     row_class = EnrolmentTokenRecord
     noun = "enrolment token"
+
+    def use(self, token_id: str, now: datetime) -> bool:
+        """Mark the token as used; False if it was used before, be it a moment ago by another request."""
+        unused = update(EnrolmentTokenRecord).where(
+            EnrolmentTokenRecord.workspace_id == self.workspace_id,
+            EnrolmentTokenRecord.id == token_id,
+            EnrolmentTokenRecord.used_at.is_(None),
+        )
+        return self.session.execute(unused.values(used_at=now).returning(EnrolmentTokenRecord.id)).first() is not None
 
 
 def find_token_anywhere(session: Session, token_id: str) -> EnrolmentTokenRecord | None:

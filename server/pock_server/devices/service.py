@@ -35,8 +35,9 @@ def create_token(tokens: EnrolmentTokens, order: TokenIn, now: datetime) -> Toke
     return TokenCreated(id=row.id, token=credential.text, expires_at=row.expires_at)
 
 
-def enrol(unit: Unit, order: EnrolIn, now: datetime) -> DeviceRecord:
-    """Turn a token into a device; a 401 `Problem` says whether the token is unknown, used or expired."""
+def enrol(unit: Unit, order: EnrolIn, key_id: str, now: datetime) -> DeviceRecord:
+    """Turn a token into a device that trusts this signing key; a 401 `Problem` says whether the token is unknown, used
+    or expired."""
     token = _take_token(unit, order.token, now)
     device = DeviceRecord(
         id=new_id(now),
@@ -48,6 +49,7 @@ def enrol(unit: Unit, order: EnrolIn, now: datetime) -> DeviceRecord:
         public_key=order.public_key,
         facts={},
         last_seen_at=now,
+        signing_key_id=key_id,
         session_counter=0,
         work_counter=0,
         token_id=token.id,
@@ -61,12 +63,11 @@ def _take_token(unit: Unit, text: str, now: datetime) -> EnrolmentTokenRecord:
     token = find_token_anywhere(unit.session, credential.row_id) if credential else None
     if credential is None or token is None or not credential.matches(token.secret_hash):
         raise Problem(Failure.TOKEN_UNKNOWN, "This enrolment token is not known here; make one and copy all of it.")
-    if token.used_at is not None:
-        raise Problem(Failure.TOKEN_USED, "This enrolment token was used already; make a new one for each device.")
-    if token.expires_at <= now:
+    if token.used_at is None and token.expires_at <= now:
         detail = f"This enrolment token expired at {token.expires_at.isoformat()}; make a new one."
         raise Problem(Failure.TOKEN_EXPIRED, detail)
-    token.used_at = now
+    if not EnrolmentTokens(unit.session, token.workspace_id).use(token.id, now):
+        raise Problem(Failure.TOKEN_USED, "This enrolment token was used already; make a new one for each device.")
     return token
 
 

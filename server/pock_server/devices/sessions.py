@@ -1,7 +1,9 @@
 """Sessions of devices: opened by a signature over a counter that only grows, so that a copied key is noticed."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+
+from sqlalchemy import update
 
 from pock_server.auth import secrets
 from pock_server.clock import new_id
@@ -12,6 +14,8 @@ from pock_server.devices.tables import DeviceRecord
 from pock_server.http.problems import Failure, Problem
 from pock_server.signing import verify
 
+# How far a device's clock may be from ours when it asks for a session.
+_FRESH = timedelta(minutes=10)
 # `last_seen_at` is written at most this often: a fleet's polls must not become a fleet's writes.
 _SEEN_RESOLUTION = timedelta(seconds=5)
 
@@ -36,30 +40,60 @@ class OpenedSession:
 def open_session(database: Database, order: SessionIn, now: datetime, life: timedelta) -> OpenedSession:
     """Open a session and end the device's earlier one.
 
-    Raises a 401 `Problem` for a wrong signature and a 409 one for a counter that was used before: then two holders of
-    one key exist, and the device is quarantined. The signature comes first, or anyone could quarantine any device.
+    Raises a 401 `Problem` for a wrong signature, a 425 one for a request that is not fresh or was served before, and a
+    409 one for a counter that was used before in another, newer request: then two holders of one key exist, and the
+    device is quarantined. Signature and freshness come first, or whoever has overheard a request, or knows an id, could
+    have the device quarantined.
     """
+    issued_at = _moment(order.issued_at)
     with database.write() as unit:
         device = find_device_anywhere(unit.session, order.device_id)
         message = f"pock-session\n{order.device_id}\n{order.counter}\n{order.issued_at}".encode()
         if device is None or not verify(device.public_key, order.signature, message):
             detail = "The signature is not that of an enrolled device; enrol again (pock-agent enroll URL TOKEN)."
             raise Problem(Failure.SIGNATURE_INVALID, detail)
+        if abs(now - issued_at) > _FRESH:
+            detail = f"The request was signed at {issued_at.isoformat()}, and it is {now.isoformat()}: set the clock."
+            raise Problem(Failure.SESSION_STALE, detail, {"Retry-After": "30"})
         refuse_inactive(device)
-        if order.counter > device.session_counter:
-            return _grant(device, order.counter, now, life)
+        opened = _grant(unit, device, order.counter, issued_at, now, life)
+        if opened is not None:
+            return opened
+        if device.session_issued_at is not None and issued_at <= device.session_issued_at:
+            raise Problem(Failure.SESSION_STALE, "This request, or a newer one, was served before: sign another one.")
         _quarantine(unit, device)
     raise _quarantined()
 
 
-def _grant(device: DeviceRecord, counter: int, now: datetime, life: timedelta) -> OpenedSession:
+def _moment(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise Problem(Failure.INVALID, "body.issued_at: is not a moment as RFC 3339 writes it.") from None
+
+
+def _grant(
+    unit: Unit, device: DeviceRecord, counter: int, issued_at: datetime, now: datetime, life: timedelta
+) -> OpenedSession | None:
+    """The session, or None if the counter does not grow: compared and set in one statement, so of two requests that
+    race with one counter one gets none."""
     credential = secrets.generate(secrets.Kind.DEVICE_SESSION, new_id(now))
-    device.session_counter = counter
-    device.session_id = credential.row_id
-    device.session_hash = credential.hash
-    device.session_expires_at = now + life
-    device.last_seen_at = now
-    return OpenedSession(credential.text, device.session_expires_at)
+    granted = unit.session.execute(
+        update(DeviceRecord)
+        .where(DeviceRecord.id == device.id, DeviceRecord.session_counter < counter)
+        .values(
+            session_counter=counter,
+            session_issued_at=issued_at,
+            session_id=credential.row_id,
+            session_hash=credential.hash,
+            session_expires_at=now + life,
+            last_seen_at=now,
+        )
+        .returning(DeviceRecord.id)
+        .execution_options(synchronize_session=False)
+    ).first()
+    unit.session.refresh(device)
+    return OpenedSession(credential.text, now + life) if granted else None
 
 
 def _quarantine(unit: Unit, device: DeviceRecord) -> None:

@@ -39,7 +39,9 @@ class DeviceRecord(WorkspaceRow):
     agent_version: Mapped[str | None] = mapped_column(String(100))
     last_seen_at: Mapped[datetime | None]
     current_run_id: Mapped[str | None] = mapped_column(String(36))
+    signing_key_id: Mapped[str | None] = mapped_column(String(16))
     session_counter: Mapped[int] = mapped_column(Integer)
+    session_issued_at: Mapped[datetime | None]
     session_id: Mapped[str | None] = mapped_column(String(36))
     session_hash: Mapped[str | None] = mapped_column(String(64))
     session_expires_at: Mapped[datetime | None]

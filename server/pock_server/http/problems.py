@@ -42,6 +42,7 @@ class Failure(Enum):
     RANGE_UNSATISFIABLE = 1022, 416, "Range not satisfiable", False
     SESSION_EXPIRED = 1023, 401, "Session expired or replaced", False
     NOT_READY = 1024, 503, "Not ready", True
+    SESSION_STALE = 1025, 425, "Session request not fresh", True
     BAD_RECIPE = 3003, 422, "Bad recipe", False
     BAD_ARGUMENT = 10003, 422, "Bad argument", False
     BAD_DATA = 10004, 422, "Bad data", False

@@ -14,10 +14,19 @@ from pock_server.services import Services
 
 
 def take_work(services: Services, agent: AgentCaller) -> WorkEnvelope | None:
-    """Lease the device's next run to it, or None if there is none."""
+    """Lease the device's next run to it, or None if there is none, or somebody changed it at this moment."""
     with services.database.read() as session:
         if not Runs(session, agent.workspace_id).open_of(agent.device_id):
             return None
+    try:
+        return _lease(services, agent)
+    except Problem as problem:
+        if problem.failure is not Failure.STATE_CONFLICT:
+            raise
+        return None
+
+
+def _lease(services: Services, agent: AgentCaller) -> WorkEnvelope | None:
     now = services.clock.now()
     with services.database.write() as unit:
         device = Devices(unit.session, agent.workspace_id).require(agent.device_id)

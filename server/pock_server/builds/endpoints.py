@@ -9,6 +9,7 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from pock_server.builds import service
 from pock_server.builds.lifecycle import BUILD_LIFECYCLE
+from pock_server.builds.recipe_text import read_recipe
 from pock_server.builds.repository import Builds, queue_positions
 from pock_server.builds.schemas import BuildIn, BuildOut, BuildPage, BuildState
 from pock_server.builds.tables import BuildRecord
@@ -31,9 +32,10 @@ router = APIRouter(prefix="/builds", tags=["builds"], responses=PROBLEMS)
 )
 def create_build(body: BuildIn, response: Response, caller: BuildWriter, services: ServicesDep) -> BuildOut:
     """Compile a model by a recipe for a target."""
+    recipe, compiler = read_recipe(body.recipe), services.compiler.load()
     with services.database.write() as unit:
         now = services.clock.now()
-        requested = service.request_build(unit, caller.workspace_id, body, services.compiler.load(), now)
+        requested = service.request_build(unit, caller.workspace_id, body, recipe, compiler, now)
         if not requested.created:
             response.status_code = 200
         return service.describe(requested.row, queue_positions(unit.session, [requested.row]))

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import yaml
-
 from pock_server.builds.lifecycle import BUILD_LIFECYCLE
 from pock_server.builds.repository import Builds
 from pock_server.builds.schemas import BuildIn, BuildOut, BuildState, FailureOut, ProgressOut, SummaryOut
@@ -15,8 +13,7 @@ from pock_server.builds.tables import BuildRecord
 from pock_server.clock import new_id
 from pock_server.db.unit import Unit
 from pock_server.events.repository import Events
-from pock_server.http.fields import canonical_json, check_json
-from pock_server.http.problems import Failure, Problem
+from pock_server.http.fields import canonical_json
 from pock_server.models.repository import Models
 from pock_server.models.tables import ModelRecord
 from pock_server.targets.service import Compiler
@@ -33,11 +30,12 @@ class Requested:
     created: bool
 
 
-def request_build(unit: Unit, workspace_id: str, order: BuildIn, compiler: Compiler, now: datetime) -> Requested:
-    """Queue a build, or find the one that the same request made before."""
+def request_build(
+    unit: Unit, workspace_id: str, order: BuildIn, recipe: dict[str, Any], compiler: Compiler, now: datetime
+) -> Requested:
+    """Queue a build by this recipe, or find the one that the same request made before."""
     model = Models(unit.session, workspace_id).require(order.model_id)
     target = compiler.require_target(order.target)
-    recipe = read_recipe(order.recipe)
     threads = order.threads or default_threads(target)
     key = build_key(model, recipe, order.target, threads, compiler.version)
     builds = Builds(unit.session, workspace_id)
@@ -63,23 +61,6 @@ def request_build(unit: Unit, workspace_id: str, order: BuildIn, compiler: Compi
     Events(unit.session, workspace_id).append(row.id, "state", {"state": BuildState.QUEUED}, now)
     unit.announce(QUEUE)
     return Requested(row, created=True)
-
-
-def read_recipe(recipe: dict[str, Any] | str) -> dict[str, Any]:
-    """The recipe as an object; a 422 `Problem` if it is text that is not a YAML mapping. The worker checks the rest."""
-    if isinstance(recipe, dict):
-        return recipe
-    try:
-        found = yaml.safe_load(recipe)
-        if not isinstance(found, dict):
-            raise ValueError("it is not a mapping")
-        check_json(found)
-        if not all(isinstance(key, str) for key in found):
-            raise ValueError("its keys must be texts")
-        canonical_json(found)
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
-        raise Problem(Failure.BAD_RECIPE, f"The recipe cannot be read: {' '.join(str(error).split())}.") from None
-    return found
 
 
 def default_threads(target: Mapping[str, Any]) -> int:

@@ -18,8 +18,7 @@ router = APIRouter(prefix="/datasets", tags=["datasets"], responses=PROBLEMS)
 @router.post("", status_code=201, dependencies=[IDEMPOTENT])
 def create_dataset(body: DatasetIn, caller: ModelWriter, services: ServicesDep) -> DatasetOut:
     """Register an uploaded safetensors file as a dataset."""
-    with services.database.write() as unit:
-        return describe(create(unit.session, services.blobs, caller.workspace_id, body, services.clock.now()))
+    return describe(create(services.database, services.blobs, caller.workspace_id, body, services.clock.now()))
 
 
 @router.get("")

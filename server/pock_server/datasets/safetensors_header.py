@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-MAX_HEADER_BYTES = 16 << 20
+MAX_HEADER_BYTES = 1 << 20
+"""Of a dataset, which has a tensor for each input of a model; the format itself allows a hundred times as much."""
+_MAX_TENSORS, _MAX_RANK, _MAX_NAME = 1000, 16, 500
 _ITEM_BYTES = {
     "BOOL": 1, "U8": 1, "I8": 1, "F8_E5M2": 1, "F8_E4M3": 1, "I16": 2, "U16": 2, "F16": 2, "BF16": 2,
     "I32": 4, "U32": 4, "F32": 4, "F64": 8, "I64": 8, "U64": 8,
@@ -44,7 +46,10 @@ def read_header(read: Read, size: int) -> tuple[TensorEntry, ...]:
         raise MalformedSafetensors(f"the header claims {length} bytes, more than the allowed {MAX_HEADER_BYTES}")
     if 8 + length > size:
         raise MalformedSafetensors(f"the header claims {length} bytes, but the file ends after {size}")
-    entries = sorted((_entry(k, v) for k, v in _parse(read(8, length)).items() if k != "__metadata__"), key=_order)
+    described = {k: v for k, v in _parse(read(8, length)).items() if k != "__metadata__"}
+    if len(described) > _MAX_TENSORS:
+        raise MalformedSafetensors(f"it has {len(described)} tensors, more than the allowed {_MAX_TENSORS}")
+    entries = sorted((_entry(k, v) for k, v in described.items()), key=_order)
     _check_coverage(entries, size - 8 - length)
     return tuple(entries)
 
@@ -71,12 +76,14 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _entry(name: str, value: Any) -> TensorEntry:
+    if len(name) > _MAX_NAME or not name.isprintable():
+        raise MalformedSafetensors(f"a name is longer than {_MAX_NAME} characters, or cannot be printed")
     if not isinstance(value, dict):
         raise MalformedSafetensors(f"tensor {name!r} is not described by an object")
     dtype, shape, offsets = value.get("dtype"), _counts(value.get("shape")), _counts(value.get("data_offsets"))
     if not isinstance(dtype, str) or dtype not in _ITEM_BYTES:
         raise MalformedSafetensors(f"tensor {name!r} has the unknown dtype {dtype!r}")
-    if shape is None:
+    if shape is None or len(shape) > _MAX_RANK:
         raise MalformedSafetensors(f"tensor {name!r} has no valid shape")
     if offsets is None or len(offsets) != 2 or offsets[0] > offsets[1]:
         raise MalformedSafetensors(f"tensor {name!r} has no valid data_offsets")

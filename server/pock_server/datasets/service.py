@@ -2,8 +2,6 @@
 
 from datetime import datetime
 
-from sqlalchemy.orm import Session
-
 from pock_server.blobs.repository import Blobs
 from pock_server.blobs.store import BlobStore
 from pock_server.clock import new_id
@@ -11,14 +9,17 @@ from pock_server.datasets.repository import Datasets
 from pock_server.datasets.safetensors_header import MalformedSafetensors, TensorEntry, read_header
 from pock_server.datasets.schemas import DatasetIn, DatasetOut, TensorOut
 from pock_server.datasets.tables import DatasetRecord
+from pock_server.db.unit import Database
 from pock_server.http.problems import Failure, Problem
 
 
 def create_dataset(
-    session: Session, store: BlobStore, workspace_id: str, order: DatasetIn, now: datetime
+    database: Database, store: BlobStore, workspace_id: str, order: DatasetIn, now: datetime
 ) -> DatasetRecord:
-    """Register a dataset; a 422 `Problem` says what is wrong with a file that is none."""
-    blob = Blobs(session, workspace_id).require(order.digest)
+    """Register a dataset; a 422 `Problem` says what is wrong with a file that is none. No transaction is open while the
+    file is read."""
+    with database.read() as session:
+        blob = Blobs(session, workspace_id).require(order.digest)
     try:
         entries = read_header(lambda start, length: store.read(order.digest, start, length), blob.size)
     except MalformedSafetensors as error:
@@ -33,7 +34,8 @@ def create_dataset(
         samples=_samples(entries),
         tensors=[{"name": e.name, "dtype": e.dtype, "shape": list(e.shape)} for e in entries],
     )
-    return Datasets(session, workspace_id).add(row)
+    with database.write() as unit:
+        return Datasets(unit.session, workspace_id).add(row)
 
 
 def _samples(entries: tuple[TensorEntry, ...]) -> int:

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from pydantic import BaseModel, Field
 
-from pock_server.http.fields import Base64Key, Base64Signature, Id, JsonObject, Name
+from pock_server.http.fields import Base64Key, Base64Signature, Facts, Id, JsonObject, Name
 from pock_server.http.pages import PageOut
 
 MAX_TOKEN_SECONDS = 900
@@ -70,7 +70,7 @@ class EnrolIn(BaseModel):
     token: str = Field(max_length=200)
     name: Name
     public_key: Base64Key
-    facts: JsonObject = Field(default_factory=dict, description="`target` and `agent_version` are shown on their own.")
+    facts: Facts = Field(default_factory=dict, description="`target` and `agent_version` are shown on their own.")
 
 
 class EnrolOut(BaseModel):
@@ -113,7 +113,7 @@ class HeartbeatIn(BaseModel):
     state: AgentState
     run_id: Id | None = None
     fence: int | None = Field(default=None, ge=0, le=2**31 - 1)
-    facts: JsonObject | None = Field(default=None, description="Replaces what was reported before.")
+    facts: Facts | None = Field(default=None, description="Replaces what was reported before.")
 
 
 class HeartbeatOut(BaseModel):

@@ -55,6 +55,19 @@ def check_json(value: Any, depth: int = 0) -> Any:
 JsonObject = Annotated[dict[str, Any], AfterValidator(check_json)]
 
 
+MAX_FACTS_CHARACTERS = 16_000
+"""Every listing of devices carries their facts."""
+
+
+def _check_facts(value: dict[str, Any]) -> dict[str, Any]:
+    if len(canonical_json(check_json(value))) > MAX_FACTS_CHARACTERS:
+        raise ValueError(f"holds more than {MAX_FACTS_CHARACTERS} characters as JSON")
+    return value
+
+
+Facts = Annotated[dict[str, Any], AfterValidator(_check_facts)]
+
+
 def canonical_json(value: Any) -> str:
     """The one text of a JSON value: sorted keys, no spaces. Equal values have equal texts, so texts can be hashed."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)

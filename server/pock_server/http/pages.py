@@ -3,13 +3,15 @@
 import base64
 import binascii
 import json
+import re
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Generic, TypeVar
 
 from fastapi import Depends, Query
 from pydantic import BaseModel, Field
 
+from pock_server.http.fields import UUID
 from pock_server.http.problems import Failure, Problem
 
 Item = TypeVar("Item")
@@ -49,9 +51,10 @@ def decode_cursor(cursor: str) -> Position:
     try:
         moment, row_id = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
         created_at = datetime.fromisoformat(moment)
-        if created_at.tzinfo is None or not isinstance(row_id, str):
+        if created_at.tzinfo is None or not re.fullmatch(UUID, row_id):
             raise ValueError("not a position")
-    except (binascii.Error, ValueError, TypeError):
+        created_at = created_at.astimezone(UTC)
+    except (binascii.Error, ValueError, TypeError, OverflowError, RecursionError):
         raise Problem(
             Failure.CURSOR_INVALID, "The cursor is not one of ours; pass next_cursor of the previous page unchanged."
         ) from None

@@ -43,7 +43,13 @@ def take_events(unit: Unit, run: RunRecord, order: EventsIn, now: datetime) -> i
 def _kind(event: dict[str, Any]) -> Any:
     """Steps of an evaluation are of no kind that is kept: only its result is."""
     kind = event.get("event")
-    return None if kind == "step" and event.get("phase") in _EVALUATIONS else kind
+    return None if kind == "step" and _phase(event) else kind
+
+
+def _phase(event: dict[str, Any]) -> str | None:
+    """The evaluation that the event is part of."""
+    phase = event.get("phase")
+    return phase if isinstance(phase, str) and phase in _EVALUATIONS else None
 
 
 def _take_steps(unit: Unit, run: RunRecord, events: Sequence[dict[str, Any]], now: datetime) -> None:
@@ -79,8 +85,7 @@ def _known_steps(unit: Unit, run: RunRecord, first: int, last: int) -> set[int]:
 def _take_evaluation(unit: Unit, run: RunRecord, event: dict[str, Any], now: datetime) -> None:
     data: dict[str, Any] = {key: _number(event.get(key)) for key in ("samples", "loss", "accuracy")}
     data |= {key: _number(event[key]) for key in ("step", "epoch", "perplexity") if key in event}
-    phase = event.get("phase")
-    data["phase"] = phase if phase in _EVALUATIONS else "eval"
+    data["phase"] = _phase(event) or "eval"
     Events(unit.session, run.workspace_id).append(run.id, "eval", data, now)
     unit.announce(f"run:{run.id}")
 

@@ -40,7 +40,8 @@ def page(path: str, services: ServicesDep) -> Response:
 
 def _inside(folder: Path, path: str) -> Path | None:
     """The file at `path`, if it lies inside of the folder."""
-    if "\0" in path:
+    try:
+        found = (folder / path).resolve()
+        return found if found.is_relative_to(folder) and found.is_file() else None
+    except (OSError, ValueError):  # no path of this system: too long, a NUL, a loop of links
         return None
-    found = (folder / path).resolve()
-    return found if found.is_file() and found.is_relative_to(folder) else None

@@ -1,10 +1,17 @@
 """A request with an Idempotency-Key is served once."""
 
 import threading
+from functools import partial
 from typing import Any
 
+import pytest
+from sqlalchemy import update
+from sqlalchemy.orm import Session
+
+import pock_server.models.endpoints
 from pock_server.auth.service import Caller, authenticate
 from pock_server.idempotency.service import Reservation, reserve
+from pock_server.idempotency.tables import IdempotencyRecord
 from tests.server.harness import Person, Server, assert_problem
 
 DAY = 86_400
@@ -82,6 +89,54 @@ def test_many_at_once_make_one(person: Person) -> None:
     assert {answer.status_code for answer in answers} <= {201, 409}
     assert len({answer.json()["id"] for answer in answers if answer.status_code == 201}) == 1
     assert count(person) == 1
+
+
+def test_work_and_answer_are_kept_together(server: Server, person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that dies at any moment has done the work and remembers it, or neither: killed before the commit,
+    nothing is there; killed after it, a repeat gets the first answer."""
+    create, commit = pock_server.models.endpoints.create, Session.commit
+    moments = iter(["before", "after"])
+
+    def work(session: Session, *rest: Any) -> Any:
+        def killed(self: Session) -> None:
+            if next(moments) == "after":
+                commit(self)
+            raise RuntimeError("killed")
+
+        monkeypatch.setattr(session, "commit", partial(killed, session))
+        return create(session, *rest)
+
+    monkeypatch.setattr(Reservation, "release", lambda self: None)  # nobody is left to do it
+    with monkeypatch.context() as patch:
+        patch.setattr(pock_server.models.endpoints, "create", work)
+        for key in ("first", "second"):
+            assert_problem(post(person, key), 500, 1000)
+    assert count(person) == 1
+    assert_problem(post(person, "first"), 409, 1009)
+    assert post(person, "second").headers["idempotency-replayed"] == "true" and count(person) == 1
+    server.clock.advance(301)
+    assert post(person, "first").status_code == 201 and count(person) == 2
+
+
+def test_a_request_slower_than_its_reservation_does_nothing(
+    server: Server, person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another request has taken its key meanwhile: only that one's work counts."""
+    real = pock_server.models.endpoints.create
+
+    def slow(*arguments: Any) -> Any:
+        monkeypatch.setattr(pock_server.models.endpoints, "create", real)
+        server.clock.advance(301)
+        with server.services.database.read() as session:
+            caller = authenticate(session, person.key, server.clock.now())
+        # The other request's reservation, in this one's transaction: SQLite has one writer at a time.
+        arguments[0].execute(update(IdempotencyRecord).values(created_at=server.clock.now()))
+        assert caller
+        return real(*arguments)
+
+    monkeypatch.setattr(pock_server.models.endpoints, "create", slow)
+    assert_problem(post(person, "k"), 409, 1009)
+    assert count(person) == 0
 
 
 def test_wrong_credentials_reserve_nothing(server: Server, person: Person) -> None:

@@ -19,7 +19,7 @@ from pock_server.events.stream import LastEventId, Subject, stream
 from pock_server.http.fields import Id
 from pock_server.http.pages import PageQuery
 from pock_server.http.problems import PROBLEMS
-from pock_server.idempotency.header import IDEMPOTENT
+from pock_server.idempotency.header import Once
 
 router = APIRouter(prefix="/builds", tags=["builds"], responses=PROBLEMS)
 
@@ -27,18 +27,17 @@ router = APIRouter(prefix="/builds", tags=["builds"], responses=PROBLEMS)
 @router.post(
     "",
     status_code=202,
-    dependencies=[IDEMPOTENT],
     responses={200: {"model": BuildOut, "description": "The same build exists."}},
 )
-def create_build(body: BuildIn, response: Response, caller: BuildWriter, services: ServicesDep) -> BuildOut:
+def create_build(body: BuildIn, response: Response, caller: BuildWriter, services: ServicesDep, once: Once) -> BuildOut:
     """Compile a model by a recipe for a target."""
     recipe, compiler = read_recipe(body.recipe), services.compiler.load()
     with services.database.write() as unit:
         now = services.clock.now()
         requested = service.request_build(unit, caller.workspace_id, body, recipe, compiler, now)
-        if not requested.created:
-            response.status_code = 200
-        return service.describe(requested.row, queue_positions(unit.session, [requested.row]))
+        response.status_code = 202 if requested.created else 200
+        described = service.describe(requested.row, queue_positions(unit.session, [requested.row]))
+        return once(unit, described, response.status_code)
 
 
 @router.get("")

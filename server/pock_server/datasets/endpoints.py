@@ -2,23 +2,29 @@
 
 from fastapi import APIRouter
 
+from pock_server.blobs.repository import Blobs
 from pock_server.datasets.repository import Datasets
 from pock_server.datasets.schemas import DatasetIn, DatasetOut, DatasetPage
 from pock_server.datasets.service import create_dataset as create
-from pock_server.datasets.service import describe
+from pock_server.datasets.service import describe, read_entries
 from pock_server.dependencies import ModelWriter, Reader, ServicesDep
 from pock_server.http.fields import Id
 from pock_server.http.pages import PageQuery
 from pock_server.http.problems import PROBLEMS
-from pock_server.idempotency.header import IDEMPOTENT
+from pock_server.idempotency.header import Once
 
 router = APIRouter(prefix="/datasets", tags=["datasets"], responses=PROBLEMS)
 
 
-@router.post("", status_code=201, dependencies=[IDEMPOTENT])
-def create_dataset(body: DatasetIn, caller: ModelWriter, services: ServicesDep) -> DatasetOut:
+@router.post("", status_code=201)
+def create_dataset(body: DatasetIn, caller: ModelWriter, services: ServicesDep, once: Once) -> DatasetOut:
     """Register an uploaded safetensors file as a dataset."""
-    return describe(create(services.database, services.blobs, caller.workspace_id, body, services.clock.now()))
+    with services.database.read() as session:
+        blob = Blobs(session, caller.workspace_id).require(body.digest)
+    entries = read_entries(services.blobs, blob)  # outside of any transaction: a long header takes a while
+    with services.database.write() as unit:
+        row = create(unit.session, caller.workspace_id, body.name, blob, entries, services.clock.now())
+        return once(unit, describe(row), 201)
 
 
 @router.get("")

@@ -2,40 +2,43 @@
 
 from datetime import datetime
 
-from pock_server.blobs.repository import Blobs
+from sqlalchemy.orm import Session
+
 from pock_server.blobs.store import BlobStore
+from pock_server.blobs.tables import BlobRecord
 from pock_server.clock import new_id
 from pock_server.datasets.repository import Datasets
 from pock_server.datasets.safetensors_header import MalformedSafetensors, TensorEntry, read_header
-from pock_server.datasets.schemas import DatasetIn, DatasetOut, TensorOut
+from pock_server.datasets.schemas import DatasetOut, TensorOut
 from pock_server.datasets.tables import DatasetRecord
-from pock_server.db.unit import Database
 from pock_server.http.problems import Failure, Problem
 
 
-def create_dataset(
-    database: Database, store: BlobStore, workspace_id: str, order: DatasetIn, now: datetime
-) -> DatasetRecord:
-    """Register a dataset; a 422 `Problem` says what is wrong with a file that is none. No transaction is open while the
-    file is read."""
-    with database.read() as session:
-        blob = Blobs(session, workspace_id).require(order.digest)
+def read_entries(store: BlobStore, blob: BlobRecord) -> tuple[TensorEntry, ...]:
+    """The tensors of an uploaded file; a 422 `Problem` says what is wrong with one that is no dataset."""
     try:
-        entries = read_header(lambda start, length: store.read(order.digest, start, length), blob.size)
+        entries = read_header(lambda start, length: store.read(blob.digest, start, length), blob.size)
     except MalformedSafetensors as error:
         raise Problem(Failure.BAD_DATA, f"This is not a safetensors file: {error}.") from None
+    _samples(entries)
+    return entries
+
+
+def create_dataset(
+    session: Session, workspace_id: str, name: str, blob: BlobRecord, entries: tuple[TensorEntry, ...], now: datetime
+) -> DatasetRecord:
+    """Register a dataset whose tensors have been read."""
     row = DatasetRecord(
         id=new_id(now),
         workspace_id=workspace_id,
         created_at=now,
-        name=order.name,
-        digest=order.digest,
+        name=name,
+        digest=blob.digest,
         size=blob.size,
         samples=_samples(entries),
         tensors=[{"name": e.name, "dtype": e.dtype, "shape": list(e.shape)} for e in entries],
     )
-    with database.write() as unit:
-        return Datasets(unit.session, workspace_id).add(row)
+    return Datasets(session, workspace_id).add(row)
 
 
 def _samples(entries: tuple[TensorEntry, ...]) -> int:

@@ -1,44 +1,22 @@
 """Serves a POST with an `Idempotency-Key` once, and replays its answer to repeats of it for a day.
 
-Plain ASGI around the whole application: the answer is kept only after the endpoint's transaction is committed.
+Plain ASGI around the whole application: it reserves the key before the endpoint does anything. The endpoint keeps its
+answer itself, in the transaction of its work (`header.Once`).
 """
 
-import json
 from collections.abc import Collection
-from dataclasses import dataclass, field
 
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 from starlette.requests import Request
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pock_server.auth.service import Caller, authenticate
 from pock_server.http.bodies import replay
 from pock_server.http.problems import Problem, problem_response
-from pock_server.idempotency.header import NAME
+from pock_server.idempotency.header import NAME, STATE
 from pock_server.idempotency.service import Reservation, StoredAnswer, reserve
 from pock_server.services import Services
-
-
-@dataclass
-class _Answer:
-    """A response on its way to the client."""
-
-    status: int = 0
-    body: bytearray = field(default_factory=bytearray)
-    complete: bool = False
-
-    def note(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-        elif message["type"] == "http.response.body":
-            self.body += message.get("body", b"")
-            self.complete = not message.get("more_body", False)
-
-    @property
-    def worth_keeping(self) -> bool:
-        """A failed request did nothing, so it may be repeated."""
-        return self.complete and 200 <= self.status < 300
 
 
 class IdempotencyMiddleware:
@@ -80,17 +58,8 @@ class IdempotencyMiddleware:
             return authenticate(session, credential if kind.lower() == "bearer" else None, now)
 
     async def _serve(self, claim: Reservation, body: bytes, scope: Scope, receive: Receive, send: Send) -> None:
-        answer = _Answer()
-
-        async def note(message: Message) -> None:
-            answer.note(message)
-            if answer.worth_keeping:
-                # Before the client has all of it: whoever has an answer gets the same one again.
-                await run_in_threadpool(claim.keep, answer.status, json.loads(answer.body))
-            await send(message)
-
+        scope.setdefault("state", {})[STATE] = claim
         try:
-            await self._app(scope, replay(body, receive), note)
+            await self._app(scope, replay(body, receive), send)
         finally:
-            if not answer.worth_keeping:
-                await run_in_threadpool(claim.release)
+            await run_in_threadpool(claim.release)

@@ -2,10 +2,10 @@
 
 import hashlib
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import delete
+from sqlalchemy import ColumnElement, delete, update
 
 from pock_server.auth.service import Caller
 from pock_server.db.unit import Unit
@@ -34,23 +34,35 @@ class Reservation:
     principal_id: str
     route: str
     key: str
+    reserved_at: datetime
 
-    def keep(self, status: int, body: dict[str, Any]) -> None:
-        """Store the answer for repeats."""
-        with self.services.database.write() as unit:
-            row = self._find(unit)
-            if row is not None:
-                row.status, row.answer = status, body
+    def keep(self, unit: Unit, status: int, body: dict[str, Any]) -> None:
+        """Store the answer for repeats, in the transaction that does the work.
+
+        Raises a 409 `Problem`, which undoes the work, if the reservation is void: the request took so long that another
+        one may have begun with its key.
+        """
+        kept = unit.session.execute(
+            update(IdempotencyRecord)
+            .where(*self._mine(), IdempotencyRecord.status.is_(None))
+            .values(status=status, answer=body)
+            .returning(IdempotencyRecord.key)
+        ).first()
+        if kept is None:
+            raise Problem(Failure.KEY_IN_FLIGHT, "This request took too long, and was repeated meanwhile; repeat it.")
 
     def release(self) -> None:
-        """Forget the key: the request did nothing, so it may be repeated."""
+        """Forget the key of a request that did nothing, so that it may be repeated."""
         with self.services.database.write() as unit:
-            row = self._find(unit)
-            if row is not None:
-                unit.session.delete(row)
+            unit.session.execute(delete(IdempotencyRecord).where(*self._mine(), IdempotencyRecord.status.is_(None)))
 
-    def _find(self, unit: Unit) -> IdempotencyRecord | None:
-        return unit.session.get(IdempotencyRecord, (self.principal_id, self.route, self.key))
+    def _mine(self) -> tuple[ColumnElement[bool], ...]:
+        return (
+            IdempotencyRecord.principal_id == self.principal_id,
+            IdempotencyRecord.route == self.route,
+            IdempotencyRecord.key == self.key,
+            IdempotencyRecord.created_at == self.reserved_at,
+        )
 
 
 def reserve(services: Services, caller: Caller, route: str, key: str, body: bytes) -> Reservation | StoredAnswer:
@@ -77,7 +89,7 @@ def reserve(services: Services, caller: Caller, route: str, key: str, body: byte
                     created_at=now,
                 )
             )
-            return Reservation(services, caller.key_id, route, key)
+            return Reservation(services, caller.key_id, route, key, now)
         if row.body_hash != body_hash:
             raise Problem(Failure.KEY_REUSED, "This Idempotency-Key was used with another body; use a new key.")
         if row.status is None or row.answer is None:

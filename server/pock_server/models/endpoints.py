@@ -6,7 +6,7 @@ from pock_server.dependencies import ModelWriter, Reader, ServicesDep
 from pock_server.http.fields import Id
 from pock_server.http.pages import PageQuery
 from pock_server.http.problems import PROBLEMS
-from pock_server.idempotency.header import IDEMPOTENT
+from pock_server.idempotency.header import Once
 from pock_server.models.repository import Models
 from pock_server.models.schemas import ModelIn, ModelOut, ModelPage
 from pock_server.models.service import create_model as create
@@ -15,11 +15,11 @@ from pock_server.models.service import describe
 router = APIRouter(prefix="/models", tags=["models"], responses=PROBLEMS)
 
 
-@router.post("", status_code=201, dependencies=[IDEMPOTENT])
-def create_model(body: ModelIn, caller: ModelWriter, services: ServicesDep) -> ModelOut:
+@router.post("", status_code=201)
+def create_model(body: ModelIn, caller: ModelWriter, services: ServicesDep, once: Once) -> ModelOut:
     """Register an uploaded ONNX file as a model."""
     with services.database.write() as unit:
-        return describe(create(unit.session, caller.workspace_id, body, services.clock.now()))
+        return once(unit, describe(create(unit.session, caller.workspace_id, body, services.clock.now())), 201)
 
 
 @router.get("")

@@ -11,7 +11,7 @@ from pock_server.events.stream import LastEventId, Subject, stream
 from pock_server.http.fields import Id
 from pock_server.http.pages import PageQuery
 from pock_server.http.problems import PROBLEMS
-from pock_server.idempotency.header import IDEMPOTENT
+from pock_server.idempotency.header import Once
 from pock_server.runs import service
 from pock_server.runs.lifecycle import RUN_LIFECYCLE
 from pock_server.runs.repository import Runs
@@ -21,12 +21,13 @@ from pock_server.runs.tables import RunRecord
 router = APIRouter(prefix="/runs", tags=["runs"], responses=PROBLEMS)
 
 
-@router.post("", status_code=202, dependencies=[IDEMPOTENT])
-def create_run(body: RunIn, caller: RunWriter, services: ServicesDep) -> RunOut:
+@router.post("", status_code=202)
+def create_run(body: RunIn, caller: RunWriter, services: ServicesDep, once: Once) -> RunOut:
     """Let a device run a build on a dataset."""
     with services.database.write() as unit:
         row = service.request_run(unit, caller.workspace_id, body, services.settings, services.clock.now())
-        return service.describe(row, Runs(unit.session, caller.workspace_id).queue_positions([row]))
+        positions = Runs(unit.session, caller.workspace_id).queue_positions([row])
+        return once(unit, service.describe(row, positions), 202)
 
 
 @router.get("")

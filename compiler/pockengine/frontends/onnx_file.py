@@ -6,8 +6,9 @@ left out of what the library parses and remembered by position. Knows nothing of
 
 from __future__ import annotations
 
+import math
 import mmap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,12 +78,9 @@ def _parse(path: Path, content: memoryview, need_weights: bool, alone: bool = Fa
         raise ModelError(f"'{path}' is not an ONNX model: it holds no graph")
     if not all(node.output for graph in _graphs(proto.graph) for node in graph.node):
         raise ModelError(f"'{path}' is damaged: it has a node without results")
-    for node in _nodes(proto):
-        if any(_is_elsewhere(tensor) for attribute in node.attribute for tensor in (attribute.t, *attribute.tensors)):
-            name = node.name or node.output[0]
-            raise ModelError(
-                f"a tensor of the node '{name}' in '{path}' lies in another file, which only initializers may"
-            )
+    for where, tensor in _inner_tensors(proto):
+        if _is_elsewhere(tensor):
+            raise ModelError(f"a tensor of {where} in '{path}' lies in another file, which only initializers may")
     tensors, missing = dict[str, Array](), set[str]()
     for tensor in proto.graph.initializer:
         if alone and _is_elsewhere(tensor):
@@ -121,12 +119,30 @@ def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
                 yield from _graphs(inner)
 
 
-def _nodes(proto: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
-    """Every node of the model, its sub-graphs and its functions."""
-    for graph in _graphs(proto.graph):
-        yield from graph.node
+def _inner_tensors(proto: onnx.ModelProto) -> Iterator[tuple[str, onnx.TensorProto]]:
+    """Every tensor of the model that is not one of the main graph's initializers, and what holds it."""
+    for sparse in proto.graph.sparse_initializer:
+        yield from (("a sparse tensor", part) for part in (sparse.values, sparse.indices))
+    yield from _tensors_of(proto.graph.node)
     for function in proto.functions:
-        yield from function.node
+        yield from _tensors_of(function.node)
+        yield from _tensors_in(function.attribute_proto, f"the function '{function.name}'")
+
+
+def _tensors_of(nodes: Iterable[onnx.NodeProto]) -> Iterator[tuple[str, onnx.TensorProto]]:
+    for node in nodes:
+        yield from _tensors_in(node.attribute, f"the node '{node.name or (node.output[0] if node.output else '')}'")
+
+
+def _tensors_in(attributes: Iterable[onnx.AttributeProto], where: str) -> Iterator[tuple[str, onnx.TensorProto]]:
+    for attribute in attributes:
+        sparse = (attribute.sparse_tensor, *attribute.sparse_tensors)
+        for tensor in (attribute.t, *attribute.tensors, *(part for s in sparse for part in (s.values, s.indices))):
+            yield where, tensor
+        for graph in (attribute.g, *attribute.graphs):
+            pairs = [part for s in graph.sparse_initializer for part in (s.values, s.indices)]
+            yield from ((where, tensor) for tensor in (*graph.initializer, *pairs))
+            yield from _tensors_of(graph.node)
 
 
 def _is_elsewhere(tensor: onnx.TensorProto) -> bool:
@@ -239,7 +255,7 @@ def _typed(path: Path, tensor: onnx.TensorProto) -> Array:
 
 def _view(path: Path, tensor: onnx.TensorProto, data: memoryview) -> Array:
     dtype, shape = _layout(path, tensor)
-    expected = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    expected = math.prod(shape) * dtype.itemsize
     if len(data) != expected:
         raise ModelError(f"'{path}' is damaged: the tensor '{tensor.name}' has {len(data)} bytes instead of {expected}")
     return np.frombuffer(data, dtype).reshape(shape)
@@ -267,7 +283,7 @@ def _external(path: Path, tensor: onnx.TensorProto, need_weights: bool) -> Array
             f"the tensor '{tensor.name}' points outside the model's folder ('{entries.get('location', '')}')"
         )
     dtype, shape = _layout(path, tensor)
-    nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    nbytes = math.prod(shape) * dtype.itemsize
     try:
         offset, length = int(entries.get("offset", "0")), int(entries.get("length", nbytes))
     except ValueError:

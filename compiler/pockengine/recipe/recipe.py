@@ -42,7 +42,15 @@ _BATCH_NORM = ("frozen", "train")
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses a key that is there twice, of which YAML would silently take the last, and numbers of any length."""
+    """Refuses a key that is there twice, of which YAML would silently take the last, numbers of any length, and aliases:
+    ten lines of them say more than fits into memory."""
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """A node of the text, not one that was there before."""
+        if self.check_event(yaml.AliasEvent):
+            mark = self.get_event().start_mark  # type: ignore[no-untyped-call]
+            raise yaml.composer.ComposerError(None, None, "a recipe has no aliases: write the value again", mark)
+        return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()

@@ -217,6 +217,100 @@ def test_external_link_out_of_the_folder(tmp_path):
     assert "outside the model's folder" in message(ModelError, path)
 
 
+def elsewhere() -> onnx.TensorProto:
+    """A tensor that wants to be read from a file of this machine."""
+    tensor = onnx.TensorProto(name="stolen", data_type=onnx.TensorProto.FLOAT, dims=[3, 4])
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="/etc/passwd")
+    return tensor
+
+
+def sparse() -> onnx.SparseTensorProto:
+    return onnx.SparseTensorProto(values=elsewhere(), indices=elsewhere(), dims=[3, 4])
+
+
+def constant(**attribute: object) -> onnx.NodeProto:
+    node = onnx.NodeProto(op_type="Constant", output=["stolen"], name="thief")
+    for name, value in attribute.items():
+        found = onnx.helper.make_attribute(name, value)
+        node.attribute.append(found)
+    return node
+
+
+def branch(*nodes: onnx.NodeProto, **parts: list[object]) -> onnx.GraphProto:
+    graph = helper.make_graph(list(nodes), "branch", [], [helper.make_tensor_value_info("stolen", 1, [3, 4])])
+    for field, values in parts.items():
+        getattr(graph, field).extend(values)
+    return graph
+
+
+def choice(graph: onnx.GraphProto) -> onnx.NodeProto:
+    return helper.make_node("If", ["c"], ["stolen"], name="thief", then_branch=graph, else_branch=graph)
+
+
+def with_function(node: onnx.NodeProto, *defaults: onnx.AttributeProto) -> onnx.ModelProto:
+    proto = model([helper.make_node("F", [], ["stolen"], domain="own"), ADD], {"x": (np.float32, [3, 4])}, ["y"])
+    proto.opset_import.add(domain="own", version=1)
+    opsets = [helper.make_opsetid("", 18)]
+    function = helper.make_function("own", "F", [], ["stolen"], [node], opsets, attribute_protos=list(defaults))
+    proto.functions.append(function)
+    return proto
+
+
+def with_node(node: onnx.NodeProto) -> onnx.ModelProto:
+    inputs = {"x": (np.float32, [3, 4]), **({"c": (np.bool_, [])} if node.op_type == "If" else {})}
+    return model([node, ADD], inputs, ["y"])
+
+
+def with_sparse_initializer() -> onnx.ModelProto:
+    proto = model([ADD], {"x": (np.float32, [3, 4])}, ["y"])
+    proto.graph.sparse_initializer.append(sparse())
+    return proto
+
+
+ADD = helper.make_node("Add", ["x", "stolen"], ["y"], name="add")
+THEFTS = {
+    "a constant": lambda: with_node(constant(value=elsewhere())),
+    "a list of tensors": lambda: with_node(constant(values=[elsewhere()])),
+    "a sparse constant": lambda: with_node(constant(sparse_value=sparse())),
+    "a list of sparse tensors": lambda: with_node(constant(values=[sparse()])),
+    "a branch's initializer": lambda: with_node(choice(branch(initializer=[elsewhere()]))),
+    "a branch's sparse initializer": lambda: with_node(choice(branch(sparse_initializer=[sparse()]))),
+    "a branch's constant": lambda: with_node(choice(branch(constant(value=elsewhere())))),
+    "a branch of a branch": lambda: with_node(choice(branch(choice(branch(constant(value=elsewhere())))))),
+    "graphs as a list": lambda: with_node(constant(graphs=[branch(initializer=[elsewhere()])])),
+    "a function": lambda: with_function(constant(value=elsewhere())),
+    "a branch within a function": lambda: with_function(choice(branch(initializer=[elsewhere()]))),
+    "a function's default": lambda: with_function(
+        constant(value_float=1.0), helper.make_attribute("default", elsewhere())
+    ),
+    "a sparse initializer": with_sparse_initializer,
+}
+
+
+@pytest.mark.parametrize("make", THEFTS.values(), ids=THEFTS)
+def test_only_initializers_lie_in_other_files(tmp_path, make):
+    """A library that reads a tensor where the model says so would put any file into the artifact."""
+    path = tmp_path / "m.onnx"
+    path.write_bytes(make().SerializeToString())
+    assert "lies in another file, which only initializers may" in message(ModelError, path)
+
+
+@pytest.mark.parametrize("dims", [[2**32, 2**32], [2**62, 4], [2**33, 2**31]])
+def test_sizes_beyond_any_machine(tmp_path, dims):
+    """Their product is 0 in 64 bits."""
+    path = external(tmp_path, "w.bin")
+    proto = onnx.load(path, load_external_data=False)
+    proto.graph.initializer[0].dims[:] = dims
+    path.write_bytes(proto.SerializeToString())
+    assert "truncated" in message(ModelError, path)
+    proto.graph.initializer[0].ClearField("data_location")
+    proto.graph.initializer[0].ClearField("external_data")
+    proto.graph.initializer[0].raw_data = b""
+    path.write_bytes(proto.SerializeToString())
+    assert "damaged" in message(ModelError, path)
+
+
 def test_module_that_pytorch_cannot_export():
     class Erratic(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -165,6 +165,9 @@ def test_loss_output_is_found_or_asked_for():
     [
         ("loss: mse\nupdate: full\nupdate: head\n", "the key 'update' is there twice"),
         ("loss: " + "[" * 2000 + "]" * 2000, "within each other"),
+        ("loss: mse\nupdate: &rules [full]\nema: *rules\n", "at line 3: a recipe has no aliases"),
+        ("loss: mse\nupdate: &rules [*rules]\n", "a recipe has no aliases"),
+        ("\n".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9)), "a recipe has no aliases"),
         ("loss: mse\nbatch: 0x" + "f" * 5000, "too many digits"),
         ("loss: mse\nbatch: " + "9" * 5000, "cannot be read"),
         ("loss: mse\nbatch: 2026-13-45", "cannot be read"),

@@ -42,8 +42,8 @@ _BATCH_NORM = ("frozen", "train")
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses a key that is there twice, of which YAML would silently take the last, numbers of any length, and aliases:
-    ten lines of them say more than fits into memory."""
+    """Refuses a key that is there twice, of which YAML would silently take the last, numbers of any length, and
+    aliases, ten lines of which say more than fits into memory."""
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         """A node of the text, not one that was there before."""

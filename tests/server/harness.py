@@ -121,10 +121,15 @@ class Device:
             self.id = answer.json()["device_id"]
         return answer
 
+    def _now(self) -> datetime:
+        """By the clock of an application in this process, or by the real one."""
+        app = getattr(self.client, "app", None)
+        return app.state.services.clock.now() if app else datetime.now(UTC)
+
     def open_session(self, counter: int | None = None, signed_at: datetime | None = None, **changes: Any) -> Any:
         """Signed now with the next counter, unless said otherwise; `changes` are made after it was signed."""
         self.counter = counter if counter is not None else self.counter + 1
-        issued_at = (signed_at or self.client.app.state.services.clock.now()).isoformat()
+        issued_at = (signed_at or self._now()).isoformat()
         message = f"pock-session\n{self.id}\n{self.counter}\n{issued_at}".encode()
         body = {
             "device_id": self.id,

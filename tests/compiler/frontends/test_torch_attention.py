@@ -1,7 +1,8 @@
-"""`scaled_dot_product_attention` with one head of keys and values for all queries: multi-query attention."""
+"""`scaled_dot_product_attention`: one head of keys and values for all queries, and views of what it returns."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -36,3 +37,33 @@ def test_one_head_of_keys_spreads_over_all_queries(options: dict[str, Any]) -> N
     graph = from_torch(MultiQuery(**options), torch.randn(2, 5, 16))
     (attention,) = (node for node in graph.nodes if node.op == "attention")
     assert [value.type.shape[1] for value in attention.inputs[:3]] == [4, 1, 1]
+
+
+class Viewed(nn.Module):
+    """Views what attention returned as a kernel's strides allow, without a copy."""
+
+    def __init__(self, view: Callable[[Tensor], Tensor], **options: Any) -> None:
+        super().__init__()
+        self.qkv, self.view, self.options = nn.Linear(8, 24), view, options
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (y.view(*x.shape[:2], 2, 4).transpose(1, 2) for y in self.qkv(x).split(8, 2))
+        return self.view(functional.scaled_dot_product_attention(q, k, v, **self.options).transpose(1, 2))
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"is_causal": True}, {"attn_mask": MASK}], ids=lambda o: "-".join(o) or "plain"
+)
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda y: y.view(len(y), -1, 8),
+        lambda y: y.view(torch.Size([2, 5, 8])).view(-1),
+        lambda y: y.view(size=(-1, 8)),
+    ],
+    ids=["sizes", "a size", "by name"],
+)
+def test_attention_is_viewed(view: Callable[[Tensor], Tensor], options: dict[str, Any]) -> None:
+    """The comparison of the import is the test: the strides are others while the module is traced."""
+    torch.manual_seed(0)
+    assert from_torch(Viewed(view, **options), torch.randn(2, 5, 8)).nodes

@@ -76,6 +76,9 @@ class Tracing(TorchFunctionMode):
                     return None
         if (result := detached(function, args)) is not None:
             return result
+        if function is Tensor.view:
+            function, args = _restrided(args, kwargs)
+            kwargs = {}
         if not torch.is_grad_enabled():
             return unrecorded(function, args, kwargs)
         return without_gradient(args, kwargs, function(*args, **kwargs))
@@ -96,3 +99,12 @@ class Tracing(TorchFunctionMode):
         if is_known:
             return self._known.call(function, args, {})
         return bound if answer is None else answer
+
+
+def _restrided(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """A view, as `reshape` where the trace may not be able to take it. Attention's results have strides of their own
+    from each kernel: what the module views has others while it is traced, and a call that fails would stay there."""
+    args = (*args, *kwargs.values())
+    if args[0].is_contiguous() or any(isinstance(x, torch.dtype) for x in args):
+        return Tensor.view, args
+    return Tensor.reshape, args

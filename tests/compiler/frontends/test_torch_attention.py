@@ -39,6 +39,24 @@ def test_one_head_of_keys_spreads_over_all_queries(options: dict[str, Any]) -> N
     assert [value.type.shape[1] for value in attention.inputs[:3]] == [4, 1, 1]
 
 
+class Learned(nn.Module):
+    """Learned queries, the same for all samples."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queries, self.kv = nn.Parameter(torch.randn(1, 2, 3, 4)), nn.Linear(16, 16)
+
+    def forward(self, x: Tensor) -> Tensor:
+        k, v = (y.view(*x.shape[:2], 2, 4).transpose(1, 2) for y in self.kv(x).chunk(2, -1))
+        return functional.scaled_dot_product_attention(self.queries, k, v).transpose(1, 2).flatten(2)
+
+
+def test_queries_of_one_sample_spread_over_all() -> None:
+    torch.manual_seed(0)
+    graph = from_torch(Learned(), torch.randn(5, 6, 16), verify=True)
+    assert graph.outputs["output"].type.shape == (5, 3, 8)
+
+
 class Viewed(nn.Module):
     """Views what attention returned as a kernel's strides allow, without a copy."""
 

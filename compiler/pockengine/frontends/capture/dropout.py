@@ -58,6 +58,7 @@ def _attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
+    query, key, value = _spread([query, key, value])
     if query.dim() == 4 and key.shape[1] == value.shape[1] == 1 < query.shape[1]:
         enable_gqa = True  # one head of keys spreads over all queries, which the exporter knows under this name only
     if dropout_p == 0.0 or query.dim() != 4:
@@ -67,6 +68,12 @@ def _attention(
         attributes["scale"] = scale
     operands = [query, key, value] if attn_mask is None else [query, key, value, attn_mask]
     return operator("Attention", operands, attributes, (*query.shape[:-1], value.shape[-1]))
+
+
+def _spread(operands: Sequence[Tensor]) -> Sequence[Tensor]:
+    """With one batch: the shapes that PyTorch computes while it traces are those of the query alone."""
+    batch = max(len(x) for x in operands)
+    return [x if len(x) == batch else x.expand(batch, *x.shape[1:]) for x in operands]
 
 
 def _embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, *args: Any, **kwargs: Any) -> Tensor:

@@ -111,7 +111,7 @@ def _imported(
     from torch import Tensor
 
     from .agreement import refuse_another_function
-    from .capture import Derivatives, Selections, captured, drawing_in_training
+    from .capture import Derivatives, Selections, captured, drawing_in_training, warn
     from .capture import named as renamed
 
     positional, named, constants = arguments
@@ -136,6 +136,7 @@ def _imported(
     file = from_proto(proto, {tied.get(name, name): array for name, array in weights.items()})
     graph = import_model(file, type(module).__name__, dims, parameters=parameters)
     refuse_another_function(graph, module, positional, {**named, **constants}, outputs, verify)
+    warn(decisions.settled)
     used = {value.name for value in graph.params}
     return graph.with_(untrained=_untrained(module, used, tied), draws=drawing_in_training(module))
 

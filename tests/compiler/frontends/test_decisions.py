@@ -4,12 +4,14 @@ decides otherwise, refused where training changes what it depends on."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
+import pockengine as pock
 from pockengine import from_torch
 from pockengine.errors import ModelError
 from pockengine.interp import evaluate
@@ -53,6 +55,17 @@ DECIDED: dict[str, Expression] = {
     "a number": lambda m, x, lengths: m.fc(x) * int(lengths[1]) if int(lengths[1]) else x,
     "whole numbers chosen by a mask": lambda m, x, lengths: m.fc(x) * lengths[lengths == 1],
 }
+
+
+def test_whoever_imports_is_told() -> None:
+    with pytest.warns(UserWarning, match=r"line \d+ of test_decisions.py \('return .*any\(\)") as told:
+        pock.from_torch(Deciding(_branch), (torch.randn(3, 4), LENGTHS))
+    assert Path(told[0].filename).name == Path(__file__).name and len(told) == 1
+
+
+def test_nobody_is_told_where_nothing_is_decided(recwarn: pytest.WarningsRecorder) -> None:
+    pock.from_torch(Deciding(lambda m, x, lengths: m.fc(x) * lengths[:, None]), (torch.randn(3, 4), LENGTHS))
+    assert not [warning for warning in recwarn if "contents of tensors" in str(warning.message)]
 
 
 @pytest.mark.parametrize("name", DECIDED)

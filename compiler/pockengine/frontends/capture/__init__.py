@@ -16,7 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from .decisions import Decided, Decisions, guarded
+from .conditions import Conditions, warn
+from .decisions import Decided, Decisions
 from .derivatives import Derivatives
 from .dropout import dropout_captured
 from .experts import experts_captured
@@ -41,6 +42,7 @@ __all__ = [
     "named",
     "registry_kept",
     "translations",
+    "warn",
 ]
 
 
@@ -60,11 +62,11 @@ def captured(
     @wraps(forward)
     def traced(*args: Any, **kwargs: Any) -> Any:
         given = [x for x in pytree.tree_leaves(dict(fixed)) if isinstance(x, Tensor)]
-        conditions: list[Tensor] = []
+        conditions = Conditions(decisions.settled)
         chosen, decided = Chosen(selections.counts, conditions), Decided(decisions.answers, conditions)
         with Tracing(module, Known([*given, *numbers]), chosen, decided):
             result = forward(*args, **kwargs, **fixed)
-        return guarded(pytree.tree_map(_tensor, result), conditions)
+        return conditions.guarded(pytree.tree_map(_tensor, result))
 
     if fixed:
         signature = inspect.signature(forward)

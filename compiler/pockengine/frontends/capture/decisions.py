@@ -5,10 +5,8 @@ nothing is wrong in silence. What depends on parameters, which training changes,
 from __future__ import annotations
 
 import contextlib
-import linecache
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,8 +16,9 @@ from torch.utils import _pytree as pytree
 from torch.utils.weak import WeakIdKeyDictionary
 
 from ...errors import ModelError
+from .conditions import Conditions, Place, quoted
 from .gradients import in_place
-from .selections import Place, place_of_call
+from .selections import place_of_call
 
 Question = tuple[Place, str]
 """Where something is asked of a tensor, and by which function."""
@@ -58,10 +57,12 @@ _CHOOSING = (Tensor.__bool__, Tensor.is_nonzero, torch.is_nonzero, Tensor.__cont
 class Decisions:
     """What was asked of tensors where a module ran, and the answers, in order.
 
-    wanted  otherwise nothing is written down, and nothing is decided where the module is traced"""
+    wanted   otherwise nothing is written down, and nothing is decided where the module is traced
+    settled  where a trace decided as the run did, in order"""
 
     def __init__(self, wanted: bool) -> None:
         self.answers: dict[Question, list[Any]] = {}
+        self.settled: dict[Place, None] = {}
         self._wanted = wanted
 
     @contextlib.contextmanager
@@ -112,9 +113,9 @@ class _Observing(TorchFunctionMode):
 class Decided:
     """The decisions of one trace.
 
-    conditions  what holds of the data where everything is decided as it was: scalars, to be filled"""
+    conditions  to be filled: what holds of the data where everything is decided as it was"""
 
-    def __init__(self, answers: Mapping[Question, list[Any]], conditions: list[Tensor]) -> None:
+    def __init__(self, answers: Mapping[Question, list[Any]], conditions: Conditions) -> None:
         self._answers, self._conditions = answers, conditions
         self._seen: Counter[Question] = Counter()
 
@@ -141,15 +142,14 @@ class Decided:
         expected = torch.tensor(found[index], dtype=contents.dtype)
         if contents.shape != expected.shape:
             contents = contents.reshape(expected.shape)
-        self._conditions.append((contents == expected).all())
+        self._conditions.add(question[0], (contents == expected).all())
         return found[index]
 
 
 def _refusal(place: Place) -> ModelError:
-    path, line = place
     return ModelError(
-        f"line {line} of {Path(path).name} ('{linecache.getline(path, line).strip()}') decides by what the module's "
-        "parameters compute, which training changes: let torch.where choose, or leave this part out"
+        f"{quoted(place)} decides by what the module's parameters compute, which training changes: let torch.where "
+        "choose, or leave this part out"
     )
 
 
@@ -163,20 +163,6 @@ def with_bounds(index: Any, replace: Callable[[Tensor], Any]) -> Any:
         return slice(*(replace(x) if isinstance(x, Tensor) else x for x in given))
 
     return tuple(map(replaced, index)) if isinstance(index, tuple) else replaced(index)
-
-
-def guarded(result: Any, conditions: list[Tensor]) -> Any:
-    """What a module returned, its floating-point tensors NaN where one of the conditions does not hold."""
-    if not conditions:
-        return result
-    held = torch.stack(conditions).all()
-
-    def where(x: Any) -> Any:
-        if not isinstance(x, Tensor) or not x.is_floating_point():
-            return x
-        return torch.where(held, x, torch.full((), float("nan"), dtype=x.dtype))
-
-    return pytree.tree_map(where, result)
 
 
 def _of_a_shape(function: Callable[..., Any]) -> bool:

@@ -14,11 +14,10 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from .conditions import Conditions, Place
+
 _SELECT = (torch.masked_select, torch.Tensor.masked_select)
 _SKIPPED = (str(Path(torch.__file__).parent), str(Path(__file__).parent))
-
-Place = tuple[str, int]
-"""File and line of a call."""
 
 
 class Selections:
@@ -51,9 +50,9 @@ class _Counting(TorchFunctionMode):
 class Chosen:
     """The selections of one trace.
 
-    conditions  what holds of the data where masks choose as many as they did: scalars, to be filled"""
+    conditions  to be filled: what holds of the data where masks choose as many as they did"""
 
-    def __init__(self, counts: Mapping[Place, list[int]], conditions: list[Tensor]) -> None:
+    def __init__(self, counts: Mapping[Place, list[int]], conditions: Conditions) -> None:
         self._counts, self._seen, self._conditions = counts, Counter[Place](), conditions
 
     def selection(self, function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Tensor, Tensor, int] | None:
@@ -67,8 +66,8 @@ class Chosen:
         self._seen[place] += 1
         if index >= len(found):
             return None
-        if not operands[0].is_floating_point():  # which cannot be NaN
-            self._conditions.append(operands[1].sum() == found[index])
+        whole = not operands[0].is_floating_point()  # and cannot be NaN
+        self._conditions.add(place, operands[1].sum() == found[index] if whole else None)
         return (*operands, found[index])
 
 

@@ -12,6 +12,7 @@ class Outcome(StrEnum):
     """What became of one architecture.
 
     UNTRAINED  PyTorch itself does not train it here: a package is missing, it draws random numbers, has no gradient
+    OPEN       other numbers, or a refusal of those, where the module sorts equal ones: PyTorch leaves their order open
     REFUSED_IMPORT  `from_torch` says why not
     REFUSED    `compile` says why not
     TRAINS     in PyTorch; nothing else was asked
@@ -21,6 +22,7 @@ class Outcome(StrEnum):
     WRONG      other numbers, and not a word"""
 
     UNTRAINED = "does not train in PyTorch"
+    OPEN = "chooses among equals"
     REFUSED_IMPORT = "not exported"
     REFUSED = "refused"
     TRAINS = "trains in PyTorch"

@@ -59,7 +59,7 @@ def text(records: Sequence[Record]) -> str:
             [(outcome.value, str(counts[outcome.value])) for outcome in Outcome if counts[outcome.value]],
         ),
     ]
-    for outcome in (Outcome.WRONG, Outcome.FAILS, Outcome.REFUSED, Outcome.REFUSED_IMPORT, Outcome.UNTRAINED):
+    for outcome in _TITLES:
         if counts[outcome.value]:
             parts += [f"### {_TITLES[outcome]}", _reasons([r for r in records if r["outcome"] == outcome])]
     agreeing = [record["model_type"] for record in records if record["outcome"] == Outcome.AGREES]
@@ -72,6 +72,7 @@ _TITLES: Mapping[Outcome, str] = {
     Outcome.FAILS: "Errors that say nothing to a user",
     Outcome.REFUSED: "Refused when compiling",
     Outcome.REFUSED_IMPORT: "Refused by `from_torch`",
+    Outcome.OPEN: "Other numbers, where the order of equal numbers decides, which PyTorch leaves open",
     Outcome.UNTRAINED: "Not trained in PyTorch by this script",
 }
 

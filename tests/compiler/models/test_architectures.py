@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from benchmarks.coverage import report, special
@@ -14,6 +16,7 @@ from benchmarks.coverage.architectures import Architecture, architectures
 from benchmarks.coverage.inputs import inputs
 from benchmarks.coverage.outcomes import Engine, Outcome, Until
 from benchmarks.coverage.sweep import Record, read, sweep
+from benchmarks.coverage.ties import sorts_equals
 from benchmarks.coverage.tiny import VOCABULARY, configuration, nested
 from benchmarks.coverage.trial import attempt, build
 
@@ -106,3 +109,32 @@ def test_the_document_has_every_reason_once_with_its_architectures(tmp_path: Pat
     assert "| b, c | the module has a \\| in it |" in text
     assert "| d | no &lt;package> |" in text
     assert f"4 of {len(architectures())} architectures were tried; 3 train" in text
+
+
+class Choosing(nn.Module):
+    def __init__(self, choose: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.choose = choose
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.choose(x)
+
+
+EQUALS = torch.tensor([[3.0, 1.0, 1.0, 0.0]])
+
+
+@pytest.mark.parametrize(
+    ("choose", "expected"),
+    [
+        (lambda x: x.topk(1).values, False),
+        (lambda x: x.topk(2).values, True),
+        (lambda x: torch.topk(x, k=1, largest=False).values, False),
+        (lambda x: torch.topk(x, 2, largest=False, dim=1).indices, True),
+        (lambda x: x.topk(1, 0).values, False),
+        (lambda x: x.sort().values, True),
+        (lambda x: x.argsort(dim=1, stable=True), False),
+        (lambda x: torch.argsort(x, descending=True), True),
+    ],
+)
+def test_an_order_that_pytorch_leaves_open(choose: Callable[[torch.Tensor], torch.Tensor], expected: bool) -> None:
+    assert sorts_equals(Choosing(choose), [{"x": EQUALS}]) == expected

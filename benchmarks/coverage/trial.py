@@ -119,8 +119,10 @@ class Twin:
 
     def trained(self, kind: torch.dtype = torch.float32) -> Trained:
         """After `STEPS` steps from the module's weights, computed in `kind`."""
+        module = copy.deepcopy(self.module)
         with in_double() if kind is torch.float64 else contextlib.nullcontext():
-            return self._trained(copy.deepcopy(self.module).to(kind), kind)
+            # Not `to(kind)`, which takes the imaginary part of complex buffers away.
+            return self._trained(module.double() if kind is torch.float64 else module.float(), kind)
 
     def _trained(self, module: nn.Module, kind: torch.dtype) -> Trained:
         parameters = {name: p for name, p in module.named_parameters() if p.requires_grad}

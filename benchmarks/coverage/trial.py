@@ -213,7 +213,9 @@ def build(architecture: Architecture) -> nn.Module:
 def _twin(architecture: Architecture, trial: Trial) -> Twin:
     module = build(architecture)
     trial.parameters = sum(parameter.numel() for parameter in module.parameters())
-    batches = [inputs(module, seed) for seed in range(STEPS)]
+    first, *others = (inputs(module, seed) for seed in range(STEPS))
+    part_of_the_model = {name: first[name] for name in fixed(trial.model_type, first)}
+    batches = [first, *(batch | part_of_the_model for batch in others)]
     trial.inputs = {name: list(tensor.shape) for name, tensor in batches[0].items()}
     # Of a copy: some modules keep what they computed.
     probe = copy.deepcopy(module)

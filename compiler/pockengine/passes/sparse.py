@@ -11,7 +11,10 @@ from ..ops.movement import ints
 from ..ops.quantised import DEQUANTIZE
 from .order import hoist
 
-Through = Callable[[Emitter, Node, Value, int], Value | None]
+Take = Callable[[Value, int], Value]
+"""(value, axis) -> what the selection leaves of it."""
+Through = Callable[[Emitter, Node, Take, int, int], Value | None]
+"""(emitter, what computes the tensor, the selection, its axis, how much it leaves of that) -> the selected tensor."""
 
 
 def push_select(graph: Graph) -> Graph:
@@ -19,84 +22,101 @@ def push_select(graph: Graph) -> Graph:
 
     gather(conv2d_dw(%x, %dy), %i) {axis: 1}   ->   conv2d_dw(gather(%x, %i), %dy)
     gather(matmul(%a, %b), %i) {axis: 1}       ->   matmul(%a, gather(%b, %i))
+
+    Of each tensor a selection is taken once: behind residual connections it would be twice as many at every addition.
     """
     while True:
-        changed = False
-
-        def rule(e: Emitter, node: Node) -> Sequence[Value] | None:
-            nonlocal changed
-            if node.op != "gather" or node.inputs[1] not in e.builder.consts or node.inputs[1].type.rank != 1:
-                return None
-            source, axis = e.builder.producers.get(node.inputs[0]), int(node.attrs["axis"])
-            repeats = node.inputs[1].type.size > node.inputs[0].type.shape[axis]  # so that it would cost more before
-            if source is None or source.op not in _THROUGH or repeats:
-                return None
-            pushed = _THROUGH[source.op](e, source, node.inputs[1], axis)
-            changed = changed or pushed is not None
-            return None if pushed is None else [pushed]
-
-        graph = rewrite(graph, rule)
-        if not changed:
+        pushing = _Pushing()
+        graph = rewrite(graph, pushing.rule)
+        if not pushing.changed:
             return _select_early(graph)
 
 
-def _take(e: Emitter, value: Value, indices: Value, axis: int) -> Value:
-    return e.op("gather", value, indices, axis=axis)
+class _Pushing:
+    """One walk, in which each selection moves by one node."""
+
+    def __init__(self) -> None:
+        self.changed = False
+        self._selected: dict[tuple[Value, Value, int], Value] = {}
+
+    def rule(self, e: Emitter, node: Node) -> Sequence[Value] | None:
+        if node.op != "gather" or node.inputs[1] not in e.builder.consts or node.inputs[1].type.rank != 1:
+            return None
+        value, indices, axis = *node.inputs, int(node.attrs["axis"])
+        if (known := self._selected.get((value, indices, axis))) is not None:
+            return [known]
+
+        def take(value: Value, axis: int) -> Value:
+            key = value, indices, axis
+            if key not in self._selected:
+                self._selected[key] = e.op("gather", value, indices, axis=axis)
+            return self._selected[key]
+
+        source, left = e.builder.producers.get(value), indices.type.size
+        repeats = left > value.type.shape[axis]  # so that it would cost more before
+        pushed = None
+        if source is not None and source.op in _THROUGH and not repeats:
+            pushed = _THROUGH[source.op](e, source, take, axis, left)
+        self._selected[value, indices, axis] = node.output if pushed is None else pushed
+        if pushed is None:
+            return None
+        self.changed = True
+        return [pushed]
 
 
-def _through_conv2d_dw(e: Emitter, node: Node, indices: Value, axis: int) -> Value | None:
+def _through_conv2d_dw(e: Emitter, node: Node, take: Take, axis: int, left: int) -> Value | None:
     g, (x, dy) = Geometry.of(node.attrs), node.inputs
     channel_axis = 3 if g.nhwc else 1
     depthwise = g.groups == node.output.type.shape[0] and node.output.type.shape[1] == 1
     if axis == 1 and g.groups == 1:
-        return e.op("conv2d_dw", _take(e, x, indices, channel_axis), dy, **node.attrs)
+        return e.op("conv2d_dw", take(x, channel_axis), dy, **node.attrs)
     if axis == 0 and g.groups == 1:
-        return e.op("conv2d_dw", x, _take(e, dy, indices, channel_axis), **node.attrs)
+        return e.op("conv2d_dw", x, take(dy, channel_axis), **node.attrs)
     if axis == 0 and depthwise:
-        taken = [_take(e, value, indices, channel_axis) for value in (x, dy)]
-        return e.op("conv2d_dw", *taken, **{**node.attrs, "groups": indices.type.size})
+        taken = [take(value, channel_axis) for value in (x, dy)]
+        return e.op("conv2d_dw", *taken, **{**node.attrs, "groups": left})
     return None
 
 
-def _through_matmul(e: Emitter, node: Node, indices: Value, axis: int) -> Value | None:
+def _through_matmul(e: Emitter, node: Node, take: Take, axis: int, left: int) -> Value | None:
     rank = node.output.type.rank
     a, b = node.inputs
     if axis == rank - 2:
-        return e.op("matmul", _take(e, a, indices, rank - 1 if node.attrs["trans_a"] else rank - 2), b, **node.attrs)
+        return e.op("matmul", take(a, rank - 1 if node.attrs["trans_a"] else rank - 2), b, **node.attrs)
     if axis == rank - 1:
-        return e.op("matmul", a, _take(e, b, indices, rank - 2 if node.attrs["trans_b"] else rank - 1), **node.attrs)
+        return e.op("matmul", a, take(b, rank - 2 if node.attrs["trans_b"] else rank - 1), **node.attrs)
     return None
 
 
-def _through_transpose(e: Emitter, node: Node, indices: Value, axis: int) -> Value | None:
+def _through_transpose(e: Emitter, node: Node, take: Take, axis: int, left: int) -> Value | None:
     perm = ints(node.attrs, "perm")
-    return e.transpose(_take(e, node.inputs[0], indices, perm[axis]), perm)
+    return e.transpose(take(node.inputs[0], perm[axis]), perm)
 
 
-def _through_reshape(e: Emitter, node: Node, indices: Value, axis: int) -> Value | None:
+def _through_reshape(e: Emitter, node: Node, take: Take, axis: int, left: int) -> Value | None:
     """Where the selected axis and all after it are the same on both sides."""
     before, after = node.inputs[0].type.shape, node.output.type.shape
     tail = len(after) - axis
     if len(before) < tail or before[-tail:] != after[-tail:]:
         return None
-    shape = (*after[:axis], indices.type.size, *after[axis + 1 :])
-    return e.reshape(_take(e, node.inputs[0], indices, len(before) - tail), shape)
+    shape = (*after[:axis], left, *after[axis + 1 :])
+    return e.reshape(take(node.inputs[0], len(before) - tail), shape)
 
 
-def _through_elementwise(e: Emitter, node: Node, indices: Value, axis: int) -> Value | None:
+def _through_elementwise(e: Emitter, node: Node, take: Take, axis: int, left: int) -> Value | None:
     """Only the operands that extend along the axis are selected from."""
     rank, inputs = node.output.type.rank, []
     for value in node.inputs:
         own = axis - (rank - value.type.rank)
         spread = own < 0 or value.type.shape[own] == 1
-        inputs.append(value if spread else _take(e, value, indices, own))
+        inputs.append(value if spread else take(value, own))
     return e.op(node.op, *inputs, **node.attrs)
 
 
-def _through_sum(e: Emitter, node: Node, indices: Value, axis: int) -> Value | None:
+def _through_sum(e: Emitter, node: Node, take: Take, axis: int, left: int) -> Value | None:
     if axis in ints(node.attrs, "axes"):
         return None
-    return e.op("reduce_sum", _take(e, node.inputs[0], indices, axis), **node.attrs)
+    return e.op("reduce_sum", take(node.inputs[0], axis), **node.attrs)
 
 
 _THROUGH: dict[str, Through] = {

@@ -227,3 +227,20 @@ def test_a_selection_that_repeats_elements_stays_behind_what_computes_them() -> 
     arrays = {"x": np.ones((3, 1), np.float32)}
     after = passes.optimise(graph, (), ALGEBRA)
     np.testing.assert_allclose(interp.evaluate(after, arrays)["logits"], np.full((3, 1), 2.5))
+
+
+def test_a_selection_behind_residual_connections_is_taken_of_each_tensor_once() -> None:
+    """Not twice as often at each addition: Kosmos-2, which reads one token of a deep network, was compiled for ever."""
+    depth = 40
+    net = Net("residual")
+    x = net.builder.input("x", TensorType(DType.F32, (2, 3, 4)))
+    y = x
+    for _ in range(depth):
+        y = net.e.add(y, net.e.mul(y, 0.01))
+    first = net.e.op("gather", y, net.builder.const(np.zeros(1, np.int64)), axis=1)
+    graph = net.finish(net.e.sum(first, (2,)))
+    after = passes.optimise(graph, (), ALGEBRA)
+    assert len(after.nodes) < 3 * depth
+    arrays = {"x": np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)}
+    expected = interp.evaluate(graph, arrays)["logits"]
+    np.testing.assert_allclose(interp.evaluate(after, arrays)["logits"], expected, rtol=1e-5)

@@ -203,7 +203,7 @@ class _Maker:
             ("get_audio_features", ("audio_token_id", "audio_token_index")),
         ):
             token = self.get(*names)
-            if "input_ids" not in found or not isinstance(token, int):
+            if "input_ids" not in found or found["input_ids"].ndim != 2 or not isinstance(token, int):
                 continue
             count = MEDIA.get(self.config.model_type, {}).get(names[0], self._features(getter, found))
             places = torch.full((len(found["input_ids"]), count), token)

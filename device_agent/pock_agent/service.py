@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import IO, TypeVar
 
@@ -18,7 +19,7 @@ from pock_agent.errors import Answer, NotWelcome, ServiceError, Unreachable
 from pock_agent.identity import Counters, Identity
 from pock_agent.settings import Settings
 from pock_agent.storage import JsonObject
-from pock_agent.times import format_time, parse_time
+from pock_agent.times import parse_time
 from pock_agent.transport import HttpClient, Response, retry_after
 
 USER_AGENT = f"pock-agent/{__version__}"
@@ -178,7 +179,8 @@ class Service:
         except ServiceError as error:
             if error.failure_code != Answer.SESSION_STALE or error.date is None:
                 raise _session_refused(error, device) from error
-            self._behind = error.date - time.time()
+            off = error.date - time.time()
+            self._behind = off if abs(off) > _DATE_SECONDS else 0.0
         try:
             return self._ask_for_session(device)
         except ServiceError as error:
@@ -186,7 +188,8 @@ class Service:
 
     def _ask_for_session(self, device: str) -> str:
         counter = self._counters.next_session()
-        issued_at = format_time(time.time() + self._behind)
+        # To the microsecond: of two agents with one key, which is what the service looks for, no two sign alike.
+        issued_at = datetime.fromtimestamp(time.time() + self._behind, timezone.utc).isoformat()
         signature = self._key.sign(f"pock-session\n{device}\n{counter}\n{issued_at}".encode())
         body = {
             "device_id": device,
@@ -202,6 +205,10 @@ class Service:
         if not isinstance(token, str):
             raise Unreachable("the service opened a session without a session_token")
         return token
+
+
+_DATE_SECONDS = 2.0
+"""What an answer's Date, which has whole seconds, says of the service's clock."""
 
 
 def _session_refused(error: ServiceError, device: str) -> Exception:

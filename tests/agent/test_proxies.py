@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from datetime import datetime
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +12,6 @@ import pytest
 from pock_agent.errors import NotWelcome
 from pock_agent.identity import Counters, load_key
 from pock_agent.service import Service
-from pock_agent.times import parse_time
 from tests.agent.conftest import Device
 from tests.agent.driver import FAST
 from tests.agent.service_double import Answer, Request, as_json, problem
@@ -48,7 +48,7 @@ def test_a_wrong_clock_is_set_by_the_service(hours: int, device: Device, monkeyp
     real = time.time
 
     def stale(request: Request) -> Answer | None:
-        signed = parse_time(request.json["issued_at"])
+        signed = datetime.fromisoformat(request.json["issued_at"]).timestamp()
         return problem(425, "set the clock", 1025) if abs(signed - real()) > 600 else None
 
     device.double.on("session", stale)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import mmap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -115,8 +115,12 @@ def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
     yield graph
     for node in graph.node:
         for attribute in node.attribute:
-            for inner in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])):
+            for inner in _graphs_in(attribute):
                 yield from _graphs(inner)
+
+
+def _graphs_in(attribute: onnx.AttributeProto) -> Sequence[onnx.GraphProto]:
+    return (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else []))
 
 
 def _inner_tensors(proto: onnx.ModelProto) -> Iterator[tuple[str, onnx.TensorProto]]:
@@ -139,7 +143,7 @@ def _tensors_in(attributes: Iterable[onnx.AttributeProto], where: str) -> Iterat
         sparse = (attribute.sparse_tensor, *attribute.sparse_tensors)
         for tensor in (attribute.t, *attribute.tensors, *(part for s in sparse for part in (s.values, s.indices))):
             yield where, tensor
-        for graph in (attribute.g, *attribute.graphs):
+        for graph in _graphs_in(attribute):
             pairs = [part for s in graph.sparse_initializer for part in (s.values, s.indices)]
             yield from ((where, tensor) for tensor in (*graph.initializer, *pairs))
             yield from _tensors_of(graph.node)

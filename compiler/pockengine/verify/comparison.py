@@ -80,9 +80,8 @@ def compared(
     ours = train(graph, recipe, task.scheme, batches, options.threads, options.progress)
     theirs = train_there(side, task, batches)
     exact, missing = _referee(side, task, batches)
-    statistics = {value.name for value in running_statistics(model)} if recipe.batch_norm == "train" else set()
     gradients = judged_gradients(ours, theirs, task.scheme.trained(), exact)
-    trained = [*task.scheme.trained(), *sorted(statistics)]
+    trained = [*task.scheme.trained(), *sorted(_following(model, recipe))]
     report = Report(
         side.name,
         side.framework,
@@ -174,8 +173,13 @@ def judged_changes(
 
 def changed_though_frozen(ours: OurTraining, model: Graph, recipe: Recipe, scheme: Scheme) -> tuple[str, ...]:
     """Tensors that no rule trains: all of them stay, but for running statistics that follow the batch."""
-    follow = {value.name for value in running_statistics(model)} if recipe.batch_norm == "train" else set()
+    follow = _following(model, recipe)
     return tuple(name for name in ours.tensors if name not in follow and _moved(name, scheme.of(name), ours))
+
+
+def _following(model: Graph, recipe: Recipe) -> set[str]:
+    """Running statistics that the steps update, though no rule trains them."""
+    return {value.name for value in running_statistics(model)} if recipe.batch_norm == "train" else set()
 
 
 def _moved(name: str, what: Any, ours: OurTraining) -> bool:

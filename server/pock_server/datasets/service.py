@@ -17,17 +17,15 @@ from pock_server.http.problems import Failure, Problem
 def read_entries(store: BlobStore, blob: BlobRecord) -> tuple[TensorEntry, ...]:
     """The tensors of an uploaded file; a 422 `Problem` says what is wrong with one that is no dataset."""
     try:
-        entries = read_header(lambda start, length: store.read(blob.digest, start, length), blob.size)
+        return read_header(lambda start, length: store.read(blob.digest, start, length), blob.size)
     except MalformedSafetensors as error:
         raise Problem(Failure.BAD_DATA, f"This is not a safetensors file: {error}.") from None
-    _samples(entries)
-    return entries
 
 
 def create_dataset(
     session: Session, workspace_id: str, name: str, blob: BlobRecord, entries: tuple[TensorEntry, ...], now: datetime
 ) -> DatasetRecord:
-    """Register a dataset whose tensors have been read."""
+    """Register a dataset whose tensors have been read; a 422 `Problem` says what is wrong with their samples."""
     row = DatasetRecord(
         id=new_id(now),
         workspace_id=workspace_id,

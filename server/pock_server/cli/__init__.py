@@ -1,0 +1,23 @@
+"""The command `pock-server`: serve, migrate, and make the first credentials."""
+
+import typer
+
+from pock_server.cli import credentials, serving
+
+_COMMANDS = (
+    serving.serve,
+    serving.migrate,
+    credentials.create_key,
+    credentials.create_token,
+    credentials.revoke_devices,
+    serving.openapi,
+)
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__, pretty_exceptions_enable=False)
+for command in _COMMANDS:
+    app.command()(command)
+
+
+def main() -> None:
+    """Entry point."""
+    app()

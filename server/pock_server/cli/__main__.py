@@ -1,0 +1,5 @@
+"""`python -m pock_server.cli`."""
+
+from pock_server.cli import main
+
+main()

@@ -17,7 +17,18 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=_PREFIX, frozen=True, extra="ignore")
 
     data_dir: Path = Field(default=Path("pock-data"), description="Database, blobs and keys of the embedded service.")
-    database_url: str = Field(default="", description="SQLAlchemy URL; empty means SQLite inside the data folder.")
+    database_url: str = Field(
+        default="", description="`postgresql://user:password@host/name`; empty means SQLite inside the data folder."
+    )
+    database_connections: int = Field(
+        default=20, ge=2, le=500, description="Connections to PostgreSQL that this process holds at most."
+    )
+    database_timeout_seconds: float = Field(
+        default=15,
+        ge=1,
+        le=3600,
+        description="Longest wait for a connection, a statement or a lock of PostgreSQL.",
+    )
     store_url: str = Field(default="", description="Object store URL; empty means a folder inside the data folder.")
     web_dist: Path = Field(default=Path(__file__).parent / "web_dist", description="The built dashboard.")
 

@@ -1,4 +1,8 @@
-"""Fixtures: a migrated database to copy, and servers on copies of it."""
+"""Fixtures: migrated databases on each engine, and servers on them.
+
+Whatever uses a server runs twice, on SQLite and on PostgreSQL. A test that is about one engine alone says so:
+`@pytest.mark.parametrize("engine_name", ["postgresql"], indirect=True)`.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -7,31 +11,61 @@ from typing import Any
 
 import pytest
 
-from pock_server.db.engine import make_engine
-from pock_server.migrations.runner import upgrade
-from pock_server.settings import Settings
+from tests.server.databases import (
+    Databases,
+    PostgresDatabases,
+    PostgresServer,
+    SqliteDatabases,
+    find_postgres,
+    running_postgres,
+)
 from tests.server.harness import Device, MovableClock, Person, Server, describe_compiler, make_client, make_settings
 
 ServerFactory = Callable[..., Server]
+ENGINES = ("sqlite", "postgresql")
 
 
 @pytest.fixture(scope="session")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A migrated, empty SQLite database."""
-    folder = tmp_path_factory.mktemp("template")
-    engine = make_engine(Settings(data_dir=folder))
-    upgrade(engine)
-    with engine.connect() as connection:
-        connection.exec_driver_sql("SELECT 1")
-    engine.dispose()
-    return folder / "pock.sqlite3"
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server for this session."""
+    binaries = find_postgres()
+    if binaries is None:
+        pytest.skip("PostgreSQL is not installed (Debian: apt-get install postgresql)")
+    with running_postgres(binaries) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def sqlite_databases(tmp_path_factory: pytest.TempPathFactory) -> SqliteDatabases:
+    """Databases that are files."""
+    return SqliteDatabases.migrated(tmp_path_factory.mktemp("template"))
+
+
+@pytest.fixture(scope="session")
+def postgres_databases(postgres: PostgresServer) -> PostgresDatabases:
+    """Databases of the session's PostgreSQL server."""
+    return PostgresDatabases.migrated(postgres)
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def engine_name(request: pytest.FixtureRequest) -> str:
+    """Which database the test runs on."""
+    return str(request.param)
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory, template: Path) -> Iterator[Server]:
+def databases(engine_name: str, request: pytest.FixtureRequest) -> Iterator[Databases]:
+    """Makes databases of the test's engine; they are gone at the end of the module."""
+    made = request.getfixturevalue({"sqlite": "sqlite_databases", "postgresql": "postgres_databases"}[engine_name])
+    yield made
+    made.drop_all()
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory, databases: Databases) -> Iterator[Server]:
     """One server for all tests of a module that leave nothing behind."""
     clock = MovableClock()
-    settings = make_settings(tmp_path_factory.mktemp("shared"), template)
+    settings = make_settings(tmp_path_factory.mktemp("shared"), databases)
     describe_compiler(settings)
     client, services = make_client(settings, clock)
     with client:
@@ -46,13 +80,14 @@ def reader(shared: Server) -> Person:
 
 
 @pytest.fixture
-def start_server(tmp_path: Path, template: Path) -> Iterator[ServerFactory]:
-    """Starts servers with changed settings; they stop at the end of the test."""
+def start_server(tmp_path: Path, databases: Databases, monkeypatch: pytest.MonkeyPatch) -> Iterator[ServerFactory]:
+    """Starts servers with changed settings; they stop at the end of the test. Commands find the last one's database."""
     with ExitStack() as stack:
 
         def start(**changes: Any) -> Server:
             clock = MovableClock()
-            settings = make_settings(tmp_path / "data", template, **changes)
+            settings = make_settings(tmp_path / "data", databases, **changes)
+            monkeypatch.setenv("POCK_DATABASE_URL", settings.database_url)
             describe_compiler(settings)
             client, services = make_client(settings, clock)
             stack.enter_context(client)

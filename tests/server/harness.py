@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import json
-import shutil
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from pock_server.auth.service import create_key
 from pock_server.runner.claims import Broken, Built, claim_next, finish
 from pock_server.services import Services
 from pock_server.settings import Settings
+from tests.server.databases import Databases
 
 FAKE_WORKER = Path(__file__).parent / "fake_worker.py"
 ITEM_BYTES = {"F32": 4, "I64": 8, "BOOL": 1}
@@ -257,12 +257,11 @@ def describe_compiler(settings: Settings) -> None:
     settings.compiler_file.write_text(json.dumps({"version": "1", "targets": targets}))
 
 
-def make_settings(folder: Path, template: Path, **changes: Any) -> Settings:
-    """Settings for a server in `folder` on a copy of the migrated database `template`."""
+def make_settings(folder: Path, databases: Databases, **changes: Any) -> Settings:
+    """Settings for a server in `folder` on a new migrated database."""
     folder.mkdir(parents=True, exist_ok=True)
-    settings = Settings(data_dir=folder, **{"runner": "none", "sweep_seconds": 3600, **changes})
-    shutil.copy(template, folder / "pock.sqlite3")
-    return settings
+    defaults = {"runner": "none", "sweep_seconds": 3600, "database_url": databases.make(folder)}
+    return Settings(data_dir=folder, **{**defaults, **changes})
 
 
 def make_client(settings: Settings, clock: MovableClock | None = None) -> tuple[TestClient, Services]:

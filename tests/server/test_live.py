@@ -16,6 +16,7 @@ import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from tests.server.databases import Databases
 from tests.server.harness import FAKE_WORKER, Device, Person
 
 COMMAND = (sys.executable, "-m", "pock_server.cli")
@@ -27,8 +28,12 @@ def command(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("live")
+def folder(tmp_path_factory: pytest.TempPathFactory, databases: Databases) -> Iterator[Path]:
+    """The data folder; the environment names its database."""
+    made = tmp_path_factory.mktemp("live")
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("POCK_DATABASE_URL", databases.make_empty(made))
+        yield made
 
 
 @pytest.fixture(scope="module")

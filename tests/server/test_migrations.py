@@ -1,25 +1,38 @@
 """Migrations make exactly the tables that the code expects, on empty databases and on ones with data."""
 
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Engine, inspect, text
+from sqlalchemy.exc import OperationalError, TimeoutError
 
-from pock_server.db.engine import make_engine
+from pock_server.app import create_app
+from pock_server.db.engine import database_url, make_engine
 from pock_server.db.registry import METADATA
-from pock_server.migrations.runner import current_revision, head_revision, upgrade
+from pock_server.migrations.runner import current_revision, downgrade, head_revision, upgrade
 from pock_server.settings import Settings
-from tests.server.conftest import ServerFactory
+from tests.server.databases import Databases
 from tests.server.harness import Server, assert_problem
 
 TIME = "2030-01-01 00:00:00.000000"
 
 
 @pytest.fixture
-def engine(tmp_path: Path) -> Engine:
-    return make_engine(Settings(data_dir=tmp_path))
+def settings(tmp_path: Path, databases: Databases) -> Settings:
+    """Settings that name an empty database."""
+    return Settings(data_dir=tmp_path, database_url=databases.make_empty(tmp_path))
+
+
+@pytest.fixture
+def engine(settings: Settings) -> Iterator[Engine]:
+    made = make_engine(settings)
+    yield made
+    made.dispose()
 
 
 def test_migrated_database_is_what_the_tables_say(engine: Engine) -> None:
@@ -56,11 +69,34 @@ def test_each_migration_keeps_the_data(engine: Engine) -> None:
     upgrade(engine)
 
 
-def test_nothing_but_migrations_makes_tables(start_server: ServerFactory) -> None:
-    server = start_server()
-    path = server.services.settings.data_dir / "empty"
-    fresh = make_engine(Settings(data_dir=path))
-    assert inspect(fresh).get_table_names() == []
+def test_nothing_but_migrations_makes_tables(settings: Settings, engine: Engine) -> None:
+    create_app(settings)
+    assert inspect(engine).get_table_names() == []
+
+
+def test_each_migration_can_be_undone(engine: Engine) -> None:
+    upgrade(engine)
+    while current_revision(engine) is not None:
+        downgrade(engine, "-1")
+    assert set(inspect(engine).get_table_names()) == {"alembic_version"}
+    upgrade(engine)
+    assert current_revision(engine) == head_revision()
+
+
+def test_processes_that_start_together_migrate_once(settings: Settings) -> None:
+    together = threading.Barrier(4)
+
+    def start(_: int) -> str | None:
+        engine = make_engine(settings)
+        with engine.connect():
+            together.wait()
+        upgrade(engine)
+        found = current_revision(engine)
+        engine.dispose()
+        return found
+
+    with ThreadPoolExecutor(4) as pool:
+        assert set(pool.map(start, range(4))) == {head_revision()}
 
 
 def test_readyz_wants_the_newest_revision(server: Server) -> None:
@@ -73,6 +109,29 @@ def test_readyz_wants_the_newest_revision(server: Server) -> None:
     assert server.client.get("/healthz").json() == {"status": "ok"}
 
 
+@pytest.mark.parametrize("engine_name", ["postgresql"], indirect=True)
+def test_postgresql_is_never_waited_for_without_end(settings: Settings) -> None:
+    limited = settings.model_copy(update={"database_connections": 2, "database_timeout_seconds": 1.0})
+    engine = make_engine(limited)
+    with engine.connect() as first:
+        for name in ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"):
+            assert first.execute(text(f"SHOW {name}")).scalar() == "1s"
+        first.commit()
+        with engine.connect(), pytest.raises(TimeoutError):
+            engine.connect()
+        with pytest.raises(OperationalError, match="statement timeout"):
+            first.execute(text("SELECT pg_sleep(60)"))
+    engine.dispose()
+
+
+@pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+psycopg"])
+def test_urls_as_people_write_them(scheme: str) -> None:
+    url = database_url(Settings(database_url=f"{scheme}://me:p%40ss@db.example:5433/pock?sslmode=require"))
+    assert (url.drivername, url.password, url.port) == ("postgresql+psycopg", "p@ss", 5433)
+    assert dict(url.query) == {"sslmode": "require"}
+
+
+@pytest.mark.parametrize("engine_name", ["sqlite"], indirect=True)
 def test_sqlite_is_set_up_for_many_writers(engine: Engine) -> None:
     with engine.connect() as connection:
         assert connection.execute(text("PRAGMA journal_mode")).scalar() == "wal"

@@ -8,6 +8,7 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis.checks import CHECKS, load_all_checks
 
+from tests.server.databases import Databases
 from tests.server.harness import Device, MovableClock, Server, describe_compiler, make_client, make_settings
 
 load_all_checks()
@@ -25,9 +26,9 @@ EXAMPLES = 8
 
 
 @pytest.fixture
-def live(tmp_path: Path, template: Path) -> Iterator[tuple[Server, Device]]:
+def live(tmp_path: Path, databases: Databases) -> Iterator[tuple[Server, Device]]:
     """One server with a little of everything in it, and a device that holds a lease."""
-    configured = make_settings(tmp_path, template, poll_seconds=0.2)
+    configured = make_settings(tmp_path, databases, poll_seconds=0.2)
     describe_compiler(configured)
     clock = MovableClock()
     client, services = make_client(configured, clock)

@@ -4,23 +4,49 @@ import sqlite3
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import URL, make_url
 
 from pock_server.settings import Settings
 
 BEGIN = "pock_begin"
 """Execution option: how SQLite starts the transaction (`DEFERRED` or `IMMEDIATE`); other databases ignore it."""
 
+_POSTGRES = frozenset({"postgres", "postgresql"})
+_CONNECT_SECONDS = 5
+# A network that was cut is noticed within about half a minute, by waiting reads and by writes.
+_NETWORK = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4, "tcp_user_timeout": 30_000}
+
+
+def database_url(settings: Settings) -> URL:
+    """The configured database as SQLAlchemy names it: people write `postgresql://`, its driver is psycopg 3."""
+    url = make_url(settings.effective_database_url)
+    return url.set(drivername="postgresql+psycopg") if url.drivername in _POSTGRES else url
+
 
 def make_engine(settings: Settings) -> Engine:
     """An engine for the configured database; makes the data folder if the embedded one is used."""
-    url = settings.effective_database_url
-    if url.startswith("sqlite"):
+    url = database_url(settings)
+    if url.get_backend_name() == "sqlite":
         settings.data_dir.mkdir(parents=True, exist_ok=True)
-    engine = create_engine(url, pool_size=20, max_overflow=40, pool_pre_ping=not url.startswith("sqlite"))
-    if engine.dialect.name == "sqlite":
+        engine = create_engine(url, pool_size=20, max_overflow=40)
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
-    return engine
+        return engine
+    return create_engine(
+        url,
+        pool_size=settings.database_connections,
+        max_overflow=0,
+        pool_timeout=settings.database_timeout_seconds,
+        pool_pre_ping=True,
+        connect_args={"connect_timeout": _CONNECT_SECONDS, "options": _limits(settings), **_NETWORK},
+    )
+
+
+def _limits(settings: Settings) -> str:
+    """Session settings of PostgreSQL: nothing waits without end, be it for a lock or for a process that hangs."""
+    milliseconds = int(settings.database_timeout_seconds * 1000)
+    names = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
+    return " ".join(f"-c {name}={milliseconds}" for name in names)
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:

@@ -1,18 +1,43 @@
 """Applies migrations and says where a database stands."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, text
+
+from pock_server.db.engine import BEGIN
+
+_LOCK = 0x706F636B_6D696772
+"""PostgreSQL's advisory lock for migrations; the number is `pockmigr`."""
 
 
 def upgrade(engine: Engine, revision: str = "head") -> None:
-    """Bring the database up to a revision."""
-    with engine.begin() as connection:
+    """Bring the database up to a revision; of processes that start together one does it, and the others wait."""
+    with _alone(engine) as connection:
         command.upgrade(_config(connection), revision)
+
+
+def downgrade(engine: Engine, revision: str) -> None:
+    """Take the database back to a revision; `base` is the empty database."""
+    with _alone(engine) as connection:
+        command.downgrade(_config(connection), revision)
+
+
+@contextmanager
+def _alone(engine: Engine) -> Iterator[Connection]:
+    """A transaction that no other migration runs beside. It may take longer than a request's."""
+    with engine.execution_options(**{BEGIN: "IMMEDIATE"}).begin() as connection:
+        if connection.dialect.name == "postgresql":
+            connection.execute(text("SET LOCAL statement_timeout = 0"))
+            connection.execute(text("SET LOCAL lock_timeout = 0"))
+            connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+        yield connection
 
 
 def head_revision() -> str:

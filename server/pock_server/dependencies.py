@@ -56,7 +56,9 @@ def agent_caller(
     services: ServicesDep, bearer: Annotated[HTTPAuthorizationCredentials | None, Security(device_session)]
 ) -> AgentCaller:
     """The device behind a session token; notes that it was seen."""
-    return authenticate_session(services.database, bearer.credentials if bearer else None, services.clock.now())
+    found = authenticate_session(services.database, bearer.credentials if bearer else None, services.clock.now())
+    services.fleet.saw(found.device_id)
+    return found
 
 
 Agent = Annotated[AgentCaller, Depends(agent_caller)]

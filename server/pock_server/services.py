@@ -6,6 +6,7 @@ from pock_server.blobs.store import BlobStore, open_store
 from pock_server.clock import Clock, SystemClock
 from pock_server.db.engine import make_engine
 from pock_server.db.unit import Database
+from pock_server.devices.fleet import Fleet
 from pock_server.health.metrics import Metrics
 from pock_server.hub import Hub
 from pock_server.settings import Settings
@@ -25,18 +26,21 @@ class Services:
     clock: Clock
     metrics: Metrics
     compiler: CompilerFile
+    fleet: Fleet
 
 
 def make_services(settings: Settings, clock: Clock | None = None) -> Services:
     """Open the database and the store."""
-    hub = Hub()
+    hub, clock = Hub(), clock or SystemClock()
+    database = Database(make_engine(settings), hub.publish)
     return Services(
         settings=settings,
-        database=Database(make_engine(settings), hub.publish),
+        database=database,
         blobs=open_store(settings),
         signer=Signer(settings.data_dir / "keys" / "signing.pem"),
         hub=hub,
-        clock=clock or SystemClock(),
+        clock=clock,
         metrics=Metrics(),
         compiler=CompilerFile(settings.compiler_file),
+        fleet=Fleet(database, clock, settings),
     )

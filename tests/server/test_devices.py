@@ -9,6 +9,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from pock_server.auth.schemas import Scope
+from pock_server.devices.fleet import Fleet
 from pock_server.devices.tables import DeviceRecord
 from tests.server.conftest import ServerFactory
 from tests.server.harness import Device, Person, Server, assert_problem
@@ -188,6 +189,7 @@ def test_heartbeats_slow_down_with_the_fleet(start_server: ServerFactory) -> Non
     server = start_server(heartbeats_per_second=0.1)
     person = server.person()
     devices = [server.device(person) for _ in range(2)]
+    server.clock.advance(5)  # the fleet is counted anew
     assert devices[0].call("POST", "/heartbeat", json={"state": "idle"}).json()["heartbeat_seconds"] == 20
 
 
@@ -215,3 +217,32 @@ def test_admin_scope_is_not_needed_to_enrol(server: Server) -> None:
     assert new_device(server).enrol(new_token(admin)).status_code == 201
     with server.services.database.read() as session:
         assert session.query(DeviceRecord).count() == 1
+
+
+def test_sightings_are_written_together(server: Server, person: Person) -> None:
+    ids = [server.device(person).id for _ in range(3)]
+    fleet = Fleet(server.services.database, server.clock, server.services.settings)  # nobody writes in its background
+    server.clock.advance(60)
+    before = last_seen(person, ids)
+    for device_id in ids:
+        fleet.saw(device_id)
+    changed = [now != then for now, then in zip(last_seen(person, ids), before, strict=True)]
+    assert changed == [True, False, False], "the first after a pause is written at once, the others wait for company"
+    server.clock.advance(1)
+    fleet.saw(ids[0])
+    first, second, third = last_seen(person, ids)
+    assert second == third != before[1] and first > second, "each with its own moment"
+
+
+def test_a_sighting_never_goes_back(server: Server, person: Person, device: Device) -> None:
+    server.clock.advance(60)
+    server.services.fleet.saw(device.id)
+    latest = last_seen(person, [device.id])
+    server.clock.advance(-30)
+    server.services.fleet.saw(device.id)
+    server.services.fleet.write_down()
+    assert last_seen(person, [device.id]) == latest
+
+
+def last_seen(person: Person, device_ids: list[str]) -> list[str]:
+    return [person.get(f"/devices/{device_id}").json()["last_seen_at"] for device_id in device_ids]

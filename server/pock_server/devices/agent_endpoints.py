@@ -25,7 +25,7 @@ def enroll(body: EnrolIn, services: ServicesDep) -> EnrolOut:
             device_id=device.id,
             server_public_key=services.signer.public_key,
             key_id=services.signer.key_id,
-            heartbeat_seconds=service.heartbeat_seconds(unit.session, services.settings),
+            heartbeat_seconds=services.fleet.heartbeat_seconds(),
             poll_seconds=services.settings.poll_seconds,
         )
 
@@ -35,24 +35,21 @@ def open_agent_session(body: SessionIn, services: ServicesDep) -> SessionOut:
     """Open a session with a signature by the device's key; ends the earlier session."""
     life = timedelta(seconds=services.settings.session_seconds)
     opened = open_session(services.database, body, services.clock.now(), life)
-    with services.database.read() as session:
-        heartbeat = service.heartbeat_seconds(session, services.settings)
+    heartbeat = services.fleet.heartbeat_seconds()
     return SessionOut(session_token=opened.token, expires_at=opened.expires_at, heartbeat_seconds=heartbeat)
 
 
 @router.post("/agent/heartbeat")
 def agent_heartbeat(body: HeartbeatIn, agent: Agent, services: ServicesDep) -> HeartbeatOut:
     """Tell that the device is alive, and learn which runs to stop."""
-    with services.database.write() as unit:
-        device = Devices(unit.session, agent.workspace_id).require(agent.device_id)
-        device.last_seen_at = services.clock.now()
-        if body.facts is not None:
-            service.note_facts(device, body.facts)
-        cancel = []
-        if body.run_id is not None:
-            run = Runs(unit.session, agent.workspace_id).find(body.run_id)
-            mine = run is not None and run.device_id == device.id and run.state in HELD
-            if run is None or not mine or body.fence not in (None, run.fence):
-                cancel.append(body.run_id)
-        heartbeat = service.heartbeat_seconds(unit.session, services.settings)
-        return HeartbeatOut(heartbeat_seconds=heartbeat, cancel=cancel)
+    if body.facts is not None:
+        with services.database.write() as unit:
+            service.note_facts(Devices(unit.session, agent.workspace_id).require(agent.device_id), body.facts)
+    cancel = []
+    if body.run_id is not None:
+        with services.database.read() as session:
+            run = Runs(session, agent.workspace_id).find(body.run_id)
+        mine = run is not None and run.device_id == agent.device_id and run.state in HELD
+        if run is None or not mine or body.fence not in (None, run.fence):
+            cancel.append(body.run_id)
+    return HeartbeatOut(heartbeat_seconds=services.fleet.heartbeat_seconds(), cancel=cancel)

@@ -26,7 +26,7 @@ def list_devices(caller: Reader, page: PageQuery, services: ServicesDep) -> Devi
     """List devices."""
     with services.database.read() as session:
         found = Devices(session, caller.workspace_id).page(page)
-        now, heartbeat = services.clock.now(), service.heartbeat_seconds(session, services.settings)
+        now, heartbeat = services.clock.now(), services.fleet.heartbeat_seconds()
         items = [service.describe(row, now, heartbeat) for row in found.rows]
         return DevicePage(items=items, next_cursor=found.next_cursor)
 
@@ -36,7 +36,7 @@ def get_device(device_id: Id, caller: Reader, services: ServicesDep) -> DeviceOu
     """One device."""
     with services.database.read() as session:
         row = Devices(session, caller.workspace_id).require(device_id)
-        heartbeat = service.heartbeat_seconds(session, services.settings)
+        heartbeat = services.fleet.heartbeat_seconds()
         return service.describe(row, services.clock.now(), heartbeat)
 
 

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from sqlalchemy import func, select, update
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, defer
 
 from pock_server.db.repository import Repository
 from pock_server.devices.schemas import DeviceStatus
@@ -44,8 +44,10 @@ def find_device_anywhere(session: Session, device_id: str) -> DeviceRecord | Non
 
 
 def find_session_anywhere(session: Session, session_id: str) -> DeviceRecord | None:
-    """The device with this session; its workspace is what authentication finds out."""
-    return session.scalars(select(DeviceRecord).where(DeviceRecord.session_id == session_id)).one_or_none()
+    """The device with this session; its workspace is what authentication finds out. Every call of an agent asks this:
+    the facts are not read."""
+    query = select(DeviceRecord).options(defer(DeviceRecord.facts)).where(DeviceRecord.session_id == session_id)
+    return session.scalars(query).one_or_none()
 
 
 def count_active(session: Session) -> int:

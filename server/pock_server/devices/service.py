@@ -3,17 +3,14 @@
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy.orm import Session
-
 from pock_server.auth import secrets
 from pock_server.clock import new_id
 from pock_server.db.unit import Unit
-from pock_server.devices.repository import Devices, EnrolmentTokens, count_active, find_token_anywhere
+from pock_server.devices.repository import Devices, EnrolmentTokens, find_token_anywhere
 from pock_server.devices.schemas import DeviceOut, DeviceState, DeviceStatus, EnrolIn, TokenCreated, TokenIn
 from pock_server.devices.sessions import end_session
 from pock_server.devices.tables import DeviceRecord, EnrolmentTokenRecord
 from pock_server.http.problems import Failure, Problem
-from pock_server.settings import Settings
 
 _MISSED_HEARTBEATS = 3
 
@@ -79,11 +76,6 @@ def note_facts(device: DeviceRecord, facts: dict[str, Any]) -> None:
         device.target = target[:100]
     if isinstance(version, str):
         device.agent_version = version[:100]
-
-
-def heartbeat_seconds(session: Session, settings: Settings) -> float:
-    """Time between two heartbeats, stretched so that the whole fleet stays below its limit."""
-    return max(settings.heartbeat_seconds, count_active(session) / settings.heartbeats_per_second)
 
 
 def revoke(unit: Unit, devices: Devices, device_id: str) -> DeviceRecord:

@@ -8,7 +8,7 @@ from sqlalchemy import update
 from pock_server.auth import secrets
 from pock_server.clock import new_id
 from pock_server.db.unit import Database, Unit
-from pock_server.devices.repository import Devices, find_device_anywhere, find_session_anywhere
+from pock_server.devices.repository import find_device_anywhere, find_session_anywhere
 from pock_server.devices.schemas import DeviceStatus, SessionIn
 from pock_server.devices.tables import DeviceRecord
 from pock_server.http.problems import Failure, Problem
@@ -16,8 +16,6 @@ from pock_server.signing import verify
 
 # How far a device's clock may be from ours when it asks for a session.
 _FRESH = timedelta(minutes=10)
-# `last_seen_at` is written at most this often: a fleet's polls must not become a fleet's writes.
-_SEEN_RESOLUTION = timedelta(seconds=5)
 
 
 @dataclass(frozen=True)
@@ -121,9 +119,6 @@ def authenticate_session(database: Database, credential_text: str | None, now: d
     refuse_inactive(device)
     if device.session_expires_at is None or device.session_expires_at <= now:
         raise Problem(Failure.SESSION_EXPIRED, "This session has expired; open a new one.", challenge)
-    if device.last_seen_at is None or now - device.last_seen_at >= _SEEN_RESOLUTION:
-        with database.write() as unit:
-            Devices(unit.session, device.workspace_id).require(device.id).last_seen_at = now
     return AgentCaller(device.workspace_id, device.id, credential.row_id)
 
 

@@ -5,6 +5,7 @@ import logging
 from types import TracebackType
 
 from pock_server.builds.service import QUEUE
+from pock_server.devices.fleet import RESOLUTION
 from pock_server.runner.child import Child, start_worker, stop_worker
 from pock_server.runner.claims import Claim, claim_next, finish, give_back
 from pock_server.runner.sweeper import sweep_all
@@ -25,6 +26,7 @@ class Background:
     async def __aenter__(self) -> None:
         """Start."""
         self._tasks.append(asyncio.create_task(_sweep_forever(self._services)))
+        self._tasks.append(asyncio.create_task(_write_sightings_forever(self._services)))
         if self._services.settings.runner == "inprocess":
             self._tasks.append(asyncio.create_task(_describe_compiler(self._services)))
             for _ in range(self._services.settings.parallel_builds):
@@ -38,6 +40,7 @@ class Background:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.to_thread(self._services.fleet.write_down)
 
 
 async def _sweep_forever(services: Services) -> None:
@@ -47,6 +50,15 @@ async def _sweep_forever(services: Services) -> None:
         except Exception:
             _log.exception("the sweeper failed; it tries again")
         await asyncio.sleep(services.settings.sweep_seconds)
+
+
+async def _write_sightings_forever(services: Services) -> None:
+    while True:
+        await asyncio.sleep(RESOLUTION.total_seconds())
+        try:
+            await asyncio.to_thread(services.fleet.write_down)
+        except Exception:
+            _log.exception("sightings of devices were not written")
 
 
 async def _describe_compiler(services: Services) -> None:

@@ -21,6 +21,7 @@ import pock_server.runs.endpoints
 import pock_server.targets.endpoints
 import pock_server.web.pages
 from pock_server import __version__, openapi
+from pock_server.blobs import answers
 from pock_server.clock import Clock
 from pock_server.devices.trust import secure_key
 from pock_server.http import problems
@@ -63,6 +64,7 @@ def create_app(settings: Settings, clock: Clock | None = None) -> FastAPI:
     )
     app.state.services = services
     problems.install(app)
+    answers.install(app)
     openapi.install(app)
     api = APIRouter(prefix="/v1")
     for router in _ROUTERS:

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from pock_server.blobs.store import BlobStore, open_store
+from pock_server.blobs.opening import open_store
+from pock_server.blobs.store import BlobStore
 from pock_server.clock import Clock, SystemClock
 from pock_server.db.engine import make_engine
 from pock_server.db.unit import Database

@@ -6,13 +6,18 @@ from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from pock_server.setting_files import FileSettingsSource
 
 _PREFIX = "POCK_"
 
 
 class Settings(BaseSettings):
-    """One immutable value per process; `POCK_DATA_DIR=/srv/pock` sets `data_dir`, and so on."""
+    """One immutable value per process; `POCK_DATA_DIR=/srv/pock` sets `data_dir`, and so on.
+
+    A value may lie in a file: `POCK_STORE_SECRET_KEY_FILE=/run/secrets/key` (see `setting_files`).
+    """
 
     model_config = SettingsConfigDict(env_prefix=_PREFIX, frozen=True, extra="ignore")
 
@@ -30,6 +35,10 @@ class Settings(BaseSettings):
         description="Longest wait for a connection, a statement or a lock of PostgreSQL.",
     )
     store_url: str = Field(default="", description="Object store URL; empty means a folder inside the data folder.")
+    store_endpoint: str = Field(default="", description="Address of an S3 that is not Amazon's; `http://` is allowed.")
+    store_region: str = Field(default="", description="S3 region; empty means that of the `AWS_*` variables.")
+    store_access_key: str = Field(default="", description="S3 access key; empty means that of the `AWS_*` variables.")
+    store_secret_key: str = Field(default="", repr=False, description="S3 secret key; empty as before.")
     web_dist: Path = Field(default=Path(__file__).parent / "web_dist", description="The built dashboard.")
 
     runner: Literal["inprocess", "none"] = Field(
@@ -59,6 +68,18 @@ class Settings(BaseSettings):
     max_json_bytes: int = Field(default=4 << 20, gt=0, description="Largest JSON request body.")
     max_blob_bytes: int = Field(default=64 << 30, gt=0, description="Largest upload.")
     upload_part_bytes: int = Field(default=8 << 20, gt=0, description="Bytes of an upload made durable at once.")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments come first, then variables, then files that variables name."""
+        return init_settings, env_settings, FileSettingsSource(settings_cls)
 
     @property
     def effective_database_url(self) -> str:

@@ -1,7 +1,7 @@
 """Fixtures: migrated databases on each engine, and servers on them.
 
-Whatever uses a server runs twice, on SQLite and on PostgreSQL. A test that is about one engine alone says so:
-`@pytest.mark.parametrize("engine_name", ["postgresql"], indirect=True)`.
+Whatever uses a server runs twice: on SQLite and a folder, and on PostgreSQL and S3. A test that is about one engine
+alone says so: `@pytest.mark.parametrize("engine_name", ["postgresql"], indirect=True)`.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,8 +20,10 @@ from tests.server.databases import (
     running_postgres,
 )
 from tests.server.harness import Device, MovableClock, Person, Server, describe_compiler, make_client, make_settings
+from tests.server.stores import S3Server, has_swift, running_s3
 
 ServerFactory = Callable[..., Server]
+StoreOptions = Callable[[], dict[str, Any]]
 ENGINES = ("sqlite", "postgresql")
 
 
@@ -47,6 +49,18 @@ def postgres_databases(postgres: PostgresServer) -> PostgresDatabases:
     return PostgresDatabases.migrated(postgres)
 
 
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """An S3 server for this session."""
+    if not has_swift():
+        pytest.skip(
+            "OpenStack Swift is not installed (Debian: apt-get install swift-proxy swift-account "
+            "swift-container swift-object)"
+        )
+    with running_s3(tmp_path_factory.mktemp("s3") / "swift") as server:
+        yield server
+
+
 @pytest.fixture(scope="module", params=ENGINES)
 def engine_name(request: pytest.FixtureRequest) -> str:
     """Which database the test runs on."""
@@ -62,10 +76,21 @@ def databases(engine_name: str, request: pytest.FixtureRequest) -> Iterator[Data
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory, databases: Databases) -> Iterator[Server]:
+def store_options(engine_name: str, request: pytest.FixtureRequest) -> StoreOptions:
+    """Settings for a new empty store: a folder beside SQLite, S3 beside PostgreSQL."""
+    if engine_name == "sqlite":
+        return dict
+    server: S3Server = request.getfixturevalue("s3")
+    return server.options
+
+
+@pytest.fixture(scope="module")
+def shared(
+    tmp_path_factory: pytest.TempPathFactory, databases: Databases, store_options: StoreOptions
+) -> Iterator[Server]:
     """One server for all tests of a module that leave nothing behind."""
     clock = MovableClock()
-    settings = make_settings(tmp_path_factory.mktemp("shared"), databases)
+    settings = make_settings(tmp_path_factory.mktemp("shared"), databases, **store_options())
     describe_compiler(settings)
     client, services = make_client(settings, clock)
     with client:
@@ -80,13 +105,15 @@ def reader(shared: Server) -> Person:
 
 
 @pytest.fixture
-def start_server(tmp_path: Path, databases: Databases, monkeypatch: pytest.MonkeyPatch) -> Iterator[ServerFactory]:
+def start_server(
+    tmp_path: Path, databases: Databases, store_options: StoreOptions, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ServerFactory]:
     """Starts servers with changed settings; they stop at the end of the test. Commands find the last one's database."""
     with ExitStack() as stack:
 
         def start(**changes: Any) -> Server:
             clock = MovableClock()
-            settings = make_settings(tmp_path / "data", databases, **changes)
+            settings = make_settings(tmp_path / "data", databases, **{**store_options(), **changes})
             monkeypatch.setenv("POCK_DATABASE_URL", settings.database_url)
             describe_compiler(settings)
             client, services = make_client(settings, clock)

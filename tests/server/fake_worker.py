@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sqlalchemy.orm import Session
 
-from pock_server.blobs.store import open_store
+from pock_server.blobs.opening import open_store
 from pock_server.builds.tables import BuildRecord
 from pock_server.db.engine import make_engine
 from pock_server.settings import Settings

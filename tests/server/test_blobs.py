@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pock_server.blobs import service
 from pock_server.blobs.download import parse_range
-from pock_server.blobs.service import Receiver
 from pock_server.http.problems import Problem
 from pock_server.runner.sweeper import sweep_all
 from tests.server.conftest import ServerFactory
 from tests.server.harness import Person, Server, assert_problem, digest_of
+from tests.server.stores import stored_keys
 
 DATA = bytes(range(256)) * 40
 
@@ -65,8 +66,7 @@ def test_digest_mismatch_leaves_nothing_behind(server: Server, person: Person) -
     assert_problem(send(person, upload_id, 0, DATA), 460, 1011)
     assert person.call("HEAD", f"/uploads/{upload_id}").status_code == 404
     assert person.call("HEAD", f"/blobs/sha256/{'0' * 64}").status_code == 404
-    objects = server.services.settings.data_dir / "objects"
-    assert [path for path in objects.rglob("*") if path.is_file()] == []
+    assert stored_keys(server.services.blobs) == []
 
 
 def test_body_beyond_the_size_is_refused(person: Person) -> None:
@@ -84,12 +84,12 @@ def test_large_upload_is_stored_part_by_part(start_server: ServerFactory) -> Non
 
 
 def test_interrupted_check_is_repeated_by_an_empty_body(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stop(_: Receiver) -> None:
+    async def stop(*_: Any) -> None:
         raise RuntimeError("the server stopped here")
 
     upload_id = begin(person)
     with monkeypatch.context() as patched:
-        patched.setattr(Receiver, "_finish", stop)
+        patched.setattr(service, "finish_upload", stop)
         assert send(person, upload_id, 0, DATA).status_code == 500
     assert person.call("HEAD", f"/uploads/{upload_id}").headers["upload-offset"] == str(len(DATA))
     assert person.call("HEAD", f"/blobs/sha256/{digest_of(DATA)}").status_code == 404
@@ -118,7 +118,7 @@ def test_unfinished_upload_is_dropped_after_a_day(server: Server, person: Person
     server.clock.advance(1000)
     sweep_all(server.services)
     assert person.call("HEAD", f"/uploads/{upload_id}").status_code == 404
-    assert [path for path in (server.services.settings.data_dir / "objects").rglob("*") if path.is_file()] == []
+    assert stored_keys(server.services.blobs) == []
 
 
 def test_known_blob_needs_no_second_upload(person: Person) -> None:
@@ -130,8 +130,7 @@ def test_known_blob_needs_no_second_upload(person: Person) -> None:
 
 def test_completed_bytes_are_cleaned_up(server: Server, person: Person) -> None:
     person.upload(DATA)
-    objects = server.services.settings.data_dir / "objects"
-    assert [path.name for path in objects.rglob("*") if path.is_file()] == [digest_of(DATA)]
+    assert [key.rpartition("/")[2] for key in stored_keys(server.services.blobs)] == [digest_of(DATA)]
 
 
 def test_ranges(person: Person) -> None:

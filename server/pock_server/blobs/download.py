@@ -42,7 +42,7 @@ def parse_range(header: str | None, size: int) -> ByteRange | None:
     return ByteRange(start, stop)
 
 
-def blob_response(request: Request, store: BlobStore, digest: str, size: int) -> Response:
+async def blob_response(request: Request, store: BlobStore, digest: str, size: int) -> Response:
     """The answer to GET or HEAD for a blob of `size` bytes."""
     etag = f'"{digest}"'
     headers = {
@@ -64,7 +64,7 @@ def blob_response(request: Request, store: BlobStore, digest: str, size: int) ->
     if wanted is not None:
         headers["Content-Range"] = f"bytes {part.start}-{part.stop - 1}/{size}"
     return StreamingResponse(
-        store.stream(digest, part.start, part.stop),
+        await store.stream(digest, size, part.start, part.stop),
         status_code=206 if wanted else 200,
         headers=headers,
         media_type="application/octet-stream",

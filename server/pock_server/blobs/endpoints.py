@@ -3,9 +3,11 @@
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request
+from fastapi.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
+from pock_server.auth.service import Caller
 from pock_server.blobs.download import blob_response
 from pock_server.blobs.repository import Blobs, Uploads
 from pock_server.blobs.schemas import UploadIn, UploadOut
@@ -13,6 +15,7 @@ from pock_server.blobs.service import Receiver, start_upload
 from pock_server.dependencies import ModelWriter, Reader, ServicesDep, UploadReader
 from pock_server.http.fields import Digest, Id
 from pock_server.http.problems import PROBLEMS
+from pock_server.services import Services
 
 router = APIRouter(tags=["blobs"], responses=PROBLEMS)
 
@@ -25,19 +28,22 @@ DOWNLOAD: dict[int | str, dict[str, Any]] = {
 
 
 @router.head("/blobs/sha256/{digest}", response_class=Response, responses={304: {"description": "The client has it."}})
-def head_blob(digest: Digest, request: Request, caller: UploadReader, services: ServicesDep) -> Response:
+async def head_blob(digest: Digest, request: Request, caller: UploadReader, services: ServicesDep) -> Response:
     """Whether the workspace has the blob, and its size."""
-    with services.database.read() as session:
-        row = Blobs(session, caller.workspace_id).require(digest)
-        return blob_response(request, services.blobs, digest, row.size)
+    size = await run_in_threadpool(_size, services, caller, digest)
+    return await blob_response(request, services.blobs, digest, size)
 
 
 @router.get("/blobs/sha256/{digest}", response_class=Response, responses=DOWNLOAD)
-def get_blob(digest: Digest, request: Request, caller: Reader, services: ServicesDep) -> Response:
+async def get_blob(digest: Digest, request: Request, caller: Reader, services: ServicesDep) -> Response:
     """Download a blob or a range of it."""
+    size = await run_in_threadpool(_size, services, caller, digest)
+    return await blob_response(request, services.blobs, digest, size)
+
+
+def _size(services: Services, caller: Caller, digest: str) -> int:
     with services.database.read() as session:
-        row = Blobs(session, caller.workspace_id).require(digest)
-        return blob_response(request, services.blobs, digest, row.size)
+        return Blobs(session, caller.workspace_id).require(digest).size
 
 
 @router.post("/uploads", status_code=201)

@@ -2,12 +2,15 @@
 
 from datetime import datetime
 
-from sqlalchemy import select, update
+from sqlalchemy import ColumnElement, Update, or_, select, update
 from sqlalchemy.orm import Session
 
 from pock_server.blobs.tables import BlobRecord, UploadPartRecord, UploadRecord
 from pock_server.db.repository import Repository
 from pock_server.http.problems import Failure, Problem
+
+MAX_PARTS = 10_000
+"""Of an upload: 80 GB in parts of 8 MiB."""
 
 
 class Blobs:
@@ -43,19 +46,63 @@ class Uploads(Repository[UploadRecord]):
     row_class = UploadRecord
     noun = "upload"
 
+    def _mine(self, upload_id: str) -> tuple[ColumnElement[bool], ...]:
+        return UploadRecord.workspace_id == self.workspace_id, UploadRecord.id == upload_id
+
     def advance(self, upload_id: str, start: int, size: int, object_key: str) -> bool:
-        """Append a part if the upload still ends at `start`; False if another request was faster."""
-        changed = self.session.execute(
+        """Append a part if the upload still ends at `start` and may have one more; False if not."""
+        advanced = self._change(
             update(UploadRecord)
-            .where(UploadRecord.workspace_id == self.workspace_id, UploadRecord.id == upload_id)
-            .where(UploadRecord.received == start, UploadRecord.complete.is_(False))
-            .values(received=start + size)
-            .returning(UploadRecord.id)
-        ).first()
-        if changed is None:
+            .where(*self._mine(upload_id), UploadRecord.received == start, UploadRecord.complete.is_(False))
+            .where(UploadRecord.parts < MAX_PARTS)
+            .values(received=start + size, parts=UploadRecord.parts + 1)
+        )
+        if not advanced:
             return False
         self.session.add(UploadPartRecord(upload_id=upload_id, start=start, size=size, object_key=object_key))
         return True
+
+    def require_room(self, upload_id: str) -> None:
+        """Raise a 413 `Problem` if the upload has as many parts as it may."""
+        if self.require(upload_id).parts >= MAX_PARTS:
+            detail = f"This upload came in more than {MAX_PARTS} pieces; start a new one and send larger ones."
+            raise Problem(Failure.TOO_LARGE, detail)
+
+    def begin_finish(self, upload_id: str, token: str, now: datetime, until: datetime) -> bool:
+        """Become the one who finishes an upload that has all its bytes; False if another one does, or did."""
+        free = or_(UploadRecord.finishing_until.is_(None), UploadRecord.finishing_until < now)
+        return self._change(
+            update(UploadRecord)
+            .where(*self._mine(upload_id), UploadRecord.complete.is_(False), free)
+            .where(UploadRecord.received == UploadRecord.size)
+            .values(finisher=token, finishing_until=until)
+        )
+
+    def hold(self, upload_id: str, token: str, until: datetime) -> bool:
+        """Stay the one who finishes it; False if another one does now."""
+        mine = (*self._mine(upload_id), UploadRecord.finisher == token, UploadRecord.complete.is_(False))
+        return self._change(update(UploadRecord).where(*mine).values(finishing_until=until))
+
+    def let_go(self, upload_id: str, token: str) -> None:
+        """No longer be the one who finishes it."""
+        mine = (*self._mine(upload_id), UploadRecord.finisher == token)
+        self._change(update(UploadRecord).where(*mine).values(finisher=None, finishing_until=None))
+
+    def drop_stale(self, upload_id: str, now: datetime) -> list[str] | None:
+        """Delete an upload that nobody finishes at this moment; the keys of its parts, None if it is there still."""
+        free = or_(UploadRecord.finishing_until.is_(None), UploadRecord.finishing_until < now)
+        held = self.session.scalars(
+            select(UploadRecord).where(*self._mine(upload_id), UploadRecord.complete.is_(False), free).with_for_update()
+        ).one_or_none()
+        if held is None:
+            return None
+        keys = self.part_keys(held)
+        self.drop_parts(held)
+        self.session.delete(held)
+        return keys
+
+    def _change(self, statement: Update) -> bool:
+        return self.session.execute(statement.returning(UploadRecord.id)).first() is not None
 
     def part_keys(self, upload: UploadRecord) -> list[str]:
         """Keys of the parts, in order."""

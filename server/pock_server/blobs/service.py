@@ -8,6 +8,7 @@ from typing import NoReturn
 from fastapi.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
+from pock_server.blobs.finishing import finish_upload
 from pock_server.blobs.repository import Blobs, Uploads
 from pock_server.blobs.schemas import UploadIn
 from pock_server.blobs.tables import UploadRecord
@@ -32,6 +33,7 @@ def start_upload(unit: Unit, services: Services, workspace_id: str, order: Uploa
         digest=order.digest,
         size=order.size,
         received=order.size if blob else 0,
+        parts=0,
         complete=blob is not None,
     )
     return Uploads(unit.session, workspace_id).add(row)
@@ -39,7 +41,7 @@ def start_upload(unit: Unit, services: Services, workspace_id: str, order: Uploa
 
 @dataclass(frozen=True)
 class Receiver:
-    """Takes the body of one PATCH request."""
+    """Takes the body of one PATCH request; holds one part of it in memory."""
 
     services: Services
     workspace_id: str
@@ -52,61 +54,47 @@ class Receiver:
         try:
             async for chunk in body:
                 pending += chunk
+                if pending and upload.complete:
+                    raise Problem(Failure.STATE_CONFLICT, "This upload is complete; nothing can be added.")
                 if offset + len(pending) > upload.size:
                     raise Problem(Failure.TOO_LARGE, f"The body goes beyond the {upload.size} bytes of this upload.")
                 if len(pending) >= self.services.settings.upload_part_bytes:
-                    offset = await run_in_threadpool(self._append, offset, bytes(pending))
-                    pending.clear()
+                    offset = await self._append(offset, pending)
+                    pending = bytearray()
         except ClientDisconnect:
-            await run_in_threadpool(self._append, offset, bytes(pending))
+            await self._append(offset, pending)
             raise
-        offset = await run_in_threadpool(self._append, offset, bytes(pending))
-        if offset == upload.size:
-            await run_in_threadpool(self._finish)
+        offset = await self._append(offset, pending)
+        if offset == upload.size and not upload.complete:
+            await finish_upload(self.services, self.workspace_id, self.upload_id)
         return offset
 
     def _load(self, offset: int) -> UploadRecord:
         with self.services.database.read() as session:
             upload = Uploads(session, self.workspace_id).require(self.upload_id)
-        if upload.complete:
-            raise Problem(Failure.STATE_CONFLICT, "This upload is complete; nothing can be added.")
         if upload.received != offset:
             _refuse_offset(offset, upload.received)
         return upload
 
-    def _append(self, offset: int, data: bytes) -> int:
+    async def _append(self, offset: int, data: bytearray) -> int:
         if not data:
             return offset
         # A random tail keeps two requests that race for the same offset from overwriting each other's object.
         key = f"uploads/{self.upload_id}/{offset:020d}-{os.urandom(8).hex()}"
-        self.services.blobs.put_object(key, data)
-        with self.services.database.write() as unit:
-            advanced = Uploads(unit.session, self.workspace_id).advance(self.upload_id, offset, len(data), key)
-        if not advanced:
-            self.services.blobs.delete_objects([key])
-            with self.services.database.read() as session:
-                _refuse_offset(offset, Uploads(session, self.workspace_id).require(self.upload_id).received)
+        await self.services.blobs.put_object(key, data)
+        try:
+            await run_in_threadpool(self._note, offset, len(data), key)
+        except BaseException:
+            await run_in_threadpool(self.services.blobs.delete_objects, [key])
+            raise
         return offset + len(data)
 
-    def _finish(self) -> None:
-        with self.services.database.read() as session:
-            uploads = Uploads(session, self.workspace_id)
-            upload = uploads.require(self.upload_id)
-            keys = uploads.part_keys(upload)
-        good = self.services.blobs.put_parts(upload.digest, keys)
+    def _note(self, offset: int, size: int, key: str) -> None:
         with self.services.database.write() as unit:
             uploads = Uploads(unit.session, self.workspace_id)
-            upload = uploads.require(self.upload_id)
-            uploads.drop_parts(upload)
-            if good:
-                upload.complete = True
-                Blobs(unit.session, self.workspace_id).remember(upload.digest, upload.size, self.services.clock.now())
-            else:
-                unit.session.delete(upload)
-        self.services.blobs.delete_objects(keys)
-        if not good:
-            detail = "The bytes do not have the promised SHA-256; the upload was discarded, start a new one."
-            raise Problem(Failure.DIGEST_MISMATCH, detail)
+            if not uploads.advance(self.upload_id, offset, size, key):
+                uploads.require_room(self.upload_id)
+                _refuse_offset(offset, uploads.require(self.upload_id).received)
 
 
 def _refuse_offset(sent: int, expected: int) -> NoReturn:

@@ -1,21 +1,32 @@
-"""Objects in a local folder, S3, GCS or Azure, chosen by URL. Knows bytes and keys, not who may see them."""
+"""Objects in a local folder, S3, GCS or Azure. Knows bytes and keys, not who may see them.
 
+A blob is written whole or not at all, and only under the digest that its bytes have; whoever reads a whole blob here
+gets these bytes or a `BlobFault`. Nothing is held in memory but a few parts of some MiB.
+"""
+
+import asyncio
 import hashlib
-import tempfile
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import obstore
-from obstore.store import LocalStore, from_url
 
-from pock_server.settings import Settings
+from pock_server.blobs.faults import DamagedBlob, DigestMismatch, MissingBlob, translated
 
 if TYPE_CHECKING:
+    from obstore import Bytes, GetResult
     from obstore.store import ObjectStore
 
-_CHUNK = 1 << 20
+    Chunk = Bytes | bytes | bytearray
+
+CHUNK = 1 << 20
+"""Bytes that are read at once; a blob no larger is looked at as a whole before anybody gets it."""
+_PART = 8 << 20
+_MAX_PARTS = 9_000
+"""S3 joins at most 10,000 parts."""
+_WRITES_AT_ONCE = 2
 
 
 @dataclass(frozen=True)
@@ -24,93 +35,183 @@ class BlobStore:
 
     objects: "ObjectStore"
 
+    async def write(self, digest: str, size: int, chunks: "AsyncIterable[Chunk]") -> None:
+        """Store chunks of bytes as the blob `digest`, visible when all of them are there.
+
+        What was stored under the digest before is replaced: it may be damaged, and whoever collects unused blobs sees
+        by its age that this one is wanted. Raises `DigestMismatch`, and stores nothing, if the bytes are others or not
+        `size` many.
+        """
+        checked = _checked(digest, size, chunks)
+        with translated():
+            if size <= _PART:
+                await obstore.put_async(self.objects, _blob_key(digest), b"".join([bytes(c) async for c in checked]))
+                return
+            await obstore.put_async(
+                self.objects,
+                _blob_key(digest),
+                checked,
+                use_multipart=True,
+                chunk_size=max(_PART, -(-size // _MAX_PARTS)),
+                max_concurrency=_WRITES_AT_ONCE,
+            )
+
     def put_file(self, path: Path) -> tuple[str, int]:
-        """Store a file as a blob; its digest and size."""
+        """Store a file as a blob; its digest and size. Call it outside of an event loop."""
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        size = path.stat().st_size
-        if not self.has(digest):
-            obstore.put(self.objects, _blob_key(digest), path)
+            size = file.tell()
+        asyncio.run(self.write(digest, size, _read_file(path)))
         return digest, size
 
     def put_bytes(self, data: bytes) -> tuple[str, int]:
-        """Store bytes as a blob; their digest and size."""
+        """Store a few bytes as a blob; their digest and size."""
         digest = hashlib.sha256(data).hexdigest()
-        if not self.has(digest):
+        with translated():
             obstore.put(self.objects, _blob_key(digest), data)
         return digest, len(data)
 
-    def put_parts(self, digest: str, keys: Iterable[str]) -> bool:
-        """Join objects into the blob `digest`; False, and nothing stored, if their bytes have another digest."""
-        found = hashlib.sha256()
-        with tempfile.NamedTemporaryFile(prefix="pock-upload-") as file:
-            for key in keys:
-                for chunk in obstore.get(self.objects, key).stream(min_chunk_size=_CHUNK):
-                    found.update(chunk)
-                    file.write(chunk)
-            file.flush()
-            if found.hexdigest() != digest:
-                return False
-            if not self.has(digest):
-                obstore.put(self.objects, _blob_key(digest), Path(file.name))
-        return True
-
-    def put_object(self, key: str, data: bytes) -> None:
+    async def put_object(self, key: str, data: bytearray) -> None:
         """Store one part of an upload."""
-        obstore.put(self.objects, key, data)
+        with translated():
+            await obstore.put_async(self.objects, key, data, use_multipart=False)
+
+    async def read_objects(self, keys: Iterable[str]) -> "AsyncIterator[Chunk]":
+        """The bytes of parts of an upload, one after the other; raises FileNotFoundError if one is missing."""
+        for key in keys:
+            with translated():
+                found = await obstore.get_async(self.objects, key)
+                async for chunk in found.stream(min_chunk_size=CHUNK):
+                    yield chunk
 
     def delete_objects(self, keys: Iterable[str]) -> None:
         """Delete parts of uploads; missing ones are fine."""
         for key in keys:
-            try:
-                obstore.delete(self.objects, key)
-            except FileNotFoundError:
-                continue
+            with translated():
+                try:
+                    obstore.delete(self.objects, key)
+                except FileNotFoundError:
+                    continue
 
     def has(self, digest: str) -> bool:
         """Whether the blob is stored."""
-        try:
-            obstore.head(self.objects, _blob_key(digest))
-        except FileNotFoundError:
-            return False
+        with translated():
+            try:
+                obstore.head(self.objects, _blob_key(digest))
+            except FileNotFoundError:
+                return False
         return True
 
-    def read(self, digest: str, start: int = 0, length: int | None = None) -> bytes:
-        """Bytes of a blob; raises FileNotFoundError if it is not stored."""
+    def read(self, digest: str, limit: int = 64 << 20) -> bytes:
+        """A whole blob of at most `limit` bytes; raises a `BlobFault` if it is missing or not what its digest says."""
+        with translated():
+            found = self._open(digest)
+            if found.meta["size"] > limit:
+                raise DamagedBlob(digest, f"has {found.meta['size']} bytes, more than the {limit} that it may have")
+            data = bytes(found.bytes())
+        if hashlib.sha256(data).hexdigest() != digest:
+            raise DamagedBlob(digest, "has other bytes than it had")
+        return data
+
+    def read_range(self, digest: str, start: int, length: int) -> bytes:
+        """Some bytes of a blob, unverified; raises `MissingBlob` if it is not stored."""
         if length == 0:
             return b""
-        if length is None:
-            return bytes(obstore.get(self.objects, _blob_key(digest)).bytes())
-        return bytes(obstore.get_range(self.objects, _blob_key(digest), start=start, length=length))
+        with translated():
+            try:
+                return bytes(obstore.get_range(self.objects, _blob_key(digest), start=start, length=length))
+            except FileNotFoundError:
+                raise MissingBlob(digest) from None
 
     def download(self, digest: str, path: Path) -> None:
-        """Copy a blob to a new file."""
+        """Copy a blob to a new file; raises a `BlobFault`, and leaves no file, if it is missing or damaged."""
         path.parent.mkdir(parents=True, exist_ok=True)
+        hashed = hashlib.sha256()
         with path.open("xb") as file:
-            for chunk in obstore.get(self.objects, _blob_key(digest)).stream(min_chunk_size=_CHUNK):
-                file.write(chunk)
+            try:
+                with translated():
+                    for chunk in self._open(digest).stream(min_chunk_size=CHUNK):
+                        hashed.update(chunk)
+                        file.write(chunk)
+                if hashed.hexdigest() != digest:
+                    raise DamagedBlob(digest, "has other bytes than it had")
+            except BaseException:
+                path.unlink()
+                raise
 
-    async def stream(self, digest: str, start: int, stop: int) -> AsyncIterator[bytes]:
-        """Bytes `start` to `stop` (exclusive) of a blob, in chunks."""
-        if start >= stop:
-            return
-        result = await obstore.get_async(self.objects, _blob_key(digest), options={"range": (start, stop)})
-        async for chunk in result.stream(min_chunk_size=_CHUNK):
-            yield bytes(chunk)
+    async def stream(self, digest: str, size: int, start: int, stop: int) -> AsyncIterator[bytes]:
+        """Open a blob of `size` bytes; its bytes from `start` to `stop` (exclusive), in chunks.
+
+        Raises a `BlobFault` at once if it is missing, has another size, or is small and damaged. Of a whole large blob
+        the last chunk is kept back until the digest is known to be right, and a `BlobFault` raised if it is not.
+        """
+        whole = start == 0 and stop == size
+        with translated():
+            try:
+                options: obstore.GetOptions = {} if whole else {"range": (start, stop)}
+                found = await obstore.get_async(self.objects, _blob_key(digest), options=options)
+            except FileNotFoundError:
+                raise MissingBlob(digest) from None
+            if found.meta["size"] != size:
+                raise DamagedBlob(digest, f"has {found.meta['size']} bytes, not {size} as it had")
+            if not whole:
+                return _chunks(found)
+            if size > CHUNK:
+                return _verified(digest, _chunks(found))
+            return _replay([chunk async for chunk in _verified(digest, _chunks(found))])
 
     def check(self) -> None:
         """Raise if the store cannot be reached."""
         self.has("0" * 64)
 
-
-def open_store(settings: Settings) -> BlobStore:
-    """The configured store; the embedded one is a folder, made if needed."""
-    if settings.store_url:
-        return BlobStore(from_url(settings.store_url))
-    folder = settings.data_dir.resolve() / "objects"
-    folder.mkdir(parents=True, exist_ok=True)
-    return BlobStore(LocalStore(folder))
+    def _open(self, digest: str) -> "GetResult":
+        try:
+            return obstore.get(self.objects, _blob_key(digest))
+        except FileNotFoundError:
+            raise MissingBlob(digest) from None
 
 
 def _blob_key(digest: str) -> str:
     return f"sha256/{digest[:2]}/{digest}"
+
+
+async def _checked(digest: str, size: int, chunks: "AsyncIterable[Chunk]") -> "AsyncIterator[Chunk]":
+    """The same chunks; raises `DigestMismatch` at the first byte too many, or at the end."""
+    hashed, length = hashlib.sha256(), 0
+    async for chunk in chunks:
+        length += len(chunk)
+        if length > size:
+            raise DigestMismatch(f"more than {size} bytes came for blob {digest}")
+        await asyncio.to_thread(hashed.update, chunk)
+        yield chunk
+    if length != size or hashed.hexdigest() != digest:
+        raise DigestMismatch(f"the {length} bytes that came for blob {digest} are others")
+
+
+async def _read_file(path: Path) -> AsyncIterator[bytes]:
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            yield chunk
+
+
+async def _chunks(found: "GetResult") -> AsyncIterator[bytes]:
+    with translated():
+        async for chunk in found.stream(min_chunk_size=CHUNK):
+            yield bytes(chunk)
+
+
+async def _verified(digest: str, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    hashed, kept_back = hashlib.sha256(), b""
+    async for chunk in chunks:
+        if kept_back:
+            yield kept_back
+        await asyncio.to_thread(hashed.update, chunk)
+        kept_back = chunk
+    if hashed.hexdigest() != digest:
+        raise DamagedBlob(digest, "has other bytes than it had")
+    yield kept_back
+
+
+async def _replay(chunks: list[bytes]) -> AsyncIterator[bytes]:
+    for chunk in chunks:
+        yield chunk

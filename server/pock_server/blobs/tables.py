@@ -20,14 +20,20 @@ class BlobRecord(Base):
 
 
 class UploadRecord(WorkspaceRow):
-    """An upload: `received` bytes of `size` are durable."""
+    """An upload: `received` bytes of `size` are durable, in so many `parts`.
+
+    When all of them are, one process at a time joins and checks them: `finisher`, until `finishing_until`.
+    """
 
     __tablename__ = "uploads"
 
     digest: Mapped[str] = mapped_column(String(64))
     size: Mapped[int] = mapped_column(BigInteger)
     received: Mapped[int] = mapped_column(BigInteger)
+    parts: Mapped[int]
     complete: Mapped[bool]
+    finisher: Mapped[str | None] = mapped_column(String(36))
+    finishing_until: Mapped[datetime | None]
 
 
 class UploadPartRecord(Base):

@@ -17,7 +17,7 @@ from pock_server.http.problems import Failure, Problem
 def read_entries(store: BlobStore, blob: BlobRecord) -> tuple[TensorEntry, ...]:
     """The tensors of an uploaded file; a 422 `Problem` says what is wrong with one that is no dataset."""
     try:
-        return read_header(lambda start, length: store.read(blob.digest, start, length), blob.size)
+        return read_header(lambda start, length: store.read_range(blob.digest, start, length), blob.size)
     except MalformedSafetensors as error:
         raise Problem(Failure.BAD_DATA, f"This is not a safetensors file: {error}.") from None
 

@@ -43,6 +43,9 @@ class Failure(Enum):
     SESSION_EXPIRED = 1023, 401, "Session expired or replaced", False
     NOT_READY = 1024, 503, "Not ready", True
     SESSION_STALE = 1025, 425, "Session request not fresh", True
+    UPLOAD_CHECKING = 1030, 409, "Upload being checked", True
+    STORE_FAILED = 1031, 503, "Object store does not answer", True
+    STORE_FULL = 1032, 507, "No room", True
     BAD_RECIPE = 3003, 422, "Bad recipe", False
     BAD_ARGUMENT = 10003, 422, "Bad argument", False
     BAD_DATA = 10004, 422, "Bad data", False

@@ -56,9 +56,5 @@ def _sweep_build(unit: Unit, services: Services, workspace_id: str, build_id: st
 
 def _drop_upload(services: Services, workspace_id: str, upload_id: str) -> None:
     with services.database.write() as unit:
-        uploads = Uploads(unit.session, workspace_id)
-        upload = uploads.require(upload_id)
-        keys = uploads.part_keys(upload)
-        uploads.drop_parts(upload)
-        unit.session.delete(upload)
-    services.blobs.delete_objects(keys)
+        keys = Uploads(unit.session, workspace_id).drop_stale(upload_id, services.clock.now())
+    services.blobs.delete_objects(keys or ())

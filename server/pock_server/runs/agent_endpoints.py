@@ -83,11 +83,16 @@ def post_run_result(run_id: Id, body: ResultIn, agent: Agent, services: Services
 
 
 @router.get("/blobs/sha256/{digest}", response_class=Response, responses=DOWNLOAD)
-def get_agent_blob(digest: Digest, request: Request, agent: Agent, services: ServicesDep) -> Response:
+async def get_agent_blob(digest: Digest, request: Request, agent: Agent, services: ServicesDep) -> Response:
     """Download a blob of the current work, or a range of it."""
+    size = await run_in_threadpool(_readable_size, services, agent, digest)
+    return await blob_response(request, services.blobs, digest, size)
+
+
+def _readable_size(services: Services, agent: AgentCaller, digest: str) -> int:
     with services.database.read() as session:
         require_readable(session, agent, digest)
-        return blob_response(request, services.blobs, digest, Blobs(session, agent.workspace_id).require(digest).size)
+        return Blobs(session, agent.workspace_id).require(digest).size
 
 
 @router.put(

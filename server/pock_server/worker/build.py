@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pockengine as pock
-from pock_server.blobs.store import BlobStore, open_store
+from pock_server.blobs.opening import open_store
+from pock_server.blobs.store import BlobStore
 from pock_server.builds.tables import BuildRecord
 from pock_server.db.engine import make_engine
 from pock_server.db.unit import Database

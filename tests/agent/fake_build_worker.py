@@ -6,7 +6,7 @@ import hashlib
 import json
 import sys
 
-from pock_server.blobs.store import open_store
+from pock_server.blobs.opening import open_store
 from pock_server.settings import Settings
 from tests.agent import fake_model
 

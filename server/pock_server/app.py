@@ -3,9 +3,11 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from anyio.to_thread import current_default_thread_limiter
 from fastapi import APIRouter, FastAPI
 from fastapi.concurrency import run_in_threadpool
 from fastapi.routing import APIRoute
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 import pock_server.artifacts.endpoints
 import pock_server.auth.endpoints
@@ -24,8 +26,8 @@ from pock_server import __version__, openapi
 from pock_server.blobs import answers
 from pock_server.clock import Clock
 from pock_server.devices.trust import secure_key
+from pock_server.gate.middleware import GateMiddleware
 from pock_server.http import problems
-from pock_server.http.bodies import BodyLimitMiddleware
 from pock_server.http.headers import HeadersMiddleware
 from pock_server.idempotency.middleware import IdempotencyMiddleware
 from pock_server.runner.background import Background
@@ -59,6 +61,7 @@ def create_app(settings: Settings, clock: Clock | None = None) -> FastAPI:
         # Their pages load scripts from elsewhere, which the content security policy forbids.
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,
         lifespan=_lifespan,
         generate_unique_id_function=_operation_id,
     )
@@ -73,8 +76,10 @@ def create_app(settings: Settings, clock: Clock | None = None) -> FastAPI:
     app.include_router(pock_server.health.endpoints.router)
     app.include_router(pock_server.web.pages.router)
     app.add_middleware(IdempotencyMiddleware, services=services, paths=_CREATE_WORK)
-    app.add_middleware(BodyLimitMiddleware, limit=settings.max_json_bytes)
+    app.add_middleware(GateMiddleware, services=services)
     app.add_middleware(HeadersMiddleware, observe=services.metrics.observe)
+    if settings.trusted_proxies:
+        app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=settings.trusted_proxies)
     return app
 
 
@@ -86,6 +91,7 @@ def _operation_id(route: APIRoute) -> str:
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     services = app.state.services
     assert isinstance(services, Services)
+    current_default_thread_limiter().total_tokens = services.settings.threads
     await run_in_threadpool(secure_key, services)
     async with Background(services):
         yield

@@ -4,22 +4,23 @@ A transaction is not among them: it would be opened and committed in other turns
 and with every thread waiting to begin, none would be left to commit. Endpoints open theirs in a `with` of their own.
 """
 
-from collections.abc import Callable
-from typing import Annotated
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any
 
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from pock_server.auth.schemas import Scope
-from pock_server.auth.service import Caller, authenticate
-from pock_server.devices.sessions import AgentCaller, authenticate_session
+from pock_server.auth.service import Caller, unknown_key
+from pock_server.devices.sessions import AgentCaller, unknown_session
+from pock_server.gate.credentials import CALLER
 from pock_server.services import Services
 
 api_key = HTTPBearer(auto_error=False, scheme_name="apiKey", description="`pk_<id>_<secret>`")
 device_session = HTTPBearer(auto_error=False, scheme_name="deviceSession", description="`ps_<id>_<secret>`")
 
 
-def get_services(request: Request) -> Services:
+async def get_services(request: Request) -> Services:
     """The services of the application that received the request."""
     services = request.app.state.services
     assert isinstance(services, Services)
@@ -29,14 +30,15 @@ def get_services(request: Request) -> Services:
 ServicesDep = Annotated[Services, Depends(get_services)]
 
 
-def caller_with(*any_of: Scope) -> Callable[..., Caller]:
-    """A dependency that authenticates an API key and demands one of the scopes."""
+def caller_with(*any_of: Scope) -> Callable[..., Coroutine[Any, Any, Caller]]:
+    """A dependency that demands one of the scopes of the API key that the gate has checked."""
 
-    def caller(
-        services: ServicesDep, bearer: Annotated[HTTPAuthorizationCredentials | None, Security(api_key)]
+    async def caller(
+        request: Request, _bearer: Annotated[HTTPAuthorizationCredentials | None, Security(api_key)]
     ) -> Caller:
-        with services.database.read() as session:
-            found = authenticate(session, bearer.credentials if bearer else None, services.clock.now())
+        found = getattr(request.state, CALLER, None)
+        if not isinstance(found, Caller):
+            raise unknown_key()
         found.demand(*any_of)
         return found
 
@@ -52,12 +54,13 @@ DeviceAdmin = Annotated[Caller, Depends(caller_with(Scope.DEVICES_ADMIN))]
 KeyAdmin = Annotated[Caller, Depends(caller_with(Scope.KEYS_ADMIN))]
 
 
-def agent_caller(
-    services: ServicesDep, bearer: Annotated[HTTPAuthorizationCredentials | None, Security(device_session)]
+async def agent_caller(
+    request: Request, _bearer: Annotated[HTTPAuthorizationCredentials | None, Security(device_session)]
 ) -> AgentCaller:
-    """The device behind a session token; notes that it was seen."""
-    found = authenticate_session(services.database, bearer.credentials if bearer else None, services.clock.now())
-    services.fleet.saw(found.device_id)
+    """The device behind the session token that the gate has checked."""
+    found = getattr(request.state, CALLER, None)
+    if not isinstance(found, AgentCaller):
+        raise unknown_session()
     return found
 
 

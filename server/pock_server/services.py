@@ -9,6 +9,7 @@ from pock_server.db.engine import make_engine
 from pock_server.db.unit import Database
 from pock_server.devices.fleet import Fleet
 from pock_server.health.metrics import Metrics
+from pock_server.health.probe import Probe
 from pock_server.hub import Hub
 from pock_server.settings import Settings
 from pock_server.signing import Signer
@@ -26,6 +27,7 @@ class Services:
     hub: Hub
     clock: Clock
     metrics: Metrics
+    readiness: Probe
     compiler: CompilerFile
     fleet: Fleet
 
@@ -42,6 +44,7 @@ def make_services(settings: Settings, clock: Clock | None = None) -> Services:
         hub=hub,
         clock=clock,
         metrics=Metrics(),
+        readiness=Probe(),
         compiler=CompilerFile(settings.compiler_file),
         fleet=Fleet(database, clock, settings),
     )

@@ -5,9 +5,10 @@ import sys
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from pock_server.http.guard import ConnectionLimits, networks
 from pock_server.setting_files import FileSettingsSource
 
 _PREFIX = "POCK_"
@@ -66,8 +67,33 @@ class Settings(BaseSettings):
     sweep_seconds: float = Field(default=5, gt=0, description="Time between two searches for lost leases.")
 
     max_json_bytes: int = Field(default=4 << 20, gt=0, description="Largest JSON request body.")
+    max_stranger_bytes: int = Field(
+        default=64 << 10, gt=0, description="Largest body of who has no key or session yet: enrolment, a new session."
+    )
+    max_buffered_bytes: int = Field(default=256 << 20, ge=1 << 20, description="All bodies in memory at once.")
     max_blob_bytes: int = Field(default=64 << 30, gt=0, description="Largest upload.")
     upload_part_bytes: int = Field(default=8 << 20, gt=0, description="Bytes of an upload made durable at once.")
+
+    threads: int = Field(default=64, ge=4, description="Requests that wait for database or store at once.")
+    max_connections: int = Field(default=10_000, ge=1, description="Open connections of a process.")
+    max_connections_per_address: int = Field(
+        default=4000, ge=1, description="Open connections from one address; a /64 counts as one with IPv6."
+    )
+    max_header_bytes: int = Field(default=16 << 10, ge=1024, description="A request's address and headers together.")
+    header_seconds: float = Field(default=10, gt=0, description="Time for a request's head to arrive.")
+    slow_seconds: float = Field(default=30, gt=0, description="Delay allowed to bodies and to readers of answers.")
+    min_bytes_per_second: float = Field(default=1024, gt=0, description="Slowest body and slowest reader after that.")
+    trusted_proxies: str = Field(
+        default="", description="Addresses and networks, with commas, whose X-Forwarded-For and -Proto are believed."
+    )
+    address_rate: float = Field(default=1000, gt=0, description="Requests a second of one address, for ever.")
+    address_burst: int = Field(default=10_000, ge=1, description="Requests of one address at once, after a pause.")
+    failure_rate: float = Field(default=10, gt=0, description="Wrong credentials a second of one address.")
+    failure_burst: int = Field(default=500, ge=1, description="Wrong credentials of one address at once.")
+    key_rate: float = Field(default=100, gt=0, description="Requests a second of one API key.")
+    key_burst: int = Field(default=2000, ge=1, description="Requests of one API key at once.")
+    device_rate: float = Field(default=20, gt=0, description="Requests a second of one device.")
+    device_burst: int = Field(default=400, ge=1, description="Requests of one device at once.")
 
     @classmethod
     def settings_customise_sources(
@@ -80,6 +106,25 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Arguments come first, then variables, then files that variables name."""
         return init_settings, env_settings, FileSettingsSource(settings_cls)
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _are_networks(cls, text: str) -> str:
+        networks(text)
+        return text
+
+    @property
+    def connection_limits(self) -> ConnectionLimits:
+        """What connections may cost."""
+        return ConnectionLimits(
+            connections=self.max_connections,
+            per_address=self.max_connections_per_address,
+            header_bytes=self.max_header_bytes,
+            header_seconds=self.header_seconds,
+            slow_seconds=self.slow_seconds,
+            bytes_per_second=self.min_bytes_per_second,
+            trusted=networks(self.trusted_proxies),
+        )
 
     @property
     def effective_database_url(self) -> str:

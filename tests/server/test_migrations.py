@@ -99,7 +99,8 @@ def test_processes_that_start_together_migrate_once(settings: Settings) -> None:
         assert set(pool.map(start, range(4))) == {head_revision()}
 
 
-def test_readyz_wants_the_newest_revision(server: Server) -> None:
+def test_readyz_wants_the_newest_revision(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pock_server.health.probe._KEEP_SECONDS", 0)
     assert server.client.get("/readyz").json()["status"] == "ok"
     with server.services.database.engine.begin() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '0002'"))

@@ -13,6 +13,8 @@ from pock_server.auth.tables import ApiKeyRecord
 from pock_server.clock import new_id
 from pock_server.http.problems import Failure, Problem
 
+_CHALLENGE = {"WWW-Authenticate": "Bearer"}
+
 
 @dataclass(frozen=True)
 class Caller:
@@ -32,18 +34,22 @@ class Caller:
 
 def authenticate(session: Session, credential_text: str | None, now: datetime) -> Caller:
     """The caller that the credential stands for; raises a 401 `Problem` otherwise."""
-    challenge = {"WWW-Authenticate": "Bearer"}
     credential = secrets.parse(credential_text, secrets.Kind.API_KEY) if credential_text else None
     row = find_key_anywhere(session, credential.row_id) if credential else None
     if credential is None or row is None or not credential.matches(row.secret_hash):
-        detail = "Send an API key of this service as `Authorization: Bearer pk_<id>_<secret>`."
-        raise Problem(Failure.KEY_UNKNOWN, detail, challenge)
+        raise unknown_key()
     if row.revoked_at is not None:
-        raise Problem(Failure.KEY_REVOKED, "This API key was revoked; ask for a new one.", challenge)
+        raise Problem(Failure.KEY_REVOKED, "This API key was revoked; ask for a new one.", _CHALLENGE)
     if row.expires_at <= now:
         detail = f"This API key expired at {row.expires_at.isoformat()}; ask for a new one."
-        raise Problem(Failure.KEY_EXPIRED, detail, challenge)
+        raise Problem(Failure.KEY_EXPIRED, detail, _CHALLENGE)
     return Caller(row.workspace_id, row.id, frozenset(Scope(s) for s in row.scopes))
+
+
+def unknown_key() -> Problem:
+    """What is answered to who sends no key, or one that is not known here."""
+    detail = "Send an API key of this service as `Authorization: Bearer pk_<id>_<secret>`."
+    return Problem(Failure.KEY_UNKNOWN, detail, _CHALLENGE)
 
 
 def create_key(keys: ApiKeys, order: ApiKeyIn, now: datetime) -> ApiKeyCreated:

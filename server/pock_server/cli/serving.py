@@ -1,6 +1,7 @@
 """Commands that serve: `serve`, `migrate`, `openapi`."""
 
 import json
+import resource
 import socket
 import tempfile
 from pathlib import Path
@@ -12,10 +13,15 @@ import uvicorn
 from pock_server.app import create_app
 from pock_server.cli.common import AsJson, DataDir, refuse, settings_for
 from pock_server.devices.trust import KeyNotTrusted, secure_key
+from pock_server.http.guard import Guard
+from pock_server.http.protocol import protocol_class
 from pock_server.hub import Hub
 from pock_server.migrations.runner import upgrade
 from pock_server.services import Services, make_services
 from pock_server.settings import Settings
+
+_OTHER_FILES = 1024
+"""Database, store, pipes of builds: what a process opens beside its connections."""
 
 
 class _Server(uvicorn.Server):
@@ -62,8 +68,12 @@ def serve(
         raise refuse(f"cannot listen on {host} port {port}: {error.strerror}; choose another one with --port") from None
     shown = f"[{host}]" if ":" in host else host
     url = f"http://{shown}:{listener.getsockname()[1]}"
+    allow_connections(settings.max_connections)
     config = uvicorn.Config(
         application,
+        http=protocol_class(Guard(settings.connection_limits)),
+        ws="none",
+        proxy_headers=False,  # the application itself does it, for trusted proxies alone
         log_level=log_level,
         access_log=False,
         timeout_graceful_shutdown=3,
@@ -74,6 +84,15 @@ def serve(
     server.run(sockets=[listener])
     if not server.started:
         raise typer.Exit(1)
+
+
+def allow_connections(connections: int) -> None:
+    """Let this process open a file for each connection, and some more, as far as the system lets it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + _OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, limit), hard))
 
 
 def migrate(data_dir: DataDir = None) -> None:

@@ -17,6 +17,8 @@ from pock_server.signing import verify
 # How far a device's clock may be from ours when it asks for a session.
 _FRESH = timedelta(minutes=10)
 
+_CHALLENGE = {"WWW-Authenticate": "Bearer"}
+
 
 @dataclass(frozen=True)
 class AgentCaller:
@@ -107,19 +109,25 @@ def end_session(device: DeviceRecord) -> None:
 
 def authenticate_session(database: Database, credential_text: str | None, now: datetime) -> AgentCaller:
     """The device that the session token stands for; raises a 401 `Problem` otherwise."""
-    challenge = {"WWW-Authenticate": "Bearer"}
     credential = secrets.parse(credential_text, secrets.Kind.DEVICE_SESSION) if credential_text else None
     with database.read() as session:
         device = find_session_anywhere(session, credential.row_id) if credential else None
     if credential is None:
-        detail = "Send a session token of this service as `Authorization: Bearer ps_<id>_<secret>`."
-        raise Problem(Failure.KEY_UNKNOWN, detail, challenge)
+        raise unknown_session()
     if device is None or not credential.matches(device.session_hash or ""):
-        raise Problem(Failure.SESSION_EXPIRED, "This session was replaced or never existed; open a new one.", challenge)
+        raise Problem(
+            Failure.SESSION_EXPIRED, "This session was replaced or never existed; open a new one.", _CHALLENGE
+        )
     refuse_inactive(device)
     if device.session_expires_at is None or device.session_expires_at <= now:
-        raise Problem(Failure.SESSION_EXPIRED, "This session has expired; open a new one.", challenge)
+        raise Problem(Failure.SESSION_EXPIRED, "This session has expired; open a new one.", _CHALLENGE)
     return AgentCaller(device.workspace_id, device.id, credential.row_id)
+
+
+def unknown_session() -> Problem:
+    """What is answered to who sends no session token."""
+    detail = "Send a session token of this service as `Authorization: Bearer ps_<id>_<secret>`."
+    return Problem(Failure.KEY_UNKNOWN, detail, _CHALLENGE)
 
 
 def refuse_inactive(device: DeviceRecord) -> None:

@@ -61,7 +61,7 @@ def decode_cursor(cursor: str) -> Position:
     return Position(created_at, row_id)
 
 
-def page_request(
+async def page_request(
     cursor: Annotated[str | None, Query(description="`next_cursor` of the previous page.", max_length=200)] = None,
     limit: Annotated[int, Query(ge=1, le=200, description="Items per page.")] = 50,
 ) -> PageRequest:

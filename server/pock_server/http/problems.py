@@ -46,6 +46,11 @@ class Failure(Enum):
     UPLOAD_CHECKING = 1030, 409, "Upload being checked", True
     STORE_FAILED = 1031, 503, "Object store does not answer", True
     STORE_FULL = 1032, 507, "No room", True
+    TOO_SLOW = 1040, 408, "Request too slow", True
+    HEADERS_TOO_LARGE = 1041, 431, "Request headers too large", False
+    BUSY = 1042, 503, "Too busy", True
+    RATE_LIMITED = 1043, 429, "Too many requests", True
+    ENCODING_REFUSED = 1044, 415, "Content encoding refused", False
     BAD_RECIPE = 3003, 422, "Bad recipe", False
     BAD_ARGUMENT = 10003, 422, "Bad argument", False
     BAD_DATA = 10004, 422, "Bad data", False
@@ -60,6 +65,11 @@ class Failure(Enum):
     def status(self) -> int:
         """The HTTP status."""
         return int(self.value[1])
+
+    @property
+    def retryable(self) -> bool:
+        """Whether the same request may succeed later."""
+        return bool(self.value[3])
 
 
 class Problem(Exception):
@@ -131,7 +141,7 @@ async def _on_problem(_request: Request, error: Exception) -> JSONResponse:
 async def _on_http_exception(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     if error.status_code == HTTPStatus.NOT_FOUND:
-        return problem_response(Failure.NOT_FOUND, f"There is nothing at {_printable(request.url.path)}.")
+        return problem_response(Failure.NOT_FOUND, f"There is nothing at {_printable(request.scope['path'])}.")
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         allowed = (error.headers or {}).get("Allow", "another method")
         detail = f"{request.method} is not possible here; use {allowed}."

@@ -28,7 +28,7 @@ class Remember:
         return answer
 
 
-def _remember(
+async def _remember(
     request: Request,
     idempotency_key: Annotated[
         str | None, Header(min_length=1, max_length=200, description="Repeats with this key are answered once.")

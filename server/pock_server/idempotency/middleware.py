@@ -11,7 +11,8 @@ from fastapi.responses import JSONResponse
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from pock_server.auth.service import Caller, authenticate
+from pock_server.auth.service import Caller, unknown_key
+from pock_server.gate.credentials import CALLER
 from pock_server.http.bodies import replay
 from pock_server.http.problems import Problem, problem_response
 from pock_server.idempotency.header import NAME, STATE
@@ -46,16 +47,12 @@ class IdempotencyMiddleware:
             await self._serve(claim, body, scope, receive, send)
 
     async def _claim(self, request: Request, key: str) -> tuple[Reservation | StoredAnswer, bytes]:
-        caller = await run_in_threadpool(self._authenticate, request)
+        caller = getattr(request.state, CALLER, None)
+        if not isinstance(caller, Caller):
+            raise unknown_key()
         body = await request.body()
-        claim = await run_in_threadpool(reserve, self._services, caller, request.url.path, key, body)
+        claim = await run_in_threadpool(reserve, self._services, caller, request.scope["path"], key, body)
         return claim, body
-
-    def _authenticate(self, request: Request) -> Caller:
-        kind, _, credential = request.headers.get("Authorization", "").partition(" ")
-        with self._services.database.read() as session:
-            now = self._services.clock.now()
-            return authenticate(session, credential if kind.lower() == "bearer" else None, now)
 
     async def _serve(self, claim: Reservation, body: bytes, scope: Scope, receive: Receive, send: Send) -> None:
         scope.setdefault("state", {})[STATE] = claim

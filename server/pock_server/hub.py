@@ -25,7 +25,8 @@ class Bell:
     async def wait(self, timeout: float) -> bool:
         """Wait for a ring for at most `timeout` seconds; says whether it rang."""
         try:
-            await asyncio.wait_for(self._event.wait(), timeout)
+            async with asyncio.timeout(timeout):  # `wait_for` can swallow a cancellation that comes with the ring
+                await self._event.wait()
         except TimeoutError:
             return False
         self._event.clear()

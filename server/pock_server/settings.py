@@ -1,6 +1,5 @@
 """Everything an operator can choose, read from `POCK_*` variables; the defaults are the embedded service."""
 
-import json
 import sys
 from pathlib import Path
 from typing import Literal
@@ -11,8 +10,6 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from pock_server.http.guard import ConnectionLimits, networks
 from pock_server.setting_files import FileSettingsSource
 
-_PREFIX = "POCK_"
-
 
 class Settings(BaseSettings):
     """One immutable value per process; `POCK_DATA_DIR=/srv/pock` sets `data_dir`, and so on.
@@ -20,7 +17,7 @@ class Settings(BaseSettings):
     A value may lie in a file: `POCK_STORE_SECRET_KEY_FILE=/run/secrets/key` (see `setting_files`).
     """
 
-    model_config = SettingsConfigDict(env_prefix=_PREFIX, frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(env_prefix="POCK_", frozen=True, extra="ignore")
 
     data_dir: Path = Field(default=Path("pock-data"), description="Database, blobs and keys of the embedded service.")
     database_url: str = Field(
@@ -46,10 +43,14 @@ class Settings(BaseSettings):
         default="inprocess", description="Who builds: this process, or nobody."
     )
     worker_command: tuple[str, ...] = Field(
-        default=(sys.executable, "-m", "pock_server.worker"), description="Child command; the build id is appended."
+        default=(sys.executable, "-m", "pock_server.worker"),
+        description="Child command; `build FOLDER` or `describe` is appended.",
     )
+    work_dir: str = Field(default="", description="Folders of running builds; empty means one in the data folder.")
     parallel_builds: int = Field(default=1, ge=1, description="Builds that run at once in this process.")
     build_timeout_seconds: float = Field(default=1800, gt=0, description="A build that takes longer fails.")
+    build_disk_bytes: int = Field(default=32 << 30, gt=0, description="Most that a build may have on disk at once.")
+    max_artifact_bytes: int = Field(default=4 << 30, gt=0, description="Largest artifact; the format ends at 4 GiB.")
     build_lease_seconds: float = Field(
         default=60, gt=0, description="A runner silent for this long has lost its build."
     )
@@ -133,10 +134,10 @@ class Settings(BaseSettings):
 
     @property
     def compiler_file(self) -> Path:
-        """Where a worker writes the compiler's version and targets, for processes that may not import it."""
+        """Where the compiler's version and targets are written down, for processes that may not import it."""
         return self.data_dir / "compiler.json"
 
-    def environment(self) -> dict[str, str]:
-        """The variables that give a child process these same settings."""
-        values = self.model_dump(mode="json")
-        return {_PREFIX + k.upper(): v if isinstance(v, str) else json.dumps(v) for k, v in values.items()}
+    @property
+    def effective_work_dir(self) -> Path:
+        """The configured folder for running builds, or the one in the data folder."""
+        return Path(self.work_dir or self.data_dir / "work").resolve()

@@ -1,13 +1,13 @@
-"""A build worker for a real service: it stores the fake model as the artifact of whatever build it is asked for."""
+"""A build worker for a real service: it leaves the fake model as the artifact of whatever build it is asked for."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
+import zipfile
+from pathlib import Path
+from typing import Any
 
-from pock_server.blobs.opening import open_store
-from pock_server.settings import Settings
 from tests.agent import fake_model
 
 PORTS = [
@@ -16,45 +16,42 @@ PORTS = [
 ]
 
 
-def main() -> None:
-    settings = Settings()
-    if sys.argv[1] == "describe":
-        targets = [{"name": "host", "description": "this machine", "triple": "x86_64-linux-musl", "cores": 2}]
-        settings.compiler_file.write_text(json.dumps({"version": "fake", "targets": targets}))
-        return
-    store = open_store(settings)
+def say(**message: Any) -> None:
+    """One line to the runner."""
+    print(json.dumps(message), flush=True)
+
+
+def build(folder: Path) -> None:
+    """Serve one build."""
     summary = {"arena_bytes": 1000, "predicted_peak_bytes": 5000, "kernels": 3}
     manifest = {
         "format": 3,
         "name": "fake",
+        "created_by": {"pockengine": "0"},
         "target": {"name": "host"},
         "recipe": {"batch": 2},
         "threads": 1,
         "summary": summary,
+        "members": {},
+        "programs": {},
+        "tensors": [],
         "inputs": PORTS,
+        "outputs": [],
         "entry_points": {"executable": "bin/model"},
     }
-    files = {
-        "manifest.json": json.dumps(manifest).encode(),
-        "bin/model": fake_model.SOURCE,
-        "params.safetensors": b"parameters" * 100,
-    }
-    members = {}
-    for name, content in files.items():
-        digest, size = store.put_bytes(content)
-        members[name] = {"sha256": digest, "size": size}
-    whole = b"".join(files.values())
-    digest, size = store.put_bytes(whole)
-    assert digest == hashlib.sha256(whole).hexdigest()
-    artifact = {
-        "digest": digest,
-        "size": size,
-        "members": members,
-        "executable": "bin/model",
-        "inputs": PORTS,
-        "summary": summary,
-    }
-    print(json.dumps({"event": "artifact", "artifact": artifact}), flush=True)
+    with zipfile.ZipFile(folder / "out" / "artifact.pock", "w") as archive:
+        archive.writestr("bin/model", fake_model.SOURCE)
+        archive.writestr("manifest.json", json.dumps(manifest))
+        archive.writestr("params.safetensors", b"parameters" * 100)
+    say(event="artifact", summary=summary)
+
+
+def main() -> None:
+    if sys.argv[1] == "describe":
+        targets = [{"name": "host", "description": "this machine", "triple": "x86_64-linux-musl", "cores": 2}]
+        say(event="compiler", version="fake", targets=targets)
+    elif sys.argv[1] == "build":
+        build(Path(sys.argv[2]))
 
 
 if __name__ == "__main__":

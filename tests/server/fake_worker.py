@@ -5,23 +5,32 @@ import os
 import signal
 import sys
 import time
+import zipfile
 from pathlib import Path
 
-from sqlalchemy.orm import Session
-
-from pock_server.blobs.opening import open_store
-from pock_server.builds.tables import BuildRecord
-from pock_server.db.engine import make_engine
-from pock_server.settings import Settings
+MANIFEST = {
+    "format": 1,
+    "name": "net",
+    "created_by": {},
+    "target": {},
+    "recipe": {},
+    "threads": 1,
+    "summary": {},
+    "members": {},
+    "programs": {},
+    "tensors": [],
+    "inputs": [],
+    "outputs": [],
+    "entry_points": {"executable": "bin/model"},
+}
 
 
 def say(**message: object) -> None:
     print(json.dumps(message), flush=True)
 
 
-def build(settings: Settings, build_id: str) -> None:
-    with Session(make_engine(settings)) as session:
-        behaviour = session.get_one(BuildRecord, build_id).name
+def build(folder: Path) -> None:
+    behaviour = json.loads((folder / "task.json").read_text())["name"]
     say(event="log", text=f"asked to {behaviour}")
     say(event="progress", stage="codegen", done=1, total=4)
     print("a line that is not JSON", flush=True)
@@ -33,24 +42,17 @@ def build(settings: Settings, build_id: str) -> None:
     elif behaviour == "die":
         os.kill(os.getpid(), signal.SIGKILL)
     elif behaviour == "hang":
-        (settings.data_dir / "worker.pid").write_text(str(os.getpid()))
+        (folder / "worker.pid").write_text(str(os.getpid()))
         time.sleep(600)
     else:
-        digest, size = open_store(settings).put_bytes(b"artifact")
-        manifest, manifest_size = open_store(settings).put_bytes(b'{"format": 1}')
-        members = {"manifest.json": {"sha256": manifest, "size": manifest_size}}
-        artifact = {"digest": digest, "size": size, "members": members, "executable": "bin/model", "inputs": []}
-        say(event="artifact", artifact={**artifact, "summary": {"kernels": 5}})
-
-
-def describe(settings: Settings) -> None:
-    target = {"name": "host", "description": "this machine", "triple": "x86_64-linux-musl", "cores": 1}
-    draft = settings.data_dir / "compiler.draft"
-    draft.write_text(json.dumps({"version": "fake", "targets": [target]}))
-    draft.replace(Path(settings.compiler_file))
+        with zipfile.ZipFile(folder / "out" / "artifact.pock", "w") as archive:
+            archive.writestr("bin/model", "a program")
+            archive.writestr("manifest.json", json.dumps(MANIFEST))
+        say(event="artifact", summary={"kernels": 5})
 
 
 if sys.argv[1] == "describe":
-    describe(Settings())
-else:
-    build(Settings(), sys.argv[1])
+    target = {"name": "host", "description": "this machine", "triple": "x86_64-linux-musl", "cores": 1}
+    say(event="compiler", version="fake", targets=[target])
+elif sys.argv[1] == "build":
+    build(Path(sys.argv[2]))

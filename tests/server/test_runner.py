@@ -71,9 +71,11 @@ def test_cancel_ends_the_child(server: Server, person: Person) -> None:
 def test_child_that_takes_too_long_is_ended(start_server: ServerFactory) -> None:
     server = start_server(runner="inprocess", worker_command=COMMAND, build_timeout_seconds=2.5)
     person = server.person()
-    build = finished(person, person.build(name="hang").json()["id"])
-    assert build["failure"]["code"] == 10001
-    assert not _alive(_child(server))
+    build_id = person.build(name="hang").json()["id"]
+    pid = _child(server)
+    assert finished(person, build_id)["failure"]["code"] == 10001
+    assert not _alive(pid)
+    assert not list(server.services.settings.effective_work_dir.iterdir())
 
 
 def test_stopping_the_server_gives_the_build_back(server: Server, person: Person) -> None:
@@ -96,8 +98,8 @@ def test_describes_the_compiler_when_it_starts(server: Server, person: Person) -
 
 
 def _child(server: Server) -> int:
-    file = server.services.settings.data_dir / "worker.pid"
-    return int(wait_for(lambda: file.exists() and file.read_text()))
+    work = server.services.settings.effective_work_dir
+    return int(wait_for(lambda: "".join(file.read_text() for file in work.glob("*/worker.pid"))))
 
 
 def _alive(pid: int) -> bool:

@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from obstore.store import LocalStore
 from onnx import ModelProto, helper
 
-from pock_server.blobs.store import BlobStore
-from pock_server.worker.build import Task, _compile
+from pock_server.worker.build import compile_task
 from pock_server.worker.lines import Lines
 from pockengine.errors import RecipeError
 from tests.compiler.frontends.onnx_models import model
@@ -32,12 +30,12 @@ def loss() -> ModelProto:
 
 def compiled(folder: Path, wanted: Any) -> dict[str, Any]:
     """What comes of a model uploaded with a file `losses/own.onnx`, trained on the loss `wanted`."""
-    store = BlobStore(LocalStore(str(folder / "store"), mkdir=True))
-    digest, own = (store.put_bytes(proto.SerializeToString())[0] for proto in (classifier(), loss()))
-    task = Task("net", {"loss": wanted, "update": "full"}, "host", 1, digest, {"losses/own.onnx": own})
-    stored = _compile(task, store, folder / "build", Lines(io.StringIO()))
-    store.download(stored["digest"], folder / "artifact.pock")
-    with zipfile.ZipFile(folder / "artifact.pock") as archive:
+    (folder / "model" / "losses").mkdir(parents=True)
+    (folder / "model" / "model.onnx").write_bytes(classifier().SerializeToString())
+    (folder / "model" / "losses" / "own.onnx").write_bytes(loss().SerializeToString())
+    task = {"name": "net", "recipe": {"loss": wanted, "update": "full"}, "target": "host", "threads": 1}
+    compile_task(task, folder, Lines(io.StringIO()))
+    with zipfile.ZipFile(folder / "out" / "artifact.pock") as archive:
         return json.loads(archive.read("manifest.json"))
 
 

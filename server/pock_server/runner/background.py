@@ -6,9 +6,11 @@ from types import TracebackType
 
 from pock_server.builds.service import QUEUE
 from pock_server.devices.fleet import RESOLUTION
-from pock_server.runner.child import Child, start_worker, stop_worker
+from pock_server.runner.child import Child
 from pock_server.runner.claims import Claim, claim_next, finish, give_back
+from pock_server.runner.description import Undescribed, ask_compiler
 from pock_server.runner.sweeper import sweep_all
+from pock_server.runner.workplace import drop_abandoned
 from pock_server.services import Services
 
 _LOOK_SECONDS = 1.0
@@ -28,6 +30,7 @@ class Background:
         self._tasks.append(asyncio.create_task(_sweep_forever(self._services)))
         self._tasks.append(asyncio.create_task(_write_sightings_forever(self._services)))
         if self._services.settings.runner == "inprocess":
+            await asyncio.to_thread(drop_abandoned, self._services.settings.effective_work_dir)
             self._tasks.append(asyncio.create_task(_describe_compiler(self._services)))
             for _ in range(self._services.settings.parallel_builds):
                 self._tasks.append(asyncio.create_task(_build_forever(self._services)))
@@ -62,17 +65,16 @@ async def _write_sightings_forever(services: Services) -> None:
 
 
 async def _describe_compiler(services: Services) -> None:
-    """Have a worker write down what the compiler can do; again until it succeeds."""
+    """Have a worker say what the compiler can do; again until it succeeds."""
     while True:
-        process = await start_worker(services, "describe")
         try:
-            _, errors = await process.communicate()
-        finally:
-            await stop_worker(process)
-        if process.returncode == 0:
+            found = await ask_compiler(services)
+        except Undescribed as error:
+            _log.error("the worker could not describe the compiler:\n%s", error)
+            await asyncio.sleep(_RETRY_SECONDS)
+        else:
+            services.compiler.store(found.version, found.targets)
             return
-        _log.error("the worker could not describe the compiler:\n%s", errors.decode("utf-8", "replace"))
-        await asyncio.sleep(_RETRY_SECONDS)
 
 
 async def _build_forever(services: Services) -> None:

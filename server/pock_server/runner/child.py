@@ -1,146 +1,133 @@
-"""Runs one build in a child process and listens to it: JSON lines on its stdout, log lines on its stderr."""
+"""Runs one build: fetches its inputs, has a child compile them, stores what came out.
+
+The child sees a folder and has nothing else; whatever it says or leaves is another's word (`hearing`, `harvest`).
+"""
 
 import asyncio
-import contextlib
-import json
-import os
+import logging
 import signal
 import time
-from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TypeVar
 
-from pock_server.runner.claims import Broken, Built, Claim, Journal, still_held, write_down
+from pock_server.runner import process
+from pock_server.runner.claims import Broken, Built, Claim, still_held, write_down
+from pock_server.runner.harvest import NoArtifact, harvest
+from pock_server.runner.hearing import Hearing, TalksTooMuch
+from pock_server.runner.workplace import Unusable, furnish, load_task, workplace
 from pock_server.services import Services
 
 _TICK_SECONDS = 0.3
-_LINE_BYTES = 64 << 20
-_LOG_LINE_CHARACTERS = 4000
-_LOG_CHARACTERS = 1 << 20
 _CRASHED = 2001
 _OUT_OF_MEMORY = 2003
 _TIMEOUT = 10001
+_Made = TypeVar("_Made")
+_log = logging.getLogger(__name__)
 
 
 class Child:
-    """A worker process that serves one claim."""
+    """What serves one claim."""
 
     def __init__(self, services: Services, claim: Claim) -> None:
         self._services = services
         self._claim = claim
-        self._journal = Journal()
-        self._logged = 0
-        self._outcome: Built | Broken | None = None
-        self._stopped = False
+        self._hearing = Hearing()
+        self._taken = False
 
     async def run(self) -> Built | Broken | None:
         """The outcome, or None if the build was taken away (cancelled) and the worker was stopped."""
-        process = await start_worker(self._services, self._claim.build_id)
-        assert process.stdout is not None and process.stderr is not None
-        readers = [
-            asyncio.create_task(self._read(process.stdout, self._hear)),
-            asyncio.create_task(self._read(process.stderr, self._log)),
-        ]
+        work = asyncio.create_task(self._work())
+        keeper = asyncio.create_task(self._keep(work))
         try:
-            await self._watch(process)
-            await asyncio.gather(*readers)
+            await asyncio.wait({work})
         finally:
-            await stop_worker(process)
-            for reader in readers:
-                reader.cancel()
-        if self._stopped or not await self._write_down():
+            keeper.cancel()
+            work.cancel()
+            await asyncio.wait({work, keeper})
+        if self._taken or not await self._write_down():
             return None
-        return self._outcome or _explain_end(process.returncode or 0)
+        return work.result()
 
-    async def _watch(self, process: Process) -> None:
-        """Write down what was heard, renew the lease and notice cancellation, until the process ends."""
-        settings = self._services.settings
-        ends_at = time.monotonic() + settings.build_timeout_seconds
-        renew_at = time.monotonic() + settings.build_lease_seconds / 3
-        waiter = asyncio.create_task(process.wait())
-        try:
-            with self._services.hub.listen(f"build:{self._claim.build_id}") as bell:
-                while not waiter.done():
-                    ring = asyncio.create_task(bell.wait(_TICK_SECONDS))
-                    await asyncio.wait({waiter, ring}, return_when=asyncio.FIRST_COMPLETED)
-                    ring.cancel()
-                    now = time.monotonic()
-                    if now >= ends_at:
-                        self._outcome = Broken(
-                            _TIMEOUT, f"The build took more than {settings.build_timeout_seconds:g} s."
-                        )
-                        return
-                    if self._journal or now >= renew_at:
+    async def _work(self) -> Built | Broken:
+        root = self._services.settings.effective_work_dir
+        with ExitStack() as stack:
+            folder = stack.enter_context(workplace(root))
+            scratch = stack.enter_context(workplace(root))
+            try:
+                async with asyncio.timeout(self._services.settings.build_timeout_seconds):
+                    return await self._build(folder, scratch)
+            except Unusable as error:
+                return error.outcome
+            except NoArtifact as error:
+                return Broken(_CRASHED, f"The build process {error}.")
+            except TalksTooMuch:
+                return Broken(_CRASHED, "The build process printed without end.")
+            except TimeoutError:
+                limit = self._services.settings.build_timeout_seconds
+                return Broken(_TIMEOUT, f"The build took more than {limit:g} s.")
+
+    async def _build(self, folder: Path, scratch: Path) -> Built | Broken:
+        settings, store = self._services.settings, self._services.blobs
+        task = await asyncio.to_thread(load_task, self._services, self._claim)
+        await _to_its_end(lambda: furnish(folder, task, store, settings.build_disk_bytes))
+        status = await self._run_child(folder)
+        heard = self._hearing
+        if heard.failed is not None:
+            return heard.failed
+        if status != 0 or heard.summary is None:
+            return _explain_end(status)
+        summary = heard.summary
+        return await _to_its_end(lambda: harvest(folder, scratch, summary, store, settings.max_artifact_bytes))
+
+    async def _run_child(self, folder: Path) -> int:
+        """Its exit status, when nothing of it is left."""
+        child = await process.start(self._services.settings, "build", str(folder))
+        await process.attend(child, self._hearing)
+        return child.returncode or 0
+
+    async def _keep(self, work: asyncio.Task[Built | Broken]) -> None:
+        """Write down what was heard, renew the lease and notice cancellation, until the work ends."""
+        seconds = self._services.settings.build_lease_seconds / 3
+        renew_at = time.monotonic() + seconds
+        with self._services.hub.listen(f"build:{self._claim.build_id}") as bell:
+            while not work.done():
+                await bell.wait(_TICK_SECONDS)
+                now = time.monotonic()
+                try:
+                    if self._hearing.journal or now >= renew_at:
                         held = await self._write_down()
-                        renew_at = now + settings.build_lease_seconds / 3
+                        renew_at = now + seconds
                     else:
                         held = await asyncio.to_thread(still_held, self._services, self._claim)
-                    if not held:
-                        self._stopped = True
-                        return
-                    await asyncio.sleep(_TICK_SECONDS / 3)  # our own announcements ring our bell
-        finally:
-            if self._stopped or self._outcome is not None:
-                await stop_worker(process)
-            waiter.cancel()
+                except Exception:
+                    # The build goes on: if the database stays away for longer than the lease, another runner has it.
+                    _log.exception("what build %s says could not be written down; trying again", self._claim.build_id)
+                    held = True
+                if not held:
+                    self._taken = True
+                    work.cancel()
+                    return
+                await asyncio.sleep(_TICK_SECONDS / 3)  # our own announcements ring our bell
 
     async def _write_down(self) -> bool:
-        journal, self._journal = self._journal, Journal()
-        return await asyncio.to_thread(write_down, self._services, self._claim, journal)
-
-    async def _read(self, stream: asyncio.StreamReader, take: Callable[[str], None]) -> None:
-        async for line in stream:
-            take(line.decode("utf-8", "replace").rstrip().replace("\0", ""))
-
-    def _hear(self, line: str) -> None:
+        journal = self._hearing.take_journal()
         try:
-            message = json.loads(line)
-            event = message["event"]
-            if event == "progress":
-                self._note_progress(str(message["stage"]), int(message["done"]), int(message["total"]))
-            elif event == "log":
-                self._log(str(message["text"]))
-            elif event == "failed":
-                self._outcome = Broken(int(message["code"]), str(message["detail"]))
-            elif event == "artifact":
-                self._outcome = Built(**message["artifact"])
-            else:
-                raise ValueError(event)
-        except (ValueError, KeyError, TypeError):
-            # Something in the compiler printed to stdout: keep it where a person will look for it.
-            self._log(line)
-
-    def _note_progress(self, stage: str, done: int, total: int) -> None:
-        fraction = min(1.0, max(0.0, done / total)) if total > 0 else 0.0
-        self._journal.stages[stage] = {"stage": stage, "done": done, "total": total, "fraction": fraction}
-
-    def _log(self, text: str) -> None:
-        for line in text.splitlines():
-            if self._logged > _LOG_CHARACTERS:
-                return
-            line = line[:_LOG_LINE_CHARACTERS]
-            self._logged += len(line) + 1
-            self._journal.lines.append(line if self._logged <= _LOG_CHARACTERS else "(the rest of the log was dropped)")
+            return await asyncio.to_thread(write_down, self._services, self._claim, journal)
+        except Exception:
+            self._hearing.put_back(journal)
+            raise
 
 
-async def start_worker(services: Services, task: str) -> Process:
-    """A worker process for a build id (or `describe`), in a group of its own so that its compilers die with it."""
-    return await asyncio.create_subprocess_exec(
-        *services.settings.worker_command,
-        task,
-        stdin=DEVNULL,
-        stdout=PIPE,
-        stderr=PIPE,
-        env={**os.environ, **services.settings.environment()},
-        start_new_session=True,
-        limit=_LINE_BYTES,
-    )
-
-
-async def stop_worker(process: Process) -> None:
-    """End the worker and everything it started."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    await process.wait()
+async def _to_its_end(work: Callable[[], _Made]) -> _Made:
+    """Do this in a thread. It is waited for even when it is not wanted any more, as it uses folders that go then."""
+    task = asyncio.create_task(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        raise
 
 
 def _explain_end(status: int) -> Broken:

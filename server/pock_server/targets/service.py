@@ -1,7 +1,8 @@
-"""What the compiler can do, read from the file that a worker writes: this process must not import the compiler."""
+"""What the compiler can do, as a worker described it: this process must not import the compiler."""
 
 import difflib
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,13 @@ class CompilerFile:
     """The description at `path`; read on every use, because a newer worker may have replaced it."""
 
     path: Path
+
+    def store(self, version: str, targets: list[dict[str, Any]]) -> None:
+        """Replace the description, whole or not at all."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        draft = self.path.with_suffix(f".{os.getpid()}")
+        draft.write_text(json.dumps({"version": version, "targets": targets}, sort_keys=True), encoding="utf-8")
+        draft.replace(self.path)
 
     def load(self) -> Compiler:
         """The description; raises a 503 `Problem` while no worker has written it."""

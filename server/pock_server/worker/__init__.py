@@ -1,7 +1,7 @@
-"""The build worker, the only part of the service that imports the compiler; a process of its own per build.
+"""The build worker, the only part of the service that imports the compiler; a process of its own per task.
 
-`python -m pock_server.worker BUILD_ID` reads the build's row, compiles, stores the result as blobs, and says on stdout,
-as JSON lines, how far it is: `progress`, `log`, and at the end `artifact` or `failed`. It never writes to the database:
-the runner that started it does. `python -m pock_server.worker describe` writes the compiler's version and targets to a
-file.
+It has a folder and nothing else: no database, no store, no settings. `python -m pock_server.worker build FOLDER` reads
+FOLDER/task.json and the files below FOLDER/model, compiles, leaves FOLDER/out/artifact.pock, and says on stdout, as
+JSON lines, how far it is: `progress`, `log`, and at the end `artifact` or `failed`. `python -m pock_server.worker
+describe` says one line `compiler`: its version and targets. The runner that started it listens, and trusts nothing.
 """

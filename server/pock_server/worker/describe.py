@@ -1,13 +1,11 @@
-"""Writes down what the compiler can do, for processes that may not import it."""
+"""Says what the compiler can do, for processes that may not import it."""
 
 import hashlib
-import json
-import os
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pockengine
-from pock_server.settings import Settings
 
 _SOURCES = ("*.py", "*.toml", "*.c", "*.h")
 
@@ -21,10 +19,6 @@ def compiler_version() -> str:
     return f"{version('pockengine')}+{found.hexdigest()[:12]}"
 
 
-def describe(settings: Settings) -> None:
-    """Write version and targets, whole or not at all."""
-    targets = [target.to_dict() for target in pockengine.targets()]
-    settings.data_dir.mkdir(parents=True, exist_ok=True)
-    draft = settings.compiler_file.with_suffix(f".{os.getpid()}")
-    draft.write_text(json.dumps({"version": compiler_version(), "targets": targets}, sort_keys=True), encoding="utf-8")
-    draft.replace(settings.compiler_file)
+def describe() -> tuple[str, list[dict[str, Any]]]:
+    """The compiler's version, and what it says of each target."""
+    return compiler_version(), [target.to_dict() for target in pockengine.targets()]

@@ -1,4 +1,4 @@
-"""The worker's side of the JSON lines that `pock_server.runner.child` reads."""
+"""The worker's side of the JSON lines that `pock_server.runner.hearing` reads."""
 
 import json
 import os
@@ -35,9 +35,13 @@ class Lines:
         """The build failed."""
         self._write({"event": "failed", "code": code, "detail": detail})
 
-    def artifact(self, artifact: dict[str, Any]) -> None:
-        """The build succeeded; the fields are those of `pock_server.runner.claims.Built`."""
-        self._write({"event": "artifact", "artifact": artifact})
+    def artifact(self, summary: dict[str, Any]) -> None:
+        """The build succeeded: `out/artifact.pock` is there."""
+        self._write({"event": "artifact", "summary": summary})
+
+    def compiler(self, version: str, targets: list[dict[str, Any]]) -> None:
+        """What the compiler is and can do."""
+        self._write({"event": "compiler", "version": version, "targets": targets})
 
     def _write(self, message: dict[str, Any]) -> None:
         with self.lock:

@@ -1,0 +1,135 @@
+"""A build's own folder: what the child reads is put there beforehand, what it left is looked for there afterwards.
+
+task.json           name, recipe, target, threads
+model/model.onnx    the model, with its external data and loss files beside it as it names them
+out/artifact.pock   what the child makes
+"""
+
+import fcntl
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pock_server.blobs.faults import BlobFault
+from pock_server.blobs.repository import Blobs
+from pock_server.blobs.store import BlobStore
+from pock_server.builds.repository import Builds
+from pock_server.models.repository import Models
+from pock_server.runner.claims import Broken, Claim
+from pock_server.services import Services
+
+MODEL = "model/model.onnx"
+_BAD_DATA = 10004
+_PREFIX = "build-"
+_RMTREE_TRIES = 20
+
+
+class Unusable(Exception):
+    """The build ends here; `outcome` says why."""
+
+    def __init__(self, code: int, detail: str) -> None:
+        super().__init__(detail)
+        self.outcome = Broken(code, detail)
+
+
+@dataclass(frozen=True)
+class Input:
+    """A blob and where the child expects it, relative to the folder."""
+
+    path: str
+    digest: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a build's row, and its model's, say."""
+
+    name: str
+    recipe: dict[str, Any]
+    target: str
+    threads: int
+    compiler_version: str
+    inputs: tuple[Input, ...]
+
+
+def load_task(services: Services, claim: Claim) -> Task:
+    """The task of a claimed build."""
+    with services.database.read() as session:
+        row = Builds(session, claim.workspace_id).require(claim.build_id)
+        model = Models(session, claim.workspace_id).require(row.model_id)
+        blobs = Blobs(session, claim.workspace_id)
+        files = {MODEL: model.digest, **{f"model/{name}": digest for name, digest in model.external.items()}}
+        if len(files) <= len(model.external):
+            raise Unusable(_BAD_DATA, "An external data file of the model has the name of the model's own, model.onnx.")
+        inputs = tuple(Input(path, digest, blobs.require(digest).size) for path, digest in files.items())
+        return Task(row.name, row.recipe, row.target, row.threads, row.compiler_version, inputs)
+
+
+@contextmanager
+def workplace(root: Path) -> Iterator[Path]:
+    """A new folder below `root` that nobody else can enter; removed at the end, whatever lies in it."""
+    root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=root))
+    held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(held, fcntl.LOCK_SH)  # ends with this process, however that ends: see `drop_abandoned`
+        yield folder
+    finally:
+        os.close(held)
+        remove(folder)
+
+
+def drop_abandoned(root: Path) -> None:
+    """Remove the folders of processes that were killed."""
+    for folder in root.glob(f"{_PREFIX}*"):
+        with suppress(OSError):
+            held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                remove(folder)
+            finally:
+                os.close(held)
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder that a process may still be filling for the moment until its end; links are not followed."""
+    for _ in range(_RMTREE_TRIES):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+        time.sleep(0.05)
+    shutil.rmtree(folder)
+
+
+def furnish(folder: Path, task: Task, store: BlobStore, limit: int) -> None:
+    """Write the task and fetch its inputs, at most `limit` bytes of them. Raises `Unusable`, OSError."""
+    total = sum(item.size for item in task.inputs)
+    if total > limit:
+        raise Unusable(
+            _BAD_DATA, f"The model's files have {total} bytes; a build may read {limit} (POCK_BUILD_DISK_BYTES)."
+        )
+    for item in task.inputs:
+        path = folder / item.path
+        try:
+            store.download(item.digest, path)
+        except BlobFault as fault:
+            raise Unusable(
+                _BAD_DATA, f"The model's file {path.name} cannot be read, {fault}: upload it again."
+            ) from None
+        except (FileExistsError, NotADirectoryError, IsADirectoryError):
+            detail = f"The model's file {path.name} has the name of a folder of another one of its files."
+            raise Unusable(_BAD_DATA, detail) from None
+        if path.stat().st_size != item.size:
+            detail = f"The stored file {path.name} has {path.stat().st_size} bytes, not {item.size}: upload it again."
+            raise Unusable(_BAD_DATA, detail)
+    (folder / "out").mkdir()
+    told = {"name": task.name, "recipe": task.recipe, "target": task.target, "threads": task.threads}
+    (folder / "task.json").write_text(json.dumps(told), "utf-8")

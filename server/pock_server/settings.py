@@ -8,17 +8,20 @@ from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from pock_server.http.guard import ConnectionLimits, networks
-from pock_server.setting_files import FileSettingsSource
+from pock_server.secret_files import SecretFiles
 
 
 class Settings(BaseSettings):
     """One immutable value per process; `POCK_DATA_DIR=/srv/pock` sets `data_dir`, and so on.
 
-    A value may lie in a file: `POCK_STORE_SECRET_KEY_FILE=/run/secrets/key` (see `setting_files`).
+    A value may lie in a file of the folder `POCK_SECRETS_DIR` (see `secret_files`).
     """
 
     model_config = SettingsConfigDict(env_prefix="POCK_", frozen=True, extra="ignore")
 
+    secrets_dir: str = Field(
+        default="", description="Folder with files that are settings, such as `pock_database_url`; empty means none."
+    )
     data_dir: Path = Field(default=Path("pock-data"), description="Database, blobs and keys of the embedded service.")
     database_url: str = Field(
         default="", description="`postgresql://user:password@host/name`; empty means SQLite inside the data folder."
@@ -105,8 +108,10 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Arguments come first, then variables, then files that variables name."""
-        return init_settings, env_settings, FileSettingsSource(settings_cls)
+        """Arguments come first, then variables, then files."""
+        name = "secrets_dir"
+        folder = init_settings().get(name) or env_settings().get(name) or ""
+        return init_settings, env_settings, SecretFiles(settings_cls, folder)
 
     @field_validator("trusted_proxies")
     @classmethod

@@ -172,18 +172,6 @@ def test_a_store_that_does_not_answer_is_said(start_server: ServerFactory, s3: S
     assert_problem(person.client.get("/readyz"), 503, 1024)
 
 
-def test_secrets_may_lie_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "key").write_text("open sesame\n")
-    monkeypatch.setenv("POCK_STORE_SECRET_KEY_FILE", str(tmp_path / "key"))
-    assert Settings().store_secret_key == "open sesame"
-    assert "sesame" not in repr(Settings())
-    monkeypatch.setenv("POCK_STORE_SECRET_KEY", "another")
-    assert Settings().store_secret_key == "another"
-    monkeypatch.setenv("POCK_STORE_SECRET_KEY_FILE", str(tmp_path / "missing"))
-    with pytest.raises(ValueError, match="POCK_STORE_SECRET_KEY_FILE names .*missing, which cannot be used"):
-        Settings()
-
-
 def test_settings_that_describe_no_store_are_refused() -> None:
     with pytest.raises(ValueError, match="POCK_STORE_URL"):
         open_store(Settings(store_url="ftp://somewhere"))

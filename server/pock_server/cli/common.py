@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import ValidationError
+from pydantic_settings import SettingsError
 
 from pock_server.migrations.runner import upgrade
 from pock_server.services import Services, make_services
@@ -16,8 +18,14 @@ Workspace = Annotated[str, typer.Option(help="Name of the workspace; made if the
 
 
 def settings_for(data_dir: Path | None) -> Settings:
-    """The settings of the environment; the command line's data folder comes first."""
-    return Settings() if data_dir is None else Settings(data_dir=data_dir)
+    """The settings of the environment; the command line's data folder comes first. Refuses those that are wrong."""
+    try:
+        return Settings() if data_dir is None else Settings(data_dir=data_dir)
+    except ValidationError as error:  # its own text shows the values, and some are secrets
+        wrong = [f"POCK_{str(found['loc'][0]).upper()}: {found['msg']}" for found in error.errors() if found["loc"]]
+        raise refuse(f"settings that cannot be used: {'; '.join(wrong)}") from None
+    except SettingsError as error:
+        raise refuse(str(error)) from None
 
 
 def migrated(data_dir: Path | None) -> Services:

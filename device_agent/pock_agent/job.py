@@ -23,6 +23,7 @@ class JobRecord:
     starts: int = 1
     first_events: dict[str, int] | None = None
     result: JsonObject | None = None
+    request_id: str | None = None  # of the request that asked for the run: logs of the service are searched by it
 
     def moved(self, event: Event) -> JobRecord:
         """The record in the state that follows."""

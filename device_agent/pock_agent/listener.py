@@ -13,7 +13,7 @@ from pock_agent.identity import Counters, Identity
 from pock_agent.job import JobRecord, load_job, manifest_of
 from pock_agent.life import Event, State
 from pock_agent.manifest import Manifest
-from pock_agent.service import Service
+from pock_agent.service import Service, Work
 from pock_agent.settings import Settings
 from pock_agent.storage import JsonObject, StateDirectory
 
@@ -46,20 +46,26 @@ class Listener:
         stopped_in = record.state
         record = JobRecord(**{**vars(record.moved(Event.RESTART)), "starts": record.starts + 1})
         record.save(self._state)
-        log.info("run %s was interrupted in state %s and goes on", manifest.run_id, stopped_in.value)
+        self._service.request_id = record.request_id
+        log.info(
+            "run %s was interrupted in state %s and goes on; the service knows it by request %s",
+            manifest.run_id,
+            stopped_in.value,
+            record.request_id or "-",
+        )
         return record, manifest
 
     def next_job(self) -> tuple[JobRecord, Manifest]:
         """Poll until there is work that verifies. Raises Refused for work that does not, NotWelcome when expelled."""
         while True:
-            envelope = self._poll()
-            if envelope is not None:
-                return self._accept(envelope)
+            work = self._poll()
+            if work is not None:
+                return self._accept(work)
 
-    def _poll(self) -> JsonObject | None:
+    def _poll(self) -> Work | None:
         """One long poll, and the pause that has to follow it."""
         try:
-            envelope, pause = self._service.work()
+            work, pause = self._service.work()
         except (Unreachable, ServiceError) as error:
             if isinstance(error, ServiceError) and error.expels:
                 raise NotWelcome(f"the service gives this device no work: {error.detail}") from error
@@ -69,21 +75,23 @@ class Listener:
             time.sleep(seconds)
             return None
         self._failures = 0
-        if envelope is None:
+        if work is None:
             time.sleep((pause or 0.0) + random.uniform(0, self._settings.poll_jitter_seconds))
-        return envelope
+        return work
 
-    def _accept(self, envelope: JsonObject) -> tuple[JobRecord, Manifest]:
+    def _accept(self, work: Work) -> tuple[JobRecord, Manifest]:
+        self._service.request_id = work.request_id
         try:
-            manifest = open_envelope(envelope, self._identity)
+            manifest = open_envelope(work.envelope, self._identity)
             admit(manifest, self._counters.values, time.time())
         except Refused as error:
             self._report_refusal(error)
             raise
         # The record first: killed in between, the job goes on and the counter is caught up; never the other way round.
-        record = JobRecord(State.ACCEPTED, envelope)
+        record = JobRecord(State.ACCEPTED, work.envelope, request_id=work.request_id)
         record.save(self._state)
         self._counters.accept_work(manifest.counter, manifest.issued_at)
+        log.info("run %s is accepted; the service knows it by request %s", manifest.run_id, work.request_id or "-")
         return record, manifest
 
     def _report_refusal(self, error: Refused) -> None:

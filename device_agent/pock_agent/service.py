@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -35,6 +36,14 @@ class LeaseAnswer:
 
 
 @dataclass(frozen=True)
+class Work:
+    """A signed envelope, and the id by which the service's logs name the request that asked for it."""
+
+    envelope: JsonObject
+    request_id: str | None
+
+
+@dataclass(frozen=True)
 class HeartbeatAnswer:
     """Seconds until the next heartbeat, and the runs to stop."""
 
@@ -53,23 +62,28 @@ def enroll(
 
 
 class Service:
-    """Calls in the name of one enrolled device. Safe to use from several threads."""
+    """Calls in the name of one enrolled device. Safe to use from several threads.
+
+    `request_id` is sent with every call that is about the job in hand, so that one search finds it in everyone's logs.
+    """
 
     def __init__(self, identity: Identity, key: Ed25519PrivateKey, counters: Counters, settings: Settings) -> None:
         self._client = HttpClient(identity.url, USER_AGENT)
         self._identity, self._key, self._counters, self._settings = identity, key, counters, settings
         self._lock = threading.Lock()
         self._token: str | None = None
+        self.request_id: str | None = None
         self._behind = 0.0  # seconds that the service's clock is ahead of ours, once it has refused ours
 
-    def work(self) -> tuple[JsonObject | None, float | None]:
-        """`GET /agent/work`: a signed envelope, or None with the pause that the service asks for."""
+    def work(self) -> tuple[Work | None, float | None]:
+        """`GET /agent/work`: work, or None with the pause that the service asks for."""
         wait = min(self._settings.poll_seconds, self._identity.poll_seconds)
         timeout = wait + self._settings.request_timeout_seconds
+        self.request_id = None  # whatever was in hand is over
         answer = self._call("GET", f"/v1/agent/work?wait={wait:g}", timeout=timeout)
         if answer.status == 204:
             return None, retry_after(answer.headers.get("Retry-After"))
-        return answer.json(), None
+        return Work(answer.json(), _harmless(answer.headers.get(_REQUEST_ID))), None
 
     def heartbeat(self, state: str, run_id: str | None, fence: int | None, facts: JsonObject | None) -> HeartbeatAnswer:
         """`POST /agent/heartbeat`."""
@@ -123,7 +137,7 @@ class Service:
 
         def fetch(token: str) -> T:
             path = f"/v1/agent/blobs/sha256/{digest}"
-            everything = {**headers, "Authorization": f"Bearer {token}"}
+            everything = self._about(token, headers)
             timeout = self._settings.request_timeout_seconds
             with self._client.stream("GET", path, headers=everything, timeout=timeout) as answer:
                 if answer.status == 401:
@@ -152,8 +166,11 @@ class Service:
         headers: Mapping[str, str],
         timeout: float,
     ) -> Response:
-        everything = {**headers, "Authorization": f"Bearer {token}"}
-        return self._client.request(method, path, body=body, headers=everything, timeout=timeout)
+        return self._client.request(method, path, body=body, headers=self._about(token, headers), timeout=timeout)
+
+    def _about(self, token: str, headers: Mapping[str, str]) -> dict[str, str]:
+        known = {} if self.request_id is None else {_REQUEST_ID: self.request_id}
+        return {**headers, **known, "Authorization": f"Bearer {token}"}
 
     def _with_session(self, act: Callable[[str], T]) -> T:
         """Run `act` with a session token, with a new one when the service no longer knows the first."""
@@ -220,6 +237,14 @@ def _session_refused(error: ServiceError, device: str) -> Exception:
     if error.expels:
         return NotWelcome(f"the service does not accept device {device}: {error.detail}; enrol it again")
     return error
+
+
+_REQUEST_ID = "X-Request-Id"
+
+
+def _harmless(text: str | None) -> str | None:
+    """The id, unless a log or a header could not hold it."""
+    return text if text is not None and re.fullmatch(r"[A-Za-z0-9._:/+=@-]{1,128}", text, re.ASCII) else None
 
 
 _JSON = {"Content-Type": "application/json"}

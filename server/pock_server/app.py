@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from anyio.to_thread import current_default_thread_limiter
 from fastapi import APIRouter, FastAPI
 from fastapi.concurrency import run_in_threadpool
-from fastapi.routing import APIRoute
+from fastapi.routing import APIRoute, iter_route_contexts
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 import pock_server.artifacts.endpoints
@@ -30,6 +30,7 @@ from pock_server.gate.middleware import GateMiddleware
 from pock_server.http import problems
 from pock_server.http.headers import HeadersMiddleware
 from pock_server.idempotency.middleware import IdempotencyMiddleware
+from pock_server.observing.middleware import ObservingMiddleware
 from pock_server.runner.background import Background
 from pock_server.services import Services, make_services
 from pock_server.settings import Settings
@@ -77,10 +78,16 @@ def create_app(settings: Settings, clock: Clock | None = None) -> FastAPI:
     app.include_router(pock_server.web.pages.router)
     app.add_middleware(IdempotencyMiddleware, services=services, paths=_CREATE_WORK)
     app.add_middleware(GateMiddleware, services=services)
-    app.add_middleware(HeadersMiddleware, observe=services.metrics.observe)
+    app.add_middleware(ObservingMiddleware, observe=services.metrics.request, templates=_templates(app))
+    app.add_middleware(HeadersMiddleware)
     if settings.trusted_proxies:
         app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=settings.trusted_proxies)
     return app
+
+
+def _templates(app: FastAPI) -> dict[str, str]:
+    """Operation ids and their paths."""
+    return {str(route.name): str(route.path_format) for route in iter_route_contexts(app.routes) if route.path_format}
 
 
 def _operation_id(route: APIRoute) -> str:

@@ -12,6 +12,7 @@ from pock_server.db.base import StatefulRow
 from pock_server.db.unit import Unit
 from pock_server.events.repository import Events
 from pock_server.http.problems import Failure, Problem
+from pock_server.observing.facts import Moved
 
 State = TypeVar("State", bound=StrEnum)
 
@@ -53,3 +54,20 @@ class Lifecycle(Generic[State]):
             data["failure"] = changes["failure"]
         Events(unit.session, row.workspace_id).append(row.id, "state", data, now)
         unit.announce(f"{self.noun}:{row.id}")
+        unit.happened(
+            Moved(
+                noun=self.noun,
+                id=row.id,
+                origin=str(origin),
+                to=str(to),
+                over=to in self.final,
+                failure=changes.get("failure"),
+                attempt=row.attempt,
+                holder=row.holder(),
+                request_id=row.request_id,
+                traceparent=row.traceparent,
+                created_at=row.created_at,
+                started_at=row.started_at,
+                at=now,
+            )
+        )

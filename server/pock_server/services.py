@@ -8,9 +8,11 @@ from pock_server.clock import Clock, SystemClock
 from pock_server.db.engine import make_engine
 from pock_server.db.unit import Database
 from pock_server.devices.fleet import Fleet
-from pock_server.health.metrics import Metrics
 from pock_server.health.probe import Probe
+from pock_server.health.queues import QueueCollector
 from pock_server.hub import Hub
+from pock_server.observing.metrics import Metrics
+from pock_server.observing.observer import Observer
 from pock_server.settings import Settings
 from pock_server.signing import Signer
 from pock_server.targets.service import CompilerFile
@@ -34,8 +36,11 @@ class Services:
 
 def make_services(settings: Settings, clock: Clock | None = None) -> Services:
     """Open the database and the store."""
-    hub, clock = Hub(), clock or SystemClock()
-    database = Database(make_engine(settings), hub.publish)
+    hub, clock, metrics = Hub(), clock or SystemClock(), Metrics()
+    engine = make_engine(settings)
+    metrics.watch_pool(engine)
+    database = Database(engine, hub.publish, Observer(metrics))
+    metrics.add_collector(QueueCollector(database, clock.now))
     return Services(
         settings=settings,
         database=database,
@@ -43,7 +48,7 @@ def make_services(settings: Settings, clock: Clock | None = None) -> Services:
         signer=Signer(settings.data_dir / "keys" / "signing.pem"),
         hub=hub,
         clock=clock,
-        metrics=Metrics(),
+        metrics=metrics,
         readiness=Probe(),
         compiler=CompilerFile(settings.compiler_file),
         fleet=Fleet(database, clock, settings),

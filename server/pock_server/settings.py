@@ -70,6 +70,22 @@ class Settings(BaseSettings):
     run_deadline_seconds: float = Field(default=3600, gt=0, description="Wall-clock limit of a run that names none.")
     sweep_seconds: float = Field(default=5, gt=0, description="Time between two searches for lost leases.")
 
+    log_format: Literal["", "json", "text"] = Field(
+        default="", description="Form of log lines on stderr; empty means text on a terminal, JSON otherwise."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="Log lines below this level are left out."
+    )
+    metrics_token: str = Field(
+        default="",
+        repr=False,
+        description="Whoever sends it may read `/metrics`; empty means peers on this machine may.",
+    )
+    metrics_port: int | None = Field(
+        default=None, ge=1, le=65535, description="Serve the metrics without a token on a port of their own, too."
+    )
+    metrics_address: str = Field(default="127.0.0.1", description="Address of that port.")
+
     max_json_bytes: int = Field(default=4 << 20, gt=0, description="Largest JSON request body.")
     max_stranger_bytes: int = Field(
         default=64 << 10, gt=0, description="Largest body of who has no key or session yet: enrolment, a new session."

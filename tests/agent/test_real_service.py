@@ -42,6 +42,7 @@ class Person:
 
     url: str
     key: str
+    log: Path = Path(os.devnull)
 
     def call(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Any:
         """One request; the JSON answer, or the bytes of any other."""
@@ -109,12 +110,12 @@ def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
     made = subprocess.run(
         [*SERVER, "create-key"], env=environment, cwd=ROOT, check=True, capture_output=True, text=True
     )
-    server = subprocess.Popen(
-        [*SERVER, "serve", "--port", "0", "--json"], env=environment, cwd=ROOT, stdout=subprocess.PIPE
-    )
+    with (folder / "log").open("wb") as log:
+        arguments = [*SERVER, "serve", "--port", "0", "--json"]
+        server = subprocess.Popen(arguments, env=environment, cwd=ROOT, stdout=subprocess.PIPE, stderr=log)
     assert server.stdout is not None
     try:
-        yield Person(json.loads(server.stdout.readline())["url"], made.stdout.strip())
+        yield Person(json.loads(server.stdout.readline())["url"], made.stdout.strip(), folder / "log")
     finally:
         server.terminate()
         server.communicate(timeout=20)
@@ -189,6 +190,40 @@ def test_killed_while_training_the_run_is_finished_in_the_same_attempt(
     found = person.state(run)
     assert (found["state"], found["attempt"]) == ("succeeded", 1)
     assert len(person.call("GET", f"/runs/{run}/steps")["items"]) == 5
+
+
+def test_one_search_finds_the_life_of_a_run_in_everyones_logs(
+    person: Person, build: str, state: StateDirectory, flag: Path
+) -> None:
+    data = person.dataset({"train": {"hang_while": str(flag)}, "eval": {}, "eval_loaded": {}})
+    order = {"build_id": build, "device_id": device_of(state), "dataset_id": data, "steps": 5, "save_weights": True}
+    run = person.call("POST", "/runs", order, {"X-Request-Id": "from-a-person"})
+    assert run["request_id"] == "from-a-person"
+    process = spawn(state.root)
+    wait_for(lambda: (person.state(run["id"])["progress"] or {}).get("step") == 5, "the steps")
+    process.kill()
+    first = process.communicate()[1].decode()
+    flag.unlink()
+    second = spawn(state.root).communicate(timeout=30)[1].decode()
+    assert "by request from-a-person" in first and "by request from-a-person" in second  # after the restart, too
+
+    def lines() -> list[dict[str, Any]]:
+        parsed = [json.loads(line) for line in person.log.read_text().splitlines()]
+        return [line for line in parsed if line.get("request_id") == "from-a-person"]
+
+    wait_for(lambda: any(line.get("route") == "/v1/agent/runs/{run_id}/result" for line in lines()), "the last line")
+    calls = {line["route"] for line in lines() if line["logger"] == "pock_server.access"}
+    assert calls >= {
+        "/v1/runs",
+        "/v1/agent/work",
+        "/v1/agent/runs/{run_id}/lease",
+        "/v1/agent/runs/{run_id}/events",
+        "/v1/agent/blobs/sha256/{digest}",
+        "/v1/agent/heartbeat",
+    }
+    moves = [line["message"].split(": ")[1] for line in lines() if line["logger"] == "pock_server.facts"]
+    assert moves == ["queued -> leased", "leased -> running", "running -> succeeded"]
+    assert all(line["run_id"] == run["id"] for line in lines() if "/runs/" in line.get("route", ""))
 
 
 def test_a_cancelled_run_stops_on_the_device(person: Person, build: str, state: StateDirectory, flag: Path) -> None:

@@ -267,7 +267,7 @@ def make_settings(folder: Path, databases: Databases, **changes: Any) -> Setting
 def make_client(settings: Settings, clock: MovableClock | None = None) -> tuple[TestClient, Services]:
     """A client of a new application."""
     app = create_app(settings, clock)
-    return TestClient(app, raise_server_exceptions=False), app.state.services
+    return TestClient(app, raise_server_exceptions=False, client=("127.0.0.1", 50_000)), app.state.services
 
 
 def assert_problem(answer: Any, status: int, code: int) -> None:

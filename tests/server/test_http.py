@@ -58,10 +58,12 @@ def test_metrics(server: Server, person: Person) -> None:
     person.get("/models")
     person.get("/models/018f0000-0000-7000-8000-000000000000")
     server.built(person)
+    assert person.build(name="waits", threads=1).status_code == 202
     text = server.client.get("/metrics").text
     assert 'pock_http_requests_total{operation="list_models",status="200"} 1.0' in text
     assert 'operation="get_model",status="404"' in text
-    assert 'pock_rows{kind="build",state="succeeded"} 1.0' in text
+    assert 'pock_finished_total{code="0",kind="build",state="succeeded"} 1.0' in text
+    assert 'pock_rows{kind="build",state="queued"} 1.0' in text and 'kind="build",state="succeeded"} 1.0' in text
 
 
 def test_dashboard_files(start_server: ServerFactory, tmp_path: Path) -> None:

@@ -97,6 +97,7 @@ class BuildOut(BaseModel):
     summary: SummaryOut | None
     artifact_digest: Digest | None
     failure: FailureOut | None
+    request_id: str | None = Field(description="Of the request that asked for it; logs are searched by it.")
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None

@@ -16,6 +16,7 @@ from pock_server.events.repository import Events
 from pock_server.http.fields import canonical_json
 from pock_server.models.repository import Models
 from pock_server.models.tables import ModelRecord
+from pock_server.observing.context import request_id, traceparent
 from pock_server.targets.service import Compiler
 
 QUEUE = "builds"
@@ -55,6 +56,8 @@ def request_build(
         recipe=recipe,
         compiler_version=compiler.version,
         state=BuildState.QUEUED,
+        request_id=request_id(),
+        traceparent=traceparent(),
         attempt=0,
     )
     builds.add(row)
@@ -112,6 +115,7 @@ def describe(row: BuildRecord, positions: Mapping[str, int]) -> BuildOut:
         summary=SummaryOut(**row.summary) if row.summary else None,
         artifact_digest=row.artifact_digest,
         failure=FailureOut(**row.failure) if row.failure else None,
+        request_id=row.request_id,
         created_at=row.created_at,
         started_at=row.started_at,
         finished_at=row.finished_at,

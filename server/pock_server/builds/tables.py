@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey, Index, Integer, String, text
+from sqlalchemy import ForeignKey, Index, String, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from pock_server.db.base import StatefulRow, page_index
@@ -30,11 +30,9 @@ class BuildRecord(StatefulRow):
     threads: Mapped[int]
     recipe: Mapped[dict[str, Any]]
     compiler_version: Mapped[str] = mapped_column(String(200))
-    attempt: Mapped[int] = mapped_column(Integer)
     lease_expires_at: Mapped[datetime | None]
     progress: Mapped[dict[str, Any] | None]
     summary: Mapped[dict[str, Any] | None]
     artifact_digest: Mapped[str | None] = mapped_column(String(64))
     failure: Mapped[dict[str, Any] | None]
-    started_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]

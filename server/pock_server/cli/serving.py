@@ -13,10 +13,12 @@ import uvicorn
 from pock_server.app import create_app
 from pock_server.cli.common import AsJson, DataDir, refuse, settings_for
 from pock_server.devices.trust import KeyNotTrusted, secure_key
+from pock_server.health.exposition import metrics_server
 from pock_server.http.guard import Guard
 from pock_server.http.protocol import protocol_class
 from pock_server.hub import Hub
 from pock_server.migrations.runner import upgrade
+from pock_server.observing import logs
 from pock_server.services import Services, make_services
 from pock_server.settings import Settings
 
@@ -48,10 +50,10 @@ def serve(
     data_dir: DataDir = None,
     as_json: AsJson = False,
     migrate_first: Annotated[bool, typer.Option("--migrate/--no-migrate", help="Bring the database up first.")] = True,
-    log_level: Annotated[str, typer.Option(help="Log level of the HTTP server.")] = "warning",
 ) -> None:
     """Serve the API and the dashboard."""
     settings = settings_for(data_dir)
+    logs.configure(settings)
     application = create_app(settings)
     services: Services = application.state.services
     if migrate_first:
@@ -74,14 +76,18 @@ def serve(
         http=protocol_class(Guard(settings.connection_limits)),
         ws="none",
         proxy_headers=False,  # the application itself does it, for trusted proxies alone
-        log_level=log_level,
+        log_config=None,  # its lines go where ours go
         access_log=False,
         timeout_graceful_shutdown=3,
         timeout_keep_alive=60,  # longer than the pause between two heartbeats, so that agents keep their connection
     )
     announcement = json.dumps({"url": url}) if as_json else f"PockEngine serves at {url}"
     server = _Server(config, services.hub, announcement)
-    server.run(sockets=[listener])
+    try:
+        with metrics_server(settings, services.metrics):
+            server.run(sockets=[listener])
+    except OSError as error:
+        raise refuse(f"cannot serve metrics at port {settings.metrics_port}: {error.strerror}") from None
     if not server.started:
         raise typer.Exit(1)
 

@@ -64,6 +64,15 @@ class StatefulRow(WorkspaceRow):
     __abstract__ = True
 
     state: Mapped[str] = mapped_column(String(20))
+    attempt: Mapped[int]
+    started_at: Mapped[datetime | None]
+    # Of the request that made it: by these its life is found in the logs and traces of all processes.
+    request_id: Mapped[str | None] = mapped_column(String(128))
+    traceparent: Mapped[str | None] = mapped_column(String(55))
+
+    def holder(self) -> dict[str, str]:
+        """Whose hands it is in, and what else its log lines name, by name."""
+        return {}
 
 
 def page_index(table: str) -> Index:

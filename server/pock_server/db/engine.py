@@ -28,7 +28,7 @@ def make_engine(settings: Settings) -> Engine:
     url = database_url(settings)
     if url.get_backend_name() == "sqlite":
         settings.data_dir.mkdir(parents=True, exist_ok=True)
-        engine = create_engine(url, pool_size=20, max_overflow=40)
+        engine = create_engine(url, pool_size=20, max_overflow=40, hide_parameters=True)
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
         return engine
@@ -38,6 +38,7 @@ def make_engine(settings: Settings) -> Engine:
         max_overflow=0,
         pool_timeout=settings.database_timeout_seconds,
         pool_pre_ping=True,
+        hide_parameters=True,
         connect_args={"connect_timeout": _CONNECT_SECONDS, "options": _limits(settings), **_NETWORK},
     )
 

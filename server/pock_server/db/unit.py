@@ -8,6 +8,7 @@ from sqlalchemy import Engine
 from sqlalchemy.orm import Session, sessionmaker
 
 from pock_server.db.engine import BEGIN
+from pock_server.observing.facts import Fact
 
 
 class Unit:
@@ -16,11 +17,16 @@ class Unit:
     def __init__(self, session: Session) -> None:
         self.session = session
         self._topics: list[str] = []
+        self.facts: list[Fact] = []
 
     @property
     def topics(self) -> tuple[str, ...]:
         """What will be announced, in order and without repeats."""
         return tuple(dict.fromkeys(self._topics))
+
+    def happened(self, fact: Fact) -> None:
+        """Have this logged and counted after the commit, or never if it fails."""
+        self.facts.append(fact)
 
     def announce(self, *topics: str) -> None:
         """Ring these topics' bells after the commit, or never if it fails."""
@@ -30,9 +36,12 @@ class Unit:
 class Database:
     """Opens read and write transactions."""
 
-    def __init__(self, engine: Engine, publish: Callable[[str], None]) -> None:
+    def __init__(
+        self, engine: Engine, publish: Callable[[str], None], observe: Callable[[Fact], None] = lambda fact: None
+    ) -> None:
         self.engine = engine
         self._publish = publish
+        self._observe = observe
         self._readers = sessionmaker(engine, expire_on_commit=False)
         # SQLite has one writer at a time, and its busy handler sleeps: the threads of this process queue here instead.
         self._turn: AbstractContextManager[object] = (
@@ -55,3 +64,5 @@ class Database:
             session.commit()
         for topic in unit.topics:
             self._publish(topic)
+        for fact in unit.facts:
+            self._observe(fact)

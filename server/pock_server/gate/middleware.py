@@ -14,6 +14,7 @@ from pock_server.gate.rates import Rate, Rates, too_many
 from pock_server.http.bodies import Budget, replay, whole_body
 from pock_server.http.guard import origin
 from pock_server.http.problems import Failure, Problem, problem_response
+from pock_server.observing.context import tell
 from pock_server.services import Services
 from pock_server.settings import Settings
 
@@ -94,8 +95,10 @@ class GateMiddleware:
             request.scope.setdefault("state", {})[CALLER] = caller
             self._good.add(request)
             if isinstance(caller, Caller):
+                tell(principal=caller.key_id)
                 limits.key.demand(caller.key_id, "An API key")
             else:
+                tell(principal=caller.device_id)
                 limits.device.demand(caller.device_id, "A device")
         encoding = request.headers.get("Content-Encoding", "identity")
         if encoding.lower() != "identity":

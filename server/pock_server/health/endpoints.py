@@ -1,11 +1,13 @@
-"""Health over HTTP; no key is needed, exactly for these paths."""
+"""Health over HTTP; no API key is needed, exactly for these paths."""
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 
 from pock_server.dependencies import ServicesDep
+from pock_server.health.access import check_reader
 from pock_server.health.schemas import Alive, Readiness
-from pock_server.health.service import check_all, count_rows
+from pock_server.health.service import check_all
 from pock_server.http.problems import PROBLEMS, Failure, Problem
+from pock_server.observing.metrics import CONTENT_TYPE
 
 router = APIRouter(tags=["health"], responses=PROBLEMS)
 
@@ -27,8 +29,7 @@ async def readyz(services: ServicesDep) -> Readiness:
 
 
 @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
-def metrics(services: ServicesDep) -> Response:
-    """Prometheus metrics."""
-    with services.database.read() as session:
-        body = services.metrics.render(count_rows(session))
-        return Response(body, media_type="text/plain; version=0.0.4; charset=utf-8")
+def metrics(request: Request, services: ServicesDep) -> Response:
+    """Prometheus metrics, for whoever has the token; without one, for this machine."""
+    check_reader(request, services.settings.metrics_token)
+    return Response(services.metrics.render(), media_type=CONTENT_TYPE)

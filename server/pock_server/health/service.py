@@ -1,15 +1,11 @@
-"""What `/readyz` checks and `/metrics` counts."""
+"""What `/readyz` checks."""
 
 from collections.abc import Callable
 
-from sqlalchemy import func, select, text
-from sqlalchemy.orm import Session
+from sqlalchemy import text
 
-from pock_server.builds.tables import BuildRecord
-from pock_server.devices.tables import DeviceRecord
 from pock_server.health.schemas import Check
 from pock_server.migrations.runner import current_revision, head_revision
-from pock_server.runs.tables import RunRecord
 from pock_server.services import Services
 
 
@@ -39,13 +35,3 @@ def _check_migrations(services: Services) -> None:
     current, head = current_revision(services.database.engine), head_revision()
     if current != head:
         raise RuntimeError(f"the database is at {current or 'no revision'}, not {head}; run `pock-server migrate`")
-
-
-def count_rows(session: Session) -> dict[tuple[str, str], int]:
-    """Builds and runs by state and devices by status, over all workspaces."""
-    columns = (("build", BuildRecord.state), ("run", RunRecord.state), ("device", DeviceRecord.status))
-    return {
-        (kind, state): count
-        for kind, column in columns
-        for state, count in session.execute(select(column, func.count()).group_by(column))
-    }

@@ -1,7 +1,4 @@
-"""Adds security headers to every response, and counts and times every request; plain ASGI, so streams stay streams."""
-
-import time
-from collections.abc import Callable
+"""Adds security headers to every response; plain ASGI, so streams stay streams."""
 
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -18,29 +15,21 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 
-Observe = Callable[[str, int, float], None]
-"""Takes operation id, status and seconds."""
-
 
 class HeadersMiddleware:
     """Wraps the whole application."""
 
-    def __init__(self, app: ASGIApp, observe: Observe) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._observe = observe
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        status = 500
-        started = time.perf_counter()
 
         async def send_with_headers(message: Message) -> None:
-            nonlocal status
             if message["type"] == "http.response.start":
-                status = message["status"]
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
@@ -48,8 +37,4 @@ class HeadersMiddleware:
                     headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
-        try:
-            await self._app(scope, receive, send_with_headers)
-        finally:
-            operation = getattr(scope.get("route"), "name", None) or "other"
-            self._observe(operation, status, time.perf_counter() - started)
+        await self._app(scope, receive, send_with_headers)

@@ -11,6 +11,8 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
+from pock_server.observing.context import current
+
 MEDIA_TYPE = "application/problem+json"
 
 
@@ -100,6 +102,7 @@ class ProblemOut(BaseModel):
     detail: str = Field(description="One sentence: what was wrong and what to do.")
     failure_code: int
     retryable: bool = Field(description="Whether the same request may succeed later.")
+    request_id: str | None = Field(default=None, description="By this the service's log is searched.")
     errors: list[FieldError] | None = Field(default=None, description="The parts of the request that were wrong.")
 
 
@@ -120,6 +123,9 @@ def problem_response(
 ) -> JSONResponse:
     """A problem+json response; `status` overrides the failure's own."""
     code, usual_status, title, retryable = failure.value
+    task = current()
+    if task is not None:
+        task.failure_code = code
     body = ProblemOut(
         type=f"urn:pock:failure:{code}",
         title=title,
@@ -127,6 +133,7 @@ def problem_response(
         detail=detail,
         failure_code=code,
         retryable=retryable,
+        request_id=task.request_id if task else None,
         errors=errors,
     )
     content = body.model_dump(exclude_none=True)
@@ -161,8 +168,13 @@ async def _on_invalid(_request: Request, error: Exception) -> JSONResponse:
     return problem_response(Failure.INVALID, f"{first.where}: {first.message}.", errors=errors)
 
 
-async def _on_crash(_request: Request, _error: Exception) -> JSONResponse:
+def crash_response() -> JSONResponse:
+    """The answer to a request that found a fault of the service's own."""
     return problem_response(Failure.INTERNAL, "The service failed; its log says why. Try again later.")
+
+
+async def _on_crash(_request: Request, _error: Exception) -> JSONResponse:
+    return crash_response()
 
 
 def _printable(text: str) -> str:

@@ -6,6 +6,7 @@ from types import TracebackType
 
 from pock_server.builds.service import QUEUE
 from pock_server.devices.fleet import RESOLUTION
+from pock_server.observing.context import about
 from pock_server.runner.child import Child
 from pock_server.runner.claims import Claim, claim_next, finish, give_back
 from pock_server.runner.description import Undescribed, ask_compiler
@@ -49,7 +50,8 @@ class Background:
 async def _sweep_forever(services: Services) -> None:
     while True:
         try:
-            await asyncio.to_thread(sweep_all, services)
+            with services.metrics.loop("sweeper"):
+                await asyncio.to_thread(sweep_all, services)
         except Exception:
             _log.exception("the sweeper failed; it tries again")
         await asyncio.sleep(services.settings.sweep_seconds)
@@ -59,7 +61,8 @@ async def _write_sightings_forever(services: Services) -> None:
     while True:
         await asyncio.sleep(RESOLUTION.total_seconds())
         try:
-            await asyncio.to_thread(services.fleet.write_down)
+            with services.metrics.loop("sightings"):
+                await asyncio.to_thread(services.fleet.write_down)
         except Exception:
             _log.exception("sightings of devices were not written")
 
@@ -92,10 +95,11 @@ async def _build_forever(services: Services) -> None:
 
 
 async def _build(services: Services, claim: Claim) -> None:
-    try:
-        outcome = await Child(services, claim).run()
-    except asyncio.CancelledError:
-        await asyncio.to_thread(give_back, services, claim)
-        raise
-    if outcome is not None:
-        await asyncio.to_thread(finish, services, claim, outcome)
+    with about(claim.request_id, build_id=claim.build_id):
+        try:
+            outcome = await Child(services, claim).run()
+        except asyncio.CancelledError:
+            await asyncio.to_thread(give_back, services, claim)
+            raise
+        if outcome is not None:
+            await asyncio.to_thread(finish, services, claim, outcome)

@@ -27,6 +27,7 @@ class Claim:
     workspace_id: str
     build_id: str
     attempt: int
+    request_id: str | None
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def claim_next(services: Services) -> Claim | None:
             BUILD_LIFECYCLE.move(
                 unit, row, BuildState.RUNNING, now, attempt=attempt, lease_expires_at=lease, started_at=now
             )
-            return Claim(row.workspace_id, row.id, attempt)
+            return Claim(row.workspace_id, row.id, attempt, row.request_id)
     except Problem as problem:
         if problem.failure is Failure.STATE_CONFLICT:
             return None

@@ -7,6 +7,7 @@ from pock_server.devices.repository import Devices
 from pock_server.devices.schemas import DeviceStatus
 from pock_server.devices.tables import DeviceRecord
 from pock_server.http.problems import Failure, Problem
+from pock_server.observing.context import tell
 from pock_server.runs.lifecycle import HELD, OPEN, RUN_LIFECYCLE
 from pock_server.runs.repository import Runs
 from pock_server.runs.schemas import LeaseOut, RunState
@@ -39,6 +40,7 @@ def lease_next(unit: Unit, device: DeviceRecord, settings: Settings, now: dateti
         next_seq=0,
         progress=None,
     )
+    tell(adopt=run.request_id, run_id=run.id, build_id=run.build_id)
     device.current_run_id = run.id
     device.work_counter += 1
     return run
@@ -49,6 +51,7 @@ def require_lease(unit: Unit, device_id: str, workspace_id: str, run_id: str, fe
     run = Runs(unit.session, workspace_id).require(run_id)
     if run.device_id != device_id:
         raise Problem(Failure.NOT_FOUND, f"There is no run {run_id}.")
+    tell(adopt=run.request_id, build_id=run.build_id)
     if run.fence != fence or run.state == RunState.QUEUED:
         raise Problem(Failure.LEASE_LOST, f"The lease with fence {fence} is lost; stop and ask for work again.")
     return run

@@ -19,6 +19,7 @@ from pock_server.devices.repository import Devices
 from pock_server.devices.schemas import DeviceStatus
 from pock_server.events.repository import Events
 from pock_server.http.problems import Failure, Problem
+from pock_server.observing.context import request_id, traceparent
 from pock_server.runs.envelope import Work
 from pock_server.runs.leases import clear_device
 from pock_server.runs.lifecycle import RUN_LIFECYCLE
@@ -57,6 +58,8 @@ def request_run(unit: Unit, workspace_id: str, order: RunIn, settings: Settings,
         deadline_seconds=order.deadline_seconds or settings.run_deadline_seconds,
         queue_ends_at=now + timedelta(seconds=wait),
         state=RunState.QUEUED,
+        request_id=request_id(),
+        traceparent=traceparent(),
         attempt=0,
         fence=0,
         next_seq=0,
@@ -138,6 +141,7 @@ def describe(row: RunRecord, positions: Mapping[str, int]) -> RunOut:
         report=RunReport(**row.report) if row.report else None,
         weights_digest=row.weights_digest,
         failure=FailureOut(**row.failure) if row.failure else None,
+        request_id=row.request_id,
         created_at=row.created_at,
         started_at=row.started_at,
         finished_at=row.finished_at,

@@ -33,7 +33,6 @@ class RunRecord(StatefulRow):
     deadline_seconds: Mapped[float] = mapped_column(Float)
     queue_ends_at: Mapped[datetime | None]
     run_ends_at: Mapped[datetime | None]
-    attempt: Mapped[int]
     fence: Mapped[int]
     lease_expires_at: Mapped[datetime | None]
     next_seq: Mapped[int]
@@ -41,8 +40,11 @@ class RunRecord(StatefulRow):
     report: Mapped[dict[str, Any] | None]
     weights_digest: Mapped[str | None] = mapped_column(String(64))
     failure: Mapped[dict[str, Any] | None]
-    started_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
+
+    def holder(self) -> dict[str, str]:
+        """The device, and the build that it runs."""
+        return {"device_id": self.device_id, "build_id": self.build_id}
 
 
 class RunStepRecord(Base):

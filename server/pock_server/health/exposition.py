@@ -1,0 +1,45 @@
+"""The metrics on a port of their own, for networks where only the monitoring reaches it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from prometheus_client import start_http_server
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from pock_server.observing.metrics import Metrics
+from pock_server.settings import Settings
+
+
+@contextmanager
+def metrics_server(settings: Settings, metrics: Metrics) -> Iterator[None]:
+    """Serve `/metrics` on the port of the settings while the block runs; nothing happens if they name none.
+
+    Raises OSError if the port is taken.
+    """
+    if settings.metrics_port is None:
+        yield
+        return
+    registry = CollectorRegistry()
+    registry.register(_Everything(metrics))
+    server, thread = start_http_server(settings.metrics_port, settings.metrics_address, registry)
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class _Everything(Collector):
+    """What `Metrics` exposes at the moment of asking."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def collect(self):  # type: ignore[no-untyped-def]
+        """All metrics."""
+        return self._metrics.exposed().collect()
+
+    def describe(self):  # type: ignore[no-untyped-def]
+        """Nothing in advance: registering must not count rows."""
+        return ()

@@ -1,0 +1,48 @@
+"""Tells what has happened, once it is committed: a log line and a count each."""
+
+import logging
+
+from pock_server.observing.facts import Counted, Fact, Moved
+from pock_server.observing.logs import fields
+from pock_server.observing.metrics import Metrics
+
+_log = logging.getLogger("pock_server.facts")
+
+
+class Observer:
+    """What `Database` calls after a commit; nothing that goes wrong here may reach the request."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def __call__(self, fact: Fact) -> None:
+        """Log and count."""
+        try:
+            _write(fact)
+            self._metrics.take(fact)
+        except Exception:
+            _log.exception("a fact was not told")
+
+
+def _write(fact: Fact) -> None:
+    if isinstance(fact, Counted):
+        if fact.detail is not None:
+            _log.info("%s", fact.detail)
+        return
+    _log.log(_level(fact), "%s %s: %s -> %s", fact.noun, fact.id, fact.origin, fact.to, extra=_words(fact))
+
+
+def _level(moved: Moved) -> int:
+    return logging.WARNING if moved.failure or moved.to == "queued" else logging.INFO
+
+
+def _words(moved: Moved) -> dict[str, object]:
+    code, detail = (moved.failure["code"], moved.failure["detail"]) if moved.failure else (None, None)
+    return fields(
+        request_id=moved.request_id,
+        **{f"{moved.noun}_id": moved.id},
+        attempt=moved.attempt,
+        failure_code=code,
+        failure=detail,
+        **{name: str(value) for name, value in moved.holder.items()},
+    )

@@ -1,5 +1,6 @@
 """Finishes the OpenAPI document: problems as the only error format."""
 
+import re
 from typing import Any
 
 from fastapi import FastAPI
@@ -9,7 +10,7 @@ from pock_server.http.problems import ProblemOut
 
 
 def install(app: FastAPI) -> None:
-    """Replace `app.openapi` by one that describes errors as the service sends them."""
+    """Replace `app.openapi` by one that describes errors as the service sends them; also list an address's methods."""
 
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -18,7 +19,18 @@ def install(app: FastAPI) -> None:
             )
         return app.openapi_schema
 
+    table: dict[re.Pattern[str], str] = {}
+
+    def allowed_methods(path: str) -> str | None:
+        """All methods of an address, of whatever routes; None where the document has no such address."""
+        if not table:
+            for template, operations in document()["paths"].items():
+                pattern = re.compile(re.sub(r"\\{[^}]+\\}", "[^/]+", re.escape(template)))
+                table[pattern] = ", ".join(sorted(method.upper() for method in operations))
+        return next((methods for pattern, methods in table.items() if pattern.fullmatch(path)), None)
+
     app.openapi = document  # type: ignore[method-assign]
+    app.state.allowed_methods = allowed_methods
 
 
 def _finish(document: dict[str, Any]) -> dict[str, Any]:

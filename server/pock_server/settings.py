@@ -114,6 +114,15 @@ class Settings(BaseSettings):
     key_burst: int = Field(default=2000, ge=1, description="Requests of one API key at once.")
     device_rate: float = Field(default=20, gt=0, description="Requests a second of one device.")
     device_burst: int = Field(default=400, ge=1, description="Requests of one device at once.")
+    quota_bytes: int = Field(default=1 << 40, ge=0, description="Bytes that a workspace may store and announce.")
+    quota_models: int = Field(default=10_000, ge=0, description="Models of a workspace.")
+    quota_datasets: int = Field(default=10_000, ge=0, description="Datasets of a workspace.")
+    quota_devices: int = Field(default=100_000, ge=0, description="Devices of a workspace that are not revoked.")
+    quota_open_builds: int = Field(default=1000, ge=0, description="Builds of a workspace that are not over.")
+    quota_open_runs: int = Field(default=100_000, ge=0, description="Runs of a workspace that are not over.")
+    quota_keys: int = Field(default=1000, ge=0, description="API keys of a workspace that are valid.")
+    quota_tokens: int = Field(default=10_000, ge=0, description="Unused enrolment tokens of a workspace.")
+    quota_open_uploads: int = Field(default=1000, ge=0, description="Unfinished uploads of a workspace.")
 
     @classmethod
     def settings_customise_sources(

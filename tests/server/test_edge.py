@@ -144,7 +144,7 @@ def stray(live: Live, key: bool) -> dict[str, str]:
         ("POST", "/v1/enroll", False, b" " * (65 << 10), {}, 413),
         ("POST", "/v1/models", True, b"\xff" * 1000, {}, 422),
         ("POST", "/v1/models", True, b"{}", {"Content-Encoding": "gzip"}, 415),
-        ("POST", "/v1/models/x/y", True, b"{}" * 1000, {}, 405),
+        ("POST", "/v1/models/x/y", True, b"{}" * 1000, {}, 404),
         ("PUT", "/v1/models", True, b"{}" * 1000, {}, 405),
         ("POST", "/healthz", False, b" " * (5 * MIB), {}, 405),
         ("PATCH", "/v1/uploads/018f0000-0000-7000-8000-000000000000", True, b" " * MIB, {"Upload-Offset": "0"}, 404),

@@ -14,7 +14,9 @@ from tests.server.harness import Person, Server, assert_problem
 def test_errors_are_problems(server: Server, person: Person) -> None:
     assert_problem(person.get("/nothing"), 404, 1005)
     assert_problem(person.call("PUT", "/models"), 405, 1007)
-    assert person.call("PUT", "/models").headers["allow"]
+    assert person.call("PUT", "/models").headers["allow"] == "GET, POST"
+    assert person.call("GET", "/uploads").headers["allow"] == "POST"
+    assert server.client.post("/").headers["allow"] == "GET"
     assert_problem(person.get("/models/not-an-id"), 422, 1006)
     broken = person.call("POST", "/models", content=b"{", headers={"Content-Type": "application/json"})
     assert_problem(broken, 422, 1006)

@@ -9,6 +9,7 @@ from pock_server.dependencies import KeyAdmin, ServicesDep
 from pock_server.http.fields import Id
 from pock_server.http.pages import PageQuery
 from pock_server.http.problems import PROBLEMS
+from pock_server.quotas.service import Quota, check
 
 router = APIRouter(prefix="/api-keys", tags=["api-keys"], responses=PROBLEMS)
 
@@ -18,7 +19,9 @@ def create_api_key(body: ApiKeyIn, caller: KeyAdmin, services: ServicesDep) -> A
     """Make an API key; its text is in this answer and nowhere else."""
     with services.database.write() as unit:
         service.refuse_escalation(caller, body.scopes)
-        return service.create_key(ApiKeys(unit.session, caller.workspace_id), body, services.clock.now())
+        made = service.create_key(ApiKeys(unit.session, caller.workspace_id), body, services.clock.now())
+        check(unit, services.settings, caller.workspace_id, services.clock.now(), Quota.KEYS)
+        return made
 
 
 @router.get("")

@@ -15,6 +15,7 @@ from pock_server.blobs.service import Receiver, start_upload
 from pock_server.dependencies import ModelWriter, Reader, ServicesDep, UploadReader
 from pock_server.http.fields import Digest, Id
 from pock_server.http.problems import PROBLEMS
+from pock_server.quotas.service import Quota, check
 from pock_server.services import Services
 
 router = APIRouter(tags=["blobs"], responses=PROBLEMS)
@@ -51,6 +52,8 @@ def create_upload(body: UploadIn, caller: ModelWriter, services: ServicesDep) ->
     """Begin an upload."""
     with services.database.write() as unit:
         row = start_upload(unit, services, caller.workspace_id, body)
+        if not row.complete:
+            check(unit, services.settings, caller.workspace_id, services.clock.now(), Quota.BYTES, Quota.UPLOADS)
         return UploadOut(id=row.id, offset=row.received, size=row.size, complete=row.complete)
 
 

@@ -20,6 +20,7 @@ from pock_server.http.fields import Id
 from pock_server.http.pages import PageQuery
 from pock_server.http.problems import PROBLEMS
 from pock_server.idempotency.header import Once
+from pock_server.quotas.service import Quota, check
 
 router = APIRouter(prefix="/builds", tags=["builds"], responses=PROBLEMS)
 
@@ -35,6 +36,8 @@ def create_build(body: BuildIn, response: Response, caller: BuildWriter, service
     with services.database.write() as unit:
         now = services.clock.now()
         requested = service.request_build(unit, caller.workspace_id, body, recipe, compiler, now)
+        if requested.created:
+            check(unit, services.settings, caller.workspace_id, now, Quota.BUILDS, Quota.BYTES)
         response.status_code = 202 if requested.created else 200
         described = service.describe(requested.row, queue_positions(unit.session, [requested.row]))
         return once(unit, described, response.status_code)

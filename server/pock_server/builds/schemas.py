@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from pock_server.builds.recipe_text import MAX_CHARACTERS
-from pock_server.http.fields import Digest, Id, JsonObject, Name
+from pock_server.http.fields import Digest, Id, Name, RecipeObject
 from pock_server.http.pages import PageOut
 
 
@@ -25,7 +25,7 @@ class BuildIn(BaseModel):
     """A build to make."""
 
     model_id: Id
-    recipe: JsonObject | Annotated[str, StringConstraints(max_length=MAX_CHARACTERS)] = Field(
+    recipe: RecipeObject | Annotated[str, StringConstraints(max_length=MAX_CHARACTERS)] = Field(
         description="An object, or YAML text."
     )
     target: Name = Field(description="A name from `GET /v1/targets`.")

@@ -12,6 +12,7 @@ from pock_server.http.fields import Id
 from pock_server.http.pages import PageQuery
 from pock_server.http.problems import PROBLEMS
 from pock_server.idempotency.header import Once
+from pock_server.quotas.service import Quota, check
 
 router = APIRouter(prefix="/datasets", tags=["datasets"], responses=PROBLEMS)
 
@@ -24,6 +25,7 @@ def create_dataset(body: DatasetIn, caller: ModelWriter, services: ServicesDep, 
     entries = read_entries(services.blobs, blob)  # outside of any transaction: a long header takes a while
     with services.database.write() as unit:
         row = create(unit.session, caller.workspace_id, body.name, blob, entries, services.clock.now())
+        check(unit, services.settings, caller.workspace_id, services.clock.now(), Quota.DATASETS)
         return once(unit, describe(row), 201)
 
 

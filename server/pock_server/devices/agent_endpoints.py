@@ -10,6 +10,7 @@ from pock_server.devices.repository import Devices
 from pock_server.devices.schemas import EnrolIn, EnrolOut, HeartbeatIn, HeartbeatOut, SessionIn, SessionOut
 from pock_server.devices.sessions import open_session
 from pock_server.http.problems import PROBLEMS
+from pock_server.quotas.service import Quota, check
 from pock_server.runs.lifecycle import HELD
 from pock_server.runs.repository import Runs
 
@@ -21,6 +22,7 @@ def enroll(body: EnrolIn, services: ServicesDep) -> EnrolOut:
     """Turn an enrolment token and a public key into a device."""
     with services.database.write() as unit:
         device = service.enrol(unit, body, services.signer.key_id, services.clock.now())
+        check(unit, services.settings, device.workspace_id, services.clock.now(), Quota.DEVICES)
         return EnrolOut(
             device_id=device.id,
             server_public_key=services.signer.public_key,

@@ -9,6 +9,7 @@ from pock_server.devices.schemas import DeviceOut, DevicePage, TokenCreated, Tok
 from pock_server.http.fields import Id
 from pock_server.http.pages import PageQuery
 from pock_server.http.problems import PROBLEMS
+from pock_server.quotas.service import Quota, check
 from pock_server.runs.leases import release_device
 
 router = APIRouter(tags=["devices"], responses=PROBLEMS)
@@ -18,7 +19,9 @@ router = APIRouter(tags=["devices"], responses=PROBLEMS)
 def create_enrollment_token(body: TokenIn, caller: DeviceAdmin, services: ServicesDep) -> TokenCreated:
     """Make a one-off token that lets one device in."""
     with services.database.write() as unit:
-        return service.create_token(EnrolmentTokens(unit.session, caller.workspace_id), body, services.clock.now())
+        made = service.create_token(EnrolmentTokens(unit.session, caller.workspace_id), body, services.clock.now())
+        check(unit, services.settings, caller.workspace_id, services.clock.now(), Quota.TOKENS)
+        return made
 
 
 @router.get("/devices")

@@ -54,4 +54,6 @@ class GoodCredentials:
 
 
 def _fingerprint(request: HTTPConnection) -> bytes:
-    return hashlib.sha256((bearer(request) or "").encode()).digest()
+    """Of everything that a credential can be in; what says nothing at all is never remembered as good."""
+    parts = (request.headers.get("Authorization", ""), request.headers.get("Cookie", ""))
+    return hashlib.sha256("\0".join(parts).encode()).digest()

@@ -2,6 +2,7 @@
 
 import json
 import math
+from functools import partial
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, StringConstraints
@@ -31,22 +32,18 @@ Base64Signature = Annotated[
 _MAX_DEPTH = 32
 
 
-def check_scalar(value: Any) -> None:
-    """Raise ValueError for an integer beyond 64 bits, and for a text with a NUL or half of a character."""
-    if isinstance(value, int) and not -(2**63) <= value < 2**64:
-        raise ValueError("holds an integer beyond 64 bits")
-    if isinstance(value, str) and ("\0" in value or any("\ud800" <= character <= "\udfff" for character in value)):
-        raise ValueError("holds text that cannot be stored")
-
-
 def check_json(value: Any, depth: int = 0) -> Any:
     """Refuse what JSON texts of other programs cannot hold: NaN, infinities, NUL, lone surrogates, endless nesting."""
     if depth > _MAX_DEPTH:
         raise ValueError(f"is nested deeper than {_MAX_DEPTH} levels")
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError("holds a number that is not finite")
-    check_scalar(value)
-    if isinstance(value, dict):
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        raise ValueError("holds an integer beyond 64 bits")
+    if isinstance(value, str):
+        if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
+            raise ValueError("holds text that cannot be stored")
+    elif isinstance(value, dict):
         for key, item in value.items():
             check_json(key, depth + 1)
             check_json(item, depth + 1)
@@ -59,17 +56,25 @@ def check_json(value: Any, depth: int = 0) -> Any:
 JsonObject = Annotated[dict[str, Any], AfterValidator(check_json)]
 
 
-MAX_FACTS_CHARACTERS = 16_000
-"""Every listing of devices carries their facts."""
-
-
-def _check_facts(value: dict[str, Any]) -> dict[str, Any]:
-    if len(canonical_json(check_json(value))) > MAX_FACTS_CHARACTERS:
-        raise ValueError(f"holds more than {MAX_FACTS_CHARACTERS} characters as JSON")
+def _check_size(value: dict[str, Any], characters: int) -> dict[str, Any]:
+    if len(canonical_json(check_json(value))) > characters:
+        raise ValueError(f"holds more than {characters} characters as JSON")
     return value
 
 
-Facts = Annotated[dict[str, Any], AfterValidator(_check_facts)]
+def _at_most(characters: int) -> tuple[AfterValidator, Any]:
+    """Bounds an object of any form by its length as JSON, and states the bound in the document."""
+    stated = Field(json_schema_extra={"x-max-characters": characters})
+    return AfterValidator(partial(_check_size, characters=characters)), stated
+
+
+MAX_FACTS_CHARACTERS = 16_000
+"""Every listing of devices carries their facts."""
+
+Facts = Annotated[dict[str, Any], *_at_most(MAX_FACTS_CHARACTERS)]
+RecipeObject = Annotated[dict[str, Any], *_at_most(100_000)]
+Report = Annotated[dict[str, Any], *_at_most(3_000_000)]
+ExecutableLine = Annotated[dict[str, Any], Field(max_length=64, description="What is not a number is dropped.")]
 
 
 def canonical_json(value: Any) -> str:

@@ -1,6 +1,5 @@
 """Every error the service answers, as RFC 9457 problem+json with a numbered failure code."""
 
-import logging
 from collections.abc import Mapping
 from enum import Enum
 from http import HTTPStatus
@@ -10,13 +9,10 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
-from sqlalchemy.exc import DataError, InterfaceError, OperationalError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 
 from pock_server.observing.context import current
 
-_log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
 
 
@@ -57,6 +53,15 @@ class Failure(Enum):
     BUSY = 1042, 503, "Too busy", True
     RATE_LIMITED = 1043, 429, "Too many requests", True
     ENCODING_REFUSED = 1044, 415, "Content encoding refused", False
+    QUOTA_BYTES = 1050, 409, "Too many bytes in this workspace", False
+    QUOTA_MODELS = 1051, 409, "Too many models in this workspace", False
+    QUOTA_DATASETS = 1052, 409, "Too many datasets in this workspace", False
+    QUOTA_DEVICES = 1053, 409, "Too many devices in this workspace", False
+    QUOTA_BUILDS = 1054, 409, "Too many open builds in this workspace", True
+    QUOTA_RUNS = 1055, 409, "Too many open runs in this workspace", True
+    QUOTA_KEYS = 1056, 409, "Too many API keys in this workspace", False
+    QUOTA_TOKENS = 1057, 409, "Too many enrolment tokens in this workspace", True
+    QUOTA_UPLOADS = 1058, 409, "Too many open uploads in this workspace", True
     BAD_RECIPE = 3003, 422, "Bad recipe", False
     BAD_ARGUMENT = 10003, 422, "Bad argument", False
     BAD_DATA = 10004, 422, "Bad data", False
@@ -154,9 +159,10 @@ async def _on_http_exception(request: Request, error: Exception) -> JSONResponse
     if error.status_code == HTTPStatus.NOT_FOUND:
         return problem_response(Failure.NOT_FOUND, f"There is nothing at {_printable(request.scope['path'])}.")
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        allowed = (error.headers or {}).get("Allow", "another method")
+        # The router knows the methods of the first route that has this address only.
+        allowed = request.app.state.allowed_methods(request.scope["path"]) or (error.headers or {}).get("Allow", "GET")
         detail = f"{request.method} is not possible here; use {allowed}."
-        return problem_response(Failure.REQUEST_REFUSED, detail, status=error.status_code, headers=error.headers)
+        return problem_response(Failure.REQUEST_REFUSED, detail, status=error.status_code, headers={"Allow": allowed})
     detail = str(error.detail)
     return problem_response(Failure.REQUEST_REFUSED, detail, status=error.status_code, headers=error.headers)
 
@@ -170,26 +176,6 @@ async def _on_invalid(_request: Request, error: Exception) -> JSONResponse:
     ]
     first = errors[0] if errors else FieldError(where="body", message="is not valid")
     return problem_response(Failure.INVALID, f"{first.where}: {first.message}.", errors=errors)
-
-
-async def _on_unstorable(_request: Request, _error: Exception) -> JSONResponse:
-    detail = "The request holds a number or a text that the database cannot store; send a smaller or simpler one."
-    return problem_response(Failure.INVALID, detail)
-
-
-DATABASE_DOWN = (OperationalError, InterfaceError, PoolTimeout)
-"""What is raised when the database cannot be reached, gave up waiting, or broke up two transactions."""
-
-
-def database_down(error: Exception) -> JSONResponse:
-    """The answer to a request that the database did not serve; nothing was done."""
-    _log.warning("the database did not serve a request", exc_info=error)
-    detail = "The database cannot be reached, or is too busy; repeat the request in a few seconds."
-    return problem_response(Failure.NOT_READY, detail, headers={"Retry-After": "2"})
-
-
-async def _on_database_down(_request: Request, error: Exception) -> JSONResponse:
-    return database_down(error)
 
 
 def crash_response() -> JSONResponse:
@@ -210,7 +196,4 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(Problem, _on_problem)
     app.add_exception_handler(HTTPException, _on_http_exception)
     app.add_exception_handler(RequestValidationError, _on_invalid)
-    app.add_exception_handler(DataError, _on_unstorable)
-    for kind in DATABASE_DOWN:
-        app.add_exception_handler(kind, _on_database_down)
     app.add_exception_handler(Exception, _on_crash)

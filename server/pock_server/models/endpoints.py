@@ -11,6 +11,7 @@ from pock_server.models.repository import Models
 from pock_server.models.schemas import ModelIn, ModelOut, ModelPage
 from pock_server.models.service import create_model as create
 from pock_server.models.service import describe
+from pock_server.quotas.service import Quota, check
 
 router = APIRouter(prefix="/models", tags=["models"], responses=PROBLEMS)
 
@@ -19,7 +20,9 @@ router = APIRouter(prefix="/models", tags=["models"], responses=PROBLEMS)
 def create_model(body: ModelIn, caller: ModelWriter, services: ServicesDep, once: Once) -> ModelOut:
     """Register an uploaded ONNX file as a model."""
     with services.database.write() as unit:
-        return once(unit, describe(create(unit.session, caller.workspace_id, body, services.clock.now())), 201)
+        row = create(unit.session, caller.workspace_id, body, services.clock.now())
+        check(unit, services.settings, caller.workspace_id, services.clock.now(), Quota.MODELS)
+        return once(unit, describe(row), 201)
 
 
 @router.get("")

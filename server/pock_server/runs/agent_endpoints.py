@@ -17,6 +17,7 @@ from pock_server.dependencies import Agent, ServicesDep
 from pock_server.devices.sessions import AgentCaller
 from pock_server.http.fields import Digest, Id
 from pock_server.http.problems import PROBLEMS
+from pock_server.quotas.service import Quota, check
 from pock_server.runs import leases, reports
 from pock_server.runs.agent_service import require_readable, require_writable, take_work
 from pock_server.runs.schemas import (
@@ -125,4 +126,6 @@ def _start(services: Services, agent: AgentCaller, digest: str, size: int) -> tu
     with services.database.write() as unit:
         require_writable(unit.session, agent)
         row = start_upload(unit, services, agent.workspace_id, UploadIn(digest=digest, size=size))
+        if not row.complete:
+            check(unit, services.settings, agent.workspace_id, services.clock.now(), Quota.BYTES, Quota.UPLOADS)
         return row.id, row.complete

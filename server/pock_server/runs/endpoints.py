@@ -12,6 +12,7 @@ from pock_server.http.fields import Id
 from pock_server.http.pages import PageQuery
 from pock_server.http.problems import PROBLEMS
 from pock_server.idempotency.header import Once
+from pock_server.quotas.service import Quota, check
 from pock_server.runs import service
 from pock_server.runs.lifecycle import RUN_LIFECYCLE
 from pock_server.runs.repository import Runs
@@ -26,6 +27,7 @@ def create_run(body: RunIn, caller: RunWriter, services: ServicesDep, once: Once
     """Let a device run a build on a dataset."""
     with services.database.write() as unit:
         row = service.request_run(unit, caller.workspace_id, body, services.settings, services.clock.now())
+        check(unit, services.settings, caller.workspace_id, services.clock.now(), Quota.RUNS)
         positions = Runs(unit.session, caller.workspace_id).queue_positions([row])
         return once(unit, service.describe(row, positions), 202)
 

@@ -7,12 +7,10 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from pock_server.builds.schemas import FailureOut
-from pock_server.http.fields import Digest, Id, JsonObject, check_json
+from pock_server.http.fields import Digest, ExecutableLine, Id, Report, check_json
 from pock_server.http.pages import PageOut
 
 MAX_INT = 2**31 - 1
-MAX_EVENTS = 10_000
-"""Of one report."""
 
 
 class RunState(StrEnum):
@@ -204,8 +202,8 @@ class EventsIn(BaseModel):
     """Lines of the executable, in order; numbers start at 0 with every lease."""
 
     fence: int = Field(ge=0, le=MAX_INT)
-    first_seq: int = Field(ge=0, le=MAX_INT - MAX_EVENTS)
-    events: list[dict[str, Any]] = Field(max_length=MAX_EVENTS)
+    first_seq: int = Field(ge=0, le=MAX_INT)
+    events: list[ExecutableLine] = Field(max_length=10_000)
 
 
 class EventsOut(BaseModel):
@@ -226,7 +224,7 @@ class ResultIn(BaseModel):
 
     fence: int = Field(ge=0, le=MAX_INT)
     state: Literal[RunState.SUCCEEDED, RunState.FAILED]
-    report: JsonObject | None = None
+    report: Report | None = None
     weights_digest: Digest | None = None
     failure: FailureIn | None = None
 

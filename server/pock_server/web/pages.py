@@ -3,11 +3,20 @@
 from pathlib import Path
 
 from fastapi import APIRouter
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.responses import FileResponse, HTMLResponse, Response
 
 from pock_server.dependencies import ServicesDep
 from pock_server.http.problems import Failure, Problem
 
+
+class _PagePath(PathConvertor):
+    """Every address but those of the API, whose own errors say what is wrong with a request for them."""
+
+    regex = "(?!v1(?:/|$)).*"
+
+
+register_url_convertor("page", _PagePath())
 router = APIRouter(include_in_schema=False)
 
 _MISSING = """<!doctype html>
@@ -20,11 +29,9 @@ _MISSING = """<!doctype html>
 """
 
 
-@router.get("/{path:path}")
+@router.get("/{path:page}")
 def page(path: str, services: ServicesDep) -> Response:
     """A built file, or the dashboard itself for its own addresses."""
-    if path == "v1" or path.startswith("v1/"):
-        raise Problem(Failure.NOT_FOUND, "There is no such call; /openapi.json lists all of them.")
     folder = services.settings.web_dist.resolve()
     index = folder / "index.html"
     if not index.is_file():

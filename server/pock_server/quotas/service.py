@@ -1,0 +1,120 @@
+"""Counts what a workspace has against what it may have, after adding and before the commit.
+
+Whoever adds takes the workspace's row first and counts then, so of two who add at once one sees the other.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+
+from sqlalchemy import ColumnElement, func, select
+from sqlalchemy.orm import Session
+
+from pock_server.auth.tables import ApiKeyRecord, WorkspaceRecord
+from pock_server.blobs.tables import BlobRecord, UploadRecord
+from pock_server.builds.schemas import BuildState
+from pock_server.builds.tables import BuildRecord
+from pock_server.datasets.tables import DatasetRecord
+from pock_server.db.base import WorkspaceRow
+from pock_server.db.unit import Unit
+from pock_server.devices.schemas import DeviceStatus
+from pock_server.devices.tables import DeviceRecord, EnrolmentTokenRecord
+from pock_server.http.problems import Failure, Problem
+from pock_server.models.tables import ModelRecord
+from pock_server.runs.schemas import RunState
+from pock_server.runs.tables import RunRecord
+from pock_server.settings import Settings
+
+Count = Callable[[Session, str, datetime], int]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """One thing that is counted: what it is called, its setting, and what helps when there is too much of it."""
+
+    failure: Failure
+    noun: str
+    setting: str
+    way_out: str
+    count: Count
+
+
+def _rows(table: type[WorkspaceRow], *conditions: ColumnElement[bool]) -> Count:
+    query = select(func.count()).select_from(table).where(*conditions)
+    return lambda session, workspace_id, _now: session.scalars(query.where(table.workspace_id == workspace_id)).one()
+
+
+def _bytes(session: Session, workspace_id: str, _now: datetime) -> int:
+    """What is stored and what was announced: an upload takes its room from the beginning."""
+    stored = select(func.coalesce(func.sum(BlobRecord.size), 0)).where(BlobRecord.workspace_id == workspace_id)
+    announced = select(func.coalesce(func.sum(UploadRecord.size), 0)).where(
+        UploadRecord.workspace_id == workspace_id, UploadRecord.complete.is_(False)
+    )
+    return int(session.scalars(stored).one()) + int(session.scalars(announced).one())
+
+
+def _keys(session: Session, workspace_id: str, now: datetime) -> int:
+    return _rows(ApiKeyRecord, ApiKeyRecord.revoked_at.is_(None), ApiKeyRecord.expires_at > now)(
+        session, workspace_id, now
+    )
+
+
+def _tokens(session: Session, workspace_id: str, now: datetime) -> int:
+    return _rows(EnrolmentTokenRecord, EnrolmentTokenRecord.used_at.is_(None), EnrolmentTokenRecord.expires_at > now)(
+        session, workspace_id, now
+    )
+
+
+class Quota(Enum):
+    """What is bounded."""
+
+    BYTES = Bound(
+        Failure.QUOTA_BYTES, "bytes stored or announced", "quota_bytes", "wait for open uploads to end", _bytes
+    )
+    MODELS = Bound(Failure.QUOTA_MODELS, "models", "quota_models", "use those you have", _rows(ModelRecord))
+    DATASETS = Bound(Failure.QUOTA_DATASETS, "datasets", "quota_datasets", "use those you have", _rows(DatasetRecord))
+    DEVICES = Bound(
+        Failure.QUOTA_DEVICES,
+        "devices",
+        "quota_devices",
+        "revoke those that you do not need",
+        _rows(DeviceRecord, DeviceRecord.status != DeviceStatus.REVOKED),
+    )
+    BUILDS = Bound(
+        Failure.QUOTA_BUILDS,
+        "builds queued or running",
+        "quota_open_builds",
+        "wait for some to end, or cancel them",
+        _rows(BuildRecord, BuildRecord.state.in_((BuildState.QUEUED, BuildState.RUNNING))),
+    )
+    RUNS = Bound(
+        Failure.QUOTA_RUNS,
+        "runs that are not over",
+        "quota_open_runs",
+        "wait for some to end, or cancel them",
+        _rows(RunRecord, RunRecord.state.in_((RunState.QUEUED, RunState.LEASED, RunState.RUNNING))),
+    )
+    KEYS = Bound(Failure.QUOTA_KEYS, "valid API keys", "quota_keys", "revoke those that you do not need", _keys)
+    TOKENS = Bound(Failure.QUOTA_TOKENS, "unused enrolment tokens", "quota_tokens", "use them, or wait", _tokens)
+    UPLOADS = Bound(
+        Failure.QUOTA_UPLOADS,
+        "unfinished uploads",
+        "quota_open_uploads",
+        "finish some, or wait",
+        _rows(UploadRecord, UploadRecord.complete.is_(False)),
+    )
+
+
+def check(unit: Unit, settings: Settings, workspace_id: str, now: datetime, *quotas: Quota) -> None:
+    """Raise a 409 `Problem`, which undoes what was added, if the workspace has too much of something now."""
+    unit.session.flush()
+    # Not FOR UPDATE: that would also stop everybody else who adds a row that refers to the workspace.
+    mine = select(WorkspaceRecord.id).where(WorkspaceRecord.id == workspace_id).with_for_update(key_share=True)
+    unit.session.execute(mine)
+    for quota in quotas:
+        bound = quota.value
+        limit, found = int(getattr(settings, bound.setting)), bound.count(unit.session, workspace_id, now)
+        if found > limit:
+            detail = f"This would make {found} {bound.noun} in the workspace, which may have {limit}: {bound.way_out}."
+            raise Problem(bound.failure, detail)

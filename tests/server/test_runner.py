@@ -42,7 +42,8 @@ def test_worker_is_listened_to(person: Person) -> None:
     assert build["state"] == "succeeded" and build["summary"] == {**build["summary"], "kernels": 5}
     assert build["progress"] == {"stage": "codegen", "done": 1, "total": 4, "fraction": 0.25}
     log = person.get(f"/builds/{build['id']}/log").text.splitlines()
-    assert set(log) == {"asked to succeed", "a line that is not JSON", "a line on stderr"}
+    assert log[0] == f"build {build['id']}, attempt 1, request {build['request_id']}"
+    assert set(log[1:]) == {"asked to succeed", "a line that is not JSON", "a line on stderr"}
     assert person.get(f"/artifacts/{build['artifact_digest']}").json()["format"] == 1
     kinds = [kind for _, kind, _ in sse(person.get(f"/builds/{build['id']}/events").text)]
     assert kinds[0] == "state" and kinds[-1] == "state" and {"log", "progress"} <= set(kinds)

@@ -17,6 +17,7 @@ from pock_server.blobs.faults import DigestMismatch
 from pock_server.blobs.repository import Blobs, Uploads
 from pock_server.clock import new_id
 from pock_server.http.problems import Failure, Problem
+from pock_server.observing.facts import Counted
 from pock_server.services import Services
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ class _Turn:
                 Blobs(unit.session, self.workspace_id).remember(self.digest, self.size, self.services.clock.now())
             else:
                 unit.session.delete(upload)
+            unit.happened(Counted("uploads", "complete" if good else "mismatch"))
 
 
 async def finish_upload(services: Services, workspace_id: str, upload_id: str) -> None:

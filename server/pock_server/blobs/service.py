@@ -15,6 +15,7 @@ from pock_server.blobs.tables import UploadRecord
 from pock_server.clock import new_id
 from pock_server.db.unit import Unit
 from pock_server.http.problems import Failure, Problem
+from pock_server.observing.facts import Counted
 from pock_server.services import Services
 
 
@@ -26,6 +27,8 @@ def start_upload(unit: Unit, services: Services, workspace_id: str, order: Uploa
     blob = Blobs(unit.session, workspace_id).find(order.digest)
     if blob is not None and blob.size != order.size:
         raise Problem(Failure.INVALID, f"body.size: the blob with this digest has {blob.size} bytes.")
+    if blob is not None:
+        unit.happened(Counted("uploads", "known"))
     row = UploadRecord(
         id=new_id(now),
         workspace_id=workspace_id,

@@ -17,6 +17,7 @@ from pock_server.http.fields import canonical_json
 from pock_server.models.repository import Models
 from pock_server.models.tables import ModelRecord
 from pock_server.observing.context import request_id, traceparent
+from pock_server.observing.facts import Counted
 from pock_server.targets.service import Compiler
 
 QUEUE = "builds"
@@ -42,6 +43,7 @@ def request_build(
     builds = Builds(unit.session, workspace_id)
     existing = builds.find_live(key)
     if existing is not None:
+        unit.happened(Counted("builds_requested", "same"))
         return Requested(existing, created=False)
     row = BuildRecord(
         id=new_id(now),
@@ -63,6 +65,7 @@ def request_build(
     builds.add(row)
     Events(unit.session, workspace_id).append(row.id, "state", {"state": BuildState.QUEUED}, now)
     unit.announce(QUEUE)
+    unit.happened(Counted("builds_requested", "new"))
     return Requested(row, created=True)
 
 

@@ -11,6 +11,7 @@ from pock_server.devices.schemas import DeviceOut, DeviceState, DeviceStatus, En
 from pock_server.devices.sessions import end_session
 from pock_server.devices.tables import DeviceRecord, EnrolmentTokenRecord
 from pock_server.http.problems import Failure, Problem
+from pock_server.observing.facts import Counted
 
 _MISSED_HEARTBEATS = 3
 
@@ -52,6 +53,7 @@ def enrol(unit: Unit, order: EnrolIn, key_id: str, now: datetime) -> DeviceRecor
         token_id=token.id,
     )
     note_facts(device, order.facts)
+    unit.happened(Counted("devices", "enrolled"))
     return Devices(unit.session, token.workspace_id).add(device)
 
 

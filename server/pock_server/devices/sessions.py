@@ -12,6 +12,7 @@ from pock_server.devices.repository import find_device_anywhere, find_session_an
 from pock_server.devices.schemas import DeviceStatus, SessionIn
 from pock_server.devices.tables import DeviceRecord
 from pock_server.http.problems import Failure, Problem
+from pock_server.observing.facts import Counted
 from pock_server.signing import verify
 
 # How far a device's clock may be from ours when it asks for a session.
@@ -93,11 +94,14 @@ def _grant(
         .execution_options(synchronize_session=False)
     ).first()
     unit.session.refresh(device)
+    if granted:
+        unit.happened(Counted("devices", "session"))
     return OpenedSession(credential.text, now + life) if granted else None
 
 
 def _quarantine(unit: Unit, device: DeviceRecord) -> None:
     device.status = DeviceStatus.QUARANTINED
+    unit.happened(Counted("devices", "quarantined", f"device {device.id} is quarantined: a session counter came twice"))
     end_session(device)
     unit.announce(f"device:{device.id}")
 

@@ -29,11 +29,19 @@ _MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
 _REQUEST_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _WORK_SECONDS = (0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
 _STAGES = frozenset(
-    {"fetch", "load", "import", "differentiate", "optimize", "plan", "codegen", "compile", "link", "save", "store"}
+    {"fetch", "resolve", "optimise", "plan", "tune", "compile", "link", "pack", "store"}  # those of progress lines
 )
 _DEVICE_CODES = frozenset({*range(2001, 2006), *range(3001, 3005), *range(10001, 10006), 20001})
 _CODES = frozenset(failure.code for failure in Failure) | _DEVICE_CODES
-_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_LABELS = {
+    "builds_requested": ("new", "same"),
+    "uploads": ("known", "complete", "mismatch"),
+    "devices": ("enrolled", "session", "quarantined"),
+    "sandbox_kills": ("memory", "time"),
+}
+"""Every label of what is counted by name."""
+_KILLS = {2003: "memory", 10001: "time"}
+"""Failure codes of builds whose process was ended by force."""
 
 
 class Metrics:
@@ -126,6 +134,13 @@ class Metrics:
         self._leader = Gauge(
             "pock_leader", "1 in the process that sweeps.", multiprocess_mode="livesum", registry=registry
         )
+        for found in ("compiled", "cached"):
+            self._kernels.labels(found)
+        for noun in ("build", "run"):
+            self._requeued.labels(noun)
+        for name, labels in _LABELS.items():  # so that what has not happened is 0, and not absent
+            for label in labels:
+                self._counts[name].labels(label)
         if _MULTIPROCESS not in os.environ:
             ProcessCollector(registry=registry)
 
@@ -165,6 +180,8 @@ class Metrics:
         if moved.over:
             code = str(_code(moved.failure["code"])) if moved.failure else "0"
             self._finished.labels(moved.noun, moved.to, code).inc()
+            if moved.noun == "build" and moved.failure and moved.failure["code"] in _KILLS:
+                self.count("sandbox_kills", _KILLS[moved.failure["code"]])
             if moved.started_at is not None:
                 self._work.labels(moved.noun, moved.to).observe(moved.seconds_since(moved.started_at))
 

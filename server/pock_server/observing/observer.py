@@ -27,7 +27,7 @@ class Observer:
 def _write(fact: Fact) -> None:
     if isinstance(fact, Counted):
         if fact.detail is not None:
-            _log.info("%s", fact.detail)
+            _log.warning("%s", fact.detail)
         return
     _log.log(_level(fact), "%s %s: %s -> %s", fact.noun, fact.id, fact.origin, fact.to, extra=_words(fact))
 

@@ -48,6 +48,7 @@ class Background:
 
 
 async def _sweep_forever(services: Services) -> None:
+    services.metrics.lead(True)
     while True:
         try:
             with services.metrics.loop("sweeper"):

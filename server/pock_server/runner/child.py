@@ -34,6 +34,7 @@ class Child:
         self._services = services
         self._claim = claim
         self._hearing = Hearing()
+        self._hearing.log(f"build {claim.build_id}, attempt {claim.attempt}, request {claim.request_id or '-'}")
         self._taken = False
 
     async def run(self) -> Built | Broken | None:
@@ -46,6 +47,7 @@ class Child:
             keeper.cancel()
             work.cancel()
             await asyncio.wait({work, keeper})
+            self._count()
         if self._taken or not await self._write_down():
             return None
         return work.result()
@@ -71,6 +73,7 @@ class Child:
     async def _build(self, folder: Path, scratch: Path) -> Built | Broken:
         settings, store = self._services.settings, self._services.blobs
         task = await asyncio.to_thread(load_task, self._services, self._claim)
+        self._hearing.clock.begin("fetch")
         await _to_its_end(lambda: furnish(folder, task, store, settings.build_disk_bytes))
         status = await self._run_child(folder)
         heard = self._hearing
@@ -79,6 +82,7 @@ class Child:
         if status != 0 or heard.summary is None:
             return _explain_end(status)
         summary = heard.summary
+        heard.clock.begin("store")
         return await _to_its_end(lambda: harvest(folder, scratch, summary, store, settings.max_artifact_bytes))
 
     async def _run_child(self, folder: Path) -> int:
@@ -86,6 +90,16 @@ class Child:
         child = await process.start(self._services.settings, "build", str(folder))
         await process.attend(child, self._hearing)
         return child.returncode or 0
+
+    def _count(self) -> None:
+        """The stages that were, and the kernels of a build that succeeded."""
+        heard, metrics = self._hearing, self._services.metrics
+        heard.clock.begin(None)
+        for stage in heard.clock.done:
+            metrics.stage(stage.name, stage.ended - stage.began)
+        kernels, hits = ((heard.summary or {}).get(name) for name in ("kernels", "cache_hits"))
+        if isinstance(kernels, int) and isinstance(hits, int):
+            metrics.kernels(kernels - hits, hits)
 
     async def _keep(self, work: asyncio.Task[Built | Broken]) -> None:
         """Write down what was heard, renew the lease and notice cancellation, until the work ends."""

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from pock_server.builds.schemas import SummaryOut
 from pock_server.http.fields import canonical_json, check_json
 from pock_server.runner.claims import Broken, Journal
+from pock_server.runner.stages import StageClock
 from pock_server.targets.schemas import TargetOut
 
 _CHUNK_BYTES = 1 << 16
@@ -67,6 +68,7 @@ class Hearing:
     failed: Broken | None = None
     summary: dict[str, Any] | None = None
     compiler: Description | None = None
+    clock: StageClock = field(default_factory=StageClock)
     _logged: int = 0
     _stages: set[str] = field(default_factory=set)
 
@@ -92,6 +94,7 @@ class Hearing:
     def progress(self, stage: str, done: int, total: int) -> None:
         """Note how far a stage is."""
         self._stages.add(stage)
+        self.clock.begin(stage)
         if len(self._stages) > _STAGES:
             raise ValueError("too many stages")
         fraction = min(1.0, max(0.0, done / total)) if total > 0 else 0.0

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from anyio.to_thread import current_default_thread_limiter
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, Depends, FastAPI
 from fastapi.concurrency import run_in_threadpool
 from fastapi.routing import APIRoute, iter_route_contexts
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
@@ -29,6 +29,7 @@ from pock_server.devices.trust import secure_key
 from pock_server.gate.middleware import GateMiddleware
 from pock_server.http import problems
 from pock_server.http.headers import HeadersMiddleware
+from pock_server.http.storable import refuse_unstorable
 from pock_server.idempotency.middleware import IdempotencyMiddleware
 from pock_server.observing.middleware import ObservingMiddleware
 from pock_server.runner.background import Background
@@ -70,7 +71,7 @@ def create_app(settings: Settings, clock: Clock | None = None) -> FastAPI:
     problems.install(app)
     answers.install(app)
     openapi.install(app)
-    api = APIRouter(prefix="/v1")
+    api = APIRouter(prefix="/v1", dependencies=[Depends(refuse_unstorable)])
     for router in _ROUTERS:
         api.include_router(router)
     app.include_router(api)

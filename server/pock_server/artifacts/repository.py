@@ -1,8 +1,11 @@
 """Queries on artifacts."""
 
+from typing import Any
+
 from sqlalchemy.orm import Session
 
 from pock_server.artifacts.tables import ArtifactRecord
+from pock_server.db.insert import insert_if_absent
 from pock_server.http.problems import Failure, Problem
 
 
@@ -24,8 +27,6 @@ class Artifacts:
             raise Problem(Failure.NOT_FOUND, f"There is no artifact {digest}.")
         return row
 
-    def add(self, row: ArtifactRecord) -> None:
+    def add(self, **values: Any) -> None:
         """Insert the artifact unless another build made the same bytes before."""
-        if self.find(row.digest) is None:
-            self.session.add(row)
-            self.session.flush()
+        insert_if_absent(self.session, ArtifactRecord, workspace_id=self.workspace_id, **values)

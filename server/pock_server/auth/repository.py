@@ -7,6 +7,7 @@ from sqlalchemy.orm import Session
 
 from pock_server.auth.tables import ApiKeyRecord, WorkspaceRecord
 from pock_server.clock import new_id
+from pock_server.db.insert import insert_if_absent
 from pock_server.db.repository import Repository
 
 
@@ -24,9 +25,5 @@ def find_key_anywhere(session: Session, key_id: str) -> ApiKeyRecord | None:
 
 def find_or_add_workspace(session: Session, name: str, now: datetime) -> WorkspaceRecord:
     """The workspace of this name, made if there is none."""
-    row = session.scalars(select(WorkspaceRecord).where(WorkspaceRecord.name == name)).one_or_none()
-    if row is None:
-        row = WorkspaceRecord(id=new_id(now), name=name, created_at=now)
-        session.add(row)
-        session.flush()
-    return row
+    insert_if_absent(session, WorkspaceRecord, id=new_id(now), name=name, created_at=now)
+    return session.scalars(select(WorkspaceRecord).where(WorkspaceRecord.name == name)).one()

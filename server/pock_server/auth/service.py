@@ -78,7 +78,7 @@ def refuse_escalation(caller: Caller, wanted: Sequence[Scope]) -> None:
 
 def revoke_key(keys: ApiKeys, key_id: str, now: datetime) -> None:
     """End a key now; revoking it again changes nothing."""
-    row = keys.require(key_id)
+    row = keys.require(key_id, lock=True)
     row.revoked_at = row.revoked_at or now
 
 

@@ -6,6 +6,7 @@ from sqlalchemy import ColumnElement, Update, or_, select, update
 from sqlalchemy.orm import Session
 
 from pock_server.blobs.tables import BlobRecord, UploadPartRecord, UploadRecord
+from pock_server.db.insert import insert_if_absent
 from pock_server.db.repository import Repository
 from pock_server.http.problems import Failure, Problem
 
@@ -33,11 +34,8 @@ class Blobs:
 
     def remember(self, digest: str, size: int, now: datetime) -> bool:
         """Note that the workspace possesses the blob; False if it did before."""
-        if self.find(digest) is not None:
-            return False
-        self.session.add(BlobRecord(workspace_id=self.workspace_id, digest=digest, size=size, created_at=now))
-        self.session.flush()
-        return True
+        claim = {"workspace_id": self.workspace_id, "digest": digest, "size": size, "created_at": now}
+        return insert_if_absent(self.session, BlobRecord, **claim) is not None
 
 
 class Uploads(Repository[UploadRecord]):

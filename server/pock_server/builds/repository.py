@@ -37,8 +37,8 @@ def queue_positions(session: Session, rows: Iterable[BuildRecord]) -> dict[str, 
 
 
 def next_queued(session: Session) -> BuildRecord | None:
-    """The oldest queued build of all workspaces, for runners."""
-    build_id = session.scalars(_queue().limit(1)).one_or_none()
+    """The oldest queued build of all workspaces that no other runner is about to take, locked."""
+    build_id = session.scalars(_queue().limit(1).with_for_update(skip_locked=True)).one_or_none()
     return session.get(BuildRecord, build_id) if build_id else None
 
 

@@ -11,9 +11,11 @@ from pock_server.builds.repository import Builds
 from pock_server.builds.schemas import BuildIn, BuildOut, BuildState, FailureOut, ProgressOut, SummaryOut
 from pock_server.builds.tables import BuildRecord
 from pock_server.clock import new_id
+from pock_server.db.insert import insert_if_absent
 from pock_server.db.unit import Unit
 from pock_server.events.repository import Events
 from pock_server.http.fields import canonical_json
+from pock_server.http.problems import Failure, Problem
 from pock_server.models.repository import Models
 from pock_server.models.tables import ModelRecord
 from pock_server.observing.context import request_id, traceparent
@@ -45,7 +47,9 @@ def request_build(
     if existing is not None:
         unit.happened(Counted("builds_requested", "same"))
         return Requested(existing, created=False)
-    row = BuildRecord(
+    row = insert_if_absent(
+        unit.session,
+        BuildRecord,
         id=new_id(now),
         workspace_id=workspace_id,
         created_at=now,
@@ -62,11 +66,20 @@ def request_build(
         traceparent=traceparent(),
         attempt=0,
     )
-    builds.add(row)
+    if row is None:
+        return Requested(_made_meanwhile(builds, key), created=False)
     Events(unit.session, workspace_id).append(row.id, "state", {"state": BuildState.QUEUED}, now)
     unit.announce(QUEUE)
     unit.happened(Counted("builds_requested", "new"))
     return Requested(row, created=True)
+
+
+def _made_meanwhile(builds: Builds, key: str) -> BuildRecord:
+    """The build that the same request, served at the same time, has made; a 409 `Problem` if that is over again."""
+    row = builds.find_live(key)
+    if row is None:
+        raise Problem(Failure.STATE_CONFLICT, "The same build was made, and ended, at this moment; ask for it again.")
+    return row
 
 
 def default_threads(target: Mapping[str, Any]) -> int:
@@ -90,7 +103,7 @@ def build_key(model: ModelRecord, recipe: dict[str, Any], target: str, threads: 
 
 def cancel_build(unit: Unit, workspace_id: str, build_id: str, now: datetime) -> BuildRecord:
     """Cancel a build that is not over; its runner stops the child. Cancelling twice changes nothing."""
-    row = Builds(unit.session, workspace_id).require(build_id)
+    row = Builds(unit.session, workspace_id).require(build_id, lock=True)
     if row.state != BuildState.CANCELLED:
         BUILD_LIFECYCLE.move(unit, row, BuildState.CANCELLED, now, finished_at=now)
     return row

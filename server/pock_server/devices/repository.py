@@ -38,9 +38,9 @@ def find_token_anywhere(session: Session, token_id: str) -> EnrolmentTokenRecord
     return session.get(EnrolmentTokenRecord, token_id)
 
 
-def find_device_anywhere(session: Session, device_id: str) -> DeviceRecord | None:
-    """The device with this id; its workspace is what opening a session finds out."""
-    return session.get(DeviceRecord, device_id)
+def find_device_anywhere(session: Session, device_id: str, *, lock: bool = False) -> DeviceRecord | None:
+    """The device with this id, locked if asked for; its workspace is what opening a session finds out."""
+    return session.get(DeviceRecord, device_id, with_for_update={"key_share": True} if lock else None)
 
 
 def find_session_anywhere(session: Session, session_id: str) -> DeviceRecord | None:

@@ -82,7 +82,7 @@ def note_facts(device: DeviceRecord, facts: dict[str, Any]) -> None:
 
 def revoke(unit: Unit, devices: Devices, device_id: str) -> DeviceRecord:
     """Send a device away; its sessions end at once. Revoking it again changes nothing."""
-    device = devices.require(device_id)
+    device = devices.require(device_id, lock=True)
     device.status = DeviceStatus.REVOKED
     device.current_run_id = None
     end_session(device)

@@ -47,15 +47,14 @@ def open_session(database: Database, order: SessionIn, now: datetime, life: time
     have the device quarantined.
     """
     issued_at = _moment(order.issued_at)
+    _check_signature(database, order)
+    if abs(now - issued_at) > _FRESH:
+        detail = f"The request was signed at {issued_at.isoformat()}, and it is {now.isoformat()}: set the clock."
+        raise Problem(Failure.SESSION_STALE, detail, {"Retry-After": "30"})
     with database.write() as unit:
-        device = find_device_anywhere(unit.session, order.device_id)
-        message = f"pock-session\n{order.device_id}\n{order.counter}\n{order.issued_at}".encode()
-        if device is None or not verify(device.public_key, order.signature, message):
-            detail = "The signature is not that of an enrolled device; enrol again (pock-agent enroll URL TOKEN)."
-            raise Problem(Failure.SIGNATURE_INVALID, detail)
-        if abs(now - issued_at) > _FRESH:
-            detail = f"The request was signed at {issued_at.isoformat()}, and it is {now.isoformat()}: set the clock."
-            raise Problem(Failure.SESSION_STALE, detail, {"Retry-After": "30"})
+        device = find_device_anywhere(unit.session, order.device_id, lock=True)
+        if device is None:
+            raise _unknown()
         refuse_inactive(device)
         opened = _grant(unit, device, order.counter, issued_at, now, life)
         if opened is not None:
@@ -64,6 +63,20 @@ def open_session(database: Database, order: SessionIn, now: datetime, life: time
             raise Problem(Failure.SESSION_STALE, "This request, or a newer one, was served before: sign another one.")
         _quarantine(unit, device)
     raise _quarantined()
+
+
+def _check_signature(database: Database, order: SessionIn) -> None:
+    """Whoever cannot sign holds up nobody: no row is locked before."""
+    with database.read() as session:
+        device = find_device_anywhere(session, order.device_id)
+    message = f"pock-session\n{order.device_id}\n{order.counter}\n{order.issued_at}".encode()
+    if device is None or not verify(device.public_key, order.signature, message):
+        raise _unknown()
+
+
+def _unknown() -> Problem:
+    detail = "The signature is not that of an enrolled device; enrol again (pock-agent enroll URL TOKEN)."
+    return Problem(Failure.SIGNATURE_INVALID, detail)
 
 
 def _moment(text: str) -> datetime:

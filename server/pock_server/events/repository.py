@@ -19,7 +19,7 @@ class Events:
         self.workspace_id = workspace_id
 
     def append(self, subject_id: str, kind: str, data: dict[str, Any], now: datetime) -> None:
-        """Add an event. Writers of one subject hold that subject's row, so numbers are never taken twice."""
+        """Add an event. Writers of one subject have locked, changed or just made its row: no number is taken twice."""
         last = self.session.scalar(select(func.max(EventRecord.seq)).where(EventRecord.subject_id == subject_id)) or 0
         self.session.add(
             EventRecord(

@@ -13,7 +13,7 @@ from pock_server.gate.doors import Door, Way, way_of
 from pock_server.gate.rates import Rate, Rates, too_many
 from pock_server.http.bodies import Budget, replay, whole_body
 from pock_server.http.guard import origin
-from pock_server.http.problems import Failure, Problem, problem_response
+from pock_server.http.problems import DATABASE_DOWN, Failure, Problem, database_down, problem_response
 from pock_server.observing.context import tell
 from pock_server.services import Services
 from pock_server.settings import Settings
@@ -77,6 +77,9 @@ class GateMiddleware:
             except Problem as problem:
                 answer = problem_response(problem.failure, problem.detail, headers=problem.headers)
                 await answer(scope, receive, send_and_count)
+                return
+            except DATABASE_DOWN as error:
+                await database_down(error)(scope, receive, send)
                 return
             except ClientDisconnect:
                 return

@@ -32,18 +32,22 @@ Base64Signature = Annotated[
 _MAX_DEPTH = 32
 
 
+def check_scalar(value: Any) -> None:
+    """Raise ValueError for an integer beyond 64 bits, and for a text with a NUL or half of a character."""
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        raise ValueError("holds an integer beyond 64 bits")
+    if isinstance(value, str) and ("\0" in value or any("\ud800" <= character <= "\udfff" for character in value)):
+        raise ValueError("holds text that cannot be stored")
+
+
 def check_json(value: Any, depth: int = 0) -> Any:
     """Refuse what JSON texts of other programs cannot hold: NaN, infinities, NUL, lone surrogates, endless nesting."""
     if depth > _MAX_DEPTH:
         raise ValueError(f"is nested deeper than {_MAX_DEPTH} levels")
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError("holds a number that is not finite")
-    if isinstance(value, int) and not -(2**63) <= value < 2**64:
-        raise ValueError("holds an integer beyond 64 bits")
-    if isinstance(value, str):
-        if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
-            raise ValueError("holds text that cannot be stored")
-    elif isinstance(value, dict):
+    check_scalar(value)
+    if isinstance(value, dict):
         for key, item in value.items():
             check_json(key, depth + 1)
             check_json(item, depth + 1)

@@ -1,5 +1,6 @@
 """Every error the service answers, as RFC 9457 problem+json with a numbered failure code."""
 
+import logging
 from collections.abc import Mapping
 from enum import Enum
 from http import HTTPStatus
@@ -9,10 +10,13 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy.exc import DataError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 
 from pock_server.observing.context import current
 
+_log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
 
 
@@ -178,6 +182,26 @@ async def _on_invalid(_request: Request, error: Exception) -> JSONResponse:
     return problem_response(Failure.INVALID, f"{first.where}: {first.message}.", errors=errors)
 
 
+async def _on_unstorable(_request: Request, _error: Exception) -> JSONResponse:
+    detail = "The request holds a number or a text that the database cannot store; send a smaller or simpler one."
+    return problem_response(Failure.INVALID, detail)
+
+
+DATABASE_DOWN = (OperationalError, InterfaceError, PoolTimeout)
+"""What is raised when the database cannot be reached, gave up waiting, or broke up two transactions."""
+
+
+def database_down(error: Exception) -> JSONResponse:
+    """The answer to a request that the database did not serve; nothing was done."""
+    _log.warning("the database did not serve a request", exc_info=error)
+    detail = "The database cannot be reached, or is too busy; repeat the request in a few seconds."
+    return problem_response(Failure.NOT_READY, detail, headers={"Retry-After": "2"})
+
+
+async def _on_database_down(_request: Request, error: Exception) -> JSONResponse:
+    return database_down(error)
+
+
 def crash_response() -> JSONResponse:
     """The answer to a request that found a fault of the service's own."""
     return problem_response(Failure.INTERNAL, "The service failed; its log says why. Try again later.")
@@ -196,4 +220,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(Problem, _on_problem)
     app.add_exception_handler(HTTPException, _on_http_exception)
     app.add_exception_handler(RequestValidationError, _on_invalid)
+    app.add_exception_handler(DataError, _on_unstorable)
+    for kind in DATABASE_DOWN:
+        app.add_exception_handler(kind, _on_database_down)
     app.add_exception_handler(Exception, _on_crash)

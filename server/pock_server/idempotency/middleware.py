@@ -5,6 +5,7 @@ answer itself, in the transaction of its work (`header.Once`).
 """
 
 from collections.abc import Collection
+from contextlib import suppress
 
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
@@ -14,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from pock_server.auth.service import Caller, unknown_key
 from pock_server.gate.credentials import CALLER
 from pock_server.http.bodies import replay
-from pock_server.http.problems import Problem, problem_response
+from pock_server.http.problems import DATABASE_DOWN, Problem, database_down, problem_response
 from pock_server.idempotency.header import NAME, STATE
 from pock_server.idempotency.service import Reservation, StoredAnswer, reserve
 from pock_server.services import Services
@@ -40,6 +41,9 @@ class IdempotencyMiddleware:
         except Problem as problem:
             await problem_response(problem.failure, problem.detail, headers=problem.headers)(scope, receive, send)
             return
+        except DATABASE_DOWN as error:
+            await database_down(error)(scope, receive, send)
+            return
         if isinstance(claim, StoredAnswer):
             headers = {"Idempotency-Replayed": "true"}
             await JSONResponse(claim.body, status_code=claim.status, headers=headers)(scope, receive, send)
@@ -59,4 +63,5 @@ class IdempotencyMiddleware:
         try:
             await self._app(scope, replay(body, receive), send)
         finally:
-            await run_in_threadpool(claim.release)
+            with suppress(*DATABASE_DOWN):  # then the reservation is void after a while
+                await run_in_threadpool(claim.release)

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, delete, update
+from sqlalchemy import ColumnElement, delete, or_, update
 
 from pock_server.auth.service import Caller
+from pock_server.db.insert import insert_if_absent
 from pock_server.db.unit import Unit
 from pock_server.http.problems import Failure, Problem
 from pock_server.idempotency.tables import IdempotencyRecord
@@ -16,6 +17,7 @@ from pock_server.services import Services
 REPLAY_FOR = timedelta(hours=24)
 # A process that died between reservation and answer leaves its reservation behind; after this time it is void.
 ABANDONED_AFTER = timedelta(minutes=5)
+_IN_FLIGHT = "The first request with this Idempotency-Key is still being served; repeat it later."
 
 
 @dataclass(frozen=True)
@@ -72,27 +74,27 @@ def reserve(services: Services, caller: Caller, route: str, key: str, body: byte
     now = services.clock.now()
     body_hash = hashlib.sha256(body).hexdigest()
     with services.database.write() as unit:
-        unit.session.execute(delete(IdempotencyRecord).where(IdempotencyRecord.created_at < now - REPLAY_FOR))
-        row = unit.session.get(IdempotencyRecord, (caller.key_id, route, key))
-        if row is not None and row.status is None and row.created_at < now - ABANDONED_AFTER:
-            unit.session.delete(row)
-            unit.session.flush()
-            row = None
-        if row is None:
-            unit.session.add(
-                IdempotencyRecord(
-                    workspace_id=caller.workspace_id,
-                    principal_id=caller.key_id,
-                    route=route,
-                    key=key,
-                    body_hash=body_hash,
-                    created_at=now,
-                )
-            )
+        mine = {"principal_id": caller.key_id, "route": route, "key": key}
+        unit.session.execute(delete(IdempotencyRecord).filter_by(**mine).where(_void(now)))
+        fresh = {"workspace_id": caller.workspace_id, "body_hash": body_hash, "created_at": now}
+        if insert_if_absent(unit.session, IdempotencyRecord, **mine, **fresh) is not None:
             return Reservation(services, caller.key_id, route, key, now)
+        row = unit.session.get(IdempotencyRecord, (caller.key_id, route, key))
+        if row is None:
+            raise Problem(Failure.KEY_IN_FLIGHT, _IN_FLIGHT, {"Retry-After": "1"})
         if row.body_hash != body_hash:
             raise Problem(Failure.KEY_REUSED, "This Idempotency-Key was used with another body; use a new key.")
         if row.status is None or row.answer is None:
-            detail = "The first request with this Idempotency-Key is still being served; repeat it later."
-            raise Problem(Failure.KEY_IN_FLIGHT, detail, {"Retry-After": "1"})
+            raise Problem(Failure.KEY_IN_FLIGHT, _IN_FLIGHT, {"Retry-After": "1"})
         return StoredAnswer(row.status, row.answer)
+
+
+def _void(now: datetime) -> ColumnElement[bool]:
+    """Of a remembered request: it is too old to be repeated, or was left behind by a process that died."""
+    age = IdempotencyRecord.created_at
+    return or_(age < now - REPLAY_FOR, IdempotencyRecord.status.is_(None) & (age < now - ABANDONED_AFTER))
+
+
+def forget_old(unit: Unit, now: datetime) -> None:
+    """Delete what nobody may repeat any more; the sweeper's."""
+    unit.session.execute(delete(IdempotencyRecord).where(_void(now)))

@@ -5,7 +5,6 @@ from datetime import timedelta
 from typing import Any
 
 from pock_server.artifacts.repository import Artifacts
-from pock_server.artifacts.tables import ArtifactRecord
 from pock_server.blobs.repository import Blobs
 from pock_server.builds.lifecycle import BUILD_LIFECYCLE
 from pock_server.builds.repository import Builds, next_queued
@@ -94,7 +93,7 @@ def write_down(services: Services, claim: Claim, journal: Journal) -> bool:
     """Store what the worker said and renew the lease; False if the build is no longer this runner's."""
     now = services.clock.now()
     with services.database.write() as unit:
-        row = Builds(unit.session, claim.workspace_id).find(claim.build_id)
+        row = Builds(unit.session, claim.workspace_id).find(claim.build_id, lock=True)
         if row is None or not _is_held(row, claim):
             return False
         row.lease_expires_at = now + timedelta(seconds=services.settings.build_lease_seconds)
@@ -112,7 +111,7 @@ def finish(services: Services, claim: Claim, outcome: Built | Broken) -> None:
     """End the build; nothing happens if it is no longer this runner's."""
     now = services.clock.now()
     with services.database.write() as unit:
-        row = Builds(unit.session, claim.workspace_id).find(claim.build_id)
+        row = Builds(unit.session, claim.workspace_id).find(claim.build_id, lock=True)
         if row is None or not _is_held(row, claim):
             return
         if isinstance(outcome, Broken):
@@ -134,27 +133,24 @@ def finish(services: Services, claim: Claim, outcome: Built | Broken) -> None:
 def _store_artifact(unit: Unit, claim: Claim, built: Built, services: Services) -> None:
     now = services.clock.now()
     blobs = Blobs(unit.session, claim.workspace_id)
-    blobs.remember(built.digest, built.size, now)
-    for member in built.members.values():
-        blobs.remember(member["sha256"], member["size"], now)
+    stored = {built.digest: built.size, **{member["sha256"]: member["size"] for member in built.members.values()}}
+    for digest in sorted(stored):
+        blobs.remember(digest, stored[digest], now)
     Artifacts(unit.session, claim.workspace_id).add(
-        ArtifactRecord(
-            workspace_id=claim.workspace_id,
-            digest=built.digest,
-            size=built.size,
-            build_id=claim.build_id,
-            members=built.members,
-            executable=built.executable,
-            inputs=built.inputs,
-            created_at=now,
-        )
+        digest=built.digest,
+        size=built.size,
+        build_id=claim.build_id,
+        members=built.members,
+        executable=built.executable,
+        inputs=built.inputs,
+        created_at=now,
     )
 
 
 def give_back(services: Services, claim: Claim) -> None:
     """The runner stops: let another one take the build, without counting this attempt."""
     with services.database.write() as unit:
-        row = Builds(unit.session, claim.workspace_id).find(claim.build_id)
+        row = Builds(unit.session, claim.workspace_id).find(claim.build_id, lock=True)
         if row is not None and _is_held(row, claim):
             _requeue(unit, row, services, attempt=row.attempt - 1)
 

@@ -6,10 +6,12 @@ from datetime import timedelta
 
 from pock_server.blobs.repository import Uploads, stale_uploads
 from pock_server.builds.repository import Builds, running_builds
+from pock_server.builds.schemas import BuildState
 from pock_server.db.unit import Unit
 from pock_server.http.problems import Problem
+from pock_server.idempotency.service import forget_old
 from pock_server.runner.claims import take_from_lost_runner
-from pock_server.runs.leases import sweep
+from pock_server.runs.leases import lock_run, sweep
 from pock_server.runs.repository import Runs, overdue_runs
 from pock_server.services import Services
 
@@ -32,6 +34,8 @@ def sweep_all(services: Services) -> None:
         _alone(services, _sweep_build, workspace_id, build_id)
     for workspace_id, upload_id in uploads:
         _drop_upload(services, workspace_id, upload_id)
+    with services.database.write() as unit:
+        forget_old(unit, now)
 
 
 def _alone(services: Services, task: _Task, workspace_id: str, row_id: str) -> None:
@@ -44,13 +48,15 @@ def _alone(services: Services, task: _Task, workspace_id: str, row_id: str) -> N
 
 def _sweep_run(unit: Unit, services: Services, workspace_id: str, run_id: str) -> None:
     now = services.clock.now()
+    lock_run(unit, workspace_id, run_id)
     for run in Runs(unit.session, workspace_id).overdue(run_id, now):
         sweep(unit, run, services.settings, now)
 
 
 def _sweep_build(unit: Unit, services: Services, workspace_id: str, build_id: str) -> None:
-    row = Builds(unit.session, workspace_id).require(build_id)
-    if row.lease_expires_at is not None and row.lease_expires_at < services.clock.now():
+    row = Builds(unit.session, workspace_id).require(build_id, lock=True)
+    lost = row.lease_expires_at is not None and row.lease_expires_at < services.clock.now()
+    if lost and row.state == BuildState.RUNNING:
         take_from_lost_runner(unit, row, services)
 
 

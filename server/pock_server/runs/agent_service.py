@@ -29,7 +29,7 @@ def take_work(services: Services, agent: AgentCaller) -> WorkEnvelope | None:
 def _lease(services: Services, agent: AgentCaller) -> WorkEnvelope | None:
     now = services.clock.now()
     with services.database.write() as unit:
-        device = Devices(unit.session, agent.workspace_id).require(agent.device_id)
+        device = Devices(unit.session, agent.workspace_id).require(agent.device_id, lock=True)
         # The agent may have restarted while this request waited: work must not go to a listener that is gone.
         if device.session_id != agent.session_id:
             raise Problem(Failure.SESSION_EXPIRED, "This session was replaced; open a new one.")

@@ -21,7 +21,7 @@ _GRACE = timedelta(minutes=2)
 
 
 def lease_next(unit: Unit, device: DeviceRecord, settings: Settings, now: datetime) -> RunRecord | None:
-    """Lease the device's next run to it. A run that it already holds is leased anew: it forgot about it."""
+    """Lease the next run to the device, whose row is locked. A run that it holds is leased anew: it forgot about it."""
     runs = Runs(unit.session, device.workspace_id)
     held = runs.held_by(device.id)
     if held is not None:
@@ -46,9 +46,20 @@ def lease_next(unit: Unit, device: DeviceRecord, settings: Settings, now: dateti
     return run
 
 
+def lock_run(unit: Unit, workspace_id: str, run_id: str) -> RunRecord:
+    """The run, locked, and its device with it; raises a 404 `Problem` if the workspace has none.
+
+    Everybody who changes both locks the device first: else two who wait for each other would be broken up.
+    """
+    runs = Runs(unit.session, workspace_id)
+    Devices(unit.session, workspace_id).require(runs.require(run_id).device_id, lock=True)
+    return runs.require(run_id, lock=True)
+
+
 def require_lease(unit: Unit, device_id: str, workspace_id: str, run_id: str, fence: int) -> RunRecord:
-    """The device's run, if `fence` is that of its present lease; raises a 404 or 409 `Problem` otherwise."""
-    run = Runs(unit.session, workspace_id).require(run_id)
+    """The device's run, locked, and the device with it, if `fence` is that of the run's present lease; raises a 404 or
+    409 `Problem` otherwise."""
+    run = lock_run(unit, workspace_id, run_id)
     if run.device_id != device_id:
         raise Problem(Failure.NOT_FOUND, f"There is no run {run_id}.")
     tell(adopt=run.request_id, build_id=run.build_id)
@@ -96,7 +107,7 @@ def clear_device(unit: Unit, run: RunRecord) -> None:
 
 
 def release_device(unit: Unit, device: DeviceRecord, now: datetime) -> None:
-    """Fail everything that a device which will never come back was to do."""
+    """Fail everything that a device which will never come back was to do; its row is locked or changed already."""
     for run in Runs(unit.session, device.workspace_id).of_device(device.id, OPEN):
         fail(unit, run, LOST_DEVICE, f"Device {device.name} was {device.status}.", now)
 

@@ -11,6 +11,8 @@ from pock_server.http.fields import Digest, ExecutableLine, Id, Report, check_js
 from pock_server.http.pages import PageOut
 
 MAX_INT = 2**31 - 1
+MAX_EVENTS = 10_000
+"""Of one report."""
 
 
 class RunState(StrEnum):
@@ -202,8 +204,8 @@ class EventsIn(BaseModel):
     """Lines of the executable, in order; numbers start at 0 with every lease."""
 
     fence: int = Field(ge=0, le=MAX_INT)
-    first_seq: int = Field(ge=0, le=MAX_INT)
-    events: list[ExecutableLine] = Field(max_length=10_000)
+    first_seq: int = Field(ge=0, le=MAX_INT - MAX_EVENTS)
+    events: list[ExecutableLine] = Field(max_length=MAX_EVENTS)
 
 
 class EventsOut(BaseModel):

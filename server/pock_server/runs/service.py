@@ -21,7 +21,7 @@ from pock_server.events.repository import Events
 from pock_server.http.problems import Failure, Problem
 from pock_server.observing.context import request_id, traceparent
 from pock_server.runs.envelope import Work
-from pock_server.runs.leases import clear_device
+from pock_server.runs.leases import clear_device, lock_run
 from pock_server.runs.lifecycle import RUN_LIFECYCLE
 from pock_server.runs.repository import Runs
 from pock_server.runs.schemas import Entry, RunIn, RunOut, RunProgressOut, RunReport, RunState
@@ -32,7 +32,7 @@ from pock_server.settings import Settings
 def request_run(unit: Unit, workspace_id: str, order: RunIn, settings: Settings, now: datetime) -> RunRecord:
     """Queue a run; a `Problem` says why the device could not do it."""
     build = _finished_build(unit.session, workspace_id, order.build_id)
-    device = Devices(unit.session, workspace_id).require(order.device_id)
+    device = Devices(unit.session, workspace_id).require(order.device_id, lock=True)  # nobody revokes it meanwhile
     if device.status != DeviceStatus.ACTIVE:
         raise Problem(Failure.STATE_CONFLICT, f"Device {device.name} is {device.status}; choose another one.")
     artifact = Artifacts(unit.session, workspace_id).require(build.artifact_digest or "")
@@ -112,7 +112,7 @@ def gather_work(session: Session, run: RunRecord) -> Work:
 
 def cancel_run(unit: Unit, workspace_id: str, run_id: str, now: datetime) -> RunRecord:
     """Cancel a run that is not over; its device learns it at the next renewal or heartbeat. Repeating is harmless."""
-    row = Runs(unit.session, workspace_id).require(run_id)
+    row = lock_run(unit, workspace_id, run_id)
     if row.state != RunState.CANCELLED:
         RUN_LIFECYCLE.move(unit, row, RunState.CANCELLED, now, finished_at=now)
         clear_device(unit, row)

@@ -91,7 +91,8 @@ def run_group(url: str, group: Group, examples: int, seed: int) -> bool:
     command += ["--continue-on-failure", "--request-timeout", "60", "--no-shrink"]
     if group.credential is not None:
         command += ["--header", f"Authorization: Bearer {group.credential}"]
-    done = subprocess.run(command, capture_output=True, text=True)
+    with tempfile.TemporaryDirectory() as folder:  # it leaves caches behind
+        done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
     if done.returncode != 0:
         print(f"--- {group.name}, seed {seed}\n{done.stdout[-20_000:]}\n{done.stderr[-5_000:]}")
     return done.returncode == 0

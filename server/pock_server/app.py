@@ -10,6 +10,7 @@ from fastapi.routing import APIRoute, iter_route_contexts
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 import pock_server.artifacts.endpoints
+import pock_server.audit.endpoints
 import pock_server.auth.endpoints
 import pock_server.blobs.endpoints
 import pock_server.builds.endpoints
@@ -17,9 +18,12 @@ import pock_server.datasets.endpoints
 import pock_server.devices.agent_endpoints
 import pock_server.devices.endpoints
 import pock_server.health.endpoints
+import pock_server.me.endpoints
+import pock_server.members.endpoints
 import pock_server.models.endpoints
 import pock_server.runs.agent_endpoints
 import pock_server.runs.endpoints
+import pock_server.sessions.endpoints
 import pock_server.targets.endpoints
 import pock_server.web.pages
 from pock_server import __version__, openapi
@@ -46,6 +50,10 @@ _ROUTERS = (
     pock_server.devices.endpoints.router,
     pock_server.runs.endpoints.router,
     pock_server.auth.endpoints.router,
+    pock_server.members.endpoints.router,
+    pock_server.sessions.endpoints.router,
+    pock_server.me.endpoints.router,
+    pock_server.audit.endpoints.router,
     pock_server.devices.agent_endpoints.router,
     pock_server.runs.agent_endpoints.router,
 )

@@ -8,15 +8,22 @@ from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
 
 from fastapi import Depends, Request, Security
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.security import APIKeyCookie, HTTPAuthorizationCredentials, HTTPBearer
 
 from pock_server.auth.schemas import Scope
 from pock_server.auth.service import Caller, unknown_key
 from pock_server.devices.sessions import AgentCaller, unknown_session
 from pock_server.gate.credentials import CALLER
 from pock_server.services import Services
+from pock_server.sessions.cookie import PLAIN_NAME, SECURE_NAME
 
 api_key = HTTPBearer(auto_error=False, scheme_name="apiKey", description="`pk_<id>_<secret>`")
+browser_session = APIKeyCookie(
+    name=SECURE_NAME,
+    auto_error=False,
+    scheme_name="browserSession",
+    description=f"`POST /v1/session` sets it; without https it is named `{PLAIN_NAME}`.",
+)
 device_session = HTTPBearer(auto_error=False, scheme_name="deviceSession", description="`ps_<id>_<secret>`")
 
 
@@ -31,10 +38,12 @@ ServicesDep = Annotated[Services, Depends(get_services)]
 
 
 def caller_with(*any_of: Scope) -> Callable[..., Coroutine[Any, Any, Caller]]:
-    """A dependency that demands one of the scopes of the API key that the gate has checked."""
+    """A dependency that demands one of the scopes, or none at all, of whom the gate has let in."""
 
     async def caller(
-        request: Request, _bearer: Annotated[HTTPAuthorizationCredentials | None, Security(api_key)]
+        request: Request,
+        _key: Annotated[HTTPAuthorizationCredentials | None, Security(api_key)],
+        _cookie: Annotated[str | None, Security(browser_session)],
     ) -> Caller:
         found = getattr(request.state, CALLER, None)
         if not isinstance(found, Caller):
@@ -45,6 +54,7 @@ def caller_with(*any_of: Scope) -> Callable[..., Coroutine[Any, Any, Caller]]:
     return caller
 
 
+Anyone = Annotated[Caller, Depends(caller_with())]
 Reader = Annotated[Caller, Depends(caller_with(Scope.READ))]
 ModelWriter = Annotated[Caller, Depends(caller_with(Scope.MODELS_WRITE))]
 UploadReader = Annotated[Caller, Depends(caller_with(Scope.READ, Scope.MODELS_WRITE))]
@@ -52,6 +62,7 @@ BuildWriter = Annotated[Caller, Depends(caller_with(Scope.BUILDS_WRITE))]
 RunWriter = Annotated[Caller, Depends(caller_with(Scope.RUNS_WRITE))]
 DeviceAdmin = Annotated[Caller, Depends(caller_with(Scope.DEVICES_ADMIN))]
 KeyAdmin = Annotated[Caller, Depends(caller_with(Scope.KEYS_ADMIN))]
+AuditReader = Annotated[Caller, Depends(caller_with(Scope.AUDIT_READ))]
 
 
 async def agent_caller(

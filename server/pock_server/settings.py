@@ -42,6 +42,19 @@ class Settings(BaseSettings):
     store_secret_key: str = Field(default="", repr=False, description="S3 secret key; empty as before.")
     web_dist: Path = Field(default=Path(__file__).parent / "web_dist", description="The built dashboard.")
 
+    public_url: str = Field(
+        default="",
+        pattern=r"^(https?://[^/\s]+/?)?$",
+        description="Address that browsers see, e.g. https://pock.example; empty means the one that they ask for.",
+    )
+    browser_session_seconds: float = Field(
+        default=604_800, gt=0, le=7_776_000, description="Longest life of a browser's session."
+    )
+    browser_idle_seconds: float = Field(
+        default=43_200, gt=0, le=7_776_000, description="A browser's session that is unused for this long ends."
+    )
+    audit_days: float = Field(default=400, gt=0, le=36_500, description="Entries of the audit log are kept this long.")
+
     runner: Literal["inprocess", "none"] = Field(
         default="inprocess", description="Who builds: this process, or nobody."
     )

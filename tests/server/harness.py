@@ -16,9 +16,11 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from fastapi.testclient import TestClient
 
 from pock_server.app import create_app
-from pock_server.auth.repository import ApiKeys, find_or_add_workspace
+from pock_server.auth.roles import SCOPES_OF, Role
 from pock_server.auth.schemas import ApiKeyIn, Scope
-from pock_server.auth.service import create_key
+from pock_server.auth.service import create_key, find_or_add_workspace
+from pock_server.members.schemas import MemberIn
+from pock_server.members.service import add_member
 from pock_server.runner.claims import Broken, Built, claim_next, finish
 from pock_server.services import Services
 from pock_server.settings import Settings
@@ -99,6 +101,23 @@ class Person:
 
 
 @dataclass
+class Browser:
+    """A browser's page that has signed in; it is a client of its own, as cookies are kept."""
+
+    client: TestClient
+
+    def call(self, method: str, path: str, **options: Any) -> Any:
+        headers = {"Origin": str(self.client.base_url), **options.pop("headers", {})}
+        return self.client.request(method, f"/v1{path}", headers=headers, **options)
+
+    def get(self, path: str, **options: Any) -> Any:
+        return self.call("GET", path, **options)
+
+    def post(self, path: str, body: Any = None, **options: Any) -> Any:
+        return self.call("POST", path, json=body, **options)
+
+
+@dataclass
 class Device:
     """A client with a device key."""
 
@@ -169,12 +188,35 @@ class Server:
     services: Services
     clock: MovableClock
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """What commands need to find this server's data."""
+        settings = self.services.settings
+        return {"POCK_DATA_DIR": str(settings.data_dir), "POCK_DATABASE_URL": settings.database_url}
+
     def person(self, *scopes: Scope, workspace: str = "default", ttl_days: int = 30) -> Person:
         """Someone with a new key; every scope unless some are given."""
         with self.services.database.write() as unit:
-            home = find_or_add_workspace(unit.session, workspace, self.clock.now())
+            home = find_or_add_workspace(unit, workspace, self.clock.now())
             order = ApiKeyIn(name="test", scopes=list(scopes or Scope), ttl_days=ttl_days)
-            return Person(self.client, create_key(ApiKeys(unit.session, home.id), order, self.clock.now()).key)
+            return Person(self.client, create_key(unit, home.id, order, self.clock.now()).key)
+
+    def member(self, role: Role, name: str = "alice", workspace: str = "default") -> Person:
+        """A new member of this role, with a key that can do what the role can."""
+        with self.services.database.write() as unit:
+            now = self.clock.now()
+            home = find_or_add_workspace(unit, workspace, now)
+            row = add_member(unit, home.id, frozenset(Scope), MemberIn(name=name, role=role), now)
+            order = ApiKeyIn(name=f"key of {name}", member_id=row.id, scopes=list(SCOPES_OF[role]))
+            return Person(self.client, create_key(unit, home.id, order, now).key)
+
+    def browser(self, person: Person, base_url: str = "http://testserver") -> Browser:
+        """A browser that signed in with the person's key."""
+        browser = Browser(
+            TestClient(self.client.app, base_url, raise_server_exceptions=False, client=("127.0.0.1", 50000))
+        )
+        assert browser.post("/session", headers={"Authorization": f"Bearer {person.key}"}).status_code == 201
+        return browser
 
     def device(self, person: Person, facts: dict[str, Any] | None = None) -> Device:
         """An enrolled device with a session."""

@@ -14,9 +14,8 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from pock_server.auth.repository import ApiKeys, find_or_add_workspace
 from pock_server.auth.schemas import ApiKeyIn, Scope
-from pock_server.auth.service import create_key
+from pock_server.auth.service import create_key, find_or_add_workspace
 from pock_server.clock import SystemClock
 from pock_server.services import make_services
 from pock_server.settings import Settings
@@ -65,8 +64,8 @@ def _key(folder: Path) -> str:
     services = make_services(Settings(data_dir=folder))
     now = SystemClock().now()
     with services.database.write() as unit:
-        home = find_or_add_workspace(unit.session, "default", now)
-        key = create_key(ApiKeys(unit.session, home.id), ApiKeyIn(name="test", scopes=list(Scope)), now).key
+        home = find_or_add_workspace(unit, "default", now)
+        key = create_key(unit, home.id, ApiKeyIn(name="test", scopes=list(Scope)), now).key
     services.database.engine.dispose()
     return key
 

@@ -9,7 +9,10 @@ from sqlalchemy import update
 from sqlalchemy.orm import Session
 
 import pock_server.models.endpoints
-from pock_server.auth.service import Caller, authenticate
+from pock_server.actor import Source
+from pock_server.auth.requests import by_key
+from pock_server.auth.service import Caller
+from pock_server.db.unit import Unit
 from pock_server.idempotency.service import Reservation, reserve
 from pock_server.idempotency.tables import IdempotencyRecord
 from tests.server.harness import Person, Server, assert_problem
@@ -97,14 +100,14 @@ def test_work_and_answer_are_kept_together(server: Server, person: Person, monke
     create, commit = pock_server.models.endpoints.create, Session.commit
     moments = iter(["before", "after"])
 
-    def work(session: Session, *rest: Any) -> Any:
+    def work(unit: Unit, *rest: Any) -> Any:
         def killed(self: Session) -> None:
             if next(moments) == "after":
                 commit(self)
             raise RuntimeError("killed")
 
-        monkeypatch.setattr(session, "commit", partial(killed, session))
-        return create(session, *rest)
+        monkeypatch.setattr(unit.session, "commit", partial(killed, unit.session))
+        return create(unit, *rest)
 
     monkeypatch.setattr(Reservation, "release", lambda self: None)  # nobody is left to do it
     with monkeypatch.context() as patch:
@@ -127,11 +130,8 @@ def test_a_request_slower_than_its_reservation_does_nothing(
     def slow(*arguments: Any) -> Any:
         monkeypatch.setattr(pock_server.models.endpoints, "create", real)
         server.clock.advance(301)
-        with server.services.database.read() as session:
-            caller = authenticate(session, person.key, server.clock.now())
         # The other request's reservation, in this one's transaction: SQLite has one writer at a time.
-        arguments[0].execute(update(IdempotencyRecord).values(created_at=server.clock.now()))
-        assert caller
+        arguments[0].session.execute(update(IdempotencyRecord).values(created_at=server.clock.now()))
         return real(*arguments)
 
     monkeypatch.setattr(pock_server.models.endpoints, "create", slow)
@@ -147,8 +147,7 @@ def test_wrong_credentials_reserve_nothing(server: Server, person: Person) -> No
 
 
 def _caller(server: Server, person: Person) -> Caller:
-    with server.services.database.read() as session:
-        return authenticate(session, person.key, server.clock.now())
+    return by_key(server.services, person.key, Source())
 
 
 def test_every_documented_header_is_guarded(server: Server, person: Person) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pock_server.actor import SERVICE
 from pock_server.blobs import service
 from pock_server.blobs.faults import DigestMismatch
 from pock_server.blobs.finishing import finish_upload
@@ -46,16 +47,13 @@ def arrived(person: Person, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def workspace_of(person: Person) -> str:
-    from pock_server.auth.service import authenticate
 
-    services = person.client.app.state.services  # type: ignore[attr-defined]
-    with services.database.read() as session:
-        return str(authenticate(session, person.key, services.clock.now()).workspace_id)
+    return str(person.get("/me").json()["workspace"]["id"])
 
 
 def test_two_finishes_at_once_have_one_outcome(server: Server, person: Person, arrived: str) -> None:
     async def race() -> list[Any]:
-        turns = [finish_upload(server.services, workspace_of(person), arrived) for _ in range(6)]
+        turns = [finish_upload(server.services, workspace_of(person), arrived, SERVICE) for _ in range(6)]
         return await asyncio.gather(*turns, return_exceptions=True)
 
     outcomes = asyncio.run(race())

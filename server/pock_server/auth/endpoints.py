@@ -17,9 +17,9 @@ router = APIRouter(prefix="/api-keys", tags=["api-keys"], responses=PROBLEMS)
 @router.post("", status_code=201)
 def create_api_key(body: ApiKeyIn, caller: KeyAdmin, services: ServicesDep) -> ApiKeyCreated:
     """Make an API key; its text is in this answer and nowhere else."""
-    with services.database.write() as unit:
-        service.refuse_escalation(caller, body.scopes)
-        made = service.create_key(ApiKeys(unit.session, caller.workspace_id), body, services.clock.now())
+    with services.database.write(caller.actor) as unit:
+        service.refuse_escalation(caller.scopes, body.scopes)
+        made = service.create_key(unit, caller.workspace_id, body, services.clock.now())
         check(unit, services.settings, caller.workspace_id, services.clock.now(), Quota.KEYS)
         return made
 
@@ -34,6 +34,7 @@ def list_api_keys(caller: KeyAdmin, services: ServicesDep, page: PageQuery) -> A
 
 @router.delete("/{key_id}", status_code=204)
 def revoke_api_key(key_id: Id, caller: KeyAdmin, services: ServicesDep) -> None:
-    """Revoke a key at once."""
-    with services.database.write() as unit:
-        service.revoke_key(ApiKeys(unit.session, caller.workspace_id), key_id, services.clock.now())
+    """Revoke a key at once; the browser sessions opened with it end, too."""
+    with services.database.write(caller.actor) as unit:
+        row = ApiKeys(unit.session, caller.workspace_id).require(key_id)
+        service.revoke_key(unit, row, services.clock.now())

@@ -20,13 +20,17 @@ class Scope(StrEnum):
     RUNS_WRITE = "runs:write"
     DEVICES_ADMIN = "devices:admin"
     KEYS_ADMIN = "keys:admin"
+    AUDIT_READ = "audit:read"
 
 
 class ApiKeyIn(BaseModel):
     """A key to make."""
 
     name: Name
-    scopes: list[Scope] = Field(min_length=1, max_length=len(Scope))
+    member_id: Id | None = Field(default=None, description="Whose key it is; a key of nobody stands for itself.")
+    scopes: list[Scope] = Field(
+        min_length=1, max_length=len(Scope), description="A member's key can do what its member's role can, at most."
+    )
     ttl_days: int = Field(default=30, ge=1, le=MAX_TTL_DAYS)
 
 
@@ -36,6 +40,8 @@ class ApiKeyOut(BaseModel):
     id: Id
     name: str
     scopes: list[Scope]
+    member_id: Id | None
+    member_name: str | None
     created_at: datetime
     expires_at: datetime
     revoked_at: datetime | None

@@ -15,6 +15,7 @@ class Kind(StrEnum):
     API_KEY = "pk"
     DEVICE_SESSION = "ps"
     ENROLMENT_TOKEN = "pt"
+    BROWSER_SESSION = "pb"
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Credential:
         return hmac.compare_digest(self.hash, stored_hash)
 
 
-_FORM = re.compile(r"^(pk|ps|pt)_([0-9a-f]{32})_([0-9a-f]{64})$", re.ASCII)
+_FORM = re.compile(r"^(pk|ps|pt|pb)_([0-9a-f]{32})_([0-9a-f]{64})$", re.ASCII)
 
 
 def generate(kind: Kind, row_id: str) -> Credential:

@@ -1,17 +1,22 @@
 """Makes, checks and revokes API keys."""
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy.orm import Session
-
+from pock_server.actor import Actor
+from pock_server.audit.service import Action, Subject, made, record
 from pock_server.auth import secrets
-from pock_server.auth.repository import ApiKeys, find_key_anywhere
+from pock_server.auth.repository import ApiKeys, require_workspace_named
+from pock_server.auth.roles import SCOPES_OF, Role
 from pock_server.auth.schemas import ApiKeyCreated, ApiKeyIn, ApiKeyOut, Scope
-from pock_server.auth.tables import ApiKeyRecord
+from pock_server.auth.tables import ApiKeyRecord, WorkspaceRecord
 from pock_server.clock import new_id
+from pock_server.db.insert import insert_if_absent
+from pock_server.db.unit import Unit
 from pock_server.http.problems import Failure, Problem
+from pock_server.members.repository import Members
+from pock_server.sessions.repository import end_sessions_of_key
 
 _CHALLENGE = {"WWW-Authenticate": "Bearer"}
 
@@ -23,27 +28,31 @@ class Caller:
     workspace_id: str
     key_id: str
     scopes: frozenset[Scope]
+    actor: Actor
 
     def demand(self, *any_of: Scope) -> None:
-        """Raise a 403 `Problem` unless the caller has one of the scopes."""
-        if not self.scopes.intersection(any_of):
-            raise Problem(
-                Failure.SCOPE_MISSING, f"This call needs an API key with the scope {' or '.join(map(str, any_of))}."
-            )
+        """Raise a 403 `Problem` unless the caller has one of the scopes; none at all asks for nothing."""
+        if any_of and not self.scopes.intersection(any_of):
+            wanted = " or ".join(map(str, any_of))
+            raise Problem(Failure.SCOPE_MISSING, f"This call needs the scope {wanted}, which {self.actor.name} lacks.")
 
 
-def authenticate(session: Session, credential_text: str | None, now: datetime) -> Caller:
-    """The caller that the credential stands for; raises a 401 `Problem` otherwise."""
-    credential = secrets.parse(credential_text, secrets.Kind.API_KEY) if credential_text else None
-    row = find_key_anywhere(session, credential.row_id) if credential else None
-    if credential is None or row is None or not credential.matches(row.secret_hash):
-        raise unknown_key()
+def granted(row: ApiKeyRecord) -> frozenset[Scope]:
+    """What the key can do now: its own scopes, and of a member's key only those that the member's role still has."""
+    own = frozenset(Scope(scope) for scope in row.scopes)
+    return own if row.member is None else own & SCOPES_OF[Role(row.member.role)]
+
+
+def refuse_dead(row: ApiKeyRecord, now: datetime) -> None:
+    """Raise a 401 `Problem` if the key was revoked or has expired, or its member is disabled."""
     if row.revoked_at is not None:
         raise Problem(Failure.KEY_REVOKED, "This API key was revoked; ask for a new one.", _CHALLENGE)
     if row.expires_at <= now:
         detail = f"This API key expired at {row.expires_at.isoformat()}; ask for a new one."
         raise Problem(Failure.KEY_EXPIRED, detail, _CHALLENGE)
-    return Caller(row.workspace_id, row.id, frozenset(Scope(s) for s in row.scopes))
+    if row.member is not None and row.member.disabled_at is not None:
+        detail = f"The member {row.member.name} is disabled; ask an admin of the workspace."
+        raise Problem(Failure.MEMBER_DISABLED, detail, _CHALLENGE)
 
 
 def unknown_key() -> Problem:
@@ -52,34 +61,53 @@ def unknown_key() -> Problem:
     return Problem(Failure.KEY_UNKNOWN, detail, _CHALLENGE)
 
 
-def create_key(keys: ApiKeys, order: ApiKeyIn, now: datetime) -> ApiKeyCreated:
-    """Make a key; the answer holds the only copy of its secret."""
+def find_or_add_workspace(unit: Unit, name: str, now: datetime) -> WorkspaceRecord:
+    """The workspace of this name, made if there is none."""
+    new = insert_if_absent(unit.session, WorkspaceRecord, id=new_id(now), name=name, created_at=now)
+    if new is None:
+        return require_workspace_named(unit.session, name)
+    record(unit, Action.WORKSPACE_CREATE, Subject(new.id, new.id), new.name, now)
+    return new
+
+
+def create_key(unit: Unit, workspace_id: str, order: ApiKeyIn, now: datetime) -> ApiKeyCreated:
+    """Make a key; the answer holds the only copy of its secret. A 403 `Problem` names what its member's role lacks."""
+    member = Members(unit.session, workspace_id).require(order.member_id) if order.member_id else None
+    if member is not None:
+        lacking = sorted(set(order.scopes) - SCOPES_OF[Role(member.role)])
+        if lacking:
+            detail = f"{member.name} is {member.role}, which lacks: {', '.join(lacking)}."
+            raise Problem(Failure.SCOPE_MISSING, detail)
     credential = secrets.generate(secrets.Kind.API_KEY, new_id(now))
     row = ApiKeyRecord(
         id=credential.row_id,
-        workspace_id=keys.workspace_id,
+        workspace_id=workspace_id,
         name=order.name,
         scopes=sorted({str(s) for s in order.scopes}),
         secret_hash=credential.hash,
         created_at=now,
         expires_at=now + timedelta(days=order.ttl_days),
         revoked_at=None,
+        member=member,
     )
-    keys.add(row)
+    ApiKeys(unit.session, workspace_id).add(row)
+    changes = made(scopes=row.scopes, expires_at=row.expires_at.isoformat(), member=member.name if member else None)
+    record(unit, Action.API_KEY_CREATE, row, row.name, now, changes)
     return ApiKeyCreated(**describe(row).model_dump(), key=credential.text)
 
 
-def refuse_escalation(caller: Caller, wanted: Sequence[Scope]) -> None:
-    """A key may only make keys that can do no more than itself."""
-    missing = sorted(set(wanted) - caller.scopes)
+def refuse_escalation(power: Collection[Scope], wanted: Collection[Scope]) -> None:
+    """Raise a 403 `Problem` unless whoever has `power` may deal with what can do `wanted`."""
+    missing = sorted(set(wanted) - set(power))
     if missing:
-        raise Problem(Failure.SCOPE_MISSING, f"This API key cannot grant what it lacks: {', '.join(missing)}.")
+        raise Problem(Failure.SCOPE_MISSING, f"Nobody can grant or take what they lack: {', '.join(missing)}.")
 
 
-def revoke_key(keys: ApiKeys, key_id: str, now: datetime) -> None:
-    """End a key now; revoking it again changes nothing."""
-    row = keys.require(key_id, lock=True)
-    row.revoked_at = row.revoked_at or now
+def revoke_key(unit: Unit, row: ApiKeyRecord, now: datetime) -> None:
+    """End a key and its sessions now; revoking it again changes nothing."""
+    if ApiKeys(unit.session, row.workspace_id).revoke(row.id, now):
+        end_sessions_of_key(unit.session, row.id)
+        record(unit, Action.API_KEY_REVOKE, row, row.name, now)
 
 
 def describe(row: ApiKeyRecord) -> ApiKeyOut:
@@ -88,6 +116,8 @@ def describe(row: ApiKeyRecord) -> ApiKeyOut:
         id=row.id,
         name=row.name,
         scopes=[Scope(s) for s in row.scopes],
+        member_id=row.member_id,
+        member_name=row.member.name if row.member else None,
         created_at=row.created_at,
         expires_at=row.expires_at,
         revoked_at=row.revoked_at,

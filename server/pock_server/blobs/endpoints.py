@@ -7,6 +7,7 @@ from fastapi.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
+from pock_server.audit.service import Action, made, record
 from pock_server.auth.service import Caller
 from pock_server.blobs.download import blob_response
 from pock_server.blobs.repository import Blobs, Uploads
@@ -50,10 +51,12 @@ def _size(services: Services, caller: Caller, digest: str) -> int:
 @router.post("/uploads", status_code=201)
 def create_upload(body: UploadIn, caller: ModelWriter, services: ServicesDep) -> UploadOut:
     """Begin an upload."""
-    with services.database.write() as unit:
+    with services.database.write(caller.actor) as unit:
         row = start_upload(unit, services, caller.workspace_id, body)
         if not row.complete:
             check(unit, services.settings, caller.workspace_id, services.clock.now(), Quota.BYTES, Quota.UPLOADS)
+        audited = made(size=row.size, complete=row.complete)
+        record(unit, Action.UPLOAD_START, row, row.digest, services.clock.now(), audited)
         return UploadOut(id=row.id, offset=row.received, size=row.size, complete=row.complete)
 
 
@@ -80,7 +83,7 @@ async def append_to_upload(
     services: ServicesDep,
 ) -> Response:
     """Send bytes from `Upload-Offset` on; the last byte completes the upload and has its digest checked."""
-    receiver = Receiver(services, caller.workspace_id, upload_id)
+    receiver = Receiver(services, caller.workspace_id, upload_id, caller.actor)
     try:
         offset = await receiver.receive(upload_offset, request.stream())
     except ClientDisconnect:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from fastapi.concurrency import run_in_threadpool
 
+from pock_server.actor import SERVICE, Actor
+from pock_server.audit.service import Action, made, record
 from pock_server.blobs.faults import DigestMismatch
 from pock_server.blobs.repository import Blobs, Uploads
 from pock_server.clock import new_id
@@ -38,6 +40,7 @@ class _Turn:
     digest: str
     size: int
     keys: tuple[str, ...]
+    by: Actor
 
     async def parts(self) -> "AsyncIterator[Chunk]":
         """All bytes of the upload; keeps the turn while they are read."""
@@ -61,7 +64,7 @@ class _Turn:
 
     def settle(self, good: bool) -> None:
         """The upload is complete and the workspace has the blob; or the upload is gone."""
-        with self.services.database.write() as unit:
+        with self.services.database.write(self.by) as unit:
             uploads = Uploads(unit.session, self.workspace_id)
             if not uploads.hold(self.upload_id, self.token, _until(self.services)):
                 raise _busy()
@@ -69,19 +72,24 @@ class _Turn:
             uploads.drop_parts(upload)
             if good:
                 upload.complete, upload.finisher, upload.finishing_until = True, None, None
-                Blobs(unit.session, self.workspace_id).remember(self.digest, self.size, self.services.clock.now())
+                now = self.services.clock.now()
+                Blobs(unit.session, self.workspace_id).remember(self.digest, self.size, now)
+                if self.by is not SERVICE:
+                    record(unit, Action.UPLOAD_FINISH, upload, self.digest, now, made(size=self.size))
             else:
                 unit.session.delete(upload)
             unit.happened(Counted("uploads", "complete" if good else "mismatch"))
 
 
-async def finish_upload(services: Services, workspace_id: str, upload_id: str) -> None:
+async def finish_upload(services: Services, workspace_id: str, upload_id: str, by: Actor) -> None:
     """Make the blob of an upload whose bytes are all there; nothing to do if somebody else did.
+
+    The audit log tells of it unless `by` is the service: what devices send is routine.
 
     Raises a `Problem`: 460 if the bytes have another digest, after which the upload is gone; 409, to be repeated, while
     another request is at it.
     """
-    turn = await run_in_threadpool(_take_turn, services, workspace_id, upload_id)
+    turn = await run_in_threadpool(_take_turn, services, workspace_id, upload_id, by)
     if turn is None:
         return
     try:
@@ -107,7 +115,7 @@ async def _store(turn: _Turn) -> bool:
     return True
 
 
-def _take_turn(services: Services, workspace_id: str, upload_id: str) -> _Turn | None:
+def _take_turn(services: Services, workspace_id: str, upload_id: str, by: Actor) -> _Turn | None:
     now = services.clock.now()
     token = new_id(now)
     with services.database.write() as unit:
@@ -118,7 +126,7 @@ def _take_turn(services: Services, workspace_id: str, upload_id: str) -> _Turn |
             raise _busy()
         upload = uploads.require(upload_id)
         keys = tuple(uploads.part_keys(upload))
-        return _Turn(services, workspace_id, upload_id, token, upload.digest, upload.size, keys)
+        return _Turn(services, workspace_id, upload_id, token, upload.digest, upload.size, keys, by)
 
 
 def _until(services: Services) -> datetime:

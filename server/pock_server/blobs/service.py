@@ -8,6 +8,7 @@ from typing import NoReturn
 from fastapi.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
+from pock_server.actor import SERVICE, Actor
 from pock_server.blobs.finishing import finish_upload
 from pock_server.blobs.repository import Blobs, Uploads
 from pock_server.blobs.schemas import UploadIn
@@ -49,6 +50,8 @@ class Receiver:
     services: Services
     workspace_id: str
     upload_id: str
+    by: Actor = SERVICE
+    """Whose upload the audit log tells of; what devices send is routine, and it does not."""
 
     async def receive(self, offset: int, body: AsyncIterator[bytes]) -> int:
         """Store `body` from `offset` on; the new offset. What arrived before a lost connection stays."""
@@ -69,7 +72,7 @@ class Receiver:
             raise
         offset = await self._append(offset, pending)
         if offset == upload.size and not upload.complete:
-            await finish_upload(self.services, self.workspace_id, self.upload_id)
+            await finish_upload(self.services, self.workspace_id, self.upload_id, self.by)
         return offset
 
     def _load(self, offset: int) -> UploadRecord:

@@ -33,7 +33,7 @@ router = APIRouter(prefix="/builds", tags=["builds"], responses=PROBLEMS)
 def create_build(body: BuildIn, response: Response, caller: BuildWriter, services: ServicesDep, once: Once) -> BuildOut:
     """Compile a model by a recipe for a target."""
     recipe, compiler = read_recipe(body.recipe), services.compiler.load()
-    with services.database.write() as unit:
+    with services.database.write(caller.actor) as unit:
         now = services.clock.now()
         requested = service.request_build(unit, caller.workspace_id, body, recipe, compiler, now)
         if requested.created:
@@ -74,7 +74,7 @@ def get_build(build_id: Id, caller: Reader, services: ServicesDep) -> BuildOut:
 @router.post("/{build_id}/cancel")
 def cancel_build(build_id: Id, caller: BuildWriter, services: ServicesDep) -> BuildOut:
     """Cancel a build that is queued or running."""
-    with services.database.write() as unit:
+    with services.database.write(caller.actor) as unit:
         row = service.cancel_build(unit, caller.workspace_id, build_id, services.clock.now())
         return service.describe(row, {})
 

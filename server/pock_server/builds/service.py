@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from pock_server.audit.service import Action, changed, made, record
 from pock_server.builds.lifecycle import BUILD_LIFECYCLE
 from pock_server.builds.repository import Builds
 from pock_server.builds.schemas import BuildIn, BuildOut, BuildState, FailureOut, ProgressOut, SummaryOut
@@ -69,6 +70,7 @@ def request_build(
     if row is None:
         return Requested(_made_meanwhile(builds, key), created=False)
     Events(unit.session, workspace_id).append(row.id, "state", {"state": BuildState.QUEUED}, now)
+    record(unit, Action.BUILD_REQUEST, row, row.name, now, made(model_id=model.id, target=row.target, threads=threads))
     unit.announce(QUEUE)
     unit.happened(Counted("builds_requested", "new"))
     return Requested(row, created=True)
@@ -105,7 +107,9 @@ def cancel_build(unit: Unit, workspace_id: str, build_id: str, now: datetime) ->
     """Cancel a build that is not over; its runner stops the child. Cancelling twice changes nothing."""
     row = Builds(unit.session, workspace_id).require(build_id, lock=True)
     if row.state != BuildState.CANCELLED:
+        before = row.state
         BUILD_LIFECYCLE.move(unit, row, BuildState.CANCELLED, now, finished_at=now)
+        record(unit, Action.BUILD_CANCEL, row, row.name, now, changed({"state": before}, {"state": row.state}))
     return row
 
 

@@ -2,7 +2,7 @@
 
 import typer
 
-from pock_server.cli import credentials, serving
+from pock_server.cli import audit, credentials, members, serving
 
 _COMMANDS = (
     serving.serve,
@@ -10,12 +10,14 @@ _COMMANDS = (
     credentials.create_key,
     credentials.create_token,
     credentials.revoke_devices,
+    audit.audit,
     serving.openapi,
 )
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__, pretty_exceptions_enable=False)
 for command in _COMMANDS:
     app.command()(command)
+app.add_typer(members.app, name="members")
 
 
 def main() -> None:

@@ -1,6 +1,10 @@
 """What the commands share: options, settings with the data folder of the command line, refusals."""
 
+import getpass
+import socket
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +12,8 @@ import typer
 from pydantic import ValidationError
 from pydantic_settings import SettingsError
 
+from pock_server.actor import Actor, ActorKind, Source
+from pock_server.http.problems import Problem
 from pock_server.migrations.runner import upgrade
 from pock_server.services import Services, make_services
 from pock_server.settings import Settings
@@ -33,6 +39,27 @@ def migrated(data_dir: Path | None) -> Services:
     services = make_services(settings_for(data_dir))
     upgrade(services.database.engine)
     return services
+
+
+def command_line() -> Actor:
+    """The person at the shell, for the audit log."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):  # a container's user may have no name
+        user = "unknown user"
+    return Actor(ActorKind.COMMAND_LINE, user[:200], source=Source(address=socket.gethostname()[:100]))
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Turn what the service would answer as a problem, or what does not validate, into a refusal of the command."""
+    try:
+        yield
+    except Problem as problem:
+        raise refuse(problem.detail) from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise refuse(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
 
 def refuse(message: str) -> typer.Exit:

@@ -1,37 +1,72 @@
 """Commands that let people and devices in, and send devices away."""
 
 import json
+from collections.abc import Collection
+from datetime import datetime
+from shlex import quote
 from typing import Annotated
 
 import typer
 
-from pock_server.auth.repository import ApiKeys, find_or_add_workspace
+from pock_server.auth.roles import SCOPES_OF, Role
 from pock_server.auth.schemas import MAX_TTL_DAYS, ApiKeyIn, Scope
 from pock_server.auth.service import create_key as make_key
-from pock_server.cli.common import AsJson, DataDir, Workspace, migrated, refuse
-from pock_server.devices.repository import EnrolmentTokens
+from pock_server.auth.service import find_or_add_workspace
+from pock_server.cli.common import AsJson, DataDir, Workspace, command_line, migrated, refusals, refuse
+from pock_server.db.unit import Unit
 from pock_server.devices.schemas import MAX_TOKEN_SECONDS, TokenIn
 from pock_server.devices.service import create_token as make_token
 from pock_server.devices.trust import revoke_strangers
+from pock_server.members.repository import Members
+from pock_server.members.schemas import MemberIn
+from pock_server.members.service import add_member
+from pock_server.members.tables import MemberRecord
 from pock_server.runs.leases import release_device
 
 
 def create_key(
-    scopes: Annotated[str, typer.Option(help="Comma-separated; `all` for every scope.")] = "all",
+    scopes: Annotated[
+        str | None, typer.Option(help="Comma-separated, or `all`; default: what the member's role can, else all.")
+    ] = None,
     name: Annotated[str, typer.Option(help="What the key is for.")] = "command line",
+    member: Annotated[
+        str | None, typer.Option(help="Name of the person or script that the key belongs to; default: nobody.")
+    ] = None,
+    role: Annotated[Role | None, typer.Option(help="Makes the member if there is none of this name.")] = None,
     ttl_days: Annotated[int, typer.Option(min=1, max=MAX_TTL_DAYS)] = 30,
     workspace: Workspace = "default",
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
     """Make an API key and print it, this once."""
+    if role is not None and member is None:
+        raise refuse("--role is that of a member; name it with --member")
     services = migrated(data_dir)
     now = services.clock.now()
-    with services.database.write() as unit:
-        home = find_or_add_workspace(unit.session, workspace, now)
-        order = ApiKeyIn(name=name, scopes=_scopes(scopes), ttl_days=ttl_days)
-        made = make_key(ApiKeys(unit.session, home.id), order, now)
+    with refusals(), services.database.write(command_line()) as unit:
+        home = find_or_add_workspace(unit, workspace, now)
+        owner = _owner(unit, home.id, member, role, now) if member is not None else None
+        order = ApiKeyIn(
+            name=name,
+            member_id=owner.id if owner else None,
+            scopes=_scopes(scopes, SCOPES_OF[Role(owner.role)] if owner else frozenset(Scope)),
+            ttl_days=ttl_days,
+        )
+        made = make_key(unit, home.id, order, now)
     print(made.model_dump_json() if as_json else made.key)
+
+
+def _owner(unit: Unit, workspace_id: str, name: str, role: Role | None, now: datetime) -> MemberRecord:
+    found = Members(unit.session, workspace_id).named(name)
+    if found is None:
+        if role is None:
+            raise refuse(f"there is no member {name}; say --role {'|'.join(Role)} to make one")
+        return add_member(unit, workspace_id, frozenset(Scope), MemberIn(name=name, role=role), now)
+    if role not in (None, found.role):
+        raise refuse(
+            f"{name} is {found.role}; change that with `pock-server members change {quote(name)} --role {role}`"
+        )
+    return found
 
 
 def create_token(
@@ -45,10 +80,10 @@ def create_token(
     """Make an enrolment token for one device and print it, this once."""
     services = migrated(data_dir)
     now = services.clock.now()
-    with services.database.write() as unit:
-        home = find_or_add_workspace(unit.session, workspace, now)
+    with services.database.write(command_line()) as unit:
+        home = find_or_add_workspace(unit, workspace, now)
         order = TokenIn(name=name, pool=pool, ttl_seconds=ttl_seconds)
-        made = make_token(EnrolmentTokens(unit.session, home.id), order, now)
+        made = make_token(unit, home.id, order, now)
     print(made.model_dump_json() if as_json else made.token)
 
 
@@ -62,14 +97,16 @@ def revoke_devices(
     key_id = services.signer.key_id if services.signer.path.exists() else None
     if not yes:
         typer.confirm("Their agents stop for good and have to be enrolled again. Go on?", abort=True, err=True)
-    with services.database.write() as unit:
-        revoked = revoke_strangers(unit, key_id)
+    with services.database.write(command_line()) as unit:
+        revoked = revoke_strangers(unit, key_id, services.clock.now())
         for device in revoked:
             release_device(unit, device, services.clock.now())
     print(json.dumps({"revoked": len(revoked)}) if as_json else f"{len(revoked)} devices revoked")
 
 
-def _scopes(text: str) -> list[Scope]:
+def _scopes(text: str | None, usual: Collection[Scope]) -> list[Scope]:
+    if text is None:
+        return [scope for scope in Scope if scope in usual]
     if text == "all":
         return list(Scope)
     known = [str(scope) for scope in Scope]

@@ -23,8 +23,8 @@ def create_dataset(body: DatasetIn, caller: ModelWriter, services: ServicesDep, 
     with services.database.read() as session:
         blob = Blobs(session, caller.workspace_id).require(body.digest)
     entries = read_entries(services.blobs, blob)  # outside of any transaction: a long header takes a while
-    with services.database.write() as unit:
-        row = create(unit.session, caller.workspace_id, body.name, blob, entries, services.clock.now())
+    with services.database.write(caller.actor) as unit:
+        row = create(unit, caller.workspace_id, body.name, blob, entries, services.clock.now())
         check(unit, services.settings, caller.workspace_id, services.clock.now(), Quota.DATASETS)
         return once(unit, describe(row), 201)
 

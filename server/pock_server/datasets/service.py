@@ -2,8 +2,7 @@
 
 from datetime import datetime
 
-from sqlalchemy.orm import Session
-
+from pock_server.audit.service import Action, made, record
 from pock_server.blobs.store import BlobStore
 from pock_server.blobs.tables import BlobRecord
 from pock_server.clock import new_id
@@ -11,6 +10,7 @@ from pock_server.datasets.repository import Datasets
 from pock_server.datasets.safetensors_header import MalformedSafetensors, TensorEntry, read_header
 from pock_server.datasets.schemas import DatasetOut, TensorOut
 from pock_server.datasets.tables import DatasetRecord
+from pock_server.db.unit import Unit
 from pock_server.http.problems import Failure, Problem
 
 
@@ -23,7 +23,7 @@ def read_entries(store: BlobStore, blob: BlobRecord) -> tuple[TensorEntry, ...]:
 
 
 def create_dataset(
-    session: Session, workspace_id: str, name: str, blob: BlobRecord, entries: tuple[TensorEntry, ...], now: datetime
+    unit: Unit, workspace_id: str, name: str, blob: BlobRecord, entries: tuple[TensorEntry, ...], now: datetime
 ) -> DatasetRecord:
     """Register a dataset whose tensors have been read; a 422 `Problem` says what is wrong with their samples."""
     row = DatasetRecord(
@@ -36,7 +36,9 @@ def create_dataset(
         samples=_samples(entries),
         tensors=[{"name": e.name, "dtype": e.dtype, "shape": list(e.shape)} for e in entries],
     )
-    return Datasets(session, workspace_id).add(row)
+    Datasets(unit.session, workspace_id).add(row)
+    record(unit, Action.DATASET_CREATE, row, row.name, now, made(digest=row.digest, samples=row.samples))
+    return row
 
 
 def _samples(entries: tuple[TensorEntry, ...]) -> int:

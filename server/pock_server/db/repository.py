@@ -35,20 +35,20 @@ class Repository(Generic[Row]):
         """All rows of the workspace."""
         return select(self.row_class).where(self.row_class.workspace_id == self.workspace_id)
 
-    def find(self, row_id: str, *, lock: bool = False) -> Row | None:
-        """The row with this id, if it belongs to the workspace.
+    def find(self, row_id: str, *filters: ColumnElement[bool], lock: bool = False) -> Row | None:
+        """The row with this id, if it belongs to the workspace and meets the filters.
 
         `lock` it, until the end of the transaction, where what is written depends on what is read here: the row is
         then as the last one who changed it has left it.
         """
-        query = self.select().where(self.row_class.id == row_id)
+        query = self.select().where(self.row_class.id == row_id, *filters)
         if lock:
-            query = query.with_for_update(key_share=True).execution_options(populate_existing=True)
+            query = query.with_for_update(key_share=True, of=self.row_class).execution_options(populate_existing=True)
         return self.session.scalars(query).one_or_none()
 
-    def require(self, row_id: str, *, lock: bool = False) -> Row:
+    def require(self, row_id: str, *filters: ColumnElement[bool], lock: bool = False) -> Row:
         """The row with this id, as `find` gives it; raises a 404 `Problem` if the workspace has none."""
-        row = self.find(row_id, lock=lock)
+        row = self.find(row_id, *filters, lock=lock)
         if row is None:
             raise Problem(Failure.NOT_FOUND, f"There is no {self.noun} {row_id}.")
         return row

@@ -7,15 +7,17 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session, sessionmaker
 
+from pock_server.actor import SERVICE, Actor
 from pock_server.db.engine import BEGIN
 from pock_server.observing.facts import Fact
 
 
 class Unit:
-    """A write transaction and the topics to announce once it is committed."""
+    """A write transaction, on whose behalf it runs, and the topics to announce once it is committed."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, by: Actor) -> None:
         self.session = session
+        self.by = by
         self._topics: list[str] = []
         self.facts: list[Fact] = []
 
@@ -56,10 +58,10 @@ class Database:
             yield session
 
     @contextmanager
-    def write(self) -> Iterator[Unit]:
+    def write(self, by: Actor = SERVICE) -> Iterator[Unit]:
         """A transaction that is committed at the end of the block, or rolled back by an exception."""
         with self._turn, self._writers() as session:
-            unit = Unit(session)
+            unit = Unit(session, by)
             yield unit
             session.commit()
         for topic in unit.topics:

@@ -2,8 +2,9 @@
 
 from datetime import timedelta
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 
+from pock_server.actor import Actor, ActorKind, source_of
 from pock_server.dependencies import Agent, ServicesDep
 from pock_server.devices import service
 from pock_server.devices.repository import Devices
@@ -18,9 +19,10 @@ router = APIRouter(tags=["agents"], responses=PROBLEMS)
 
 
 @router.post("/enroll", status_code=201)
-def enroll(body: EnrolIn, services: ServicesDep) -> EnrolOut:
+def enroll(body: EnrolIn, request: Request, services: ServicesDep) -> EnrolOut:
     """Turn an enrolment token and a public key into a device."""
-    with services.database.write() as unit:
+    by = Actor(ActorKind.DEVICE, body.name, source=source_of(request))
+    with services.database.write(by) as unit:
         device = service.enrol(unit, body, services.signer.key_id, services.clock.now())
         check(unit, services.settings, device.workspace_id, services.clock.now(), Quota.DEVICES)
         return EnrolOut(
@@ -33,10 +35,10 @@ def enroll(body: EnrolIn, services: ServicesDep) -> EnrolOut:
 
 
 @router.post("/agent/session")
-def open_agent_session(body: SessionIn, services: ServicesDep) -> SessionOut:
+def open_agent_session(body: SessionIn, request: Request, services: ServicesDep) -> SessionOut:
     """Open a session with a signature by the device's key; ends the earlier session."""
     life = timedelta(seconds=services.settings.session_seconds)
-    opened = open_session(services.database, body, services.clock.now(), life)
+    opened = open_session(services.database, body, services.clock.now(), life, source_of(request))
     heartbeat = services.fleet.heartbeat_seconds()
     return SessionOut(session_token=opened.token, expires_at=opened.expires_at, heartbeat_seconds=heartbeat)
 

@@ -4,7 +4,7 @@ from fastapi import APIRouter
 
 from pock_server.dependencies import DeviceAdmin, Reader, ServicesDep
 from pock_server.devices import service
-from pock_server.devices.repository import Devices, EnrolmentTokens
+from pock_server.devices.repository import Devices
 from pock_server.devices.schemas import DeviceOut, DevicePage, TokenCreated, TokenIn
 from pock_server.http.fields import Id
 from pock_server.http.pages import PageQuery
@@ -18,8 +18,8 @@ router = APIRouter(tags=["devices"], responses=PROBLEMS)
 @router.post("/enrollment-tokens", status_code=201)
 def create_enrollment_token(body: TokenIn, caller: DeviceAdmin, services: ServicesDep) -> TokenCreated:
     """Make a one-off token that lets one device in."""
-    with services.database.write() as unit:
-        made = service.create_token(EnrolmentTokens(unit.session, caller.workspace_id), body, services.clock.now())
+    with services.database.write(caller.actor) as unit:
+        made = service.create_token(unit, caller.workspace_id, body, services.clock.now())
         check(unit, services.settings, caller.workspace_id, services.clock.now(), Quota.TOKENS)
         return made
 
@@ -46,6 +46,7 @@ def get_device(device_id: Id, caller: Reader, services: ServicesDep) -> DeviceOu
 @router.delete("/devices/{device_id}", status_code=204)
 def revoke_device(device_id: Id, caller: DeviceAdmin, services: ServicesDep) -> None:
     """Revoke a device: its session ends at once and its open runs fail."""
-    with services.database.write() as unit:
-        device = service.revoke(unit, Devices(unit.session, caller.workspace_id), device_id)
-        release_device(unit, device, services.clock.now())
+    with services.database.write(caller.actor) as unit:
+        now = services.clock.now()
+        device = service.revoke(unit, Devices(unit.session, caller.workspace_id), device_id, now)
+        release_device(unit, device, now)

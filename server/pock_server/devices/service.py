@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Any
 
+from pock_server.audit.service import Action, changed, made, record
 from pock_server.auth import secrets
 from pock_server.clock import new_id
 from pock_server.db.unit import Unit
@@ -16,12 +17,12 @@ from pock_server.observing.facts import Counted
 _MISSED_HEARTBEATS = 3
 
 
-def create_token(tokens: EnrolmentTokens, order: TokenIn, now: datetime) -> TokenCreated:
+def create_token(unit: Unit, workspace_id: str, order: TokenIn, now: datetime) -> TokenCreated:
     """Make an enrolment token; the answer holds its only copy."""
     credential = secrets.generate(secrets.Kind.ENROLMENT_TOKEN, new_id(now))
     row = EnrolmentTokenRecord(
         id=credential.row_id,
-        workspace_id=tokens.workspace_id,
+        workspace_id=workspace_id,
         created_at=now,
         name=order.name,
         pool=order.pool,
@@ -29,7 +30,9 @@ def create_token(tokens: EnrolmentTokens, order: TokenIn, now: datetime) -> Toke
         expires_at=now + timedelta(seconds=order.ttl_seconds),
         used_at=None,
     )
-    tokens.add(row)
+    EnrolmentTokens(unit.session, workspace_id).add(row)
+    changes = made(pool=row.pool, expires_at=row.expires_at.isoformat())
+    record(unit, Action.ENROLMENT_TOKEN_CREATE, row, row.name or "", now, changes)
     return TokenCreated(id=row.id, token=credential.text, expires_at=row.expires_at)
 
 
@@ -54,7 +57,9 @@ def enrol(unit: Unit, order: EnrolIn, key_id: str, now: datetime) -> DeviceRecor
     )
     note_facts(device, order.facts)
     unit.happened(Counted("devices", "enrolled"))
-    return Devices(unit.session, token.workspace_id).add(device)
+    Devices(unit.session, token.workspace_id).add(device)
+    record(unit, Action.DEVICE_ENROL, device, device.name, now, made(pool=device.pool, token_id=token.id))
+    return device
 
 
 def _take_token(unit: Unit, text: str, now: datetime) -> EnrolmentTokenRecord:
@@ -80,12 +85,15 @@ def note_facts(device: DeviceRecord, facts: dict[str, Any]) -> None:
         device.agent_version = version[:100]
 
 
-def revoke(unit: Unit, devices: Devices, device_id: str) -> DeviceRecord:
+def revoke(unit: Unit, devices: Devices, device_id: str, now: datetime) -> DeviceRecord:
     """Send a device away; its sessions end at once. Revoking it again changes nothing."""
     device = devices.require(device_id, lock=True)
-    device.status = DeviceStatus.REVOKED
+    before, device.status = device.status, DeviceStatus.REVOKED
     device.current_run_id = None
     end_session(device)
+    if before != DeviceStatus.REVOKED:
+        changes = changed({"status": before}, {"status": str(device.status)})
+        record(unit, Action.DEVICE_REVOKE, device, device.name, now, changes)
     unit.announce(f"device:{device.id}")
     return device
 

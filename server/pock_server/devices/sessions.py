@@ -5,6 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import update
 
+from pock_server.actor import Actor, ActorKind, Source
+from pock_server.audit.service import Action, changed, record
 from pock_server.auth import secrets
 from pock_server.clock import new_id
 from pock_server.db.unit import Database, Unit
@@ -38,7 +40,7 @@ class OpenedSession:
     expires_at: datetime
 
 
-def open_session(database: Database, order: SessionIn, now: datetime, life: timedelta) -> OpenedSession:
+def open_session(database: Database, order: SessionIn, now: datetime, life: timedelta, source: Source) -> OpenedSession:
     """Open a session and end the device's earlier one.
 
     Raises a 401 `Problem` for a wrong signature, a 425 one for a request that is not fresh or was served before, and a
@@ -51,7 +53,8 @@ def open_session(database: Database, order: SessionIn, now: datetime, life: time
     if abs(now - issued_at) > _FRESH:
         detail = f"The request was signed at {issued_at.isoformat()}, and it is {now.isoformat()}: set the clock."
         raise Problem(Failure.SESSION_STALE, detail, {"Retry-After": "30"})
-    with database.write() as unit:
+    by = Actor(ActorKind.DEVICE, "a device", device_id=order.device_id, source=source)
+    with database.write(by) as unit:
         device = find_device_anywhere(unit.session, order.device_id, lock=True)
         if device is None:
             raise _unknown()
@@ -61,7 +64,7 @@ def open_session(database: Database, order: SessionIn, now: datetime, life: time
             return opened
         if device.session_issued_at is not None and issued_at <= device.session_issued_at:
             raise Problem(Failure.SESSION_STALE, "This request, or a newer one, was served before: sign another one.")
-        _quarantine(unit, device)
+        _quarantine(unit, device, now)
     raise _quarantined()
 
 
@@ -112,8 +115,10 @@ def _grant(
     return OpenedSession(credential.text, now + life) if granted else None
 
 
-def _quarantine(unit: Unit, device: DeviceRecord) -> None:
-    device.status = DeviceStatus.QUARANTINED
+def _quarantine(unit: Unit, device: DeviceRecord, now: datetime) -> None:
+    before, device.status = device.status, DeviceStatus.QUARANTINED
+    changes = changed({"status": before}, {"status": str(device.status)})
+    record(unit, Action.DEVICE_QUARANTINE, device, device.name, now, changes)
     unit.happened(Counted("devices", "quarantined", f"device {device.id} is quarantined: a session counter came twice"))
     end_session(device)
     unit.announce(f"device:{device.id}")

@@ -1,5 +1,7 @@
 """Devices trust the signing key that they pinned when they enrolled: a service with another has no work for them."""
 
+from datetime import datetime
+
 from sqlalchemy import func, inspect, select, update
 
 from pock_server.db.unit import Database, Unit
@@ -55,10 +57,10 @@ def _trusted(database: Database) -> dict[str | None, int]:
         return dict(session.execute(query).all())
 
 
-def revoke_strangers(unit: Unit, key_id: str | None) -> list[DeviceRecord]:
+def revoke_strangers(unit: Unit, key_id: str | None, now: datetime) -> list[DeviceRecord]:
     """Revoke every device, of all workspaces, that does not trust the key; None is trusted by none."""
     query = select(DeviceRecord).where(_TRUSTING)
     if key_id is not None:
         query = query.where(DeviceRecord.signing_key_id != key_id)
     devices = list(unit.session.scalars(query))
-    return [revoke(unit, Devices(unit.session, device.workspace_id), device.id) for device in devices]
+    return [revoke(unit, Devices(unit.session, device.workspace_id), device.id, now) for device in devices]

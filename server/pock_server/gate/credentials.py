@@ -6,7 +6,8 @@ from collections import OrderedDict
 
 from starlette.requests import HTTPConnection
 
-from pock_server.auth.service import Caller, authenticate
+from pock_server.auth.requests import authenticate
+from pock_server.auth.service import Caller
 from pock_server.devices.sessions import AgentCaller, authenticate_session
 from pock_server.gate.doors import Door
 from pock_server.services import Services
@@ -26,13 +27,11 @@ def bearer(request: HTTPConnection) -> str | None:
 
 def identify(services: Services, door: Door, request: HTTPConnection) -> Caller | AgentCaller:
     """Who sends the request; a 401 `Problem` if nobody may send it so. Asks the database."""
-    now = services.clock.now()
     if door is Door.DEVICE:
-        device = authenticate_session(services.database, bearer(request), now)
+        device = authenticate_session(services.database, bearer(request), services.clock.now())
         services.fleet.saw(device.device_id)
         return device
-    with services.database.read() as session:
-        return authenticate(session, bearer(request), now)
+    return authenticate(services, request)
 
 
 class GoodCredentials:

@@ -9,7 +9,7 @@ class Door(Enum):
 
     OPEN = "anybody: health, metrics, the document, the dashboard's files"
     STRANGER = "anybody, with a small body that proves something itself: a token, a signature"
-    KEY = "holders of an API key"
+    KEY = "holders of an API key, and browsers that signed in with one"
     DEVICE = "devices with a session"
 
 

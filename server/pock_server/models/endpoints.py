@@ -19,8 +19,8 @@ router = APIRouter(prefix="/models", tags=["models"], responses=PROBLEMS)
 @router.post("", status_code=201)
 def create_model(body: ModelIn, caller: ModelWriter, services: ServicesDep, once: Once) -> ModelOut:
     """Register an uploaded ONNX file as a model."""
-    with services.database.write() as unit:
-        row = create(unit.session, caller.workspace_id, body, services.clock.now())
+    with services.database.write(caller.actor) as unit:
+        row = create(unit, caller.workspace_id, body, services.clock.now())
         check(unit, services.settings, caller.workspace_id, services.clock.now(), Quota.MODELS)
         return once(unit, describe(row), 201)
 

@@ -2,18 +2,18 @@
 
 from datetime import datetime
 
-from sqlalchemy.orm import Session
-
+from pock_server.audit.service import Action, made, record
 from pock_server.blobs.repository import Blobs
 from pock_server.clock import new_id
+from pock_server.db.unit import Unit
 from pock_server.models.repository import Models
 from pock_server.models.schemas import ModelIn, ModelOut
 from pock_server.models.tables import ModelRecord
 
 
-def create_model(session: Session, workspace_id: str, order: ModelIn, now: datetime) -> ModelRecord:
+def create_model(unit: Unit, workspace_id: str, order: ModelIn, now: datetime) -> ModelRecord:
     """Register a model; every file of it must have been uploaded."""
-    blobs = Blobs(session, workspace_id)
+    blobs = Blobs(unit.session, workspace_id)
     main = blobs.require(order.digest)
     for digest in order.external.values():
         blobs.require(digest)
@@ -26,7 +26,9 @@ def create_model(session: Session, workspace_id: str, order: ModelIn, now: datet
         size=main.size,
         external=dict(order.external),
     )
-    return Models(session, workspace_id).add(row)
+    Models(unit.session, workspace_id).add(row)
+    record(unit, Action.MODEL_CREATE, row, row.name, now, made(digest=row.digest, size=row.size))
+    return row
 
 
 def describe(row: ModelRecord) -> ModelOut:

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 from datetime import timedelta
 
+from pock_server.audit.repository import drop_before
 from pock_server.blobs.repository import Uploads, stale_uploads
 from pock_server.builds.repository import Builds, running_builds
 from pock_server.builds.schemas import BuildState
@@ -14,8 +15,10 @@ from pock_server.runner.claims import take_from_lost_runner
 from pock_server.runs.leases import lock_run, sweep
 from pock_server.runs.repository import Runs, overdue_runs
 from pock_server.services import Services
+from pock_server.sessions.repository import drop_dead
 
 _UPLOAD_LIFE = timedelta(hours=24)
+_AUDIT_BATCH = 1000
 _Task = Callable[[Unit, Services, str, str], None]
 """Deals with one row, given its workspace and id."""
 _log = logging.getLogger(__name__)
@@ -28,6 +31,7 @@ def sweep_all(services: Services) -> None:
         runs = [(row.workspace_id, row.id) for row in overdue_runs(session, now)]
         builds = [(row.workspace_id, row.id) for row in running_builds(session, now)]
         uploads = [(row.workspace_id, row.id) for row in stale_uploads(session, now - _UPLOAD_LIFE)]
+    _forget(services)
     for workspace_id, run_id in runs:
         _alone(services, _sweep_run, workspace_id, run_id)
     for workspace_id, build_id in builds:
@@ -36,6 +40,14 @@ def sweep_all(services: Services) -> None:
         _drop_upload(services, workspace_id, upload_id)
     with services.database.write() as unit:
         forget_old(unit, now)
+
+
+def _forget(services: Services) -> None:
+    """Drop browser sessions that ended by themselves, and a batch of audit entries that are older than they must be."""
+    settings, now = services.settings, services.clock.now()
+    with services.database.write() as unit:
+        drop_dead(unit.session, now, timedelta(seconds=settings.browser_idle_seconds))
+        drop_before(unit.session, now - timedelta(days=settings.audit_days), _AUDIT_BATCH)
 
 
 def _alone(services: Services, task: _Task, workspace_id: str, row_id: str) -> None:

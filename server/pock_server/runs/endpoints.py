@@ -25,7 +25,7 @@ router = APIRouter(prefix="/runs", tags=["runs"], responses=PROBLEMS)
 @router.post("", status_code=202)
 def create_run(body: RunIn, caller: RunWriter, services: ServicesDep, once: Once) -> RunOut:
     """Let a device run a build on a dataset."""
-    with services.database.write() as unit:
+    with services.database.write(caller.actor) as unit:
         row = service.request_run(unit, caller.workspace_id, body, services.settings, services.clock.now())
         check(unit, services.settings, caller.workspace_id, services.clock.now(), Quota.RUNS)
         positions = Runs(unit.session, caller.workspace_id).queue_positions([row])
@@ -76,7 +76,7 @@ def list_run_steps(
 @router.post("/{run_id}/cancel")
 def cancel_run(run_id: Id, caller: RunWriter, services: ServicesDep) -> RunOut:
     """Cancel a run that is not over."""
-    with services.database.write() as unit:
+    with services.database.write(caller.actor) as unit:
         return service.describe(service.cancel_run(unit, caller.workspace_id, run_id, services.clock.now()), {})
 
 

@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 
 from pock_server.artifacts.repository import Artifacts
 from pock_server.artifacts.tables import ArtifactRecord
+from pock_server.audit.service import Action, changed, made, record
 from pock_server.builds.repository import Builds
 from pock_server.builds.schemas import BuildState, FailureOut
 from pock_server.builds.tables import BuildRecord
@@ -66,8 +67,14 @@ def request_run(unit: Unit, workspace_id: str, order: RunIn, settings: Settings,
     )
     Runs(unit.session, workspace_id).add(row)
     Events(unit.session, workspace_id).append(row.id, "state", {"state": RunState.QUEUED}, now)
+    chosen = made(build_id=row.build_id, device_id=row.device_id, dataset_id=row.dataset_id, steps=row.steps)
+    record(unit, Action.RUN_REQUEST, row, _name(build, device.name), now, chosen)
     unit.announce(f"device:{device.id}")
     return row
+
+
+def _name(build: BuildRecord, device_name: str) -> str:
+    return f"{build.name} on {device_name}"[:200]
 
 
 def _finished_build(session: Session, workspace_id: str, build_id: str) -> BuildRecord:
@@ -114,7 +121,10 @@ def cancel_run(unit: Unit, workspace_id: str, run_id: str, now: datetime) -> Run
     """Cancel a run that is not over; its device learns it at the next renewal or heartbeat. Repeating is harmless."""
     row = lock_run(unit, workspace_id, run_id)
     if row.state != RunState.CANCELLED:
+        before, build = row.state, Builds(unit.session, workspace_id).require(row.build_id)
         RUN_LIFECYCLE.move(unit, row, RunState.CANCELLED, now, finished_at=now)
+        name = _name(build, row.device_name)
+        record(unit, Action.RUN_CANCEL, row, name, now, changed({"state": before}, {"state": row.state}))
         clear_device(unit, row)
     return row
 

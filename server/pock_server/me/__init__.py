@@ -1,0 +1,1 @@
+"""What everybody may ask and do about themselves: who am I, my keys, my sessions."""

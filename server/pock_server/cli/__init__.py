@@ -3,6 +3,7 @@
 import typer
 
 from pock_server.cli import audit, credentials, members, serving
+from pock_server.cli.doctor import doctor
 
 _COMMANDS = (
     serving.serve,
@@ -11,6 +12,7 @@ _COMMANDS = (
     credentials.create_token,
     credentials.revoke_devices,
     audit.audit,
+    doctor,
     serving.openapi,
 )
 

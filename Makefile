@@ -15,7 +15,7 @@ SAY := @printf '\033[1m==> %s\033[0m\n'
 SETUP := .venv/.setup-stamp
 SETUP_INPUTS := requirements/dev.txt requirements/lock.txt $(wildcard */pyproject.toml)
 WEB := .cache/web-stamp
-WEB_INPUTS := $(shell find web -type f -not -path '*/node_modules/*' -not -path '*/test-results/*' -not -name schema.ts 2>/dev/null)
+WEB_INPUTS := docker/build-page $(shell find web -type f -not -path '*/node_modules/*' -not -path '*/test-results/*' -not -name schema.ts 2>/dev/null)
 
 .PHONY: help setup web demo serve test lint unit web-test bench bench-quick bench-more lock clean
 
@@ -44,7 +44,7 @@ $(WEB): $(WEB_INPUTS)
 	@mkdir -p .cache
 	@if node -e 'const [a,b]=process.versions.node.split(".").map(Number);process.exit(a>20||(a===20&&b>=19)?0:1)' 2>/dev/null; then \
 	  printf '\033[1m==> %s\033[0m\n' "building the dashboard"; \
-	  (cd web && npm ci --no-audit --no-fund --loglevel=error && npm run build) && touch $@; \
+	  docker/build-page && touch $@; \
 	else echo "Node.js 20.19 or newer is not installed: the service runs without its page"; fi
 
 demo: $(SETUP) web

@@ -87,7 +87,8 @@ def create_app(settings: Settings, clock: Clock | None = None) -> FastAPI:
     app.include_router(pock_server.web.pages.router)
     app.add_middleware(IdempotencyMiddleware, services=services, paths=_CREATE_WORK)
     app.add_middleware(GateMiddleware, services=services)
-    app.add_middleware(ObservingMiddleware, observe=services.metrics.request, templates=_templates(app))
+    observers = (services.traces.request, services.metrics.request)
+    app.add_middleware(ObservingMiddleware, observers=observers, templates=_templates(app))
     app.add_middleware(HeadersMiddleware)
     if settings.trusted_proxies:
         app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=settings.trusted_proxies)
@@ -111,4 +112,5 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     await run_in_threadpool(secure_key, services)
     async with Background(services):
         yield
+    await run_in_threadpool(services.traces.close)
     services.database.engine.dispose()

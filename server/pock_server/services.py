@@ -14,6 +14,7 @@ from pock_server.health.queues import QueueCollector
 from pock_server.hub import Hub
 from pock_server.observing.metrics import Metrics
 from pock_server.observing.observer import Observer
+from pock_server.observing.traces import Traces, open_traces
 from pock_server.settings import Settings
 from pock_server.signing import Signer
 from pock_server.targets.service import CompilerFile
@@ -30,6 +31,7 @@ class Services:
     hub: Hub
     clock: Clock
     metrics: Metrics
+    traces: Traces
     readiness: Probe
     compiler: CompilerFile
     fleet: Fleet
@@ -38,9 +40,9 @@ class Services:
 def make_services(settings: Settings, clock: Clock | None = None) -> Services:
     """Open the database and the store."""
     hub, clock, metrics = Hub(), clock or SystemClock(), Metrics()
-    engine = make_engine(settings)
+    engine, traces = make_engine(settings), open_traces(settings)
     metrics.watch_pool(engine)
-    database = Database(engine, hub.publish, Observer(metrics))
+    database = Database(engine, hub.publish, Observer(metrics, traces))
     metrics.add_collector(QueueCollector(database, clock.now))
     metrics.add_collector(DiskCollector(settings.data_dir))
     return Services(
@@ -51,6 +53,7 @@ def make_services(settings: Settings, clock: Clock | None = None) -> Services:
         hub=hub,
         clock=clock,
         metrics=metrics,
+        traces=traces,
         readiness=Probe(),
         compiler=CompilerFile(settings.compiler_file),
         fleet=Fleet(database, clock, settings),

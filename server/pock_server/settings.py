@@ -89,6 +89,10 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="Log lines below this level are left out."
     )
+    otlp_endpoint: str = Field(
+        default="", description="`http://host:4318` of an OpenTelemetry collector; empty means no traces."
+    )
+    trace_share: float = Field(default=1, ge=0, le=1, description="Share of the requests that begin a trace.")
     metrics_token: str = Field(
         default="",
         repr=False,

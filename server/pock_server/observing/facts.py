@@ -35,6 +35,15 @@ class Moved:
 
 
 @dataclass(frozen=True)
+class Stage:
+    """One stage of a build; moments are seconds since the epoch."""
+
+    name: str
+    began: float
+    ended: float
+
+
+@dataclass(frozen=True)
 class Counted:
     """Something that is only counted, under one label of the counter `name` of `metrics.py`; `detail` is logged."""
 

@@ -5,8 +5,8 @@ The line has the route's template, never the address that was asked for: queries
 
 import logging
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -20,7 +20,7 @@ from pock_server.observing.logs import fields
 _CLIENT_GONE = 499
 """Status of a request whose client went away before it was answered (as nginx has it)."""
 _IDS = ("run_id", "build_id", "device_id", "upload_id", "model_id", "dataset_id")
-_PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
+PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
 _access = logging.getLogger("pock_server.access")
 _log = logging.getLogger(__name__)
 
@@ -59,15 +59,15 @@ class Served:
 
 
 Observe = Callable[[Served], AbstractContextManager[object]]
-"""Measures a request while the block lasts."""
+"""Measures or traces a request while the block lasts."""
 
 
 class ObservingMiddleware:
     """Wraps everything but the security headers."""
 
-    def __init__(self, app: ASGIApp, observe: Observe, templates: Mapping[str, str]) -> None:
+    def __init__(self, app: ASGIApp, observers: Sequence[Observe], templates: Mapping[str, str]) -> None:
         self._app = app
-        self._observe = observe
+        self._observers = observers
         self._templates = templates
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -89,7 +89,9 @@ class ObservingMiddleware:
             served.bytes_out += len(message.get("body", b""))
             await send(message)
 
-        with at_hand(served.task), self._observe(served):
+        with at_hand(served.task), ExitStack() as stack:
+            for observe in self._observers:
+                stack.enter_context(observe(served))
             try:
                 await self._serve(served, counted_receive, counted_send)
             finally:
@@ -110,7 +112,7 @@ class ObservingMiddleware:
 
 def _write_line(served: Served) -> None:
     client, ids = served.scope.get("client"), served.scope.get("path_params", {})
-    level = logging.DEBUG if served.route in _PROBES else logging.INFO
+    level = logging.DEBUG if served.route in PROBES else logging.INFO
     if not _access.isEnabledFor(level):
         return
     words = fields(

@@ -1,10 +1,11 @@
-"""Tells what has happened, once it is committed: a log line and a count each."""
+"""Tells what has happened, once it is committed: a log line, a count and perhaps a span each."""
 
 import logging
 
 from pock_server.observing.facts import Counted, Fact, Moved
 from pock_server.observing.logs import fields
 from pock_server.observing.metrics import Metrics
+from pock_server.observing.traces import Traces
 
 _log = logging.getLogger("pock_server.facts")
 
@@ -12,14 +13,17 @@ _log = logging.getLogger("pock_server.facts")
 class Observer:
     """What `Database` calls after a commit; nothing that goes wrong here may reach the request."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, traces: Traces) -> None:
         self._metrics = metrics
+        self._traces = traces
 
     def __call__(self, fact: Fact) -> None:
-        """Log and count."""
+        """Log, count, trace."""
         try:
             _write(fact)
             self._metrics.take(fact)
+            if isinstance(fact, Moved):
+                self._traces.moved(fact)
         except Exception:
             _log.exception("a fact was not told")
 

@@ -95,6 +95,7 @@ class Child:
         """The stages that were, and the kernels of a build that succeeded."""
         heard, metrics = self._hearing, self._services.metrics
         heard.clock.begin(None)
+        self._services.traces.stages(self._claim.build_id, heard.clock.done)
         for stage in heard.clock.done:
             metrics.stage(stage.name, stage.ended - stage.began)
         kernels, hits = ((heard.summary or {}).get(name) for name in ("kernels", "cache_hits"))

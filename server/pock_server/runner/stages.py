@@ -3,14 +3,7 @@
 import time
 from dataclasses import dataclass, field
 
-
-@dataclass(frozen=True)
-class Stage:
-    """One stage; moments are seconds since the epoch."""
-
-    name: str
-    began: float
-    ended: float
+from pock_server.observing.facts import Stage
 
 
 @dataclass

@@ -317,7 +317,8 @@ COMMANDS: dict[tuple[str, ...], tuple[list[str], str]] = {
     ("members", "enable"): (["members", "enable", "eve"], "member.change"),
 }
 """{command that changes what people see: (its arguments, the action in its entry)}."""
-READING = {("serve",), ("migrate",), ("openapi",), ("audit",), ("members", "list")}
+READING = {("serve",), ("migrate",), ("openapi",), ("audit",), ("doctor",), ("members", "list")}
+"""Commands that change nothing that people see."""
 
 
 def _leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

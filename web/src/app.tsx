@@ -1,8 +1,10 @@
 /** The frame around every view: navigation, and which view the address means. */
 
-import { Empty, Page } from "./components/page";
+import { Empty, Loading, Page, ProblemBox } from "./components/page";
+import { Who } from "./components/who";
 import { route, type Route } from "./router";
-import { apiKey, signOut } from "./session";
+import { me } from "./session";
+import { startProblem, tryAgain } from "./start_session";
 import { ArtifactView } from "./views/artifact";
 import { BuildView } from "./views/build";
 import { BuildsView, RunsView } from "./views/builds";
@@ -26,7 +28,7 @@ const NAVIGATION: readonly {
 ];
 
 export function App() {
-  const signedIn = apiKey.value !== null;
+  const who = me.value;
   const current = route.value;
   return (
     <>
@@ -34,7 +36,7 @@ export function App() {
         <a class="brand" href="#/">
           <img src="./favicon.svg" alt="" width="24" height="24" /> PockEngine
         </a>
-        {signedIn && (
+        {who && (
           <nav aria-label="Main">
             {NAVIGATION.map(({ text, href, views }) => (
               <a key={href} href={href} aria-current={views.includes(current.view) ? "page" : undefined}>
@@ -43,14 +45,20 @@ export function App() {
             ))}
           </nav>
         )}
-        {signedIn && (
-          <button type="button" class="button sign-out" onClick={() => signOut(null)}>
-            Sign out
-          </button>
-        )}
+        {who && <Who who={who} />}
       </header>
-      {signedIn ? <View route={current} /> : <SignInView />}
+      {who ? <View route={current} /> : who === null ? <SignInView /> : <Starting />}
     </>
+  );
+}
+
+/** Until the server has said whether this browser is signed in. */
+function Starting() {
+  const problem = startProblem.value;
+  return (
+    <main id="main">
+      {problem ? <ProblemBox problem={problem} retry={tryAgain} /> : <Loading what="your session" />}
+    </main>
   );
 }
 

@@ -1,6 +1,6 @@
 import { render } from "preact";
 import { App } from "./app";
-import { startSession } from "./session";
+import { start } from "./start_session";
 import { startRouter } from "./router";
 import "uplot/dist/uPlot.min.css";
 import "./styles/base.css";
@@ -9,7 +9,7 @@ import "./styles/forms.css";
 import "./styles/timeline.css";
 
 // Before the router, which must never see an address with a key in it.
-startSession();
+start();
 startRouter();
 const root = document.getElementById("app");
 if (root) render(<App />, root);

@@ -1,11 +1,10 @@
-/** The API key: entered once, kept in this tab's sessionStorage, never in the address. */
+/** Who is signed in. The API key is sent once, for a cookie that no script can read; the page keeps no secret. */
 
 import { signal } from "@preact/signals";
+import type { Me } from "./api/types";
 
-const STORED = "pock.key";
-
-/** The key in use, or null when nobody is signed in. */
-export const apiKey = signal<string | null>(null);
+/** The person or script of this browser's session: null when nobody is signed in, undefined until the server said so. */
+export const me = signal<Me | null | undefined>(undefined);
 /** Why the person has to sign in again, shown on the sign-in page. */
 export const signInReason = signal<string | null>(null);
 
@@ -19,28 +18,19 @@ export function parseKeyFragment(fragment: string): { key: string; next: string 
 }
 
 /** Takes a key out of the address, at once and without leaving it in the history. */
-function takeKeyFromAddress(): boolean {
+export function takeKeyFromAddress(): string | null {
   const found = parseKeyFragment(location.hash);
-  if (!found) return false;
+  if (!found) return null;
   history.replaceState(null, "", `#${found.next}`);
-  signIn(found.key);
-  return true;
+  return found.key;
 }
 
-/** Restores this tab's key or takes the one in the address; also when such a link is followed on the open page. */
-export function startSession(): void {
-  if (!takeKeyFromAddress()) apiKey.value = sessionStorage.getItem(STORED);
-  addEventListener("hashchange", takeKeyFromAddress);
-}
-
-export function signIn(key: string): void {
-  sessionStorage.setItem(STORED, key);
+export function signedIn(who: Me): void {
   signInReason.value = null;
-  apiKey.value = key;
+  me.value = who;
 }
 
-export function signOut(reason: string | null): void {
-  sessionStorage.removeItem(STORED);
+export function signedOut(reason: string | null): void {
   signInReason.value = reason;
-  apiKey.value = null;
+  me.value = null;
 }

@@ -1,6 +1,8 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { apiKey } from "../session";
+import { me, signInReason } from "../session";
+import { restore, signIn, signOut } from "./account";
 import { follow, get, post, Problem, problemOf } from "./client";
+import type { Me } from "./types";
 
 /** Answers requests one after the other, and keeps what was asked. */
 function answerWith(...responses: (Response | Error)[]): Request[] {
@@ -19,17 +21,16 @@ const stream = (text: string) => new Response(text, { headers: { "Content-Type":
 
 afterEach(() => {
   vi.unstubAllGlobals();
-  apiKey.value = null;
+  me.value = undefined;
 });
 
 describe("requests", () => {
-  it("carry the key, and a fresh idempotency key when they create something", async () => {
-    apiKey.value = "pk_1_a";
+  it("carry no key, and a fresh idempotency key when they create something", async () => {
     const asked = answerWith(Response.json({}), Response.json({}), Response.json({}));
     await get("/devices");
     await post("/runs", { steps: 1 });
     await post("/runs", { steps: 1 });
-    expect(asked.map((request) => request.headers.get("Authorization"))).toEqual(Array(3).fill("Bearer pk_1_a"));
+    expect(asked.map((request) => request.headers.get("Authorization"))).toEqual(Array(3).fill(null));
     const [, first, second] = asked.map((request) => request.headers.get("Idempotency-Key"));
     expect(first).toMatch(/^[0-9a-f]{32}$/);
     expect(second).not.toBe(first);
@@ -48,6 +49,71 @@ describe("requests", () => {
   it("say so when nobody answers", async () => {
     answerWith(new TypeError("Failed to fetch"));
     await expect(get("/builds")).rejects.toMatchObject({ title: "No connection", retryable: true });
+  });
+});
+
+const ALICE = { name: "alice" } as Me;
+const ended = (code: number) => problem(401, { detail: "Sign in again.", failure_code: code });
+
+describe("the session", () => {
+  it("is opened with a key that is sent once", async () => {
+    const asked = answerWith(Response.json({}, { status: 201 }), Response.json(ALICE));
+    await signIn("pk_1_a");
+    expect(asked.map((request) => request.headers.get("Authorization"))).toEqual(["Bearer pk_1_a", null]);
+    expect(me.value).toEqual(ALICE);
+  });
+
+  it("stays closed when the key opens nothing", async () => {
+    answerWith(ended(1001));
+    await expect(signIn("pk_1_a")).rejects.toBeInstanceOf(Problem);
+    expect(me.value).toBeUndefined();
+  });
+
+  it("ends with the first answer that says so, and the page learns why", async () => {
+    me.value = ALICE;
+    answerWith(ended(1023));
+    await expect(get("/devices")).rejects.toBeInstanceOf(Problem);
+    expect(me.value).toBeNull();
+    expect(signInReason.value).toBe("Sign in again.");
+  });
+
+  it("does not end by an answer to an earlier one", async () => {
+    me.value = ALICE;
+    answerWith(ended(1023));
+    const asking = get("/devices");
+    const bob = { name: "bob" } as Me;
+    me.value = bob;
+    await expect(asking).rejects.toBeInstanceOf(Problem);
+    expect(me.value).toBe(bob);
+  });
+
+  it("ends when signing out, also if it had ended before, but not if nobody was told", async () => {
+    me.value = ALICE;
+    answerWith(new TypeError("Failed to fetch"), new Response(null, { status: 204 }), ended(1023));
+    await expect(signOut()).rejects.toBeInstanceOf(Problem);
+    expect(me.value).toBe(ALICE);
+    await signOut();
+    expect(me.value).toBeNull();
+    me.value = ALICE;
+    await signOut();
+    expect(me.value).toBeNull();
+    expect(signInReason.value).toBeNull();
+  });
+
+  it("is found again in a new tab, and asked for where there is none", async () => {
+    vi.stubGlobal("location", { hash: "#/fleet" });
+    answerWith(Response.json(ALICE), ended(1001), ended(1023), new TypeError("Failed to fetch"));
+    await restore();
+    expect(me.value).toEqual(ALICE);
+    me.value = undefined;
+    await restore();
+    expect([me.value, signInReason.value]).toEqual([null, null]);
+    me.value = undefined;
+    await restore();
+    expect([me.value, signInReason.value]).toEqual([null, "Sign in again."]);
+    me.value = undefined;
+    await expect(restore()).rejects.toBeInstanceOf(Problem);
+    expect(me.value).toBeUndefined();
   });
 });
 

@@ -1,6 +1,6 @@
-/** Requests to `/v1` with the key of this session; every failure becomes a `Problem` that a person can read. */
+/** Requests to `/v1` with this browser's session cookie; every failure becomes a `Problem` that a person can read. */
 
-import { apiKey, signOut } from "../session";
+import { me, signedOut } from "../session";
 import { freshKey } from "./idempotency";
 import { EventStreamParser, type ServerEvent } from "./sse";
 
@@ -40,9 +40,11 @@ export async function problemOf(response: Response): Promise<Problem> {
   );
 }
 
-async function send(path: string, init: RequestInit, key: string | null): Promise<Response> {
+/** One request. A `key` is used in place of the cookie, for this request alone. */
+export async function send(path: string, init: RequestInit, key: string | null = null): Promise<Response> {
   const headers = new Headers(init.headers);
-  if (key) headers.set("Authorization", `Bearer ${key}`);
+  if (key !== null) headers.set("Authorization", `Bearer ${key}`);
+  const who = me.peek();
   let response: Response;
   try {
     response = await fetch(BASE + path, { ...init, headers, cache: "no-store" });
@@ -52,30 +54,26 @@ async function send(path: string, init: RequestInit, key: string | null): Promis
   }
   if (response.ok) return response;
   const problem = await problemOf(response);
-  if (response.status === 401 && key !== null && key === apiKey.peek()) signOut(problem.detail);
+  // An answer to a session that has been replaced meanwhile must not end the present one.
+  if (response.status === 401 && key === null && who && who === me.peek()) signedOut(problem.detail);
   throw problem;
 }
 
 export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
-  const response = await send(path, signal ? { signal } : {}, apiKey.peek());
+  const response = await send(path, signal ? { signal } : {});
   return (await response.json()) as T;
 }
 
 export async function getText(path: string, signal?: AbortSignal): Promise<string> {
-  const response = await send(path, signal ? { signal } : {}, apiKey.peek());
+  const response = await send(path, signal ? { signal } : {});
   return response.text();
 }
 
 /** POST with a fresh idempotency key, so that a repeated click or a retry creates nothing twice. */
 export async function post<T>(path: string, body: unknown): Promise<T> {
   const headers = { "Content-Type": "application/json", "Idempotency-Key": freshKey() };
-  const response = await send(path, { method: "POST", headers, body: JSON.stringify(body) }, apiKey.peek());
+  const response = await send(path, { method: "POST", headers, body: JSON.stringify(body) });
   return (await response.json()) as T;
-}
-
-/** Asks the server whether it knows a key, before it is kept. Throws the server's problem when it does not. */
-export async function tryKey(key: string): Promise<void> {
-  await send("/devices?limit=1", {}, key);
 }
 
 export interface Page<T> {
@@ -104,7 +102,7 @@ export async function follow(
     try {
       const headers: Record<string, string> = { Accept: "text/event-stream" };
       if (lastId !== null) headers["Last-Event-ID"] = lastId;
-      const response = await send(path, { headers, signal }, apiKey.peek());
+      const response = await send(path, { headers, signal });
       onConnected(true);
       wait = FIRST_WAIT_MS;
       const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();

@@ -1,4 +1,4 @@
-/** Server-sent events over `fetch`, because `EventSource` cannot send the key in a header. */
+/** Server-sent events over `fetch`, because `EventSource` does not say why it was refused. */
 
 export interface ServerEvent {
   readonly id: string | null;

@@ -10,6 +10,7 @@ export type BuildProgress = Schemas["ProgressOut"];
 export type Dataset = Schemas["DatasetOut"];
 export type Device = Schemas["DeviceOut"];
 export type KernelTime = Schemas["KernelMs"];
+export type Me = Schemas["MeOut"];
 export type Model = Schemas["ModelOut"];
 export type PlanNode = Schemas["NodeOut"];
 export type Program = Schemas["ProgramOut"];

@@ -1,10 +1,11 @@
-/** Asks for the API key once; it is tried on the server before it is kept. */
+/** Asks for an API key once; the server gives a session for it. */
 
 import { useState } from "preact/hooks";
-import { type Problem, tryKey } from "../api/client";
+import { signIn } from "../api/account";
+import type { Problem } from "../api/client";
 import { Page, ProblemBox } from "../components/page";
 import { asProblem } from "../hooks";
-import { signIn, signInReason } from "../session";
+import { signInReason } from "../session";
 
 export function SignInView() {
   const [key, setKey] = useState("");
@@ -16,11 +17,8 @@ export function SignInView() {
     const entered = key.trim();
     if (entered === "") return;
     setBusy(true);
-    tryKey(entered)
-      .then(
-        () => signIn(entered),
-        (error: unknown) => setProblem(asProblem(error)),
-      )
+    signIn(entered)
+      .catch((error: unknown) => setProblem(asProblem(error)))
       .finally(() => setBusy(false));
   };
 
@@ -52,9 +50,9 @@ export function SignInView() {
           </button>
         </form>
         <p class="note">
-          The key stays in this tab until it is closed. It needs the scope <code>read</code>; requesting builds and runs
-          needs <code>builds:write</code> and <code>runs:write</code>. Who runs the service makes a key with{" "}
-          <code>pock-server create-key</code>.
+          The key is sent once and not kept: a cookie that no script can read keeps this browser signed in until you
+          sign out or have been away for long. An admin of your workspace makes keys; the first one is made with{" "}
+          <code>pock-server create-key --member NAME --role admin</code>.
         </p>
       </section>
     </Page>

@@ -140,6 +140,10 @@ class Settings(BaseSettings):
     quota_keys: int = Field(default=1000, ge=0, description="API keys of a workspace that are valid.")
     quota_tokens: int = Field(default=10_000, ge=0, description="Unused enrolment tokens of a workspace.")
     quota_open_uploads: int = Field(default=1000, ge=0, description="Unfinished uploads of a workspace.")
+    grace_hours: float = Field(default=24, ge=1, description="Unused blobs stay at least this long.")
+    collect_hours: float = Field(default=6, ge=0, description="Time between two collections of unused blobs; 0 never.")
+    scrub_days: float = Field(default=30, ge=0, description="Each stored blob is hashed this often; 0 never.")
+    scrub_bytes_per_second: int = Field(default=16 << 20, gt=0, description="How fast blobs are hashed for that.")
 
     @classmethod
     def settings_customise_sources(

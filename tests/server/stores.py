@@ -14,6 +14,7 @@ from typing import Any
 import obstore
 
 from pock_server.blobs.store import BlobStore
+from pock_server.settings import Settings
 
 _SERVER = Path(__file__).parent / "swift_s3.py"
 _PYTHON = Path("/usr/bin/python3")
@@ -76,6 +77,12 @@ def running_s3(folder: Path) -> Iterator[S3Server]:
         yield server
     finally:
         server.stop()
+
+
+def variables(settings: Settings) -> dict[str, str]:
+    """What tells a command which database and store a server has."""
+    names = ("data_dir", "database_url", *(name for name in Settings.model_fields if name.startswith("store_")))
+    return {f"POCK_{name.upper()}": str(getattr(settings, name)) for name in names}
 
 
 def stored_keys(store: BlobStore) -> list[str]:

@@ -82,6 +82,18 @@ def _cancel_run(server: Server, person: Person) -> Act:
     return lambda: person.post(f"/runs/{run['id']}/cancel")
 
 
+def _delete(make: Callable[[Server, Person], Act], path: str) -> Callable[[Server, Person], Act]:
+    """Deletes what `make` makes, once it is over."""
+
+    def prepare(server: Server, person: Person) -> Act:
+        made = make(server, person)().json()
+        if path in ("/builds", "/runs"):
+            person.post(f"{path}/{made['id']}/cancel")
+        return lambda: person.call("DELETE", f"{path}/{made['id']}")
+
+    return prepare
+
+
 def _token(server: Server, person: Person) -> Act:
     return lambda: person.post("/enrollment-tokens", {"pool": "lab"})
 
@@ -143,6 +155,10 @@ CHANGES: dict[tuple[str, str], tuple[Callable[[Server, Person], Act], str]] = {
     ("POST", "/builds/{build_id}/cancel"): (_cancel_build, "build.cancel"),
     ("POST", "/runs"): (_run, "run.request"),
     ("POST", "/runs/{run_id}/cancel"): (_cancel_run, "run.cancel"),
+    ("DELETE", "/models/{model_id}"): (_delete(_model, "/models"), "model.delete"),
+    ("DELETE", "/datasets/{dataset_id}"): (_delete(_dataset, "/datasets"), "dataset.delete"),
+    ("DELETE", "/builds/{build_id}"): (_delete(_build, "/builds"), "build.delete"),
+    ("DELETE", "/runs/{run_id}"): (_delete(_run, "/runs"), "run.delete"),
     ("POST", "/enrollment-tokens"): (_token, "enrolment_token.create"),
     ("DELETE", "/devices/{device_id}"): (_revoke_device, "device.revoke"),
     ("POST", "/api-keys"): (_key, "api_key.create"),

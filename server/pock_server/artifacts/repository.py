@@ -27,6 +27,15 @@ class Artifacts:
             raise Problem(Failure.NOT_FOUND, f"There is no artifact {digest}.")
         return row
 
+    def give_up(self, digest: str, maker_id: str | None) -> None:
+        """A build no longer needs the artifact: another one, `maker_id`, does, or it goes."""
+        row = self.find(digest)
+        if row is not None and maker_id is None:
+            self.session.delete(row)
+        elif row is not None and maker_id is not None:
+            row.build_id = maker_id
+        self.session.flush()
+
     def add(self, **values: Any) -> None:
         """Insert the artifact unless another build made the same bytes before."""
         insert_if_absent(self.session, ArtifactRecord, workspace_id=self.workspace_id, **values)

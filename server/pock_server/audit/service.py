@@ -32,11 +32,15 @@ class Action(StrEnum):
     UPLOAD_START = "upload.start"
     UPLOAD_FINISH = "upload.finish"
     MODEL_CREATE = "model.create"
+    MODEL_DELETE = "model.delete"
     DATASET_CREATE = "dataset.create"
+    DATASET_DELETE = "dataset.delete"
     BUILD_REQUEST = "build.request"
     BUILD_CANCEL = "build.cancel"
+    BUILD_DELETE = "build.delete"
     RUN_REQUEST = "run.request"
     RUN_CANCEL = "run.cancel"
+    RUN_DELETE = "run.delete"
     ENROLMENT_TOKEN_CREATE = "enrolment_token.create"
     DEVICE_ENROL = "device.enrol"
     DEVICE_QUARANTINE = "device.quarantine"
@@ -70,6 +74,11 @@ Changes = Mapping[str, Mapping[str, Any]]
 def made(**fields: Any) -> Changes:
     """The fields of something new."""
     return changed({}, fields)
+
+
+def gone(**fields: Any) -> Changes:
+    """The fields of something that is deleted."""
+    return changed(fields, {})
 
 
 def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> Changes:

@@ -1,13 +1,17 @@
 """Serves a blob, whole or one range of it (RFC 9110 section 14)."""
 
 import re
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from fastapi import Request
+from fastapi.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
-from pock_server.blobs.store import BlobStore
+from pock_server.blobs.care import quarantine
+from pock_server.blobs.faults import BlobFault
 from pock_server.http.problems import Failure, Problem
+from pock_server.services import Services
 
 # A place in a file has at most 19 digits; whatever else is no range that we know, and the header counts as absent.
 _RANGE = re.compile(r"^bytes=(\d{0,19})-(\d{0,19})$", re.ASCII)
@@ -42,7 +46,7 @@ def parse_range(header: str | None, size: int) -> ByteRange | None:
     return ByteRange(start, stop)
 
 
-async def blob_response(request: Request, store: BlobStore, digest: str, size: int) -> Response:
+async def blob_response(request: Request, services: Services, digest: str, size: int) -> Response:
     """The answer to GET or HEAD for a blob of `size` bytes."""
     etag = f'"{digest}"'
     headers = {
@@ -64,8 +68,18 @@ async def blob_response(request: Request, store: BlobStore, digest: str, size: i
     if wanted is not None:
         headers["Content-Range"] = f"bytes {part.start}-{part.stop - 1}/{size}"
     return StreamingResponse(
-        await store.stream(digest, size, part.start, part.stop),
+        _watched(services, await services.blobs.stream(digest, size, part.start, part.stop)),
         status_code=206 if wanted else 200,
         headers=headers,
         media_type="application/octet-stream",
     )
+
+
+async def _watched(services: Services, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The chunks; what turns out to be damaged is quarantined, and the connection ends before its last byte."""
+    try:
+        async for chunk in chunks:
+            yield chunk
+    except BlobFault as fault:
+        await run_in_threadpool(quarantine, services, fault)
+        raise

@@ -33,14 +33,14 @@ DOWNLOAD: dict[int | str, dict[str, Any]] = {
 async def head_blob(digest: Digest, request: Request, caller: UploadReader, services: ServicesDep) -> Response:
     """Whether the workspace has the blob, and its size."""
     size = await run_in_threadpool(_size, services, caller, digest)
-    return await blob_response(request, services.blobs, digest, size)
+    return await blob_response(request, services, digest, size)
 
 
 @router.get("/blobs/sha256/{digest}", response_class=Response, responses=DOWNLOAD)
 async def get_blob(digest: Digest, request: Request, caller: Reader, services: ServicesDep) -> Response:
     """Download a blob or a range of it."""
     size = await run_in_threadpool(_size, services, caller, digest)
-    return await blob_response(request, services.blobs, digest, size)
+    return await blob_response(request, services, digest, size)
 
 
 def _size(services: Services, caller: Caller, digest: str) -> int:

@@ -1,17 +1,44 @@
 """Queries on blobs and uploads."""
 
+from collections.abc import Iterable
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, Update, or_, select, update
+from sqlalchemy import ColumnElement, Update, delete, func, or_, select, update
 from sqlalchemy.orm import Session
 
-from pock_server.blobs.tables import BlobRecord, UploadPartRecord, UploadRecord
+from pock_server.blobs.tables import BlobRecord, BlobUseRecord, QuarantineRecord, UploadPartRecord, UploadRecord
 from pock_server.db.insert import insert_if_absent
 from pock_server.db.repository import Repository
 from pock_server.http.problems import Failure, Problem
 
 MAX_PARTS = 10_000
 """Of an upload: 80 GB in parts of 8 MiB."""
+
+
+def damaged(digest: str) -> Problem:
+    """What is answered instead of bytes that are not what they were."""
+    detail = f"The stored bytes of blob {digest} are damaged or lost; upload them again, or have the build made again."
+    return Problem(Failure.BLOB_DAMAGED, detail)
+
+
+def lock_digest(session: Session, digest: str) -> None:
+    """Let nobody else make or collect claims of this blob until the end of the transaction.
+
+    On SQLite there is nothing to do: a transaction that writes is alone.
+    """
+    if session.get_bind().dialect.name == "postgresql":
+        session.execute(select(func.pg_advisory_xact_lock(int(digest[:15], 16))))
+
+
+def lift(session: Session, digest: str) -> bool:
+    """The blob's bytes are right again; False if it was not quarantined."""
+    lifted = delete(QuarantineRecord).where(QuarantineRecord.digest == digest).returning(QuarantineRecord.digest)
+    return session.execute(lifted).first() is not None
+
+
+def count_quarantined(session: Session) -> int:
+    """Blobs that nobody gets."""
+    return session.scalar(select(func.count()).select_from(QuarantineRecord)) or 0
 
 
 class Blobs:
@@ -26,16 +53,44 @@ class Blobs:
         return self.session.get(BlobRecord, (self.workspace_id, digest))
 
     def require(self, digest: str) -> BlobRecord:
-        """The workspace's blob with this digest; raises a 404 `Problem` if it has none."""
+        """The workspace's blob with this digest; a `Problem` if it has none (404) or the bytes are damaged (410)."""
         row = self.find(digest)
         if row is None:
             raise Problem(Failure.NOT_FOUND, f"There is no blob {digest}; upload it first (POST /v1/uploads).")
+        if self.session.get(QuarantineRecord, digest) is not None:
+            raise damaged(digest)
         return row
 
-    def remember(self, digest: str, size: int, now: datetime) -> bool:
-        """Note that the workspace possesses the blob; False if it did before."""
-        claim = {"workspace_id": self.workspace_id, "digest": digest, "size": size, "created_at": now}
-        return insert_if_absent(self.session, BlobRecord, **claim) is not None
+    def touch(self, digest: str, now: datetime) -> BlobRecord | None:
+        """The workspace's undamaged blob, wanted at this moment: if nothing uses it, it lasts for the grace period."""
+        mine = (BlobRecord.workspace_id == self.workspace_id, BlobRecord.digest == digest)
+        row = self.session.scalars(update(BlobRecord).where(*mine).values(used_at=now).returning(BlobRecord)).first()
+        return None if self.session.get(QuarantineRecord, digest) else row
+
+    def take(self, digest: str, now: datetime) -> BlobRecord:
+        """As `require`, and nobody removes the blob until the end of the transaction, which is about to use it."""
+        return self.touch(digest, now) or self.require(digest)
+
+    def remember(self, digest: str, size: int, now: datetime) -> None:
+        """Note that the workspace possesses the blob, whose bytes have just been stored."""
+        lock_digest(self.session, digest)
+        if self.touch(digest, now) is None:
+            claim = {"workspace_id": self.workspace_id, "digest": digest, "size": size}
+            insert_if_absent(self.session, BlobRecord, **claim, created_at=now, used_at=now, checked_at=now)
+        lift(self.session, digest)
+
+    def use(self, owner_id: str, digests: Iterable[str]) -> None:
+        """Keep blobs, which the workspace has, as long as a model, dataset, build or run needs them."""
+        for digest in sorted(set(digests)):
+            insert_if_absent(
+                self.session, BlobUseRecord, workspace_id=self.workspace_id, owner_id=owner_id, digest=digest
+            )
+
+    def release(self, owner_id: str, now: datetime) -> None:
+        """The owner is gone: what nothing else uses lasts for the grace period."""
+        mine = (BlobUseRecord.workspace_id == self.workspace_id, BlobUseRecord.owner_id == owner_id)
+        for digest in sorted(self.session.scalars(delete(BlobUseRecord).where(*mine).returning(BlobUseRecord.digest))):
+            self.touch(digest, now)
 
 
 class Uploads(Repository[UploadRecord]):

@@ -25,7 +25,7 @@ def start_upload(unit: Unit, services: Services, workspace_id: str, order: Uploa
     if order.size > services.settings.max_blob_bytes:
         raise Problem(Failure.TOO_LARGE, f"At most {services.settings.max_blob_bytes} bytes can be uploaded.")
     now = services.clock.now()
-    blob = Blobs(unit.session, workspace_id).find(order.digest)
+    blob = Blobs(unit.session, workspace_id).touch(order.digest, now)
     if blob is not None and blob.size != order.size:
         raise Problem(Failure.INVALID, f"body.size: the blob with this digest has {blob.size} bytes.")
     if blob is not None:

@@ -6,12 +6,15 @@ gets these bytes or a `BlobFault`. Nothing is held in memory but a few parts of 
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterable, AsyncIterator, Iterable
+import re
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import obstore
+from obstore.store import LocalStore
 
 from pock_server.blobs.faults import DamagedBlob, DigestMismatch, MissingBlob, translated
 
@@ -27,6 +30,18 @@ _PART = 8 << 20
 _MAX_PARTS = 9_000
 """S3 joins at most 10,000 parts."""
 _WRITES_AT_ONCE = 2
+_LISTED_AT_ONCE = 500
+_DRAFT = re.compile(r"#[0-9]+$")
+"""How names of files end while they are written."""
+
+
+@dataclass(frozen=True)
+class StoredObject:
+    """What the store says of an object."""
+
+    key: str
+    size: int
+    modified_at: datetime
 
 
 @dataclass(frozen=True)
@@ -92,6 +107,27 @@ class BlobStore:
                     obstore.delete(self.objects, key)
                 except FileNotFoundError:
                     continue
+
+    def list_objects(self, folder: str) -> Iterator[list[StoredObject]]:
+        """Everything below `folder`, in batches."""
+        with translated():
+            for batch in obstore.list(self.objects, folder, chunk_size=_LISTED_AT_ONCE):
+                yield [StoredObject(found["path"], found["size"], found["last_modified"]) for found in batch]
+
+    def modified_at(self, key: str) -> datetime | None:
+        """When an object was stored; None if it is not there."""
+        with translated():
+            try:
+                return obstore.head(self.objects, key)["last_modified"]
+            except FileNotFoundError:
+                return None
+
+    def drop_leftovers(self, before: datetime) -> None:
+        """Remove drafts of processes that were killed; only folders have them: for others, the bucket has a rule."""
+        if isinstance(self.objects, LocalStore) and self.objects.prefix:
+            for path in Path(self.objects.prefix).rglob("*#*"):
+                if _DRAFT.search(path.name) and path.is_file() and path.stat().st_mtime < before.timestamp():
+                    path.unlink(missing_ok=True)
 
     def has(self, digest: str) -> bool:
         """Whether the blob is stored."""

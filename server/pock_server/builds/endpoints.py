@@ -71,6 +71,13 @@ def get_build(build_id: Id, caller: Reader, services: ServicesDep) -> BuildOut:
         return service.describe(row, queue_positions(session, [row]))
 
 
+@router.delete("/{build_id}", status_code=204)
+def delete_build(build_id: Id, caller: BuildWriter, services: ServicesDep) -> None:
+    """Forget a build that is over and has no runs, with its log and artifact."""
+    with services.database.write(caller.actor) as unit:
+        service.delete_build(unit, caller.workspace_id, build_id, services.clock.now())
+
+
 @router.post("/{build_id}/cancel")
 def cancel_build(build_id: Id, caller: BuildWriter, services: ServicesDep) -> BuildOut:
     """Cancel a build that is queued or running."""

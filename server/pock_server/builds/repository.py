@@ -3,12 +3,14 @@
 from collections.abc import Iterable
 from datetime import datetime
 
-from sqlalchemy import Select, select
+from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session
 
+from pock_server.blobs.tables import BlobUseRecord
 from pock_server.builds.schemas import BuildState
 from pock_server.builds.tables import BuildRecord
 from pock_server.db.repository import Repository
+from pock_server.runs.tables import RunRecord
 
 _LIVE = (BuildState.QUEUED, BuildState.RUNNING, BuildState.SUCCEEDED)
 
@@ -22,8 +24,19 @@ class Builds(Repository[BuildRecord]):
     def find_live(self, key: str) -> BuildRecord | None:
         """The build of this request that is waiting, running or done."""
         return self.session.scalars(
-            self.select().where(BuildRecord.key == key, BuildRecord.state.in_(_LIVE))
+            self.select().where(BuildRecord.key == key, BuildRecord.state.in_(_LIVE), BuildRecord.retired_at.is_(None))
         ).one_or_none()
+
+    def count_runs(self, build_id: str) -> int:
+        """Runs of the build, in whatever state."""
+        query = select(func.count()).select_from(RunRecord).where(RunRecord.build_id == build_id)
+        return self.session.scalar(query) or 0
+
+    def other_maker(self, row: BuildRecord) -> BuildRecord | None:
+        """Another build that made the same artifact and still needs it."""
+        same = (BuildRecord.artifact_digest == row.artifact_digest, BuildRecord.id != row.id)
+        using = select(BlobUseRecord.owner_id).where(BlobUseRecord.digest == row.artifact_digest)
+        return self.session.scalars(self.select().where(*same, BuildRecord.id.in_(using)).limit(1)).first()
 
 
 def queue_positions(session: Session, rows: Iterable[BuildRecord]) -> dict[str, int]:

@@ -6,7 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from pock_server.audit.service import Action, changed, made, record
+from sqlalchemy.orm import Session
+
+from pock_server.artifacts.repository import Artifacts
+from pock_server.audit.service import Action, changed, gone, made, record
+from pock_server.blobs.repository import Blobs
 from pock_server.builds.lifecycle import BUILD_LIFECYCLE
 from pock_server.builds.repository import Builds
 from pock_server.builds.schemas import BuildIn, BuildOut, BuildState, FailureOut, ProgressOut, SummaryOut
@@ -111,6 +115,29 @@ def cancel_build(unit: Unit, workspace_id: str, build_id: str, now: datetime) ->
         BUILD_LIFECYCLE.move(unit, row, BuildState.CANCELLED, now, finished_at=now)
         record(unit, Action.BUILD_CANCEL, row, row.name, now, changed({"state": before}, {"state": row.state}))
     return row
+
+
+def delete_build(unit: Unit, workspace_id: str, build_id: str, now: datetime) -> None:
+    """Forget a build that is over and has no runs, its log, and its artifact; a 409 `Problem` otherwise."""
+    builds = Builds(unit.session, workspace_id)
+    row = builds.require(build_id, lock=True)
+    if row.state not in BUILD_LIFECYCLE.final:
+        raise Problem(Failure.STATE_CONFLICT, f"Build {row.name} is {row.state}; cancel it first.")
+    runs = builds.count_runs(row.id)
+    if runs:
+        raise Problem(Failure.STATE_CONFLICT, f"Build {row.name} has {runs} runs; delete them first.")
+    record(unit, Action.BUILD_DELETE, row, row.name, now, gone(state=row.state, artifact_digest=row.artifact_digest))
+    drop_artifact(unit.session, row, now)
+    Events(unit.session, workspace_id).forget(row.id)
+    unit.session.delete(row)
+
+
+def drop_artifact(session: Session, row: BuildRecord, now: datetime) -> None:
+    """The build no longer needs its artifact, which goes unless another build made the same."""
+    Blobs(session, row.workspace_id).release(row.id, now)
+    if row.artifact_digest is not None:
+        other = Builds(session, row.workspace_id).other_maker(row)
+        Artifacts(session, row.workspace_id).give_up(row.artifact_digest, other.id if other else None)
 
 
 def read_log(events: Events, build_id: str) -> str:

@@ -8,11 +8,14 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from pock_server.db.base import StatefulRow, page_index
 
-_LIVE = text("state IN ('queued', 'running', 'succeeded')")
+_LIVE = text("state IN ('queued', 'running', 'succeeded') AND retired_at IS NULL")
 
 
 class BuildRecord(StatefulRow):
-    """A request to compile a model; `key` is the digest of everything that decides its result."""
+    """A request to compile a model; `key` is the digest of everything that decides its result.
+
+    `retired_at` is when its artifact was lost or dropped: from then on, the same request makes a new build.
+    """
 
     __tablename__ = "builds"
     __table_args__ = (
@@ -36,3 +39,4 @@ class BuildRecord(StatefulRow):
     artifact_digest: Mapped[str | None] = mapped_column(String(64))
     failure: Mapped[dict[str, Any] | None]
     finished_at: Mapped[datetime | None]
+    retired_at: Mapped[datetime | None]

@@ -2,7 +2,7 @@
 
 import typer
 
-from pock_server.cli import audit, credentials, members, serving
+from pock_server.cli import audit, credentials, members, serving, storage
 from pock_server.cli.doctor import doctor
 
 _COMMANDS = (
@@ -13,6 +13,8 @@ _COMMANDS = (
     credentials.revoke_devices,
     audit.audit,
     doctor,
+    storage.scrub,
+    storage.gc,
     serving.openapi,
 )
 

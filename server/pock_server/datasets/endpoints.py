@@ -6,6 +6,7 @@ from pock_server.blobs.repository import Blobs
 from pock_server.datasets.repository import Datasets
 from pock_server.datasets.schemas import DatasetIn, DatasetOut, DatasetPage
 from pock_server.datasets.service import create_dataset as create
+from pock_server.datasets.service import delete_dataset as delete
 from pock_server.datasets.service import describe, read_entries
 from pock_server.dependencies import ModelWriter, Reader, ServicesDep
 from pock_server.http.fields import Id
@@ -42,3 +43,10 @@ def get_dataset(dataset_id: Id, caller: Reader, services: ServicesDep) -> Datase
     """One dataset."""
     with services.database.read() as session:
         return describe(Datasets(session, caller.workspace_id).require(dataset_id))
+
+
+@router.delete("/{dataset_id}", status_code=204)
+def delete_dataset(dataset_id: Id, caller: ModelWriter, services: ServicesDep) -> None:
+    """Forget a dataset without runs."""
+    with services.database.write(caller.actor) as unit:
+        delete(unit, caller.workspace_id, dataset_id, services.clock.now())

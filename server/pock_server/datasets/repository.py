@@ -1,7 +1,10 @@
 """Queries on datasets."""
 
+from sqlalchemy import func, or_, select
+
 from pock_server.datasets.tables import DatasetRecord
 from pock_server.db.repository import Repository
+from pock_server.runs.tables import RunRecord
 
 
 class Datasets(Repository[DatasetRecord]):
@@ -9,3 +12,8 @@ class Datasets(Repository[DatasetRecord]):
 
     row_class = DatasetRecord
     noun = "dataset"
+
+    def count_runs(self, dataset_id: str) -> int:
+        """Runs on the dataset, in whatever state."""
+        either = or_(RunRecord.dataset_id == dataset_id, RunRecord.eval_dataset_id == dataset_id)
+        return self.session.scalar(select(func.count()).select_from(RunRecord).where(either)) or 0

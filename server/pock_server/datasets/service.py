@@ -2,7 +2,8 @@
 
 from datetime import datetime
 
-from pock_server.audit.service import Action, made, record
+from pock_server.audit.service import Action, gone, made, record
+from pock_server.blobs.repository import Blobs
 from pock_server.blobs.store import BlobStore
 from pock_server.blobs.tables import BlobRecord
 from pock_server.clock import new_id
@@ -37,8 +38,23 @@ def create_dataset(
         tensors=[{"name": e.name, "dtype": e.dtype, "shape": list(e.shape)} for e in entries],
     )
     Datasets(unit.session, workspace_id).add(row)
+    blobs = Blobs(unit.session, workspace_id)
+    blobs.take(row.digest, now)
+    blobs.use(row.id, (row.digest,))
     record(unit, Action.DATASET_CREATE, row, row.name, now, made(digest=row.digest, samples=row.samples))
     return row
+
+
+def delete_dataset(unit: Unit, workspace_id: str, dataset_id: str, now: datetime) -> None:
+    """Forget a dataset that no run was asked to use; a 409 `Problem` if one was."""
+    datasets = Datasets(unit.session, workspace_id)
+    row = datasets.require(dataset_id, lock=True)
+    runs = datasets.count_runs(row.id)
+    if runs:
+        raise Problem(Failure.STATE_CONFLICT, f"Dataset {row.name} has {runs} runs; delete them first.")
+    record(unit, Action.DATASET_DELETE, row, row.name, now, gone(digest=row.digest, samples=row.samples))
+    Blobs(unit.session, workspace_id).release(row.id, now)
+    unit.session.delete(row)
 
 
 def _samples(entries: tuple[TensorEntry, ...]) -> int:

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
 from pock_server.events.tables import EventRecord
@@ -32,6 +32,11 @@ class Events:
             )
         )
         self.session.flush()
+
+    def forget(self, subject_id: str) -> None:
+        """Delete the history of something that is being deleted."""
+        mine = (EventRecord.workspace_id == self.workspace_id, EventRecord.subject_id == subject_id)
+        self.session.execute(delete(EventRecord).where(*mine))
 
     def after(self, subject_id: str, seq: int) -> list[EventRecord]:
         """The next events after `seq`, at most `BATCH`."""

@@ -52,7 +52,7 @@ def _load(services: Services, subject: Subject, after: int) -> list[EventRecord]
 
 
 def _is_over(services: Services, subject: Subject) -> bool:
-    """A client that already has the last event must not wait for another one."""
+    """A client that already has the last event must not wait for another one; nor for something that was deleted."""
     with services.database.read() as session:
         states = Events(session, subject.workspace_id).of_kind(subject.id, "state")
-    return bool(states) and states[-1].data.get("state") in subject.final
+    return not states or states[-1].data.get("state") in subject.final

@@ -13,6 +13,7 @@ from sqlalchemy import func, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
+from pock_server.blobs.repository import count_quarantined
 from pock_server.builds.lifecycle import BUILD_LIFECYCLE
 from pock_server.builds.tables import BuildRecord
 from pock_server.db.unit import Database
@@ -45,6 +46,7 @@ def count_queues(session: Session, now: datetime) -> Queues:
         rows |= {(lifecycle.noun, s): 0 for s in open_states} | {(lifecycle.noun, s): n for s, n in found}
     devices = session.execute(select(DeviceRecord.status, func.count()).group_by(DeviceRecord.status))
     rows |= {("device", status): count for status, count in devices}
+    rows["blob", "quarantined"] = count_quarantined(session)
     online = DeviceRecord.last_seen_at >= now - ONLINE
     first_build = select(func.min(BuildRecord.created_at)).where(BuildRecord.state == "queued")
     # Runs wait for devices that are away as long as they are away: that is no fault of the service.
@@ -75,7 +77,7 @@ class QueueCollector(Collector):
         yield GaugeMetricFamily("pock_database_up", "Whether the queues could be counted.", float(queues is not None))
         if queues is None:
             return
-        rows = GaugeMetricFamily("pock_rows", "Open builds and runs, and devices, by state.", labels=("kind", "state"))
+        rows = GaugeMetricFamily("pock_rows", "Open builds and runs, devices, damaged blobs.", labels=("kind", "state"))
         for labels, count in queues.rows.items():
             rows.add_metric(labels, count)
         age = GaugeMetricFamily(

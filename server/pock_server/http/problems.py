@@ -10,7 +10,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
-from sqlalchemy.exc import DataError, InterfaceError, OperationalError
+from sqlalchemy.exc import DataError, IntegrityError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 
@@ -68,6 +68,7 @@ class Failure(Enum):
     QUOTA_KEYS = 1056, 409, "Too many API keys in this workspace", False
     QUOTA_TOKENS = 1057, 409, "Too many enrolment tokens in this workspace", True
     QUOTA_UPLOADS = 1058, 409, "Too many open uploads in this workspace", True
+    BLOB_DAMAGED = 1033, 410, "Stored bytes damaged", False
     BAD_RECIPE = 3003, 422, "Bad recipe", False
     BAD_ARGUMENT = 10003, 422, "Bad argument", False
     BAD_DATA = 10004, 422, "Bad data", False
@@ -189,6 +190,13 @@ async def _on_unstorable(_request: Request, _error: Exception) -> JSONResponse:
     return problem_response(Failure.INVALID, detail)
 
 
+async def _on_conflict(_request: Request, error: Exception) -> JSONResponse:
+    """Another request was faster with something that this one needs, and deleted it, or that this one deletes."""
+    _log.info("a request lost against another one: %s", error)
+    detail = "What this request is about was changed by another request at this moment; look, and ask again."
+    return problem_response(Failure.STATE_CONFLICT, detail)
+
+
 DATABASE_DOWN = (OperationalError, InterfaceError, PoolTimeout)
 """What is raised when the database cannot be reached, gave up waiting, or broke up two transactions."""
 
@@ -223,6 +231,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _on_http_exception)
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(DataError, _on_unstorable)
+    app.add_exception_handler(IntegrityError, _on_conflict)
     for kind in DATABASE_DOWN:
         app.add_exception_handler(kind, _on_database_down)
     app.add_exception_handler(Exception, _on_crash)

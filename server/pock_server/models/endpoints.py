@@ -10,6 +10,7 @@ from pock_server.idempotency.header import Once
 from pock_server.models.repository import Models
 from pock_server.models.schemas import ModelIn, ModelOut, ModelPage
 from pock_server.models.service import create_model as create
+from pock_server.models.service import delete_model as delete
 from pock_server.models.service import describe
 from pock_server.quotas.service import Quota, check
 
@@ -38,3 +39,10 @@ def get_model(model_id: Id, caller: Reader, services: ServicesDep) -> ModelOut:
     """One model."""
     with services.database.read() as session:
         return describe(Models(session, caller.workspace_id).require(model_id))
+
+
+@router.delete("/{model_id}", status_code=204)
+def delete_model(model_id: Id, caller: ModelWriter, services: ServicesDep) -> None:
+    """Forget a model without builds."""
+    with services.database.write(caller.actor) as unit:
+        delete(unit, caller.workspace_id, model_id, services.clock.now())

@@ -36,6 +36,7 @@ _CODES = frozenset(failure.code for failure in Failure) | _DEVICE_CODES
 _LABELS = {
     "builds_requested": ("new", "same"),
     "uploads": ("known", "complete", "mismatch"),
+    "blob_faults": ("damaged", "missing"),
     "devices": ("enrolled", "session", "quarantined"),
     "sandbox_kills": ("memory", "time"),
 }
@@ -105,6 +106,9 @@ class Metrics:
             ),
             "uploads": Counter(
                 "pock_uploads", "Uploads: known before, completed, or with another digest.", ("end",), registry=registry
+            ),
+            "blob_faults": Counter(
+                "pock_blob_faults", "Stored blobs that were found damaged or missing.", ("fault",), registry=registry
             ),
             "devices": Counter(
                 "pock_device_events", "Devices enrolled, sessions opened, quarantines.", ("event",), registry=registry

@@ -4,6 +4,8 @@ import asyncio
 import logging
 from types import TracebackType
 
+from pock_server.blobs.collect import collect
+from pock_server.blobs.scrub import check_next
 from pock_server.builds.service import QUEUE
 from pock_server.devices.fleet import RESOLUTION
 from pock_server.observing.context import about
@@ -16,6 +18,8 @@ from pock_server.services import Services
 
 _LOOK_SECONDS = 1.0
 _RETRY_SECONDS = 20.0
+_FIRST_COLLECTION_SECONDS = 600.0
+_SCRUB_PAUSE_SECONDS = 60.0
 _log = logging.getLogger(__name__)
 
 
@@ -29,6 +33,8 @@ class Background:
     async def __aenter__(self) -> None:
         """Start."""
         self._tasks.append(asyncio.create_task(_sweep_forever(self._services)))
+        self._tasks.append(asyncio.create_task(_scrub_forever(self._services)))
+        self._tasks.append(asyncio.create_task(_collect_forever(self._services)))
         self._tasks.append(asyncio.create_task(_write_sightings_forever(self._services)))
         if self._services.settings.runner == "inprocess":
             await asyncio.to_thread(drop_abandoned, self._services.settings.effective_work_dir)
@@ -56,6 +62,28 @@ async def _sweep_forever(services: Services) -> None:
         except Exception:
             _log.exception("the sweeper failed; it tries again")
         await asyncio.sleep(services.settings.sweep_seconds)
+
+
+async def _scrub_forever(services: Services) -> None:
+    while services.settings.scrub_days:
+        try:
+            checked = await check_next(services)
+        except Exception:
+            _log.exception("stored blobs could not be checked; it is tried again")
+            checked = False
+        if not checked:
+            await asyncio.sleep(_SCRUB_PAUSE_SECONDS)
+
+
+async def _collect_forever(services: Services) -> None:
+    await asyncio.sleep(_FIRST_COLLECTION_SECONDS)
+    while services.settings.collect_hours:
+        try:
+            found = await asyncio.to_thread(collect, services)
+            _log.info("unused blobs were collected: %s", found)
+        except Exception:
+            _log.exception("unused blobs could not be collected; it is tried again")
+        await asyncio.sleep(services.settings.collect_hours * 3600)
 
 
 async def _write_sightings_forever(services: Services) -> None:

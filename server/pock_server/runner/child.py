@@ -12,6 +12,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TypeVar
 
+from pock_server.blobs.care import quarantine
+from pock_server.blobs.faults import BlobFault
+from pock_server.blobs.repository import damaged
+from pock_server.http.problems import Problem
 from pock_server.runner import process
 from pock_server.runner.claims import Broken, Built, Claim, still_held, write_down
 from pock_server.runner.harvest import NoArtifact, harvest
@@ -62,6 +66,11 @@ class Child:
                     return await self._build(folder, scratch)
             except Unusable as error:
                 return error.outcome
+            except BlobFault as fault:
+                await asyncio.to_thread(quarantine, self._services, fault)
+                return _broken(damaged(fault.digest))
+            except Problem as problem:  # quarantined before
+                return _broken(problem)
             except NoArtifact as error:
                 return Broken(_CRASHED, f"The build process {error}.")
             except TalksTooMuch:
@@ -143,6 +152,10 @@ async def _to_its_end(work: Callable[[], _Made]) -> _Made:
     except asyncio.CancelledError:
         await asyncio.wait({task})
         raise
+
+
+def _broken(problem: Problem) -> Broken:
+    return Broken(problem.failure.code, problem.detail)
 
 
 def _explain_end(status: int) -> Broken:

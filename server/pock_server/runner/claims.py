@@ -136,6 +136,7 @@ def _store_artifact(unit: Unit, claim: Claim, built: Built, services: Services) 
     stored = {built.digest: built.size, **{member["sha256"]: member["size"] for member in built.members.values()}}
     for digest in sorted(stored):
         blobs.remember(digest, stored[digest], now)
+    blobs.use(claim.build_id, stored)
     Artifacts(unit.session, claim.workspace_id).add(
         digest=built.digest,
         size=built.size,

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pock_server.blobs.faults import BlobFault
 from pock_server.blobs.repository import Blobs
 from pock_server.blobs.store import BlobStore
 from pock_server.builds.repository import Builds
@@ -110,7 +109,7 @@ def remove(folder: Path) -> None:
 
 
 def furnish(folder: Path, task: Task, store: BlobStore, limit: int) -> None:
-    """Write the task and fetch its inputs, at most `limit` bytes of them. Raises `Unusable`, OSError."""
+    """Write the task and fetch its inputs, at most `limit` bytes of them. Raises `Unusable`, `BlobFault`, OSError."""
     total = sum(item.size for item in task.inputs)
     if total > limit:
         raise Unusable(
@@ -120,10 +119,6 @@ def furnish(folder: Path, task: Task, store: BlobStore, limit: int) -> None:
         path = folder / item.path
         try:
             store.download(item.digest, path)
-        except BlobFault as fault:
-            raise Unusable(
-                _BAD_DATA, f"The model's file {path.name} cannot be read, {fault}: upload it again."
-            ) from None
         except (FileExistsError, NotADirectoryError, IsADirectoryError):
             detail = f"The model's file {path.name} has the name of a folder of another one of its files."
             raise Unusable(_BAD_DATA, detail) from None

@@ -87,7 +87,7 @@ def post_run_result(run_id: Id, body: ResultIn, agent: Agent, services: Services
 async def get_agent_blob(digest: Digest, request: Request, agent: Agent, services: ServicesDep) -> Response:
     """Download a blob of the current work, or a range of it."""
     size = await run_in_threadpool(_readable_size, services, agent, digest)
-    return await blob_response(request, services.blobs, digest, size)
+    return await blob_response(request, services, digest, size)
 
 
 def _readable_size(services: Services, agent: AgentCaller, digest: str) -> int:

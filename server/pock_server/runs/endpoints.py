@@ -73,6 +73,13 @@ def list_run_steps(
         return StepList(items=[StepOut(step=row.step, loss=row.loss, ms=row.ms) for row in rows])
 
 
+@router.delete("/{run_id}", status_code=204)
+def delete_run(run_id: Id, caller: RunWriter, services: ServicesDep) -> None:
+    """Forget a run that is over, with its steps and weights."""
+    with services.database.write(caller.actor) as unit:
+        service.delete_run(unit, caller.workspace_id, run_id, services.clock.now())
+
+
 @router.post("/{run_id}/cancel")
 def cancel_run(run_id: Id, caller: RunWriter, services: ServicesDep) -> RunOut:
     """Cancel a run that is not over."""

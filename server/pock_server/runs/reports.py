@@ -103,7 +103,9 @@ def take_result(unit: Unit, run: RunRecord, order: ResultIn, now: datetime) -> R
         return RunState(run.state)
     report = _checked_report(order.report)
     if order.weights_digest is not None:
-        Blobs(unit.session, run.workspace_id).require(order.weights_digest)
+        blobs = Blobs(unit.session, run.workspace_id)
+        blobs.take(order.weights_digest, now)
+        blobs.use(run.id, (order.weights_digest,))
     run.report, run.weights_digest = report, order.weights_digest
     if order.state == RunState.FAILED:
         failure = order.failure

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, or_, select
+from sqlalchemy import ColumnElement, delete, or_, select
 from sqlalchemy.orm import Session
 
 from pock_server.db.repository import Repository
@@ -62,6 +62,10 @@ class Runs(Repository[RunRecord]):
             .limit(STEPS_AT_ONCE)
         )
         return list(self.session.scalars(query))
+
+    def forget_steps(self, run_id: str) -> None:
+        """Delete the steps of a run that is being deleted."""
+        self.session.execute(delete(RunStepRecord).where(RunStepRecord.run_id == run_id))
 
 
 def _overdue(now: datetime) -> ColumnElement[bool]:

@@ -8,7 +8,8 @@ from sqlalchemy.orm import Session
 
 from pock_server.artifacts.repository import Artifacts
 from pock_server.artifacts.tables import ArtifactRecord
-from pock_server.audit.service import Action, changed, made, record
+from pock_server.audit.service import Action, changed, gone, made, record
+from pock_server.blobs.repository import Blobs
 from pock_server.builds.repository import Builds
 from pock_server.builds.schemas import BuildState, FailureOut
 from pock_server.builds.tables import BuildRecord
@@ -36,10 +37,13 @@ def request_run(unit: Unit, workspace_id: str, order: RunIn, settings: Settings,
     device = Devices(unit.session, workspace_id).require(order.device_id, lock=True)  # nobody revokes it meanwhile
     if device.status != DeviceStatus.ACTIVE:
         raise Problem(Failure.STATE_CONFLICT, f"Device {device.name} is {device.status}; choose another one.")
-    artifact = Artifacts(unit.session, workspace_id).require(build.artifact_digest or "")
+    artifact = _usable_artifact(unit.session, build)
     datasets = Datasets(unit.session, workspace_id)
+    blobs = Blobs(unit.session, workspace_id)
     for dataset_id in filter(None, (order.dataset_id, order.eval_dataset_id)):
-        check_dataset(datasets.require(dataset_id), artifact)
+        dataset = datasets.require(dataset_id)
+        blobs.require(dataset.digest)
+        check_dataset(dataset, artifact)
     wait = order.queue_deadline_seconds or settings.queue_deadline_seconds
     row = RunRecord(
         id=new_id(now),
@@ -82,6 +86,16 @@ def _finished_build(session: Session, workspace_id: str, build_id: str) -> Build
     if build.state != BuildState.SUCCEEDED:
         raise Problem(Failure.STATE_CONFLICT, f"Build {build.name} is {build.state}; runs need a succeeded one.")
     return build
+
+
+def _usable_artifact(session: Session, build: BuildRecord) -> ArtifactRecord:
+    artifact = Artifacts(session, build.workspace_id).find(build.artifact_digest or "")
+    if artifact is None:
+        raise Problem(Failure.STATE_CONFLICT, f"The artifact of build {build.name} was dropped; request it again.")
+    blobs = Blobs(session, build.workspace_id)
+    for member in artifact.members.values():
+        blobs.require(member["sha256"])
+    return artifact
 
 
 def check_dataset(dataset: DatasetRecord, artifact: ArtifactRecord) -> None:
@@ -127,6 +141,20 @@ def cancel_run(unit: Unit, workspace_id: str, run_id: str, now: datetime) -> Run
         record(unit, Action.RUN_CANCEL, row, name, now, changed({"state": before}, {"state": row.state}))
         clear_device(unit, row)
     return row
+
+
+def delete_run(unit: Unit, workspace_id: str, run_id: str, now: datetime) -> None:
+    """Forget a run that is over; a 409 `Problem` if it is not."""
+    runs = Runs(unit.session, workspace_id)
+    row = runs.require(run_id, lock=True)
+    if row.state not in RUN_LIFECYCLE.final:
+        raise Problem(Failure.STATE_CONFLICT, f"This run is {row.state}; cancel it first.")
+    name = _name(Builds(unit.session, workspace_id).require(row.build_id), row.device_name)
+    record(unit, Action.RUN_DELETE, row, name, now, gone(state=row.state, weights_digest=row.weights_digest))
+    Blobs(unit.session, workspace_id).release(row.id, now)
+    Events(unit.session, workspace_id).forget(row.id)
+    runs.forget_steps(row.id)
+    unit.session.delete(row)
 
 
 def describe(row: RunRecord, positions: Mapping[str, int]) -> RunOut:

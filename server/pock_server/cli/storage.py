@@ -1,0 +1,57 @@
+"""Commands that look after what is stored: `scrub`, `gc`."""
+
+import asyncio
+import json
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from pock_server.blobs.collect import collect
+from pock_server.blobs.scrub import Checked, check_all, count_stock
+from pock_server.cli.bars import Advance, byte_bar
+from pock_server.cli.common import AsJson, DataDir, migrated
+from pock_server.services import Services
+
+
+def scrub(data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """Hash every stored blob; quarantine those that are damaged or missing, and free those that are whole again.
+
+    Exit status 1 if something is wrong.
+    """
+    services = migrated(data_dir)
+    with services.database.read() as session:
+        stock = count_stock(session)
+    with byte_bar("hashing", stock.bytes) as advance:
+        broken = asyncio.run(_scrub(services, advance))
+    if as_json:
+        faults = [{"digest": found.digest, "size": found.size, "reason": found.fault} for found in broken]
+        print(json.dumps({"blobs": stock.blobs, "bytes": stock.bytes, "quarantined": faults}))
+    else:
+        for found in broken:
+            print(f"{found.digest}  {found.size} bytes  {found.fault}")
+        print(f"{stock.blobs} blobs, {stock.bytes} bytes: {len(broken) or 'none'} quarantined")
+    raise typer.Exit(1 if broken else 0)
+
+
+def gc(
+    data_dir: DataDir = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Remove blobs that nothing uses and nobody wanted for the grace period (POCK_GRACE_HOURS)."""
+    found = collect(migrated(data_dir), dry_run)
+    if as_json:
+        print(json.dumps({**asdict(found), "dry_run": dry_run}))
+        return
+    did = "would be removed" if dry_run else "removed"
+    print(f"{found.claims} claims, {found.blobs} blobs and {found.parts} parts of uploads {did}: {found.bytes} bytes")
+
+
+async def _scrub(services: Services, advance: Advance) -> list[Checked]:
+    broken = []
+    async for found in check_all(services):
+        advance(found.size)
+        if found.fault is not None:
+            broken.append(found)
+    return broken

@@ -1,13 +1,16 @@
 """Wakes waiting requests of this process when something changed: a doorbell, never the truth (that is the database).
 
 A listener must look at the database after it has started to listen and after every ring or time-out, so a lost ring
-costs one time-out and nothing else.
+costs one time-out and nothing else. `pock_server.db.bells` carries rings between the processes on one PostgreSQL.
 """
 
 import asyncio
+import secrets
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+_SELDOM_SECONDS = 20.0
 
 
 class Bell:
@@ -36,11 +39,19 @@ class Bell:
 class Hub:
     """Topics are plain words: `builds`, `build:ID`, `run:ID`, `device:ID`."""
 
-    def __init__(self) -> None:
+    def __init__(self, carried: bool = False) -> None:
+        """`carried`: the rings of other processes arrive here, too."""
+        self.name = secrets.token_hex(8)
         self._bells: dict[str, set[Bell]] = defaultdict(set)
+        self._carried = carried
         self.closing = False
 
-    def publish(self, topic: str) -> None:
+    def patience(self, seconds: float) -> float:
+        """How long to wait for a ring before looking anyway: `seconds` where another process may have changed something
+        without ringing here, seldom where all rings arrive."""
+        return max(seconds, _SELDOM_SECONDS) if self._carried else seconds
+
+    def ring(self, topic: str) -> None:
         """Ring everyone who listens to `topic`; safe from any thread."""
         for bell in tuple(self._bells.get(topic, ())):
             bell.ring()
@@ -57,8 +68,12 @@ class Hub:
             if not self._bells[topic]:
                 del self._bells[topic]
 
+    def ring_all(self) -> None:
+        """Ring everyone."""
+        for topic in tuple(self._bells):
+            self.ring(topic)
+
     def close(self) -> None:
         """Wake everyone for the last time, so that streams end when the server stops."""
         self.closing = True
-        for topic in tuple(self._bells):
-            self.publish(topic)
+        self.ring_all()

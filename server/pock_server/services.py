@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pock_server.blobs.opening import open_store
 from pock_server.blobs.store import BlobStore
 from pock_server.clock import Clock, SystemClock
-from pock_server.db.engine import make_engine
+from pock_server.db.engine import is_postgres, make_engine
 from pock_server.db.unit import Database
 from pock_server.devices.fleet import Fleet
 from pock_server.health.disk import DiskCollector
@@ -39,10 +39,10 @@ class Services:
 
 def make_services(settings: Settings, clock: Clock | None = None) -> Services:
     """Open the database and the store."""
-    hub, clock, metrics = Hub(), clock or SystemClock(), Metrics()
+    hub, clock, metrics = Hub(carried=is_postgres(settings)), clock or SystemClock(), Metrics()
     engine, traces = make_engine(settings), open_traces(settings)
     metrics.watch_pool(engine)
-    database = Database(engine, hub.publish, Observer(metrics, traces))
+    database = Database(engine, hub, Observer(metrics, traces))
     metrics.add_collector(QueueCollector(database, clock.now))
     metrics.add_collector(DiskCollector(settings.data_dir))
     return Services(

@@ -2,4 +2,5 @@
 
 from pock_server.cli import main
 
-main()
+if __name__ == "__main__":  # processes that share the listening socket import this module, too
+    main()

@@ -39,8 +39,23 @@ def make_engine(settings: Settings) -> Engine:
         pool_timeout=settings.database_timeout_seconds,
         pool_pre_ping=True,
         hide_parameters=True,
-        connect_args={"connect_timeout": _CONNECT_SECONDS, "options": _limits(settings), **_NETWORK},
+        connect_args=_connect_arguments(settings),
     )
+
+
+def is_postgres(settings: Settings) -> bool:
+    """Whether several processes can share the database."""
+    return database_url(settings).get_backend_name() == "postgresql"
+
+
+def connection_string(settings: Settings) -> dict[str, Any]:
+    """What psycopg connects with, for a connection outside of the pool: one that listens, or holds a lock."""
+    url = database_url(settings).set(drivername="postgresql")
+    return {"conninfo": url.render_as_string(hide_password=False), **_connect_arguments(settings)}
+
+
+def _connect_arguments(settings: Settings) -> dict[str, Any]:
+    return {"connect_timeout": _CONNECT_SECONDS, "options": _limits(settings), **_NETWORK}
 
 
 def _limits(settings: Settings) -> str:

@@ -8,7 +8,9 @@ from sqlalchemy import Engine
 from sqlalchemy.orm import Session, sessionmaker
 
 from pock_server.actor import SERVICE, Actor
+from pock_server.db.bells import carry
 from pock_server.db.engine import BEGIN
+from pock_server.hub import Hub
 from pock_server.observing.facts import Fact
 
 
@@ -38,11 +40,9 @@ class Unit:
 class Database:
     """Opens read and write transactions."""
 
-    def __init__(
-        self, engine: Engine, publish: Callable[[str], None], observe: Callable[[Fact], None] = lambda fact: None
-    ) -> None:
+    def __init__(self, engine: Engine, hub: Hub, observe: Callable[[Fact], None] = lambda fact: None) -> None:
         self.engine = engine
-        self._publish = publish
+        self._hub = hub
         self._observe = observe
         self._readers = sessionmaker(engine, expire_on_commit=False)
         # SQLite has one writer at a time, and its busy handler sleeps: the threads of this process queue here instead.
@@ -63,8 +63,9 @@ class Database:
         with self._turn, self._writers() as session:
             unit = Unit(session, by)
             yield unit
+            carry(session, self._hub.name, unit.topics)
             session.commit()
         for topic in unit.topics:
-            self._publish(topic)
+            self._hub.ring(topic)
         for fact in unit.facts:
             self._observe(fact)

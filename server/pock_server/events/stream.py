@@ -12,7 +12,7 @@ from pock_server.events.repository import Events
 from pock_server.events.tables import EventRecord
 from pock_server.services import Services
 
-# Another process may have written the event, and its bell does not ring here.
+# Where another process may have written the event without ringing here.
 _LOOK_SECONDS = 1.0
 
 LastEventId = Annotated[
@@ -43,7 +43,7 @@ async def stream(services: Services, subject: Subject, after: int) -> AsyncItera
             if not rows:
                 if await run_in_threadpool(_is_over, services, subject):
                     return
-                await bell.wait(_LOOK_SECONDS)
+                await bell.wait(services.hub.patience(_LOOK_SECONDS))
 
 
 def _load(services: Services, subject: Subject, after: int) -> list[EventRecord]:

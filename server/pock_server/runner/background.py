@@ -7,11 +7,13 @@ from types import TracebackType
 from pock_server.blobs.collect import collect
 from pock_server.blobs.scrub import check_next
 from pock_server.builds.service import QUEUE
+from pock_server.db.bells import listen_forever
 from pock_server.devices.fleet import RESOLUTION
 from pock_server.observing.context import about
 from pock_server.runner.child import Child
 from pock_server.runner.claims import Claim, claim_next, finish, give_back
 from pock_server.runner.description import Undescribed, ask_compiler
+from pock_server.runner.leader import Leader
 from pock_server.runner.sweeper import sweep_all
 from pock_server.runner.workplace import drop_abandoned
 from pock_server.services import Services
@@ -32,6 +34,7 @@ class Background:
 
     async def __aenter__(self) -> None:
         """Start."""
+        self._tasks.append(asyncio.create_task(listen_forever(self._services.settings, self._services.hub)))
         self._tasks.append(asyncio.create_task(_sweep_forever(self._services)))
         self._tasks.append(asyncio.create_task(_scrub_forever(self._services)))
         self._tasks.append(asyncio.create_task(_collect_forever(self._services)))
@@ -54,14 +57,20 @@ class Background:
 
 
 async def _sweep_forever(services: Services) -> None:
-    services.metrics.lead(True)
-    while True:
-        try:
-            with services.metrics.loop("sweeper"):
-                await asyncio.to_thread(sweep_all, services)
-        except Exception:
-            _log.exception("the sweeper failed; it tries again")
-        await asyncio.sleep(services.settings.sweep_seconds)
+    leader = Leader(services.settings)
+    try:
+        while True:
+            try:
+                with services.metrics.loop("sweeper"):
+                    leads = await asyncio.to_thread(leader.leads)
+                    services.metrics.lead(leads)
+                    if leads:
+                        await asyncio.to_thread(sweep_all, services)
+            except Exception:
+                _log.exception("the sweeper failed; it tries again")
+            await asyncio.sleep(services.settings.sweep_seconds)
+    finally:
+        await asyncio.to_thread(leader.resign)
 
 
 async def _scrub_forever(services: Services) -> None:
@@ -115,7 +124,7 @@ async def _build_forever(services: Services) -> None:
             try:
                 claim = await asyncio.to_thread(claim_next, services)
                 if claim is None:
-                    await bell.wait(_LOOK_SECONDS)
+                    await bell.wait(services.hub.patience(_LOOK_SECONDS))
                 else:
                     await _build(services, claim)
             except Exception:

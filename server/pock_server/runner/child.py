@@ -117,18 +117,17 @@ class Child:
         renew_at = time.monotonic() + seconds
         with self._services.hub.listen(f"build:{self._claim.build_id}") as bell:
             while not work.done():
-                await bell.wait(_TICK_SECONDS)
-                now = time.monotonic()
+                rang, now = await bell.wait(_TICK_SECONDS), time.monotonic()
+                held = True
                 try:
                     if self._hearing.journal or now >= renew_at:
                         held = await self._write_down()
                         renew_at = now + seconds
-                    else:
+                    elif rang:
                         held = await asyncio.to_thread(still_held, self._services, self._claim)
                 except Exception:
                     # The build goes on: if the database stays away for longer than the lease, another runner has it.
                     _log.exception("what build %s says could not be written down; trying again", self._claim.build_id)
-                    held = True
                 if not held:
                     self._taken = True
                     work.cancel()

@@ -34,7 +34,7 @@ from pock_server.services import Services
 
 router = APIRouter(prefix="/agent", tags=["agents"], responses=PROBLEMS)
 
-# Work may have been queued by another process, whose bell does not ring here.
+# Where work may have been queued by another process without ringing here.
 _LOOK_SECONDS = 5.0
 
 
@@ -55,7 +55,7 @@ async def get_work(
             remaining = deadline - time.monotonic()
             if remaining <= 0 or services.hub.closing:
                 break
-            await bell.wait(min(remaining, _LOOK_SECONDS))
+            await bell.wait(min(remaining, services.hub.patience(_LOOK_SECONDS)))
     return Response(status_code=204, headers={"Retry-After": "2"} if services.hub.closing else {})
 
 

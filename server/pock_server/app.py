@@ -1,5 +1,7 @@
 """Puts the service together as one ASGI application."""
 
+import logging
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -35,11 +37,13 @@ from pock_server.http import problems
 from pock_server.http.headers import HeadersMiddleware
 from pock_server.http.storable import refuse_unstorable
 from pock_server.idempotency.middleware import IdempotencyMiddleware
+from pock_server.observing.logs import fields
 from pock_server.observing.middleware import ObservingMiddleware
 from pock_server.runner.background import Background
 from pock_server.services import Services, make_services
 from pock_server.settings import Settings
 
+_log = logging.getLogger("pock_server")
 _ROUTERS = (
     pock_server.blobs.endpoints.router,
     pock_server.models.endpoints.router,
@@ -110,7 +114,15 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     assert isinstance(services, Services)
     current_default_thread_limiter().total_tokens = services.settings.threads
     await run_in_threadpool(secure_key, services)
+    words = fields(
+        version=__version__,
+        process=os.getpid(),
+        database=services.database.engine.dialect.name,
+        runner=services.settings.runner,
+    )
+    _log.info("the service starts", extra=words)
     async with Background(services):
         yield
+        _log.info("the service stops", extra=words)
     await run_in_threadpool(services.traces.close)
     services.database.engine.dispose()

@@ -194,6 +194,10 @@ def test_a_port_of_their_own(tmp_path: Path) -> None:
             assert child.stdout is not None
             url = json.loads(child.stdout.readline())["url"]
             assert b"pock_leader 1.0" in read(f"http://127.0.0.1:{port}/metrics")
+            with socket.create_connection(("127.0.0.1", int(url.rsplit(":", 1)[1]))) as line:
+                line.sendall(b"no request\r\n\r\n")
+                assert line.recv(100).startswith(b"HTTP/1.1 400")
+            assert b'pock_connections_refused_total{code="1007"} 1.0' in read(f"http://127.0.0.1:{port}/metrics")
             with pytest.raises(urllib.error.HTTPError) as caught:
                 read(f"{url}/metrics")
             assert caught.value.code == 401

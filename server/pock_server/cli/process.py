@@ -56,7 +56,7 @@ def run_process(
     allow_connections(settings.max_connections)
     config = uvicorn.Config(
         application,
-        http=protocol_class(Guard(settings.connection_limits)),
+        http=protocol_class(Guard(settings.connection_limits, services.metrics.refused)),
         ws="none",
         proxy_headers=False,  # the application itself does it, for trusted proxies alone
         log_config=None,  # its lines go where ours go

@@ -6,6 +6,7 @@
 import asyncio
 import ipaddress
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
@@ -57,11 +58,16 @@ class Watched(Protocol):
         """End what takes too long; `now` is the event loop's time in seconds."""
 
 
+Refused = Callable[[int, str | None], None]
+"""Told the failure code of a connection that was refused, and the address it came from."""
+
+
 class Guard:
     """The connections of one event loop."""
 
-    def __init__(self, limits: ConnectionLimits) -> None:
+    def __init__(self, limits: ConnectionLimits, refused: Refused = lambda code, host: None) -> None:
         self.limits = limits
+        self.refused = refused
         self._open: dict[Watched, str | None] = {}
         self._of_address: Counter[str] = Counter()
         self._timer: asyncio.TimerHandle | None = None

@@ -210,6 +210,7 @@ class GuardedProtocol(HttpToolsProtocol):
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.disconnected = True  # the application must not answer, too
             self.cycle.message_event.set()
+        self.guard.refused(failure.code, self.client[0] if self.client else None)
         answer = problem_response(failure, detail, headers={"Retry-After": "5"} if failure.retryable else None)
         status = f"HTTP/1.1 {answer.status_code} {_REASONS[answer.status_code]}"
         lines = [status, *(f"{name}: {value}" for name, value in answer.headers.items()), "connection: close", "", ""]

@@ -4,6 +4,7 @@ With `PROMETHEUS_MULTIPROC_DIR` set before this module is imported, the processe
 files in that folder, and whichever is asked reads them all.
 """
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from sqlalchemy import Engine, QueuePool, event
 
 from pock_server.http.problems import Failure
 from pock_server.observing.facts import Counted, Fact, Moved
+from pock_server.observing.logs import fields
 from pock_server.observing.middleware import Served
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -43,6 +45,9 @@ _LABELS = {
 """Every label of what is counted by name."""
 _KILLS = {2003: "memory", 10001: "time"}
 """Failure codes of builds whose process was ended by force."""
+
+
+_access = logging.getLogger("pock_server.access")
 
 
 class Metrics:
@@ -74,6 +79,14 @@ class Metrics:
             "pock_http_bytes", "Bytes of bodies, by operation and direction.", ("operation", "way"), registry=registry
         )
         self._problems = Counter("pock_problems", "Requests refused, by failure code.", ("code",), registry=registry)
+        self._refused = Counter(
+            "pock_connections_refused",
+            "Connections ended before a request was understood, by failure code.",
+            ("code",),
+            registry=registry,
+        )
+        for limit in (Failure.BUSY, Failure.TOO_SLOW, Failure.HEADERS_TOO_LARGE, Failure.REQUEST_REFUSED):
+            self._refused.labels(str(limit.code))
         self._finished = Counter(
             "pock_finished", "Builds and runs that ended.", ("kind", "state", "code"), registry=registry
         )
@@ -164,6 +177,11 @@ class Metrics:
                 self._bytes.labels(served.operation, "out").inc(served.bytes_out)
             if served.task.failure_code is not None:
                 self._problems.labels(_code(served.task.failure_code)).inc()
+
+    def refused(self, code: int, host: str | None) -> None:
+        """A connection was ended before its request was understood."""
+        self._refused.labels(_code(code)).inc()
+        _access.info("connection refused", extra=fields(address=host, failure_code=code))
 
     def take(self, fact: Fact) -> None:
         """Count what happened."""

@@ -75,4 +75,6 @@ def _sweep_build(unit: Unit, services: Services, workspace_id: str, build_id: st
 def _drop_upload(services: Services, workspace_id: str, upload_id: str) -> None:
     with services.database.write() as unit:
         keys = Uploads(unit.session, workspace_id).drop_stale(upload_id, services.clock.now())
+    if keys is not None:
+        _log.info("upload %s is dropped: nobody finished it", upload_id)
     services.blobs.delete_objects(keys or ())

@@ -11,16 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.load.device import Place
-from benchmarks.load.processes import pinned
+from benchmarks.load.processes import pin, pinned
 from demo.processes import free_port, wait_until_ready
 from pock_server.runner.claims import claim_next, finish
 from pock_server.services import make_services
 from pock_server.settings import Settings
+from tests.server.databases import find_postgres, running_postgres
 from tests.server.harness import describe_compiler, make_artifact
 
 _SERVER = (sys.executable, "-m", "pock_server.cli")
-_TALKATIVE = {"POCK_RUNNER": "none"}
-"""Builds are not part of this load: the one artifact is made beforehand."""
+_ENVIRONMENT = {"POCK_RUNNER": "none", "POCK_MAX_CONNECTIONS_PER_ADDRESS": "10000"}
+"""Builds are not part of this load: the one artifact is made beforehand. All devices have one address."""
 
 
 @dataclass(frozen=True)
@@ -51,12 +52,27 @@ def sqlite(folder: Path, processes: int) -> Iterator[Deployment]:
     """The embedded service: SQLite, a folder, one process."""
     if processes != 1:
         raise ValueError("SQLite serves one process")
-    environment = {**_TALKATIVE, "POCK_DATA_DIR": str(folder)}
+    environment = {**_ENVIRONMENT, "POCK_DATA_DIR": str(folder)}
     with _serving(folder, environment, 1, {}) as deployment:
         yield deployment
 
 
-DEPLOYMENTS: dict[str, Start] = {"sqlite": sqlite}
+@contextlib.contextmanager
+def postgresql(folder: Path, processes: int) -> Iterator[Deployment]:
+    """PostgreSQL as it is installed, which survives a power cut, and any number of API processes, all on one core."""
+    binaries = find_postgres()
+    if binaries is None:
+        raise SystemExit("PostgreSQL is not installed (Debian: apt-get install postgresql)")
+    with running_postgres(binaries, {"max_connections": "300"}) as server:
+        assert server.process is not None
+        pin(server.process.pid)
+        server.execute("CREATE DATABASE pock")
+        environment = {**_ENVIRONMENT, "POCK_DATA_DIR": str(folder), "POCK_DATABASE_URL": server.url("pock")}
+        with _serving(folder, environment, processes, {"postgresql": server.process.pid}) as deployment:
+            yield deployment
+
+
+DEPLOYMENTS: dict[str, Start] = {"sqlite": sqlite, "postgresql": postgresql}
 
 
 @contextlib.contextmanager

@@ -43,6 +43,12 @@ def pinned(
             process.wait()
 
 
+def pin(root: int) -> None:
+    """Move a process and its children to the server's core."""
+    for process in _tree(root):
+        process.cpu_affinity([SERVER_CORE])
+
+
 @dataclass
 class Usage:
     """Memory in bytes at each sample, and processor seconds since the start, of the named groups of processes."""

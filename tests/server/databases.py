@@ -87,6 +87,7 @@ class PostgresServer:
     folder: Path
     binaries: Path
     port: int = 0
+    options: dict[str, str] = field(default_factory=lambda: _FAST)
     password: str = field(default_factory=lambda: secrets.token_hex(16))
     process: "subprocess.Popen[bytes] | None" = None
 
@@ -110,7 +111,12 @@ class PostgresServer:
         """Start, or start again on the same port."""
         for _ in range(20):
             self.port = self.port or _free_port()
-            settings = {**_FAST, "port": self.port, "listen_addresses": "127.0.0.1", "unix_socket_directories": ""}
+            settings = {
+                **self.options,
+                "port": self.port,
+                "listen_addresses": "127.0.0.1",
+                "unix_socket_directories": "",
+            }
             options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
             log = (self.folder.parent / "log").open("ab")
             self.process = subprocess.Popen(
@@ -194,12 +200,12 @@ def find_postgres() -> Path | None:
 
 
 @contextlib.contextmanager
-def running_postgres(binaries: Path) -> Iterator[PostgresServer]:
-    """A server that is gone, with all its files, at the end of the block."""
+def running_postgres(binaries: Path, options: dict[str, str] | None = None) -> Iterator[PostgresServer]:
+    """A server that is gone, with all its files, at the end of the block; quick unless `options` say otherwise."""
     # Not among pytest's folders: those are closed to the user that the server runs as.
     with tempfile.TemporaryDirectory(prefix="pock-postgres-") as folder:
         Path(folder).chmod(0o755)
-        server = PostgresServer(Path(folder) / "cluster", binaries)
+        server = PostgresServer(Path(folder) / "cluster", binaries, options=_FAST if options is None else options)
         server.initialize()
         server.start()
         try:

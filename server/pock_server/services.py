@@ -17,7 +17,7 @@ from pock_server.observing.observer import Observer
 from pock_server.observing.traces import Traces, open_traces
 from pock_server.settings import Settings
 from pock_server.signing import Signer
-from pock_server.targets.service import CompilerFile
+from pock_server.targets.service import Compilers
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Services:
     metrics: Metrics
     traces: Traces
     readiness: Probe
-    compiler: CompilerFile
+    compiler: Compilers
     fleet: Fleet
 
 
@@ -55,6 +55,6 @@ def make_services(settings: Settings, clock: Clock | None = None) -> Services:
         metrics=metrics,
         traces=traces,
         readiness=Probe(),
-        compiler=CompilerFile(settings.compiler_file),
+        compiler=Compilers(database, clock),
         fleet=Fleet(database, clock, settings),
     )

@@ -184,11 +184,6 @@ class Settings(BaseSettings):
         return self.database_url or f"sqlite:///{self.data_dir.resolve() / 'pock.sqlite3'}"
 
     @property
-    def compiler_file(self) -> Path:
-        """Where the compiler's version and targets are written down, for processes that may not import it."""
-        return self.data_dir / "compiler.json"
-
-    @property
     def effective_work_dir(self) -> Path:
         """The configured folder for running builds, or the one in the data folder."""
         return Path(self.work_dir or self.data_dir / "work").resolve()

@@ -19,11 +19,17 @@ from pock_server.app import create_app
 from pock_server.auth.roles import SCOPES_OF, Role
 from pock_server.auth.schemas import ApiKeyIn, Scope
 from pock_server.auth.service import create_key, find_or_add_workspace
+from pock_server.clock import SystemClock
+from pock_server.db.engine import make_engine
+from pock_server.db.unit import Database
+from pock_server.hub import Hub
 from pock_server.members.schemas import MemberIn
 from pock_server.members.service import add_member
+from pock_server.migrations.runner import current_revision, upgrade
 from pock_server.runner.claims import Broken, Built, claim_next, finish
 from pock_server.services import Services
 from pock_server.settings import Settings
+from pock_server.targets.service import Compilers
 from tests.server.databases import Databases
 
 FAKE_WORKER = Path(__file__).parent / "fake_worker.py"
@@ -291,12 +297,16 @@ def make_artifact(services: Services, name: str) -> Built:
 
 
 def describe_compiler(settings: Settings) -> None:
-    """Write the file that a worker writes."""
+    """Do what a runner does when it starts, before the service does; brings an empty database up."""
     targets = [
         {"name": "host", "description": "this machine", "triple": "x86_64-linux-musl", "cores": 2},
         {"name": "raspberry-pi-4", "description": "a board", "triple": "aarch64-linux-musl", "cores": 4},
     ]
-    settings.compiler_file.write_text(json.dumps({"version": "1", "targets": targets}))
+    engine = make_engine(settings)
+    if current_revision(engine) is None:
+        upgrade(engine)
+    Compilers(Database(engine, Hub()), SystemClock()).store("1", targets)
+    engine.dispose()
 
 
 def make_settings(folder: Path, databases: Databases, **changes: Any) -> Settings:

@@ -1,8 +1,7 @@
 """Builds: one per request content, one path through the states, a log and a stream."""
 
-import json
-
 import pytest
+from sqlalchemy import delete
 
 from pock_server.builds.lifecycle import BUILD_LIFECYCLE
 from pock_server.builds.schemas import BuildState
@@ -10,6 +9,7 @@ from pock_server.builds.tables import BuildRecord
 from pock_server.http.problems import Problem
 from pock_server.runner.claims import Broken, Journal, claim_next, finish, give_back, write_down
 from pock_server.runner.sweeper import sweep_all
+from pock_server.targets.tables import CompilerRecord
 from tests.server.harness import Person, Server, assert_problem, sse
 
 
@@ -33,8 +33,7 @@ def test_same_request_is_one_build(person: Person) -> None:
 def test_newer_compiler_means_another_build(server: Server, person: Person) -> None:
     model = person.model()["id"]
     first = person.build(model_id=model).json()["id"]
-    file = server.services.settings.compiler_file
-    file.write_text(json.dumps({**json.loads(file.read_text()), "version": "2"}))
+    server.services.compiler.store("2", list(server.services.compiler.load().targets))
     assert person.build(model_id=model).json()["id"] != first
 
 
@@ -60,10 +59,11 @@ def test_bad_requests(person: Person) -> None:
     assert person.get("/builds").json()["items"] == []
 
 
-def test_targets_come_from_the_workers_file(server: Server, person: Person) -> None:
+def test_targets_are_those_that_a_worker_described(server: Server, person: Person) -> None:
     names = [target["name"] for target in person.get("/targets").json()["items"]]
     assert names == ["host", "raspberry-pi-4"]
-    server.services.settings.compiler_file.unlink()
+    with server.services.database.write() as unit:
+        unit.session.execute(delete(CompilerRecord))
     answer = person.get("/targets")
     assert_problem(answer, 503, 20001)
     assert answer.json()["retryable"] is True and answer.headers["retry-after"]

@@ -92,8 +92,7 @@ def test_stopping_the_server_gives_the_build_back(server: Server, person: Person
 
 
 def test_describes_the_compiler_when_it_starts(server: Server, person: Person) -> None:
-    file = server.services.settings.compiler_file
-    wait_for(lambda: "fake" in file.read_text())
+    wait_for(lambda: server.services.compiler.load().version == "fake")
     assert [target["name"] for target in person.get("/targets").json()["items"]] == ["host"]
     assert_problem(person.build(target="raspberry-pi-4"), 422, 10003)
 

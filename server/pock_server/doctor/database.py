@@ -5,10 +5,15 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Connection, Engine, text
 
+from pock_server.clock import SystemClock
 from pock_server.db.engine import make_engine
-from pock_server.doctor.findings import Finding, fail, ok, warn
+from pock_server.db.unit import Database
+from pock_server.doctor.findings import Finding, Outcome, fail, ok, warn
+from pock_server.http.problems import Problem
+from pock_server.hub import Hub
 from pock_server.migrations.runner import current_revision, head_revision
 from pock_server.settings import Settings
+from pock_server.targets.service import Compilers
 
 _CLOCKS_APART = 2.0
 _SHARE = 0.8
@@ -30,7 +35,10 @@ def check(settings: Settings) -> Iterator[Finding]:
             reason = str(error.__cause__ or error).strip().partition("\n")[0]
             yield fail("database", f"it does not answer: {reason}; is it up, and POCK_DATABASE_URL right?")
             return
-        yield _migrations(engine)
+        migrations = _migrations(engine)
+        yield migrations
+        if migrations.outcome is Outcome.OK:
+            yield _compiler(engine)
     finally:
         engine.dispose()
 
@@ -46,6 +54,15 @@ def _migrations(engine: Engine) -> Finding:
     if current == head:
         return ok("migrations", f"at {head}, the newest")
     return fail("migrations", f"the database is at {current or 'no revision'}, not {head}; run `pock-server migrate`.")
+
+
+def _compiler(engine: Engine) -> Finding:
+    """A worker has described it."""
+    try:
+        found = Compilers(Database(engine, Hub()), SystemClock()).load()
+    except Problem:
+        return warn("compiler", "no worker has described it yet: builds are refused until one starts.")
+    return ok("compiler", f"{found.version}, {len(found.targets)} targets")
 
 
 def _postgresql(connection: Connection, settings: Settings) -> Iterator[Finding]:

@@ -8,9 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pock_server.doctor.findings import Finding, fail, ok, warn
-from pock_server.http.problems import Problem
 from pock_server.settings import Settings
-from pock_server.targets.service import CompilerFile
 
 _LITTLE_ROOM = 2 << 30
 _NO_ROOM = 200 << 20
@@ -58,16 +56,6 @@ def keys(settings: Settings) -> Iterator[Finding]:
 
 def _others_may_read(path: Path) -> bool:
     return bool(path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO)) and path.is_file()
-
-
-def compiler(settings: Settings) -> Iterator[Finding]:
-    """A worker has described it."""
-    try:
-        found = CompilerFile(settings.compiler_file).load()
-    except Problem:
-        yield warn("compiler", "no worker has described it yet: builds are refused until one starts.")
-        return
-    yield ok("compiler", f"{found.version}, {len(found.targets)} targets")
 
 
 def page(settings: Settings) -> Iterator[Finding]:

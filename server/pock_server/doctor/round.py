@@ -14,7 +14,6 @@ _CHECKS: tuple[tuple[str, Check], ...] = (
     ("store", store.check),
     ("data folder", machine.data_folder),
     ("keys", machine.keys),
-    ("compiler", machine.compiler),
     ("page", machine.page),
     ("metrics", machine.metrics),
     ("open files", machine.open_files),

@@ -114,7 +114,7 @@ async def _describe_compiler(services: Services) -> None:
             _log.error("the worker could not describe the compiler:\n%s", error)
             await asyncio.sleep(_RETRY_SECONDS)
         else:
-            services.compiler.store(found.version, found.targets)
+            await asyncio.to_thread(services.compiler.store, found.version, found.targets)
             return
 
 

@@ -1,13 +1,18 @@
 """What the compiler can do, as a worker described it: this process must not import the compiler."""
 
 import difflib
-import json
-import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from sqlalchemy import update
+
+from pock_server.clock import Clock
+from pock_server.db.insert import insert_if_absent
+from pock_server.db.unit import Database
 from pock_server.http.problems import Failure, Problem
+from pock_server.targets.tables import CompilerRecord
+
+_ID = 1
 
 
 @dataclass(frozen=True)
@@ -29,23 +34,24 @@ class Compiler:
 
 
 @dataclass(frozen=True)
-class CompilerFile:
-    """The description at `path`; read on every use, because a newer worker may have replaced it."""
+class Compilers:
+    """Keeps the description; read on every use, because a newer worker, on any host, may have replaced it."""
 
-    path: Path
+    database: Database
+    clock: Clock
 
     def store(self, version: str, targets: list[dict[str, Any]]) -> None:
-        """Replace the description, whole or not at all."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        draft = self.path.with_suffix(f".{os.getpid()}")
-        draft.write_text(json.dumps({"version": version, "targets": targets}, sort_keys=True), encoding="utf-8")
-        draft.replace(self.path)
+        """Replace the description."""
+        values = {"version": version, "targets": targets, "described_at": self.clock.now()}
+        with self.database.write() as unit:
+            if insert_if_absent(unit.session, CompilerRecord, id=_ID, **values) is None:
+                unit.session.execute(update(CompilerRecord).where(CompilerRecord.id == _ID).values(**values))
 
     def load(self) -> Compiler:
-        """The description; raises a 503 `Problem` while no worker has written it."""
-        try:
-            found = json.loads(self.path.read_bytes())
-        except FileNotFoundError:
+        """The description; raises a 503 `Problem` while no worker has given one."""
+        with self.database.read() as session:
+            found = session.get(CompilerRecord, _ID)
+        if found is None:
             detail = "No build worker has described the compiler yet; try again in a few seconds."
-            raise Problem(Failure.COMPILER_UNKNOWN, detail, {"Retry-After": "2"}) from None
-        return Compiler(str(found["version"]), tuple(found["targets"]))
+            raise Problem(Failure.COMPILER_UNKNOWN, detail, {"Retry-After": "2"})
+        return Compiler(found.version, tuple(found.targets))

@@ -9,6 +9,7 @@ from anyio.to_thread import current_default_thread_limiter
 from fastapi import APIRouter, Depends, FastAPI
 from fastapi.concurrency import run_in_threadpool
 from fastapi.routing import APIRoute, iter_route_contexts
+from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddleware
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 import pock_server.artifacts.endpoints
@@ -61,6 +62,8 @@ _ROUTERS = (
     pock_server.devices.agent_endpoints.router,
     pock_server.runs.agent_endpoints.router,
 )
+_AS_THEY_ARE = (*DEFAULT_EXCLUDED_CONTENT_TYPES, "application/octet-stream")
+"""Answers that are not compressed: streams of events, whose parts must not wait, blobs, what is compressed already."""
 _CREATE_WORK = ("/v1/models", "/v1/datasets", "/v1/builds", "/v1/runs")
 """POSTs that honour `Idempotency-Key`."""
 
@@ -91,6 +94,7 @@ def create_app(settings: Settings, clock: Clock | None = None) -> FastAPI:
     app.include_router(pock_server.web.pages.router)
     app.add_middleware(IdempotencyMiddleware, services=services, paths=_CREATE_WORK)
     app.add_middleware(GateMiddleware, services=services)
+    app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=5, exclude_content_types=_AS_THEY_ARE)
     observers = (services.traces.request, services.metrics.request)
     app.add_middleware(ObservingMiddleware, observers=observers, templates=_templates(app))
     app.add_middleware(HeadersMiddleware)

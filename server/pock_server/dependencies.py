@@ -40,10 +40,12 @@ ServicesDep = Annotated[Services, Depends(get_services)]
 def caller_with(*any_of: Scope) -> Callable[..., Coroutine[Any, Any, Caller]]:
     """A dependency that demands one of the scopes, or none at all, of whom the gate has let in."""
 
+    scopes = [str(scope) for scope in any_of]  # the document tells them
+
     async def caller(
         request: Request,
-        _key: Annotated[HTTPAuthorizationCredentials | None, Security(api_key)],
-        _cookie: Annotated[str | None, Security(browser_session)],
+        _key: Annotated[HTTPAuthorizationCredentials | None, Security(api_key, scopes=scopes)],
+        _cookie: Annotated[str | None, Security(browser_session, scopes=scopes)],
     ) -> Caller:
         found = getattr(request.state, CALLER, None)
         if not isinstance(found, Caller):

@@ -1,6 +1,7 @@
 """Finishes the OpenAPI document: problems as the only error format."""
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from fastapi import FastAPI
@@ -44,4 +45,13 @@ def _finish(document: dict[str, Any]) -> dict[str, Any]:
         for operation in path.values():
             # FastAPI describes its own validation error; ours is a problem, covered by 4XX.
             operation["responses"].pop("422", None)
+            if "security" in operation:
+                operation["security"] = list(_alternatives(operation["security"]))
     return document
+
+
+def _alternatives(requirements: list[dict[str, list[str]]]) -> Iterator[dict[str, list[str]]]:
+    """Each scope on its own: any of them opens the call, where the document's lists mean all."""
+    for requirement in requirements:
+        for scheme, scopes in requirement.items():
+            yield from [{scheme: [scope]} for scope in scopes] or [{scheme: []}]

@@ -90,7 +90,8 @@ def shared(
 ) -> Iterator[Server]:
     """One server for all tests of a module that leave nothing behind."""
     clock = MovableClock()
-    settings = make_settings(tmp_path_factory.mktemp("shared"), databases, **store_options())
+    unlimited = {"failure_rate": 1e9, "key_rate": 1e9, "device_rate": 1e9}  # the tests of a module share an address
+    settings = make_settings(tmp_path_factory.mktemp("shared"), databases, **store_options(), **unlimited)
     describe_compiler(settings)
     client, services = make_client(settings, clock)
     with client:

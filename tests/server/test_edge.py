@@ -155,6 +155,8 @@ def stray(live: Live, key: bool) -> dict[str, str]:
         ("GET", "/v1/models?cursor=x", True, b"", {}, 422),
         ("GET", "/v1/" + "a" * 5000, True, b"", {}, 404),
         ("GET", "/nothing.txt", False, b"", {"Host": "["}, 404),
+        ("GET", "/v1/models", False, b"", {"Host": "["}, 401),
+        ("GET", "/v1/models", False, b"", {"Host": "[", "Cookie": "pock_session=x"}, 401),
         ("DELETE", "/v1/models", True, b" " * 1000, {}, 405),
     ],
     ids=lambda value: str(value)[:24],

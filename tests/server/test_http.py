@@ -87,6 +87,40 @@ def test_dashboard_files(start_server: ServerFactory, tmp_path: Path) -> None:
         assert "secret" not in server.client.get(path).text
 
 
+PACKED = {"Accept-Encoding": "gzip"}
+PLAIN = {"Accept-Encoding": "identity"}
+
+
+def test_texts_are_compressed_and_blobs_are_not(server: Server, person: Person) -> None:
+    for n in range(20):
+        person.post("/enrollment-tokens", {"name": f"device {n}"})
+        person.post("/api-keys", {"name": f"key {n}", "scopes": ["read"]})
+    packed, plain = person.get("/api-keys", headers=PACKED), person.get("/api-keys", headers=PLAIN)
+    assert packed.headers["content-encoding"] == "gzip" and "content-encoding" not in plain.headers
+    assert packed.json() == plain.json()
+    assert "accept-encoding" in packed.headers["vary"].lower() and "accept-encoding" in plain.headers["vary"].lower()
+    assert int(packed.headers["content-length"]) < int(plain.headers["content-length"])
+    assert "content-encoding" not in person.get("/models", headers=PACKED).headers  # too short to be worth it
+    digest = person.upload(b"x" * 10_000)
+    blob = person.get(f"/blobs/sha256/{digest}", headers=PACKED)
+    assert "content-encoding" not in blob.headers and blob.content == b"x" * 10_000
+    build = server.built(person)["id"]
+    events = person.get(f"/builds/{build}/events", headers=PACKED)
+    assert "content-encoding" not in events.headers and "event: state" in events.text
+
+
+def test_files_of_the_page_are_compressed_once(start_server: ServerFactory, tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text("<p>" + "the dashboard" * 1000)
+    (tmp_path / "logo.png").write_bytes(b"x" * 5000)
+    client = start_server(web_dist=tmp_path).client
+    packed, plain = client.get("/", headers=PACKED), client.get("/", headers=PLAIN)
+    assert packed.headers["content-encoding"] == "gzip" and packed.text == plain.text
+    assert int(packed.headers["content-length"]) < 500 and packed.headers["vary"] == plain.headers["vary"]
+    assert "content-encoding" not in client.get("/logo.png", headers=PACKED).headers
+    (tmp_path / "index.html").write_text("<p>" + "another one" * 1000)
+    assert "another one" in client.get("/", headers=PACKED).text
+
+
 def test_signing_key_is_private_and_stays(tmp_path: Path) -> None:
     path = tmp_path / "keys" / "signing.pem"
     first, second = Signer(path), Signer(path)

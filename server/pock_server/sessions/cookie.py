@@ -24,7 +24,7 @@ def own_origin(connection: HTTPConnection, settings: Settings) -> str:
     if settings.public_url:
         parts = urlsplit(settings.public_url)
         return f"{parts.scheme}://{parts.netloc}".lower()
-    return f"{connection.url.scheme}://{connection.headers.get('Host', '')}".lower()
+    return f"{connection.scope['scheme']}://{connection.headers.get('Host', '')}".lower()
 
 
 def read(connection: HTTPConnection, settings: Settings) -> str | None:

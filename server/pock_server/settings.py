@@ -1,5 +1,6 @@
 """Everything an operator can choose, read from `POCK_*` variables; the defaults are the embedded service."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Literal
@@ -62,6 +63,17 @@ class Settings(BaseSettings):
         default=(sys.executable, "-m", "pock_server.worker"),
         description="Child command; `build FOLDER` or `describe` is appended.",
     )
+    sandbox: Literal["auto", "bubblewrap", "namespaces", "off"] = Field(
+        default="auto", description="What confines builds; auto takes what works, and as root insists on something."
+    )
+    sandbox_uid: int = Field(default=65534, gt=0, description="The user that builds become when the service is root.")
+    sandbox_readable: tuple[str, ...] = Field(default=(), description="Further folders that builds may read.")
+    build_memory_bytes: int = Field(default=0, ge=0, description="Of a build; 0: its part of 60 % of the machine's.")
+    build_processes: int = Field(default=512, gt=0, description="Processes and threads of the user that builds are.")
+    build_open_files: int = Field(default=1024, gt=0, description="Open files of each process of a build.")
+    build_cache_bytes: int = Field(default=2 << 30, gt=0, description="Compiled things kept for each workspace.")
+    build_cache_dir: str = Field(default="", description="Where they are kept; empty means in the data folder.")
+    compiler_cache_dir: str = Field(default="", description="C libraries for all builds; empty: pockengine's cache.")
     work_dir: str = Field(default="", description="Folders of running builds; empty means one in the data folder.")
     parallel_builds: int = Field(default=1, ge=1, description="Builds that run at once in this process.")
     build_timeout_seconds: float = Field(default=1800, gt=0, description="A build that takes longer fails.")
@@ -182,6 +194,18 @@ class Settings(BaseSettings):
     def effective_database_url(self) -> str:
         """The configured database, or SQLite in the data folder."""
         return self.database_url or f"sqlite:///{self.data_dir.resolve() / 'pock.sqlite3'}"
+
+    @property
+    def effective_compiler_cache_dir(self) -> Path:
+        """The configured folder for what is compiled for everybody, or the compiler's own cache of this user."""
+        if self.compiler_cache_dir:
+            return Path(self.compiler_cache_dir).resolve()
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").resolve() / "pockengine"
+
+    @property
+    def effective_build_cache_dir(self) -> Path:
+        """The configured folder for what builds compile, or the one in the data folder."""
+        return Path(self.build_cache_dir or self.data_dir / "build-cache").resolve()
 
     @property
     def effective_work_dir(self) -> Path:

@@ -30,6 +30,7 @@ ROOT = Path(__file__).parents[2]
 SERVER = [sys.executable, "-c", "from pock_server.cli import main; main()"]
 QUICK = {
     "POCK_WORKER_COMMAND": json.dumps([sys.executable, "-m", "tests.agent.fake_build_worker"]),
+    "POCK_SANDBOX": "off",  # the fake worker needs the tests' own files
     "POCK_HEARTBEAT_SECONDS": "0.1",
     "POCK_LEASE_SECONDS": "2",
     "POCK_SWEEP_SECONDS": "0.2",
@@ -106,7 +107,12 @@ def wait_for(condition: Callable[[], object], what: str, seconds: float = 30) ->
 def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
     """A running service and someone who may do everything there."""
     folder = tmp_path_factory.mktemp("service")
-    environment = {**os.environ, **QUICK, "POCK_DATA_DIR": str(folder)}
+    environment = {
+        **os.environ,
+        **QUICK,
+        "POCK_DATA_DIR": str(folder),
+        "POCK_COMPILER_CACHE_DIR": str(folder / "compiler"),
+    }
     made = subprocess.run(
         [*SERVER, "create-key"], env=environment, cwd=ROOT, check=True, capture_output=True, text=True
     )

@@ -313,6 +313,7 @@ def make_settings(folder: Path, databases: Databases, **changes: Any) -> Setting
     """Settings for a server in `folder` on a new migrated database."""
     folder.mkdir(parents=True, exist_ok=True)
     defaults = {"runner": "none", "sweep_seconds": 3600, "database_url": databases.make(folder)}
+    defaults |= {"sandbox": "off", "compiler_cache_dir": str(folder / "compiler")}
     return Settings(data_dir=folder, **{**defaults, **changes})
 
 

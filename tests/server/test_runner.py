@@ -24,12 +24,12 @@ def wait_for(probe: Callable[[], Any], seconds: float = 30) -> Any:
     raise AssertionError("waited in vain")
 
 
-def finished(person: Person, build_id: str) -> dict[str, Any]:
+def finished(person: Person, build_id: str, seconds: float = 60) -> dict[str, Any]:
     def look() -> dict[str, Any] | None:
         build = person.get(f"/builds/{build_id}").json()
         return build if build["finished_at"] else None
 
-    return dict(wait_for(look))
+    return dict(wait_for(look, seconds))
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_worker_is_listened_to(person: Person) -> None:
     assert build["progress"] == {"stage": "codegen", "done": 1, "total": 4, "fraction": 0.25}
     log = person.get(f"/builds/{build['id']}/log").text.splitlines()
     assert log[0] == f"build {build['id']}, attempt 1, request {build['request_id']}"
-    assert set(log[1:]) == {"asked to succeed", "a line that is not JSON", "a line on stderr"}
+    assert {"asked to succeed", "a line that is not JSON", "a line on stderr"} <= set(log)
     assert person.get(f"/artifacts/{build['artifact_digest']}").json()["format"] == 1
     kinds = [kind for _, kind, _ in sse(person.get(f"/builds/{build['id']}/events").text)]
     assert kinds[0] == "state" and kinds[-1] == "state" and {"log", "progress"} <= set(kinds)
@@ -99,7 +99,7 @@ def test_describes_the_compiler_when_it_starts(server: Server, person: Person) -
 
 def _child(server: Server) -> int:
     work = server.services.settings.effective_work_dir
-    return int(wait_for(lambda: "".join(file.read_text() for file in work.glob("*/worker.pid"))))
+    return int(wait_for(lambda: "".join(file.read_text() for file in work.glob("*/build/worker.pid"))))
 
 
 def _alive(pid: int) -> bool:

@@ -96,6 +96,8 @@ def running_service(data_dir: Path, web_dist: Path) -> Iterator[Service]:
         "POCK_DATA_DIR": str(data_dir),
         "POCK_WEB_DIST": str(web_dist),
         "POCK_WORKER_COMMAND": json.dumps([sys.executable, "-m", "tests.web.worker"]),
+        "POCK_SANDBOX": "off",  # the tests' worker reads files of theirs
+        "POCK_COMPILER_CACHE_DIR": str(data_dir / "compiler"),
         "POCK_PARALLEL_BUILDS": "2",
     }
     program = [str(Path(sys.executable).with_name("pock-server"))]

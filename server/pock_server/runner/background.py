@@ -16,6 +16,7 @@ from pock_server.runner.description import Undescribed, ask_compiler
 from pock_server.runner.leader import Leader
 from pock_server.runner.sweeper import sweep_all
 from pock_server.runner.workplace import drop_abandoned
+from pock_server.sandbox.choice import choose_sandbox
 from pock_server.services import Services
 
 _LOOK_SECONDS = 1.0
@@ -41,6 +42,8 @@ class Background:
         self._tasks.append(asyncio.create_task(_write_sightings_forever(self._services)))
         if self._services.settings.runner == "inprocess":
             await asyncio.to_thread(drop_abandoned, self._services.settings.effective_work_dir)
+            sandbox = await asyncio.to_thread(choose_sandbox, self._services.settings)
+            _log.info("builds run in a %s", sandbox)
             self._tasks.append(asyncio.create_task(_describe_compiler(self._services)))
             for _ in range(self._services.settings.parallel_builds):
                 self._tasks.append(asyncio.create_task(_build_forever(self._services)))

@@ -7,8 +7,8 @@ import asyncio
 import logging
 import signal
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,16 +16,19 @@ from pock_server.blobs.care import quarantine
 from pock_server.blobs.faults import BlobFault
 from pock_server.blobs.repository import damaged
 from pock_server.http.problems import Problem
-from pock_server.runner import process
 from pock_server.runner.claims import Broken, Built, Claim, still_held, write_down
 from pock_server.runner.harvest import NoArtifact, harvest
 from pock_server.runner.hearing import Hearing, TalksTooMuch
-from pock_server.runner.workplace import Unusable, furnish, load_task, workplace
+from pock_server.runner.preparation import prepare_target, shared_places
+from pock_server.runner.process import OUT_OF_MEMORY, OverLimit, attend, start
+from pock_server.runner.workplace import Task, Unusable, furnish, load_task, workplace, workspace_cache
+from pock_server.sandbox.choice import Sandbox, choose_sandbox
+from pock_server.sandbox.confinement import Den, Mechanism, shown
+from pock_server.sandbox.view import BASE
 from pock_server.services import Services
 
 _TICK_SECONDS = 0.3
 _CRASHED = 2001
-_OUT_OF_MEMORY = 2003
 _TIMEOUT = 10001
 _Made = TypeVar("_Made")
 _log = logging.getLogger(__name__)
@@ -57,13 +60,19 @@ class Child:
         return work.result()
 
     async def _work(self) -> Built | Broken:
-        root = self._services.settings.effective_work_dir
-        with ExitStack() as stack:
-            folder = stack.enter_context(workplace(root))
-            scratch = stack.enter_context(workplace(root))
+        settings = self._services.settings
+        sandbox = await asyncio.to_thread(choose_sandbox, settings)
+        async with AsyncExitStack() as stack:
+            place = await stack.enter_async_context(_apart(workplace(settings.effective_work_dir)))
+            first = await stack.enter_async_context(_apart(workplace(settings.effective_work_dir)))
+            cache = await stack.enter_async_context(_apart(workspace_cache(settings, self._claim.workspace_id)))
             try:
-                async with asyncio.timeout(self._services.settings.build_timeout_seconds):
-                    return await self._build(folder, scratch)
+                async with asyncio.timeout(settings.build_timeout_seconds):
+                    task = await asyncio.to_thread(load_task, self._services, self._claim)
+                    self._hearing.log(str(sandbox))
+                    await prepare_target(settings, sandbox, task, first, self._hearing)
+                    den = Den(place, cache, shared_places(settings))
+                    return await self._build(task, den, sandbox)
             except Unusable as error:
                 return error.outcome
             except BlobFault as fault:
@@ -71,34 +80,32 @@ class Child:
                 return _broken(damaged(fault.digest))
             except Problem as problem:  # quarantined before
                 return _broken(problem)
+            except OverLimit as error:
+                return Broken(error.code, str(error))
             except NoArtifact as error:
                 return Broken(_CRASHED, f"The build process {error}.")
             except TalksTooMuch:
                 return Broken(_CRASHED, "The build process printed without end.")
             except TimeoutError:
-                limit = self._services.settings.build_timeout_seconds
-                return Broken(_TIMEOUT, f"The build took more than {limit:g} s.")
+                return Broken(_TIMEOUT, f"The build took more than {settings.build_timeout_seconds:g} s.")
 
-    async def _build(self, folder: Path, scratch: Path) -> Built | Broken:
-        settings, store = self._services.settings, self._services.blobs
-        task = await asyncio.to_thread(load_task, self._services, self._claim)
-        self._hearing.clock.begin("fetch")
-        await _to_its_end(lambda: furnish(folder, task, store, settings.build_disk_bytes))
-        status = await self._run_child(folder)
-        heard = self._hearing
+    async def _build(self, task: Task, den: Den, sandbox: Sandbox) -> Built | Broken:
+        settings, store, heard = self._services.settings, self._services.blobs, self._hearing
+        base = BASE if sandbox.mechanism is not Mechanism.OFF else None
+        heard.clock.begin("fetch")
+        await _to_its_end(lambda: furnish(den.build, task, store, settings.build_disk_bytes, base))
+        child = await start(settings, sandbox, den, "build", shown(den.build, den, sandbox.mechanism))
+        status = await attend(child, heard)
+        if heard.failed is not None and heard.failed.code == OUT_OF_MEMORY:
+            return Broken(OUT_OF_MEMORY, str(child.out_of_memory()))
         if heard.failed is not None:
             return heard.failed
         if status != 0 or heard.summary is None:
             return _explain_end(status)
-        summary = heard.summary
+        summary, scratch = heard.summary, den.folder / "stored"
+        scratch.mkdir()
         heard.clock.begin("store")
-        return await _to_its_end(lambda: harvest(folder, scratch, summary, store, settings.max_artifact_bytes))
-
-    async def _run_child(self, folder: Path) -> int:
-        """Its exit status, when nothing of it is left."""
-        child = await process.start(self._services.settings, "build", str(folder))
-        await process.attend(child, self._hearing)
-        return child.returncode or 0
+        return await _to_its_end(lambda: harvest(den.build, scratch, summary, store, settings.max_artifact_bytes))
 
     def _count(self) -> None:
         """The stages that were, and the kernels of a build that succeeded."""
@@ -143,6 +150,16 @@ class Child:
             raise
 
 
+@asynccontextmanager
+async def _apart(folder: AbstractContextManager[Path]) -> AsyncIterator[Path]:
+    """A folder that is made and removed in a thread: that may take a while."""
+    path = await asyncio.to_thread(folder.__enter__)
+    try:
+        yield path
+    finally:
+        await _to_its_end(lambda: folder.__exit__(None, None, None))
+
+
 async def _to_its_end(work: Callable[[], _Made]) -> _Made:
     """Do this in a thread. It is waited for even when it is not wanted any more, as it uses folders that go then."""
     task = asyncio.create_task(asyncio.to_thread(work))
@@ -159,6 +176,6 @@ def _broken(problem: Problem) -> Broken:
 
 def _explain_end(status: int) -> Broken:
     if status == -signal.SIGKILL:
-        return Broken(_OUT_OF_MEMORY, "The build process was killed, most likely for lack of memory.")
+        return Broken(OUT_OF_MEMORY, "The build process was killed, most likely for lack of memory.")
     how = f"signal {-status}" if status < 0 else f"exit status {status}"
     return Broken(_CRASHED, f"The build process ended with {how} and without a result; its log says more.")

@@ -72,10 +72,11 @@ def _opened(folder: Path, limit: int) -> Iterator[BinaryIO]:
             os.close(out)
     except OSError as error:
         raise NoArtifact(f"left no artifact ({error.strerror})") from None
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+        os.close(descriptor)
+        raise NoArtifact("left something else than a file as its artifact")
     with os.fdopen(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
-            raise NoArtifact("left something else than a file as its artifact")
         if found.st_size > limit:
             raise NoArtifact(
                 f"left an artifact of {found.st_size} bytes; the limit is {limit} (POCK_MAX_ARTIFACT_BYTES)"

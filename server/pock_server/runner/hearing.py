@@ -93,10 +93,10 @@ class Hearing:
 
     def progress(self, stage: str, done: int, total: int) -> None:
         """Note how far a stage is."""
+        if len(self._stages | {stage}) > _STAGES:
+            raise ValueError("too many stages")
         self._stages.add(stage)
         self.clock.begin(stage)
-        if len(self._stages) > _STAGES:
-            raise ValueError("too many stages")
         fraction = min(1.0, max(0.0, done / total)) if total > 0 else 0.0
         self.journal.stages[stage] = {"stage": stage, "done": done, "total": total, "fraction": fraction}
 

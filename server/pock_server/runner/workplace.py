@@ -1,4 +1,4 @@
-"""A build's own folder: what the child reads is put there beforehand, what it left is looked for there afterwards.
+"""A build's inputs and its folder: what the child reads is put there beforehand, what it left is there afterwards.
 
 task.json           name, recipe, target, threads
 model/model.onnx    the model, with its external data and loss files beside it as it names them
@@ -22,7 +22,9 @@ from pock_server.blobs.store import BlobStore
 from pock_server.builds.repository import Builds
 from pock_server.models.repository import Models
 from pock_server.runner.claims import Broken, Claim
+from pock_server.sandbox.usage import disk_bytes
 from pock_server.services import Services
+from pock_server.settings import Settings
 
 MODEL = "model/model.onnx"
 _BAD_DATA = 10004
@@ -108,8 +110,27 @@ def remove(folder: Path) -> None:
     shutil.rmtree(folder)
 
 
-def furnish(folder: Path, task: Task, store: BlobStore, limit: int) -> None:
-    """Write the task and fetch its inputs, at most `limit` bytes of them. Raises `Unusable`, `BlobFault`, OSError."""
+@contextmanager
+def workspace_cache(settings: Settings, workspace_id: str) -> Iterator[Path]:
+    """The folder of what a workspace's builds compile, for one of them; dropped when it has grown too large."""
+    folder = settings.effective_build_cache_dir / workspace_id
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(held, fcntl.LOCK_SH)
+        yield folder
+    finally:
+        limit = settings.build_cache_bytes
+        if disk_bytes((folder,), limit) > limit:
+            with suppress(OSError):  # another build of the workspace is using it, and will look, too
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                remove(folder)
+        os.close(held)
+
+
+def furnish(folder: Path, task: Task, store: BlobStore, limit: int, base: str | None) -> None:
+    """Write the task and fetch its inputs, at most `limit` bytes of them; `base` is where the child finds what was
+    compiled for everybody. Raises `Unusable`, `BlobFault`, OSError."""
     total = sum(item.size for item in task.inputs)
     if total > limit:
         raise Unusable(
@@ -125,6 +146,6 @@ def furnish(folder: Path, task: Task, store: BlobStore, limit: int) -> None:
         if path.stat().st_size != item.size:
             detail = f"The stored file {path.name} has {path.stat().st_size} bytes, not {item.size}: upload it again."
             raise Unusable(_BAD_DATA, detail)
-    (folder / "out").mkdir()
-    told = {"name": task.name, "recipe": task.recipe, "target": task.target, "threads": task.threads}
+    (folder / "out").mkdir(parents=True)
+    told = {"name": task.name, "recipe": task.recipe, "target": task.target, "threads": task.threads, "base": base}
     (folder / "task.json").write_text(json.dumps(told), "utf-8")

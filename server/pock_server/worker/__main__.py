@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from pock_server.worker.build import build
+from pock_server.worker.cache import prepare
 from pock_server.worker.describe import describe
 from pock_server.worker.lines import Lines
 
@@ -15,11 +16,13 @@ def main(arguments: list[str]) -> int:
     match arguments:
         case ["describe"]:
             lines.compiler(*describe())
+        case ["prepare", target, cache]:
+            prepare(target, Path(cache))
         case ["build", folder]:
             os.nice(5)  # the API on the same machine comes first
             build(Path(folder), lines)
         case _:
-            print("usage: python -m pock_server.worker build FOLDER | describe", file=sys.stderr)
+            print("usage: python -m pock_server.worker build FOLDER | describe | prepare TARGET CACHE", file=sys.stderr)
             return 2
     return 0
 

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pockengine as pock
+from pock_server.worker.cache import adopt
 from pock_server.worker.lines import Lines
 
 _INTERNAL = 1000
+_OUT_OF_MEMORY = 2003
 
 
 def build(folder: Path, lines: Lines) -> None:
@@ -19,14 +21,21 @@ def build(folder: Path, lines: Lines) -> None:
     except pock.PockError as error:
         # The user knows the model by its name, not by where this process found it.
         lines.failed(int(error.code), str(error).replace(str(_model_path(folder)), task["name"]))
+    except MemoryError:
+        lines.failed(_OUT_OF_MEMORY, "There is not enough memory to build the model.")
     except Exception:
         lines.log(traceback.format_exc())
         lines.failed(_INTERNAL, "The compiler failed unexpectedly; the build's log has its trace.")
 
 
 def compile_task(task: dict[str, Any], folder: Path, lines: Lines) -> dict[str, Any]:
-    """Make `out/artifact.pock` of a task (`name`, `recipe`, `target`, `threads`); its summary. Raises PockError."""
+    """Make `out/artifact.pock` of a task (name, recipe, target, threads, base); its summary. Raises PockError."""
     lines.log(f"model {task['name']}, target {task['target']}, {task['threads']} threads")
+    if task.get("base"):
+        try:
+            adopt(Path(task["base"]))
+        except OSError as error:
+            lines.log(f"what was compiled for all builds cannot be used, so it takes longer: {error}")
     recipe = pock.Recipe.from_mapping(task["recipe"])
     model = _model_path(folder)
     recipe = recipe.with_loss_files(model.parent)  # a loss in a file is uploaded as a file of the model

@@ -232,3 +232,18 @@ def test_several_processes_need_postgresql(folder: Path, monkeypatch: pytest.Mon
     monkeypatch.delenv("POCK_DATABASE_URL")
     refused = command("serve", "--workers", "2", folder=folder)
     assert refused.returncode == 2 and refused.stderr.count("\n") == 1 and "POCK_DATABASE_URL" in refused.stderr
+
+
+def test_metrics_of_several_processes_add_up(start: Start) -> None:
+    process = start("--workers", "2", POCK_RUNNER="none")
+    for _ in range(30):
+        with httpx.Client(base_url=process.client.base_url, timeout=30) as client:  # a connection of its own each
+            assert client.get("/readyz").status_code == 200
+
+    def of_all(name: str) -> list[float]:
+        lines = httpx.get(f"{process.client.base_url}/metrics", timeout=30).text.splitlines()
+        return [float(line.split()[-1]) for line in lines if line.startswith(name)]
+
+    for _ in range(4):  # whichever process answers
+        assert of_all('pock_http_requests_total{operation="readyz"') == [30.0]
+    assert until(lambda: of_all("pock_leader") == [1.0])

@@ -12,6 +12,7 @@ from multiprocessing.context import SpawnProcess
 from types import FrameType
 
 from pock_server.cli.process import Server, run_process
+from pock_server.health.exposition import forget_process, shared_metrics
 from pock_server.settings import Settings
 
 _LOOK_SECONDS = 0.2
@@ -57,6 +58,7 @@ class _Child:
         self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS) if lived < _SHORT_LIFE_SECONDS else 1.0
         self._starts_at = time.monotonic() + (self._pause if lived < _SHORT_LIFE_SECONDS else 0.0)
         _log.error("process %s of the service ended with status %s", self.process.pid, self.process.exitcode)
+        forget_process(self.process.pid)
         self.lifeline.close()
         self.listens = False
 
@@ -80,7 +82,11 @@ def supervise(settings: Settings, listener: socket.socket, count: int, listens: 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
     listener.listen(2048)
-    children = [_Child(_of_process(settings, place), listener) for place in range(count)]
+    with shared_metrics():
+        return _keep([_Child(_of_process(settings, place), listener) for place in range(count)], stopping, listens)
+
+
+def _keep(children: list[_Child], stopping: threading.Event, listens: Callable[[], None]) -> bool:
     announced = failed = False
     while not stopping.is_set() and not failed:
         wait([child.process.sentinel for child in children if child.process.is_alive()], _LOOK_SECONDS)
@@ -97,12 +103,12 @@ def supervise(settings: Settings, listener: socket.socket, count: int, listens: 
 
 
 def _of_process(settings: Settings, place: int) -> Settings:
-    """What differs between the processes: builds run beside the first alone, and each has a port for its metrics."""
+    """What differs between the processes: beside the first alone builds run, and the port of the metrics of all is."""
     changes: dict[str, object] = {}
     if place > 0 and settings.runner == "inprocess":
         changes["runner"] = "none"
-    if settings.metrics_port is not None:
-        changes["metrics_port"] = settings.metrics_port + place
+    if place > 0:
+        changes["metrics_port"] = None
     return settings.model_copy(update=changes)
 
 

@@ -1,12 +1,14 @@
 """The metrics on a port of their own, for networks where only the monitoring reaches it."""
 
+import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from prometheus_client import start_http_server
+from prometheus_client import multiprocess, start_http_server
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from pock_server.observing.metrics import Metrics
+from pock_server.observing.metrics import MULTIPROCESS, Metrics
 from pock_server.settings import Settings
 
 
@@ -28,6 +30,26 @@ def metrics_server(settings: Settings, metrics: Metrics) -> Iterator[None]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@contextmanager
+def shared_metrics() -> Iterator[None]:
+    """Have the metrics of the processes that are started in this block add up, in a folder that goes with it."""
+    if os.environ.get(MULTIPROCESS):
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="pock-metrics-") as folder:
+        os.environ[MULTIPROCESS] = folder
+        try:
+            yield
+        finally:
+            del os.environ[MULTIPROCESS]
+
+
+def forget_process(pid: int | None) -> None:
+    """A process died: what it had in hand is no more; what it counted stays."""
+    if pid is not None and os.environ.get(MULTIPROCESS):
+        multiprocess.mark_process_dead(pid)  # type: ignore[no-untyped-call]
 
 
 class _Everything(Collector):

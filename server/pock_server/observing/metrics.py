@@ -27,7 +27,7 @@ from pock_server.observing.logs import fields
 from pock_server.observing.middleware import Served
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-_MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
+MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
 _REQUEST_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _WORK_SECONDS = (0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
 _STAGES = frozenset(
@@ -158,7 +158,7 @@ class Metrics:
         for name, labels in _LABELS.items():  # so that what has not happened is 0, and not absent
             for label in labels:
                 self._counts[name].labels(label)
-        if _MULTIPROCESS not in os.environ:
+        if MULTIPROCESS not in os.environ:
             ProcessCollector(registry=registry)
 
     @contextmanager
@@ -247,7 +247,7 @@ class Metrics:
     def exposed(self) -> CollectorRegistry:
         """Everything, of all processes of this service on this machine."""
         together = CollectorRegistry()
-        if _MULTIPROCESS in os.environ:
+        if MULTIPROCESS in os.environ:
             multiprocess.MultiProcessCollector(together)  # type: ignore[no-untyped-call]
         else:
             together.register(_Registry(self._registry))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from types import SimpleNamespace
 
@@ -32,6 +33,20 @@ def test_a_proxys_refusals_are_repeated(route: str, page: Callable[[int], Answer
         return page(STATUSES[request.number - 1]) if request.number <= len(STATUSES) else None
 
     device.double.on(route, refused_at_first)
+    assert device.carry_out()["state"] == "succeeded"
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_a_busy_service_is_asked_again_when_it_says(route: str, device: Device) -> None:
+    busy = [(429, 1043), (503, 1042), (503, 1024), (408, 1040)]
+
+    def busy_at_first(request: Request) -> Answer | None:
+        if request.number > len(busy):
+            return None
+        answer = problem(busy[request.number - 1][0], "later", busy[request.number - 1][1])
+        return replace(answer, headers={**answer.headers, "Retry-After": "0"})
+
+    device.double.on(route, busy_at_first)
     assert device.carry_out()["state"] == "succeeded"
 
 

@@ -5,6 +5,7 @@ import json
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
+from pathlib import Path
 
 import httpx
 import pytest
@@ -206,6 +207,16 @@ def upload(client: httpx.Client, data: bytes) -> str:
     sent = client.patch(f"/v1/uploads/{made['id']}", content=data, headers={"Upload-Offset": "0"})
     assert sent.status_code == 204, sent.text
     return digest
+
+
+def test_who_was_fast_may_not_stop_for_long(tmp_path: Path) -> None:
+    """What came in time is no credit for a pause, before the answer or after it."""
+    with serving(tmp_path, {"POCK_SLOW_SECONDS": "1", "POCK_MIN_BYTES_PER_SECOND": "1"}) as slow:
+        for headers in ({"Authorization": f"Bearer {slow.key}"}, {}):
+            with slow.connect() as connection:
+                connection.sendall(request("POST", "/v1/models", headers, b" " * 1000, length=2000))
+                assert read_answer(connection).status == (408 if headers else 401)
+                assert ends(connection)
 
 
 def test_more_connections_than_allowed_are_told_so(live: Live, honest: httpx.Client) -> None:

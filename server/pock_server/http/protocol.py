@@ -42,12 +42,14 @@ class GuardedProtocol(HttpToolsProtocol):
     _reading = _Reading.HEAD
     _since = 0.0  # when the head, or the body, began
     _body_bytes = 0
+    _body_at = 0.0  # when the body's last bytes came
     _head_bytes = 0
     _unparsed = 0  # bytes since the parser last understood something: it keeps them
     _begun = 0  # heads that began in the bytes received last
     _drained = 0
     _silent = True  # nothing was ever received
     _stalled: tuple[float, int] | None = None  # since when the client does not read, and what it had to read
+    _unread = (0.0, 0)  # when it has read last, and what it has not
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Let the client in, or tell it to come back."""
@@ -114,6 +116,7 @@ class GuardedProtocol(HttpToolsProtocol):
         if len(self.pipeline) >= _PIPELINE:
             raise _Refused(Failure.BUSY, "Wait for the answers to earlier requests of this connection.")
         self._reading, self._since = _Reading.BODY, self.loop.time()
+        self._body_at = self._since
         super().on_headers_complete()
         # A client that was not asked for the body may send it or not: nobody can say where its next request begins.
         if self.expect_100_continue or self.parser.should_upgrade():
@@ -127,6 +130,7 @@ class GuardedProtocol(HttpToolsProtocol):
         """A part of the body."""
         self._unparsed = 0
         self._body_bytes += len(body)
+        self._body_at = self.loop.time()
         if self.cycle.response_complete:
             self._drained += len(body)
             if self._drained > _DRAIN_BYTES:
@@ -163,9 +167,10 @@ class GuardedProtocol(HttpToolsProtocol):
                 self._give_up(f"A request's head must arrive within {limits.header_seconds:g} s.")
         elif self.flow.read_paused:
             self._since += TICK_SECONDS  # it is this service that does not go on
-        elif now - self._since > limits.allowed_seconds(self._body_bytes):
+            self._body_at += TICK_SECONDS
+        elif now - self._since > limits.allowed_seconds(self._body_bytes) or now - self._body_at > limits.slow_seconds:
             rate = f"{limits.bytes_per_second:g} bytes a second"
-            self._give_up(f"A request's body must arrive with {rate}, {limits.slow_seconds:g} s after its head.")
+            self._give_up(f"A request's body must arrive with {rate}, and without pauses of {limits.slow_seconds:g} s.")
 
     def _look_at_reader(self, now: float) -> None:
         if self._stalled is None:
@@ -173,8 +178,11 @@ class GuardedProtocol(HttpToolsProtocol):
                 self._stalled = (now, self.transport.get_write_buffer_size())
             return
         since, size = self._stalled
-        read = max(0, size - self.transport.get_write_buffer_size())
-        if now - since > self.guard.limits.allowed_seconds(read):
+        left = self.transport.get_write_buffer_size()
+        if left < self._unread[1] or self._unread[0] < since:
+            self._unread = (now, left)
+        limits = self.guard.limits
+        if now - since > limits.allowed_seconds(max(0, size - left)) or now - self._unread[0] > limits.slow_seconds:
             self.transport.abort()
 
     def _await_head(self) -> None:

@@ -2,7 +2,7 @@
 
 import typer
 
-from pock_server.cli import audit, credentials, members, serving, storage
+from pock_server.cli import audit, backup, credentials, members, serving, storage
 from pock_server.cli.doctor import doctor
 
 _COMMANDS = (
@@ -15,6 +15,8 @@ _COMMANDS = (
     doctor,
     storage.scrub,
     storage.gc,
+    backup.backup,
+    backup.restore,
     serving.openapi,
 )
 

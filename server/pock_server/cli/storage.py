@@ -9,7 +9,7 @@ import typer
 
 from pock_server.blobs.collect import collect
 from pock_server.blobs.scrub import Checked, check_all, count_stock
-from pock_server.cli.bars import Advance, byte_bar
+from pock_server.cli.bars import ByteBar, byte_bar
 from pock_server.cli.common import AsJson, DataDir, migrated
 from pock_server.services import Services
 
@@ -22,8 +22,8 @@ def scrub(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     services = migrated(data_dir)
     with services.database.read() as session:
         stock = count_stock(session)
-    with byte_bar("hashing", stock.bytes) as advance:
-        broken = asyncio.run(_scrub(services, advance))
+    with byte_bar("hashing", stock.bytes) as bar:
+        broken = asyncio.run(_scrub(services, bar))
     if as_json:
         faults = [{"digest": found.digest, "size": found.size, "reason": found.fault} for found in broken]
         print(json.dumps({"blobs": stock.blobs, "bytes": stock.bytes, "quarantined": faults}))
@@ -48,10 +48,10 @@ def gc(
     print(f"{found.claims} claims, {found.blobs} blobs and {found.parts} parts of uploads {did}: {found.bytes} bytes")
 
 
-async def _scrub(services: Services, advance: Advance) -> list[Checked]:
+async def _scrub(services: Services, bar: ByteBar) -> list[Checked]:
     broken = []
     async for found in check_all(services):
-        advance(found.size)
+        bar.advance(found.size)
         if found.fault is not None:
             broken.append(found)
     return broken

@@ -20,6 +20,7 @@ FACTS = CHECKS.get_by_names(
         "content_type_conformance",
         "response_schema_conformance",
         "response_headers_conformance",
+        "ignored_auth",
     ]
 )
 EXAMPLES = 8

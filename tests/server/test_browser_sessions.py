@@ -1,17 +1,23 @@
 """A browser signs in with a key once: what its cookie opens, from where, and for how long."""
 
+import asyncio
 import re
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import inspect
 
+from pock_server.actor import Source
+from pock_server.auth.requests import by_key
 from pock_server.auth.roles import Role
+from pock_server.events.stream import Subject, stream
 from pock_server.runner.sweeper import sweep_all
 from pock_server.sessions.tables import BrowserSessionRecord
 from tests.server.conftest import ServerFactory
-from tests.server.harness import Person, Server, assert_problem
+from tests.server.harness import Browser, Person, Server, assert_problem
 
 HOUR = 3600
 UNKNOWN = "018f0000-0000-7000-8000-000000000000"
@@ -222,3 +228,39 @@ def test_streams_come_by_cookie(server: Server, person: Person) -> None:
     build = server.built(person)
     answer = server.browser(person).get(f"/builds/{build['id']}/events", headers={"Accept": "text/event-stream"})
     assert answer.status_code == 200 and "event: state" in answer.text
+
+
+def sign_out(server: Server, browser: Browser, person: Person) -> None:
+    browser.call("DELETE", "/session")
+
+
+def revoke(server: Server, browser: Browser, person: Person) -> None:
+    key_id = person.get("/me").json()["key"]["id"]
+    server.person().call("DELETE", f"/api-keys/{key_id}")
+
+
+def disable(server: Server, browser: Browser, person: Person) -> None:
+    member_id = person.get("/me").json()["member"]["id"]
+    assert server.person().call("PATCH", f"/members/{member_id}", json={"disabled": True}).status_code == 200
+
+
+@pytest.mark.parametrize("end", [sign_out, revoke, disable], ids=lambda end: end.__name__)
+def test_streams_end_with_the_session(
+    server: Server, monkeypatch: pytest.MonkeyPatch, end: Callable[[Server, Browser, Person], None]
+) -> None:
+    """The build is queued for ever: only the end of the session ends its stream."""
+    monkeypatch.setattr("pock_server.events.stream._CHECK_SECONDS", 0.0)
+    person = server.member(Role.DEVELOPER)
+    browser, build = server.browser(person), person.build().json()
+    caller = by_key(server.services, person.key, Source())
+    caller = replace(caller, actor=replace(caller.actor, session_id=browser.get("/me").json()["session_id"]))
+    subject = Subject(caller, caller.workspace_id, build["id"], f"build:{build['id']}", frozenset({"succeeded"}))
+
+    async def follow() -> list[str]:
+        events = []
+        async for event in stream(server.services, subject, 0):
+            events.append(str(event.event))
+            await asyncio.to_thread(end, server, browser, person)
+        return events
+
+    assert asyncio.run(asyncio.wait_for(follow(), 30)) == ["state"]

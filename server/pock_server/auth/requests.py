@@ -8,10 +8,13 @@ from starlette.requests import HTTPConnection
 from pock_server.actor import Actor, ActorKind, Source, source_of
 from pock_server.auth import secrets
 from pock_server.auth.repository import find_key_anywhere
+from pock_server.auth.schemas import Scope
 from pock_server.auth.service import Caller, granted, refuse_dead, unknown_key
 from pock_server.auth.tables import ApiKeyRecord
+from pock_server.http.problems import Problem
 from pock_server.services import Services
 from pock_server.sessions import cookie
+from pock_server.sessions.repository import find_session_anywhere
 from pock_server.sessions.service import find_session
 
 
@@ -47,6 +50,21 @@ def by_session(services: Services, connection: HTTPConnection, token: str) -> Ca
     row = find_session(services.database, token, now, timedelta(seconds=services.settings.browser_idle_seconds))
     found = _caller(row.key, now, source_of(connection))
     return replace(found, actor=replace(found.actor, kind=ActorKind.SESSION, session_id=row.id))
+
+
+def may_still(services: Services, caller: Caller, scope: Scope) -> bool:
+    """Whether somebody who was let in a while ago, and is still being served, would be let in now."""
+    now, session_id = services.clock.now(), caller.actor.session_id
+    with services.database.read() as session:
+        key = find_key_anywhere(session, caller.key_id)
+        opened = find_session_anywhere(session, session_id) if session_id else None
+    if key is None or (session_id is not None and (opened is None or opened.expires_at <= now)):
+        return False
+    try:
+        refuse_dead(key, now)
+    except Problem:
+        return False
+    return scope in granted(key)
 
 
 def _caller(row: ApiKeyRecord, now: datetime, source: Source) -> Caller:

@@ -97,7 +97,7 @@ def get_build_log(build_id: Id, caller: Reader, services: ServicesDep) -> str:
 def _subject(build_id: Id, caller: Reader, services: ServicesDep) -> Subject:
     with services.database.read() as session:
         row = Builds(session, caller.workspace_id).require(build_id)
-    return Subject(row.workspace_id, row.id, f"build:{row.id}", frozenset(BUILD_LIFECYCLE.final))
+    return Subject(caller, row.workspace_id, row.id, f"build:{row.id}", frozenset(BUILD_LIFECYCLE.final))
 
 
 @router.get("/{build_id}/events", response_class=EventSourceResponse)

@@ -1,5 +1,6 @@
 """Streams the stored events of one build or run as server-sent events, from any point on, until it is over."""
 
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Annotated
@@ -8,12 +9,18 @@ from fastapi import Header
 from fastapi.concurrency import run_in_threadpool
 from fastapi.sse import ServerSentEvent
 
+from pock_server.auth.requests import may_still
+from pock_server.auth.schemas import Scope
+from pock_server.auth.service import Caller
 from pock_server.events.repository import Events
 from pock_server.events.tables import EventRecord
 from pock_server.services import Services
 
 # Where another process may have written the event without ringing here.
 _LOOK_SECONDS = 1.0
+
+# A stream outlives neither its key nor its session by more than this.
+_CHECK_SECONDS = 10.0
 
 LastEventId = Annotated[
     int, Header(ge=0, le=2**31 - 1, alias="Last-Event-ID", description="Number of the last event received.")
@@ -22,8 +29,9 @@ LastEventId = Annotated[
 
 @dataclass(frozen=True)
 class Subject:
-    """Whose events are streamed; `final` are the states after which nothing follows."""
+    """Whose events are streamed, and to whom; `final` are the states after which nothing follows."""
 
+    caller: Caller
     workspace_id: str
     id: str
     topic: str
@@ -31,9 +39,14 @@ class Subject:
 
 
 async def stream(services: Services, subject: Subject, after: int) -> AsyncIterator[ServerSentEvent]:
-    """All events after number `after`; ends with the event of a final state."""
+    """All events after number `after`; ends with the event of a final state, or when the caller may see no more."""
+    check_at = time.monotonic() + _CHECK_SECONDS
     with services.hub.listen(subject.topic) as bell:
         while not services.hub.closing:
+            if time.monotonic() >= check_at:
+                if not await run_in_threadpool(may_still, services, subject.caller, Scope.READ):
+                    return
+                check_at = time.monotonic() + _CHECK_SECONDS
             rows = await run_in_threadpool(_load, services, subject, after)
             for row in rows:
                 after = row.seq

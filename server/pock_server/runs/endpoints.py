@@ -90,7 +90,7 @@ def cancel_run(run_id: Id, caller: RunWriter, services: ServicesDep) -> RunOut:
 def _subject(run_id: Id, caller: Reader, services: ServicesDep) -> Subject:
     with services.database.read() as session:
         row = Runs(session, caller.workspace_id).require(run_id)
-    return Subject(row.workspace_id, row.id, f"run:{row.id}", frozenset(RUN_LIFECYCLE.final))
+    return Subject(caller, row.workspace_id, row.id, f"run:{row.id}", frozenset(RUN_LIFECYCLE.final))
 
 
 @router.get("/{run_id}/events", response_class=EventSourceResponse)

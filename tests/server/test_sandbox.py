@@ -12,6 +12,8 @@ import psutil
 import pytest
 from onnx import TensorProto, helper
 
+from pock_server.doctor.confinement import check
+from pock_server.doctor.findings import Outcome
 from pock_server.sandbox import choice
 from pock_server.sandbox.choice import SandboxUnavailable, choose_sandbox
 from pock_server.settings import Settings
@@ -265,3 +267,10 @@ def test_the_report_names_what_is_enforced(tmp_path: Path, mechanism: str) -> No
     assert all(item.enforced for item in found), found
     names = {"unprivileged user", "no capabilities", "no network", "own processes", "own files", "memory", "disk"}
     assert names <= {item.name for item in found}
+
+
+def test_the_doctor_looks_at_the_sandbox(tmp_path: Path, mechanism: str) -> None:
+    found = list(check(Settings(data_dir=tmp_path, sandbox=mechanism)))
+    assert [(finding.outcome, mechanism in finding.says) for finding in found] == [(Outcome.OK, True)]
+    assert [finding.outcome for finding in check(Settings(data_dir=tmp_path, sandbox="off"))] == [Outcome.WARN]
+    assert not list(check(Settings(data_dir=tmp_path, runner="none")))

@@ -16,6 +16,7 @@ from pock_server.db.engine import is_postgres
 from pock_server.devices.trust import KeyNotTrusted, secure_key
 from pock_server.migrations.runner import upgrade
 from pock_server.observing import logs
+from pock_server.sandbox.choice import SandboxUnavailable, choose_sandbox
 from pock_server.services import make_services
 from pock_server.settings import Settings
 
@@ -62,6 +63,11 @@ def _prepare(settings: Settings, migrate_first: bool) -> None:
     except (KeyNotTrusted, ValueError) as error:
         raise refuse(str(error)) from None
     services.database.engine.dispose()
+    try:
+        if settings.runner == "inprocess":
+            choose_sandbox(settings)
+    except SandboxUnavailable as error:
+        raise refuse(str(error)) from None
 
 
 def _listener(host: str, port: int) -> socket.socket:

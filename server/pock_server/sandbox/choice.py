@@ -76,8 +76,7 @@ def choose_sandbox(settings: Settings) -> Sandbox:
 
 def _look_around(settings: Settings, mechanism: Mechanism, limits: Limits) -> tuple[Protection, ...]:
     """Confine a process that does nothing, and read its report."""
-    settings.effective_work_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with tempfile.TemporaryDirectory(prefix="probe-", dir=settings.effective_work_dir) as folder:
+    with tempfile.TemporaryDirectory(prefix="pock-sandbox-") as folder:
         den = Den(Path(folder))
         prepare(den, settings, mechanism)
         nothing = (sys.executable, "-I", "-S", "-c", "")

@@ -79,8 +79,8 @@ def groups(server: Server, seed: int) -> list[Group]:
     device.post("lease")
     only, but = "--include-path-regex", "--exclude-path-regex"
     return [
-        Group("people", (only, "^/v1/", but, "^/v1/(agent|enroll|api-keys|session|members)"), person.key),
-        Group("admins", (only, "^/v1/(api-keys|session|members)"), server.person().key),
+        Group("people", (only, "^/v1/", but, "^/v1/(agent|enroll|api-keys|session|members|me)"), person.key),
+        Group("admins", (only, "^/v1/(api-keys|session|members|me)"), server.person().key),
         Group("devices", (only, "^/v1/agent/", but, "^/v1/agent/session$"), device.token),
         Group("strangers", (only, "^(/v1/enroll|/v1/agent/session|/healthz|/readyz|/metrics)$"), None),
     ]

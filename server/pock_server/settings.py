@@ -154,6 +154,9 @@ class Settings(BaseSettings):
     quota_open_uploads: int = Field(default=1000, ge=0, description="Unfinished uploads of a workspace.")
     grace_hours: float = Field(default=24, ge=1, description="Unused blobs stay at least this long.")
     collect_hours: float = Field(default=6, ge=0, description="Time between two collections of unused blobs; 0 never.")
+    keep_artifacts_days: float = Field(default=0, ge=0, description="Artifacts unused for so long go; 0 keeps them.")
+    keep_logs_days: float = Field(default=0, ge=0, description="Logs of what ended so long ago go; 0 keeps them.")
+    thin_steps_days: float = Field(default=90, ge=0, description="Steps of older runs are thinned; 0 keeps them all.")
     scrub_days: float = Field(default=30, ge=0, description="Each stored blob is hashed this often; 0 never.")
     scrub_bytes_per_second: int = Field(default=16 << 20, gt=0, description="How fast blobs are hashed for that.")
 

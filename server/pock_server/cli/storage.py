@@ -11,6 +11,7 @@ from pock_server.blobs.collect import collect
 from pock_server.blobs.scrub import Checked, check_all, count_stock
 from pock_server.cli.bars import ByteBar, byte_bar
 from pock_server.cli.common import AsJson, DataDir, migrated
+from pock_server.runner.retention import Dropped, drop_old
 from pock_server.services import Services
 
 
@@ -39,11 +40,15 @@ def gc(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Remove blobs that nothing uses and nobody wanted for the grace period (POCK_GRACE_HOURS)."""
-    found = collect(migrated(data_dir), dry_run)
+    """Drop what is too old by the settings, and blobs that nothing uses and nobody wanted for POCK_GRACE_HOURS."""
+    services = migrated(data_dir)
+    dropped = Dropped() if dry_run else drop_old(services)
+    found = collect(services, dry_run)
     if as_json:
-        print(json.dumps({**asdict(found), "dry_run": dry_run}))
+        print(json.dumps({**asdict(found), "dropped": asdict(dropped), "dry_run": dry_run}))
         return
+    if not dry_run:
+        print(f"{dropped.artifacts} artifacts, {dropped.events} events and {dropped.steps} steps were too old")
     did = "would be removed" if dry_run else "removed"
     print(f"{found.claims} claims, {found.blobs} blobs and {found.parts} parts of uploads {did}: {found.bytes} bytes")
 

@@ -1,13 +1,14 @@
 """Streams the stored events of one build or run as server-sent events, from any point on, until it is over."""
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Header
 from fastapi.concurrency import run_in_threadpool
 from fastapi.sse import ServerSentEvent
+from sqlalchemy.orm import Session
 
 from pock_server.auth.requests import may_still
 from pock_server.auth.schemas import Scope
@@ -27,6 +28,10 @@ LastEventId = Annotated[
 ]
 
 
+Shown = Callable[[Session, EventRecord], dict[str, Any]]
+"""Makes the data that a client gets of a stored event."""
+
+
 @dataclass(frozen=True)
 class Subject:
     """Whose events are streamed, and to whom; `final` are the states after which nothing follows."""
@@ -36,6 +41,7 @@ class Subject:
     id: str
     topic: str
     final: frozenset[str]
+    shown: "Shown" = lambda session, row: row.data
 
 
 async def stream(services: Services, subject: Subject, after: int) -> AsyncIterator[ServerSentEvent]:
@@ -48,9 +54,9 @@ async def stream(services: Services, subject: Subject, after: int) -> AsyncItera
                     return
                 check_at = time.monotonic() + _CHECK_SECONDS
             rows = await run_in_threadpool(_load, services, subject, after)
-            for row in rows:
+            for row, data in rows:
                 after = row.seq
-                yield ServerSentEvent(id=str(row.seq), event=row.kind, data=row.data)
+                yield ServerSentEvent(id=str(row.seq), event=row.kind, data=data)
                 if row.kind == "state" and row.data.get("state") in subject.final:
                     return
             if not rows:
@@ -59,9 +65,11 @@ async def stream(services: Services, subject: Subject, after: int) -> AsyncItera
                 await bell.wait(services.hub.patience(_LOOK_SECONDS))
 
 
-def _load(services: Services, subject: Subject, after: int) -> list[EventRecord]:
+def _load(services: Services, subject: Subject, after: int) -> list[tuple[EventRecord, dict[str, Any]]]:
     with services.database.read() as session:
-        return Events(session, subject.workspace_id).after(subject.id, after)
+        return [
+            (row, subject.shown(session, row)) for row in Events(session, subject.workspace_id).after(subject.id, after)
+        ]
 
 
 def _is_over(services: Services, subject: Subject) -> bool:

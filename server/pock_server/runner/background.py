@@ -14,6 +14,7 @@ from pock_server.runner.child import Child
 from pock_server.runner.claims import Claim, claim_next, finish, give_back
 from pock_server.runner.description import Undescribed, ask_compiler
 from pock_server.runner.leader import Leader
+from pock_server.runner.retention import drop_old
 from pock_server.runner.sweeper import sweep_all
 from pock_server.runner.workplace import drop_abandoned
 from pock_server.sandbox.choice import choose_sandbox
@@ -36,9 +37,10 @@ class Background:
     async def __aenter__(self) -> None:
         """Start."""
         self._tasks.append(asyncio.create_task(listen_forever(self._services.settings, self._services.hub)))
-        self._tasks.append(asyncio.create_task(_sweep_forever(self._services)))
-        self._tasks.append(asyncio.create_task(_scrub_forever(self._services)))
-        self._tasks.append(asyncio.create_task(_collect_forever(self._services)))
+        leader = Leader(self._services.settings)
+        self._tasks.append(asyncio.create_task(_sweep_forever(self._services, leader)))
+        self._tasks.append(asyncio.create_task(_scrub_forever(self._services, leader)))
+        self._tasks.append(asyncio.create_task(_collect_forever(self._services, leader)))
         self._tasks.append(asyncio.create_task(_write_sightings_forever(self._services)))
         if self._services.settings.runner == "inprocess":
             await asyncio.to_thread(drop_abandoned, self._services.settings.effective_work_dir)
@@ -59,8 +61,7 @@ class Background:
         await asyncio.to_thread(self._services.fleet.write_down)
 
 
-async def _sweep_forever(services: Services) -> None:
-    leader = Leader(services.settings)
+async def _sweep_forever(services: Services, leader: Leader) -> None:
     try:
         while True:
             try:
@@ -76,10 +77,10 @@ async def _sweep_forever(services: Services) -> None:
         await asyncio.to_thread(leader.resign)
 
 
-async def _scrub_forever(services: Services) -> None:
+async def _scrub_forever(services: Services, leader: Leader) -> None:
     while services.settings.scrub_days:
         try:
-            checked = await check_next(services)
+            checked = leader.led and await check_next(services)
         except Exception:
             _log.exception("stored blobs could not be checked; it is tried again")
             checked = False
@@ -87,14 +88,16 @@ async def _scrub_forever(services: Services) -> None:
             await asyncio.sleep(_SCRUB_PAUSE_SECONDS)
 
 
-async def _collect_forever(services: Services) -> None:
+async def _collect_forever(services: Services, leader: Leader) -> None:
     await asyncio.sleep(_FIRST_COLLECTION_SECONDS)
     while services.settings.collect_hours:
         try:
-            found = await asyncio.to_thread(collect, services)
-            _log.info("unused blobs were collected: %s", found)
+            if leader.led:
+                dropped = await asyncio.to_thread(drop_old, services)
+                found = await asyncio.to_thread(collect, services)
+                _log.info("old data was dropped: %s; unused blobs were collected: %s", dropped, found)
         except Exception:
-            _log.exception("unused blobs could not be collected; it is tried again")
+            _log.exception("old data and unused blobs could not be removed; it is tried again")
         await asyncio.sleep(services.settings.collect_hours * 3600)
 
 

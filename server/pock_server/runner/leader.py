@@ -27,6 +27,11 @@ class Leader:
         self._line: psycopg.Connection | None = None
         self._led = False
 
+    @property
+    def led(self) -> bool:
+        """Whether it led when it was last asked."""
+        return self._led or not is_postgres(self._settings)
+
     def leads(self) -> bool:
         """Whether this process leads now; asks for the lock if it is free. The only process on SQLite always leads."""
         if not is_postgres(self._settings):

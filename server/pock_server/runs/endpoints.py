@@ -1,13 +1,15 @@
 """Runs over HTTP, for people."""
 
 from collections.abc import AsyncIterator
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
 from fastapi.sse import EventSourceResponse, ServerSentEvent
+from sqlalchemy.orm import Session
 
 from pock_server.dependencies import Reader, RunWriter, ServicesDep
 from pock_server.events.stream import LastEventId, Subject, stream
+from pock_server.events.tables import EventRecord
 from pock_server.http.fields import Id
 from pock_server.http.pages import PageQuery
 from pock_server.http.problems import PROBLEMS
@@ -41,13 +43,15 @@ def list_runs(
     build_id: Annotated[Id | None, Query()] = None,
     state: Annotated[RunState | None, Query()] = None,
 ) -> RunPage:
-    """List runs."""
+    """List runs; their reports come without samples, kernels, evaluations and health."""
     with services.database.read() as session:
         wanted = ((RunRecord.device_id, device_id), (RunRecord.build_id, build_id), (RunRecord.state, state))
         runs = Runs(session, caller.workspace_id)
         found = runs.page(page, *(column == value for column, value in wanted if value is not None))
         positions = runs.queue_positions(found.rows)
-        return RunPage(items=[service.describe(row, positions) for row in found.rows], next_cursor=found.next_cursor)
+        return RunPage(
+            items=[service.describe(row, positions, slim=True) for row in found.rows], next_cursor=found.next_cursor
+        )
 
 
 @router.get("/{run_id}")
@@ -87,10 +91,14 @@ def cancel_run(run_id: Id, caller: RunWriter, services: ServicesDep) -> RunOut:
         return service.describe(service.cancel_run(unit, caller.workspace_id, run_id, services.clock.now()), {})
 
 
+def _shown(session: Session, row: EventRecord) -> dict[str, Any]:
+    return Runs(session, row.workspace_id).streamed(row.subject_id, row.data) if row.kind == "steps" else row.data
+
+
 def _subject(run_id: Id, caller: Reader, services: ServicesDep) -> Subject:
     with services.database.read() as session:
         row = Runs(session, caller.workspace_id).require(run_id)
-    return Subject(caller, row.workspace_id, row.id, f"run:{row.id}", frozenset(RUN_LIFECYCLE.final))
+    return Subject(caller, row.workspace_id, row.id, f"run:{row.id}", frozenset(RUN_LIFECYCLE.final), _shown)
 
 
 @router.get("/{run_id}/events", response_class=EventSourceResponse)

@@ -68,7 +68,9 @@ def _take_steps(unit: Unit, run: RunRecord, events: Sequence[dict[str, Any]], no
     if not items:
         return
     run.progress = {"step": items[-1]["step"], "steps": run.steps, "loss": items[-1]["loss"]}
-    Events(unit.session, run.workspace_id).append(run.id, "steps", {"items": items}, now)
+    numbers = [item["step"] for item in items]
+    told = {"fence": run.fence, "first": min(numbers), "last": max(numbers)}
+    Events(unit.session, run.workspace_id).append(run.id, "steps", told, now)
     unit.announce(f"run:{run.id}")
 
 

@@ -22,6 +22,7 @@ from pock_server.devices.schemas import DeviceStatus
 from pock_server.events.repository import Events
 from pock_server.http.problems import Failure, Problem
 from pock_server.observing.context import request_id, traceparent
+from pock_server.runs.brief import brief
 from pock_server.runs.envelope import Work
 from pock_server.runs.leases import clear_device, lock_run
 from pock_server.runs.lifecycle import RUN_LIFECYCLE
@@ -157,8 +158,9 @@ def delete_run(unit: Unit, workspace_id: str, run_id: str, now: datetime) -> Non
     unit.session.delete(row)
 
 
-def describe(row: RunRecord, positions: Mapping[str, int]) -> RunOut:
-    """The run as the API shows it."""
+def describe(row: RunRecord, positions: Mapping[str, int], *, slim: bool = False) -> RunOut:
+    """The run as the API shows it; `slim` as lists do."""
+    report = brief(row.report) if slim else row.report
     return RunOut(
         id=row.id,
         build_id=row.build_id,
@@ -176,7 +178,7 @@ def describe(row: RunRecord, positions: Mapping[str, int]) -> RunOut:
         attempt=row.attempt,
         queue_position=positions.get(row.id),
         progress=RunProgressOut(**row.progress) if row.progress else None,
-        report=RunReport(**row.report) if row.report else None,
+        report=RunReport(**report) if report else None,
         weights_digest=row.weights_digest,
         failure=FailureOut(**row.failure) if row.failure else None,
         request_id=row.request_id,

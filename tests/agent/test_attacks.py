@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 from pock_agent import agent
 from pock_agent.envelope import admit, open_envelope
 from pock_agent.errors import NotWelcome, Refused
+from pock_agent.fields import Malformed
 from pock_agent.identity import Counters, CounterValues
-from pock_agent.manifest import Malformed, Manifest, parse
+from pock_agent.manifest import Manifest, parse
 from pock_agent.storage import StateDirectory
 from tests.agent.conftest import Device
 from tests.agent.driver import FAST
@@ -34,7 +35,7 @@ def nothing_ran(device: Device) -> bool:
 def refused(device: Device, envelope: dict[str, Any]) -> str:
     """Offer the envelope to the running agent; the reason it gave. Nothing may have been fetched or run."""
     with pytest.raises(Refused) as caught:
-        open_envelope(envelope, device.identity)
+        open_envelope(envelope, device.identity, device.keys)
     device.double.give(envelope)
     assert not device.run()
     assert nothing_ran(device)
@@ -279,14 +280,14 @@ def fuzz_payload(device: Device) -> dict[str, Any]:
 @given(value=JSON)
 def test_any_signed_json_is_refused_and_nothing_else(value: Any, device: Device) -> None:
     with pytest.raises(Refused):
-        open_envelope(device.double.seal(value), device.identity)
+        open_envelope(device.double.seal(value), device.identity, device.keys)
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(envelope=st.dictionaries(st.sampled_from(["payload", "key_id", "signature", "x"]), JSON))
 def test_any_envelope_is_refused_and_nothing_else(envelope: dict[str, Any], device: Device) -> None:
     with pytest.raises(Refused):
-        open_envelope(envelope, device.identity)
+        open_envelope(envelope, device.identity, device.keys)
 
 
 def test_a_second_agent_with_the_same_key_gets_the_device_quarantined(device: Device, tmp_path: Path) -> None:

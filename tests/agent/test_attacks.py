@@ -231,16 +231,16 @@ def test_a_clock_set_back_does_not_revive_expired_work(device: Device) -> None:
     manifest = sample(device, expires_at=rfc3339(now + 60))
     seen = CounterValues(session=1, work=0, signed_time=now + 120)
     with pytest.raises(Refused, match="expired"):
-        admit(manifest, seen, now=0.0)
+        admit(manifest, seen, 0.0, None)
 
 
 def test_a_clock_that_starts_in_1970_does_not_stop_fresh_work(device: Device) -> None:
-    admit(sample(device), CounterValues(signed_time=time.time() - 3600), now=100.0)
+    admit(sample(device), CounterValues(signed_time=time.time() - 3600), 100.0, None)
 
 
 def test_a_clock_far_ahead_refuses_with_a_word_about_the_clock(device: Device) -> None:
     with pytest.raises(Refused, match="check this device's clock"):
-        admit(sample(device), CounterValues(), now=time.time() + 10**7)
+        admit(sample(device), CounterValues(), time.time() + 10**7, None)
 
 
 JSON = st.recursive(

@@ -16,9 +16,8 @@ from pock_server.observing.metrics import Metrics
 from pock_server.observing.observer import Observer
 from pock_server.observing.traces import Traces, open_traces
 from pock_server.settings import Settings
+from pock_server.signing import Signer
 from pock_server.targets.service import Compilers
-from pock_server.trust.keyring import KeyRing
-from pock_server.trust.wrapping import WrappingKey
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,7 @@ class Services:
     settings: Settings
     database: Database
     blobs: BlobStore
-    keys: KeyRing
+    signer: Signer
     hub: Hub
     clock: Clock
     metrics: Metrics
@@ -50,7 +49,7 @@ def make_services(settings: Settings, clock: Clock | None = None) -> Services:
         settings=settings,
         database=database,
         blobs=open_store(settings),
-        keys=KeyRing(WrappingKey(settings.effective_wrapping_key_file)),
+        signer=Signer(settings.data_dir / "keys" / "signing.pem"),
         hub=hub,
         clock=clock,
         metrics=metrics,

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pock_agent import backoff
-from pock_agent.errors import AgentError, Refused, ServiceError
+from pock_agent.errors import AgentError, Refused, ServiceError, Untrusted
 from pock_agent.facts import device_facts
 from pock_agent.heartbeat import Heartbeat
 from pock_agent.identity import Counters, Identity, create_key, load_key, public_key_from_text, public_text
 from pock_agent.job import JobRecord
+from pock_agent.keyring import Keyring, keep
 from pock_agent.life import State
 from pock_agent.listener import Listener
 from pock_agent.service import USER_AGENT, Service
@@ -21,6 +22,7 @@ from pock_agent.settings import Settings
 from pock_agent.storage import JsonObject, StateDirectory, read_json
 from pock_agent.target import detect_target
 from pock_agent.transport import HttpClient
+from pock_agent.trust import pin
 from pock_agent.worker import Device, Worker
 
 log = logging.getLogger(__name__)
@@ -58,6 +60,7 @@ def enroll(wish: Enrollment, state: StateDirectory, settings: Settings) -> Ident
         except ServiceError as error:
             raise AgentError(f"enrolment failed: {error.detail}") from error
         identity = _identity(answer, wish, target)
+        _pin_trust(answer, identity, state)
         identity.save(state)
         return identity
     finally:
@@ -81,6 +84,20 @@ def _identity(answer: JsonObject, wish: Enrollment, target: str) -> Identity:
         raise AgentError(f"the service's answer to the enrolment is incomplete: {error!r}") from error
 
 
+def _pin_trust(answer: JsonObject, identity: Identity, state: StateDirectory) -> None:
+    """Keep the trust document that came with the enrolment; a service of before has none, and pins its one key."""
+    if answer.get("trust") is None:
+        state.trust.unlink(missing_ok=True)
+        return
+    try:
+        trust = pin(answer["trust"])
+    except Untrusted as error:
+        raise AgentError(f"the service's trust document is not good: {error}") from error
+    if identity.key_id not in trust.signing_keys:
+        raise AgentError(f"the service's trust document does not name its own signing key {identity.key_id!r}")
+    keep(state, identity.device_id, answer["trust"])
+
+
 def run(state: StateDirectory, settings: Settings, once: bool = False) -> bool:
     """Listen and work until stopped; with `once`, until one job is over. Whether the last job succeeded.
 
@@ -89,12 +106,13 @@ def run(state: StateDirectory, settings: Settings, once: bool = False) -> bool:
     state.lock()
     try:
         identity = Identity.load(state)
+        keys = Keyring(state, identity, settings)
         counters = Counters(state)
         service = Service(identity, load_key(state.key), counters, settings)
         heartbeat = Heartbeat(
             service, settings, identity.heartbeat_seconds, lambda: device_facts(identity.target, state.root)
         )
-        listener = Listener(state, identity, counters, service, settings)
+        listener = Listener(state, identity, keys, counters, service, settings)
         heartbeat.start()
         try:
             return _work(listener, Device(state, service, heartbeat, settings), once)
@@ -131,6 +149,7 @@ def status(root: Path) -> JsonObject:
     """What `pock-agent status` shows; AgentError when nothing is enrolled there."""
     state = StateDirectory(root)
     identity = Identity.load(state)
+    keys = Keyring(state, identity, Settings())
     record = read_json(state.job)
     return {
         "device_id": identity.device_id,
@@ -138,6 +157,8 @@ def status(root: Path) -> JsonObject:
         "url": identity.url,
         "target": identity.target,
         "state_dir": str(root),
+        "trust_version": keys.version,
+        "signing_keys": list(keys.key_ids),
         "running_process": state.running_process(),
         "job": None if record is None else {"state": record.get("state"), "starts": record.get("starts")},
         "last_job": read_json(state.last_job),

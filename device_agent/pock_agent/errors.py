@@ -96,6 +96,10 @@ class Refused(AgentError):
         self.fence = fence
 
 
+class Untrusted(AgentError):
+    """A trust document that is not believed; the message says why."""
+
+
 class LeaseLost(AgentError):
     """Another attempt owns the run now: stop at once and write nothing more about it."""
 

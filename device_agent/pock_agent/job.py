@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pock_agent.envelope import open_envelope
 from pock_agent.errors import AgentError, Refused
 from pock_agent.identity import Identity
+from pock_agent.keyring import Keyring
 from pock_agent.life import Event, State, after
 from pock_agent.manifest import Manifest
 from pock_agent.storage import JsonObject, StateDirectory, read_json, write_json
@@ -45,10 +46,10 @@ def load_job(state: StateDirectory) -> JobRecord | None:
         raise AgentError(f"{state.job} is not of this agent's version ({error}); the job is given up") from error
 
 
-def manifest_of(record: JobRecord, identity: Identity) -> Manifest:
+def manifest_of(record: JobRecord, identity: Identity, keys: Keyring) -> Manifest:
     """The job's manifest, its signature checked again: the file may have been changed while the agent was away."""
     try:
-        return open_envelope(record.envelope, identity)
+        return open_envelope(record.envelope, identity, keys)
     except Refused as error:
         raise AgentError(f"the recorded job no longer verifies ({error}); it was given up") from error
 

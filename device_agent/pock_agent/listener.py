@@ -11,6 +11,7 @@ from pock_agent.envelope import admit, open_envelope
 from pock_agent.errors import AgentError, FailureCode, NotWelcome, Refused, ServiceError, Unreachable
 from pock_agent.identity import Counters, Identity
 from pock_agent.job import JobRecord, load_job, manifest_of
+from pock_agent.keyring import Keyring
 from pock_agent.life import Event, State
 from pock_agent.manifest import Manifest
 from pock_agent.service import Service, Work
@@ -24,9 +25,15 @@ class Listener:
     """The long poll of one device."""
 
     def __init__(
-        self, state: StateDirectory, identity: Identity, counters: Counters, service: Service, settings: Settings
+        self,
+        state: StateDirectory,
+        identity: Identity,
+        keys: Keyring,
+        counters: Counters,
+        service: Service,
+        settings: Settings,
     ) -> None:
-        self._state, self._identity, self._counters = state, identity, counters
+        self._state, self._identity, self._keys, self._counters = state, identity, keys, counters
         self._service, self._settings = service, settings
         self._failures = 0
 
@@ -37,7 +44,7 @@ class Listener:
             if record is None:
                 self._state.clear_job()
                 return None
-            manifest = manifest_of(record, self._identity)
+            manifest = manifest_of(record, self._identity, self._keys)
         except AgentError as error:
             log.error("%s", error)
             self._state.clear_job()
@@ -65,7 +72,7 @@ class Listener:
     def _poll(self) -> Work | None:
         """One long poll, and the pause that has to follow it."""
         try:
-            work, pause = self._service.work()
+            polled = self._service.work(self._keys.version)
         except (Unreachable, ServiceError) as error:
             if isinstance(error, ServiceError) and error.expels:
                 raise NotWelcome(f"the service gives this device no work: {error.detail}") from error
@@ -75,15 +82,19 @@ class Listener:
             time.sleep(seconds)
             return None
         self._failures = 0
+        work = polled.work
         if work is None:
-            time.sleep((pause or 0.0) + random.uniform(0, self._settings.poll_jitter_seconds))
+            self._keys.catch_up(self._service, polled.newest_trust)
+            time.sleep((polled.pause or 0.0) + random.uniform(0, self._settings.poll_jitter_seconds))
+        elif self._keys.signing_key(work.envelope.get("key_id")) is None:
+            self._keys.catch_up(self._service, max(polled.newest_trust, (self._keys.version or 0) + 1))
         return work
 
     def _accept(self, work: Work) -> tuple[JobRecord, Manifest]:
         self._service.request_id = work.request_id
         try:
-            manifest = open_envelope(work.envelope, self._identity)
-            admit(manifest, self._counters.values, time.time())
+            manifest = open_envelope(work.envelope, self._identity, self._keys)
+            admit(manifest, self._counters.values, time.time(), self._keys.trust)
         except Refused as error:
             self._report_refusal(error)
             raise

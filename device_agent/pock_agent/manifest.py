@@ -6,11 +6,10 @@ Must not know where a manifest came from; signature, counter and expiry are `env
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeVar
 
-from pock_agent.times import parse_time
+from pock_agent.fields import Fields, Malformed
 
 VERSION = 1
 ENTRIES = ("train", "eval", "bench")
@@ -18,11 +17,6 @@ MAX_BLOB_BYTES = 1 << 40
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _MEMBER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*")
 _IDENTIFIER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-T = TypeVar("T")
-
-
-class Malformed(ValueError):
-    """A manifest that does not follow the contract; the message names the field."""
 
 
 @dataclass(frozen=True)
@@ -83,68 +77,18 @@ class Manifest:
     limits: Limits
 
 
-class _Fields:
-    """An object of the manifest, of which every field has to be asked for."""
-
-    def __init__(self, value: object, path: str, known: str) -> None:
-        if not isinstance(value, dict):
-            raise Malformed(f"{path} is not an object")
-        names = known.split()
-        unknown = sorted(set(value) - set(names))
-        if unknown:
-            raise Malformed(f"{path} has the unknown field {unknown[0]!r}; update this agent if the service is newer")
-        missing = [name for name in names if name not in value]
-        if missing:
-            raise Malformed(f"{path} lacks the field {missing[0]!r}")
-        self._value, self._path = value, path
-
-    def raw(self, name: str) -> object:
-        return self._value[name]
-
-    def at(self, name: str) -> str:
-        return f"{self._path}.{name}"
-
-    def typed(self, name: str, kind: type[T]) -> T:
-        value = self._value[name]
-        if type(value) is not kind:  # not isinstance: true is no integer here
-            raise Malformed(f"{self.at(name)} is {value!r} where {kind.__name__} was expected")
-        return value
-
-    def integer(self, name: str, low: int = 0, high: int = (1 << 63) - 1) -> int:
-        value = self.typed(name, int)
-        if not low <= value <= high:
-            raise Malformed(f"{self.at(name)} is {value}, outside {low}..{high}")
-        return value
-
-    def matching(self, name: str, pattern: re.Pattern[str], what: str) -> str:
-        value = self.typed(name, str)
-        if not pattern.fullmatch(value):
-            raise Malformed(f"{self.at(name)} is {value!r}, which is no {what}")
-        return value
-
-    def time(self, name: str) -> float:
-        try:
-            return parse_time(self._value[name])
-        except ValueError as error:
-            raise Malformed(f"{self.at(name)}: {error}") from error
-
-    def optional(self, name: str, read: Callable[[object, str], T]) -> T | None:
-        value = self._value[name]
-        return None if value is None else read(value, self.at(name))
-
-
 def parse(value: object) -> Manifest:
     """Read the payload of an envelope. Malformed names the first field that breaks the contract."""
     if isinstance(value, dict) and value.get("version") != VERSION:
         raise Malformed(
             f"the manifest has version {value.get('version')!r}, this agent knows {VERSION}: update the agent"
         )
-    top = _Fields(
+    top = Fields(
         value,
         "manifest",
         "version job_id run_id device_id attempt fence counter issued_at expires_at artifact data run limits",
     )
-    data = _Fields(top.raw("data"), "manifest.data", "train eval")
+    data = Fields(top.raw("data"), "manifest.data", "train eval")
     manifest = Manifest(
         job_id=top.matching("job_id", _IDENTIFIER, "identifier"),
         run_id=top.matching("run_id", _IDENTIFIER, "identifier"),
@@ -165,7 +109,7 @@ def parse(value: object) -> Manifest:
 
 
 def _artifact(value: object) -> Artifact:
-    fields = _Fields(value, "manifest.artifact", "digest name target executable members")
+    fields = Fields(value, "manifest.artifact", "digest name target executable members")
     listed = fields.typed("members", dict)
     for name in listed:
         if not isinstance(name, str) or not _MEMBER.fullmatch(name) or len(name) > 200:
@@ -184,12 +128,12 @@ def _artifact(value: object) -> Artifact:
 
 
 def _blob(value: object, path: str) -> Blob:
-    fields = _Fields(value, path, "sha256 size")
+    fields = Fields(value, path, "sha256 size")
     return Blob(fields.matching("sha256", _DIGEST, "SHA-256 digest"), fields.integer("size", high=MAX_BLOB_BYTES))
 
 
 def _run(value: object) -> Run:
-    fields = _Fields(value, "manifest.run", "entry steps threads seed save_weights")
+    fields = Fields(value, "manifest.run", "entry steps threads seed save_weights")
     entry = fields.typed("entry", str)
     if entry not in ENTRIES:
         raise Malformed(f"manifest.run.entry is {entry!r}; this agent knows {', '.join(ENTRIES)}")
@@ -203,7 +147,7 @@ def _run(value: object) -> Run:
 
 
 def _limits(value: object) -> Limits:
-    fields = _Fields(value, "manifest.limits", "wall_seconds memory_bytes required_bytes")
+    fields = Fields(value, "manifest.limits", "wall_seconds memory_bytes required_bytes")
     return Limits(*(fields.integer(name) for name in ("wall_seconds", "memory_bytes", "required_bytes")))
 
 

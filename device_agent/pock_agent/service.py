@@ -21,7 +21,7 @@ from pock_agent.identity import Counters, Identity
 from pock_agent.settings import Settings
 from pock_agent.storage import JsonObject
 from pock_agent.times import parse_time
-from pock_agent.transport import HttpClient, Response, retry_after
+from pock_agent.transport import MAX_ANSWER_BYTES, HttpClient, Response, retry_after
 
 USER_AGENT = f"pock-agent/{__version__}"
 T = TypeVar("T")
@@ -41,6 +41,15 @@ class Work:
 
     envelope: JsonObject
     request_id: str | None
+
+
+@dataclass(frozen=True)
+class Polled:
+    """Work, or None with the pause that the service asks for; the newest trust document that it told of, or 0."""
+
+    work: Work | None
+    pause: float | None
+    newest_trust: int
 
 
 @dataclass(frozen=True)
@@ -75,15 +84,26 @@ class Service:
         self.request_id: str | None = None
         self._behind = 0.0  # seconds that the service's clock is ahead of ours, once it has refused ours
 
-    def work(self) -> tuple[Work | None, float | None]:
-        """`GET /agent/work`: work, or None with the pause that the service asks for."""
+    def work(self, trust_version: int | None) -> Polled:
+        """`GET /agent/work`, with the version of the trust document that this device has."""
         wait = min(self._settings.poll_seconds, self._identity.poll_seconds)
         timeout = wait + self._settings.request_timeout_seconds
         self.request_id = None  # whatever was in hand is over
-        answer = self._call("GET", f"/v1/agent/work?wait={wait:g}", timeout=timeout)
+        trust = "" if trust_version is None else f"&trust={trust_version}"
+        answer = self._call("GET", f"/v1/agent/work?wait={wait:g}{trust}", timeout=timeout)
+        newest = _version(answer.headers.get(_TRUST_VERSION))
         if answer.status == 204:
-            return None, retry_after(answer.headers.get("Retry-After"))
-        return Work(answer.json(), _harmless(answer.headers.get(_REQUEST_ID))), None
+            return Polled(None, retry_after(answer.headers.get("Retry-After")), newest)
+        return Polled(Work(answer.json(), _harmless(answer.headers.get(_REQUEST_ID))), None, newest)
+
+    def trust_document(self, version: int) -> JsonObject:
+        """`GET /trust/{version}`, which needs no session."""
+        timeout = self._settings.request_timeout_seconds
+        return self._client.request("GET", f"/v1/trust/{version}", timeout=timeout, limit=_MAX_TRUST_BYTES).json()
+
+    def introduction(self) -> JsonObject:
+        """`GET /agent/trust`: the newest document, and the signature of the key that this device pinned."""
+        return self._call("GET", "/v1/agent/trust", limit=_MAX_TRUST_BYTES).json()
 
     def heartbeat(self, state: str, run_id: str | None, fence: int | None, facts: JsonObject | None) -> HeartbeatAnswer:
         """`POST /agent/heartbeat`."""
@@ -153,9 +173,10 @@ class Service:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
         timeout: float | None = None,
+        limit: int = MAX_ANSWER_BYTES,
     ) -> Response:
         seconds = timeout or self._settings.request_timeout_seconds
-        return self._with_session(lambda token: self._request(token, method, path, body, headers or {}, seconds))
+        return self._with_session(lambda token: self._request(token, method, path, body, headers or {}, seconds, limit))
 
     def _request(
         self,
@@ -165,8 +186,10 @@ class Service:
         body: bytes | IO[bytes] | None,
         headers: Mapping[str, str],
         timeout: float,
+        limit: int = MAX_ANSWER_BYTES,
     ) -> Response:
-        return self._client.request(method, path, body=body, headers=self._about(token, headers), timeout=timeout)
+        everything = self._about(token, headers)
+        return self._client.request(method, path, body=body, headers=everything, timeout=timeout, limit=limit)
 
     def _about(self, token: str, headers: Mapping[str, str]) -> dict[str, str]:
         known = {} if self.request_id is None else {_REQUEST_ID: self.request_id}
@@ -240,6 +263,14 @@ def _session_refused(error: ServiceError, device: str) -> Exception:
 
 
 _REQUEST_ID = "X-Request-Id"
+_TRUST_VERSION = "Pock-Trust-Version"
+_MAX_TRUST_BYTES = 128 * 1024
+"""A trust document in base64, its signatures, and an introduction around it."""
+
+
+def _version(text: str | None) -> int:
+    """A version that the service told of; 0 for none, and for anything that is not one."""
+    return int(text) if text is not None and re.fullmatch(r"[0-9]{1,10}", text, re.ASCII) else 0
 
 
 def _harmless(text: str | None) -> str | None:

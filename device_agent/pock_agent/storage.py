@@ -1,7 +1,8 @@
 """The state directory: files that survive a power cut, and the lock that keeps a second agent out.
 
-Layout: `identity.json`, `device.key` (0600), `counters.json`, `job.json` (the job in hand), `last_job.json`,
-`cache/sha256/DIGEST`, `cache/partial/DIGEST`, `job/` (the working folder of the job in hand), `lock`.
+Layout: `identity.json`, `trust.json` (which keys sign work), `device.key` (0600), `counters.json`, `job.json` (the job
+in hand), `last_job.json`, `cache/sha256/DIGEST`, `cache/partial/DIGEST`, `job/` (the working folder of the job in
+hand), `lock`.
 """
 
 from __future__ import annotations
@@ -98,6 +99,7 @@ class StateDirectory:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.identity = root / "identity.json"
+        self.trust = root / "trust.json"
         self.key = root / "device.key"
         self.counters = root / "counters.json"
         self.job = root / "job.json"

@@ -96,12 +96,13 @@ class HttpClient:
         body: bytes | IO[bytes] | None = None,
         headers: Mapping[str, str] | None = None,
         timeout: float,
+        limit: int = MAX_ANSWER_BYTES,
     ) -> Response:
-        """Send one request and read the whole answer. An error status is a ServiceError."""
+        """Send one request and read the whole answer, of at most `limit` bytes. An error status is a ServiceError."""
         with self.stream(method, path, body=body, headers=headers, timeout=timeout) as answer:
-            content = answer.read(MAX_ANSWER_BYTES + 1)
-        if len(content) > MAX_ANSWER_BYTES:
-            raise Unreachable(f"the answer to {method} {path} is longer than {MAX_ANSWER_BYTES} bytes")
+            content = answer.read(limit + 1)
+        if len(content) > limit:
+            raise Unreachable(f"the answer to {method} {path} is longer than {limit} bytes")
         raise_for_status(answer, content)
         return Response(answer.status, answer.headers, content)
 

@@ -28,11 +28,11 @@ import pock_server.runs.agent_endpoints
 import pock_server.runs.endpoints
 import pock_server.sessions.endpoints
 import pock_server.targets.endpoints
+import pock_server.trust.endpoints
 import pock_server.web.pages
 from pock_server import __version__, openapi
 from pock_server.blobs import answers
 from pock_server.clock import Clock
-from pock_server.devices.trust import secure_key
 from pock_server.gate.middleware import GateMiddleware
 from pock_server.http import problems
 from pock_server.http.headers import HeadersMiddleware
@@ -43,6 +43,7 @@ from pock_server.observing.middleware import ObservingMiddleware
 from pock_server.runner.background import Background
 from pock_server.services import Services, make_services
 from pock_server.settings import Settings
+from pock_server.trust.start import secure_keys
 
 _log = logging.getLogger("pock_server")
 _ROUTERS = (
@@ -61,6 +62,7 @@ _ROUTERS = (
     pock_server.audit.endpoints.router,
     pock_server.devices.agent_endpoints.router,
     pock_server.runs.agent_endpoints.router,
+    pock_server.trust.endpoints.router,
 )
 _AS_THEY_ARE = (*DEFAULT_EXCLUDED_CONTENT_TYPES, "application/octet-stream")
 """Answers that are not compressed: streams of events, whose parts must not wait, blobs, what is compressed already."""
@@ -117,7 +119,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     services = app.state.services
     assert isinstance(services, Services)
     current_default_thread_limiter().total_tokens = services.settings.threads
-    await run_in_threadpool(secure_key, services)
+    await run_in_threadpool(secure_keys, services)
     words = fields(
         version=__version__,
         process=os.getpid(),

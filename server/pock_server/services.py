@@ -16,8 +16,9 @@ from pock_server.observing.metrics import Metrics
 from pock_server.observing.observer import Observer
 from pock_server.observing.traces import Traces, open_traces
 from pock_server.settings import Settings
-from pock_server.signing import Signer
 from pock_server.targets.service import Compilers
+from pock_server.trust.keyring import KeyRing
+from pock_server.trust.wrapping import WrappingKey
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Services:
     settings: Settings
     database: Database
     blobs: BlobStore
-    signer: Signer
+    keys: KeyRing
     hub: Hub
     clock: Clock
     metrics: Metrics
@@ -49,7 +50,7 @@ def make_services(settings: Settings, clock: Clock | None = None) -> Services:
         settings=settings,
         database=database,
         blobs=open_store(settings),
-        signer=Signer(settings.data_dir / "keys" / "signing.pem"),
+        keys=KeyRing(WrappingKey(settings.effective_wrapping_key_file)),
         hub=hub,
         clock=clock,
         metrics=metrics,

@@ -41,6 +41,12 @@ class Settings(BaseSettings):
     store_region: str = Field(default="", description="S3 region; empty means that of the `AWS_*` variables.")
     store_access_key: str = Field(default="", description="S3 access key; empty means that of the `AWS_*` variables.")
     store_secret_key: str = Field(default="", repr=False, description="S3 secret key; empty as before.")
+    wrapping_key_file: str = Field(
+        default="", description="Encrypts signing keys in the database; empty: `keys/wrapping.key` in the data folder."
+    )
+    root_key_file: str = Field(
+        default="", description="Signs trust documents, may be absent; empty: `keys/root.pem` in the data folder."
+    )
     web_dist: Path = Field(default=Path(__file__).parent / "web_dist", description="The built dashboard.")
 
     public_url: str = Field(
@@ -76,6 +82,7 @@ class Settings(BaseSettings):
     compiler_cache_dir: str = Field(default="", description="C libraries for all builds; empty: pockengine's cache.")
     work_dir: str = Field(default="", description="Folders of running builds; empty means one in the data folder.")
     parallel_builds: int = Field(default=1, ge=1, description="Builds that run at once in this process.")
+    builds_per_workspace: int = Field(default=4, ge=1, description="Builds of one workspace that run at once.")
     build_timeout_seconds: float = Field(default=1800, gt=0, description="A build that takes longer fails.")
     build_disk_bytes: int = Field(default=32 << 30, gt=0, description="Most that a build may have on disk at once.")
     max_artifact_bytes: int = Field(default=4 << 30, gt=0, description="Largest artifact; the format ends at 4 GiB.")
@@ -209,6 +216,21 @@ class Settings(BaseSettings):
     def effective_build_cache_dir(self) -> Path:
         """The configured folder for what builds compile, or the one in the data folder."""
         return Path(self.build_cache_dir or self.data_dir / "build-cache").resolve()
+
+    @property
+    def effective_wrapping_key_file(self) -> Path:
+        """The configured wrapping key, or the data folder's."""
+        return Path(self.wrapping_key_file) if self.wrapping_key_file else self.data_dir / "keys" / "wrapping.key"
+
+    @property
+    def effective_root_key_file(self) -> Path:
+        """The configured root key, or the data folder's; there is none while it is kept offline."""
+        return Path(self.root_key_file) if self.root_key_file else self.data_dir / "keys" / "root.pem"
+
+    @property
+    def legacy_signing_key_file(self) -> Path:
+        """Where services of before trust documents kept their one signing key."""
+        return self.data_dir / "keys" / "signing.pem"
 
     @property
     def effective_work_dir(self) -> Path:

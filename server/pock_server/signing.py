@@ -1,4 +1,4 @@
-"""The server's Ed25519 key, which signs every piece of work; devices pin its public half when they enrol."""
+"""Ed25519 keys: those that sign work, the root keys that certify them, and the public halves of devices."""
 
 import base64
 import hashlib
@@ -20,40 +20,42 @@ from cryptography.hazmat.primitives.serialization import (
 
 @dataclass(frozen=True)
 class Signer:
-    """Signs with the private key at `path`, which is read when it is first needed."""
+    """Signs with one private key."""
 
-    path: Path
+    private_key: Ed25519PrivateKey
 
-    def create(self) -> None:
-        """Make the key, readable by its owner only, unless there is one."""
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if not self.path.exists():
-            _create(self.path)
+    @staticmethod
+    def generate() -> "Signer":
+        """A new key."""
+        return Signer(Ed25519PrivateKey.generate())
+
+    @staticmethod
+    def from_raw(raw: bytes) -> "Signer":
+        """The key of these 32 bytes."""
+        return Signer(Ed25519PrivateKey.from_private_bytes(raw))
+
+    def raw(self) -> bytes:
+        """The private key, 32 bytes."""
+        return self.private_key.private_bytes(Encoding.Raw, PrivateFormat.Raw, NoEncryption())
 
     @cached_property
-    def private_key(self) -> Ed25519PrivateKey:
-        """Raises ValueError if the file holds no Ed25519 private key, FileNotFoundError if there is none."""
-        key = load_pem_private_key(self.path.read_bytes(), password=None)
-        if not isinstance(key, Ed25519PrivateKey):
-            raise ValueError(f"{self.path} does not hold an Ed25519 private key")
-        return key
-
-    @property
     def public_key(self) -> str:
         """Raw public key, base64."""
-        return base64.b64encode(self._raw_public_key()).decode()
+        return base64.b64encode(self.private_key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)).decode()
 
-    @property
+    @cached_property
     def key_id(self) -> str:
-        """First 16 hexadecimal digits of the public key's SHA-256."""
-        return hashlib.sha256(self._raw_public_key()).hexdigest()[:16]
+        """The public key's short name."""
+        return key_id_of(self.public_key)
 
     def sign(self, message: bytes) -> str:
         """Signature over the message, base64."""
         return base64.b64encode(self.private_key.sign(message)).decode()
 
-    def _raw_public_key(self) -> bytes:
-        return self.private_key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+
+def key_id_of(public_key: str) -> str:
+    """First 16 hexadecimal digits of the SHA-256 of a public key (base64 of 32 bytes)."""
+    return hashlib.sha256(base64.b64decode(public_key)).hexdigest()[:16]
 
 
 def verify(public_key: str, signature: str, message: bytes) -> bool:
@@ -66,18 +68,45 @@ def verify(public_key: str, signature: str, message: bytes) -> bool:
     return True
 
 
-def _create(path: Path) -> None:
-    """Write a new key next to `path` and link it there, so that of two processes starting together exactly one wins."""
-    text = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+def read_key(path: Path) -> Signer:
+    """The private key in a PEM file.
+
+    Raises FileNotFoundError if there is none, ValueError if the file holds no Ed25519 private key.
+    """
+    text = path.read_bytes()
+    try:
+        key = load_pem_private_key(text, password=None)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path} does not hold a private key ({str(error).splitlines()[0]})") from None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise ValueError(f"{path} does not hold an Ed25519 private key")
+    return Signer(key)
+
+
+def create_key(path: Path) -> Signer:
+    """The private key in a PEM file, made now unless there is one."""
+    create_secret(path, Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return read_key(path)
+
+
+def create_secret(path: Path, content: bytes) -> bool:
+    """Write a file that its owner alone can read, unless there is one; says whether this call made it.
+
+    It is written beside its place and linked there, so that of two processes starting together exactly one wins.
+    """
+    if path.exists():
+        return False
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     draft = path.with_name(f"{path.name}.{os.getpid()}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
     try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
         os.link(draft, path)
     except FileExistsError:
-        pass
+        return False
     finally:
         draft.unlink()
+    return True

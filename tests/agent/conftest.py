@@ -14,6 +14,7 @@ import pytest
 
 from pock_agent import agent
 from pock_agent.identity import Identity
+from pock_agent.keyring import Keyring
 from pock_agent.storage import StateDirectory
 from tests.agent import fake_model
 from tests.agent.driver import FAST
@@ -34,6 +35,11 @@ class Device:
     double: ServiceDouble
     state: StateDirectory
     identity: Identity
+
+    @property
+    def keys(self) -> Keyring:
+        """What the device believes, as it lies on disk."""
+        return Keyring(self.state, self.identity, FAST)
 
     def job(self, told: object = None, evaluate: bool = True, **changes: Any) -> dict[str, Any]:
         """A proper payload; `changes` replace or extend its parts (`run`, `limits`, ...)."""

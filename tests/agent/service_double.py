@@ -14,7 +14,7 @@ import threading
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -27,7 +27,9 @@ ROUTES = (
     ("POST", r"/v1/enroll", "enroll"),
     ("POST", r"/v1/agent/session", "session"),
     ("POST", r"/v1/agent/heartbeat", "heartbeat"),
-    ("GET", r"/v1/agent/work\?wait=([\d.]+)", "work"),
+    ("GET", r"/v1/agent/work\?wait=([\d.]+)(?:&trust=\d+)?", "work"),
+    ("GET", r"/v1/trust/(\d+)", "trust"),
+    ("GET", r"/v1/agent/trust", "introduction"),
     ("POST", r"/v1/agent/runs/([^/]+)/lease", "lease"),
     ("GET", r"/v1/agent/blobs/sha256/([0-9a-f]{64})", "blob"),
     ("POST", r"/v1/agent/runs/([^/]+)/events", "events"),
@@ -89,6 +91,8 @@ class ServiceDouble:
     def __init__(self) -> None:
         self.key = Ed25519PrivateKey.generate()
         self.key_id = "k1"
+        self.chain: list[dict[str, Any]] = []  # trust documents; a service of before has none
+        self.announced: int | None = None
         self.tokens = {"good-token"}
         self.devices: dict[str, dict[str, Any]] = {}
         self.sessions: dict[str, str] = {}
@@ -203,7 +207,7 @@ class ServiceDouble:
             time.sleep(0.01)
 
     def public_key(self) -> str:
-        return base64.b64encode(self.key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)).decode()
+        return public_text(self.key)
 
     # Serving.
 
@@ -236,7 +240,7 @@ class ServiceDouble:
             handler.close_connection = True
 
     def answer(self, request: Request) -> Answer:
-        if request.route not in ("enroll", "session"):
+        if request.route not in ("enroll", "session", "trust"):
             token = (request.headers.get("Authorization") or "").removeprefix("Bearer ")
             if token not in self.sessions:
                 return problem(401, "the session is unknown or has ended", 1023)
@@ -256,6 +260,7 @@ class ServiceDouble:
                 "key_id": self.key_id,
                 "heartbeat_seconds": 0.1,
                 "poll_seconds": 25,
+                **({"trust": self.chain[-1]} if self.chain else {}),
             },
             201,
         )
@@ -286,7 +291,20 @@ class ServiceDouble:
     def answer_work(self, request: Request) -> Answer:
         with self.lock:
             self.lock.wait_for(lambda: bool(self.waiting), min(float(request.argument), 1.0))
-            return as_json(self.waiting.pop(0)) if self.waiting else Answer(204)
+            answer = as_json(self.waiting.pop(0)) if self.waiting else Answer(204)
+        if self.chain:
+            answer.headers["Pock-Trust-Version"] = str(self.announced or len(self.chain))
+        return answer
+
+    def answer_trust(self, request: Request) -> Answer:
+        version = int(request.argument)
+        return as_json(self.chain[version - 1]) if version <= len(self.chain) else problem(404, "no such version", 1005)
+
+    def answer_introduction(self, request: Request) -> Answer:
+        if not self.chain:
+            return problem(404, "no such address", 1005)
+        device = self.sessions[(request.headers.get("Authorization") or "").removeprefix("Bearer ")]
+        return as_json(introduce(self.chain[-1], device, self.key_id, self.key))
 
     def answer_lease(self, request: Request) -> Answer:
         return as_json({"expires_at": rfc3339(time.time() + 300), "cancel": False})
@@ -331,6 +349,50 @@ def route_of(method: str, path: str) -> tuple[str, str] | None:
         if match and method == expected:
             return route, (match.groups() or ("",))[0]
     return None
+
+
+def public_text(key: Ed25519PrivateKey) -> str:
+    """The public half in base64 of its 32 bytes."""
+    return base64.b64encode(key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)).decode()
+
+
+def key_id_of(key: Ed25519PrivateKey) -> str:
+    """The id that the service gives a key."""
+    raw = key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+    return hashlib.sha256(raw).hexdigest()[:16]
+
+
+def trust_text(
+    version: int, roots: Sequence[Ed25519PrivateKey], signing: Sequence[Ed25519PrivateKey]
+) -> dict[str, Any]:
+    """What a proper trust document says; tests change what they want to change."""
+    now = time.time()
+    return {
+        "type": "pock-trust",
+        "format": 1,
+        "version": version,
+        "issued_at": rfc3339(now),
+        "expires_at": rfc3339(now + 3600),
+        "root": {"keys": [public_text(key) for key in roots], "threshold": 1},
+        "signing": {"keys": [public_text(key) for key in signing]},
+    }
+
+
+def sign_trust(text: object, signers: Sequence[Ed25519PrivateKey]) -> dict[str, Any]:
+    """The document with these signatures."""
+    raw = text if isinstance(text, bytes) else json.dumps(text).encode()
+    signatures = [
+        {"key_id": key_id_of(key), "signature": base64.b64encode(key.sign(b"pock-trust\n" + raw)).decode()}
+        for key in signers
+    ]
+    return {"payload": base64.b64encode(raw).decode(), "signatures": signatures}
+
+
+def introduce(document: dict[str, Any], device: str, key_id: str, key: Ed25519PrivateKey) -> dict[str, Any]:
+    """The document, vouched for by a signing key."""
+    digest = hashlib.sha256(base64.b64decode(document["payload"])).hexdigest()
+    signature = key.sign(f"pock-trust-introduction\n{device}\n{digest}".encode())
+    return {"document": document, "key_id": key_id, "signature": base64.b64encode(signature).decode()}
 
 
 def rfc3339(seconds: float) -> str:

@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 from pock_agent import agent
 from pock_agent.envelope import admit, open_envelope
 from pock_agent.errors import NotWelcome, Refused
+from pock_agent.fields import Malformed
 from pock_agent.identity import Counters, CounterValues
-from pock_agent.manifest import Malformed, Manifest, parse
+from pock_agent.manifest import Manifest, parse
 from pock_agent.storage import StateDirectory
 from tests.agent.conftest import Device
 from tests.agent.driver import FAST
@@ -34,7 +35,7 @@ def nothing_ran(device: Device) -> bool:
 def refused(device: Device, envelope: dict[str, Any]) -> str:
     """Offer the envelope to the running agent; the reason it gave. Nothing may have been fetched or run."""
     with pytest.raises(Refused) as caught:
-        open_envelope(envelope, device.identity)
+        open_envelope(envelope, device.identity, device.keys)
     device.double.give(envelope)
     assert not device.run()
     assert nothing_ran(device)
@@ -230,16 +231,16 @@ def test_a_clock_set_back_does_not_revive_expired_work(device: Device) -> None:
     manifest = sample(device, expires_at=rfc3339(now + 60))
     seen = CounterValues(session=1, work=0, signed_time=now + 120)
     with pytest.raises(Refused, match="expired"):
-        admit(manifest, seen, now=0.0)
+        admit(manifest, seen, 0.0, None)
 
 
 def test_a_clock_that_starts_in_1970_does_not_stop_fresh_work(device: Device) -> None:
-    admit(sample(device), CounterValues(signed_time=time.time() - 3600), now=100.0)
+    admit(sample(device), CounterValues(signed_time=time.time() - 3600), 100.0, None)
 
 
 def test_a_clock_far_ahead_refuses_with_a_word_about_the_clock(device: Device) -> None:
     with pytest.raises(Refused, match="check this device's clock"):
-        admit(sample(device), CounterValues(), now=time.time() + 10**7)
+        admit(sample(device), CounterValues(), time.time() + 10**7, None)
 
 
 JSON = st.recursive(
@@ -279,14 +280,14 @@ def fuzz_payload(device: Device) -> dict[str, Any]:
 @given(value=JSON)
 def test_any_signed_json_is_refused_and_nothing_else(value: Any, device: Device) -> None:
     with pytest.raises(Refused):
-        open_envelope(device.double.seal(value), device.identity)
+        open_envelope(device.double.seal(value), device.identity, device.keys)
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(envelope=st.dictionaries(st.sampled_from(["payload", "key_id", "signature", "x"]), JSON))
 def test_any_envelope_is_refused_and_nothing_else(envelope: dict[str, Any], device: Device) -> None:
     with pytest.raises(Refused):
-        open_envelope(envelope, device.identity)
+        open_envelope(envelope, device.identity, device.keys)
 
 
 def test_a_second_agent_with_the_same_key_gets_the_device_quarantined(device: Device, tmp_path: Path) -> None:

@@ -11,14 +11,17 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from click.testing import Result
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from fastapi.testclient import TestClient
+from typer.testing import CliRunner
 
 from pock_server.app import create_app
 from pock_server.auth.roles import SCOPES_OF, Role
 from pock_server.auth.schemas import ApiKeyIn, Scope
 from pock_server.auth.service import create_key, find_or_add_workspace
+from pock_server.cli import app as cli_app
 from pock_server.clock import SystemClock
 from pock_server.db.engine import make_engine
 from pock_server.db.unit import Database
@@ -132,6 +135,8 @@ class Device:
     id: str = ""
     counter: int = 0
     token: str = ""
+    pinned: dict[str, Any] = field(default_factory=dict)
+    trust: int | None = None
     work: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -143,7 +148,8 @@ class Device:
         body = {"token": token, "name": "board", "public_key": self.public_key, "facts": facts or {}}
         answer = self.client.post("/v1/enroll", json=body)
         if answer.status_code == 201:
-            self.id = answer.json()["device_id"]
+            self.pinned = answer.json()
+            self.id = self.pinned["device_id"]
         return answer
 
     def _now(self) -> datetime:
@@ -172,9 +178,13 @@ class Device:
         headers = {"Authorization": f"Bearer {self.token}", **options.pop("headers", {})}
         return self.client.request(method, f"/v1/agent{path}", headers=headers, **options)
 
+    def poll(self) -> Any:
+        """Ask for work, as an agent that has this version of the trust document or, like those of before, none."""
+        return self.call("GET", "/work?wait=0" if self.trust is None else f"/work?wait=0&trust={self.trust}")
+
     def take_work(self) -> dict[str, Any] | None:
         """The payload of the next envelope, or None."""
-        answer = self.call("GET", "/work?wait=0")
+        answer = self.poll()
         assert answer.status_code in (200, 204), answer.text
         if answer.status_code == 204:
             return None
@@ -321,6 +331,13 @@ def make_client(settings: Settings, clock: MovableClock | None = None) -> tuple[
     """A client of a new application."""
     app = create_app(settings, clock)
     return TestClient(app, raise_server_exceptions=False, client=("127.0.0.1", 50_000)), app.state.services
+
+
+def command(server: Server, *words: object, say: str | None = None) -> Result:
+    """What comes of `pock-server WORDS` on the server's machine; `say` answers its questions."""
+    settings = server.services.settings
+    environment = {"POCK_DATA_DIR": str(settings.data_dir), "POCK_DATABASE_URL": settings.effective_database_url}
+    return CliRunner(env=environment).invoke(cli_app, [str(word) for word in words], input=say)
 
 
 def assert_problem(answer: Any, status: int, code: int) -> None:

@@ -148,7 +148,9 @@ def test_the_same_answers_on_another_database_and_store(
     assert known.open_session().status_code == 200
     work = known.take_work()
     assert work is not None and work["counter"] > counter + 1000
-    assert new.services.signer.key_id == old.services.signer.key_id
+    with old.services.database.read() as there_again, new.services.database.read() as here:
+        keys = [old.services.keys.current(there_again), new.services.keys.current(here)]
+    assert keys[0].signer.raw() == keys[1].signer.raw()
 
 
 def test_damaged_blobs_are_said_and_stay_quarantined(prepare: Prepare, serve: Serve, tmp_path: Path) -> None:
@@ -180,9 +182,9 @@ def test_a_service_with_data_is_left_as_it_is(archive: Path, prepare: Prepare, s
 def test_another_signing_key_is_not_overwritten(archive: Path, prepare: Prepare) -> None:
     settings = prepare("small")
     (settings.data_dir / "keys").mkdir()
-    (settings.data_dir / "keys" / "signing.pem").write_text("another key")
+    (settings.data_dir / "keys" / "wrapping.key").write_text("another key")
     assert "another key than the archive's" in command(settings, "restore", archive, status=2)
-    assert (settings.data_dir / "keys" / "signing.pem").read_text() == "another key"
+    assert (settings.data_dir / "keys" / "wrapping.key").read_text() == "another key"
 
 
 def rewritten(archive: bytes, change: Callable[[str, bytes], tuple[tarfile.TarInfo, bytes] | None]) -> bytes:
@@ -226,19 +228,19 @@ HOSTILE: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "noise": (lambda archive: bytes(range(256)) * 8, "is damaged"),
     "cut in a blob": (lambda archive: archive[: 2 * BLOCK + 900], "ends early"),
     "cut before its end": (lambda archive: archive[: -(len(archive) % BLOCK) - 3 * BLOCK], "ends early"),
-    "path upwards": (instead_of("keys/signing.pem", entry("keys/../../evil", b"x")), "something that no backup has"),
-    "absolute path": (instead_of("keys/signing.pem", entry("/tmp/evil", b"x")), "something that no backup has"),
+    "path upwards": (instead_of("keys/wrapping.key", entry("keys/../../evil", b"x")), "something that no backup has"),
+    "absolute path": (instead_of("keys/wrapping.key", entry("/tmp/evil", b"x")), "something that no backup has"),
     "link": (
-        instead_of("keys/signing.pem", entry("keys/signing.pem", type=tarfile.SYMTYPE, linkname="/etc/passwd")),
+        instead_of("keys/wrapping.key", entry("keys/wrapping.key", type=tarfile.SYMTYPE, linkname="/etc/passwd")),
         "something that no backup has",
     ),
     "hard link": (
-        instead_of("keys/signing.pem", entry("keys/signing.pem", type=tarfile.LNKTYPE, linkname="end.json")),
+        instead_of("keys/wrapping.key", entry("keys/wrapping.key", type=tarfile.LNKTYPE, linkname="end.json")),
         "something that no backup has",
     ),
-    "device": (instead_of("keys/signing.pem", entry("keys/signing.pem", type=tarfile.CHRTYPE)), "no backup has"),
-    "long name": (instead_of("keys/signing.pem", entry("keys/" + "x" * 300, b"x")), "something that no backup has"),
-    "huge key": (instead_of("keys/signing.pem", entry("keys/signing.pem", bytes(100_000))), "are allowed"),
+    "device": (instead_of("keys/wrapping.key", entry("keys/wrapping.key", type=tarfile.CHRTYPE)), "no backup has"),
+    "long name": (instead_of("keys/wrapping.key", entry("keys/" + "x" * 300, b"x")), "something that no backup has"),
+    "huge key": (instead_of("keys/wrapping.key", entry("keys/wrapping.key", bytes(100_000))), "are allowed"),
     "other bytes of a blob": (edited("blobs/", lambda data: bytes(len(data))), "has other bytes than its name says"),
     "a blob less": (
         lambda archive: rewritten(

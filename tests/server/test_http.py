@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pock_server.http.problems import Failure
-from pock_server.signing import Signer, verify
+from pock_server.signing import create_key, verify
 from tests.server.conftest import ServerFactory
 from tests.server.harness import Person, Server, assert_problem
 
@@ -123,9 +123,7 @@ def test_files_of_the_page_are_compressed_once(start_server: ServerFactory, tmp_
 
 def test_signing_key_is_private_and_stays(tmp_path: Path) -> None:
     path = tmp_path / "keys" / "signing.pem"
-    first, second = Signer(path), Signer(path)
-    first.create()
-    second.create()
+    first, second = create_key(path), create_key(path)
     assert (first.public_key, first.key_id) == (second.public_key, second.key_id)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600 and [p.name for p in path.parent.iterdir()] == ["signing.pem"]
     assert verify(first.public_key, second.sign(b"message"), b"message")

@@ -58,6 +58,8 @@ def folder(tmp_path: Path, databases: Databases, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("POCK_DATABASE_URL", databases.make(tmp_path))
     monkeypatch.setenv("POCK_WORKER_COMMAND", json.dumps([sys.executable, str(FAKE_WORKER)]))
     monkeypatch.setenv("POCK_SWEEP_SECONDS", "0.3")
+    monkeypatch.setenv("POCK_SANDBOX", "off")
+    monkeypatch.setenv("POCK_COMPILER_CACHE_DIR", str(tmp_path / "compiler"))
     return tmp_path
 
 

@@ -11,7 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy import func, select
 
-from pock_server.auth.repository import find_or_add_workspace
+from pock_server.auth.service import find_or_add_workspace
 from pock_server.blobs.tables import BlobRecord
 from pock_server.events.tables import EventRecord
 from pock_server.runner.claims import claim_next, finish
@@ -90,7 +90,7 @@ def test_a_key_is_served_once(person: Person, _: int) -> None:
 def test_a_workspace_has_its_name_alone(server: Server, _: int) -> None:
     def find() -> str:
         with server.services.database.write() as unit:
-            return find_or_add_workspace(unit.session, "new", server.clock.now()).id
+            return find_or_add_workspace(unit, "new", server.clock.now()).id
 
     assert len(set(together([find] * 8))) == 1
 

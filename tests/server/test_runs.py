@@ -70,7 +70,7 @@ def test_envelope_is_signed_and_complete(server: Server, person: Person, device:
     run = server.run(person, device, deadline_seconds=60, **options).json()
     envelope = device.call("GET", "/work?wait=0").json()
     payload = base64.b64decode(envelope["payload"])
-    public_key = Ed25519PublicKey.from_public_bytes(base64.b64decode(server.services.signer.public_key))
+    public_key = Ed25519PublicKey.from_public_bytes(base64.b64decode(device.pinned["server_public_key"]))
     public_key.verify(base64.b64decode(envelope["signature"]), payload)
     work = json.loads(payload)
     assert set(work) == {

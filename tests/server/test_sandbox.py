@@ -177,7 +177,7 @@ def test_what_a_child_leaves_is_another_s_word(start_server: ServerFactory, host
     """Each of these would have been stored, followed or unpacked; the service goes on and its pages stay whole."""
     server = start_server(**hostile_settings)
     person = server.person()
-    secret = server.services.settings.data_dir / "keys" / "signing.pem"
+    secret = server.services.settings.data_dir / "keys" / "wrapping.key"
     for behaviour, sentence in ARTIFACTS.items():
         path = secret if behaviour == "link" else secret.parent
         build = built(person, behaviour, path=str(path.resolve()))

@@ -11,13 +11,14 @@ from pock_server.members.tables import MemberRecord
 
 
 class WorkspaceRecord(Base):
-    """One team's models, builds, devices and runs."""
+    """One team's models, builds, devices and runs; `last_build_at` is when a runner began a build of it last."""
 
     __tablename__ = "workspaces"
 
     id: Mapped[str] = mapped_column(String(36), primary_key=True)
     name: Mapped[str] = mapped_column(String(200), unique=True)
     created_at: Mapped[datetime]
+    last_build_at: Mapped[datetime | None]
 
 
 class ApiKeyRecord(WorkspaceRow):

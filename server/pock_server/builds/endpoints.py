@@ -9,8 +9,9 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from pock_server.builds import service
 from pock_server.builds.lifecycle import BUILD_LIFECYCLE
+from pock_server.builds.queue import queue_positions
 from pock_server.builds.recipe_text import read_recipe
-from pock_server.builds.repository import Builds, queue_positions
+from pock_server.builds.repository import Builds
 from pock_server.builds.schemas import BuildIn, BuildOut, BuildPage, BuildState
 from pock_server.builds.tables import BuildRecord
 from pock_server.dependencies import BuildWriter, Reader, ServicesDep

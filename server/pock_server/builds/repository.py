@@ -1,9 +1,8 @@
 """Queries on builds."""
 
-from collections.abc import Iterable
 from datetime import datetime
 
-from sqlalchemy import Select, func, select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from pock_server.blobs.tables import BlobUseRecord
@@ -39,28 +38,7 @@ class Builds(Repository[BuildRecord]):
         return self.session.scalars(self.select().where(*same, BuildRecord.id.in_(using)).limit(1)).first()
 
 
-def queue_positions(session: Session, rows: Iterable[BuildRecord]) -> dict[str, int]:
-    """Place in the queue of the queued ones among `rows`, 1 is next.
-
-    All workspaces wait in one queue, so this counts (and only counts) the builds of others too.
-    """
-    if not any(row.state == BuildState.QUEUED for row in rows):
-        return {}
-    return {build_id: place for place, build_id in enumerate(session.scalars(_queue()), start=1)}
-
-
-def next_queued(session: Session) -> BuildRecord | None:
-    """The oldest queued build of all workspaces that no other runner is about to take, locked."""
-    build_id = session.scalars(_queue().limit(1).with_for_update(skip_locked=True)).one_or_none()
-    return session.get(BuildRecord, build_id) if build_id else None
-
-
 def running_builds(session: Session, lease_expired_at: datetime) -> list[BuildRecord]:
     """Running builds of all workspaces whose runner has been silent since before this moment, for the sweeper."""
     query = select(BuildRecord).where(BuildRecord.state == BuildState.RUNNING)
     return list(session.scalars(query.where(BuildRecord.lease_expires_at < lease_expired_at)))
-
-
-def _queue() -> Select[str]:
-    query = select(BuildRecord.id).where(BuildRecord.state == BuildState.QUEUED)
-    return query.order_by(BuildRecord.created_at, BuildRecord.id)

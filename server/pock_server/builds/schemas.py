@@ -31,6 +31,7 @@ class BuildIn(BaseModel):
     target: Name = Field(description="A name from `GET /v1/targets`.")
     threads: int | None = Field(default=None, ge=1, le=256, description="Default: the target's cores.")
     name: Name | None = Field(default=None, description="Default: the model's name.")
+    priority: int = Field(default=0, ge=-10, le=10, description="Higher ones of a workspace's builds come first.")
 
 
 class ProgressOut(BaseModel):
@@ -89,6 +90,7 @@ class BuildOut(BaseModel):
     name: str
     target: str
     threads: int
+    priority: int
     recipe: dict[str, Any]
     compiler_version: str
     state: BuildState

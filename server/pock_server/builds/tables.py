@@ -31,6 +31,7 @@ class BuildRecord(StatefulRow):
     name: Mapped[str] = mapped_column(String(200))
     target: Mapped[str] = mapped_column(String(100))
     threads: Mapped[int]
+    priority: Mapped[int] = mapped_column(server_default="0")
     recipe: Mapped[dict[str, Any]]
     compiler_version: Mapped[str] = mapped_column(String(200))
     lease_expires_at: Mapped[datetime | None]

@@ -2,7 +2,7 @@
 
 import typer
 
-from pock_server.cli import audit, backup, credentials, members, serving, storage
+from pock_server.cli import audit, backup, credentials, keys, members, serving, storage
 from pock_server.cli.doctor import doctor
 
 _COMMANDS = (
@@ -11,6 +11,7 @@ _COMMANDS = (
     credentials.create_key,
     credentials.create_token,
     credentials.revoke_devices,
+    keys.rotate_keys,
     audit.audit,
     doctor,
     storage.scrub,
@@ -24,6 +25,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__, pret
 for command in _COMMANDS:
     app.command()(command)
 app.add_typer(members.app, name="members")
+app.add_typer(keys.trust_app)
 
 
 def main() -> None:

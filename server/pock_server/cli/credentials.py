@@ -16,12 +16,12 @@ from pock_server.cli.common import AsJson, DataDir, Workspace, command_line, mig
 from pock_server.db.unit import Unit
 from pock_server.devices.schemas import MAX_TOKEN_SECONDS, TokenIn
 from pock_server.devices.service import create_token as make_token
-from pock_server.devices.trust import revoke_strangers
 from pock_server.members.repository import Members
 from pock_server.members.schemas import MemberIn
 from pock_server.members.service import add_member
 from pock_server.members.tables import MemberRecord
 from pock_server.runs.leases import release_device
+from pock_server.trust.start import give_up
 
 
 def create_key(
@@ -88,17 +88,19 @@ def create_token(
 
 
 def revoke_devices(
+    everyone: Annotated[
+        bool, typer.Option("--all", help="Every device, and all keys: the service begins anew when it starts.")
+    ] = False,
     data_dir: DataDir = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Give up the devices that trust another signing key than this service's, or one that is lost."""
+    """Give up the devices that believe only a signing key which this service has lost, and that key."""
     services = migrated(data_dir)
-    key_id = services.signer.key_id if services.signer.path.exists() else None
     if not yes:
         typer.confirm("Their agents stop for good and have to be enrolled again. Go on?", abort=True, err=True)
     with services.database.write(command_line()) as unit:
-        revoked = revoke_strangers(unit, key_id, services.clock.now())
+        revoked = give_up(unit, services, everyone)
         for device in revoked:
             release_device(unit, device, services.clock.now())
     print(json.dumps({"revoked": len(revoked)}) if as_json else f"{len(revoked)} devices revoked")

@@ -13,12 +13,12 @@ from pock_server.cli.common import AsJson, DataDir, refuse, settings_for
 from pock_server.cli.process import run_process
 from pock_server.cli.processes import supervise
 from pock_server.db.engine import is_postgres
-from pock_server.devices.trust import KeyNotTrusted, secure_key
 from pock_server.migrations.runner import upgrade
 from pock_server.observing import logs
 from pock_server.sandbox.choice import SandboxUnavailable, choose_sandbox
 from pock_server.services import make_services
 from pock_server.settings import Settings
+from pock_server.trust.start import KeyNotTrusted, secure_keys
 
 
 def serve(
@@ -59,7 +59,7 @@ def _prepare(settings: Settings, migrate_first: bool) -> None:
     if migrate_first:
         upgrade(services.database.engine)
     try:
-        secure_key(services)
+        secure_keys(services)
     except (KeyNotTrusted, ValueError) as error:
         raise refuse(str(error)) from None
     services.database.engine.dispose()

@@ -13,7 +13,8 @@ import pock_server.members.tables
 import pock_server.models.tables
 import pock_server.runs.tables
 import pock_server.sessions.tables
-import pock_server.targets.tables  # noqa: F401
+import pock_server.targets.tables
+import pock_server.trust.tables  # noqa: F401
 from pock_server.db.base import Base
 
 METADATA = Base.metadata

@@ -23,12 +23,14 @@ def enroll(body: EnrolIn, request: Request, services: ServicesDep) -> EnrolOut:
     """Turn an enrolment token and a public key into a device."""
     by = Actor(ActorKind.DEVICE, body.name, source=source_of(request))
     with services.database.write(by) as unit:
-        device = service.enrol(unit, body, services.signer.key_id, services.clock.now())
+        keys = services.keys.current(unit.session)
+        device = service.enrol(unit, body, keys.signer.key_id, services.clock.now())
         check(unit, services.settings, device.workspace_id, services.clock.now(), Quota.DEVICES)
         return EnrolOut(
             device_id=device.id,
-            server_public_key=services.signer.public_key,
-            key_id=services.signer.key_id,
+            server_public_key=keys.signer.public_key,
+            key_id=keys.signer.key_id,
+            trust=keys.document,
             heartbeat_seconds=services.fleet.heartbeat_seconds(),
             poll_seconds=services.settings.poll_seconds,
         )

@@ -7,6 +7,7 @@ from pydantic import BaseModel, Field
 
 from pock_server.http.fields import Base64Key, Base64Signature, Facts, Id, JsonObject, Name
 from pock_server.http.pages import PageOut
+from pock_server.trust.schemas import TrustDocument
 
 MAX_TOKEN_SECONDS = 900
 
@@ -79,6 +80,7 @@ class EnrolOut(BaseModel):
     device_id: Id
     server_public_key: Base64Key
     key_id: str
+    trust: TrustDocument = Field(description="Which keys may sign work from now on; agents of before pin the one key.")
     heartbeat_seconds: float
     poll_seconds: float
 

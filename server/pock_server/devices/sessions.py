@@ -30,6 +30,7 @@ class AgentCaller:
     workspace_id: str
     device_id: str
     session_id: str
+    trust_version: int | None
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,7 @@ def authenticate_session(database: Database, credential_text: str | None, now: d
     refuse_inactive(device)
     if device.session_expires_at is None or device.session_expires_at <= now:
         raise Problem(Failure.SESSION_EXPIRED, "This session has expired; open a new one.", _CHALLENGE)
-    return AgentCaller(device.workspace_id, device.id, credential.row_id)
+    return AgentCaller(device.workspace_id, device.id, credential.row_id, device.trust_version)
 
 
 def unknown_session() -> Problem:

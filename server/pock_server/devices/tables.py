@@ -40,6 +40,7 @@ class DeviceRecord(WorkspaceRow):
     last_seen_at: Mapped[datetime | None]
     current_run_id: Mapped[str | None] = mapped_column(String(36))
     signing_key_id: Mapped[str | None] = mapped_column(String(16))
+    trust_version: Mapped[int | None] = mapped_column(Integer)
     session_counter: Mapped[int] = mapped_column(Integer)
     session_issued_at: Mapped[datetime | None]
     session_id: Mapped[str | None] = mapped_column(String(36))

@@ -1,66 +1,66 @@
-"""Devices trust the signing key that they pinned when they enrolled: a service with another has no work for them."""
+"""Which key a device believes: by the trust document that it has, or the one key that it pinned when it enrolled."""
 
+from collections.abc import Collection
 from datetime import datetime
 
-from sqlalchemy import func, inspect, select, update
+from sqlalchemy import Select, func, select, update
+from sqlalchemy.orm import Session
 
 from pock_server.db.unit import Database, Unit
 from pock_server.devices.repository import Devices
 from pock_server.devices.schemas import DeviceStatus
 from pock_server.devices.service import revoke
+from pock_server.devices.sessions import AgentCaller
 from pock_server.devices.tables import DeviceRecord
-from pock_server.services import Services
 
-_TRUSTING = DeviceRecord.status != DeviceStatus.REVOKED
-
-
-class KeyNotTrusted(Exception):
-    """The service must not start; the message says what to do."""
+_ENROLLED = DeviceRecord.status != DeviceStatus.REVOKED
+_PINNED = _ENROLLED & DeviceRecord.trust_version.is_(None)
 
 
-def secure_key(services: Services) -> None:
-    """Make the signing key of a new service; raises `KeyNotTrusted` where the fleet trusts another one."""
-    signer, known = services.signer, _trusted(services.database)
-    if not signer.path.exists():
-        if known:
-            raise KeyNotTrusted(
-                f"the signing key {signer.path} is gone, and {sum(known.values())} devices take work that is signed "
-                f"with it alone: {_WAYS_OUT}"
-            )
-        signer.create()
-    strangers = {key: count for key, count in known.items() if key not in (signer.key_id, None)}
-    if strangers:
-        named = ", ".join(f"{key} ({count} devices)" for key, count in sorted(strangers.items()))
-        raise KeyNotTrusted(
-            f"the signing key {signer.path} is {signer.key_id}, but the fleet trusts {named}: {_WAYS_OUT}"
-        )
-    if None in known:  # they enrolled before keys were noted, and this service had this key then
-        with services.database.write() as unit:
-            unit.session.execute(
-                update(DeviceRecord).where(DeviceRecord.signing_key_id.is_(None)).values(signing_key_id=signer.key_id)
-            )
+def count_pinned(session: Session) -> dict[str | None, int]:
+    """Signing keys, and how many devices believe each of them alone. None are devices of before this was noted."""
+    query = select(DeviceRecord.signing_key_id, func.count()).where(_PINNED).group_by(DeviceRecord.signing_key_id)
+    return dict(session.execute(query).all())
 
 
-_WAYS_OUT = (
-    "put the key back from a backup, or give those devices up with `pock-server revoke-devices` and enrol them again"
-)
+def count_versions(session: Session) -> dict[int, int]:
+    """Versions of the trust document, and how many devices have each."""
+    query = select(DeviceRecord.trust_version, func.count()).where(_ENROLLED, DeviceRecord.trust_version.is_not(None))
+    found = session.execute(query.group_by(DeviceRecord.trust_version)).all()
+    return {version: count for version, count in found if version is not None}
 
 
-def _trusted(database: Database) -> dict[str | None, int]:
-    """Keys and how many devices trust each; None are devices of before this was noted. Nothing before the migration."""
-    schema = inspect(database.engine)
-    columns = schema.get_columns("devices") if schema.has_table("devices") else []
-    if "signing_key_id" not in {column["name"] for column in columns}:
-        return {}
-    query = select(DeviceRecord.signing_key_id, func.count()).where(_TRUSTING).group_by(DeviceRecord.signing_key_id)
-    with database.read() as session:
-        return dict(session.execute(query).all())
+def note_trust(database: Database, agent: AgentCaller, version: int | None) -> None:
+    """Remember which trust document the agent says it has; None for one that knows of none."""
+    with database.write() as unit:
+        Devices(unit.session, agent.workspace_id).require(agent.device_id).trust_version = version
 
 
-def revoke_strangers(unit: Unit, key_id: str | None, now: datetime) -> list[DeviceRecord]:
-    """Revoke every device, of all workspaces, that does not trust the key; None is trusted by none."""
-    query = select(DeviceRecord).where(_TRUSTING)
-    if key_id is not None:
-        query = query.where(DeviceRecord.signing_key_id != key_id)
+def note_pinned(unit: Unit, key_id: str) -> None:
+    """Devices that enrolled before keys were noted pinned this one: the service had no other."""
+    unit.session.execute(
+        update(DeviceRecord).where(DeviceRecord.signing_key_id.is_(None)).values(signing_key_id=key_id)
+    )
+
+
+def revoke_pinned(unit: Unit, key_ids: Collection[str], now: datetime) -> list[DeviceRecord]:
+    """Revoke every device, of all workspaces, that believes one of these keys alone."""
+    return _revoke(unit, select(DeviceRecord).where(_PINNED, DeviceRecord.signing_key_id.in_(key_ids)), now)
+
+
+def revoke_strangers(unit: Unit, key_ids: Collection[str], now: datetime) -> list[DeviceRecord]:
+    """Revoke every device, of all workspaces, that believes one key alone, and none of these."""
+    query = select(DeviceRecord).where(_PINNED)
+    if key_ids:
+        query = query.where(DeviceRecord.signing_key_id.not_in(key_ids))
+    return _revoke(unit, query, now)
+
+
+def revoke_everyone(unit: Unit, now: datetime) -> list[DeviceRecord]:
+    """Revoke every device of all workspaces."""
+    return _revoke(unit, select(DeviceRecord).where(_ENROLLED), now)
+
+
+def _revoke(unit: Unit, query: Select[DeviceRecord], now: datetime) -> list[DeviceRecord]:
     devices = list(unit.session.scalars(query))
     return [revoke(unit, Devices(unit.session, device.workspace_id), device.id, now) for device in devices]

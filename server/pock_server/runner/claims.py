@@ -7,7 +7,8 @@ from typing import Any
 from pock_server.artifacts.repository import Artifacts
 from pock_server.blobs.repository import Blobs
 from pock_server.builds.lifecycle import BUILD_LIFECYCLE
-from pock_server.builds.repository import Builds, next_queued
+from pock_server.builds.queue import find_next, take_next
+from pock_server.builds.repository import Builds
 from pock_server.builds.schemas import BuildState
 from pock_server.builds.service import QUEUE
 from pock_server.builds.tables import BuildRecord
@@ -61,14 +62,15 @@ class Journal:
 
 
 def claim_next(services: Services) -> Claim | None:
-    """Take the oldest queued build, or None if there is none or another runner was faster."""
+    """Take the next build, in fairness to all workspaces, or None if none may run now or another runner was faster."""
+    limit = services.settings.builds_per_workspace
     with services.database.read() as session:
-        if next_queued(session) is None:
+        if find_next(session, limit) is None:
             return None
     now = services.clock.now()
     try:
         with services.database.write() as unit:
-            row = next_queued(unit.session)
+            row = take_next(unit.session, limit, now)
             if row is None:
                 return None
             lease = now + timedelta(seconds=services.settings.build_lease_seconds)

@@ -16,6 +16,7 @@ from pock_server.runs.leases import lock_run, sweep
 from pock_server.runs.repository import Runs, overdue_runs
 from pock_server.services import Services
 from pock_server.sessions.repository import drop_dead
+from pock_server.trust.start import renew
 
 _UPLOAD_LIFE = timedelta(hours=24)
 _AUDIT_BATCH = 1000
@@ -40,6 +41,7 @@ def sweep_all(services: Services) -> None:
         _drop_upload(services, workspace_id, upload_id)
     with services.database.write() as unit:
         forget_old(unit, now)
+    renew(services)
 
 
 def _forget(services: Services) -> None:

@@ -15,6 +15,7 @@ from pock_server.blobs.schemas import UploadIn
 from pock_server.blobs.service import Receiver, start_upload
 from pock_server.dependencies import Agent, ServicesDep
 from pock_server.devices.sessions import AgentCaller
+from pock_server.devices.trust import note_trust
 from pock_server.http.fields import Digest, Id
 from pock_server.http.problems import PROBLEMS
 from pock_server.quotas.service import Quota, check
@@ -34,6 +35,8 @@ from pock_server.services import Services
 
 router = APIRouter(prefix="/agent", tags=["agents"], responses=PROBLEMS)
 
+TRUST_HEADER = "Pock-Trust-Version"
+"""Tells agents of the newest trust document, so that they fetch it."""
 # Where work may have been queued by another process without ringing here.
 _LOOK_SECONDS = 5.0
 
@@ -44,19 +47,27 @@ async def get_work(
     agent: Agent,
     services: ServicesDep,
     wait: Annotated[float, Query(ge=0, le=60, description="Seconds to wait for work.")] = 0,
+    trust: Annotated[int | None, Query(ge=1, le=2**31 - 1, description="Trust document that the agent has.")] = None,
 ) -> Response:
     """Wait for the next piece of work."""
+    if trust != agent.trust_version:
+        await run_in_threadpool(note_trust, services.database, agent, trust)
     deadline = time.monotonic() + min(wait, services.settings.poll_seconds)
     with services.hub.listen(f"device:{agent.device_id}") as bell:
         while not await request.is_disconnected():
-            envelope = await run_in_threadpool(take_work, services, agent)
+            envelope = await run_in_threadpool(take_work, services, agent, trust)
             if envelope is not None:
-                return JSONResponse(envelope.model_dump())
+                return JSONResponse(envelope.model_dump(), headers=await run_in_threadpool(_newest_trust, services))
             remaining = deadline - time.monotonic()
             if remaining <= 0 or services.hub.closing:
                 break
             await bell.wait(min(remaining, services.hub.patience(_LOOK_SECONDS)))
-    return Response(status_code=204, headers={"Retry-After": "2"} if services.hub.closing else {})
+    headers = await run_in_threadpool(_newest_trust, services)
+    return Response(status_code=204, headers={**headers, "Retry-After": "2"} if services.hub.closing else headers)
+
+
+def _newest_trust(services: Services) -> dict[str, str]:
+    return {TRUST_HEADER: str(services.keys.announced(services.database))}
 
 
 @router.post("/runs/{run_id}/lease")

@@ -4,6 +4,7 @@ from sqlalchemy.orm import Session
 
 from pock_server.devices.repository import Devices
 from pock_server.devices.sessions import AgentCaller
+from pock_server.devices.tables import DeviceRecord
 from pock_server.http.problems import Failure, Problem
 from pock_server.runs.envelope import seal
 from pock_server.runs.leases import lease_next
@@ -11,32 +12,50 @@ from pock_server.runs.repository import Runs
 from pock_server.runs.schemas import RunState, WorkEnvelope
 from pock_server.runs.service import gather_work
 from pock_server.services import Services
+from pock_server.signing import Signer
+from pock_server.trust.keyring import KeyRing
+from pock_server.trust.wrapping import CannotUnwrap
 
 
-def take_work(services: Services, agent: AgentCaller) -> WorkEnvelope | None:
-    """Lease the device's next run to it, or None if there is none, or somebody changed it at this moment."""
+def take_work(services: Services, agent: AgentCaller, trust: int | None) -> WorkEnvelope | None:
+    """Lease the device's next run to it, or None if there is none, or somebody changed it at this moment.
+
+    `trust`: version of the trust document that the agent has. One with none believes only the key that it pinned.
+    """
     with services.database.read() as session:
         if not Runs(session, agent.workspace_id).open_of(agent.device_id):
             return None
     try:
-        return _lease(services, agent)
+        return _lease(services, agent, trust)
     except Problem as problem:
         if problem.failure is not Failure.STATE_CONFLICT:
             raise
         return None
 
 
-def _lease(services: Services, agent: AgentCaller) -> WorkEnvelope | None:
+def _lease(services: Services, agent: AgentCaller, trust: int | None) -> WorkEnvelope | None:
     now = services.clock.now()
     with services.database.write() as unit:
         device = Devices(unit.session, agent.workspace_id).require(agent.device_id, lock=True)
         # The agent may have restarted while this request waited: work must not go to a listener that is gone.
         if device.session_id != agent.session_id:
             raise Problem(Failure.SESSION_EXPIRED, "This session was replaced; open a new one.")
+        signer = _signer_for(unit.session, services.keys, device, trust)
         run = lease_next(unit, device, services.settings, now)
         if run is None or run.lease_expires_at is None:
             return None
-        return seal(gather_work(unit.session, run), services.signer, device.work_counter, now, run.lease_expires_at)
+        return seal(gather_work(unit.session, run), signer, device.work_counter, now, run.lease_expires_at)
+
+
+def _signer_for(session: Session, keys: KeyRing, device: DeviceRecord, trust: int | None) -> Signer:
+    """The key that the agent believes; raises a 401 `Problem` if that is one which was revoked."""
+    if trust is not None or device.signing_key_id is None:
+        return keys.current(session).signer
+    try:
+        return keys.signer(session, device.signing_key_id)
+    except CannotUnwrap:
+        detail = f"This device believes only the key {device.signing_key_id}, which was revoked; enrol it again."
+        raise Problem(Failure.DEVICE_REVOKED, detail) from None
 
 
 def require_readable(session: Session, agent: AgentCaller, digest: str) -> None:

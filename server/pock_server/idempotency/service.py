@@ -69,8 +69,8 @@ class Reservation:
 
 def reserve(services: Services, caller: Caller, route: str, key: str, body: bytes) -> Reservation | StoredAnswer:
     """Reserve the key, or give the stored answer; raises a `Problem` if the key is in use otherwise."""
-    if not 1 <= len(key) <= 200:
-        raise Problem(Failure.INVALID, "Idempotency-Key must have 1 to 200 characters.")
+    if not 1 <= len(key) <= 200 or not key.isprintable():
+        raise Problem(Failure.INVALID, "Idempotency-Key must have 1 to 200 printable characters.")
     now = services.clock.now()
     body_hash = hashlib.sha256(body).hexdigest()
     with services.database.write() as unit:

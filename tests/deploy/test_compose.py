@@ -44,10 +44,12 @@ def compose() -> dict[str, Any]:
 
 
 def test_only_the_proxy_is_reached_from_outside(compose: dict[str, Any]) -> None:
-    published = {name for name, service in compose["services"].items() if service.get("ports")}
+    ports = {name: [str(port) for port in service.get("ports", [])] for name, service in compose["services"].items()}
+    published = {name for name, found in ports.items() if any(not port.startswith("127.0.0.1:") for port in found)}
     assert published == {"proxy"}
-    outside = {name for name, network in compose["networks"].items() if not (network or {}).get("internal")}
-    assert {name for name, service in compose["services"].items() if outside & set(service["networks"])} == {"proxy"}
+    internal = {name for name, network in compose["networks"].items() if (network or {}).get("internal")}
+    for name in ("api", "worker", "migrate", "postgres", "store", "bucket"):
+        assert set(compose["services"][name]["networks"]) <= internal, name
 
 
 def test_every_container_is_confined_and_bounded(compose: dict[str, Any]) -> None:

@@ -335,6 +335,13 @@ def test_from_a_model_to_trained_weights_while_processes_are_killed(deployment: 
         assert "builds run in a sandbox: bubblewrap" in worker.said()
 
 
+def test_the_worker_may_make_namespaces_and_nothing_dangerous(machine: Machine) -> None:
+    code = "import ctypes; c = ctypes.CDLL(None, use_errno=True); print(c.unshare(0x10000000), c.ptrace(0, 0, 0, 0))"
+    assert machine.execute("worker", "python", "-c", code).split() == ["0", "-1"]
+    outside = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
+    assert outside.stdout.split()[1] == "0", "the test cannot tell"
+
+
 def test_everything_stops_in_order(deployment: Deployment) -> None:
     await_health(deployment.machine, deployment.apis[0], "api")
     names = {"proxy": [deployment.proxy], "worker": deployment.workers, "api": deployment.apis}

@@ -17,6 +17,7 @@ from pock_agent.manifest import Manifest
 from pock_agent.service import Service, Work
 from pock_agent.settings import Settings
 from pock_agent.storage import JsonObject, StateDirectory
+from pock_agent.trust import MAX_VERSION
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +37,9 @@ class Listener:
         self._state, self._identity, self._keys, self._counters = state, identity, keys, counters
         self._service, self._settings = service, settings
         self._failures = 0
+        # What the service told of last; at the start, whatever there is. It is fetched between jobs, before the next
+        # poll: work that was signed a moment before a rotation is then still believed.
+        self._newest_trust = MAX_VERSION
 
     def interrupted_job(self) -> tuple[JobRecord, Manifest] | None:
         """The job that a kill, a crash or a power cut interrupted, ready to go on; None when there is none."""
@@ -71,6 +75,7 @@ class Listener:
 
     def _poll(self) -> Work | None:
         """One long poll, and the pause that has to follow it."""
+        self._keys.catch_up(self._service, self._newest_trust)
         try:
             polled = self._service.work(self._keys.version)
         except (Unreachable, ServiceError) as error:
@@ -82,9 +87,8 @@ class Listener:
             time.sleep(seconds)
             return None
         self._failures = 0
-        work = polled.work
+        work, self._newest_trust = polled.work, polled.newest_trust
         if work is None:
-            self._keys.catch_up(self._service, polled.newest_trust)
             time.sleep((polled.pause or 0.0) + random.uniform(0, self._settings.poll_jitter_seconds))
         elif self._keys.signing_key(work.envelope.get("key_id")) is None:
             self._keys.catch_up(self._service, max(polled.newest_trust, (self._keys.version or 0) + 1))

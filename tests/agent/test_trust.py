@@ -242,6 +242,13 @@ def test_a_new_version_is_fetched_while_there_is_no_work(modern: Device, authori
         process.communicate()
 
 
+def test_a_device_that_always_has_work_is_told_too(modern: Device, authority: Authority) -> None:
+    """Between jobs; the key of its next job is known before that arrives."""
+    authority.publish(sign_trust(authority.text(2, modern.double.key), [authority.root]))
+    assert modern.carry_out()["state"] == "succeeded"
+    assert modern.keys.version == 2
+
+
 def test_root_keys_change_one_version_at_a_time(modern: Device, authority: Authority) -> None:
     """Version 3 is signed by the root key of version 2 alone, which a device at version 1 has never seen."""
     authority.publish(

@@ -57,6 +57,23 @@ def test_data_and_agents_of_the_landed_release(old: Release, tmp_path: Path, dat
         assert person.get(f"/runs/{run}")["state"] == "succeeded"
 
 
+def test_keys_rotate_under_agents_of_both_releases(old: Release, tmp_path: Path) -> None:
+    """That of before goes on with the key that it pinned; one that is upgraded is told of the new one."""
+    variables = {"POCK_DATA_DIR": str(tmp_path / "data")}
+    scene = _fill(old, variables, tmp_path)
+    with PRESENT.serving({**variables, "POCK_RUNNER": "none"}) as url:
+        person = Person(url, scene.key)
+        _move(scene.states, scene.answers["url"], url)
+        rotated = json.loads(PRESENT.command(variables, "pock-server", "rotate-keys", "--json"))
+        assert list(rotated["pinned"].values()) == [2]
+        old.work_once(scene.states[0])
+        PRESENT.work_once(scene.states[1])
+        for run in scene.runs:
+            assert person.get(f"/runs/{run}")["state"] == "succeeded"
+        shown = json.loads(PRESENT.command(variables, "pock-server", "trust", "show", "--json"))
+        assert shown["devices"] == {"2": 1} and list(shown["pinned"].values()) == [1]
+
+
 def test_agents_of_this_release_work_for_the_landed_service(old: Release, tmp_path: Path) -> None:
     variables = {"POCK_DATA_DIR": str(tmp_path / "data"), **_worker()}
     key = old.command(variables, "pock-server", "create-key")

@@ -21,7 +21,7 @@ def say(**message: Any) -> None:
     print(json.dumps(message), flush=True)
 
 
-def build(folder: Path) -> None:
+def build(folder: Path, parameters: bytes = b"parameters" * 100) -> None:
     """Serve one build."""
     summary = {"arena_bytes": 1000, "predicted_peak_bytes": 5000, "kernels": 3}
     manifest = {
@@ -42,7 +42,7 @@ def build(folder: Path) -> None:
     with zipfile.ZipFile(folder / "out" / "artifact.pock", "w") as archive:
         archive.writestr("bin/model", fake_model.SOURCE)
         archive.writestr("manifest.json", json.dumps(manifest))
-        archive.writestr("params.safetensors", b"parameters" * 100)
+        archive.writestr("params.safetensors", parameters)
     say(event="artifact", summary=summary)
 
 

@@ -90,9 +90,11 @@ class Receiver:
         await self.services.blobs.put_object(key, data)
         try:
             await run_in_threadpool(self._note, offset, len(data), key)
-        except BaseException:
+        except Problem:
             await run_in_threadpool(self.services.blobs.delete_objects, [key])
             raise
+        # After any other error nobody knows whether the row is there. An object without a row is collected later; a row
+        # without its object would be the end of the upload.
         return offset + len(data)
 
     def _note(self, offset: int, size: int, key: str) -> None:

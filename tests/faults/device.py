@@ -1,0 +1,13 @@
+"""An agent that works until it is killed: `python -m tests.faults.device STATE`."""
+
+import logging
+import sys
+from pathlib import Path
+
+from pock_agent import agent
+from pock_agent.storage import StateDirectory
+from tests.agent.driver import FAST
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr)
+    agent.run(StateDirectory(Path(sys.argv[1])), FAST)

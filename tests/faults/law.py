@@ -1,0 +1,142 @@
+"""What must hold after every fault, written once."""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+
+from pock_server.blobs.collect import collect
+from pock_server.runner.sweeper import sweep_all
+from tests.faults.actor import FINAL, Person
+from tests.faults.deployment import Deployment
+from tests.server.harness import MovableClock
+from tests.server.stores import stored_keys
+
+_STALE = {
+    "a build beyond its lease": "SELECT id FROM builds WHERE state = 'running'",
+    "a run beyond its lease": "SELECT id FROM runs WHERE state IN ('leased', 'running')",
+    "a build nobody takes": "SELECT id FROM builds WHERE state = 'queued'",
+    "a run nobody takes": "SELECT id FROM runs WHERE state = 'queued'",
+    "a device that is taken": "SELECT id FROM devices WHERE current_run_id IS NOT NULL",
+}
+_LEFT = {
+    "an upload": "SELECT id FROM uploads",
+    "a part": "SELECT object_key FROM upload_parts",
+    "a request that is being served": "SELECT key FROM idempotency_keys WHERE status IS NULL",
+}
+
+
+def pass_five_minutes(deployment: Deployment) -> None:
+    """As long as a process that was killed may hold a request's key, or an upload whose bytes it checked."""
+    statements = (
+        "UPDATE idempotency_keys SET created_at = created_at - interval '6 minutes' WHERE status IS NULL",
+        "UPDATE uploads SET finishing_until = finishing_until - interval '6 minutes' WHERE NOT complete",
+    )
+    try:
+        with psycopg.connect(_direct(deployment), connect_timeout=5) as connection:
+            for statement in statements:
+                connection.execute(statement)
+    except psycopg.Error:
+        return  # the database is away, too
+
+
+def hold(deployment: Deployment, person: Person, words: str, logged_before: int) -> None:
+    """Everything accepted has one outcome, nothing is stuck or orphaned, and the log has `words` since then."""
+    for request in person.accepted:
+        again = person.ask("POST", request.path, json=request.body, headers={"Idempotency-Key": request.key})
+        assert (again.status_code, again.json()) == (request.status, request.answer), request
+        if request.path in ("/builds", "/runs"):
+            person.until(f"{request.path}/{request.answer['id']}", *FINAL)
+    builds = [item.answer["id"] for item in person.accepted if item.path == "/builds"]
+    runs = [item.answer["id"] for item in person.accepted if item.path == "/runs"]
+    _one_outcome(deployment, person, builds, runs)
+    for what, query in _STALE.items():
+        assert _settled(deployment, query) == [], what
+    _nothing_orphaned(deployment)
+    for digest, data in person.uploaded.items():
+        assert person.get(f"/blobs/sha256/{digest}") == data
+    for run in runs:
+        found = person.get(f"/runs/{run}")
+        assert len(person.get(f"/blobs/sha256/{found['weights_digest']}")) > 0
+    for build in builds:
+        if digest := person.get(f"/builds/{build}").get("artifact_digest"):
+            assert len(person.get(f"/blobs/sha256/{digest}")) > 0
+    assert words in deployment.log()[logged_before:], f"no line of the log says {words!r}"
+
+
+def _one_outcome(deployment: Deployment, person: Person, builds: Iterable[str], runs: Iterable[str]) -> None:
+    """One final state in the row, in the history and on the device; one artifact, one series of steps."""
+    for build in builds:
+        found = person.get(f"/builds/{build}")
+        artifacts = _ask(deployment, "SELECT digest FROM artifacts WHERE build_id = %s", build)
+        _ended_once(deployment, build, found["state"])
+        if found["state"] == "succeeded":
+            assert artifacts == [found["artifact_digest"]]
+        else:
+            assert artifacts == [] and found["failure"]["code"] and found["failure"]["detail"]
+    for run in runs:
+        found = person.get(f"/runs/{run}")
+        _ended_once(deployment, run, found["state"])
+        assert found["state"] == "succeeded", found
+        assert len(found["report"]["train"]["loss"]) == 5
+        steps = [step["step"] for step in person.get(f"/runs/{run}/steps")["items"]]
+        assert steps == [1, 2, 3, 4, 5], steps
+        told = _last_job(deployment, run)
+        assert told["outcome"] == found["state"]
+
+
+def _ended_once(deployment: Deployment, subject: str, state: str) -> None:
+    query = "SELECT data ->> 'state' FROM events WHERE subject_id = %s AND kind = 'state' ORDER BY seq"
+    states = Counter(_ask(deployment, query, subject))
+    assert {name: count for name, count in states.items() if name in FINAL} == {state: 1}, states
+
+
+def _last_job(deployment: Deployment, run: str) -> dict[str, Any]:
+    """What the device remembers of the run; it writes that down when the service has answered."""
+    path, ends = deployment.state / "last_job.json", time.monotonic() + 20
+    while True:
+        found = json.loads(path.read_text()) if path.exists() else {}
+        if found.get("run_id") == run:
+            return dict(found)
+        assert time.monotonic() < ends, f"the device does not know the end of {run}: {found}"
+        time.sleep(0.05)
+
+
+def _nothing_orphaned(deployment: Deployment) -> None:
+    """Two days later, when the sweeper and the collector have been there, the store has what is claimed, no more."""
+    clock = MovableClock()
+    clock.moment = datetime.now(UTC) + timedelta(days=2)
+    services = deployment.services(clock)
+    try:
+        sweep_all(services)
+        collect(services)
+        keys = stored_keys(services.blobs)
+    finally:
+        services.database.engine.dispose()
+    claimed = _ask(deployment, "SELECT DISTINCT digest FROM blobs")
+    assert sorted(key.rpartition("/")[2] for key in keys) == sorted(claimed)
+    for what, query in _LEFT.items():
+        assert _ask(deployment, query) == [], what
+
+
+def _settled(deployment: Deployment, query: str) -> list[Any]:
+    """What a query finds for good: what goes within some seconds is not counted."""
+    ends = time.monotonic() + 20
+    while (found := _ask(deployment, query)) and time.monotonic() < ends:
+        time.sleep(0.1)
+    return found
+
+
+def _ask(deployment: Deployment, query: str, *arguments: str) -> list[Any]:
+    with psycopg.connect(_direct(deployment), connect_timeout=5) as connection:
+        return [row[0] for row in connection.execute(query, arguments)]  # type: ignore[arg-type]
+
+
+def _direct(deployment: Deployment) -> str:
+    """The database past the proxy."""
+    name = deployment.settings.database_url.rpartition("/")[2]
+    return deployment.postgres.url(name)

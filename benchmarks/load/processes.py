@@ -63,7 +63,7 @@ async def sample_forever(groups: Mapping[str, int], usage: Usage, pause: float =
     while True:
         for name, root in groups.items():
             members = _tree(root)
-            usage.memory.setdefault(name, []).append(sum(map(_private, members)))
+            usage.memory.setdefault(name, []).append(sum(map(_resident, members)))
             seconds = sum(map(_seconds, members))
             usage.processor[name] = seconds - first.setdefault(name, seconds)
         await asyncio.sleep(pause)
@@ -76,10 +76,10 @@ def _tree(root: int) -> list[psutil.Process]:
     return []
 
 
-def _private(process: psutil.Process) -> int:
-    """Resident bytes; shared pages are counted once for each process, as `ps` does."""
+def _resident(process: psutil.Process) -> int:
+    """Resident bytes; a page that several processes share counts for each with its part."""
     with contextlib.suppress(psutil.Error):
-        return int(process.memory_info().rss)
+        return int(process.memory_full_info().pss)
     return 0
 
 

@@ -62,8 +62,14 @@ class Settings(BaseSettings):
     )
     audit_days: float = Field(default=400, gt=0, le=36_500, description="Entries of the audit log are kept this long.")
 
-    runner: Literal["inprocess", "none"] = Field(
-        default="inprocess", description="Who builds: this process, or nobody."
+    runner: Literal["inprocess", "celery", "none"] = Field(
+        default="inprocess", description="Who builds: this process, `pock-server worker` by way of a broker, or nobody."
+    )
+    broker_url: str = Field(
+        default="",
+        repr=False,
+        pattern=r"^(rediss?://\S+)?$",
+        description="`redis://:password@host:6379/0` of the Redis that carries messages to build workers.",
     )
     worker_command: tuple[str, ...] = Field(
         default=(sys.executable, "-m", "pock_server.worker"),

@@ -333,7 +333,7 @@ COMMANDS: dict[tuple[str, ...], tuple[list[str], str]] = {
     ("members", "enable"): (["members", "enable", "eve"], "member.change"),
 }
 """{command that changes what people see: (its arguments, the action in its entry)}."""
-READING = {("serve",), ("migrate",), ("openapi",), ("audit",), ("doctor",), ("members", "list")}
+READING = {("serve",), ("worker",), ("migrate",), ("openapi",), ("audit",), ("doctor",), ("members", "list")}
 """Commands that change nothing that people see."""
 
 

@@ -42,6 +42,11 @@ def find_next(session: Session, limit: int) -> str | None:
     return session.scalars(_queue(limit).limit(1)).one_or_none()
 
 
+def list_next(session: Session, limit: int, most: int) -> list[str]:
+    """Ids of the first `most` builds in the queue, of workspaces that have fewer than `limit` running."""
+    return list(session.scalars(_queue(limit).limit(most)))
+
+
 def queue_positions(session: Session, rows: Iterable[BuildRecord]) -> dict[str, int]:
     """Place in the queue of the queued ones among `rows`, 1 is next, if nothing is added and none ends before another
     that began earlier. Counts, and only counts, the builds of other workspaces."""

@@ -2,11 +2,12 @@
 
 import typer
 
-from pock_server.cli import audit, backup, credentials, keys, members, serving, storage
+from pock_server.cli import audit, backup, credentials, keys, members, serving, storage, worker
 from pock_server.cli.doctor import doctor
 
 _COMMANDS = (
     serving.serve,
+    worker.worker,
     serving.migrate,
     credentials.create_key,
     credentials.create_token,

@@ -34,6 +34,8 @@ def serve(
     logs.configure(settings)
     if workers > 1 and not is_postgres(settings):
         raise refuse("SQLite serves one process; set POCK_DATABASE_URL to a PostgreSQL for --workers of more than 1")
+    if settings.runner == "celery" and not (settings.broker_url and is_postgres(settings)):
+        raise refuse("POCK_RUNNER=celery needs POCK_BROKER_URL (Redis) and POCK_DATABASE_URL (PostgreSQL); set both")
     _prepare(settings, migrate_first)
     listener = _listener(host, port)
     shown = f"[{host}]" if ":" in host else host

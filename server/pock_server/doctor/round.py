@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
-from pock_server.doctor import confinement, database, machine, settings, store
+from pock_server.doctor import broker, confinement, database, machine, settings, store
 from pock_server.doctor.findings import Finding, fail
 from pock_server.observing.logs import clean, visible
 from pock_server.settings import Settings
@@ -15,6 +15,7 @@ _CHECKS: tuple[tuple[str, Check], ...] = (
     ("data folder", machine.data_folder),
     ("keys", machine.keys),
     ("sandbox", confinement.check),
+    ("broker", broker.check),
     ("page", machine.page),
     ("metrics", machine.metrics),
     ("open files", machine.open_files),

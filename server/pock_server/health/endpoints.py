@@ -20,9 +20,9 @@ async def healthz() -> Alive:
 
 @router.get("/readyz")
 async def readyz(services: ServicesDep) -> Readiness:
-    """Database, migrations and object store are ready."""
+    """Database, migrations and object store are ready; a broker is looked at, too."""
     checks = await services.readiness.ask(lambda: check_all(services))
-    broken = [f"{check.name} ({check.detail})" for check in checks if not check.ok]
+    broken = [f"{check.name} ({check.detail})" for check in checks if check.needed and not check.ok]
     if broken:
         raise Problem(Failure.NOT_READY, f"Not ready: {'; '.join(broken)}.", {"Retry-After": "5"})
     return Readiness(status="ok", checks=checks)

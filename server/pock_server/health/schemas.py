@@ -1,6 +1,6 @@
 """Bodies of the health calls."""
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 
 class Alive(BaseModel):
@@ -15,6 +15,7 @@ class Check(BaseModel):
     name: str
     ok: bool
     detail: str
+    needed: bool = Field(default=True, description="Whether requests fail without it.")
 
 
 class Readiness(BaseModel):

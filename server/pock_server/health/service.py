@@ -11,11 +11,17 @@ from pock_server.services import Services
 
 def check_all(services: Services) -> list[Check]:
     """The state of everything that requests depend on."""
-    return [
+    checks = [
         _check("database", lambda: _check_database(services)),
         _check("migrations", lambda: _check_migrations(services)),
         _check("store", services.blobs.check),
     ]
+    if services.settings.runner == "celery":
+        from pock_server.broker.application import ping  # who has no broker need not load Celery
+
+        # Builds are queued all the same, and built later: no request fails, so no proxy has to keep requests away.
+        checks.append(_check("broker", lambda: ping(services.settings)).model_copy(update={"needed": False}))
+    return checks
 
 
 def _check(name: str, probe: Callable[[], None]) -> Check:

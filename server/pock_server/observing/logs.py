@@ -29,7 +29,7 @@ _SECRETS = (
     (re.compile(r"(?i)\b((?:bearer|basic)\s+)(?![a-z]{2,4}_[0-9a-f]{32}_\*)\S+"), r"\1***"),
     (re.compile(r"(?i)((?:signature|security-token|credential|password|secret)=)[^&\s'\"]+"), r"\1***"),
 )
-_QUIET = ("alembic", "celery.redirected")
+_QUIET = ("alembic", "celery.redirected", "celery.worker.strategy", "celery.app.trace", "kombu")
 """Libraries that say too much at the level of the rest."""
 
 

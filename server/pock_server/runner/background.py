@@ -42,11 +42,15 @@ class Background:
         self._tasks.append(asyncio.create_task(_scrub_forever(self._services, leader)))
         self._tasks.append(asyncio.create_task(_collect_forever(self._services, leader)))
         self._tasks.append(asyncio.create_task(_write_sightings_forever(self._services)))
+        if self._services.settings.runner == "celery":
+            from pock_server.broker.ringing import ring_forever  # who has no broker need not load Celery
+
+            self._tasks.append(asyncio.create_task(ring_forever(self._services, leader)))
         if self._services.settings.runner == "inprocess":
             await asyncio.to_thread(drop_abandoned, self._services.settings.effective_work_dir)
             sandbox = await asyncio.to_thread(choose_sandbox, self._services.settings)
             _log.info("builds run in a %s", sandbox)
-            self._tasks.append(asyncio.create_task(_describe_compiler(self._services)))
+            self._tasks.append(asyncio.create_task(describe_compiler(self._services)))
             for _ in range(self._services.settings.parallel_builds):
                 self._tasks.append(asyncio.create_task(_build_forever(self._services)))
 
@@ -111,7 +115,7 @@ async def _write_sightings_forever(services: Services) -> None:
             _log.exception("sightings of devices were not written")
 
 
-async def _describe_compiler(services: Services) -> None:
+async def describe_compiler(services: Services) -> None:
     """Have a worker say what the compiler can do; again until it succeeds."""
     while True:
         try:
@@ -132,13 +136,14 @@ async def _build_forever(services: Services) -> None:
                 if claim is None:
                     await bell.wait(services.hub.patience(_LOOK_SECONDS))
                 else:
-                    await _build(services, claim)
+                    await build(services, claim)
             except Exception:
                 _log.exception("the runner failed; it goes on")
                 await asyncio.sleep(_LOOK_SECONDS)
 
 
-async def _build(services: Services, claim: Claim) -> None:
+async def build(services: Services, claim: Claim) -> None:
+    """Serve one claim to its end; gives the build back when cancelled."""
     with about(claim.request_id, build_id=claim.build_id):
         try:
             outcome = await Child(services, claim).run()

@@ -2,9 +2,12 @@
 
 import os
 import threading
+import time
 from datetime import UTC, datetime
 from typing import Protocol
 from uuid import UUID
+
+_JUMP_SECONDS = 5.0
 
 
 class Clock(Protocol):
@@ -20,6 +23,23 @@ class SystemClock:
     def now(self) -> datetime:
         """The present moment, with time zone UTC."""
         return datetime.now(UTC)
+
+
+class JumpWatch:
+    """Notices that the clock was set: it went on by more or less than the time that passed."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._offset = self._measure()
+
+    def jumped(self) -> float:
+        """By how many seconds since the last look; 0 for what a slow correction explains."""
+        before, self._offset = self._offset, self._measure()
+        jump = self._offset - before
+        return jump if abs(jump) >= _JUMP_SECONDS else 0.0
+
+    def _measure(self) -> float:
+        return self._clock.now().timestamp() - time.monotonic()
 
 
 class _Ids:

@@ -82,8 +82,8 @@ class Deployment:
         """Start the API process; returns when it listens."""
         path = self._log("api")
         with path.open("w") as log:
-            line = [*_SERVER, "serve", "--port", "0", "--json"]
-            environment = {**os.environ, **self.variables}
+            line = [sys.executable, "-m", "tests.faults.clock", "serve", "--port", "0", "--json"]
+            environment = {**os.environ, **self.variables, **self._clock("service")}
             self.api = subprocess.Popen(line, env=environment, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True)
         assert self.api.stdout is not None
         said = self.api.stdout.readline()
@@ -95,9 +95,9 @@ class Deployment:
     def start_device(self) -> None:
         """Start the agent; it is enrolled."""
         with self._log("device").open("wb") as log:
-            self.device = subprocess.Popen(
-                [sys.executable, "-m", "tests.faults.device", self.state], cwd=ROOT, stderr=log
-            )
+            line = [sys.executable, "-m", "tests.faults.device", self.state]
+            environment = {**os.environ, **self._clock("device")}
+            self.device = subprocess.Popen(line, cwd=ROOT, stderr=log, env=environment)
 
     def worker(self) -> psutil.Process:
         """The child that builds, as soon as there is one."""
@@ -129,6 +129,15 @@ class Deployment:
         """What the service and the agent have logged so far."""
         return "".join(path.read_text() for path in self.logs)
 
+    def jump(self, whose: str, seconds: int) -> None:
+        """Have the clock of the "service" or of the "device" be wrong by so much."""
+        fresh = self.folder / f"{whose}.clock.new"
+        fresh.write_text(str(seconds))
+        fresh.rename(self.folder / f"{whose}.clock")
+
+    def _clock(self, whose: str) -> dict[str, str]:
+        return {"FAULTS_CLOCK": str(self.folder / f"{whose}.clock")}
+
     def _log(self, name: str) -> Path:
         self.logs.append(self.folder / f"{name}-{len(self.logs)}.log")
         return self.logs[-1]
@@ -158,6 +167,8 @@ def deployed(folder: Path) -> Iterator[Deployment]:
         for proxy in (clients, to_database, to_store):
             stack.callback(proxy.close)
         stack.callback(_end, made)
+        for whose in ("service", "device"):
+            made.jump(whose, 0)
         made.key = made.command(*_SERVER, "create-key", "--scopes", "all").splitlines()[-1]
         made.start_api()
         yield made

@@ -7,7 +7,9 @@ from pathlib import Path
 from pock_agent import agent
 from pock_agent.storage import StateDirectory
 from tests.agent.driver import FAST
+from tests.faults.clock import set_wrong
 
 if __name__ == "__main__":
+    set_wrong()
     logging.basicConfig(level=logging.INFO, stream=sys.stderr)
     agent.run(StateDirectory(Path(sys.argv[1])), FAST)

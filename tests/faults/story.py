@@ -94,6 +94,18 @@ FAULTS = {
     "network to store cut": Fault(lambda d: d.to_store.cut(), lambda d: d.to_store.heal(), "store", _WITH_STORE, _LONG),
     "network of clients cut": Fault(lambda d: d.clients.cut(), lambda d: d.clients.heal(), "another try"),
 }
+for _whose, _seconds, _said, _moment in (
+    ("service", 3600, "the clock jumped", "build"),
+    ("device", 3600, "", "lease"),
+    ("device", -3600, "", "lease"),
+):
+    FAULTS[f"clock of the {_whose} wrong by {_seconds} s"] = Fault(
+        partial(Deployment.jump, whose=_whose, seconds=_seconds),
+        partial(Deployment.jump, whose=_whose, seconds=0),
+        _said,
+        (_moment,),
+        1.5,
+    )
 TABLE = [(name, moment) for name, fault in FAULTS.items() for moment in fault.moments]
 """Faults and moments."""
 MORE = [(name, moment) for name, fault in FAULTS.items() if fault.moments == _ALWAYS for moment in ("finish", "order")]

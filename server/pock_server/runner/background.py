@@ -2,11 +2,13 @@
 
 import asyncio
 import logging
+import time
 from types import TracebackType
 
 from pock_server.blobs.collect import collect
 from pock_server.blobs.scrub import check_next
 from pock_server.builds.service import QUEUE
+from pock_server.clock import JumpWatch
 from pock_server.db.bells import listen_forever
 from pock_server.devices.fleet import RESOLUTION
 from pock_server.observing.context import about
@@ -66,13 +68,20 @@ class Background:
 
 
 async def _sweep_forever(services: Services, leader: Leader) -> None:
+    settings, watch, rests_until = services.settings, JumpWatch(services.clock), 0.0
     try:
         while True:
             try:
                 with services.metrics.loop("sweeper"):
                     leads = await asyncio.to_thread(leader.leads)
                     services.metrics.lead(leads)
-                    if leads:
+                    if jump := watch.jumped():
+                        # Leases seem to be over that are not: whoever holds one gets the time to renew it.
+                        rests_until = time.monotonic() + max(settings.lease_seconds, settings.build_lease_seconds)
+                        _log.warning(
+                            "the clock jumped by %+.0f s; nothing is taken for lost until leases are renewed", jump
+                        )
+                    if leads and time.monotonic() >= rests_until:
                         await asyncio.to_thread(sweep_all, services)
             except Exception:
                 _log.exception("the sweeper failed; it tries again")

@@ -92,7 +92,7 @@ FAULTS = {
     "store killed": Fault(lambda d: d.store.stop(), lambda d: d.store.start(), "store", _WITH_STORE, _LONG),
     "network to database cut": Fault(lambda d: d.to_database.cut(), lambda d: d.to_database.heal(), "database"),
     "network to store cut": Fault(lambda d: d.to_store.cut(), lambda d: d.to_store.heal(), "store", _WITH_STORE, _LONG),
-    "network of clients cut": Fault(lambda d: d.clients.cut(), lambda d: d.clients.heal(), "another try"),
+    "network of clients cut": Fault(lambda d: d.clients.cut(), lambda d: d.clients.heal(), "no answer from"),
 }
 for _whose, _seconds, _said, _moment in (
     ("service", 3600, "the clock jumped", "build"),

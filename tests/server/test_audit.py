@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -327,14 +328,20 @@ COMMANDS: dict[tuple[str, ...], tuple[list[str], str]] = {
     ("create-key",): (["create-key"], "api_key.create"),
     ("create-token",): (["create-token"], "enrolment_token.create"),
     ("revoke-devices",): (["revoke-devices", "--yes"], "device.revoke"),
+    ("rotate-keys",): (["rotate-keys"], "trust.publish"),
+    ("trust", "publish"): (["trust", "publish", "SIGNED"], "trust.publish"),
     ("members", "add"): (["members", "add", "carol", "--role", "viewer"], "member.add"),
     ("members", "change"): (["members", "change", "alice", "--role", "operator"], "member.change"),
     ("members", "disable"): (["members", "disable", "alice"], "member.change"),
     ("members", "enable"): (["members", "enable", "eve"], "member.change"),
 }
 """{command that changes what people see: (its arguments, the action in its entry)}."""
-READING = {("serve",), ("worker",), ("migrate",), ("openapi",), ("audit",), ("doctor",), ("members", "list")}
-"""Commands that change nothing that people see."""
+READING = {
+    *(("serve",), ("worker",), ("migrate",), ("openapi",), ("audit",), ("doctor",), ("members", "list")),
+    *(("scrub",), ("gc",), ("backup",), ("restore",)),
+    *(("trust", "show"), ("trust", "new-root-key"), ("trust", "sign")),
+}
+"""Commands that change nothing that people see, but for what is lost or comes back whole."""
 
 
 def _leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -362,6 +369,8 @@ def test_each_command_that_changes_something_is_one_entry(server: Server, comman
         with server.services.database.write() as unit:
             unit.session.execute(DeviceRecord.__table__.update().values(signing_key_id="0" * 16))
     arguments, action = COMMANDS[command]
+    if command == ("trust", "publish"):
+        arguments = [*arguments[:-1], str(signed_draft(runner, Path(environment["POCK_DATA_DIR"])))]
     before = entries(server)
     result = runner.invoke(command_line, arguments, catch_exceptions=False)
     assert result.exit_code == 0, result.output
@@ -398,3 +407,11 @@ def test_refused_command_changes_nothing_and_says_why(server: Server, arguments:
     result = CliRunner(env=server.environment).invoke(command_line, arguments)
     assert result.exit_code == 2 and result.stderr.startswith("pock-server: ") and result.stderr.count("\n") == 1
     assert count(server) == before
+
+
+def signed_draft(runner: CliRunner, data: Path) -> Path:
+    """The next trust document, signed by the root key of the service."""
+    file, root_key = str(data / "draft.json"), str(data / "keys" / "root.pem")
+    for line in (["rotate-keys", "--draft", file], ["trust", "sign", file, "--root-key", root_key]):
+        assert runner.invoke(command_line, line, catch_exceptions=False).exit_code == 0
+    return Path(file)

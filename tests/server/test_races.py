@@ -112,8 +112,8 @@ def test_events_that_are_repeated_at_once(server: Server, person: Person, device
     batches += [lambda: device.post("events", first_seq=3, events=steps(4))] * 2
     assert codes(together(batches)) == {200: 6}
     with server.services.database.read() as session:
-        rows = session.scalars(select(EventRecord).where(EventRecord.kind == "steps"))
-        told = [item["step"] for row in rows for item in row.data["items"]]
+        rows = [row.data for row in session.scalars(select(EventRecord).where(EventRecord.kind == "steps"))]
+        told = [step for row in rows for step in range(row["first"], row["last"] + 1)]
     assert len(told) == len(set(told)) and person.get(f"/runs/{run_id}").json()["state"] == "running"
 
 

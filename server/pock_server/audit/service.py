@@ -45,6 +45,7 @@ class Action(StrEnum):
     DEVICE_ENROL = "device.enrol"
     DEVICE_QUARANTINE = "device.quarantine"
     DEVICE_REVOKE = "device.revoke"
+    TRUST_PUBLISH = "trust.publish"
 
 
 class Changed(Protocol):

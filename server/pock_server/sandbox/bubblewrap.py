@@ -19,11 +19,12 @@ def command(view: View, scratch: str, drops_user: bool) -> list[str]:
         line += ["--unshare-user", "--disable-userns"]
     elif drops_user:
         line += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+    line += ["--bind", scratch, "/tmp"]  # before the places: some may lie in this machine's /tmp
     for folder in view.folders():
         line += ["--perms", "0755", "--dir", folder]
     for place in view.places:
         line += ["--bind" if place.writable else "--ro-bind", place.host, place.inside]
     for name, target in view.links.items():
         line += ["--symlink", target, name]
-    line += ["--proc", "/proc", "--dev", "/dev", "--bind", scratch, "/tmp"]
+    line += ["--proc", "/proc", "--dev", "/dev"]
     return [*line, "--remount-ro", "/", "--chdir", "/", "--"]

@@ -59,9 +59,10 @@ def _mount_all(order: "dict[str, Any]") -> None:
     _mount("none", "/", None, _REC | _PRIVATE)
     new: str = order["root"]  # a folder that nothing else uses: what is mounted on it, nobody outside sees
     _mount("tmpfs", new, "tmpfs", _NOSUID | _NODEV, "mode=0755,size=1m")
-    for folder in (*order["folders"], "/proc", "/dev", "/tmp"):
+    _bind(order["scratch"], new + "/tmp", _NOSUID | _NODEV)  # before the places: some may lie in this machine's /tmp
+    for folder in (*order["folders"], "/proc", "/dev"):
         os.makedirs(new + folder, mode=0o755, exist_ok=True)
-    for host, inside, writable in (*order["places"], (order["scratch"], "/tmp", True)):
+    for host, inside, writable in order["places"]:
         _bind(host, new + inside, _NOSUID | _NODEV | (0 if writable else _RDONLY))
     for name, target in order["links"].items():
         os.symlink(target, new + name)

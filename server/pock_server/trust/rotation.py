@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from pock_server.audit.service import WHOLE_SERVICE, Action, Subject, record
 from pock_server.db.unit import Unit
 from pock_server.devices.tables import DeviceRecord
 from pock_server.devices.trust import count_pinned, revoke_pinned
@@ -38,6 +39,8 @@ def put_in_force(unit: Unit, keys: KeyRing, document: TrustDocument, stolen: Seq
     """
     revoke_keys(unit.session, stolen, now)
     trust = publish(unit, keys, document, now)
+    subject = Subject(str(trust.version), WHOLE_SERVICE)
+    record(unit, Action.TRUST_PUBLISH, subject, f"trust document {trust.version}", now)
     revoked = revoke_pinned(unit, stolen, now)
     unit.session.flush()
     pinned = {key: count for key, count in count_pinned(unit.session).items() if key is not None}

@@ -60,6 +60,8 @@ def prepare(den: Den, settings: Settings, mechanism: Mechanism) -> None:
     inputs lie in `build`, before anything ran there."""
     for path in (*den.writable(), den.folder / "empty"):
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # The way to what lies below /tmp, also before the child has become its user; nobody else comes to this folder.
+    (den.folder / "tmp").chmod(0o711)
     uid = child_user(settings, den)
     if uid is None or mechanism is Mechanism.OFF:
         return

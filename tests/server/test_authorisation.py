@@ -280,5 +280,6 @@ def test_no_other_spelling_of_an_address_gets_around_the_credential(
             continue
         answer = world.server.client.request(method, variant(world.path(template)), headers={"Upload-Offset": "0"})
         where = (method, template, answer.status_code, answer.text[:200])
-        assert answer.status_code in (401, 404, 405) or "make web" in answer.text, where
+        is_page = answer.headers.get("content-type", "").startswith("text/html")  # no call of the interface answers one
+        assert answer.status_code in (401, 404, 405) or is_page, where
         assert SECRET not in answer.content and "items" not in answer.text, where

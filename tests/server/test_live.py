@@ -42,6 +42,7 @@ def process(folder: Path) -> Iterator[subprocess.Popen[str]]:
         **os.environ,
         "POCK_WORKER_COMMAND": json.dumps([sys.executable, str(FAKE_WORKER)]),
         "POCK_SWEEP_SECONDS": "0.2",
+        "POCK_SANDBOX": "off",  # the fake worker is no part of what confined builds may read
     }
     arguments = [*COMMAND, "serve", "--port", "0", "--data-dir", str(folder), "--json"]
     with (folder / "log").open("w") as log:
@@ -67,7 +68,12 @@ def client(url: str) -> Iterator[httpx.Client]:
 def person(client: httpx.Client, folder: Path) -> Person:
     made = command("create-key", "--scopes", "all", folder=folder)
     assert made.returncode == 0, made.stderr
-    return Person(client, made.stdout.strip())  # type: ignore[arg-type]
+    found = Person(client, made.stdout.strip())  # type: ignore[arg-type]
+    ends = time.monotonic() + 30
+    while found.get("/targets").status_code == 503:  # the worker describes its compiler first
+        assert time.monotonic() < ends
+        time.sleep(0.05)
+    return found
 
 
 def test_serves_from_the_announced_address(client: httpx.Client, person: Person) -> None:

@@ -115,7 +115,7 @@ def access(lines: list[dict[str, Any]]) -> dict[str, Any]:
 
 def test_every_answer_and_its_line_have_the_requests_id(server: Server, lines: list[dict[str, Any]]) -> None:
     for headers in ({}, {"X-Request-Id": "mine-1"}, {"X-Request-Id": "two words"}, {"X-Request-Id": "x" * 129}):
-        for path, status in (("/healthz", 200), ("/nothing/at/all?key=hunter2", 404), ("/v1/models", 401)):
+        for path, status in (("/healthz", 200), ("/nothing/at.all?key=hunter2", 404), ("/v1/models", 401)):
             answer = server.client.get(path, headers=headers)
             used = answer.headers["X-Request-Id"]
             assert answer.status_code == status

@@ -235,7 +235,7 @@ def small_model() -> bytes:
 
 def test_the_compiler_itself(start_server: ServerFactory) -> None:
     """A model that wants 4.8 GB ends at the limit, and an honest one is built, by the real worker."""
-    server = start_server(runner="inprocess", sandbox="namespaces", build_memory_bytes=1 << 30, compiler_cache_dir="")
+    server = start_server(runner="inprocess", sandbox="namespaces", build_memory_bytes=3 << 30, compiler_cache_dir="")
     person = server.person()
     wait_for(lambda: server.services.compiler.load().version != "1", 120)
     recipe = {"batch": 2, "loss": "cross_entropy", "update": "full"}
@@ -244,7 +244,7 @@ def test_the_compiler_itself(start_server: ServerFactory) -> None:
     ended = finished(person, bomb.json()["id"], 120)
     failure = ended["failure"]
     assert failure["code"] == 2003, (failure, log_of(person, ended))
-    assert "1.0 GiB" in failure["detail"] and "POCK_BUILD_MEMORY_BYTES" in failure["detail"]
+    assert "3.0 GiB" in failure["detail"] and "POCK_BUILD_MEMORY_BYTES" in failure["detail"]
     build = finished(person, good.json()["id"], 240)
     assert build["state"] == "succeeded", (build, log_of(person, build))
     manifest = person.get(f"/artifacts/{build['artifact_digest']}").json()

@@ -82,7 +82,9 @@ class Settings(BaseSettings):
     sandbox_readable: tuple[str, ...] = Field(default=(), description="Further folders that builds may read.")
     build_memory_bytes: int = Field(default=0, ge=0, description="Of a build; 0: its part of 60 % of the machine's.")
     build_processes: int = Field(default=512, gt=0, description="Processes and threads of the user that builds are.")
-    build_open_files: int = Field(default=1024, gt=0, description="Open files of each process of a build.")
+    build_open_files: int = Field(
+        default=8192, gt=0, description="Open files of each process of a build; a C library is linked of 2,000."
+    )
     build_cache_bytes: int = Field(default=2 << 30, gt=0, description="Compiled things kept for each workspace.")
     build_cache_dir: str = Field(default="", description="Where they are kept; empty means in the data folder.")
     compiler_cache_dir: str = Field(default="", description="C libraries for all builds; empty: pockengine's cache.")

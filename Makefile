@@ -1,6 +1,7 @@
 # make demo   the main job, end to end, on this machine       make test   every check and test
 # make serve  the service with the demo's data                make bench  comparisons with peers
 # make setup  .venv with everything installed                 make web    the dashboard's assets
+# make faults kill -9, cuts and clock jumps, on a quiet machine
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -17,7 +18,7 @@ SETUP_INPUTS := requirements/dev.txt requirements/lock.txt $(wildcard */pyprojec
 WEB := .cache/web-stamp
 WEB_INPUTS := docker/build-page $(shell find web -type f -not -path '*/node_modules/*' -not -path '*/test-results/*' -not -name schema.ts 2>/dev/null)
 
-.PHONY: help setup web demo serve test lint unit web-test bench bench-quick bench-more lock clean
+.PHONY: help setup web demo serve test lint unit faults web-test bench bench-quick bench-more lock clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -66,6 +67,9 @@ lint: $(SETUP)
 unit: $(SETUP) web
 	$(SAY) "pytest"
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope $(PYTEST_ARGS)
+
+faults: $(SETUP)
+	@$(BIN)/python -m pytest -q tests/faults $(PYTEST_ARGS)
 
 web-test: web
 	@if test -d web/node_modules; then printf '\033[1m==> %s\033[0m\n' "dashboard: types, lint, unit tests"; cd web && npm run check; \

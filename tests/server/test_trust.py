@@ -3,16 +3,21 @@
 import base64
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from sqlalchemy import text
+from sqlalchemy import select, text
 
+from pock_server.services import make_services
+from pock_server.settings import Settings
 from pock_server.signing import create_key, key_id_of
 from pock_server.trust.start import KeyNotTrusted, secure_keys
+from pock_server.trust.tables import TrustDocumentRecord
 from pock_server.trust.wrapping import WrappingKey
 from tests.server.conftest import ServerFactory
+from tests.server.databases import Databases
 from tests.server.harness import Device, Person, Server, assert_problem, command
 
 
@@ -173,3 +178,15 @@ def test_a_database_of_before_the_migration(start_server: ServerFactory) -> None
     server.services.settings.effective_wrapping_key_file.unlink()
     secure_keys(server.services)
     assert not server.services.settings.effective_wrapping_key_file.exists()
+
+
+@pytest.mark.parametrize("engine_name", ["postgresql"], indirect=True)
+def test_processes_that_start_together_make_one_document(tmp_path: Path, databases: Databases) -> None:
+    settings = Settings(data_dir=tmp_path, database_url=databases.make(tmp_path))
+    starters = [make_services(settings) for _ in range(6)]
+    with ThreadPoolExecutor(len(starters)) as pool:
+        list(pool.map(secure_keys, starters))
+    with starters[0].database.read() as session:
+        assert [row.version for row in session.scalars(select(TrustDocumentRecord))] == [1]
+    for services in starters:
+        services.database.engine.dispose()

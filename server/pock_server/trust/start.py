@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from sqlalchemy import delete, inspect, select
+from sqlalchemy import delete, inspect, select, text
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -23,6 +23,8 @@ from pock_server.trust.tables import SigningKeyRecord, TrustDocumentRecord
 from pock_server.trust.wrapping import CannotUnwrap
 
 _log = logging.getLogger(__name__)
+_LOCK = 0x706F636B_6B657973
+"""PostgreSQL's advisory lock for making keys; the number is `pockkeys`."""
 
 
 class KeyNotTrusted(Exception):
@@ -80,6 +82,8 @@ def _migrated(database: Database) -> bool:
 def _secure(services: Services) -> None:
     now = services.clock.now()
     with services.database.write() as unit:
+        if services.database.engine.dialect.name == "postgresql":  # processes that start together wait for each other
+            unit.session.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
         trust = latest(unit.session)
         trust = _begin(unit, services, now) if trust is None else _go_on(unit, services, trust, now)
         note_pinned(unit, services.keys.current(unit.session).signer.key_id)

@@ -7,7 +7,6 @@ import pwd
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -19,6 +18,7 @@ from typing import Any, Protocol
 import psycopg
 from psycopg import sql
 
+from demo.processes import free_port
 from pock_server.db.engine import make_engine
 from pock_server.migrations.runner import upgrade
 from pock_server.settings import Settings
@@ -110,7 +110,7 @@ class PostgresServer:
     def start(self) -> None:
         """Start, or start again on the same port."""
         for _ in range(20):
-            self.port = self.port or _free_port()
+            self.port = self.port or free_port()
             settings = {
                 **self.options,
                 "port": self.port,
@@ -212,12 +212,6 @@ def running_postgres(binaries: Path, options: dict[str, str] | None = None) -> I
             yield server
         finally:
             server.stop()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _user() -> pwd.struct_passwd | None:

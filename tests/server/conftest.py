@@ -109,13 +109,15 @@ def reader(shared: Server) -> Person:
 def start_server(
     tmp_path: Path, databases: Databases, store_options: StoreOptions, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[ServerFactory]:
-    """Starts servers with changed settings; they stop at the end of the test. Commands find the last one's database."""
+    """Starts servers with changed settings; they stop at the end of the test. Commands find the last one's database and
+    go by its clock: to a sweep in 2030, what they write in the test's own year would be too old to keep."""
     with ExitStack() as stack:
 
         def start(**changes: Any) -> Server:
             clock = MovableClock()
             settings = make_settings(tmp_path / "data", databases, **{**store_options(), **changes})
             monkeypatch.setenv("POCK_DATABASE_URL", settings.database_url)
+            monkeypatch.setattr("pock_server.services.SystemClock", lambda: clock)
             describe_compiler(settings)
             client, services = make_client(settings, clock)
             stack.enter_context(client)

@@ -70,6 +70,12 @@ def operator(server: Server, tmp_path: Path) -> Operator:
     return Operator(server, tmp_path)
 
 
+@pytest.fixture
+def bystander(shared: Server, tmp_path: Path) -> Operator:
+    """One whose commands are all refused, so that one server does for all."""
+    return Operator(shared, tmp_path)
+
+
 def fetch(server: Server, version: int | None = None) -> TrustDocument:
     answer = server.client.get("/v1/trust" if version is None else f"/v1/trust/{version}")
     assert answer.status_code == 200
@@ -249,34 +255,34 @@ def with_field(trust: Trust) -> TrustDocument:
 
 
 @pytest.mark.parametrize("name", FORGERIES)
-def test_it_publishes_nothing_that_agents_would_refuse(name: str, operator: Operator, server: Server) -> None:
+def test_it_publishes_nothing_that_agents_would_refuse(name: str, bystander: Operator) -> None:
     forge, reason = FORGERIES[name]
-    now = server.clock.now()
-    trust = replace(operator.trust(), version=2, issued_at=now, expires_at=now + timedelta(days=30))
-    file = operator.folder / "signed.json"
-    file.write_text(forge(trust, read_key(operator.root)).model_dump_json())
-    assert reason in operator.refused("trust", "publish", file)
+    now = bystander.server.clock.now()
+    trust = replace(bystander.trust(), version=2, issued_at=now, expires_at=now + timedelta(days=30))
+    file = bystander.folder / "signed.json"
+    file.write_text(forge(trust, read_key(bystander.root)).model_dump_json())
+    assert reason in bystander.refused("trust", "publish", file)
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"\xff", b'{"payload": 1, "signatures": []}', b" " * 70_000])
-def test_a_file_that_is_no_document(content: bytes, operator: Operator) -> None:
-    file = operator.folder / "file"
+def test_a_file_that_is_no_document(content: bytes, bystander: Operator) -> None:
+    file = bystander.folder / "file"
     file.write_bytes(content)
-    for words in (("publish", file), ("sign", file, "--root-key", operator.root)):
-        assert "trust document" in operator.refused("trust", *words)
+    for words in (("publish", file), ("sign", file, "--root-key", bystander.root)):
+        assert "trust document" in bystander.refused("trust", *words)
     assert file.read_bytes() == content
 
 
-def test_words_that_make_no_sense(operator: Operator) -> None:
-    existing = operator.new_root("root.pem")
-    assert "never overwritten" in operator.refused("trust", "new-root-key", existing)
-    assert "No such file" in operator.refused("trust", "publish", operator.folder / "none")
-    assert "private key" in operator.refused("rotate-keys", "--root-key", f"{existing}.pub")
-    assert ".pub" in operator.refused("rotate-keys", "--new-root", existing)
-    assert "--new-root" in operator.refused("rotate-keys", "--threshold", 2)
-    assert "publish" in operator.refused("rotate-keys", "--draft", operator.folder / "d", "--revoke", "0" * 16)
-    assert "exists" in operator.refused("rotate-keys", "--draft", existing)
-    assert "--root-key" in operator.refused("trust", "sign", existing)
+def test_words_that_make_no_sense(bystander: Operator) -> None:
+    existing = bystander.new_root("root.pem")
+    assert "never overwritten" in bystander.refused("trust", "new-root-key", existing)
+    assert "No such file" in bystander.refused("trust", "publish", bystander.folder / "none")
+    assert "private key" in bystander.refused("rotate-keys", "--root-key", f"{existing}.pub")
+    assert ".pub" in bystander.refused("rotate-keys", "--new-root", existing)
+    assert "--new-root" in bystander.refused("rotate-keys", "--threshold", 2)
+    assert "publish" in bystander.refused("rotate-keys", "--draft", bystander.folder / "d", "--revoke", "0" * 16)
+    assert "exists" in bystander.refused("rotate-keys", "--draft", existing)
+    assert "--root-key" in bystander.refused("trust", "sign", existing)
 
 
 def test_the_service_renews_what_ends_soon(operator: Operator, server: Server) -> None:

@@ -13,7 +13,7 @@ from sqlalchemy import select, text
 from pock_server.services import make_services
 from pock_server.settings import Settings
 from pock_server.signing import create_key, key_id_of
-from pock_server.trust.start import KeyNotTrusted, secure_keys
+from pock_server.trust.start import KeyNotTrusted, renew, secure_keys
 from pock_server.trust.tables import TrustDocumentRecord
 from pock_server.trust.wrapping import WrappingKey
 from tests.server.conftest import ServerFactory
@@ -190,3 +190,12 @@ def test_processes_that_start_together_make_one_document(tmp_path: Path, databas
         assert [row.version for row in session.scalars(select(TrustDocumentRecord))] == [1]
     for services in starters:
         services.database.engine.dispose()
+
+
+def test_processes_that_renew_together_make_one_document(server: Server) -> None:
+    server.clock.advance(300 * 86400)
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(renew, [server.services] * 6))
+    with server.services.database.read() as session:
+        query = select(TrustDocumentRecord.version).order_by(TrustDocumentRecord.version)
+        assert list(session.scalars(query)) == [1, 2]

@@ -13,9 +13,9 @@ from datetime import datetime, timedelta
 from sqlalchemy import ColumnElement, delete, exists, func, select
 from sqlalchemy.orm import Session
 
-from pock_server.blobs.repository import lock_digest
 from pock_server.blobs.store import StoredObject
 from pock_server.blobs.tables import BlobRecord, BlobUseRecord, QuarantineRecord, UploadPartRecord, UploadRecord
+from pock_server.db.locks import hold_digest
 from pock_server.services import Services
 
 _BATCH = 500
@@ -96,7 +96,7 @@ def _claimed(session: Session, digests: Iterable[str], before: datetime, dry_run
 def _remove(services: Services, digest: str, key: str, before: datetime) -> bool:
     """Delete the object, unless somebody claims it or stored it anew by now."""
     with services.database.write() as unit:
-        lock_digest(unit.session, digest)
+        hold_digest(unit.session, digest)
         if unit.session.scalars(select(BlobRecord.digest).where(BlobRecord.digest == digest).limit(1)).first():
             return False
         modified_at = services.blobs.modified_at(key)

@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 
 from pock_server.blobs.tables import BlobRecord, BlobUseRecord, QuarantineRecord, UploadPartRecord, UploadRecord
 from pock_server.db.insert import insert_if_absent
+from pock_server.db.locks import hold_digest
 from pock_server.db.repository import Repository
 from pock_server.http.problems import Failure, Problem
 
@@ -19,15 +20,6 @@ def damaged(digest: str) -> Problem:
     """What is answered instead of bytes that are not what they were."""
     detail = f"The stored bytes of blob {digest} are damaged or lost; upload them again, or have the build made again."
     return Problem(Failure.BLOB_DAMAGED, detail)
-
-
-def lock_digest(session: Session, digest: str) -> None:
-    """Let nobody else make or collect claims of this blob until the end of the transaction.
-
-    On SQLite there is nothing to do: a transaction that writes is alone.
-    """
-    if session.get_bind().dialect.name == "postgresql":
-        session.execute(select(func.pg_advisory_xact_lock(int(digest[:15], 16))))
 
 
 def lift(session: Session, digest: str) -> bool:
@@ -73,7 +65,7 @@ class Blobs:
 
     def remember(self, digest: str, size: int, now: datetime) -> None:
         """Note that the workspace possesses the blob, whose bytes have just been stored."""
-        lock_digest(self.session, digest)
+        hold_digest(self.session, digest)
         if self.touch(digest, now) is None:
             claim = {"workspace_id": self.workspace_id, "digest": digest, "size": size}
             insert_if_absent(self.session, BlobRecord, **claim, created_at=now, used_at=now, checked_at=now)

@@ -8,15 +8,13 @@ workspace; a workspace cannot get ahead of another by its own priorities.
 from collections.abc import Iterable
 from datetime import datetime
 
-from sqlalchemy import Select, func, select, text, true
+from sqlalchemy import Select, func, select, true
 from sqlalchemy.orm import Session
 
 from pock_server.auth.tables import WorkspaceRecord
 from pock_server.builds.schemas import BuildState
 from pock_server.builds.tables import BuildRecord
-
-_LOCK = 0x706F636B_74616B65
-"""PostgreSQL's advisory lock of whoever takes a build; the number is `pocktake`."""
+from pock_server.db.locks import Lock, hold
 
 
 def take_next(session: Session, limit: int, now: datetime) -> BuildRecord | None:
@@ -25,8 +23,7 @@ def take_next(session: Session, limit: int, now: datetime) -> BuildRecord | None
     `limit` is how many builds of a workspace run at once. One runner at a time is here, until its transaction ends:
     what is next depends on everything that runs.
     """
-    if session.get_bind().dialect.name == "postgresql":
-        session.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+    hold(session, Lock.TAKE_BUILD)
     first = find_next(session, limit)
     if first is None:
         return None

@@ -11,9 +11,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, text
 
 from pock_server.db.engine import BEGIN
-
-_LOCK = 0x706F636B_6D696772
-"""PostgreSQL's advisory lock for migrations; the number is `pockmigr`."""
+from pock_server.db.locks import Lock, hold
 
 
 def upgrade(engine: Engine, revision: str = "head") -> None:
@@ -36,7 +34,7 @@ def _alone(engine: Engine) -> Iterator[Connection]:
             connection.execute(text("SET LOCAL statement_timeout = 0"))
             connection.execute(text("SET LOCAL lock_timeout = 0"))
             connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))
-            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+        hold(connection, Lock.MIGRATE)
         yield connection
 
 

@@ -11,10 +11,9 @@ import threading
 import psycopg
 
 from pock_server.db.engine import connection_string, is_postgres
+from pock_server.db.locks import Lock, try_to_keep
 from pock_server.settings import Settings
 
-_LOCK = 0x706F636B_6C656164
-"""PostgreSQL's advisory lock of the leader; the number is `pocklead`."""
 _log = logging.getLogger(__name__)
 
 
@@ -54,8 +53,7 @@ class Leader:
         if self._led:  # taking it twice would mean giving it back twice
             self._line.execute("SELECT 1")
             return True
-        found = self._line.execute("SELECT pg_try_advisory_lock(%s)", (_LOCK,)).fetchone()
-        return found is not None and bool(found[0])
+        return try_to_keep(self._line, Lock.LEAD)
 
     def resign(self) -> None:
         """Let another process lead."""

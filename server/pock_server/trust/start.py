@@ -7,10 +7,11 @@ import logging
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from sqlalchemy import delete, inspect, select, text
+from sqlalchemy import delete, inspect, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
+from pock_server.db.locks import Lock, hold
 from pock_server.db.unit import Database, Unit
 from pock_server.devices.tables import DeviceRecord
 from pock_server.devices.trust import count_pinned, note_pinned, revoke_everyone, revoke_strangers
@@ -23,8 +24,6 @@ from pock_server.trust.tables import SigningKeyRecord, TrustDocumentRecord
 from pock_server.trust.wrapping import CannotUnwrap
 
 _log = logging.getLogger(__name__)
-_LOCK = 0x706F636B_6B657973
-"""PostgreSQL's advisory lock for making keys; the number is `pockkeys`."""
 
 
 class KeyNotTrusted(Exception):
@@ -49,15 +48,23 @@ def renew(services: Services) -> None:
     """Publish a successor of a document that ends soon, where this host has the one root key that it takes."""
     now = services.clock.now()
     with services.database.read() as session:
-        trust = latest(session)
-    if trust is None or trust.expires_at - now > timedelta(days=RENEW_DAYS):
+        trust = _ending(session, now)
+    if trust is None:
         return
     root = _online_root(services, trust)
     if root is None:
         _log.warning("trust document %d ends at %s: sign the next one", trust.version, trust.expires_at.isoformat())
         return
     with services.database.write() as unit:
-        _publish_next(unit, services.keys, root, Change(new_signing_key=False), now)
+        hold(unit.session, Lock.MAKE_KEYS)
+        if _ending(unit.session, now) is not None:  # of processes that start together one renews it
+            _publish_next(unit, services.keys, root, Change(new_signing_key=False), now)
+
+
+def _ending(session: Session, now: datetime) -> Trust | None:
+    """The newest document, if it ends soon."""
+    trust = latest(session)
+    return None if trust is None or trust.expires_at - now > timedelta(days=RENEW_DAYS) else trust
 
 
 def give_up(unit: Unit, services: Services, everyone: bool) -> list[DeviceRecord]:
@@ -82,8 +89,7 @@ def _migrated(database: Database) -> bool:
 def _secure(services: Services) -> None:
     now = services.clock.now()
     with services.database.write() as unit:
-        if services.database.engine.dialect.name == "postgresql":  # processes that start together wait for each other
-            unit.session.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+        hold(unit.session, Lock.MAKE_KEYS)  # processes that start together wait for each other
         trust = latest(unit.session)
         trust = _begin(unit, services, now) if trust is None else _go_on(unit, services, trust, now)
         note_pinned(unit, services.keys.current(unit.session).signer.key_id)

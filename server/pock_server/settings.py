@@ -1,15 +1,36 @@
 """Everything an operator can choose, read from `POCK_*` variables; the defaults are the embedded service."""
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from pock_server.http.guard import ConnectionLimits, networks
 from pock_server.secret_files import SecretFiles
+
+_ADDRESSES = {
+    "public_url": "https://pock.example",
+    "store_endpoint": "http://host:9000",
+    "otlp_endpoint": "http://host:4318",
+    "broker_url": "redis://:password@host:6379/0",
+}
+"""Settings that are addresses, and what one looks like."""
+
+
+class UnusableSetting(ValueError):
+    """A setting that has the right form, and cannot be used; the message says which one, why, and what to do."""
+
+    @staticmethod
+    def place(variable: str, path: Path, reason: str) -> "UnusableSetting":
+        """A folder or file that cannot be made, or where this user may not write."""
+        return UnusableSetting(
+            f"{variable} leads to {path}, which cannot be used: {reason}; name a place where this user may write"
+        )
 
 
 class Settings(BaseSettings):
@@ -51,7 +72,6 @@ class Settings(BaseSettings):
 
     public_url: str = Field(
         default="",
-        pattern=r"^(https?://[^/\s]+/?)?$",
         description="Address that browsers see, e.g. https://pock.example; empty means the one that they ask for.",
     )
     browser_session_seconds: float = Field(
@@ -68,7 +88,6 @@ class Settings(BaseSettings):
     broker_url: str = Field(
         default="",
         repr=False,
-        pattern=r"^(rediss?://\S+)?$",
         description="`redis://:password@host:6379/0` of the Redis that carries messages to build workers.",
     )
     worker_command: tuple[str, ...] = Field(
@@ -193,6 +212,24 @@ class Settings(BaseSettings):
     @classmethod
     def _are_networks(cls, text: str) -> str:
         networks(text)
+        return text
+
+    @field_validator(*_ADDRESSES)
+    @classmethod
+    def _is_address(cls, text: str, info: ValidationInfo) -> str:
+        example = _ADDRESSES[str(info.field_name)]
+        schemes = ("redis", "rediss") if example.startswith("redis") else ("http", "https")
+        try:
+            found = urlsplit(text)
+            right = found.scheme in schemes and bool(found.hostname) and found.port != 0 and not re.search(r"\s", text)
+        except ValueError:  # a port that is no number; the text may be part of a password, so it is not repeated
+            right = False
+        if info.field_name == "broker_url":
+            right = right and re.fullmatch(r"/?\d*", found.path) is not None
+        elif info.field_name == "public_url":
+            right = right and not (found.path.strip("/") or found.query or found.fragment)
+        if text and not right:
+            raise ValueError(f"this is not an address such as {example}")
         return text
 
     @property

@@ -197,8 +197,10 @@ class BlobStore:
             return _replay([chunk async for chunk in _verified(digest, _chunks(found))])
 
     def check(self) -> None:
-        """Raise if the store cannot be reached."""
-        self.has("0" * 64)
+        """Raise if the store cannot be used. It is asked to list, because asking for one object does not tell a
+        bucket that is missing from an object that is."""
+        for _ in self.list_objects("sha256/00/" + "0" * 64):
+            return
 
     def _open(self, digest: str) -> "GetResult":
         try:

@@ -4,6 +4,7 @@ import typer
 
 from pock_server.cli import audit, backup, credentials, keys, members, serving, storage, worker
 from pock_server.cli.doctor import doctor
+from pock_server.cli.faults import sentences
 
 _COMMANDS = (
     serving.serve,
@@ -31,4 +32,5 @@ app.add_typer(keys.trust_app)
 
 def main() -> None:
     """Entry point."""
-    app()
+    with sentences():
+        app()

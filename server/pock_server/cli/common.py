@@ -28,7 +28,11 @@ def settings_for(data_dir: Path | None) -> Settings:
     try:
         return Settings() if data_dir is None else Settings(data_dir=data_dir)
     except ValidationError as error:  # its own text shows the values, and some are secrets
-        wrong = [f"POCK_{str(found['loc'][0]).upper()}: {found['msg']}" for found in error.errors() if found["loc"]]
+        wrong = [
+            f"POCK_{str(found['loc'][0]).upper()}: {found['msg'].removeprefix('Value error, ')}"
+            for found in error.errors()
+            if found["loc"]
+        ]
         raise refuse(f"settings that cannot be used: {'; '.join(wrong)}") from None
     except SettingsError as error:
         raise refuse(str(error)) from None

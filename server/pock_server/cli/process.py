@@ -48,7 +48,7 @@ def run_process(
     """Serve until a signal ends it; False if it could not start.
 
     `listens` is called as soon as it does, `hand_over` before, with the server, for whoever wants to stop it. Raises
-    OSError if the port of the metrics is taken.
+    `UnusableSetting` if the port of the metrics is taken.
     """
     logs.configure(settings)
     application = create_app(settings)

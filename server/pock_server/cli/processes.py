@@ -13,7 +13,7 @@ from types import FrameType
 
 from pock_server.cli.process import Server, run_process
 from pock_server.health.exposition import forget_process, shared_metrics
-from pock_server.settings import Settings
+from pock_server.settings import Settings, UnusableSetting
 
 _LOOK_SECONDS = 0.2
 _STOP_SECONDS = 20.0
@@ -141,7 +141,7 @@ def _serve(settings: Settings, listener: socket.socket, lifeline: Connection) ->
 
     try:
         served = run_process(settings, listener, lambda: lifeline.send(True), hand_over)
-    except OSError as error:
+    except UnusableSetting as error:
         _log.error("this process cannot serve: %s", error)
         served = False
     raise SystemExit(0 if served else 1)

@@ -10,6 +10,7 @@ import typer
 
 from pock_server.app import create_app
 from pock_server.cli.common import AsJson, DataDir, refuse, settings_for
+from pock_server.cli.outside import check_folders, check_outside
 from pock_server.cli.process import run_process
 from pock_server.cli.processes import supervise
 from pock_server.db.engine import is_postgres
@@ -18,7 +19,7 @@ from pock_server.observing import logs
 from pock_server.sandbox.choice import SandboxUnavailable, choose_sandbox
 from pock_server.services import make_services
 from pock_server.settings import Settings
-from pock_server.trust.start import KeyNotTrusted, secure_keys
+from pock_server.trust.start import secure_keys
 
 
 def serve(
@@ -44,25 +45,24 @@ def serve(
     def announce() -> None:
         print(json.dumps({"url": url}) if as_json else f"PockEngine serves at {url}", flush=True)
 
-    try:
-        if workers > 1:
-            served = supervise(settings, listener, workers, announce)
-        else:
-            served = run_process(settings, listener, announce)
-    except OSError as error:
-        raise refuse(f"cannot serve metrics at port {settings.metrics_port}: {error.strerror}") from None
+    if workers > 1:
+        served = supervise(settings, listener, workers, announce)
+    else:
+        served = run_process(settings, listener, announce)
     if not served:
         raise typer.Exit(1)
 
 
 def _prepare(settings: Settings, migrate_first: bool) -> None:
     """Bring the database up and see to the signing key, before anything listens."""
+    check_folders(settings, builds=settings.runner == "inprocess")
     services = make_services(settings)
+    check_outside(services)
     if migrate_first:
         upgrade(services.database.engine)
     try:
         secure_keys(services)
-    except (KeyNotTrusted, ValueError) as error:
+    except ValueError as error:
         raise refuse(str(error)) from None
     services.database.engine.dispose()
     try:
@@ -73,12 +73,14 @@ def _prepare(settings: Settings, migrate_first: bool) -> None:
 
 
 def _listener(host: str, port: int) -> socket.socket:
-    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
+        listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
-    except OSError as error:
-        raise refuse(f"cannot listen on {host} port {port}: {error.strerror}; choose another one with --port") from None
+    except (OSError, UnicodeError, TypeError) as error:  # the latter two for a name that can be none
+        reason = error.strerror if isinstance(error, OSError) else "this is no name of a host"
+        way_out = "correct --host, or choose another one with --port"
+        raise refuse(f"cannot listen on {host} port {port}: {reason}; {way_out}") from None
     return listener
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from pock_server.cli.common import DataDir, refuse, settings_for
+from pock_server.cli.outside import check_folders, check_outside
 from pock_server.db.engine import is_postgres
 from pock_server.health.exposition import metrics_server
 from pock_server.observing import logs
@@ -34,12 +35,12 @@ def worker(
         raise refuse(str(error)) from None
     from pock_server.broker.working import work  # who has no broker need not load Celery
 
+    check_folders(settings, builds=True)
     services = make_services(settings)
+    check_outside(services)
     try:
         with metrics_server(settings, services.metrics):
             asyncio.run(work(services, settings.parallel_builds))
-    except OSError as error:
-        raise refuse(f"cannot serve metrics at port {settings.metrics_port}: {error.strerror}") from None
     except RuntimeError as error:
         raise refuse(str(error)) from None
     finally:

@@ -5,8 +5,9 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
 
-from pock_server.settings import Settings
+from pock_server.settings import Settings, UnusableSetting
 
 BEGIN = "pock_begin"
 """Execution option: how SQLite starts the transaction (`DEFERRED` or `IMMEDIATE`); other databases ignore it."""
@@ -18,16 +19,33 @@ _NETWORK = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count":
 
 
 def database_url(settings: Settings) -> URL:
-    """The configured database as SQLAlchemy names it: people write `postgresql://`, its driver is psycopg 3."""
-    url = make_url(settings.effective_database_url)
+    """The configured database as SQLAlchemy names it: people write `postgresql://`, its driver is psycopg 3.
+
+    Raises `UnusableSetting` if the setting names none that the service runs on.
+    """
+    try:
+        url = make_url(settings.effective_database_url)
+    except (ArgumentError, ValueError):  # their texts may have the password
+        url = None
+    if url is None or url.get_backend_name() not in {*_POSTGRES, "sqlite"}:
+        raise UnusableSetting(
+            "POCK_DATABASE_URL names no database that the service runs on: write postgresql://user:password@host/name, "
+            "with signs like @ and / of the password percent-encoded, or leave it out for SQLite"
+        )
     return url.set(drivername="postgresql+psycopg") if url.drivername in _POSTGRES else url
 
 
 def make_engine(settings: Settings) -> Engine:
-    """An engine for the configured database; makes the data folder if the embedded one is used."""
+    """An engine for the configured database; makes the data folder if the embedded one is used.
+
+    Raises `UnusableSetting`.
+    """
     url = database_url(settings)
     if url.get_backend_name() == "sqlite":
-        settings.data_dir.mkdir(parents=True, exist_ok=True)
+        try:
+            settings.data_dir.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UnusableSetting.place("POCK_DATA_DIR", settings.data_dir, error.strerror or str(error)) from None
         engine = create_engine(url, pool_size=20, max_overflow=40, hide_parameters=True)
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)

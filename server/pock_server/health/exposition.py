@@ -9,21 +9,27 @@ from prometheus_client import multiprocess, start_http_server
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from pock_server.observing.metrics import MULTIPROCESS, Metrics
-from pock_server.settings import Settings
+from pock_server.settings import Settings, UnusableSetting
 
 
 @contextmanager
 def metrics_server(settings: Settings, metrics: Metrics) -> Iterator[None]:
     """Serve `/metrics` on the port of the settings while the block runs; nothing happens if they name none.
 
-    Raises OSError if the port is taken.
+    Raises `UnusableSetting` if the port is taken.
     """
     if settings.metrics_port is None:
         yield
         return
     registry = CollectorRegistry()
     registry.register(_Everything(metrics))
-    server, thread = start_http_server(settings.metrics_port, settings.metrics_address, registry)
+    try:
+        server, thread = start_http_server(settings.metrics_port, settings.metrics_address, registry)
+    except OSError as error:
+        raise UnusableSetting(
+            f"cannot serve metrics at {settings.metrics_address} port {settings.metrics_port}: {error.strerror}; "
+            "correct POCK_METRICS_ADDRESS, or choose another POCK_METRICS_PORT"
+        ) from None
     try:
         yield
     finally:

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from pock_server.observing.facts import Moved, Stage
 from pock_server.observing.middleware import Served
-from pock_server.settings import Settings
+from pock_server.settings import Settings, UnusableSetting
 
 
 class Traces(Protocol):
@@ -43,11 +43,13 @@ class NoTraces:
 
 
 def open_traces(settings: Settings) -> Traces:
-    """As the settings say; raises ValueError if they want traces and OpenTelemetry is not installed."""
+    """As the settings say; raises `UnusableSetting` if they want traces and OpenTelemetry is not installed."""
     if not settings.otlp_endpoint:
         return NoTraces()
     try:
         from pock_server.observing.otlp import OtlpTraces
     except ImportError as error:
-        raise ValueError(f"POCK_OTLP_ENDPOINT needs OpenTelemetry: pip install 'pock-server[otel]' ({error})") from None
+        raise UnusableSetting(
+            f"POCK_OTLP_ENDPOINT needs OpenTelemetry: pip install 'pock-server[otel]' ({error})"
+        ) from None
     return OtlpTraces(settings.otlp_endpoint, settings.trace_share)

@@ -16,6 +16,7 @@ from pock_server.db.unit import Database, Unit
 from pock_server.devices.tables import DeviceRecord
 from pock_server.devices.trust import count_pinned, note_pinned, revoke_everyone, revoke_strangers
 from pock_server.services import Services
+from pock_server.settings import UnusableSetting
 from pock_server.signing import Signer, create_key, key_id_of, read_key
 from pock_server.trust.chain import RENEW_DAYS, Change, add_signing_key, draft, latest, publish, revoke_keys
 from pock_server.trust.documents import Trust, sign
@@ -109,7 +110,11 @@ def _begin(unit: Unit, services: Services, now: datetime) -> Trust:
         raise KeyNotTrusted(
             f"the signing key {path} is {signer.key_id}, but the fleet trusts {_counted(strangers)}: {_WAYS_OUT}"
         )
-    root = create_key(services.settings.effective_root_key_file)
+    path = services.settings.effective_root_key_file
+    try:
+        root = create_key(path)
+    except OSError as error:
+        raise UnusableSetting.place("POCK_ROOT_KEY_FILE", path, error.strerror or str(error)) from None
     if signer is not None:
         add_signing_key(unit.session, services.keys, signer, now)
     return _publish_next(unit, services.keys, root, Change(root_keys=(root.public_key,)), now)

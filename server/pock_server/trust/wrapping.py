@@ -26,8 +26,14 @@ class WrappingKey:
     path: Path
 
     def create(self) -> None:
-        """Make the file unless there is one."""
-        create_secret(self.path, base64.b64encode(os.urandom(_KEY_BYTES)) + b"\n")
+        """Make the file unless there is one; raises CannotUnwrap."""
+        try:
+            create_secret(self.path, base64.b64encode(os.urandom(_KEY_BYTES)) + b"\n")
+        except OSError as error:
+            raise CannotUnwrap(
+                f"the wrapping key {self.path} cannot be made ({error.strerror}); name a place where this user may "
+                "write with POCK_WRAPPING_KEY_FILE"
+            ) from None
 
     def wrap(self, signer: Signer) -> str:
         """The private key, encrypted and bound to its own name; base64."""

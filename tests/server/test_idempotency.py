@@ -1,6 +1,10 @@
 """A request with an Idempotency-Key is served once."""
 
+import asyncio
 import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,7 +16,11 @@ import pock_server.models.endpoints
 from pock_server.actor import Source
 from pock_server.auth.requests import by_key
 from pock_server.auth.service import Caller
+from pock_server.db.alive import is_alive
+from pock_server.db.bells import listen_forever
 from pock_server.db.unit import Unit
+from pock_server.http.problems import Problem
+from pock_server.hub import Hub
 from pock_server.idempotency.service import Reservation, reserve
 from pock_server.idempotency.tables import IdempotencyRecord
 from tests.server.harness import Person, Server, assert_problem
@@ -79,6 +87,50 @@ def test_reservation_of_a_dead_process_expires(server: Server, person: Person) -
     reserve(server.services, _caller(server, person), "/v1/models", "k", b"{}")
     server.clock.advance(301)
     assert post(person, "k").status_code == 201
+
+
+def test_a_dead_process_holds_no_key(server: Server, person: Person) -> None:
+    """Killed with a request in its hands: a repeat is served at once, and the dead one's answer would come too late."""
+    other = replace(server.services, hub=Hub())
+    reserved = reserve(other, _caller(server, person), "/v1/models", "k", b"{}")
+    assert isinstance(reserved, Reservation)
+    assert post(person, "k").status_code == 201
+    with pytest.raises(Problem), other.database.write() as unit:
+        reserved.keep(unit, 201, {})
+    reserved.release()
+    assert post(person, "k").headers["idempotency-replayed"] == "true" and count(person) == 1
+
+
+@pytest.mark.parametrize("engine_name", ["postgresql"], indirect=True)
+def test_a_process_that_listens_is_alive(server: Server, person: Person) -> None:
+    other = replace(server.services, hub=Hub())
+
+    async def listening() -> None:
+        task = asyncio.create_task(listen_forever(other.settings, other.hub))
+        try:
+            await asyncio.to_thread(_until, lambda: _lives(server, other.hub.name))
+            reserve(other, _caller(server, person), "/v1/models", "k", b"{}")
+            answer = person.call("POST", "/models", content=b"{}", headers={"Idempotency-Key": "k"})
+            assert_problem(answer, 409, 1009)
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(listening())
+    _until(lambda: not _lives(server, other.hub.name))
+    assert post(person, "k").status_code == 201
+
+
+def _lives(server: Server, name: str) -> bool:
+    with server.services.database.read() as session:
+        return is_alive(session, name, server.services.hub.name)
+
+
+def _until(true: Callable[[], bool]) -> None:
+    ends = time.monotonic() + 30
+    while not true():
+        assert time.monotonic() < ends
+        time.sleep(0.02)
 
 
 def test_many_at_once_make_one(person: Person) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import subprocess
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from pock_server.blobs.finishing import finish_upload
 from pock_server.blobs.opening import open_store
 from pock_server.blobs.store import BlobStore
 from pock_server.http.problems import Problem
+from pock_server.hub import Hub
 from pock_server.runner.sweeper import sweep_all
 from pock_server.settings import Settings
 from tests.server.conftest import ServerFactory
@@ -76,6 +78,18 @@ def test_a_finish_that_died_is_taken_over(
     assert_problem(busy, 409, 1030)
     assert busy.json()["retryable"] is True and busy.headers["retry-after"]
     server.clock.advance(121)
+    assert send(person, arrived, len(DATA), b"").status_code == 204
+    assert person.get(f"/blobs/sha256/{digest_of(DATA)}").content == DATA
+
+
+def test_a_finish_of_a_dead_process_is_taken_over_at_once(
+    server: Server, person: Person, arrived: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = replace(server.services, hub=Hub())
+    with monkeypatch.context() as patched, pytest.raises(RuntimeError, match="killed"):
+        patched.setattr("pock_server.blobs.finishing._Turn.give_back", lambda turn: None)
+        patched.setattr(BlobStore, "write", _die)
+        asyncio.run(finish_upload(other, workspace_of(person), arrived, SERVICE))
     assert send(person, arrived, len(DATA), b"").status_code == 204
     assert person.get(f"/blobs/sha256/{digest_of(DATA)}").content == DATA
 

@@ -5,6 +5,7 @@ before leaves the parts as they are: the client repeats the end of the upload, o
 began.
 """
 
+import logging
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from pock_server.audit.service import Action, made, record
 from pock_server.blobs.faults import DigestMismatch
 from pock_server.blobs.repository import Blobs, Uploads
 from pock_server.clock import new_id
+from pock_server.db.alive import is_alive
 from pock_server.http.problems import Failure, Problem
 from pock_server.observing.facts import Counted
 from pock_server.services import Services
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from pock_server.blobs.store import Chunk
 
 _HOLD_SECONDS = 120.0
+_log = logging.getLogger(__name__)
 _BUSY = "The bytes are being checked by another request; ask again with an empty body."
 
 
@@ -71,7 +74,8 @@ class _Turn:
             upload = uploads.require(self.upload_id)
             uploads.drop_parts(upload)
             if good:
-                upload.complete, upload.finisher, upload.finishing_until = True, None, None
+                upload.complete = True
+                upload.finisher = upload.finishing_until = upload.finishing_by = None
                 now = self.services.clock.now()
                 Blobs(unit.session, self.workspace_id).remember(self.digest, self.size, now)
                 if self.by is not SERVICE:
@@ -117,13 +121,19 @@ async def _store(turn: _Turn) -> bool:
 
 def _take_turn(services: Services, workspace_id: str, upload_id: str, by: Actor) -> _Turn | None:
     now = services.clock.now()
-    token = new_id(now)
+    token, own = new_id(now), services.hub.name
     with services.database.write() as unit:
         uploads = Uploads(unit.session, workspace_id)
-        if not uploads.begin_finish(upload_id, token, now, _until(services)):
-            if uploads.require(upload_id).complete:
+        if not uploads.begin_finish(upload_id, token, own, now, _until(services)):
+            found = uploads.require(upload_id)
+            if found.complete:
                 return None
-            raise _busy()
+            if found.finisher is None or is_alive(unit.session, found.finishing_by, own):
+                raise _busy()
+            _log.info("process %s died while it checked upload %s: it is checked again", found.finishing_by, upload_id)
+            uploads.let_go(upload_id, found.finisher)
+            if not uploads.begin_finish(upload_id, token, own, now, _until(services)):
+                raise _busy()
         upload = uploads.require(upload_id)
         keys = tuple(uploads.part_keys(upload))
         return _Turn(services, workspace_id, upload_id, token, upload.digest, upload.size, keys, by)

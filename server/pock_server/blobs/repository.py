@@ -113,14 +113,14 @@ class Uploads(Repository[UploadRecord]):
             detail = f"This upload came in more than {MAX_PARTS} pieces; start a new one and send larger ones."
             raise Problem(Failure.TOO_LARGE, detail)
 
-    def begin_finish(self, upload_id: str, token: str, now: datetime, until: datetime) -> bool:
+    def begin_finish(self, upload_id: str, token: str, by: str, now: datetime, until: datetime) -> bool:
         """Become the one who finishes an upload that has all its bytes; False if another one does, or did."""
         free = or_(UploadRecord.finishing_until.is_(None), UploadRecord.finishing_until < now)
         return self._change(
             update(UploadRecord)
             .where(*self._mine(upload_id), UploadRecord.complete.is_(False), free)
             .where(UploadRecord.received == UploadRecord.size)
-            .values(finisher=token, finishing_until=until)
+            .values(finisher=token, finishing_until=until, finishing_by=by)
         )
 
     def hold(self, upload_id: str, token: str, until: datetime) -> bool:
@@ -131,7 +131,7 @@ class Uploads(Repository[UploadRecord]):
     def let_go(self, upload_id: str, token: str) -> None:
         """No longer be the one who finishes it."""
         mine = (*self._mine(upload_id), UploadRecord.finisher == token)
-        self._change(update(UploadRecord).where(*mine).values(finisher=None, finishing_until=None))
+        self._change(update(UploadRecord).where(*mine).values(finisher=None, finishing_until=None, finishing_by=None))
 
     def drop_stale(self, upload_id: str, now: datetime) -> list[str] | None:
         """Delete an upload that nobody finishes at this moment; the keys of its parts, None if it is there still."""

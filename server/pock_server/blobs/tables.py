@@ -53,7 +53,8 @@ class QuarantineRecord(Base):
 class UploadRecord(WorkspaceRow):
     """An upload: `received` bytes of `size` are durable, in so many `parts`.
 
-    When all of them are, one process at a time joins and checks them: `finisher`, until `finishing_until`.
+    When all of them are, one request at a time joins and checks them: `finisher`, in the process `finishing_by`, until
+    `finishing_until`.
     """
 
     __tablename__ = "uploads"
@@ -65,6 +66,7 @@ class UploadRecord(WorkspaceRow):
     complete: Mapped[bool]
     finisher: Mapped[str | None] = mapped_column(String(36))
     finishing_until: Mapped[datetime | None]
+    finishing_by: Mapped[str | None] = mapped_column(String(16))
 
 
 class UploadPartRecord(Base):

@@ -11,6 +11,7 @@ import psycopg
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
+from pock_server.db.alive import sign_of_life
 from pock_server.db.engine import connection_string, is_postgres
 from pock_server.hub import Hub
 from pock_server.settings import Settings
@@ -41,6 +42,7 @@ async def listen_forever(settings: Settings, hub: Hub) -> None:
         try:
             async with await psycopg.AsyncConnection.connect(**connection_string(settings), autocommit=True) as line:
                 await line.execute(f"LISTEN {_CHANNEL}")
+                await line.execute(*sign_of_life(hub.name))
                 hub.ring_all()
                 pause = _FIRST_PAUSE_SECONDS
                 async for notice in line.notifies():

@@ -1,6 +1,7 @@
 """Reserves a key before the work and keeps the answer after it (IETF draft httpapi-idempotency-key-header)."""
 
 import hashlib
+import logging
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, delete, or_, update
 
 from pock_server.auth.service import Caller
+from pock_server.db.alive import is_alive
 from pock_server.db.insert import insert_if_absent
 from pock_server.db.unit import Unit
 from pock_server.http.problems import Failure, Problem
@@ -15,8 +17,10 @@ from pock_server.idempotency.tables import IdempotencyRecord
 from pock_server.services import Services
 
 REPLAY_FOR = timedelta(hours=24)
-# A process that died between reservation and answer leaves its reservation behind; after this time it is void.
+# A process that died between reservation and answer leaves its reservation behind. It is void once the database knows
+# that the process is dead, and after this time where it does not: a host may vanish without closing its connections.
 ABANDONED_AFTER = timedelta(minutes=5)
+_log = logging.getLogger(__name__)
 _IN_FLIGHT = "The first request with this Idempotency-Key is still being served; repeat it later."
 
 
@@ -64,6 +68,7 @@ class Reservation:
             IdempotencyRecord.route == self.route,
             IdempotencyRecord.key == self.key,
             IdempotencyRecord.created_at == self.reserved_at,
+            IdempotencyRecord.holder == self.services.hub.name,
         )
 
 
@@ -71,15 +76,23 @@ def reserve(services: Services, caller: Caller, route: str, key: str, body: byte
     """Reserve the key, or give the stored answer; raises a `Problem` if the key is in use otherwise."""
     if not 1 <= len(key) <= 200 or not key.isprintable():
         raise Problem(Failure.INVALID, "Idempotency-Key must have 1 to 200 printable characters.")
-    now = services.clock.now()
+    now, own = services.clock.now(), services.hub.name
     body_hash = hashlib.sha256(body).hexdigest()
     with services.database.write() as unit:
         mine = {"principal_id": caller.key_id, "route": route, "key": key}
         unit.session.execute(delete(IdempotencyRecord).filter_by(**mine).where(_void(now)))
-        fresh = {"workspace_id": caller.workspace_id, "body_hash": body_hash, "created_at": now}
+        fresh = {"workspace_id": caller.workspace_id, "body_hash": body_hash, "created_at": now, "holder": own}
         if insert_if_absent(unit.session, IdempotencyRecord, **mine, **fresh) is not None:
             return Reservation(services, caller.key_id, route, key, now)
         row = unit.session.get(IdempotencyRecord, (caller.key_id, route, key))
+        if row is not None and row.status is None and not is_alive(unit.session, row.holder, own):
+            _log.info("process %s died while it served a request, which another one serves now", row.holder)
+            left = {"holder": row.holder, "status": None, "created_at": row.created_at}
+            unit.session.execute(delete(IdempotencyRecord).filter_by(**mine, **left))
+            unit.session.expunge(row)
+            if insert_if_absent(unit.session, IdempotencyRecord, **mine, **fresh) is not None:
+                return Reservation(services, caller.key_id, route, key, now)
+            row = None  # a third one was faster
         if row is None:
             raise Problem(Failure.KEY_IN_FLIGHT, _IN_FLIGHT, {"Retry-After": "1"})
         if row.body_hash != body_hash:

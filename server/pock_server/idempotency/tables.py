@@ -10,7 +10,7 @@ from pock_server.db.base import Base
 
 
 class IdempotencyRecord(Base):
-    """A request with a key; `status` is null while it is being served."""
+    """A request with a key; `status` is null while it is being served, by the process `holder`."""
 
     __tablename__ = "idempotency_keys"
 
@@ -20,5 +20,6 @@ class IdempotencyRecord(Base):
     key: Mapped[str] = mapped_column(String(200), primary_key=True)
     body_hash: Mapped[str] = mapped_column(String(64))
     created_at: Mapped[datetime] = mapped_column(index=True)
+    holder: Mapped[str | None] = mapped_column(String(16))
     status: Mapped[int | None]
     answer: Mapped[dict[str, Any] | None]

@@ -160,15 +160,19 @@ class BlobStore:
                 raise MissingBlob(digest) from None
 
     def download(self, digest: str, path: Path) -> None:
-        """Copy a blob to a new file; raises a `BlobFault`, and leaves no file, if it is missing or damaged."""
+        """Copy a blob to a new file; raises a `BlobFault`, and leaves no file, if it is missing or damaged.
+
+        A local disk without room is an OSError, a store that fails a `StoreFailed`.
+        """
         path.parent.mkdir(parents=True, exist_ok=True)
         hashed = hashlib.sha256()
         with path.open("xb") as file:
             try:
                 with translated():
-                    for chunk in self._open(digest).stream(min_chunk_size=CHUNK):
-                        hashed.update(chunk)
-                        file.write(chunk)
+                    chunks = self._open(digest).stream(min_chunk_size=CHUNK)
+                while (chunk := _next(chunks)) is not None:
+                    hashed.update(chunk)
+                    file.write(chunk)
                 if hashed.hexdigest() != digest:
                     raise DamagedBlob(digest, "has other bytes than it had")
             except BaseException:
@@ -207,6 +211,11 @@ class BlobStore:
             return obstore.get(self.objects, _blob_key(digest))
         except FileNotFoundError:
             raise MissingBlob(digest) from None
+
+
+def _next(chunks: Iterator[bytes]) -> bytes | None:
+    with translated():
+        return next(chunks, None)
 
 
 def _blob_key(digest: str) -> str:

@@ -2,21 +2,22 @@
 
 import asyncio
 import logging
-import time
 from types import TracebackType
 
 from pock_server.blobs.collect import collect
 from pock_server.blobs.scrub import check_next
 from pock_server.builds.service import QUEUE
-from pock_server.clock import JumpWatch
 from pock_server.db.bells import listen_forever
 from pock_server.devices.fleet import RESOLUTION
+from pock_server.http.problems import DATABASE_DOWN
 from pock_server.observing.context import about
 from pock_server.runner.child import Child
-from pock_server.runner.claims import Claim, claim_next, finish, give_back
+from pock_server.runner.claims import Claim, claim_next, finish, give_back, put_off
 from pock_server.runner.description import Undescribed, ask_compiler
 from pock_server.runner.leader import Leader
+from pock_server.runner.rest import Rest
 from pock_server.runner.retention import drop_old
+from pock_server.runner.setbacks import explain, until_store_answers, until_written
 from pock_server.runner.sweeper import sweep_all
 from pock_server.runner.workplace import drop_abandoned
 from pock_server.sandbox.choice import choose_sandbox
@@ -68,21 +69,17 @@ class Background:
 
 
 async def _sweep_forever(services: Services, leader: Leader) -> None:
-    settings, watch, rests_until = services.settings, JumpWatch(services.clock), 0.0
+    rest = Rest(services)
     try:
         while True:
             try:
                 with services.metrics.loop("sweeper"):
                     leads = await asyncio.to_thread(leader.leads)
                     services.metrics.lead(leads)
-                    if jump := watch.jumped():
-                        # Leases seem to be over that are not: whoever holds one gets the time to renew it.
-                        rests_until = time.monotonic() + max(settings.lease_seconds, settings.build_lease_seconds)
-                        _log.warning(
-                            "the clock jumped by %+.0f s; nothing is taken for lost until leases are renewed", jump
-                        )
-                    if leads and time.monotonic() >= rests_until:
+                    if not rest.needed(leader.answered) and leads:
                         await asyncio.to_thread(sweep_all, services)
+            except DATABASE_DOWN as error:
+                _log.warning("the sweeper cannot reach the database; it tries again: %s", str(error).split("\n")[0])
             except Exception:
                 _log.exception("the sweeper failed; it tries again")
             await asyncio.sleep(services.settings.sweep_seconds)
@@ -152,12 +149,22 @@ async def _build_forever(services: Services) -> None:
 
 
 async def build(services: Services, claim: Claim) -> None:
-    """Serve one claim to its end; gives the build back when cancelled."""
+    """Serve one claim to its end; gives the build back when cancelled, or when something keeps it from being built."""
     with about(claim.request_id, build_id=claim.build_id):
         try:
             outcome = await Child(services, claim).run()
         except asyncio.CancelledError:
             await asyncio.to_thread(give_back, services, claim)
             raise
-        if outcome is not None:
-            await asyncio.to_thread(finish, services, claim, outcome)
+        except Exception as error:
+            await _put_off(services, claim, error)
+        else:
+            if outcome is not None:
+                await until_written(lambda: finish(services, claim, outcome))
+
+
+async def _put_off(services: Services, claim: Claim, error: Exception) -> None:
+    why, counted = explain(error)
+    _log.warning("this build goes back to the queue: %s", why.detail, exc_info=error if counted else None)
+    await until_written(lambda: put_off(services, claim, why, counted))
+    await until_store_answers(services)

@@ -21,6 +21,7 @@ from pock_server.runner.harvest import NoArtifact, harvest
 from pock_server.runner.hearing import Hearing, TalksTooMuch
 from pock_server.runner.preparation import prepare_target, shared_places
 from pock_server.runner.process import OUT_OF_MEMORY, OverLimit, attend, start
+from pock_server.runner.setbacks import until_written
 from pock_server.runner.workplace import Task, Unusable, furnish, load_task, workplace, workspace_cache
 from pock_server.sandbox.choice import Sandbox, choose_sandbox
 from pock_server.sandbox.confinement import Den, Mechanism, shown
@@ -55,7 +56,7 @@ class Child:
             work.cancel()
             await asyncio.wait({work, keeper})
             self._count()
-        if self._taken or not await self._write_down():
+        if self._taken or not await self._write_down_last():
             return None
         return work.result()
 
@@ -148,6 +149,10 @@ class Child:
         except Exception:
             self._hearing.put_back(journal)
             raise
+
+    async def _write_down_last(self) -> bool:
+        journal = self._hearing.take_journal()
+        return await until_written(lambda: write_down(self._services, self._claim, journal))
 
 
 @asynccontextmanager

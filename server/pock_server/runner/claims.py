@@ -158,6 +158,24 @@ def give_back(services: Services, claim: Claim) -> None:
             _requeue(unit, row, services, attempt=row.attempt - 1)
 
 
+def put_off(services: Services, claim: Claim, why: Broken, counted: bool) -> None:
+    """The runner cannot do it now: the build waits again. It fails, as `why` says, after the last attempt that counts,
+    or when it was asked for longer ago than the queue's deadline."""
+    now = services.clock.now()
+    with services.database.write() as unit:
+        row = Builds(unit.session, claim.workspace_id).find(claim.build_id, lock=True)
+        if row is None or not _is_held(row, claim):
+            return
+        last = now - row.created_at > timedelta(seconds=services.settings.queue_deadline_seconds)
+        if last or (counted and row.attempt >= services.settings.max_attempts):
+            failure = {"code": why.code, "detail": f"{why.detail} Given up after {row.attempt} attempts."}
+            BUILD_LIFECYCLE.move(unit, row, BuildState.FAILED, now, failure=failure, finished_at=now)
+            return
+        text = f"back to the queue: {why.detail}"
+        Events(unit.session, claim.workspace_id).append(row.id, "log", {"text": text}, now)
+        _requeue(unit, row, services, attempt=row.attempt if counted else row.attempt - 1)
+
+
 def take_from_lost_runner(unit: Unit, row: BuildRecord, services: Services) -> None:
     """The runner went silent: the build waits again, or fails after its last attempt."""
     if row.attempt < services.settings.max_attempts:

@@ -25,6 +25,8 @@ class Leader:
         self._turn = threading.RLock()
         self._line: psycopg.Connection | None = None
         self._led = False
+        self.answered = True
+        """Whether the database answered when it was last asked who leads."""
 
     @property
     def led(self) -> bool:
@@ -40,8 +42,10 @@ class Leader:
                 led = self._ask()
             except psycopg.Error as error:
                 _log.warning("it cannot be asked who leads: %s", str(error).split("\n")[0])
+                self.answered = False
                 self.resign()
                 return False
+            self.answered = True
             if led and not self._led:
                 _log.info("this process leads: it sweeps for all")
             self._led = led

@@ -54,6 +54,7 @@ def admit(manifest: Manifest, counters: CounterValues, now: float, trust: Trust 
             "check this device's clock",
             manifest.run_id,
             manifest.fence,
+            for_now=True,
         )
     if trust is not None and known_time >= trust.expires_at:
         raise Refused(
@@ -61,6 +62,7 @@ def admit(manifest: Manifest, counters: CounterValues, now: float, trust: Trust 
             f"{format_time(known_time)} here; check this device's clock, or have the service publish the next version",
             manifest.run_id,
             manifest.fence,
+            for_now=True,
         )
 
 

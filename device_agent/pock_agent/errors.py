@@ -88,12 +88,14 @@ class NotWelcome(AgentError):
 
 
 class Refused(AgentError):
-    """Work that failed verification. `run_id` and `fence` are set only where the signature vouches for them."""
+    """Work that failed verification. `run_id` and `fence` are set only where the signature vouches for them. With
+    `for_now` nothing is wrong with the work but the time: it can be done once the clocks agree."""
 
-    def __init__(self, reason: str, run_id: str | None = None, fence: int | None = None) -> None:
+    def __init__(self, reason: str, run_id: str | None = None, fence: int | None = None, for_now: bool = False) -> None:
         super().__init__(reason)
         self.run_id = run_id
         self.fence = fence
+        self.for_now = for_now
 
 
 class Untrusted(AgentError):

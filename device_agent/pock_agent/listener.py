@@ -110,13 +110,19 @@ class Listener:
         return record, manifest
 
     def _report_refusal(self, error: Refused) -> None:
-        """Tell the service why its own, properly signed work cannot be done; say nothing about anything else."""
+        """Tell the service why its own, properly signed work cannot be done, or not now; of anything else say nothing.
+
+        A service of before does not know what it is to decline: the run is left to its lease.
+        """
         log.error("work refused: %s", error)
         if error.run_id is None or error.fence is None:
             return
-        failure = {"code": int(FailureCode.VERIFICATION), "detail": str(error)}
-        body: JsonObject = {"fence": error.fence, "state": "failed", "report": {}, "failure": failure}
         try:
+            if error.for_now:
+                self._service.decline(error.run_id, error.fence, str(error))
+                return
+            failure = {"code": int(FailureCode.VERIFICATION), "detail": str(error)}
+            body: JsonObject = {"fence": error.fence, "state": "failed", "report": {}, "failure": failure}
             self._service.send_result(error.run_id, body)
         except (Unreachable, ServiceError) as trouble:
             log.warning("the refusal could not be reported: %s", trouble)

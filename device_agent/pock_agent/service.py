@@ -148,6 +148,12 @@ class Service:
 
         self._with_session(send)
 
+    def decline(self, run_id: str, fence: int, reason: str) -> None:
+        """`POST /agent/runs/{id}/decline`: the run waits again, and this attempt does not count."""
+        self._call(
+            "POST", f"/v1/agent/runs/{run_id}/decline", body=_encode({"fence": fence, "reason": reason}), headers=_JSON
+        )
+
     def send_result(self, run_id: str, body: JsonObject) -> None:
         """`POST /agent/runs/{id}/result`; repeating it is harmless."""
         self._call("POST", f"/v1/agent/runs/{run_id}/result", body=_encode(body), headers=_JSON)

@@ -30,8 +30,12 @@ class Lifecycle(Generic[State]):
         """States that are never left."""
         return frozenset(state for state, following in self.transitions.items() if not following)
 
-    def move(self, unit: Unit, row: StatefulRow, to: State, now: datetime, **changes: Any) -> None:
+    def move(
+        self, unit: Unit, row: StatefulRow, to: State, now: datetime, reason: str | None = None, **changes: Any
+    ) -> None:
         """Move `row` to another state and set `changes`, write the `state` event, ring the row's bell after commit.
+
+        `reason`: what the event says of a move that is no success and no failure.
 
         Raises a 409 `Problem` if the table does not allow it or another process moved the row first.
         """
@@ -52,6 +56,8 @@ class Lifecycle(Generic[State]):
         data: dict[str, Any] = {"state": str(to)}
         if changes.get("failure") is not None:
             data["failure"] = changes["failure"]
+        if reason is not None:
+            data["reason"] = reason
         Events(unit.session, row.workspace_id).append(row.id, "state", data, now)
         unit.announce(f"{self.noun}:{row.id}")
         unit.happened(

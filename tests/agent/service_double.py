@@ -34,7 +34,7 @@ ROUTES = (
     ("GET", r"/v1/agent/blobs/sha256/([0-9a-f]{64})", "blob"),
     ("POST", r"/v1/agent/runs/([^/]+)/events", "events"),
     ("PUT", r"/v1/agent/blobs/sha256/([0-9a-f]{64})", "upload"),
-    ("POST", r"/v1/agent/runs/([^/]+)/result", "result"),
+    ("POST", r"/v1/agent/runs/([^/]+)/(?:result|decline)", "result"),
 )
 
 

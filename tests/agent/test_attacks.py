@@ -25,7 +25,7 @@ from pock_agent.manifest import Manifest, parse
 from pock_agent.storage import StateDirectory
 from tests.agent.conftest import Device
 from tests.agent.driver import FAST
-from tests.agent.service_double import rfc3339
+from tests.agent.service_double import problem, rfc3339
 
 
 def nothing_ran(device: Device) -> bool:
@@ -181,8 +181,17 @@ def test_expired_work(device: Device) -> None:
     assert not device.run()
     assert nothing_ran(device)
     (result,) = device.double.results[payload["run_id"]]
-    assert result["failure"]["code"] == 2004
-    assert "expired" in result["failure"]["detail"]
+    assert "state" not in result and "expired" in result["reason"]  # declined: once clocks agree it can be done
+
+
+def test_a_service_that_knows_no_declining(device: Device) -> None:
+    """The run is left to its lease."""
+    payload = device.job()
+    payload["expires_at"] = rfc3339(time.time() - 1)
+    device.double.on("result", lambda request: problem(404, "there is nothing here", 1005))
+    device.double.give(device.double.seal(payload))
+    assert not device.run()
+    assert nothing_ran(device)
 
 
 def test_a_replay_of_finished_work(device: Device) -> None:

@@ -304,7 +304,7 @@ def test_no_work_under_an_expired_document(seconds: float, modern: Device, autho
     run = modern.give()
     assert not modern.run()
     assert modern.double.counts["lease"] == 0
-    assert "expired" in modern.double.results[run][0]["failure"]["detail"]
+    assert "expired" in modern.double.results[run][0]["reason"]
 
 
 def test_an_expired_document_leads_to_its_successor(modern: Device, authority: Authority) -> None:

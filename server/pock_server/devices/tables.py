@@ -47,4 +47,5 @@ class DeviceRecord(WorkspaceRow):
     session_hash: Mapped[str | None] = mapped_column(String(64))
     session_expires_at: Mapped[datetime | None]
     work_counter: Mapped[int] = mapped_column(Integer)
+    work_signed_at: Mapped[datetime | None]
     token_id: Mapped[str] = mapped_column(String(36), ForeignKey("enrolment_tokens.id"))

@@ -155,7 +155,7 @@ def give_back(services: Services, claim: Claim) -> None:
     with services.database.write() as unit:
         row = Builds(unit.session, claim.workspace_id).find(claim.build_id, lock=True)
         if row is not None and _is_held(row, claim):
-            _requeue(unit, row, services, attempt=row.attempt - 1)
+            _requeue(unit, row, services, row.attempt - 1, "the runner stopped")
 
 
 def put_off(services: Services, claim: Claim, why: Broken, counted: bool) -> None:
@@ -173,24 +173,22 @@ def put_off(services: Services, claim: Claim, why: Broken, counted: bool) -> Non
             return
         text = f"back to the queue: {why.detail}"
         Events(unit.session, claim.workspace_id).append(row.id, "log", {"text": text}, now)
-        _requeue(unit, row, services, attempt=row.attempt if counted else row.attempt - 1)
+        _requeue(unit, row, services, row.attempt if counted else row.attempt - 1, why.detail)
 
 
 def take_from_lost_runner(unit: Unit, row: BuildRecord, services: Services) -> None:
     """The runner went silent: the build waits again, or fails after its last attempt."""
     if row.attempt < services.settings.max_attempts:
-        _requeue(unit, row, services, attempt=row.attempt)
+        _requeue(unit, row, services, row.attempt, "the runner was lost")
         return
     now = services.clock.now()
     failure = {"code": LOST_RUNNER, "detail": f"Given up after {row.attempt} attempts: the build process was lost."}
     BUILD_LIFECYCLE.move(unit, row, BuildState.FAILED, now, failure=failure, finished_at=now)
 
 
-def _requeue(unit: Unit, row: BuildRecord, services: Services, attempt: int) -> None:
-    now = services.clock.now()
-    BUILD_LIFECYCLE.move(
-        unit, row, BuildState.QUEUED, now, attempt=attempt, lease_expires_at=None, started_at=None, progress=None
-    )
+def _requeue(unit: Unit, row: BuildRecord, services: Services, attempt: int, reason: str) -> None:
+    nothing = {"lease_expires_at": None, "started_at": None, "progress": None}
+    BUILD_LIFECYCLE.move(unit, row, BuildState.QUEUED, services.clock.now(), reason, attempt=attempt, **nothing)
     unit.announce(QUEUE)
 
 

@@ -23,12 +23,14 @@ from pock_server.runs import leases, reports
 from pock_server.runs.agent_service import require_readable, require_writable, take_work
 from pock_server.runs.schemas import (
     BlobStored,
+    DeclineIn,
     EventsIn,
     EventsOut,
     LeaseIn,
     LeaseOut,
     ResultIn,
     ResultOut,
+    RunState,
     WorkEnvelope,
 )
 from pock_server.services import Services
@@ -76,6 +78,15 @@ def renew_lease(run_id: Id, body: LeaseIn, agent: Agent, services: ServicesDep) 
     with services.database.write() as unit:
         run = leases.require_lease(unit, agent.device_id, agent.workspace_id, run_id, body.fence)
         return leases.renew(unit, run, services.settings, services.clock.now())
+
+
+@router.post("/runs/{run_id}/decline")
+def decline_run(run_id: Id, body: DeclineIn, agent: Agent, services: ServicesDep) -> ResultOut:
+    """Give a run back that was leased and not begun: it waits again, and the attempt does not count."""
+    with services.database.write() as unit:
+        run = leases.require_lease(unit, agent.device_id, agent.workspace_id, run_id, body.fence)
+        leases.decline(unit, run, services.clock.now(), body.reason)
+        return ResultOut(state=RunState(run.state))
 
 
 @router.post("/runs/{run_id}/events")

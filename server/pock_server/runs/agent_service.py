@@ -44,7 +44,11 @@ def _lease(services: Services, agent: AgentCaller, trust: int | None) -> WorkEnv
         run = lease_next(unit, device, services.settings, now)
         if run is None or run.lease_expires_at is None:
             return None
-        return seal(gather_work(unit.session, run), signer, device.work_counter, now, run.lease_expires_at)
+        # An agent takes the latest time that was ever signed for the present one: where this clock was set back, work
+        # would look older than what came before it, and be refused.
+        device.work_signed_at = issued_at = max(now, device.work_signed_at or now)
+        expires_at = issued_at + (run.lease_expires_at - now)
+        return seal(gather_work(unit.session, run), signer, device.work_counter, issued_at, expires_at)
 
 
 def _signer_for(session: Session, keys: KeyRing, device: DeviceRecord, trust: int | None) -> Signer:

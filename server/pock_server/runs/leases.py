@@ -14,10 +14,13 @@ from pock_server.runs.schemas import LeaseOut, RunState
 from pock_server.runs.tables import RunRecord
 from pock_server.settings import Settings
 
+UNTRUSTED_WORK = 2004
 LOST_DEVICE = 2005
 TIMEOUT = 10001
 # The device enforces the deadline itself; only one that does not is overruled, this much later.
 _GRACE = timedelta(minutes=2)
+_OFFERS = 1000
+"""So often a run is leased at most; a device asks again every 30 s on average."""
 
 
 def lease_next(unit: Unit, device: DeviceRecord, settings: Settings, now: datetime) -> RunRecord | None:
@@ -86,8 +89,26 @@ def take_back(unit: Unit, run: RunRecord, settings: Settings, now: datetime, rea
         fail(unit, run, LOST_DEVICE, f"Given up after {run.attempt} attempts: {reason}.", now)
         return
     RUN_LIFECYCLE.move(
-        unit, run, RunState.QUEUED, now, lease_expires_at=None, run_ends_at=None, started_at=None, progress=None
+        unit, run, RunState.QUEUED, now, reason, lease_expires_at=None, run_ends_at=None, started_at=None, progress=None
     )
+    clear_device(unit, run)
+
+
+def decline(unit: Unit, run: RunRecord, now: datetime, reason: str) -> None:
+    """The device has not begun, and cannot at the moment: the run waits again, and the attempt does not count. It waits
+    no longer than its queue deadline, and is not offered for ever. Nothing happens if it is over.
+
+    Raises a 409 `Problem` if the device has begun.
+    """
+    if run.state not in HELD:
+        return
+    if run.state == RunState.RUNNING:
+        raise Problem(Failure.STATE_CONFLICT, "This run has begun; report its result.")
+    if run.fence >= _OFFERS:
+        fail(unit, run, UNTRUSTED_WORK, f"The device gave it back {run.fence} times: {reason}", now)
+        return
+    nothing = {"lease_expires_at": None, "run_ends_at": None, "started_at": None, "progress": None}
+    RUN_LIFECYCLE.move(unit, run, RunState.QUEUED, now, f"declined: {reason}", attempt=run.attempt - 1, **nothing)
     clear_device(unit, run)
 
 

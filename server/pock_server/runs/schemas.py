@@ -200,6 +200,13 @@ class LeaseOut(BaseModel):
     cancel: bool
 
 
+class DeclineIn(BaseModel):
+    """Why the device cannot begin at the moment."""
+
+    fence: int = Field(ge=0, le=MAX_INT)
+    reason: Annotated[str, AfterValidator(check_json)] = Field(min_length=1, max_length=4000)
+
+
 class EventsIn(BaseModel):
     """Lines of the executable, in order; numbers start at 0 with every lease."""
 

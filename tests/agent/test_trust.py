@@ -322,7 +322,7 @@ def test_a_device_without_a_clock_lives_no_earlier_than_its_document(
     monkeypatch.setattr(time, "time", lambda: 100.0)
     modern.double.give(modern.double.seal(old))
     assert not modern.run()
-    assert "expired" in modern.double.results[old["run_id"]][0]["failure"]["detail"]
+    assert "expired" in modern.double.results[old["run_id"]][0]["reason"]
 
 
 def test_a_service_that_goes_back_is_not_followed(modern: Device, authority: Authority) -> None:

@@ -7,6 +7,7 @@ out/artifact.pock   what the child makes
 
 import fcntl
 import json
+import logging
 import os
 import shutil
 import tempfile
@@ -17,12 +18,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from pock_server.blobs.repository import Blobs
 from pock_server.blobs.store import BlobStore
 from pock_server.builds.repository import Builds
 from pock_server.models.repository import Models
 from pock_server.runner.claims import Broken, Claim
-from pock_server.sandbox.usage import disk_bytes
+from pock_server.sandbox.memory import drop_abandoned_groups
+from pock_server.sandbox.usage import disk_bytes, family
 from pock_server.services import Services
 from pock_server.settings import Settings
 
@@ -30,6 +34,7 @@ MODEL = "model/model.onnx"
 _BAD_DATA = 10004
 _PREFIX = "build-"
 _RMTREE_TRIES = 20
+_log = logging.getLogger(__name__)
 
 
 class Unusable(Exception):
@@ -89,15 +94,30 @@ def workplace(root: Path) -> Iterator[Path]:
 
 
 def drop_abandoned(root: Path) -> None:
-    """Remove the folders of processes that were killed."""
+    """What processes that were killed left: control groups, children that no sandbox ended with them, folders."""
+    drop_abandoned_groups()
     for folder in root.glob(f"{_PREFIX}*"):
         with suppress(OSError):
             held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:
                 fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _end_children(folder)
+                _log.info("the folder %s of a process that was killed is removed", folder.name)
                 remove(folder)
             finally:
                 os.close(held)
+
+
+def _end_children(folder: Path) -> None:
+    """End builds that go on in a folder: leaders of a session whose last argument is a place in it."""
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            line = process.cmdline()
+            if line and Path(line[-1]).is_relative_to(folder) and os.getsid(process.pid) == process.pid:
+                _log.warning("process %d builds for a runner that was killed: it is ended", process.pid)
+                for one in family(process.pid):
+                    with suppress(psutil.Error):
+                        one.kill()
 
 
 def remove(folder: Path) -> None:

@@ -1,5 +1,6 @@
 """A bound on the memory of all of a child's processes together: a control group where this process may make one."""
 
+import fcntl
 import os
 import signal
 import time
@@ -10,14 +11,19 @@ from uuid import uuid4
 
 _ROOT = Path("/sys/fs/cgroup")
 _WAIT_SECONDS = 10.0
+_PREFIX = "pock-build-"
 
 
 @dataclass(frozen=True)
 class MemoryGroup:
-    """A control group of version 1 or 2, with a limit; https://docs.kernel.org/admin-guide/cgroup-v2.html."""
+    """A control group of version 1 or 2, with a limit; https://docs.kernel.org/admin-guide/cgroup-v2.html.
+
+    `held`: a descriptor of its folder, locked as long as the process that made it lives (`drop_abandoned_groups`).
+    """
 
     folder: Path
     version: int
+    held: int
 
     def add(self, pid: int) -> None:
         """Move a process here; what it starts from now on is here, too."""
@@ -31,6 +37,7 @@ class MemoryGroup:
 
     def close(self) -> None:
         """End whatever is left inside, and the group."""
+        os.close(self.held)
         ends_at = time.monotonic() + _WAIT_SECONDS
         while time.monotonic() < ends_at:
             for pid in (self.folder / "cgroup.procs").read_text().split():
@@ -45,13 +52,16 @@ class MemoryGroup:
 def make_group(limit: int) -> MemoryGroup | None:
     """A new group that may have `limit` bytes; None where the system has no control groups, or not for this process."""
     for folder, version in _parents():
-        made = folder / f"pock-{uuid4().hex}"
+        made, held = folder / f"{_PREFIX}{uuid4().hex}", -1
         try:
             if version == 2 and "memory" not in (folder / "cgroup.subtree_control").read_text().split():
                 (folder / "cgroup.subtree_control").write_text("+memory")
             made.mkdir()
+            held = _lock(made, fcntl.LOCK_SH)
             (made / ("memory.limit_in_bytes" if version == 1 else "memory.max")).write_text(str(limit))
         except OSError:
+            if held >= 0:
+                os.close(held)
             with suppress(OSError):
                 made.rmdir()
             continue
@@ -60,8 +70,27 @@ def make_group(limit: int) -> MemoryGroup | None:
                 (made / "memory.memsw.limit_in_bytes").write_text(str(limit))
             else:
                 (made / "memory.swap.max").write_text("0")
-        return MemoryGroup(made, version)
+        return MemoryGroup(made, version, held)
     return None
+
+
+def drop_abandoned_groups() -> None:
+    """End the groups of processes that were killed, and what is left inside them."""
+    for folder, version in _parents():
+        for found in folder.glob(f"{_PREFIX}*"):
+            with suppress(OSError):  # its process lives, or ends it at this moment
+                MemoryGroup(found, version, _lock(found, fcntl.LOCK_EX | fcntl.LOCK_NB)).close()
+
+
+def _lock(folder: Path, how: int) -> int:
+    """A locked descriptor of a folder. Raises OSError if it cannot be had at once."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, how)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def _parents() -> list[tuple[Path, int]]:

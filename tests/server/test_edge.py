@@ -71,11 +71,11 @@ def test_half_sent_heads_end(live: Live, honest: httpx.Client) -> None:
 def test_an_honest_key_cannot_fill_the_memory_either(live: Live, honest: httpx.Client) -> None:
     with ExitStack() as stack:
         answers = []
-        for _ in range(8):
+        for _ in range(24):
             connection = stack.enter_context(live.connect())
-            body = b" " * (3 * MIB)
+            body = b" " * (MIB - 1)
             headers = {"Authorization": f"Bearer {live.key}"}
-            connection.sendall(request("POST", "/v1/models", headers, body, length=len(body) + 1))
+            connection.sendall(request("POST", "/v1/builds", headers, body, length=len(body) + 1))
             answers.append(connection)
         found = [read_answer(connection) for connection in answers]
     assert {(answer.status, code(answer.body)) for answer in found} == {(503, 1042), (408, 1040)}

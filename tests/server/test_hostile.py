@@ -97,7 +97,7 @@ def test_a_dataset_is_read_outside_of_the_writers_turn(server: Server, person: P
         assert_problem(person.post("/datasets", {"name": "x", "digest": digest}), 422, 10004)
 
 
-@pytest.mark.parametrize("depth", [40, 3_000, 1_000_000])
+@pytest.mark.parametrize("depth", [40, 3_000, 200_000])
 def test_json_of_any_depth(person: Person, depth: int) -> None:
     body = '{"name": ' + "[" * depth + "]" * depth + "}"
     answer = person.call("POST", "/models", content=body, headers={"Content-Type": "application/json"})
@@ -165,5 +165,5 @@ def test_events_of_an_odd_phase(server: Server, person: Person, device: Device, 
 def test_facts_are_small(device: Device) -> None:
     facts = {"cpu": "x" * (MAX_FACTS_CHARACTERS - 20)}
     assert device.call("POST", "/heartbeat", json={"state": "idle", "facts": facts}).status_code == 200
-    facts = {f"{n}": n for n in range(MAX_FACTS_CHARACTERS)}
+    facts = {f"{n}": n for n in range(MAX_FACTS_CHARACTERS // 2)}
     assert_problem(device.call("POST", "/heartbeat", json={"state": "idle", "facts": facts}), 422, 1006)

@@ -48,6 +48,23 @@ def test_large_json_is_refused(start_server: ServerFactory) -> None:
         assert_problem(answer, 413, 1012)
 
 
+def test_a_body_is_no_larger_than_its_call_needs(server: Server, person: Person) -> None:
+    # The largest bodies that are valid here are read; those that can only be wrong are not parsed.
+    models = {"name": "x", "digest": "0" * 64, "external": {f"{n:0>200}": "0" * 64 for n in range(1000)}}
+    assert_problem(person.post("/models", models), 404, 1005)
+    recipe = {"model_id": "018f0000-0000-7000-8000-000000000000", "recipe": "{}\n" + "# 😀\n" * 20_000, "target": "x"}
+    assert_problem(person.post("/builds", recipe), 404, 1005)
+    for path, size in (("/models", 600 << 10), ("/builds", 1100 << 10), ("/runs", 70 << 10), ("/api-keys", 70 << 10)):
+        assert_problem(person.post(path, {"name": " " * size}), 413, 1012)
+    device = server.device(person)
+    beat = {"state": "idle", "facts": {"x": "é" * 15_000}}
+    assert device.call("POST", "/heartbeat", json=beat).status_code == 200
+    assert_problem(device.call("POST", "/heartbeat", json={**beat, "x": " " * 140_000}), 413, 1012)
+    report = {"fence": 1, "state": "succeeded", "report": {"x": "x" * 2_900_000}}
+    unknown = "/runs/018f0000-0000-7000-8000-000000000000/result"
+    assert_problem(device.call("POST", unknown, json=report), 404, 1005)
+
+
 def test_security_headers(server: Server, person: Person) -> None:
     for answer in (server.client.get("/"), person.get("/models"), server.client.get("/v1/models")):
         policy = answer.headers["content-security-policy"]

@@ -1,5 +1,6 @@
 """Which credential opens which address, and what may be sent through it."""
 
+import re
 from dataclasses import dataclass
 from enum import Enum
 
@@ -20,9 +21,16 @@ class Way:
     door: Door
     streams: bool = False
     """The endpoint reads the body itself, part by part; others are read whole."""
+    largest: int | None = None
+    """Bytes of the largest body that can be valid here; None: only the setting is the limit."""
 
 
 _STRANGERS = frozenset({"/v1/enroll", "/v1/agent/session"})
+# While a body is parsed, nobody else is served: parsers hold the interpreter, in a thread as well, and 4 MiB of nested
+# lists hold it for a quarter of a second. So a call accepts no more than its largest valid body, all of it escaped.
+_LARGEST = 64 << 10
+_LARGER = {"/v1/agent/heartbeat": 128 << 10, "/v1/models": 512 << 10, "/v1/builds": 1 << 20}
+_WHAT_DEVICES_MEASURED = re.compile(r"/v1/agent/runs/[^/]+/(events|result)")
 _STREAMS = (("PATCH", "/v1/uploads/"), ("PUT", "/v1/agent/blobs/"))
 
 
@@ -33,4 +41,5 @@ def way_of(method: str, path: str) -> Way:
     if path in _STRANGERS:
         return Way(Door.STRANGER)
     streams = any(method == verb and path.startswith(prefix) for verb, prefix in _STREAMS)
-    return Way(Door.DEVICE if path.startswith("/v1/agent/") else Door.KEY, streams)
+    largest = None if _WHAT_DEVICES_MEASURED.fullmatch(path) else _LARGER.get(path, _LARGEST)
+    return Way(Door.DEVICE if path.startswith("/v1/agent/") else Door.KEY, streams, largest)

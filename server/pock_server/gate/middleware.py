@@ -114,4 +114,5 @@ class GateMiddleware:
             return await stack.enter_async_context(
                 whole_body(request, settings.max_stranger_bytes, self._strangers_budget)
             )
-        return await stack.enter_async_context(whole_body(request, settings.max_json_bytes, self._budget))
+        largest = min(way.largest or settings.max_json_bytes, settings.max_json_bytes)
+        return await stack.enter_async_context(whole_body(request, largest, self._budget))

@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks.load.deployments import Deployment
 from benchmarks.load.device import Device
 from benchmarks.load.figures import Figures, quantile
-from benchmarks.load.people import Person, probe_forever
+from benchmarks.load.people import OWN_DELAY, Person, notice_own_delay, probe_forever
 from benchmarks.load.processes import Usage, sample_forever
 from tests.server.harness import safetensors
 
@@ -70,12 +70,13 @@ async def measure(deployment: Deployment, plan: Plan) -> Result:
         async with _running(
             submitter.submit_forever(ids, order, plan.runs_per_minute),
             probe_forever(deployment.place, figures),
+            notice_own_delay(figures),
             sample_forever(deployment.parts, usage),
             *(watcher.watch_forever() for watcher in watchers),
         ):
             await _wait(plan.seconds)
         seconds = time.monotonic() - started
-        requests, figures.recording = figures.requests(), False
+        requests, figures.recording = figures.requests() - len(figures.latencies[OWN_DELAY]), False
         await _drain(figures)
     unfinished = await submitter.unfinished()
     if before.errors:

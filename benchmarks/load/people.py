@@ -14,6 +14,7 @@ from benchmarks.load.device import STEPS, Place
 from benchmarks.load.figures import Figures, Stopwatch
 from benchmarks.load.wire import Connection, ConnectionLost
 
+OWN_DELAY = "load itself"
 _FINAL = frozenset({"succeeded", "failed", "cancelled"})
 
 
@@ -104,3 +105,11 @@ async def probe_forever(place: Place, figures: Figures, pause: float = 0.1) -> N
         except ConnectionLost as error:
             figures.fail(f"healthz lost: {error}")
         await asyncio.sleep(pause)
+
+
+async def notice_own_delay(figures: Figures, pause: float = 0.1) -> None:
+    """Note how much later than asked for this process gets its turn: every figure holds as much of its own making."""
+    while True:
+        due = time.monotonic() + pause
+        await asyncio.sleep(pause)
+        figures.note(OWN_DELAY, max(0.0, time.monotonic() - due))

@@ -57,16 +57,20 @@ class Usage:
     processor: dict[str, float] = field(default_factory=dict)
 
 
-async def sample_forever(groups: Mapping[str, int], usage: Usage, pause: float = 5.0) -> None:
+async def sample_forever(groups: Mapping[str, int], usage: Usage, pause: float = 10.0) -> None:
     """Sample the process trees under these process ids."""
     first: dict[str, float] = {}
     while True:
-        for name, root in groups.items():
-            members = _tree(root)
-            usage.memory.setdefault(name, []).append(sum(map(_resident, members)))
-            seconds = sum(map(_seconds, members))
-            usage.processor[name] = seconds - first.setdefault(name, seconds)
+        await asyncio.to_thread(_sample, groups, usage, first)
         await asyncio.sleep(pause)
+
+
+def _sample(groups: Mapping[str, int], usage: Usage, first: dict[str, float]) -> None:
+    for name, root in groups.items():
+        members = _tree(root)
+        usage.memory.setdefault(name, []).append(sum(map(_resident, members)))
+        seconds = sum(map(_seconds, members))
+        usage.processor[name] = seconds - first.setdefault(name, seconds)
 
 
 def _tree(root: int) -> list[psutil.Process]:

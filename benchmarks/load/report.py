@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks.document import mib, table
 
-_KINDS = ("heartbeat", "healthz", "submit", "submit to lease", "lease", "events", "result", "list")
+_KINDS = ("heartbeat", "healthz", "submit", "submit to lease", "lease", "events", "result", "list", "load itself")
 _FLEET = 100_000
 
 

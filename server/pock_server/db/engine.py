@@ -1,11 +1,14 @@
 """Makes the SQLAlchemy engine; the database URL alone decides between SQLite and PostgreSQL."""
 
 import sqlite3
+import time
 from typing import Any
 
+import psycopg
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, DisconnectionError
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from pock_server.settings import Settings, UnusableSetting
 
@@ -14,6 +17,8 @@ BEGIN = "pock_begin"
 
 _POSTGRES = frozenset({"postgres", "postgresql"})
 _CONNECT_SECONDS = 5
+_TRUSTED_SECONDS = 1.0
+"""A connection that was used so short a time ago is taken to live."""
 # A network that was cut is noticed within about half a minute, by waiting reads and by writes.
 _NETWORK = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4, "tcp_user_timeout": 30_000}
 
@@ -50,15 +55,38 @@ def make_engine(settings: Settings) -> Engine:
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
         return engine
-    return create_engine(
+    engine = create_engine(
         url,
         pool_size=settings.database_connections,
         max_overflow=0,
         pool_timeout=settings.database_timeout_seconds,
-        pool_pre_ping=True,
         hide_parameters=True,
         connect_args=_connect_arguments(settings),
     )
+    event.listen(engine, "checkin", _note_use)
+    event.listen(engine, "checkout", _ask_whether_it_lives)
+    return engine
+
+
+def for_reading(engine: Engine) -> Engine:
+    """The same connections without BEGIN and ROLLBACK around queries: on PostgreSQL each of them is a round trip, and
+    with READ COMMITTED they change nothing that a reader sees."""
+    return engine.execution_options(isolation_level="AUTOCOMMIT") if engine.dialect.name == "postgresql" else engine
+
+
+def _note_use(_connection: Any, record: ConnectionPoolEntry) -> None:
+    record.info["used"] = time.monotonic()
+
+
+def _ask_whether_it_lives(connection: Any, record: ConnectionPoolEntry, _proxy: Any) -> None:
+    """Ask the server once after a pause, not before each request: that would be a round trip more for each."""
+    if time.monotonic() - record.info.get("used", time.monotonic()) < _TRUSTED_SECONDS:
+        return
+    try:
+        connection.execute("SELECT 1")
+        connection.rollback()
+    except psycopg.OperationalError as error:
+        raise DisconnectionError from error
 
 
 def is_postgres(settings: Settings) -> bool:

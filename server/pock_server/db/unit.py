@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from pock_server.actor import SERVICE, Actor
 from pock_server.db.bells import carry
-from pock_server.db.engine import BEGIN
+from pock_server.db.engine import BEGIN, for_reading
 from pock_server.hub import Hub
 from pock_server.observing.facts import Fact
 
@@ -44,7 +44,7 @@ class Database:
         self.engine = engine
         self._hub = hub
         self._observe = observe
-        self._readers = sessionmaker(engine, expire_on_commit=False)
+        self._readers = sessionmaker(for_reading(engine), expire_on_commit=False)
         # SQLite has one writer at a time, and its busy handler sleeps: the threads of this process queue here instead.
         self._turn: AbstractContextManager[object] = (
             threading.Lock() if engine.dialect.name == "sqlite" else nullcontext()
@@ -53,7 +53,8 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Session]:
-        """A transaction that is never committed."""
+        """For queries only. On SQLite they see one moment, on PostgreSQL each query sees its own, as it does in every
+        transaction here (READ COMMITTED)."""
         with self._readers() as session:
             yield session
 

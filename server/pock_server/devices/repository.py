@@ -2,12 +2,16 @@
 
 from datetime import datetime
 
-from sqlalchemy import func, select, update
+from sqlalchemy import bindparam, func, select, update
 from sqlalchemy.orm import Session, defer
 
 from pock_server.db.repository import Repository
 from pock_server.devices.schemas import DeviceStatus
 from pock_server.devices.tables import DeviceRecord, EnrolmentTokenRecord
+
+_OF_SESSION = (
+    select(DeviceRecord).options(defer(DeviceRecord.facts)).where(DeviceRecord.session_id == bindparam("session_id"))
+)
 
 
 class Devices(Repository[DeviceRecord]):
@@ -45,9 +49,8 @@ def find_device_anywhere(session: Session, device_id: str, *, lock: bool = False
 
 def find_session_anywhere(session: Session, session_id: str) -> DeviceRecord | None:
     """The device with this session; its workspace is what authentication finds out. Every call of an agent asks this:
-    the facts are not read."""
-    query = select(DeviceRecord).options(defer(DeviceRecord.facts)).where(DeviceRecord.session_id == session_id)
-    return session.scalars(query).one_or_none()
+    the facts are not read, and the query is made once."""
+    return session.scalars(_OF_SESSION, {"session_id": session_id}).one_or_none()
 
 
 def count_active(session: Session) -> int:

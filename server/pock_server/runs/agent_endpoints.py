@@ -1,5 +1,6 @@
 """Work, leases, events and results over HTTP, for agents."""
 
+import random
 import time
 from typing import Annotated
 
@@ -20,7 +21,7 @@ from pock_server.http.fields import Digest, Id
 from pock_server.http.problems import PROBLEMS
 from pock_server.quotas.service import Quota, check
 from pock_server.runs import leases, reports
-from pock_server.runs.agent_service import require_readable, require_writable, take_work
+from pock_server.runs.agent_service import has_work, require_readable, require_writable, take_work
 from pock_server.runs.schemas import (
     BlobStored,
     DeclineIn,
@@ -39,8 +40,11 @@ router = APIRouter(prefix="/agent", tags=["agents"], responses=PROBLEMS)
 
 TRUST_HEADER = "Pock-Trust-Version"
 """Tells agents of the newest trust document, so that they fetch it."""
-# Where work may have been queued by another process without ringing here.
-_LOOK_SECONDS = 5.0
+_LOOK_SECONDS = 20.0
+"""A ring that was lost costs this long."""
+_SHORTEST_WAIT = 0.5
+"""Part of the wait asked for after which a poll may end: devices that began together, as after a restart of the
+service, are soon spread over time, instead of coming back together for ever."""
 
 
 @router.get("/work", response_model=WorkEnvelope, responses={204: {"description": "Nothing to do; ask again."}})
@@ -54,22 +58,26 @@ async def get_work(
     """Wait for the next piece of work."""
     if trust != agent.trust_version:
         await run_in_threadpool(note_trust, services.database, agent, trust)
-    deadline = time.monotonic() + min(wait, services.settings.poll_seconds)
+    patience = min(wait, services.settings.poll_seconds) * random.uniform(_SHORTEST_WAIT, 1)
+    deadline = time.monotonic() + patience
     with services.hub.listen(f"device:{agent.device_id}") as bell:
-        while not await request.is_disconnected():
-            envelope = await run_in_threadpool(take_work, services, agent, trust)
-            if envelope is not None:
-                return JSONResponse(envelope.model_dump(), headers=await run_in_threadpool(_newest_trust, services))
+        while True:
+            there_is, newest_trust = await run_in_threadpool(_look, services, agent)
+            headers = {TRUST_HEADER: str(newest_trust)}
+            if there_is and not await request.is_disconnected():
+                envelope = await run_in_threadpool(take_work, services, agent, trust)
+                if envelope is not None:
+                    return JSONResponse(envelope.model_dump(), headers=headers)
             remaining = deadline - time.monotonic()
             if remaining <= 0 or services.hub.closing:
                 break
-            await bell.wait(min(remaining, services.hub.patience(_LOOK_SECONDS)))
-    headers = await run_in_threadpool(_newest_trust, services)
+            await bell.wait(min(remaining, _LOOK_SECONDS))
     return Response(status_code=204, headers={**headers, "Retry-After": "2"} if services.hub.closing else headers)
 
 
-def _newest_trust(services: Services) -> dict[str, str]:
-    return {TRUST_HEADER: str(services.keys.announced(services.database))}
+def _look(services: Services, agent: AgentCaller) -> tuple[bool, int]:
+    """Whether there may be work, and the newest trust document's version."""
+    return has_work(services.database, agent), services.keys.announced(services.database)
 
 
 @router.post("/runs/{run_id}/lease")

@@ -2,6 +2,7 @@
 
 from sqlalchemy.orm import Session
 
+from pock_server.db.unit import Database
 from pock_server.devices.repository import Devices
 from pock_server.devices.sessions import AgentCaller
 from pock_server.devices.tables import DeviceRecord
@@ -17,14 +18,17 @@ from pock_server.trust.keyring import KeyRing
 from pock_server.trust.wrapping import CannotUnwrap
 
 
+def has_work(database: Database, agent: AgentCaller) -> bool:
+    """Whether a run of the device is not over; asked by every waiting device, so it is one query that locks nothing."""
+    with database.read() as session:
+        return Runs(session, agent.workspace_id).has_open(agent.device_id)
+
+
 def take_work(services: Services, agent: AgentCaller, trust: int | None) -> WorkEnvelope | None:
     """Lease the device's next run to it, or None if there is none, or somebody changed it at this moment.
 
     `trust`: version of the trust document that the agent has. One with none believes only the key that it pinned.
     """
-    with services.database.read() as session:
-        if not Runs(session, agent.workspace_id).open_of(agent.device_id):
-            return None
     try:
         return _lease(services, agent, trust)
     except Problem as problem:

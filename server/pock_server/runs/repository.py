@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, delete, or_, select
+from sqlalchemy import ColumnElement, delete, exists, or_, select
 from sqlalchemy.orm import Session
 
 from pock_server.db.repository import Repository
@@ -37,9 +37,10 @@ class Runs(Repository[RunRecord]):
         """The run that the device holds a lease on."""
         return next(iter(self.of_device(device_id, HELD)), None)
 
-    def open_of(self, device_id: str) -> list[RunRecord]:
-        """The device's runs that are not over."""
-        return self.of_device(device_id, OPEN)
+    def has_open(self, device_id: str) -> bool:
+        """Whether a run of the device is not over."""
+        mine = (RunRecord.workspace_id == self.workspace_id) & (RunRecord.device_id == device_id)
+        return bool(self.session.scalar(select(exists().where(mine, RunRecord.state.in_(OPEN)))))
 
     def queue_positions(self, rows: Iterable[RunRecord]) -> dict[str, int]:
         """Place in their devices' queues of the queued ones among `rows`, 1 is next."""

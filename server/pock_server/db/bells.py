@@ -41,8 +41,8 @@ async def listen_forever(settings: Settings, hub: Hub) -> None:
     while True:
         try:
             async with await psycopg.AsyncConnection.connect(**connection_string(settings), autocommit=True) as line:
-                await line.execute(f"LISTEN {_CHANNEL}")
                 await line.execute(*sign_of_life(hub.name))
+                await line.execute(f"LISTEN {_CHANNEL}")
                 hub.ring_all()
                 pause = _FIRST_PAUSE_SECONDS
                 async for notice in line.notifies():

@@ -1,5 +1,9 @@
 """What a workspace may have: each quota refuses with its own code, says limit and use, and holds in a race."""
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -9,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tests.server.conftest import ServerFactory
 from tests.server.harness import Device, Person, Server, assert_problem, digest_of, safetensors
+from tests.server.stores import variables
 
 Add = Callable[[Server, Person, int], Any]
 """Asks for the n-th thing of its kind."""
@@ -105,3 +110,50 @@ def test_open_runs(start_server: ServerFactory) -> None:
     assert_problem(server.run(person, device, build), 409, 1055)
     person.post(f"/runs/{first.json()['id']}/cancel")
     assert server.run(person, device, build).status_code == 202
+
+
+def test_a_workspace_has_limits_of_its_own(start_server: ServerFactory) -> None:
+    server = start_server(quota_tokens=2)
+    person, other = server.person(), server.person(workspace="another")
+    settings = {**os.environ, **variables(server.services.settings), "POCK_QUOTA_TOKENS": "2"}
+
+    def workspaces(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "pock_server.cli", "workspaces", *arguments]
+        return subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=settings,
+        )
+
+    raised = workspaces("set-quota", "default", "tokens=3", "keys=7", "--json")
+    assert raised.returncode == 0, raised.stderr
+    assert json.loads(raised.stdout)["tokens"] == {"used": 0, "limit": 3, "own": True}
+    assert [token(server, person, n).status_code for n in range(4)] == [201, 201, 201, 409]
+    assert "may have 3" in token(server, person, 4).json()["detail"]
+    assert [token(server, other, n).status_code for n in range(3)] == [201, 201, 409]
+
+    lowered = workspaces("set-quota", "default", "tokens=0")  # what is there stays
+    assert "tokens         3 of 0\n" in lowered.stdout and "models         0 of 10000  (setting)" in lowered.stdout
+    assert "may have 0" in token(server, person, 5).json()["detail"]
+
+    assert workspaces("set-quota", "default", "tokens=default").returncode == 0
+    assert json.loads(workspaces("show", "default", "--json").stdout)["tokens"] == {"used": 3, "limit": 2, "own": False}
+    assert {"name": "default", "quotas": {"keys": 7}}.items() <= json.loads(workspaces("list", "--json").stdout)[
+        "items"
+    ][0].items()
+
+    entries = [entry for entry in person.get("/audit").json()["items"] if entry["action"] == "workspace.change"]
+    assert [entry["changes"]["tokens"]["after"] for entry in entries] == [None, 0, 3]
+    assert entries[-1]["changes"]["keys"] == {"before": None, "after": 7}
+    assert entries[0]["actor"]["kind"] == "command_line"
+
+    for wrong, said in (
+        (("default", "tokens=-1"), "is not of the form"),
+        (("default", "token=1"), "There is no quota 'token'; there are bytes"),
+        (("default", f"bytes={'9' * 5000}"), "at most"),
+        (("nobody", "tokens=1"), "there is no workspace nobody"),
+    ):
+        refused = workspaces("set-quota", *wrong)
+        assert refused.returncode == 2 and said in refused.stderr and "Traceback" not in refused.stderr

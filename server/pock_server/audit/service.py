@@ -23,6 +23,7 @@ class Action(StrEnum):
     """`KIND.VERB`; the kind is that of the changed object."""
 
     WORKSPACE_CREATE = "workspace.create"
+    WORKSPACE_CHANGE = "workspace.change"
     MEMBER_ADD = "member.add"
     MEMBER_CHANGE = "member.change"
     API_KEY_CREATE = "api_key.create"

@@ -11,7 +11,10 @@ from pock_server.members.tables import MemberRecord
 
 
 class WorkspaceRecord(Base):
-    """One team's models, builds, devices and runs; `last_build_at` is when a runner began a build of it last."""
+    """One team's models, builds, devices and runs.
+
+    `last_build_at` is when a runner began a build of it last; `quotas` has those limits that are not the settings'.
+    """
 
     __tablename__ = "workspaces"
 
@@ -19,6 +22,7 @@ class WorkspaceRecord(Base):
     name: Mapped[str] = mapped_column(String(200), unique=True)
     created_at: Mapped[datetime]
     last_build_at: Mapped[datetime | None]
+    quotas: Mapped[dict[str, Any] | None]
 
 
 class ApiKeyRecord(WorkspaceRow):

@@ -2,7 +2,7 @@
 
 import typer
 
-from pock_server.cli import audit, backup, credentials, keys, members, serving, storage, worker
+from pock_server.cli import audit, backup, credentials, keys, members, serving, storage, worker, workspaces
 from pock_server.cli.doctor import doctor
 from pock_server.cli.faults import sentences
 
@@ -27,6 +27,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__, pret
 for command in _COMMANDS:
     app.command()(command)
 app.add_typer(members.app, name="members")
+app.add_typer(workspaces.app, name="workspaces")
 app.add_typer(keys.trust_app)
 
 

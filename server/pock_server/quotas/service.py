@@ -3,7 +3,7 @@
 Whoever adds takes the workspace's row first and counts then, so of two who add at once one sees the other.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -11,6 +11,8 @@ from enum import Enum
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
+from pock_server.audit.service import Action, Subject, changed, record
+from pock_server.auth.repository import lock_workspace
 from pock_server.auth.tables import ApiKeyRecord, WorkspaceRecord
 from pock_server.blobs.tables import BlobRecord, UploadRecord
 from pock_server.builds.schemas import BuildState
@@ -38,6 +40,11 @@ class Bound:
     setting: str
     way_out: str
     count: Count
+
+    @property
+    def name(self) -> str:
+        """What operators call it."""
+        return self.setting.removeprefix("quota_")
 
 
 def _rows(table: type[WorkspaceRow], *conditions: ColumnElement[bool]) -> Count:
@@ -106,15 +113,66 @@ class Quota(Enum):
     )
 
 
+MAX_LIMIT = 2**53
+"""JSON numbers of other programs end here."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What a workspace has of one thing and may have; `own`: by a limit of its own, not by the setting."""
+
+    quota: str
+    used: int
+    limit: int
+    own: bool
+
+
+def standings(session: Session, settings: Settings, workspace: WorkspaceRecord, now: datetime) -> list[Standing]:
+    """Everything that is counted."""
+    own = workspace.quotas or {}
+    return [
+        Standing(
+            quota=quota.value.name,
+            used=quota.value.count(session, workspace.id, now),
+            limit=_limit(quota.value, own, settings),
+            own=quota.value.name in own,
+        )
+        for quota in Quota
+    ]
+
+
+def set_quotas(unit: Unit, workspace: WorkspaceRecord, wanted: Mapping[str, int | None], now: datetime) -> None:
+    """Give a workspace limits of its own; None: that of the settings again. A 422 `Problem` names what is wrong."""
+    names = [quota.value.name for quota in Quota]
+    for name, limit in wanted.items():
+        if name not in names:
+            raise Problem(Failure.INVALID, f"There is no quota {name[:80]!r}; there are {', '.join(names)}.")
+        if limit is not None and limit > MAX_LIMIT:
+            raise Problem(Failure.INVALID, f"{name} may be {MAX_LIMIT} at most.")
+    lock_workspace(unit.session, workspace.id)
+    unit.session.refresh(workspace)
+    before = workspace.quotas or {}
+    after = {name: limit for name, limit in {**before, **wanted}.items() if limit is not None}
+    workspace.quotas = after or None
+    unit.session.flush()
+    changes = changed(before, after)
+    if changes:
+        record(unit, Action.WORKSPACE_CHANGE, Subject(workspace.id, workspace.id), workspace.name, now, changes)
+
+
+def _limit(bound: Bound, own: Mapping[str, int], settings: Settings) -> int:
+    return int(own.get(bound.name, getattr(settings, bound.setting)))
+
+
 def check(unit: Unit, settings: Settings, workspace_id: str, now: datetime, *quotas: Quota) -> None:
     """Raise a 409 `Problem`, which undoes what was added, if the workspace has too much of something now."""
     unit.session.flush()
     # Not FOR UPDATE: that would also stop everybody else who adds a row that refers to the workspace.
-    mine = select(WorkspaceRecord.id).where(WorkspaceRecord.id == workspace_id).with_for_update(key_share=True)
-    unit.session.execute(mine)
+    mine = select(WorkspaceRecord.quotas).where(WorkspaceRecord.id == workspace_id).with_for_update(key_share=True)
+    own = unit.session.scalars(mine).one() or {}
     for quota in quotas:
         bound = quota.value
-        limit, found = int(getattr(settings, bound.setting)), bound.count(unit.session, workspace_id, now)
+        limit, found = _limit(bound, own, settings), bound.count(unit.session, workspace_id, now)
         if found > limit:
             detail = f"This would make {found} {bound.noun} in the workspace, which may have {limit}: {bound.way_out}."
             raise Problem(bound.failure, detail)

@@ -6,7 +6,6 @@ of its own, so that every port stays what it is and /etc/hosts says the names; a
 from images, so what an image's entry point would do is done by `prepare`.
 """
 
-import json
 import os
 import random
 import re
@@ -44,6 +43,9 @@ def read_compose(**variables: str) -> dict[str, Any]:
     return found
 
 
+_OWN_PROCESSES = ["unshare", "--user", "--map-root-user", "--pid", "--mount-proc", "--fork", "--kill-child"]
+
+
 @dataclass
 class Container:
     """One running copy of a service."""
@@ -53,7 +55,7 @@ class Container:
     log: Path
     process: "subprocess.Popen[bytes]"
     init: int
-    """Process id, out here, of the first process in there: with it all others end."""
+    """Process id, out here, of the first process in there: with it all others end; 0 if it had ended at once."""
 
     def said(self) -> str:
         """What it wrote to stdout and stderr."""
@@ -67,8 +69,8 @@ class Container:
     def stop(self, how: signal.Signals, seconds: float) -> int:
         """Ask it to end, as an engine does; its exit status. Raises TimeoutExpired where the engine would kill it."""
         if self.process.poll() is None:
-            for child in Path(f"/proc/{self.init}/task/{self.init}/children").read_text().split():
-                os.kill(int(child), how)
+            for child in children(self.init):
+                os.kill(child, how)
         return self.process.wait(timeout=seconds)
 
 
@@ -118,24 +120,23 @@ class Machine:
         words = [*service.get("entrypoint", []), *(service.get("command") or own)]
         return [str(word).replace("0.0.0.0", address) for word in words]
 
-    def environment(self, name: str) -> dict[str, str]:
-        """The image's variables, the file's, and those of the test."""
+    def environment(self, name: str, address: str = "0.0.0.0") -> dict[str, str]:
+        """The image's variables, the file's, and those of the test; who listens, does so on this address."""
         image = self.image(name)
         built = environment(STAGES, image) if image else {}
         asked = {key: str(value) for key, value in self.service(name).get("environment", {}).items()}
         ours = {"PATH": ":".join(map(str, _PROGRAMS)), "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
-        return {**built, **asked, **self.variables.get(name, {}), **ours}
+        found = {**built, **asked, **self.variables.get(name, {}), **ours}
+        return {key: address if value == "0.0.0.0" else value for key, value in found.items()}
 
     def walls(self, name: str) -> list[str]:
         """bubblewrap's arguments: what the container sees and may change."""
         service = self.service(name)
         user, _, group = service.get("user", "10001:10001").partition(":")
-        arguments = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--die-with-parent"]
+        arguments = ["--unshare-user", "--unshare-ipc", "--unshare-uts", "--die-with-parent"]
         arguments += ["--uid", user, "--gid", group, "--cap-drop", "ALL", "--hostname", name]
         arguments += ["--tmpfs", "/", *_system(), "--dev", "/dev"]
-        # Like engines, bubblewrap covers parts of a new /proc, and the kernel lets nobody in there mount another one.
-        open_paths = "systempaths=unconfined" in service["security_opt"]
-        arguments += ["--bind", "/proc", "/proc"] if open_paths else ["--proc", "/proc"]
+        arguments += ["--bind", "/proc", "/proc"] if self._is_open(name) else ["--unshare-pid", "--proc", "/proc"]
         for name in ("hosts", "passwd"):
             arguments += ["--ro-bind", str(self.folder / name), f"/etc/{name}"]
         for place in service.get("tmpfs", []):
@@ -186,27 +187,33 @@ class Machine:
         return done.returncode == 0
 
     def _launch(self, name: str, address: str, words: list[str], log: str, fresh: bool = False) -> Container:
-        reader, writer = os.pipe()
         rules = self._seccomp(name)
+        around = _OWN_PROCESSES if self._is_open(name) else []
         path = self.folder / log
         with path.open("wb" if fresh else "ab") as output:
             process = subprocess.Popen(
-                ["bwrap", *self.walls(name), "--seccomp", str(rules), "--info-fd", str(writer), *words],
-                env=self.environment(name),
+                [*around, "bwrap", *self.walls(name), "--seccomp", str(rules), *words],
+                env=self.environment(name, address),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                pass_fds=[writer, rules],
+                pass_fds=[rules],
                 cwd="/",
             )
-        os.close(writer)
         os.close(rules)
-        with os.fdopen(reader) as info:
-            told = info.read()
-        assert told, path.read_text()
-        container = Container(name, address, path, process, json.loads(told)["child-pid"])
+        begun: list[int] = []
+        while not begun and process.poll() is None:
+            begun = children(process.pid)
+        container = Container(name, address, path, process, begun[0] if begun else 0)
         self.running.append(container)
         return container
+
+    def _is_open(self, name: str) -> bool:
+        """Whether its processes see all of their /proc.
+
+        Like engines, bubblewrap covers parts of a new one, and the kernel lets nobody in there mount another one.
+        """
+        return "systempaths=unconfined" in self.service(name)["security_opt"]
 
     def _seccomp(self, name: str) -> int:
         """A file with the service's filter of system calls; where it names none, ours stands in for the engine's."""
@@ -222,6 +229,11 @@ class Machine:
             if container.process.poll() is None:
                 container.process.kill()
                 container.process.wait()
+
+
+def children(process: int) -> list[int]:
+    """The processes that one has started, the first one first."""
+    return [int(child) for child in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
 
 
 def _system() -> list[str]:

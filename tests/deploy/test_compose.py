@@ -25,7 +25,7 @@ import pytest
 from demo.client import Client
 from demo.processes import program
 from tests.agent import fake_model
-from tests.deploy.containers import Container, Machine, read_compose, wait_for
+from tests.deploy.containers import Container, Machine, children, read_compose, wait_for
 from tests.deploy.dockerfile import ROOT
 from tests.server.databases import find_postgres
 from tests.server.stores import S3Server, has_swift, running_s3
@@ -48,8 +48,10 @@ def test_only_the_proxy_is_reached_from_outside(compose: dict[str, Any]) -> None
     published = {name for name, found in ports.items() if any(not port.startswith("127.0.0.1:") for port in found)}
     assert published == {"proxy"}
     internal = {name for name, network in compose["networks"].items() if (network or {}).get("internal")}
-    for name in ("api", "worker", "migrate", "postgres", "store", "bucket"):
+    for name in ("api", "worker", "migrate", "postgres", "redis", "store", "bucket"):
         assert set(compose["services"][name]["networks"]) <= internal, name
+    for network, members in {"broker": {"api", "worker", "redis"}, "front": {"proxy", "api"}}.items():
+        assert {name for name, service in compose["services"].items() if network in service["networks"]} == members
 
 
 def test_every_container_is_confined_and_bounded(compose: dict[str, Any]) -> None:
@@ -69,6 +71,10 @@ def test_secrets_are_files_that_each_service_needs(compose: dict[str, Any]) -> N
     for name, service in compose["services"].items():
         shown = " ".join(map(str, service.get("environment", {}).values()))
         assert "://" not in shown.replace("s3://pock", "").replace("http://store:8333", ""), name
+    # Whoever breaks out of a build finds a worker, which can sign nothing.
+    worker = compose["services"]["worker"]
+    assert "wrapping.key" not in {secret["source"] for secret in worker["secrets"]}
+    assert [volume.split(":")[0] for volume in worker["volumes"]] == ["worker"]
     for path in compose["secrets"].values():
         assert Path(path["file"]).parent == ROOT / "docker" / "secrets"
 
@@ -88,6 +94,9 @@ def test_secrets_are_made_once(tmp_path: Path, compose: dict[str, Any]) -> None:
     made = {path.name: path.read_text() for path in folder.iterdir()}
     assert set(compose["secrets"]) <= set(made)
     assert made["postgres_password"] in made["pock_database_url"]
+    password = made["pock_broker_url"].split(":")[2].partition("@")[0]
+    assert len(password) == 48 and password not in made["redis_users"]
+    assert hashlib.sha256(password.encode()).hexdigest() in made["redis_users"]
     assert all(path.stat().st_mode & 0o777 == 0o440 for path in folder.iterdir())
     make_secrets(tmp_path)
     assert {path.name: path.read_text() for path in folder.iterdir()} == made
@@ -110,6 +119,7 @@ class Deployment:
     apis: list[Container]
     workers: list[Container]
     postgres: Container
+    redis: Container
     key: str = ""
 
     @property
@@ -150,7 +160,7 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 @pytest.fixture(scope="module")
 def machine(compose: dict[str, Any], s3: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     """Where the services run, with what is other than the file says."""
-    lacking = [name for name in ("bwrap", "caddy") if shutil.which(name) is None]
+    lacking = [name for name in ("bwrap", "caddy", "redis-server") if shutil.which(name) is None]
     if lacking or find_postgres() is None:
         pytest.skip(f"not installed: {', '.join(lacking) or 'postgresql'} (.ci/run names the packages)")
     folder = tmp_path_factory.mktemp("deployment")
@@ -188,10 +198,12 @@ def deployment(machine: Machine) -> Deployment:
     postgres = start(machine, "postgres")
     machine.execute("migrate", *machine.command("migrate", machine.addresses["migrate"][0]))
     apis = [machine.start("api", copy) for copy in range(len(machine.addresses["api"]))]
+    redis = start(machine, "redis")
     workers = [machine.start("worker", copy) for copy in range(len(machine.addresses["worker"]))]
-    for api in apis:
-        await_health(machine, api, "api")
-    deployment = Deployment(machine, start(machine, "proxy"), apis, workers, postgres)
+    for name, containers in {"api": apis, "worker": workers}.items():
+        for container in containers:
+            await_health(machine, container, name)
+    deployment = Deployment(machine, start(machine, "proxy"), apis, workers, postgres, redis)
     wait_for(deployment.authority.exists, "the proxy's certificate")
     deployment.key = machine.execute("api", "pock-server", "create-key").split()[-1]
     return deployment
@@ -261,8 +273,8 @@ def descendants(process: int) -> list[str]:
     """The command lines of all processes below one."""
     found = []
     with suppress(OSError):
-        for child in Path(f"/proc/{process}/task/{process}/children").read_text().split():
-            found += [Path(f"/proc/{child}/cmdline").read_text().replace("\0", " "), *descendants(int(child))]
+        for child in children(process):
+            found += [Path(f"/proc/{child}/cmdline").read_text().replace("\0", " "), *descendants(child)]
     return found
 
 
@@ -335,6 +347,37 @@ def test_from_a_model_to_trained_weights_while_processes_are_killed(deployment: 
         assert "builds run in a sandbox: bubblewrap" in worker.said()
 
 
+def test_redis_obeys_api_and_worker_alone(deployment: Deployment) -> None:
+    machine = deployment.machine
+    mine = (machine.secrets / "pock_broker_url").read_text().strip()
+    stranger = f"redis://{mine.partition('@')[2]}"
+    code = "import redis, sys\ntry: print(redis.Redis.from_url(sys.argv[1]).execute_command(*sys.argv[2:]))\n"
+    code += "except redis.RedisError as error: print(type(error).__name__)"
+
+    def said(who: str, *words: str) -> str:
+        return machine.execute("api", "python", "-c", code, who, *words).strip()
+
+    for words in (("GET", "x"), ("FLUSHALL",), ("CONFIG", "GET", "dir")):
+        assert said(stranger, *words) == "AuthenticationError", words
+    for words in (("FLUSHALL",), ("CONFIG", "SET", "dir", "/"), ("REPLICAOF", "127.0.0.1", "1"), ("SHUTDOWN",)):
+        assert said(mine, *words) == "NoPermissionError", words
+    assert said(mine, "DBSIZE").isdigit()
+    found = machine.execute("api", "pock-server", "doctor").splitlines()
+    assert any(line.split() == ["ok", "workers", "2", "answer"] for line in found), found
+
+
+def test_the_worker_serves_health_and_metrics_and_no_api(deployment: Deployment) -> None:
+    for worker in deployment.workers:
+        metrics = httpx.get(f"http://{worker.address}:8080/metrics", trust_env=False)
+        assert metrics.status_code == 200 and "pock_build_stage_seconds" in metrics.text
+        assert httpx.get(f"http://{worker.address}:8080/v1/models", trust_env=False).text.startswith("# HELP")
+        (process,) = children(worker.init)
+        os.kill(process, signal.SIGSTOP)
+        assert not deployment.machine.healthy(worker, "worker")
+        os.kill(process, signal.SIGCONT)
+        await_health(deployment.machine, worker, "worker")
+
+
 def test_the_worker_may_make_namespaces_and_nothing_dangerous(machine: Machine) -> None:
     code = "import ctypes; c = ctypes.CDLL(None, use_errno=True); print(c.unshare(0x10000000), c.ptrace(0, 0, 0, 0))"
     assert machine.execute("worker", "python", "-c", code).split() == ["0", "-1"]
@@ -345,7 +388,7 @@ def test_the_worker_may_make_namespaces_and_nothing_dangerous(machine: Machine) 
 def test_everything_stops_in_order(deployment: Deployment) -> None:
     await_health(deployment.machine, deployment.apis[0], "api")
     names = {"proxy": [deployment.proxy], "worker": deployment.workers, "api": deployment.apis}
-    names["postgres"] = [deployment.postgres]
+    names |= {"redis": [deployment.redis], "postgres": [deployment.postgres]}
     for name, containers in names.items():
         service = deployment.machine.service(name)
         how = signal.Signals[service.get("stop_signal", "SIGTERM")]

@@ -6,7 +6,9 @@ something waits: whoever hears it takes the build that is next in fairness to al
 
 import asyncio
 import logging
+import secrets
 import signal
+import socket
 import threading
 from concurrent.futures import CancelledError, Future
 
@@ -106,6 +108,7 @@ def _consume(application: Celery, concurrency: int, loop: asyncio.AbstractEventL
         application.set_default()
         controller = WorkController(
             app=application,
+            hostname=f"pock-{secrets.token_hex(4)}@{socket.gethostname()}",  # two on one machine are two
             pool="threads",
             concurrency=concurrency,
             without_heartbeat=True,

@@ -1,6 +1,7 @@
 """The command `worker`: builds what the service queues, on any machine that reaches database, store and broker."""
 
 import asyncio
+import logging
 from typing import Annotated
 
 import typer
@@ -12,6 +13,10 @@ from pock_server.health.exposition import metrics_server
 from pock_server.observing import logs
 from pock_server.sandbox.choice import SandboxUnavailable, choose_sandbox
 from pock_server.services import make_services
+
+_LOOP_SECONDS = 2.0
+"""For longer, no step of a healthy worker holds up its other ones."""
+_log = logging.getLogger(__name__)
 
 
 def worker(
@@ -30,7 +35,7 @@ def worker(
     if not is_postgres(settings):
         raise refuse("SQLite serves one process; set POCK_DATABASE_URL to a PostgreSQL for workers")
     try:
-        choose_sandbox(settings)
+        _log.info("builds run in a %s", choose_sandbox(settings))
     except SandboxUnavailable as error:
         raise refuse(str(error)) from None
     from pock_server.broker.working import work  # who has no broker need not load Celery
@@ -39,10 +44,21 @@ def worker(
     services = make_services(settings)
     check_outside(services)
     try:
-        with metrics_server(settings, services.metrics):
-            asyncio.run(work(services, settings.parallel_builds))
+        with asyncio.Runner() as runner:
+            loop = runner.get_loop()
+            with metrics_server(settings, services.metrics, lambda: _turns(loop)):
+                runner.run(work(services, settings.parallel_builds))
     except RuntimeError as error:
         raise refuse(str(error)) from None
     finally:
         services.traces.close()
         services.database.engine.dispose()
+
+
+def _turns(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether the loop in which builds run gets to new things."""
+    try:
+        asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result(_LOOP_SECONDS)
+    except TimeoutError:
+        return False
+    return True

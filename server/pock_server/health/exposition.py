@@ -1,9 +1,10 @@
-"""The metrics on a port of their own, for networks where only the monitoring reaches it."""
+"""The metrics on a port of their own, for networks where only the monitoring reaches it, and `/healthz` beside them."""
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from prometheus_client import multiprocess, start_http_server
 from prometheus_client.registry import Collector, CollectorRegistry
@@ -13,10 +14,10 @@ from pock_server.settings import Settings, UnusableSetting
 
 
 @contextmanager
-def metrics_server(settings: Settings, metrics: Metrics) -> Iterator[None]:
+def metrics_server(settings: Settings, metrics: Metrics, lives: Callable[[], bool] = lambda: True) -> Iterator[None]:
     """Serve `/metrics` on the port of the settings while the block runs; nothing happens if they name none.
 
-    Raises `UnusableSetting` if the port is taken.
+    `/healthz` there is 200 while the process `lives`, and 503 otherwise. Raises `UnusableSetting` if the port is taken.
     """
     if settings.metrics_port is None:
         yield
@@ -30,6 +31,7 @@ def metrics_server(settings: Settings, metrics: Metrics) -> Iterator[None]:
             f"cannot serve metrics at {settings.metrics_address} port {settings.metrics_port}: {error.strerror}; "
             "correct POCK_METRICS_ADDRESS, or choose another POCK_METRICS_PORT"
         ) from None
+    server.set_app(_with_health(server.get_app(), lives))
     try:
         yield
     finally:
@@ -56,6 +58,19 @@ def forget_process(pid: int | None) -> None:
     """A process died: what it had in hand is no more; what it counted stays."""
     if pid is not None and os.environ.get(MULTIPROCESS):
         multiprocess.mark_process_dead(pid)  # type: ignore[no-untyped-call]
+
+
+def _with_health(others: WSGIApplication | None, lives: Callable[[], bool]) -> WSGIApplication:
+    assert others is not None
+
+    def answer(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+        if environ["PATH_INFO"] != "/healthz":
+            return others(environ, start)
+        well = lives()
+        start("200 OK" if well else "503 Service Unavailable", [("Content-Type", "application/json")])
+        return [b'{"status":"ok"}' if well else b'{"status":"stuck"}']
+
+    return answer
 
 
 class _Everything(Collector):

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import os
+import stat
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -110,3 +111,26 @@ def create_secret(path: Path, content: bytes) -> bool:
     finally:
         draft.unlink()
     return True
+
+
+def replace_secret(path: Path, content: bytes) -> None:
+    """Put another content in the place of a secret file, at once and for good; owner and mode stay. Raises OSError."""
+    before = path.stat()
+    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            os.fchown(file.fileno(), before.st_uid, before.st_gid)
+            os.fchmod(file.fileno(), stat.S_IMODE(before.st_mode))
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

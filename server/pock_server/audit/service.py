@@ -47,6 +47,7 @@ class Action(StrEnum):
     DEVICE_QUARANTINE = "device.quarantine"
     DEVICE_REVOKE = "device.revoke"
     TRUST_PUBLISH = "trust.publish"
+    WRAPPING_KEY_ROTATE = "wrapping_key.rotate"
 
 
 class Changed(Protocol):

@@ -2,7 +2,7 @@
 
 import typer
 
-from pock_server.cli import audit, backup, credentials, keys, members, serving, storage, worker, workspaces
+from pock_server.cli import audit, backup, credentials, keys, members, serving, storage, worker, workspaces, wrapping
 from pock_server.cli.doctor import doctor
 from pock_server.cli.faults import sentences
 
@@ -14,6 +14,7 @@ _COMMANDS = (
     credentials.create_token,
     credentials.revoke_devices,
     keys.rotate_keys,
+    wrapping.rotate_wrapping_key,
     audit.audit,
     doctor,
     storage.scrub,

@@ -20,7 +20,7 @@ class Lock(IntEnum):
     LEAD = int.from_bytes(b"pocklead")
     """Sweep for all processes."""
     MAKE_KEYS = int.from_bytes(b"pockkeys")
-    """Make the service's first keys, renew its trust document."""
+    """Make the service's keys, renew its trust document, change the key that they lie under."""
     TAKE_BUILD = int.from_bytes(b"pocktake")
     """Take the next build."""
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
-from pock_server.doctor import broker, confinement, database, machine, settings, store
+from pock_server.doctor import broker, confinement, database, machine, settings, store, trust
 from pock_server.doctor.findings import Finding, fail
 from pock_server.observing.logs import clean, visible
 from pock_server.settings import Settings
@@ -14,6 +14,7 @@ _CHECKS: tuple[tuple[str, Check], ...] = (
     ("store", store.check),
     ("data folder", machine.data_folder),
     ("keys", machine.keys),
+    ("wrapping key", trust.check),
     ("sandbox", confinement.check),
     ("broker", broker.check),
     ("page", machine.page),

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from pock_server.db.locks import Lock, hold
 from pock_server.db.unit import Unit
 from pock_server.signing import Signer, key_id_of
 from pock_server.trust.documents import BadDocument, Trust, follow, read
@@ -80,6 +81,7 @@ def publish(unit: Unit, keys: KeyRing, document: TrustDocument, now: datetime) -
 
 def add_signing_key(session: Session, keys: KeyRing, signer: Signer, now: datetime) -> SigningKeyRecord:
     """Store the key, wrapped. The wrapping key is made with the first key that lies under it, and never again."""
+    hold(session, Lock.MAKE_KEYS)  # nobody changes the wrapping key until this one is committed
     if session.scalar(select(func.count()).where(SigningKeyRecord.wrapped.is_not(None))) == 0:
         keys.wrapping.create()
     row = SigningKeyRecord(

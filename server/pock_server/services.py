@@ -8,6 +8,7 @@ from pock_server.clock import Clock, SystemClock
 from pock_server.db.engine import is_postgres, make_engine
 from pock_server.db.unit import Database
 from pock_server.devices.fleet import Fleet
+from pock_server.health.care import CareCollector
 from pock_server.health.disk import DiskCollector
 from pock_server.health.probe import Probe
 from pock_server.health.queues import QueueCollector
@@ -45,6 +46,7 @@ def make_services(settings: Settings, clock: Clock | None = None) -> Services:
     metrics.watch_pool(engine)
     database = Database(engine, hub, Observer(metrics, traces))
     metrics.add_collector(QueueCollector(database, clock.now))
+    metrics.add_collector(CareCollector(database))
     metrics.add_collector(DiskCollector(settings.data_dir))
     return Services(
         settings=settings,

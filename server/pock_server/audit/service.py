@@ -46,6 +46,7 @@ class Action(StrEnum):
     DEVICE_ENROL = "device.enrol"
     DEVICE_QUARANTINE = "device.quarantine"
     DEVICE_REVOKE = "device.revoke"
+    BACKUP_MAKE = "backup.make"
     TRUST_PUBLISH = "trust.publish"
     WRAPPING_KEY_ROTATE = "wrapping_key.rotate"
 

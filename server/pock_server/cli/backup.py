@@ -9,12 +9,13 @@ from typing import Annotated
 import typer
 
 from pock_server.backup.archive import BadArchive
+from pock_server.backup.history import note_backup
 from pock_server.backup.restoring import NotEmpty
 from pock_server.backup.restoring import restore as bring_back
 from pock_server.backup.saving import save
 from pock_server.blobs.faults import StoreFailed
 from pock_server.cli.bars import byte_bar
-from pock_server.cli.common import AsJson, DataDir, migrated, refuse
+from pock_server.cli.common import AsJson, DataDir, command_line, migrated, refuse
 
 
 def backup(
@@ -36,6 +37,8 @@ def backup(
             saved = asyncio.run(save(services, target, bar.total))
     except (OSError, StoreFailed) as error:
         raise refuse(f"the backup could not be written: {error}") from None
+    with services.database.write(command_line()) as unit:
+        note_backup(unit, target.name, saved.blobs, len(saved.absent), services.clock.now())
     if as_json:
         print(json.dumps({"file": str(target), **asdict(saved)}))
         return

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from benchmarks.raspberry_pi.tools import CACHE, tool
-from pockengine.codegen.toolchain import zig_cache
+from pockengine.codegen.toolchain import ZIG_FOLDER, zig_cache
 from pockengine.targets.processor import ZIG
 
 Block = tuple[int, int]
@@ -60,5 +60,6 @@ def _plugin() -> Path:
     flags = ["-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", f"-DINTERFACE_VERSION={version}"]
     source = Path(__file__).with_name("count.c")
     environment = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": str(zig_cache())}
-    subprocess.run([str(ZIG), "cc", *flags, str(source), "-o", str(library)], check=True, env=environment)
+    command = [str(ZIG), "cc", *flags, str(source), "-o", str(library)]
+    subprocess.run(command, check=True, cwd=ZIG_FOLDER, env=environment)
     return library

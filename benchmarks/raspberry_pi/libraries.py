@@ -14,7 +14,7 @@ from benchmarks.raspberry_pi.emulator import executions, instructions
 from benchmarks.raspberry_pi.pipeline import Processor
 from benchmarks.raspberry_pi.steps import Shape
 from benchmarks.raspberry_pi.tools import CACHE, unpacked
-from pockengine.codegen.toolchain import zig_cache
+from pockengine.codegen.toolchain import ZIG_FOLDER, zig_cache
 from pockengine.targets import get
 from pockengine.targets.processor import ZIG
 
@@ -58,7 +58,8 @@ LIBRARIES: Mapping[str, Count] = {"Eigen": eigen, "OpenBLAS": openblas}
 def _build(language: str, arguments: list[str], program: Path) -> None:
     if not program.exists():
         environment = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": str(zig_cache())}
-        subprocess.run([str(ZIG), language, *arguments, "-o", str(program)], check=True, env=environment)
+        command = [str(ZIG), language, *arguments, "-o", str(program)]
+        subprocess.run(command, check=True, cwd=ZIG_FOLDER, env=environment)
 
 
 def _count(command: list[str], products: Mapping[Shape, int], settings: Mapping[str, str]) -> int:

@@ -115,8 +115,9 @@ def signals(folder: Path, told: "dict[str, Any]") -> None:
 def poison(folder: Path, told: "dict[str, Any]") -> None:
     tried("cache", lambda: Path("/cache/poison").write_text("bad"))
     tried("base", lambda: Path("/base/objects/poison").write_text("bad"))
-    tried("base", lambda: Path("/base/objects/known").write_text("bad"))
-    tried("base", lambda: Path("/base/objects/known").unlink())
+    (known,) = Path("/base/objects").iterdir()
+    tried("base", lambda: known.write_text("bad"))
+    tried("base", lambda: known.unlink())
     artifact(folder)
 
 
@@ -260,6 +261,11 @@ def strange_lines(folder: Path, told: "dict[str, Any]") -> None:
 if sys.argv[1] == "describe":
     target = {"name": "host", "description": "this machine", "triple": "x86_64-linux-musl", "cores": 1}
     say(event="compiler", version="hostile", targets=[target])
+elif sys.argv[1] == "prepare":  # the service's own, which nobody has taken over
+    time.sleep(0.5)
+    objects = Path(os.environ.get("XDG_CACHE_HOME", "/nowhere"), "pockengine", "objects")
+    objects.mkdir()
+    (objects / f"known-{time.time_ns()}").write_text("good")
 elif sys.argv[1] == "build":
     place = Path(sys.argv[2])
     task = json.loads((place / "task.json").read_text())

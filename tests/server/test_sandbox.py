@@ -131,15 +131,44 @@ def test_disk_is_bounded(server: Server, person: Person) -> None:
 
 def test_a_workspace_poisons_no_other_one(server: Server, person: Person) -> None:
     """Each workspace has a cache of its own, and what is compiled for everybody cannot be written."""
-    shared = server.services.settings.effective_compiler_cache_dir / "service" / "objects"
-    shared.mkdir(parents=True)
-    (shared / "known").write_text("good")
     log = log_of(person, built(person, "poison"))
-    assert log.count("cache: SUCCEEDED") == 1 and "base: SUCCEEDED" not in log, log
-    assert (shared / "known").read_text() == "good" and os.listdir(shared) == ["known"]
+    assert log.count("cache: SUCCEEDED") == 1 and "base: SUCCEEDED" not in log and log.count("base: failed") == 3, log
+    assert [path.read_text() for path in prepared(server, "objects/*")] == ["good"]
     other = server.person(workspace="other")
     assert "cache: failed" in log_of(other, built(other, "find_poison"))
     assert "cache: SUCCEEDED" in log_of(person, built(person, "find_poison"))
+
+
+def prepared(server: Server, pattern: str) -> list[Path]:
+    """What was prepared for all builds."""
+    service = server.services.settings.effective_compiler_cache_dir / "service"
+    return list(service.glob(f"prepared/*/pockengine/{pattern}"))
+
+
+def test_builds_that_come_together_wait_for_one_preparation(start_server: ServerFactory, mechanism: str) -> None:
+    server = start_server(**HOSTILE, sandbox=mechanism, parallel_builds=3)
+    wait_for(lambda: server.services.compiler.load().version == "hostile")
+    people = [server.person(workspace=name) for name in ("one", "two", "three")]
+    builds = [person.build(name="succeed").json()["id"] for person in people]
+    ended = [finished(person, build) for person, build in zip(people, builds, strict=True)]
+    assert [build["state"] for build in ended] == ["succeeded"] * 3
+    assert len(prepared(server, "objects/*")) == 1
+
+
+def test_a_preparation_that_was_killed_is_done_again(start_server: ServerFactory, mechanism: str) -> None:
+    """Builds read nothing that is half done."""
+    server = start_server(**HOSTILE, sandbox=mechanism)
+    wait_for(lambda: server.services.compiler.load().version == "hostile")
+    person = server.person()
+    built(person, "succeed")
+    (whole,) = prepared(server, "objects")
+    (whole / "half").write_text("bad")
+    made = whole.parents[1]
+    made.rename(made.parents[1] / "preparing" / made.name)
+    log = log_of(person, built(person, "poison", batch=2))
+    assert "preparing the C library" in log and log.count("base: failed") == 3, log
+    assert [path.read_text() for path in prepared(server, "objects/*")] == ["good"]
+    assert [path.suffix for path in (made.parents[1] / "preparing").iterdir()] == [".lock"]
 
 
 def test_a_cache_that_grew_too_large_is_dropped(start_server: ServerFactory, mechanism: str) -> None:
@@ -246,7 +275,7 @@ def test_the_compiler_itself(start_server: ServerFactory) -> None:
     assert failure["code"] == 2003, (failure, log_of(person, ended))
     assert "3.0 GiB" in failure["detail"] and "POCK_BUILD_MEMORY_BYTES" in failure["detail"]
     build = finished(person, good.json()["id"], 240)
-    assert build["state"] == "succeeded", (build, log_of(person, build))
+    assert build["failure"] is None, (build["failure"], log_of(person, build)[-1000:])
     manifest = person.get(f"/artifacts/{build['artifact_digest']}").json()
     assert {port["name"] for port in manifest["inputs"]} == {"x", "labels"}
 

@@ -28,6 +28,10 @@ from pockengine.targets.processor import ZIG
 Progress = Callable[[int, int], None]
 """Called with (objects ready, objects wanted) as compilation goes on."""
 
+ZIG_FOLDER = "/"
+"""Where zig is run. The key of a C library has the paths of its sources, and zig names those below its working
+directory from there: whoever runs it in another folder builds the C library again, for most of a minute."""
+
 RUNTIME = Path(str(files("pockengine.codegen.c") / "runtime"))
 """The runtime's C sources."""
 
@@ -242,14 +246,19 @@ def _compile(unit: _Unit, cache: ObjectCache) -> Path:
 
 
 def _zig(arguments: list[str], folder: Path) -> str | None:
-    """Runs `zig cc` with its scratch in `folder`; what it complains of first, or None."""
+    """Runs `zig cc` with its scratch in `folder`; what it complains of first, or None. Every path is absolute."""
     places = {
-        "ZIG_GLOBAL_CACHE_DIR": os.environ.get("ZIG_GLOBAL_CACHE_DIR") or str(zig_cache()),
+        "ZIG_GLOBAL_CACHE_DIR": os.path.abspath(os.environ.get("ZIG_GLOBAL_CACHE_DIR") or zig_cache()),
         "ZIG_LOCAL_CACHE_DIR": str(folder / "zig"),
         "SOURCE_DATE_EPOCH": "0",
     }
     done = subprocess.run(
-        [str(ZIG), "cc", *arguments], capture_output=True, text=True, errors="replace", env={**os.environ, **places}
+        [str(ZIG), "cc", *arguments],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        cwd=ZIG_FOLDER,
+        env={**os.environ, **places},
     )
     if done.returncode == 0:
         return None
@@ -264,4 +273,4 @@ def _tiles(target: Target) -> tuple[str, ...]:
 
 
 def _cache(folder: Path | None) -> ObjectCache:
-    return ObjectCache(folder or default_folder())
+    return ObjectCache((folder or default_folder()).absolute())

@@ -19,7 +19,7 @@ from pock_server.http.problems import Problem
 from pock_server.runner.claims import Broken, Built, Claim, still_held, write_down
 from pock_server.runner.harvest import NoArtifact, harvest
 from pock_server.runner.hearing import Hearing, TalksTooMuch
-from pock_server.runner.preparation import prepare_target, shared_places
+from pock_server.runner.preparation import prepare_target
 from pock_server.runner.process import OUT_OF_MEMORY, OverLimit, attend, start
 from pock_server.runner.setbacks import until_written
 from pock_server.runner.workplace import Task, Unusable, furnish, load_task, workplace, workspace_cache
@@ -71,8 +71,7 @@ class Child:
                 async with asyncio.timeout(settings.build_timeout_seconds):
                     task = await asyncio.to_thread(load_task, self._services, self._claim)
                     self._hearing.log(str(sandbox))
-                    await prepare_target(settings, sandbox, task, first, self._hearing)
-                    den = Den(place, cache, shared_places(settings))
+                    den = Den(place, cache, await prepare_target(settings, sandbox, task, first, self._hearing))
                     return await self._build(task, den, sandbox)
             except Unusable as error:
                 return error.outcome

@@ -16,13 +16,14 @@ def main(arguments: list[str]) -> int:
     match arguments:
         case ["describe"]:
             lines.compiler(*describe())
-        case ["prepare", target, cache]:
-            prepare(target, Path(cache))
+        case ["prepare", target, *known] if len(known) <= 1:
+            prepare(target, Path(known[0]) if known else None)
         case ["build", folder]:
             os.nice(5)  # the API on the same machine comes first
             build(Path(folder), lines)
         case _:
-            print("usage: python -m pock_server.worker build FOLDER | describe | prepare TARGET CACHE", file=sys.stderr)
+            usage = "usage: python -m pock_server.worker build FOLDER | describe | prepare TARGET [KNOWN]"
+            print(usage, file=sys.stderr)
             return 2
     return 0
 

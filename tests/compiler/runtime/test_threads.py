@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pockengine.codegen.toolchain import RUNTIME, zig_cache
+from pockengine.codegen.toolchain import RUNTIME, ZIG_FOLDER, zig_cache
 from pockengine.targets import get
 from pockengine.targets.processor import ZIG
 
@@ -62,7 +62,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     def zig(*arguments: str) -> None:
         command = [str(ZIG), "cc", "-target", get("host").triple, "-O2", "-fno-sanitize=undefined", *arguments]
-        subprocess.run(command, check=True, capture_output=True, env={**os.environ, **places})
+        subprocess.run(command, check=True, capture_output=True, cwd=ZIG_FOLDER, env={**os.environ, **places})
 
     objects = []
     for path in (source, RUNTIME / "threads.c", RUNTIME / "error.c"):

@@ -30,7 +30,7 @@ STRICT = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-Wconversion", "-Wshadow",
 def zig(*arguments: object) -> subprocess.CompletedProcess[str]:
     command = [str(Path(ziglang.__file__).parent / "zig"), "cc", *map(str, arguments)]
     environment = {"ZIG_GLOBAL_CACHE_DIR": str(toolchain.zig_cache()), **os.environ}  # as the toolchain's
-    return subprocess.run(command, capture_output=True, text=True, env=environment)
+    return subprocess.run(command, capture_output=True, text=True, cwd=toolchain.ZIG_FOLDER, env=environment)
 
 
 def test_an_object_is_compiled_once(tmp_path: Path) -> None:

@@ -60,6 +60,8 @@ class Connection:
         self._protocol = self._reader = self._writer = None
 
     async def _request(self, method: str, path: str, token: str | None, body: Any) -> Answer:
+        if self._reader is not None and self._reader.at_eof():
+            self.close()  # the service ended it between two requests, as it may
         if self._protocol is None or self._writer is None:
             self._reader, self._writer = await asyncio.open_connection(self._host, self._port)
             self._protocol = h11.Connection(h11.CLIENT)

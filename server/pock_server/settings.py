@@ -157,7 +157,7 @@ class Settings(BaseSettings):
     max_blob_bytes: int = Field(default=64 << 30, gt=0, description="Largest upload.")
     upload_part_bytes: int = Field(default=8 << 20, gt=0, description="Bytes of an upload made durable at once.")
 
-    threads: int = Field(default=64, ge=4, description="Requests that wait for database or store at once.")
+    threads: int = Field(default=24, ge=4, description="Requests that wait for database or store at once.")
     max_connections: int = Field(default=10_000, ge=1, description="Open connections of a process.")
     max_connections_per_address: int = Field(
         default=4000, ge=1, description="Open connections from one address; a /64 counts as one with IPv6."

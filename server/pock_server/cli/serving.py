@@ -28,7 +28,12 @@ def serve(
     data_dir: DataDir = None,
     as_json: AsJson = False,
     migrate_first: Annotated[bool, typer.Option("--migrate/--no-migrate", help="Bring the database up first.")] = True,
-    workers: Annotated[int, typer.Option(help="Processes that serve; several need PostgreSQL.", min=1, max=64)] = 1,
+    workers: Annotated[
+        int,
+        typer.Option(
+            help="Processes that serve, each with the rates of the settings; several need PostgreSQL.", min=1, max=64
+        ),
+    ] = 1,
 ) -> None:
     """Serve the API and the dashboard."""
     settings = settings_for(data_dir)

@@ -69,7 +69,7 @@ unit: $(SETUP) web
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope $(PYTEST_ARGS)
 
 faults: $(SETUP)
-	@$(BIN)/python -m pytest -q tests/faults $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -q tests/faults/test_faults.py $(PYTEST_ARGS)
 
 web-test: web
 	@if test -d web/node_modules; then printf '\033[1m==> %s\033[0m\n' "dashboard: types, lint, unit tests"; cd web && npm run check; \

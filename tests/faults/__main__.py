@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from tests.faults import story
+from tests.faults.surroundings import Kind
 
 
 def main() -> None:
@@ -14,11 +15,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     parser.add_argument("--rounds", type=int, default=1, help="how often the whole table is gone through")
     parser.add_argument("--seed", type=int, default=0, help="of the order")
+    parser.add_argument("--kind", type=Kind, choices=list(Kind), default=Kind.SERVERS, help="how the service is set up")
     options = parser.parse_args()
     dice = random.Random(options.seed)
-    with tempfile.TemporaryDirectory(prefix="pock-faults-") as folder, story.stage(Path(folder)) as stage:
+    with tempfile.TemporaryDirectory(prefix="pock-faults-") as folder, story.stage(Path(folder), options.kind) as stage:
         for number in range(options.rounds):
-            table = [*story.TABLE, *story.MORE, *(("commit lost", what) for what in story.COMMITS)]
+            table = [*story.TABLE[options.kind], *story.MORE[options.kind]]
+            table += [("commit lost", what) for what in story.COMMITS if options.kind is Kind.SERVERS]
             for name, moment in dice.sample(table, len(table)):
                 began = time.monotonic()
                 print(f"round {number + 1}: {name}, {moment}", end="", flush=True)

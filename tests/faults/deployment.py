@@ -8,10 +8,9 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import psutil
@@ -19,15 +18,12 @@ import psutil
 from pock_server.services import Services, make_services
 from pock_server.settings import Settings
 from tests.faults.proxy import Proxy
-from tests.server.databases import PostgresDatabases, PostgresServer, find_postgres, running_postgres
+from tests.faults.surroundings import Surroundings
 from tests.server.harness import MovableClock
-from tests.server.stores import S3Server, running_s3
 
 ROOT = Path(__file__).parents[2]
 PART = 8192
 """Bytes of an upload that become durable at once."""
-_DURABLE = {"fsync": "off", "autovacuum": "off", "jit": "off", "shared_buffers": "32MB", "max_connections": "300"}
-"""What was committed survives the end of the database's processes, though not that of the machine."""
 _QUICK = {
     "POCK_WORKER_COMMAND": json.dumps([sys.executable, "-m", "tests.faults.worker"]),
     "POCK_SANDBOX": "off",  # the worker needs the tests' own files
@@ -38,29 +34,30 @@ _QUICK = {
     "POCK_SWEEP_SECONDS": "0.3",
     "POCK_MAX_ATTEMPTS": "10",
     "POCK_UPLOAD_PART_BYTES": str(PART),
+    "POCK_LOG_FORMAT": "json",
 }
 _SERVER = [sys.executable, "-c", "from pock_server.cli import main; main()"]
+_CLOCKED = [sys.executable, "-m", "tests.faults.clock"]
 
 
 @dataclass
 class Deployment:
-    """PostgreSQL, an S3 store, an API process that builds, and a device; each may be killed and started again."""
+    """An API process, a build worker where there is a broker, and a device; each may be killed and started again."""
 
     folder: Path
-    postgres: PostgresServer
-    store: S3Server
-    variables: dict[str, str]
-    clients: Proxy
-    to_database: Proxy
-    to_store: Proxy
-    settings: Settings
+    around: Surroundings
     mechanic: ThreadPoolExecutor
     """Mends what broke; one thread for ever, as what a thread starts ends with it."""
+    clients: Proxy = field(init=False)
     api: "subprocess.Popen[str] | None" = None
     api_port: int = 0
+    builder: "subprocess.Popen[bytes] | None" = None
     device: "subprocess.Popen[bytes] | None" = None
     key: str = ""
     logs: list[Path] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.clients = Proxy(lambda: self.api_port)
 
     @property
     def url(self) -> str:
@@ -74,7 +71,7 @@ class Deployment:
 
     def command(self, *line: str) -> str:
         """What a command prints; it must succeed."""
-        done = subprocess.run(line, env={**os.environ, **self.variables}, cwd=ROOT, capture_output=True, text=True)
+        done = subprocess.run(line, env=self._environment(), cwd=ROOT, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
@@ -82,8 +79,8 @@ class Deployment:
         """Start the API process; returns when it listens."""
         path = self._log("api")
         with path.open("w") as log:
-            line = [sys.executable, "-m", "tests.faults.clock", "serve", "--port", "0", "--json"]
-            environment = {**os.environ, **self.variables, **self._clock("service")}
+            line = [*_CLOCKED, "serve", "--port", "0", "--json"]
+            environment = self._environment(**self._clock("service"))
             self.api = subprocess.Popen(line, env=environment, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True)
         assert self.api.stdout is not None
         said = self.api.stdout.readline()
@@ -92,6 +89,12 @@ class Deployment:
         assert port is not None
         self.api_port = port
 
+    def start_builder(self) -> None:
+        """Start the process that builds what the broker rings for."""
+        with self._log("builder").open("wb") as log:
+            environment = self._environment(**self._clock("service"), **self.around.of_builder)
+            self.builder = subprocess.Popen([*_CLOCKED, "worker"], env=environment, cwd=ROOT, stdout=log, stderr=log)
+
     def start_device(self) -> None:
         """Start the agent; it is enrolled."""
         with self._log("device").open("wb") as log:
@@ -99,20 +102,44 @@ class Deployment:
             environment = {**os.environ, **self._clock("device")}
             self.device = subprocess.Popen(line, cwd=ROOT, stderr=log, env=environment)
 
+    def kill_api(self) -> None:
+        """End it as a power cut would."""
+        _kill(self.api)
+
+    def kill_builder(self) -> None:
+        """End it as a power cut would."""
+        _kill(self.builder)
+
+    def kill_device(self) -> None:
+        """End it as a power cut would."""
+        _kill(self.device)
+
     def worker(self) -> psutil.Process:
         """The child that builds, as soon as there is one."""
-        assert self.api is not None
-        ends = time.monotonic() + 30
+        ends = time.monotonic() + 120
         while True:
-            for child in psutil.Process(self.api.pid).children():
-                if "tests.faults.worker" in child.cmdline() and "build" in child.cmdline():
-                    return child
+            runner = self.builder or self.api
+            assert runner is not None
+            with suppress(psutil.Error):  # it has ended at this moment
+                for child in psutil.Process(runner.pid).children():
+                    if {"tests.faults.worker", "build"} <= set(child.cmdline()):
+                        return child
             assert time.monotonic() < ends, "nothing is built"
             time.sleep(0.02)
 
     def kill_worker(self) -> None:
         """Kill the child that builds, as the kernel does for want of memory."""
         self.worker().kill()
+
+    def children(self) -> list[str]:
+        """Builds that run anywhere, also those of runners that were killed, and folders of builds."""
+        place, found = str(self.folder), list(map(str, (self.folder / "data" / "work").glob("build-*")))
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                line = process.cmdline()
+                if "tests.faults.worker" in line and line[-1].startswith(place):
+                    found.append(" ".join(line))
+        return found
 
     def enrol(self) -> str:
         """Make the device; its id."""
@@ -123,7 +150,7 @@ class Deployment:
 
     def services(self, clock: MovableClock | None = None) -> Services:
         """The service's parts in this process, with a clock of their own."""
-        return make_services(self.settings, clock)
+        return make_services(Settings(data_dir=self.folder / "data", sandbox="off", **self.around.direct), clock)
 
     def log(self) -> str:
         """What the service and the agent have logged so far."""
@@ -135,6 +162,10 @@ class Deployment:
         fresh.write_text(str(seconds))
         fresh.rename(self.folder / f"{whose}.clock")
 
+    def _environment(self, **more: str) -> dict[str, str]:
+        mine = {"POCK_DATA_DIR": str(self.folder / "data"), "POCK_COMPILER_CACHE_DIR": str(self.folder / "compiler")}
+        return {**os.environ, **_QUICK, **mine, **self.around.variables, **more}
+
     def _clock(self, whose: str) -> dict[str, str]:
         return {"FAULTS_CLOCK": str(self.folder / f"{whose}.clock")}
 
@@ -142,40 +173,34 @@ class Deployment:
         self.logs.append(self.folder / f"{name}-{len(self.logs)}.log")
         return self.logs[-1]
 
+    def end(self) -> None:
+        """End everything."""
+        for process in (self.device, self.builder, self.api):
+            if process is not None:
+                process.send_signal(signal.SIGCONT)
+            _kill(process)
+        self.clients.close()
+
+
+def _kill(process: "subprocess.Popen[str] | subprocess.Popen[bytes] | None") -> None:
+    if process is not None:
+        process.kill()
+        process.wait()
+
 
 @contextmanager
-def deployed(folder: Path) -> Iterator[Deployment]:
-    """A running service with one device; everything ends with the block."""
-    binaries = find_postgres()
-    assert binaries is not None, "PostgreSQL is not installed (Debian: apt-get install postgresql)"
-    with ExitStack() as stack:
-        postgres = stack.enter_context(running_postgres(binaries, _DURABLE))
-        store = stack.enter_context(running_s3(folder / "swift"))
-        direct = PostgresDatabases.migrated(postgres).make(folder)
-        to_database = Proxy(lambda: postgres.port)
-        to_store = Proxy(lambda: urlsplit(store.endpoint).port or 0)
-        options: dict[str, Any] = {**store.options(), "store_endpoint": f"http://127.0.0.1:{to_store.port}"}
-        parts = urlsplit(direct)
-        through = direct.replace(f":{parts.port}/", f":{to_database.port}/")
-        settings = Settings(data_dir=folder / "data", database_url=through, sandbox="off", **options)
-        variables = {f"POCK_{name.upper()}": str(value) for name, value in options.items()} | _QUICK
-        variables |= {"POCK_DATABASE_URL": through, "POCK_DATA_DIR": str(folder / "data")}
-        variables |= {"POCK_COMPILER_CACHE_DIR": str(folder / "compiler"), "POCK_LOG_FORMAT": "json"}
-        clients = Proxy(lambda: made.api_port)
-        mechanic = stack.enter_context(ThreadPoolExecutor(1))
-        made = Deployment(folder, postgres, store, variables, clients, to_database, to_store, settings, mechanic)
-        for proxy in (clients, to_database, to_store):
-            stack.callback(proxy.close)
-        stack.callback(_end, made)
-        for whose in ("service", "device"):
-            made.jump(whose, 0)
-        made.key = made.command(*_SERVER, "create-key", "--scopes", "all").splitlines()[-1]
-        made.start_api()
-        yield made
-
-
-def _end(made: Deployment) -> None:
-    for process in (made.device, made.api):
-        if process is not None:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
+def deployed(folder: Path, around: Surroundings) -> Iterator[Deployment]:
+    """A running service; everything ends with the block."""
+    with ThreadPoolExecutor(1) as mechanic:
+        made = Deployment(folder, around, mechanic)
+        try:
+            for whose in ("service", "device"):
+                made.jump(whose, 0)
+            made.command(*_SERVER, "migrate")
+            made.key = made.command(*_SERVER, "create-key", "--scopes", "all").splitlines()[-1]
+            mechanic.submit(made.start_api).result()
+            if around.broker is not None:
+                mechanic.submit(made.start_builder).result()
+            yield made
+        finally:
+            made.end()

@@ -1,4 +1,4 @@
-"""A TCP proxy between two parts of the service, which can be cut, and which acts when certain bytes come by."""
+"""A TCP proxy between two parts of the service, which can be cut or stalled, and acts when certain bytes come by."""
 
 import contextlib
 import socket
@@ -34,6 +34,8 @@ class Proxy:
         self.port: int = self._listener.getsockname()[1]
         self._lock = threading.Lock()
         self._cut = False
+        self._flows = threading.Event()
+        self._flows.set()
         self._trap: Trap | None = None
         self._open: set[socket.socket] = set()
         threading.Thread(target=self._accept, daemon=True).start()
@@ -47,9 +49,16 @@ class Proxy:
         with self._lock:
             self._cut = True
             self._break(*self._open)
+        self._flows.set()
+
+    def stall(self) -> None:
+        """Swallow what comes; connections stay open, and new ones are taken."""
+        self._flows.clear()
 
     def heal(self) -> None:
-        """Let new connections through."""
+        """Let new connections through. Those that stalled are found dead, as after the time-outs of a real network."""
+        if not self._flows.is_set():
+            self.cut()
         self._cut = False
 
     def close(self) -> None:
@@ -99,6 +108,7 @@ class Proxy:
                     deaf.set()
                 elif trap is not None:
                     trap.act()
+                self._flows.wait()
                 server.sendall(data)
                 if trap is not None and trap.unanswered:
                     return self._finish(trap, client, server)
@@ -116,6 +126,7 @@ class Proxy:
     def _answer(self, server: socket.socket, client: socket.socket, deaf: threading.Event) -> None:
         with contextlib.suppress(OSError):
             while server.recv(1, socket.MSG_PEEK) and not deaf.is_set():
+                self._flows.wait()
                 client.sendall(server.recv(_CHUNK))
             if not deaf.is_set():
                 client.shutdown(socket.SHUT_WR)

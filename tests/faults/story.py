@@ -1,6 +1,6 @@
 """The story that every fault interrupts: an upload, a build, a run; whatever happens, it comes to its good end."""
 
-import signal
+import re
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -11,21 +11,26 @@ from pathlib import Path
 
 from tests.agent import fake_model
 from tests.faults import law
-from tests.faults.actor import Person
+from tests.faults.actor import WAIT, Person
 from tests.faults.deployment import Deployment, deployed
+from tests.faults.faults import ALWAYS, FAULTS, Fault, pause_builder
 from tests.faults.proxy import Proxy, Trap
+from tests.faults.surroundings import Kind, surroundings
 
-_LONG = 3.0
-"""Seconds for which the store is away: a shorter time is bridged by repeating, and nobody hears of it."""
+_TRIES = 30
+"""Builds that fail while a fault lasts, as when a disk is full, are asked for again so often."""
+_HEARD_SECONDS = 90.0
 _MOMENTS = {
     "upload": (b"PATCH /v1/uploads/", 3),
     "finish": (b"PATCH /v1/uploads/", 4),
     "order": (b"POST /v1/builds ", 1),
+    "run": (b"POST /v1/runs ", 1),
     "weights": (b"PUT /v1/agent/blobs/", 1),
     "lease": (b"/lease HTTP/1.1", 2),
     "report": (b"/result HTTP/1.1", 1),
 }
-"""When clients send these bytes for the so-manieth time; the moment "build" is seen otherwise."""
+"""When clients send these bytes for the so-manieth time; "build" (it runs) and "queued" (nobody takes it, and its
+message is in the broker) are seen otherwise."""
 _COMMITS = {
     "part": b"uploads/",
     "blob": b"upload.finish",
@@ -36,134 +41,121 @@ _COMMITS = {
     "report": b"step_ms",
 }
 """Transactions, by what is in their parameters."""
-_ALWAYS = ("upload", "build", "lease", "report")
-_WITH_STORE = ("upload", "build", "weights")
-
-
-@dataclass(frozen=True)
-class Fault:
-    """What breaks, how it is mended after `seconds`, what the log says of it, and when it is of interest."""
-
-    strike: Callable[[Deployment], None]
-    mend: Callable[[Deployment], None]
-    words: str
-    moments: tuple[str, ...] = _ALWAYS
-    seconds: float = 0.6
+COMMITS = tuple(_COMMITS)
+"""Transactions whose commit nobody may hear of."""
+TABLE = {
+    kind: [(name, moment) for name, fault in faults.items() for moment in fault.moments]
+    for kind, faults in FAULTS.items()
+}
+"""Faults and moments."""
+MORE = {
+    kind: [
+        (name, moment) for name, fault in faults.items() if fault.moments == ALWAYS for moment in ("finish", "order")
+    ]
+    for kind, faults in FAULTS.items()
+}
+"""Moments that resemble others."""
 
 
 @dataclass(frozen=True)
 class Stage:
     """What a story needs and does not make itself."""
 
+    kind: Kind
     deployment: Deployment
     device: str
     dataset: str
 
 
 @contextmanager
-def stage(folder: Path) -> Iterator[Stage]:
+def stage(folder: Path, kind: Kind) -> Iterator[Stage]:
     """A deployment with a device at work, and a dataset."""
-    with deployed(folder) as deployment:
-        person = Person(deployment, lambda: None)
+    with surroundings(kind, folder) as around, deployed(folder, around) as deployment:
+        person = Person(deployment)
         digest = person.upload(fake_model.dataset({}))
         dataset = str(person.order("/datasets", {"name": "told", "digest": digest})["id"])
         device = deployment.enrol()
-        deployment.start_device()
-        yield Stage(deployment, device, dataset)
-
-
-def _kill_api(deployment: Deployment) -> None:
-    assert deployment.api is not None
-    deployment.api.kill()
-    deployment.api.wait()
-
-
-def _kill_device(deployment: Deployment) -> None:
-    assert deployment.device is not None
-    deployment.device.kill()
-    deployment.device.wait()
-
-
-FAULTS = {
-    "api killed": Fault(_kill_api, Deployment.start_api, "this process leads"),
-    "worker killed": Fault(Deployment.kill_worker, lambda _: None, "running -> failed", ("build",)),
-    "device killed": Fault(_kill_device, Deployment.start_device, "interrupted", ("lease", "report")),
-    "database killed": Fault(lambda d: d.postgres.stop(signal.SIGKILL), lambda d: d.postgres.start(), "database"),
-    "store killed": Fault(lambda d: d.store.stop(), lambda d: d.store.start(), "store", _WITH_STORE, _LONG),
-    "network to database cut": Fault(lambda d: d.to_database.cut(), lambda d: d.to_database.heal(), "database"),
-    "network to store cut": Fault(lambda d: d.to_store.cut(), lambda d: d.to_store.heal(), "store", _WITH_STORE, _LONG),
-    "network of clients cut": Fault(lambda d: d.clients.cut(), lambda d: d.clients.heal(), "no answer from"),
-}
-for _whose, _seconds, _said, _moment in (
-    ("service", 3600, "the clock jumped", "build"),
-    ("device", 3600, "", "lease"),
-    ("device", -3600, "", "lease"),
-):
-    FAULTS[f"clock of the {_whose} wrong by {_seconds} s"] = Fault(
-        partial(Deployment.jump, whose=_whose, seconds=_seconds),
-        partial(Deployment.jump, whose=_whose, seconds=0),
-        _said,
-        (_moment,),
-        1.5,
-    )
-TABLE = [(name, moment) for name, fault in FAULTS.items() for moment in fault.moments]
-"""Faults and moments."""
-MORE = [(name, moment) for name, fault in FAULTS.items() if fault.moments == _ALWAYS for moment in ("finish", "order")]
-"""Moments that resemble others."""
-COMMITS = tuple(_COMMITS)
-"""Transactions whose commit nobody may hear of."""
+        deployment.mechanic.submit(deployment.start_device).result()
+        yield Stage(kind, deployment, device, dataset)
 
 
 def suffer(stage: Stage, name: str, moment: str) -> None:
     """Tell the story while the fault strikes at the moment; then the law holds."""
     place = _MOMENTS.get(moment)
     arm = None if place is None else partial(_on_request, stage.deployment.clients, *place)
-    _interrupted(stage, FAULTS[name], arm)
+    _interrupted(stage, FAULTS[stage.kind][name], arm, moment)
 
 
 def lose_commit(stage: Stage, what: str) -> None:
     """Tell the story while a transaction is committed, and the connection breaks before anybody hears of it."""
-    proxy, after = stage.deployment.to_database, _COMMITS[what]
-    fault = FAULTS["network to database cut"]
-    _interrupted(stage, fault, lambda strike: proxy.set(Trap(b"COMMIT", strike, unanswered=True, after=after)))
+    proxy, after = stage.deployment.around.networks["database"], _COMMITS[what]
+    fault = FAULTS[Kind.SERVERS]["network to database cut"]
+    _interrupted(stage, fault, lambda strike: proxy.set(Trap(b"COMMIT", strike, unanswered=True, after=after)), what)
 
 
 def _on_request(proxy: Proxy, pattern: bytes, nth: int, strike: Callable[[], None]) -> None:
     proxy.set(Trap(pattern, strike, nth))
 
 
-def _interrupted(stage: Stage, fault: Fault, arm: Callable[[Callable[[], None]], None] | None) -> None:
-    """`arm` has the fault strike at its moment; None: while the build runs."""
+def _interrupted(stage: Stage, fault: Fault, arm: Callable[[Callable[[], None]], None] | None, moment: str) -> None:
+    """`arm` has the fault strike at its moment; None: the story does, while the build waits or runs."""
     deployment = stage.deployment
-    person = Person(deployment, lambda: law.pass_five_minutes(deployment))
-    before = len(deployment.log())
-    mending: list[Future[None]] = []
+    before, mending = len(deployment.log()), list[Future[None]]()
 
     def strike() -> None:
         fault.strike(deployment)
-        mending.append(deployment.mechanic.submit(_mend_later, fault, deployment))
+        mending.append(deployment.mechanic.submit(_mend_later, fault, deployment, before))
 
     if arm is not None:
         arm(strike)
-    _tell(stage, person, strike if arm is None else None)
-    assert mending, "the moment never came"
-    mending[0].result()
-    law.hold(deployment, person, fault.words, before)
+    person = Person(deployment)
+    try:
+        _tell(stage, person, strike if arm is None else lambda: None, moment)
+        assert mending, "the moment never came"
+    finally:
+        for each in mending:
+            each.result()
+    law.hold(deployment, person)
+    assert _says(deployment, fault, before), f"no line of the log says {fault.words!r}"
 
 
-def _mend_later(fault: Fault, deployment: Deployment) -> None:
+def _mend_later(fault: Fault, deployment: Deployment, before: int) -> None:
     time.sleep(fault.seconds)
+    ends = time.monotonic() + _HEARD_SECONDS
+    while fault.heard and not _says(deployment, fault, before) and time.monotonic() < ends:
+        time.sleep(0.1)
     fault.mend(deployment)
 
 
-def _tell(stage: Stage, person: Person, while_building: Callable[[], None] | None) -> None:
-    model = person.model()
+def _says(deployment: Deployment, fault: Fault, before: int) -> bool:
+    """Whether the log has the fault's words since it was so long."""
+    return re.search(fault.words, deployment.log()[before:]) is not None
+
+
+def _tell(stage: Stage, person: Person, strike: Callable[[], None], moment: str) -> None:
+    deployment, model = stage.deployment, person.model()
+    if moment == "queued":
+        pause_builder(deployment)
     build = person.build(model)
-    if while_building is not None:
-        stage.deployment.worker()
-        while_building()
-    if person.until(f"/builds/{build['id']}", "succeeded", "failed")["state"] == "failed":
+    if moment == "queued":
+        _until_rung(deployment)
+        strike()
+    if moment == "build":
+        deployment.worker()
+        strike()
+    for _ in range(_TRIES):
+        if person.until(f"/builds/{build['id']}", "succeeded", "failed")["state"] == "succeeded":
+            break
+        time.sleep(0.2)
         build = person.build(model)
-        person.until(f"/builds/{build['id']}", "succeeded")
+    person.until(f"/builds/{build['id']}", "succeeded")
     run = person.run(build["id"], stage.device, stage.dataset)
     person.until(f"/runs/{run['id']}", "succeeded")
+
+
+def _until_rung(deployment: Deployment) -> None:
+    assert deployment.around.broker is not None
+    ends = time.monotonic() + WAIT
+    while not deployment.around.broker.client.llen("pock-builds"):
+        assert time.monotonic() < ends, "the broker has no message"
+        time.sleep(0.05)

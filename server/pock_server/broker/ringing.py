@@ -27,7 +27,9 @@ async def ring_forever(services: Services, leader: Leader) -> None:
             wait = _EVERY_SECONDS if leader.led else _RETRY_SECONDS
             try:
                 if leader.led:
-                    await asyncio.to_thread(top_up, services)
+                    told = await asyncio.to_thread(top_up, services)
+                    if told:
+                        _log.info("the broker was told of %d builds that wait", told)
                     if silent:
                         _log.info("the broker answers again")
                     silent = False

@@ -4,6 +4,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -77,6 +78,42 @@ def test_child_that_takes_too_long_is_ended(start_server: ServerFactory) -> None
     assert finished(person, build_id)["failure"]["code"] == 10001
     assert not _alive(pid)
     assert not list(server.services.settings.effective_work_dir.iterdir())
+
+
+_SLOW = """
+import runpy, sys, time
+from pathlib import Path
+here = Path(__file__).parent
+if sys.argv[1] == "prepare":
+    while not (here / "go").exists():
+        time.sleep(0.05)
+else:
+    sys.argv[0] = str({worker!r})
+    runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def test_preparing_the_target_is_not_the_builds_time(start_server: ServerFactory, tmp_path: Path) -> None:
+    """A second build that waits for it says so."""
+    (tmp_path / "slow.py").write_text(_SLOW.format(worker=str(FAKE_WORKER)))
+    command = (sys.executable, str(tmp_path / "slow.py"))
+    server = start_server(runner="inprocess", worker_command=command, build_timeout_seconds=2.5, parallel_builds=2)
+    wait_for(lambda: server.services.compiler.load().version == "fake")
+    person = server.person()
+    builds = [person.build(name="succeed").json()["id"], person.build(name="fail", recipe={"batch": 3}).json()["id"]]
+    wait_for(lambda: sorted(_stages(person, builds)) == ["prepare", "wait for the preparation"])
+    time.sleep(3)  # longer than a build may take
+    assert [person.get(f"/builds/{build}").json()["state"] for build in builds] == ["running", "running"]
+    (tmp_path / "go").touch()
+    assert [finished(person, build)["state"] for build in builds] == ["succeeded", "failed"]
+    assert finished(person, builds[1])["failure"]["code"] == 3002
+    logs = sorted(person.get(f"/builds/{build}/log").text.count("this one waits for it") for build in builds)
+    assert logs == [0, 1]
+
+
+def _stages(person: Person, builds: list[str]) -> list[str]:
+    found = [person.get(f"/builds/{build}").json()["progress"] for build in builds]
+    return [progress["stage"] for progress in found if progress]
 
 
 def test_stopping_the_server_gives_the_build_back(server: Server, person: Person) -> None:

@@ -13,7 +13,8 @@ _ANSWER_SECONDS = 1.0
 _INSPECT_SECONDS = 2.0
 _WORKER_ANSWER_SECONDS = 15.0
 """Longer than the second for which a worker asks Redis for the next message."""
-_SPARE_SECONDS = 600.0
+_SPARE_SECONDS = 1800.0
+"""For the preparation of the target, which comes before a build's time begins, and for storing what came out."""
 
 
 def make_application(settings: Settings, patient: bool = False) -> Celery:

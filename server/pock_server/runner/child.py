@@ -68,10 +68,10 @@ class Child:
             first = await stack.enter_async_context(_apart(workplace(settings.effective_work_dir)))
             cache = await stack.enter_async_context(_apart(workspace_cache(settings, self._claim.workspace_id)))
             try:
+                task = await asyncio.to_thread(load_task, self._services, self._claim)
+                self._hearing.log(str(sandbox))
+                den = Den(place, cache, await prepare_target(settings, sandbox, task, first, self._hearing))
                 async with asyncio.timeout(settings.build_timeout_seconds):
-                    task = await asyncio.to_thread(load_task, self._services, self._claim)
-                    self._hearing.log(str(sandbox))
-                    den = Den(place, cache, await prepare_target(settings, sandbox, task, first, self._hearing))
                     return await self._build(task, den, sandbox)
             except Unusable as error:
                 return error.outcome

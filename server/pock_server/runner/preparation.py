@@ -15,7 +15,7 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -28,7 +28,9 @@ from pock_server.sandbox.confinement import Den, Mechanism
 from pock_server.sandbox.view import BASE, Place
 from pock_server.settings import Settings
 
-STAGE = "prepare"
+STAGE, WAIT = "prepare", "wait for the preparation"
+_LONGEST_SECONDS = 900.0
+"""A preparation takes seconds to minutes, and ends by then, be it one's own or another's that is waited for."""
 _LOOK_SECONDS = 0.2
 _KEPT_SECONDS = 14 * 86_400.0
 _log = logging.getLogger(__name__)
@@ -39,8 +41,9 @@ async def prepare_target(
 ) -> tuple[Place, ...]:
     """What a build of this task may read; prepares its target, unless that was done. `folder` is empty.
 
-    It says what it waits for. If it fails, the log says so, and the build goes on: it compiles for itself what is not
-    there. One that is not confined has the compiler's own cache, which is prepared instead.
+    It says what it waits for, and is no part of the time that the build may take. If it fails, the log says so, and the
+    build goes on: it compiles for itself what is not there. One that is not confined has the compiler's own cache,
+    which is prepared instead.
     """
     confined = sandbox.mechanism is not Mechanism.OFF
     service = settings.effective_compiler_cache_dir / "service"
@@ -48,17 +51,22 @@ async def prepare_target(
     if made.is_dir():
         os.utime(made)
     else:
-        hearing.log(f"preparing the C library and the runtime of {task.target}: once, up to a minute")
-        hearing.progress(STAGE, 0, 1)
+
+        def waits() -> None:
+            hearing.log(f"another build prepares the C library and the runtime of {task.target}; this one waits for it")
+            hearing.progress(WAIT, 0, 1)
+
         try:
-            async with _alone(service / "preparing" / made.name) as draft:
+            async with asyncio.timeout(_LONGEST_SECONDS), _alone(service / "preparing" / made.name, waits) as draft:
                 if not made.is_dir():  # while this waited for another process
+                    hearing.log(f"preparing the C library and the runtime of {task.target}: once, up to a minute")
+                    hearing.progress(STAGE, 0, 1)
                     await _prepare(settings, sandbox, task.target, folder, draft)
                     await asyncio.to_thread(_publish, draft, made)
-            hearing.progress(STAGE, 1, 1)
+                    hearing.progress(STAGE, 1, 1)
         except (OverLimit, OSError, _Failed) as error:
             hearing.log("that failed; this build compiles for itself what is missing")
-            _log.warning("the target %s could not be prepared: %s", task.target, error)
+            _log.warning("the target %s could not be prepared: %s", task.target, str(error) or "it took too long")
             return ()
     return (Place(str(made / "pockengine"), BASE),) if confined else ()
 
@@ -88,11 +96,16 @@ def _key(task: Task) -> str:
 
 
 @asynccontextmanager
-async def _alone(draft: Path) -> AsyncIterator[Path]:
-    """An empty folder, while no other process of this machine has it; gone at the end, unless it was given a name."""
+async def _alone(draft: Path, waits: Callable[[], None]) -> AsyncIterator[Path]:
+    """An empty folder, while no other process of this machine has it; gone at the end, unless it was given a name.
+
+    `waits` is called, once, if another one has it now.
+    """
     draft.parent.mkdir(parents=True, exist_ok=True)
     held = os.open(draft.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
     try:
+        if not _locked(held):
+            waits()
         while not _locked(held):
             await asyncio.sleep(_LOOK_SECONDS)
         await asyncio.to_thread(shutil.rmtree, draft, ignore_errors=True)  # of a process that was killed

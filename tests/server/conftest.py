@@ -1,7 +1,9 @@
 """Fixtures: migrated databases on each engine, and servers on them.
 
-Whatever uses a server runs twice: on SQLite and a folder, and on PostgreSQL and S3. A test that is about one engine
-alone says so: `@pytest.mark.parametrize("engine_name", ["postgresql"], indirect=True)`.
+Whatever uses a server runs twice in this process: on SQLite and a folder, and on PostgreSQL and S3. What of it speaks
+to the API alone runs a third time, against the whole service in processes of its own: see `deployment.py`, and
+`reach.py`, which decides. A test that is about one engine alone says so:
+`@pytest.mark.parametrize("engine_name", ["postgresql"], indirect=True)`.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,12 +21,16 @@ from tests.server.databases import (
     find_postgres,
     running_postgres,
 )
+from tests.server.deployment import Deployment, deployed
 from tests.server.harness import Device, MovableClock, Person, Server, describe_compiler, make_client, make_settings
+from tests.server.reach import why_in_process
+from tests.server.redis_servers import has_redis
 from tests.server.stores import S3Server, has_swift, running_s3
 
 ServerFactory = Callable[..., Server]
 StoreOptions = Callable[[], dict[str, Any]]
 ENGINES = ("sqlite", "postgresql")
+DEPLOYMENT = "deployment"
 
 
 @pytest.fixture(scope="session")
@@ -61,10 +67,35 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
         yield server
 
 
-@pytest.fixture(scope="module", params=ENGINES)
+@pytest.fixture(scope="session")
+def deployment(
+    tmp_path_factory: pytest.TempPathFactory, postgres_databases: PostgresDatabases, s3: S3Server
+) -> Iterator[Deployment]:
+    """The whole service in processes of its own, for this session."""
+    if not has_redis():
+        pytest.skip("Redis is not installed (Debian: apt-get install redis-server)")
+    folder = tmp_path_factory.mktemp("deployment")
+    url = PostgresDatabases(postgres_databases.server).make(folder)  # of its own: modules drop those that they made
+    with deployed(folder, {"database_url": url, **s3.options()}) as made:
+        yield made
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test on each engine and, if it speaks to the API alone, against the whole deployment."""
+    engine = metafunc._arg2fixturedefs.get("engine_name")
+    chosen = any("engine_name" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize"))
+    if engine and engine[-1].func is _ENGINE and not chosen:
+        names = ENGINES if why_in_process(metafunc) else (*ENGINES, DEPLOYMENT)
+        metafunc.parametrize("engine_name", names, indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module")
 def engine_name(request: pytest.FixtureRequest) -> str:
     """Which database the test runs on."""
     return str(request.param)
+
+
+_ENGINE = engine_name._get_wrapped_function()
 
 
 @pytest.fixture(scope="module")
@@ -85,10 +116,20 @@ def store_options(engine_name: str, request: pytest.FixtureRequest) -> StoreOpti
 
 
 @pytest.fixture(scope="module")
-def shared(
+def shared(engine_name: str, request: pytest.FixtureRequest) -> Server:
+    """One server for all tests of a module that leave nothing behind."""
+    if engine_name == DEPLOYMENT:
+        deployment: Deployment = request.getfixturevalue("deployment")
+        return deployment.server()
+    server: Server = request.getfixturevalue("shared_in_process")
+    return server
+
+
+@pytest.fixture(scope="module")
+def shared_in_process(
     tmp_path_factory: pytest.TempPathFactory, databases: Databases, store_options: StoreOptions
 ) -> Iterator[Server]:
-    """One server for all tests of a module that leave nothing behind."""
+    """An application of this process for a module."""
     clock = MovableClock()
     unlimited = {"failure_rate": 1e9, "key_rate": 1e9, "device_rate": 1e9}  # the tests of a module share an address
     settings = make_settings(tmp_path_factory.mktemp("shared"), databases, **store_options(), **unlimited)
@@ -128,8 +169,12 @@ def start_server(
 
 
 @pytest.fixture
-def server(start_server: ServerFactory) -> Server:
-    """A server that builds nothing on its own."""
+def server(engine_name: str, request: pytest.FixtureRequest) -> Server:
+    """A server of this process that builds nothing on its own, or the whole deployment."""
+    if engine_name == DEPLOYMENT:
+        deployment: Deployment = request.getfixturevalue("deployment")
+        return deployment.server()
+    start_server: ServerFactory = request.getfixturevalue("start_server")
     return start_server()
 
 

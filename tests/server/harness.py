@@ -33,6 +33,7 @@ from pock_server.runner.claims import Broken, Built, claim_next, finish
 from pock_server.services import Services
 from pock_server.settings import Settings
 from pock_server.targets.service import Compilers
+from tests.server.artifacts import EXECUTABLE, PORTS, SUMMARY, TARGETS, artifact_files
 from tests.server.databases import Databases
 
 FAKE_WORKER = Path(__file__).parent / "fake_worker.py"
@@ -152,7 +153,7 @@ class Device:
             self.id = self.pinned["device_id"]
         return answer
 
-    def _now(self) -> datetime:
+    def now(self) -> datetime:
         """By the clock of an application in this process, or by the real one."""
         app = getattr(self.client, "app", None)
         return app.state.services.clock.now() if app else datetime.now(UTC)
@@ -160,7 +161,7 @@ class Device:
     def open_session(self, counter: int | None = None, signed_at: datetime | None = None, **changes: Any) -> Any:
         """Signed now with the next counter, unless said otherwise; `changes` are made after it was signed."""
         self.counter = counter if counter is not None else self.counter + 1
-        issued_at = (signed_at or self._now()).isoformat()
+        issued_at = (signed_at or self.now()).isoformat()
         message = f"pock-session\n{self.id}\n{self.counter}\n{issued_at}".encode()
         body = {
             "device_id": self.id,
@@ -270,52 +271,20 @@ class Server:
 
 def make_artifact(services: Services, name: str) -> Built:
     """Store blobs that look like an artifact's: the server only reads its manifest."""
-    store = services.blobs
-    ports = [
-        {"name": "input", "dtype": "f32", "shape": [2, 4], "target": False, "optional": False},
-        {"name": "labels", "dtype": "i64", "shape": [2], "target": True, "optional": False},
-        {"name": "sample_weight", "dtype": "f32", "shape": [2], "target": True, "optional": True},
-    ]
-    summary = {"arena_bytes": 1000, "predicted_peak_bytes": 5000, "kernels": 3, "flops": {"forward": 1, "backward": 2}}
-    manifest = {
-        "format": 3,
-        "name": name,
-        "created_by": {"pockengine": "0"},
-        "target": {"name": "host"},
-        "recipe": {"batch": 2},
-        "threads": 1,
-        "summary": summary,
-        "members": {},
-        "programs": {"train": {"nodes": [], "slots": []}},
-        "tensors": [],
-        "inputs": ports,
-        "outputs": [],
-        "entry_points": {"executable": "bin/model"},
-    }
-    files = {
-        "manifest.json": json.dumps(manifest).encode(),
-        "bin/model": b"an executable of " + name.encode(),
-        "bin/libmodel.so": b"a library",
-        "params.safetensors": b"parameters",
-    }
     members = {}
-    for member, data in files.items():
-        digest, size = store.put_bytes(data)
+    for member, data in artifact_files(name).items():
+        digest, size = services.blobs.put_bytes(data)
         members[member] = {"sha256": digest, "size": size}
-    digest, size = store.put_bytes(b"the whole of " + name.encode())
-    return Built(digest, size, members, "bin/model", ports, summary)
+    digest, size = services.blobs.put_bytes(b"the whole of " + name.encode())
+    return Built(digest, size, members, EXECUTABLE, PORTS, SUMMARY)
 
 
 def describe_compiler(settings: Settings) -> None:
     """Do what a runner does when it starts, before the service does; brings an empty database up."""
-    targets = [
-        {"name": "host", "description": "this machine", "triple": "x86_64-linux-musl", "cores": 2},
-        {"name": "raspberry-pi-4", "description": "a board", "triple": "aarch64-linux-musl", "cores": 4},
-    ]
     engine = make_engine(settings)
     if current_revision(engine) is None:
         upgrade(engine)
-    Compilers(Database(engine, Hub()), SystemClock()).store("1", targets)
+    Compilers(Database(engine, Hub()), SystemClock()).store("1", TARGETS)
     engine.dispose()
 
 

@@ -73,6 +73,7 @@ def test_security_headers(server: Server, person: Person) -> None:
     assert person.get("/models").headers["cache-control"] == "no-store"
 
 
+@pytest.mark.in_process("counts what one process did")
 def test_metrics(server: Server, person: Person) -> None:
     person.get("/models")
     person.get("/models/018f0000-0000-7000-8000-000000000000")

@@ -113,6 +113,7 @@ def access(lines: list[dict[str, Any]]) -> dict[str, Any]:
     return [line for line in lines if line["logger"] == "pock_server.access"][-1]
 
 
+@pytest.mark.in_process("reads the process's log")
 def test_every_answer_and_its_line_have_the_requests_id(server: Server, lines: list[dict[str, Any]]) -> None:
     for headers in ({}, {"X-Request-Id": "mine-1"}, {"X-Request-Id": "two words"}, {"X-Request-Id": "x" * 129}):
         for path, status in (("/healthz", 200), ("/nothing/at.all?key=hunter2", 404), ("/v1/models", 401)):
@@ -128,6 +129,7 @@ def test_every_answer_and_its_line_have_the_requests_id(server: Server, lines: l
     assert "hunter2" not in json.dumps([line for line in lines if line["logger"].startswith("pock_server")])
 
 
+@pytest.mark.in_process("reads the process's log")
 def test_an_access_line_names_route_and_caller(person: Person, lines: list[dict[str, Any]]) -> None:
     assert_problem(person.get("/runs/018f0000-0000-7000-8000-000000000000?secret=hunter2"), 404, 1005)
     line = access(lines)

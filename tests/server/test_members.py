@@ -55,6 +55,7 @@ def test_each_role_can_do_what_the_one_before_can() -> None:
     assert SCOPES_OF[Role.ADMIN] == frozenset(Scope)
 
 
+@pytest.mark.in_process("knows the moment, by a clock that stands still")
 def test_me_says_who_i_am(server: Server) -> None:
     me = server.member(Role.DEVELOPER, "alice").get("/me").json()
     assert me["name"] == me["member"]["name"] == "alice" and me["member"]["role"] == "developer"

@@ -23,6 +23,8 @@ from pock_server.trust.schemas import TrustDocument
 from pock_server.trust.start import KeyNotTrusted, secure_keys
 from tests.server.harness import Device, MovableClock, Person, Server, assert_problem, command
 
+pytestmark = pytest.mark.in_process("turns the keys of the whole service")
+
 
 class Operator:
     """Someone at the command line of the server's machine."""

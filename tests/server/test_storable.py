@@ -80,6 +80,7 @@ def test_numbers(server: Server, person: Person, device: Device) -> None:
                     assert_problem(answer, 422, 1006)
 
 
+@pytest.mark.in_process("sends a header that no client puts on a wire")
 def test_in_paths_and_queries(server: Server, person: Person, device: Device) -> None:
     for path in (
         "/models/%00",

@@ -10,7 +10,7 @@ from contextlib import suppress
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 from starlette.requests import Request
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pock_server.auth.service import Caller, unknown_key
 from pock_server.gate.credentials import CALLER
@@ -60,8 +60,21 @@ class IdempotencyMiddleware:
 
     async def _serve(self, claim: Reservation, body: bytes, scope: Scope, receive: Receive, send: Send) -> None:
         scope.setdefault("state", {})[STATE] = claim
+        held = True
+
+        async def release() -> None:
+            nonlocal held
+            if held:
+                held = False
+                with suppress(*DATABASE_DOWN):  # then the reservation is void after a while
+                    await run_in_threadpool(claim.release)
+
+        async def answer(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] >= 400:
+                await release()  # before anybody knows: the repeat may be here, or at another process, at once
+            await send(message)
+
         try:
-            await self._app(scope, replay(body, receive), send)
+            await self._app(scope, replay(body, receive), answer)
         finally:
-            with suppress(*DATABASE_DOWN):  # then the reservation is void after a while
-                await run_in_threadpool(claim.release)
+            await release()

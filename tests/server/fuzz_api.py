@@ -38,6 +38,8 @@ CHECKS = (
     "ignored_auth",
 )
 UNLIMITED = {"key_rate": 1e9, "device_rate": 1e9, "address_rate": 1e9, "failure_rate": 1e9, "poll_seconds": 0.2}
+PATIENCE = 5
+"""Seconds for an answer, and for the stream of something that does not end."""
 EXAMPLES = 40
 """Generated requests of a call in one round."""
 
@@ -91,7 +93,7 @@ def run_group(url: str, group: Group, examples: int, seed: int) -> bool:
     command = [sys.executable, "-m", "schemathesis.cli", "run", f"{url}/openapi.json", *group.options]
     command += ["--checks", ",".join(CHECKS), "--max-examples", str(examples), "--seed", str(seed), "--workers", "1"]
     command += ["--suppress-health-check", "all", "--generation-database", "none", "--no-color", "--warnings", "off"]
-    command += ["--continue-on-failure", "--request-timeout", "60", "--no-shrink"]
+    command += ["--continue-on-failure", "--request-timeout", str(PATIENCE), "--no-shrink"]
     if group.credential is not None:
         command += ["--header", f"Authorization: Bearer {group.credential}"]
     with tempfile.TemporaryDirectory() as folder:  # it leaves caches behind

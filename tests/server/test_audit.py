@@ -334,11 +334,14 @@ COMMANDS: dict[tuple[str, ...], tuple[list[str], str]] = {
     ("members", "change"): (["members", "change", "alice", "--role", "operator"], "member.change"),
     ("members", "disable"): (["members", "disable", "alice"], "member.change"),
     ("members", "enable"): (["members", "enable", "eve"], "member.change"),
+    ("workspaces", "set-quota"): (["workspaces", "set-quota", "default", "devices=5"], "workspace.change"),
+    ("rotate-wrapping-key",): (["rotate-wrapping-key"], "wrapping_key.rotate"),
+    ("backup",): (["backup", "BACKUP"], "backup.make"),
 }
 """{command that changes what people see: (its arguments, the action in its entry)}."""
 READING = {
     *(("serve",), ("worker",), ("migrate",), ("openapi",), ("audit",), ("doctor",), ("members", "list")),
-    *(("scrub",), ("gc",), ("backup",), ("restore",)),
+    *(("scrub",), ("gc",), ("restore",), ("workspaces", "list"), ("workspaces", "show")),
     *(("trust", "show"), ("trust", "new-root-key"), ("trust", "sign")),
 }
 """Commands that change nothing that people see, but for what is lost or comes back whole."""
@@ -371,6 +374,8 @@ def test_each_command_that_changes_something_is_one_entry(server: Server, comman
     arguments, action = COMMANDS[command]
     if command == ("trust", "publish"):
         arguments = [*arguments[:-1], str(signed_draft(runner, Path(environment["POCK_DATA_DIR"])))]
+    if command == ("backup",):
+        arguments = ["backup", str(Path(environment["POCK_DATA_DIR"]).parent / "backup.tar")]
     before = entries(server)
     result = runner.invoke(command_line, arguments, catch_exceptions=False)
     assert result.exit_code == 0, result.output
@@ -379,7 +384,7 @@ def test_each_command_that_changes_something_is_one_entry(server: Server, comman
     assert entry["action"] == action and entry["actor"]["kind"] == "command_line" and entry["actor"]["name"]
     shown = runner.invoke(command_line, ["audit", "--since", entry["at"], "--json"])
     assert entry in [json.loads(line) for line in shown.output.splitlines()]
-    of_whom = [] if action == "trust.publish" else ["--workspace", "default"]  # keys are those of the whole service
+    of_whom = [] if entry["workspace_id"] is None else ["--workspace", "default"]
     assert action in runner.invoke(command_line, ["audit", *of_whom]).output
 
 

@@ -11,17 +11,18 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from click.testing import Result
+from click.testing import CliRunner, Result
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from fastapi.testclient import TestClient
-from typer.testing import CliRunner
+from typer.main import get_command
 
 from pock_server.app import create_app
 from pock_server.auth.roles import SCOPES_OF, Role
 from pock_server.auth.schemas import ApiKeyIn, Scope
 from pock_server.auth.service import create_key, find_or_add_workspace
 from pock_server.cli import app as cli_app
+from pock_server.cli.faults import sentences
 from pock_server.clock import SystemClock
 from pock_server.db.engine import make_engine
 from pock_server.db.unit import Database
@@ -306,7 +307,15 @@ def command(server: Server, *words: object, say: str | None = None) -> Result:
     """What comes of `pock-server WORDS` on the server's machine; `say` answers its questions."""
     settings = server.services.settings
     environment = {"POCK_DATA_DIR": str(settings.data_dir), "POCK_DATABASE_URL": settings.effective_database_url}
-    return CliRunner(env=environment).invoke(cli_app, [str(word) for word in words], input=say)
+    program = get_command(cli_app)
+    inner = program.main
+
+    def main(*arguments: Any, **options: Any) -> Any:
+        with sentences():  # as the program's entry point has it
+            return inner(*arguments, **options)
+
+    program.main = main  # type: ignore[method-assign]
+    return CliRunner(env=environment).invoke(program, [str(word) for word in words], input=say)
 
 
 def assert_problem(answer: Any, status: int, code: int) -> None:

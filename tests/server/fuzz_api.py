@@ -38,7 +38,11 @@ CHECKS = (
     "ignored_auth",
 )
 UNLIMITED = {
-    **{"key_rate": 1e9, "device_rate": 1e9, "address_rate": 1e9, "failure_rate": 1e9, "poll_seconds": 0.2},
+    "key_rate": 1e9,
+    "device_rate": 1e9,
+    "address_rate": 1e9,
+    "failure_rate": 1e9,
+    "poll_seconds": 0.2,
     "slow_seconds": 2,  # who announces more than they send are ended before the fuzzer gives up
 }
 PATIENCE = 5

@@ -6,6 +6,7 @@ import re
 import socket
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -193,7 +194,8 @@ def test_a_port_of_their_own(tmp_path: Path) -> None:
         try:
             assert child.stdout is not None
             url = json.loads(child.stdout.readline())["url"]
-            assert b"pock_leader 1.0" in read(f"http://127.0.0.1:{port}/metrics")
+            while b"pock_leader 1.0" not in read(f"http://127.0.0.1:{port}/metrics"):
+                time.sleep(0.1)  # the sweeper has just begun
             with socket.create_connection(("127.0.0.1", int(url.rsplit(":", 1)[1]))) as line:
                 line.sendall(b"no request\r\n\r\n")
                 assert line.recv(100).startswith(b"HTTP/1.1 400")

@@ -46,12 +46,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     Path(folder).chmod(0o755)  # the database server runs as another user
                     with DEPLOYMENTS[name](Path(folder), processes) as deployment:
                         result = asyncio.run(measure(deployment, plan))
-                results[f"{name}, {processes} API, {agents} agents"] = asdict(result)
+                row = f"{name}, {processes} API, {agents} agents, {options.seconds:.0f} s"
+                results[row] = asdict(result)
                 if options.json:
                     save_figures(options.json, figures)
                 runs = result.runs
                 good &= not result.errors and runs["done once"] == runs["submitted"] and not runs["not succeeded"]
-                print(summary({f"{name}, {processes} API, {agents} agents": asdict(result)}), flush=True)
+                print(summary({row: asdict(result)}), flush=True)
     if options.write:
         write_section(options.write, "load", summary(results))
         write_section(options.write, "needs", needs(results))

@@ -13,10 +13,11 @@ from pathlib import Path
 from types import FrameType
 from urllib.parse import urlsplit
 
-from pock_agent import __version__, agent
+from pock_agent import __version__
+from pock_agent.disk.directory import StateDirectory, default_state_directory
 from pock_agent.errors import AgentError, NotWelcome
+from pock_agent.life import agent, enrollment
 from pock_agent.settings import Settings
-from pock_agent.storage import StateDirectory, default_state_directory
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -73,8 +74,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _enroll(options: argparse.Namespace) -> int:
-    wish = agent.Enrollment(options.url, options.token, options.name, options.target)
-    identity = agent.enroll(wish, StateDirectory(options.state_dir), Settings())
+    wish = enrollment.Enrollment(options.url, options.token, options.name, options.target)
+    identity = enrollment.enroll(wish, StateDirectory(options.state_dir), Settings())
     parts = urlsplit(options.url)
     if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
         print(

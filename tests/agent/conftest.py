@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from pock_agent import agent
-from pock_agent.identity import Identity
-from pock_agent.keyring import Keyring
-from pock_agent.storage import StateDirectory
+from pock_agent.disk.directory import StateDirectory
+from pock_agent.disk.identity import Identity
+from pock_agent.life import agent, enrollment
+from pock_agent.trust.keyring import Keyring
 from tests.agent import fake_model
 from tests.agent.driver import FAST
 from tests.agent.service_double import ServiceDouble
@@ -72,7 +72,7 @@ class Device:
 def enroll(double: ServiceDouble, root: Path, target: str | None = None) -> Device:
     double.tokens.add("good-token")
     state = StateDirectory(root)
-    identity = agent.enroll(agent.Enrollment(double.url, "good-token", "pi", target), state, FAST)
+    identity = enrollment.enroll(enrollment.Enrollment(double.url, "good-token", "pi", target), state, FAST)
     return Device(double, state, identity)
 
 

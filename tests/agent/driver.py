@@ -8,10 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pock_agent import agent
+from pock_agent.disk.directory import StateDirectory
 from pock_agent.errors import AgentError
+from pock_agent.life import agent
 from pock_agent.settings import Settings
-from pock_agent.storage import StateDirectory
 
 FAST = Settings(
     poll_seconds=1.0,

@@ -4,8 +4,8 @@ import logging
 import sys
 from pathlib import Path
 
-from pock_agent import agent
-from pock_agent.storage import StateDirectory
+from pock_agent.disk.directory import StateDirectory
+from pock_agent.life import agent
 from tests.agent.driver import FAST
 from tests.faults.clock import set_wrong
 

@@ -2,7 +2,7 @@
 
 The rules are those of The Update Framework (TUF 1.0, section 5.3) for root metadata: version N + 1 is signed by enough
 root keys of version N and by enough of its own, versions have no gaps, and of an expired document only a successor is
-believed. Knows no database; the agent has these rules in a program of its own (`pock_agent/trust.py`).
+believed. Knows no database; the agent has these rules in a program of its own (`pock_agent/trust/document.py`).
 """
 
 import base64

@@ -1,0 +1,237 @@
+"""Runs one command of the model confined: unprivileged, limited, without network, in a process group of its own.
+
+Knows nothing of jobs; `job.phases` decides what to run and what an exit means.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pwd
+import resource
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from pock_agent.values import JsonObject
+
+_LAUNCHER = Path(__file__).with_name("launcher.py")
+_LINE_LIMIT = 64 << 20  # a report with its samples is one line
+_ERROR_TAIL = 4096
+_CHUNK = 65536
+_TICK = 0.2  # between two looks at the clock, the memory and the reasons to stop
+_PACE = 0.02  # least time between two reads: the agent must not take the processor from what it measures
+_ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
+
+
+@dataclass(frozen=True)
+class Confinement:
+    """Limits of one child, in bytes and seconds; `memory_bytes` bounds what it may allocate and what it may occupy."""
+
+    memory_bytes: int
+    cpu_seconds: int
+    file_bytes: int
+    open_files: int = 256
+
+    def limits(self) -> dict[str, int]:
+        """The rlimits by their names in `resource`."""
+        named = {
+            "RLIMIT_CORE": 0,
+            "RLIMIT_CPU": self.cpu_seconds,
+            "RLIMIT_FSIZE": self.file_bytes,
+            "RLIMIT_NOFILE": self.open_files,
+            # Not the address space: weights are mapped from files, and emulators reserve far more than they touch.
+            "RLIMIT_DATA": self.memory_bytes,
+        }
+        return {name: value for name, value in named.items() if hasattr(resource, name)}
+
+
+@dataclass(frozen=True)
+class Exit:
+    """How a child ended. `returncode` is negative for a signal; `killed_for` says why, where the agent killed it."""
+
+    returncode: int
+    error_text: str
+    killed_for: str | None
+    peak_bytes: int | None
+    enforced: JsonObject
+
+
+def unprivileged_user() -> tuple[int, int] | None:
+    """User and group for children when the agent is root; None when there is no privilege to drop.
+
+    In a container that maps few users, `nobody` may be a user that nobody can become.
+    """
+    if os.geteuid() != 0:
+        return None
+    try:
+        entry = pwd.getpwnam("nobody")
+    except KeyError:
+        return None
+    mapped = _is_mapped(entry.pw_uid, "/proc/self/uid_map") and _is_mapped(entry.pw_gid, "/proc/self/gid_map")
+    return (entry.pw_uid, entry.pw_gid) if mapped else None
+
+
+def _is_mapped(number: int, path: str) -> bool:
+    try:
+        ranges = [[int(word) for word in line.split()] for line in Path(path).read_text().splitlines()]
+    except OSError:
+        return True  # a system without user namespaces
+    return any(first <= number < first + count for first, _, count in ranges)
+
+
+class Child:
+    """One confined child: started on creation, run by `watch`, dead when the `with` block ends, whatever happened."""
+
+    def __init__(self, command: Sequence[str], folder: Path, temporary: Path, confinement: Confinement) -> None:
+        self._memory_bytes = confinement.memory_bytes
+        self._peak: int | None = None
+        read_end, write_end = os.pipe()
+        specification = {
+            "command": list(command),
+            "folder": str(folder),
+            "environment": {**_ENVIRONMENT, "TMPDIR": str(temporary)},
+            "limits": confinement.limits(),
+            "user": unprivileged_user(),
+            "agent": os.getpid(),
+            "status_descriptor": write_end,
+        }
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(_LAUNCHER), json.dumps(specification)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                pass_fds=(write_end,),
+                start_new_session=True,
+                env=_ENVIRONMENT,
+            )
+        finally:
+            os.close(write_end)
+        self._status = os.fdopen(read_end, "rb")
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self._kill()
+        self._process.wait()
+        for stream in (self._process.stdout, self._process.stderr, self._status):
+            if stream is not None:
+                stream.close()
+
+    def watch(self, on_line: Callable[[bytes], None], check: Callable[[], None], deadline: float) -> Exit:
+        """Deliver its lines until it ends. `deadline` is on the monotonic clock.
+
+        `check` is asked several times a second; what it and `on_line` raise ends the block, and with it the child.
+        """
+        enforced = self._read_enforced()
+        output, errors = _Lines(on_line), _Tail()
+        killed_for: str | None = None
+        look_again_at = 0.0
+        for stream, chunk in self._chunks():
+            if stream is self._process.stdout:
+                output.feed(chunk)
+            elif stream is self._process.stderr:
+                errors.feed(chunk)
+            if killed_for is None and time.monotonic() >= look_again_at:
+                look_again_at = time.monotonic() + _TICK
+                check()
+                killed_for = self._overstepped(deadline)
+                if killed_for:
+                    self._kill()
+        output.finish()
+        code = self._process.wait()
+        if "error" in enforced:
+            errors.feed(str(enforced["error"]).encode())
+        return Exit(code, errors.text(), killed_for, self._peak, enforced)
+
+    def _read_enforced(self) -> JsonObject:
+        enforced: JsonObject = {}
+        for line in self._status:
+            enforced.update(json.loads(line))
+        return enforced
+
+    def _chunks(self) -> Iterator[tuple[IO[bytes] | None, bytes]]:
+        """What the child writes, as it comes, and a beat without content at least every tick."""
+        with selectors.DefaultSelector() as selector:
+            for stream in (self._process.stdout, self._process.stderr):
+                assert stream is not None
+                os.set_blocking(stream.fileno(), False)
+                selector.register(stream, selectors.EVENT_READ, stream)
+            while selector.get_map():
+                busy = False
+                for key, _ in selector.select(_TICK):
+                    chunk = os.read(key.fd, _CHUNK)
+                    busy = busy or len(chunk) == _CHUNK
+                    if chunk:
+                        yield key.data, chunk
+                    else:
+                        selector.unregister(key.fileobj)
+                yield None, b""
+                time.sleep(0.0 if busy else _PACE)
+                if self._process.poll() is not None:
+                    self._kill()  # a grandchild that kept the pipes open must not keep the agent
+
+    def _overstepped(self, deadline: float) -> str | None:
+        peak, resident = _memory_of(self._process.pid)
+        if peak is not None:
+            self._peak = max(peak, self._peak or 0)
+        if time.monotonic() > deadline:
+            return "timeout"
+        if resident is not None and resident > self._memory_bytes:
+            return "memory"
+        return None
+
+    def _kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+
+class _Lines:
+    """Cuts a byte stream into lines."""
+
+    def __init__(self, on_line: Callable[[bytes], None]) -> None:
+        self._on_line, self._rest = on_line, b""
+
+    def feed(self, chunk: bytes) -> None:
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        if len(self._rest) > _LINE_LIMIT:
+            self._rest = b""
+        for line in lines:
+            self._on_line(line)
+
+    def finish(self) -> None:
+        if self._rest:
+            self._on_line(self._rest)
+
+
+class _Tail:
+    """The last bytes of a stream."""
+
+    def __init__(self) -> None:
+        self._bytes = b""
+
+    def feed(self, chunk: bytes) -> None:
+        self._bytes = (self._bytes + chunk)[-_ERROR_TAIL:]
+
+    def text(self) -> str:
+        return self._bytes.decode(errors="replace").strip()
+
+
+def _memory_of(process: int) -> tuple[int | None, int | None]:
+    """Peak and present resident bytes of a process, where the system shows them."""
+    found: dict[str, int] = {}
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{process}/status").read_text().splitlines():
+            name, _, rest = line.partition(":")
+            if name in ("VmHWM", "VmRSS"):
+                found[name] = int(rest.split()[0]) * 1024
+    return found.get("VmHWM"), found.get("VmRSS")

@@ -1,0 +1,1 @@
+"""How the agent speaks with the service: requests, signed sessions, waiting after trouble. Open `service` first."""

@@ -1,0 +1,1 @@
+"""What the agent finds out about the machine that it runs on. Open `facts` first."""

@@ -1,0 +1,286 @@
+"""Carries one job out, state by state, along the table of `states`. Must not know how jobs arrive; `listener` does.
+
+Each state's step can be repeated. What a step finished is on disk before the record moves on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+
+from pock_agent.confinement.child import Exit
+from pock_agent.connection import backoff
+from pock_agent.connection.heartbeat import Heartbeat, Occupation
+from pock_agent.connection.service import Service
+from pock_agent.device.health import HealthLog, HealthReader
+from pock_agent.disk.blobs import BlobCache, file_digest
+from pock_agent.disk.directory import StateDirectory
+from pock_agent.disk.files import read_json, write_json
+from pock_agent.errors import (
+    AgentError,
+    Answer,
+    Cancelled,
+    FailureCode,
+    JobFailed,
+    LeaseLost,
+    ServiceError,
+    Unreachable,
+    is_disk_full,
+)
+from pock_agent.job.control import JobControl
+from pock_agent.job.download import Downloader
+from pock_agent.job.lease import LeaseKeeper
+from pock_agent.job.phase_events import PhaseEvents
+from pock_agent.job.phases import PHASES, WEIGHTS, Workplace, check_memory, lay_out, needed_blobs, program_of, run_phase
+from pock_agent.job.record import JobRecord, remember_last
+from pock_agent.job.report import step_times, thinned
+from pock_agent.job.spool import EventSender, EventSpool
+from pock_agent.job.stability import judge
+from pock_agent.job.states import FINAL, Event, State
+from pock_agent.settings import Settings
+from pock_agent.trust.manifest import Manifest
+from pock_agent.values import JsonObject
+
+log = logging.getLogger(__name__)
+_NO_LIMIT_SECONDS = 7 * 24 * 3600.0
+
+
+@dataclass(frozen=True)
+class Device:
+    """What every job of this agent shares."""
+
+    state: StateDirectory
+    service: Service
+    heartbeat: Heartbeat
+    settings: Settings
+
+
+class Worker:
+    """One job in hand, from its record to the end."""
+
+    def __init__(self, device: Device, record: JobRecord, manifest: Manifest) -> None:
+        self._device, self._record, self._manifest = device, record, manifest
+        self._settings, self._service, self._state = device.settings, device.service, device.state
+        self._control = JobControl()
+        self._cache = BlobCache(device.state.cache, device.settings)
+        self._lease = LeaseKeeper(device.service, manifest.run_id, manifest.fence, self._control, device.settings)
+        self._deadline = time.monotonic() + (manifest.limits.wall_seconds or _NO_LIMIT_SECONDS)
+        self._health: HealthLog | None = None
+        self._workplace: Workplace | None = None
+        self._enforced: JsonObject = {}
+        self._measured_peak: int | None = None
+        self._steps: dict[State, Callable[[], None]] = {
+            State.ACCEPTED: self._accept,
+            State.DOWNLOADING: self._download,
+            State.UPLOADING: self._upload,
+            State.REPORTING: self._report,
+            **dict.fromkeys(PHASES, self._phase),
+        }
+        self._state.work.mkdir(exist_ok=True)
+        (self._state.work / "reports").mkdir(exist_ok=True, mode=0o700)
+        self._spool = EventSpool(self._state.work / "events.jsonl")
+        self._sender = EventSender(
+            self._spool, self._service, manifest.run_id, manifest.fence, self._control, self._settings
+        )
+
+    def carry_out(self) -> JobRecord:
+        """Bring the job to its end; the final record. Interrupted anywhere, the record on disk says where to go on."""
+        manifest = self._manifest
+        self._device.heartbeat.occupy(Occupation(manifest.run_id, manifest.fence, self._control.cancel))
+        try:
+            while self._record.state not in FINAL:
+                self._advance()
+        finally:
+            self._lease.stop()
+            self._sender.stop()
+            if self._health is not None:
+                self._health.stop()
+            self._device.heartbeat.occupy(None)
+        self._spool.close()
+        with contextlib.suppress(OSError):  # only `pock-agent status` misses it
+            remember_last(self._state, self._record, manifest)
+        self._state.clear_job()
+        return self._record
+
+    def _advance(self) -> None:
+        """Take the step of the present state and move along the table."""
+        state, event = self._record.state, Event.DONE
+        log.info("run %s: %s", self._manifest.run_id, state.value)
+        try:
+            if self._record.starts > self._settings.max_starts and state is State.ACCEPTED:
+                raise JobFailed(FailureCode.CRASHED, f"interrupted {self._record.starts - 1} times; not tried again")
+            self._steps[state]()
+            if state is not State.REPORTING:
+                self._control.check()
+        except LeaseLost as error:
+            log.warning("run %s is given up: %s", self._manifest.run_id, error)
+            event = Event.LOST
+        except Cancelled as error:
+            event = self._failed(Event.CANCELLED, JobFailed(FailureCode.CANCELLED, str(error)))
+        except JobFailed as error:
+            event = self._failed(Event.ERROR, error)
+        except OSError as error:
+            code = FailureCode.DISK_FULL if is_disk_full(error) else FailureCode.CRASHED
+            event = self._failed(Event.ERROR, JobFailed(code, f"the agent stopped in state {state.value}: {error}"))
+        self._record = self._record.moved(event)
+        if event is Event.DONE and self._record.state is State.REPORTING:
+            self._record = replace(self._record, result=self._result("succeeded", None))
+        self._save()
+
+    def _failed(self, event: Event, error: JobFailed) -> Event:
+        """Put a failed result on the record, unless one is there already: what is being reported does not change."""
+        log.warning("run %s: %s (%d)", self._manifest.run_id, error, error.code)
+        if self._record.result is None:
+            self._record = replace(self._record, result=self._result("failed", error))
+        return event
+
+    def _save(self) -> None:
+        try:
+            self._record.save(self._state)
+        except OSError:
+            # Whatever filled the disk, the record has to fit: partial downloads and the child's files can go.
+            self._cache.drop_partials()
+            if self._record.state is State.REPORTING:
+                shutil.rmtree(self._state.work / "out", ignore_errors=True)
+            try:
+                self._record.save(self._state)
+            except OSError as error:
+                raise AgentError(f"{self._state.job} cannot be written ({error.strerror}); free some room") from error
+
+    # The steps, in the order of the table.
+
+    def _accept(self) -> None:
+        self._lease.acquire()
+        self._lease.start()
+
+    def _download(self) -> None:
+        check_memory(self._manifest)
+        placed = needed_blobs(self._manifest)
+        files = Downloader(self._service, self._cache, self._control, self._settings).fetch_all(placed.values())
+        self._control.check()
+        self._workplace = lay_out(self._state.work, self._manifest, files)
+        self._health = HealthLog(HealthReader(), self._settings.health_seconds, self._settings.health_samples)
+
+    def _phase(self) -> None:
+        phase = self._record.state
+        program = program_of(phase, self._manifest)
+        if program is None or self._finished_report(phase) is not None:
+            return
+        assert self._workplace is not None, "the table leads through DOWNLOADING"
+        repeated = phase.value in (self._record.first_events or {})
+        events = PhaseEvents(self._spool, self._first_event(phase))
+        report = self._measured(self._workplace, phase, program, repeated, events)
+        write_json(self._state.work / "reports" / f"{phase.value}.json", thinned(report))
+
+    def _measured(
+        self, workplace: Workplace, phase: State, program: str, resume: bool, events: PhaseEvents
+    ) -> JsonObject:
+        """The phase's report. A benchmark is repeated until it is stable, or has been tried often enough."""
+        tries = 0
+        while True:
+            report, ended = run_phase(workplace, phase, program, resume, events.append, self._control, self._deadline)
+            tries += 1
+            report = events.complete(report)
+            self._remember_exit(report, ended)
+            if program == "eval":
+                return report
+            stability = judge(step_times(report), self._settings.bench_interval)
+            if program == "train" or stability.stable or tries == self._settings.bench_tries:
+                return {**report, "stability": {**asdict(stability), "tries": tries}}
+
+    def _first_event(self, phase: State) -> int:
+        """The sequence number where a phase first began, on disk before it does."""
+        first = dict(self._record.first_events or {})
+        if phase.value not in first:
+            first[phase.value] = len(self._spool)
+            self._record = replace(self._record, first_events=first)
+            self._save()
+        return first[phase.value]
+
+    def _upload(self) -> None:
+        if not self._uploads():
+            return
+        path = self._state.work / WEIGHTS
+        digest = file_digest(path)
+        failures = 0
+        while True:
+            self._control.check()
+            try:
+                self._service.upload(digest, path)
+                return
+            except (Unreachable, ServiceError) as error:
+                failures += 1
+                if isinstance(error, ServiceError) and error.takes_the_run:
+                    raise LeaseLost(f"the weights are not wanted any more: {error}") from error
+                if isinstance(error, ServiceError) and not error.transient:
+                    damaged = error.failure_code == Answer.DIGEST_MISMATCH
+                    code = FailureCode.VERIFICATION if damaged else FailureCode.SERVICE
+                    raise JobFailed(code, f"the trained weights could not be uploaded: {error}") from error
+                self._control.wait(backoff.delay(self._settings, failures, error))
+
+    def _report(self) -> None:
+        self._sender.drain()
+        body = self._record.result
+        assert body is not None, "the table reaches REPORTING with a result only"
+        failures = 0
+        while True:
+            if self._control.lost:
+                self._control.check()
+            try:
+                self._service.send_result(self._manifest.run_id, body)
+                return
+            except (Unreachable, ServiceError) as error:
+                failures += 1
+                if isinstance(error, ServiceError) and error.takes_the_run:
+                    raise LeaseLost(f"the result is not wanted any more: {error}") from error
+                if isinstance(error, ServiceError) and not error.transient:
+                    raise JobFailed(FailureCode.SERVICE, f"the service does not take the result: {error}") from error
+                log.warning("sending the result: %s", error)
+                time.sleep(backoff.delay(self._settings, failures, error))
+
+    # What the result is made of.
+
+    def _finished_report(self, phase: State) -> JsonObject | None:
+        """The report of a phase that ended well, also before a restart; None when it has to run (again)."""
+        try:
+            report = read_json(self._state.work / "reports" / f"{phase.value}.json")
+        except AgentError:
+            return None
+        if phase is State.TRAIN and self._uploads() and not (self._state.work / WEIGHTS).exists():
+            return None
+        return report
+
+    def _uploads(self) -> bool:
+        return self._manifest.run.entry == "train" and self._manifest.run.save_weights
+
+    def _remember_exit(self, report: JsonObject, ended: Exit) -> None:
+        self._enforced = ended.enforced
+        peaks = [value for value in (report.get("peak_rss_bytes"), ended.peak_bytes) if isinstance(value, int)]
+        if peaks:
+            self._measured_peak = max(self._measured_peak or 0, peaks[0])
+
+    def _result(self, state: str, failure: JobFailed | None) -> JsonObject:
+        report: JsonObject = {phase.value: self._finished_report(phase) for phase in PHASES}
+        report["health"] = self._health_report()
+        body: JsonObject = {"fence": self._manifest.fence, "state": state, "report": report}
+        if state == "succeeded" and self._uploads():
+            body["weights_digest"] = file_digest(self._state.work / WEIGHTS)
+        if failure is not None:
+            body["failure"] = {"code": int(failure.code), "detail": str(failure)}
+        return body
+
+    def _health_report(self) -> JsonObject:
+        readings = {} if self._health is None else self._health.stop()
+        self._health = None
+        return {
+            **readings,
+            "emulated": self._workplace is not None and self._workplace.emulation.emulated,
+            "planned_peak_bytes": self._manifest.limits.required_bytes or None,
+            "measured_peak_bytes": self._measured_peak,
+            "confinement": self._enforced,
+            "starts": self._record.starts,
+        }

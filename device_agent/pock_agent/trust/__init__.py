@@ -1,0 +1,1 @@
+"""What this device believes: signed texts read strictly, and whose signatures count. Open `envelope` first."""

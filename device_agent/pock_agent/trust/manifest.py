@@ -1,0 +1,152 @@
+"""The signed work manifest: its fields, read strictly. An unknown, missing or wrongly typed field is refused.
+
+Must not know where a manifest came from; signature, counter and expiry are `envelope`'s.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pock_agent.disk.blobs import Blob
+from pock_agent.trust.fields import Fields, Malformed
+
+VERSION = 1
+ENTRIES = ("train", "eval", "bench")
+MAX_BLOB_BYTES = 1 << 40
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_MEMBER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*")
+_IDENTIFIER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """What to run: the members by their path inside the artifact."""
+
+    digest: str
+    name: str
+    target: str
+    executable: str
+    members: Mapping[str, Blob]
+
+
+@dataclass(frozen=True)
+class Run:
+    """How to run it. With `threads` 0 the executable chooses."""
+
+    entry: str
+    steps: int
+    threads: int
+    seed: int
+    save_weights: bool
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Seconds of the whole job, bytes the child may use, bytes the plan needs; 0 where the service sets none."""
+
+    wall_seconds: int
+    memory_bytes: int
+    required_bytes: int
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """One job for one device. Times are seconds since the epoch."""
+
+    job_id: str
+    run_id: str
+    device_id: str
+    attempt: int
+    fence: int
+    counter: int
+    issued_at: float
+    expires_at: float
+    artifact: Artifact
+    train_data: Blob | None
+    eval_data: Blob | None
+    run: Run
+    limits: Limits
+
+
+def parse(value: object) -> Manifest:
+    """Read the payload of an envelope. Malformed names the first field that breaks the contract."""
+    if isinstance(value, dict) and value.get("version") != VERSION:
+        raise Malformed(
+            f"the manifest has version {value.get('version')!r}, this agent knows {VERSION}: update the agent"
+        )
+    top = Fields(
+        value,
+        "manifest",
+        "version job_id run_id device_id attempt fence counter issued_at expires_at artifact data run limits",
+    )
+    data = Fields(top.raw("data"), "manifest.data", "train eval")
+    manifest = Manifest(
+        job_id=top.matching("job_id", _IDENTIFIER, "identifier"),
+        run_id=top.matching("run_id", _IDENTIFIER, "identifier"),
+        device_id=top.matching("device_id", _IDENTIFIER, "identifier"),
+        attempt=top.integer("attempt", low=1),
+        fence=top.integer("fence"),
+        counter=top.integer("counter"),
+        issued_at=top.time("issued_at"),
+        expires_at=top.time("expires_at"),
+        artifact=_artifact(top.raw("artifact")),
+        train_data=data.optional("train", _blob),
+        eval_data=data.optional("eval", _blob),
+        run=_run(top.raw("run")),
+        limits=_limits(top.raw("limits")),
+    )
+    _check_data(manifest)
+    return manifest
+
+
+def _artifact(value: object) -> Artifact:
+    fields = Fields(value, "manifest.artifact", "digest name target executable members")
+    listed = fields.typed("members", dict)
+    for name in listed:
+        if not isinstance(name, str) or not _MEMBER.fullmatch(name) or len(name) > 200:
+            raise Malformed(f"manifest.artifact.members has {name!r}, which is no plain relative path")
+    members = {name: _blob(blob, f"manifest.artifact.members[{name!r}]") for name, blob in listed.items()}
+    executable = fields.typed("executable", str)
+    if executable not in members:
+        raise Malformed(f"manifest.artifact.executable is {executable!r}, which is not one of its members")
+    return Artifact(
+        digest=fields.matching("digest", _DIGEST, "SHA-256 digest"),
+        name=fields.typed("name", str),
+        target=fields.matching("target", _IDENTIFIER, "name of a target"),
+        executable=executable,
+        members=members,
+    )
+
+
+def _blob(value: object, path: str) -> Blob:
+    fields = Fields(value, path, "sha256 size")
+    return Blob(fields.matching("sha256", _DIGEST, "SHA-256 digest"), fields.integer("size", high=MAX_BLOB_BYTES))
+
+
+def _run(value: object) -> Run:
+    fields = Fields(value, "manifest.run", "entry steps threads seed save_weights")
+    entry = fields.typed("entry", str)
+    if entry not in ENTRIES:
+        raise Malformed(f"manifest.run.entry is {entry!r}; this agent knows {', '.join(ENTRIES)}")
+    return Run(
+        entry=entry,
+        steps=fields.integer("steps", low=1),
+        threads=fields.integer("threads", high=1024),
+        seed=fields.integer("seed"),
+        save_weights=fields.typed("save_weights", bool),
+    )
+
+
+def _limits(value: object) -> Limits:
+    fields = Fields(value, "manifest.limits", "wall_seconds memory_bytes required_bytes")
+    return Limits(*(fields.integer(name) for name in ("wall_seconds", "memory_bytes", "required_bytes")))
+
+
+def _check_data(manifest: Manifest) -> None:
+    entry = manifest.run.entry
+    if entry == "train" and manifest.train_data is None:
+        raise Malformed("manifest.data.train is null, and the entry is train")
+    if entry == "eval" and manifest.train_data is None and manifest.eval_data is None:
+        raise Malformed("manifest.data names no dataset, and the entry is eval")

@@ -88,10 +88,7 @@ def take_back(unit: Unit, run: RunRecord, settings: Settings, now: datetime, rea
     if run.attempt >= settings.max_attempts:
         fail(unit, run, LOST_DEVICE, f"Given up after {run.attempt} attempts: {reason}.", now)
         return
-    RUN_LIFECYCLE.move(
-        unit, run, RunState.QUEUED, now, reason, lease_expires_at=None, run_ends_at=None, started_at=None, progress=None
-    )
-    clear_device(unit, run)
+    _back_to_queue(unit, run, now, reason, attempt=run.attempt)
 
 
 def decline(unit: Unit, run: RunRecord, now: datetime, reason: str) -> None:
@@ -107,8 +104,13 @@ def decline(unit: Unit, run: RunRecord, now: datetime, reason: str) -> None:
     if run.fence >= _OFFERS:
         fail(unit, run, UNTRUSTED_WORK, f"The device gave it back {run.fence} times: {reason}", now)
         return
-    nothing = {"lease_expires_at": None, "run_ends_at": None, "started_at": None, "progress": None}
-    RUN_LIFECYCLE.move(unit, run, RunState.QUEUED, now, f"declined: {reason}", attempt=run.attempt - 1, **nothing)
+    _back_to_queue(unit, run, now, f"declined: {reason}", attempt=run.attempt - 1)
+
+
+def _back_to_queue(unit: Unit, run: RunRecord, now: datetime, reason: str, attempt: int) -> None:
+    """The run waits again, after `attempt` attempts that count; nothing of the lease is left; the device is free."""
+    left = {"lease_expires_at": None, "run_ends_at": None, "started_at": None, "progress": None}
+    RUN_LIFECYCLE.move(unit, run, RunState.QUEUED, now, reason, attempt=attempt, **left)
     clear_device(unit, run)
 
 

@@ -10,7 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_SELDOM_SECONDS = 20.0
+SELDOM_SECONDS = 20.0
+"""How long a ring that was lost costs a listener whom all rings should reach."""
 
 
 class Bell:
@@ -49,7 +50,7 @@ class Hub:
     def patience(self, seconds: float) -> float:
         """How long to wait for a ring before looking anyway: `seconds` where another process may have changed something
         without ringing here, seldom where all rings arrive."""
-        return max(seconds, _SELDOM_SECONDS) if self._carried else seconds
+        return max(seconds, SELDOM_SECONDS) if self._carried else seconds
 
     def ring(self, topic: str) -> None:
         """Ring everyone who listens to `topic`; safe from any thread."""

@@ -19,6 +19,7 @@ from pock_server.devices.sessions import AgentCaller
 from pock_server.devices.trust import note_trust
 from pock_server.http.fields import Digest, Id
 from pock_server.http.problems import PROBLEMS
+from pock_server.hub import SELDOM_SECONDS
 from pock_server.quotas.service import Quota, check
 from pock_server.runs import leases, reports
 from pock_server.runs.agent_service import has_work, require_readable, require_writable, take_work
@@ -40,8 +41,6 @@ router = APIRouter(prefix="/agent", tags=["agents"], responses=PROBLEMS)
 
 TRUST_HEADER = "Pock-Trust-Version"
 """Tells agents of the newest trust document, so that they fetch it."""
-_LOOK_SECONDS = 20.0
-"""A ring that was lost costs this long."""
 _SHORTEST_WAIT = 0.5
 """Part of the wait asked for after which a poll may end: devices that began together, as after a restart of the
 service, are soon spread over time, instead of coming back together for ever."""
@@ -71,7 +70,7 @@ async def get_work(
             remaining = deadline - time.monotonic()
             if remaining <= 0 or services.hub.closing:
                 break
-            await bell.wait(min(remaining, _LOOK_SECONDS))
+            await bell.wait(min(remaining, SELDOM_SECONDS))
     return Response(status_code=204, headers={**headers, "Retry-After": "2"} if services.hub.closing else headers)
 
 

@@ -1,6 +1,9 @@
 """What stands in for the compiler and its artifacts: the service reads the manifest alone."""
 
 import json
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
 
 TARGETS = [
     {"name": "host", "description": "this machine", "triple": "x86_64-linux-musl", "cores": 2},
@@ -15,8 +18,8 @@ SUMMARY = {"arena_bytes": 1000, "predicted_peak_bytes": 5000, "kernels": 3, "flo
 EXECUTABLE = "bin/model"
 
 
-def artifact_files(name: str) -> dict[str, bytes]:
-    """The members of the artifact of a build with this name."""
+def artifact_files(name: str, executable: bytes | None = None, parameters: bytes = b"parameters") -> dict[str, bytes]:
+    """The members of the artifact of a build with this name; each name has an executable of its own unless told."""
     manifest = {
         "format": 3,
         "name": name,
@@ -34,7 +37,15 @@ def artifact_files(name: str) -> dict[str, bytes]:
     }
     return {
         "manifest.json": json.dumps(manifest).encode(),
-        EXECUTABLE: b"an executable of " + name.encode(),
+        EXECUTABLE: b"an executable of " + name.encode() if executable is None else executable,
         "bin/libmodel.so": b"a library",
-        "params.safetensors": b"parameters",
+        "params.safetensors": parameters,
     }
+
+
+def leave_artifact(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Do the work of a build's child in its folder, with these members: the artifact, and the line that tells of it."""
+    with zipfile.ZipFile(folder / "out" / "artifact.pock", "w") as archive:
+        for member, data in files.items():
+            archive.writestr(member, data)
+    print(json.dumps({"event": "artifact", "summary": SUMMARY}), flush=True)

@@ -2,10 +2,9 @@
 
 import json
 import sys
-import zipfile
 from pathlib import Path
 
-from tests.server.artifacts import SUMMARY, TARGETS, artifact_files
+from tests.server.artifacts import TARGETS, artifact_files, leave_artifact
 
 
 def main() -> None:
@@ -14,11 +13,7 @@ def main() -> None:
         print(json.dumps({"event": "compiler", "version": "1", "targets": TARGETS}))
         return
     folder = Path(sys.argv[2])
-    name = json.loads((folder / "task.json").read_text())["name"]
-    with zipfile.ZipFile(folder / "out" / "artifact.pock", "w") as archive:
-        for member, data in artifact_files(name).items():
-            archive.writestr(member, data)
-    print(json.dumps({"event": "artifact", "summary": SUMMARY}))
+    leave_artifact(folder, artifact_files(json.loads((folder / "task.json").read_text())["name"]))
 
 
 if __name__ == "__main__":

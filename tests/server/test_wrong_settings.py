@@ -186,6 +186,19 @@ def test_a_postgresql_that_cannot_be_used_is_refused(
     together(run, [({"POCK_DATABASE_URL": away, **worker}, "Connection refused … POCK_DATABASE_URL")], ("worker",))
 
 
+def test_several_processes_whose_metrics_have_no_port_are_refused_as_one_is(
+    run: Serve, postgres_databases: PostgresDatabases, tmp_path: Path
+) -> None:
+    database = make_url(postgres_databases.make(tmp_path)).render_as_string(hide_password=False)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        told = {"POCK_METRICS_PORT": port, "POCK_DATABASE_URL": database}
+        one = run("serve", "--port", "0", **told)
+        several = run("serve", "--port", "0", "--workers", "2", **told)
+    refused(one, f"metrics at 127.0.0.1 port {port}: Address already in use", "POCK_METRICS_PORT")
+    refused(several, one.stderr.splitlines()[-1])
+
+
 def test_an_s3_store_that_cannot_be_used_is_refused(run: Serve, s3: S3Server) -> None:
     right = {f"POCK_{name.upper()}": str(value) for name, value in s3.options().items()}
     credentials = "POCK_STORE_ACCESS_KEY and POCK_STORE_SECRET_KEY"

@@ -29,7 +29,6 @@ class _Child:
         self._settings, self._listener = settings, listener
         self._pause = 1.0
         self._starts_at = 0.0
-        self.listens = False
         self.start()
 
     def start(self) -> None:
@@ -43,21 +42,25 @@ class _Child:
         theirs.close()
         self._started_at = time.monotonic()
         self.listens = False
+        self.refusal: str | None = None
 
     def look(self) -> None:
-        """Hear whether it listens by now."""
+        """Hear whether it listens by now, or why it cannot."""
         try:
             while self.lifeline.poll():
-                self.listens = bool(self.lifeline.recv())
+                self.refusal = self.lifeline.recv()
+                self.listens = self.refusal is None
         except (EOFError, OSError):
             pass  # it has died, and the sentinel says so
 
     def bury(self) -> None:
         """It died: note when its successor starts. One that dies young makes the next one wait longer."""
+        self.look()
         lived = time.monotonic() - self._started_at
         self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS) if lived < _SHORT_LIFE_SECONDS else 1.0
         self._starts_at = time.monotonic() + (self._pause if lived < _SHORT_LIFE_SECONDS else 0.0)
-        _log.error("process %s of the service ended with status %s", self.process.pid, self.process.exitcode)
+        why = self.refusal or f"it ended with status {self.process.exitcode}"
+        _log.error("process %s of the service is lost: %s", self.process.pid, why)
         forget_process(self.process.pid)
         self.lifeline.close()
         self.listens = False
@@ -72,7 +75,7 @@ def supervise(settings: Settings, listener: socket.socket, count: int, listens: 
     """Keep `count` processes until a signal ends them all; False if they could not start.
 
     `listens` is called once, when all of them do. The first one alone runs builds, where this host does that in its
-    processes.
+    processes. Raises `UnusableSetting` if that is why they could not start.
     """
     stopping = threading.Event()
 
@@ -99,7 +102,12 @@ def _keep(children: list[_Child], stopping: threading.Event, listens: Callable[[
         if announced and not stopping.is_set():
             _replace_dead(children)
     _stop_all(children)
-    return announced or not failed
+    if failed:
+        for child in children:
+            child.look()
+            if child.refusal is not None:
+                raise UnusableSetting(child.refusal)
+    return not failed
 
 
 def _of_process(settings: Settings, place: int) -> Settings:
@@ -140,9 +148,9 @@ def _serve(settings: Settings, listener: socket.socket, lifeline: Connection) ->
         threading.Thread(target=_end_with_parent, args=(server, lifeline), daemon=True).start()
 
     try:
-        served = run_process(settings, listener, lambda: lifeline.send(True), hand_over)
+        served = run_process(settings, listener, lambda: lifeline.send(None), hand_over)
     except UnusableSetting as error:
-        _log.error("this process cannot serve: %s", error)
+        lifeline.send(str(error))
         served = False
     raise SystemExit(0 if served else 1)
 

@@ -71,6 +71,7 @@ def test_secrets_are_files_that_each_service_needs(compose: dict[str, Any]) -> N
     for name, service in compose["services"].items():
         shown = " ".join(map(str, service.get("environment", {}).values()))
         assert "://" not in shown.replace("s3://pock", "").replace("http://store:8333", ""), name
+    assert [secret["source"] for secret in compose["services"]["migrate"]["secrets"]] == ["pock_database_url"]
     # Whoever breaks out of a build finds a worker, which can sign nothing.
     worker = compose["services"]["worker"]
     assert "wrapping.key" not in {secret["source"] for secret in worker["secrets"]}

@@ -13,7 +13,7 @@ from pock_server.cli.common import AsJson, DataDir, refuse, settings_for
 from pock_server.cli.outside import check_folders, check_outside
 from pock_server.cli.process import run_process
 from pock_server.cli.processes import supervise
-from pock_server.db.engine import is_postgres
+from pock_server.db.engine import is_postgres, make_engine
 from pock_server.migrations.runner import upgrade
 from pock_server.observing import logs
 from pock_server.sandbox.choice import SandboxUnavailable, choose_sandbox
@@ -91,7 +91,9 @@ def _listener(host: str, port: int) -> socket.socket:
 
 def migrate(data_dir: DataDir = None) -> None:
     """Bring the database up to this version."""
-    upgrade(make_services(settings_for(data_dir)).database.engine)
+    engine = make_engine(settings_for(data_dir))
+    upgrade(engine)
+    engine.dispose()
 
 
 def openapi() -> None:

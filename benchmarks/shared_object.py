@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import ctypes
 import re
-import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.zig import DoesNotCompile, zig
 from pockengine.codegen.backend import Location
 from pockengine.codegen.c import Model, emit_model, kernel_sources
 from pockengine.codegen.toolchain import RUNTIME
 from pockengine.ir import Array, TensorType
-from pockengine.targets.processor import ZIG
 
 PROGRAMS = ("train", "eval", "predict", "accumulate")
 THREADS = 2
@@ -51,6 +50,7 @@ class SharedObject:
     accept; models that need one of them are not there."""
 
     def __init__(self, models: Mapping[str, Model], folder: Path) -> None:
+        folder = folder.resolve()
         kernels = kernel_sources(program for model in models.values() for program in model.programs.values())
         names = sorted(kernels)
         units = [names[start::UNITS] for start in range(UNITS)]
@@ -86,8 +86,7 @@ def _link(tables: Mapping[str, str], objects: Sequence[Path], folder: Path) -> c
     sources[1].write_text(_DRIVER)
     output, listed = folder / "models.so", folder / "objects.rsp"
     listed.write_text("\n".join(map(str, [*sources, RUNTIME / "core.c", *objects])))
-    message = _zig([*FLAGS, f"-I{RUNTIME}", "-shared", "-o", str(output), f"@{listed}"])
-    assert message is None, message
+    zig("cc", [*FLAGS, f"-I{RUNTIME}", "-shared", "-o", str(output), f"@{listed}"])
     return ctypes.CDLL(str(output))
 
 
@@ -96,11 +95,12 @@ def _compile(names: Sequence[str], kernels: Mapping[str, str], folder: Path) -> 
     source = folder / f"{names[0]}_{len(names)}.c"
     source.write_text(_packed({name: kernels[name] for name in names}))
     made = source.with_suffix(".o")
-    message = _zig([*FLAGS, "-mcpu=native", "-c", "-o", str(made), str(source)])
-    if message is None:
+    try:
+        zig("cc", [*FLAGS, "-mcpu=native", "-c", "-o", str(made), str(source)])
         return [made], {}
-    if len(names) == 1:
-        return [], {names[0]: f"the kernel does not compile: {message}"}
+    except DoesNotCompile as error:
+        if len(names) == 1:
+            return [], {names[0]: f"the kernel does not compile: {error}"}
     half = len(names) // 2
     first, second = _compile(names[:half], kernels, folder), _compile(names[half:], kernels, folder)
     return first[0] + second[0], first[1] | second[1]
@@ -123,14 +123,6 @@ _TYPEDEF = re.compile(r"^typedef\b[^;]*?\b(\w+)\s*;", re.MULTILINE)
 def _file_level_names(text: str) -> set[str]:
     bare = _ATTRIBUTE.sub("", text)
     return {*_STATIC.findall(bare), *_TYPEDEF.findall(bare)}
-
-
-def _zig(arguments: Iterable[str]) -> str | None:
-    """Runs the C compiler; its first complaint, or None."""
-    done = subprocess.run([str(ZIG), "cc", *arguments], capture_output=True, text=True, errors="replace")
-    if done.returncode == 0:
-        return None
-    return next((line for line in done.stderr.splitlines() if "error:" in line), done.stderr[-300:])
 
 
 class Blocks:

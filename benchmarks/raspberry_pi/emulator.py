@@ -12,8 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from benchmarks.raspberry_pi.tools import CACHE, tool
-from pockengine.codegen.toolchain import ZIG_FOLDER, zig_cache
-from pockengine.targets.processor import ZIG
+from benchmarks.zig import zig
 
 Block = tuple[int, int]
 """Address and number of instructions."""
@@ -59,7 +58,5 @@ def _plugin() -> Path:
     library.parent.mkdir(parents=True, exist_ok=True)
     flags = ["-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", f"-DINTERFACE_VERSION={version}"]
     source = Path(__file__).with_name("count.c")
-    environment = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": str(zig_cache())}
-    command = [str(ZIG), "cc", *flags, str(source), "-o", str(library)]
-    subprocess.run(command, check=True, cwd=ZIG_FOLDER, env=environment)
+    zig("cc", [*flags, str(source), "-o", str(library)])
     return library

@@ -5,8 +5,6 @@ optimizer, which our kernels do in the same pass, are part of what they are char
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -14,9 +12,8 @@ from benchmarks.raspberry_pi.emulator import executions, instructions
 from benchmarks.raspberry_pi.pipeline import Processor
 from benchmarks.raspberry_pi.steps import Shape
 from benchmarks.raspberry_pi.tools import CACHE, unpacked
-from pockengine.codegen.toolchain import ZIG_FOLDER, zig_cache
+from benchmarks.zig import zig
 from pockengine.targets import get
-from pockengine.targets.processor import ZIG
 
 Count = Callable[[Mapping[Shape, int], Processor], int]
 _BLAS = ("libopenblas0-pthread", "libgfortran5", "libgcc-s1", "libc6")
@@ -57,9 +54,7 @@ LIBRARIES: Mapping[str, Count] = {"Eigen": eigen, "OpenBLAS": openblas}
 
 def _build(language: str, arguments: list[str], program: Path) -> None:
     if not program.exists():
-        environment = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": str(zig_cache())}
-        command = [str(ZIG), language, *arguments, "-o", str(program)]
-        subprocess.run(command, check=True, cwd=ZIG_FOLDER, env=environment)
+        zig(language, [*arguments, "-o", str(program)])
 
 
 def _count(command: list[str], products: Mapping[Shape, int], settings: Mapping[str, str]) -> int:

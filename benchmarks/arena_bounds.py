@@ -18,10 +18,10 @@ from benchmarks.peers.case import Case
 from benchmarks.peers.prepare import graph_of, recipe_of
 from benchmarks.variants import parser_of
 from benchmarks.workloads import WORKLOADS
-from pockengine.codegen.backend import Program
 from pockengine.compile import plan_programs
-from pockengine.compile.lifetimes import work_of
-from pockengine.compile.ordering import forced_bytes, lowest_order, waits_of
+from pockengine.plan.lives import work_of
+from pockengine.plan.peak_order import forced_bytes, lowest_order, waits_of
+from pockengine.plan.program import Program
 from pockengine.targets import get
 
 HEAD = (

@@ -16,8 +16,8 @@ from benchmarks.peers.case import Case
 from benchmarks.peers.our_peer import executable_report
 from benchmarks.peers.prepare import graph_of, recipe_of
 from benchmarks.variants import parser_of, step_medians
-from pockengine.compile.fitting import RESERVE
 from pockengine.errors import MemoryBudgetError
+from pockengine.plan.budget import RESERVE
 
 DEFAULT = ("mobilenetv2-b1-full", "mobilenetv2-b8-full", "distilbert-b8-last2")
 SHARES = (0.75, 0.5, 0.25)

@@ -20,10 +20,10 @@ from pathlib import Path
 from benchmarks.peers.case import Case
 from benchmarks.peers.prepare import graph_of, recipe_of
 from benchmarks.workloads import WORKLOADS
-from pockengine.codegen.backend import Program
 from pockengine.codegen.c import CBackend, choices
 from pockengine.compile import Planned, plan_programs
 from pockengine.ir import Graph
+from pockengine.plan.program import Program
 from pockengine.targets import Target, get
 
 THREADS = 2

@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.zig import DoesNotCompile, zig
-from pockengine.codegen.backend import Location
 from pockengine.codegen.c import Model, emit_model, kernel_sources
-from pockengine.codegen.toolchain import RUNTIME
+from pockengine.codegen.c.native.toolchain import RUNTIME
 from pockengine.ir import Array, TensorType
+from pockengine.plan.program import Location
 
 PROGRAMS = ("train", "eval", "predict", "accumulate")
 THREADS = 2

@@ -17,11 +17,11 @@ import pockengine as pock
 from benchmarks.peers.torch_models import settled
 from benchmarks.raspberry_pi.emulator import Block, executions
 from benchmarks.workloads import FAMILIES, LEARNING_RATE, MOMENTUM, WORKLOADS, Family, Update, images, text
-from pockengine.codegen import toolchain
 from pockengine.codegen.c import emit_model, kernel_sources
 from pockengine.codegen.c.backend import ANCHORS
-from pockengine.codegen.c.contraction_plan import anchor_of
-from pockengine.codegen.c.maps import contractions_of
+from pockengine.codegen.c.contraction.plan import anchor_of
+from pockengine.codegen.c.native import toolchain
+from pockengine.codegen.common.index_maps import contractions_of
 from pockengine.compile import Planned
 from pockengine.compile.build import describe
 from pockengine.ir import Node

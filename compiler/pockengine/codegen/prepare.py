@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from pockengine.codegen.toolchain import prepare
+from pockengine.codegen.c.native.toolchain import prepare
 from pockengine.errors import PockError
 from pockengine.targets import get
 

@@ -13,12 +13,12 @@ from ..codegen.c import CBackend
 from ..codegen.folder_cache import default_folder
 from ..ir import Graph
 from ..passes import PIPELINE, Pipeline
+from ..plan.memory import RUNTIME_BYTES
 from ..recipe import Recipe
 from ..targets import Target, get
 from ..tune import LocalStore, Tuning, TuningStore, check_mode
 from ..tune import tune as tune_nodes
 from .build import build, predicted_peak_bytes, space_bytes
-from .memory import RUNTIME_BYTES
 from .pack import pack, summary
 from .stages import STAGES, Planned, Progress, plan_programs, quiet
 

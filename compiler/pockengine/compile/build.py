@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..codegen import toolchain
 from ..codegen.c import IN_FILE, LookedUp, Model, Tensor, emit_model, kernel_sources
+from ..codegen.c.native import toolchain
 from ..ir import Array, DType, TensorType, Value
 from ..plan import aligned
+from ..plan.memory import RUNTIME_BYTES
 from .inputs import has_perplexity, target_kinds
-from .memory import RUNTIME_BYTES
 from .ranges import IntegerRange
 from .stages import Planned, Progress, quiet
 

@@ -11,11 +11,11 @@ import numpy as np
 from safetensors.numpy import save
 
 from ..artifact import Artifact, EntryPoints, InputInfo, Manifest, PortInfo, TensorInfo, model_members
-from ..codegen import toolchain
-from ..codegen.backend import Program, Step
-from ..codegen.c.region import touched
+from ..codegen.c.native import toolchain
+from ..codegen.common.region import touched
 from ..ir import Array, Node, Value, render
 from ..ops import is_kind
+from ..plan.program import Program, Step
 from ..recipe import ALL, FROZEN, Channels
 from ..tune import Tuning
 from .build import Built, predicted_peak_bytes, space_bytes

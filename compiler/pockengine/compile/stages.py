@@ -18,21 +18,22 @@ from ..autodiff import (
     with_quantised,
     without_dropout,
 )
-from ..codegen.backend import Backend, Lowered, Packing, Program
+from ..codegen.backend import Backend
 from ..codegen.c import CBackend
 from ..errors import UnsupportedOperatorError
 from ..ir import Graph, Node, Value
 from ..ops import get
 from ..passes import PIPELINE, Pipeline, only_demanded, optimise, recognise, reorder, simplify
+from ..passes.streamed_embeddings import Lookup, looked_up
+from ..plan.budget import NONE, Recomputed, fit, peak_bytes
+from ..plan.clipping import waiting_bytes
+from ..plan.lives import Lower
+from ..plan.memory import Spaces, place, with_copies
+from ..plan.packed_weights import place_packed
+from ..plan.peak_order import lowered_peak
+from ..plan.program import Lowered, Packing, Program
 from ..recipe import Recipe, Scheme, batch_of, resolve
 from ..targets import Target
-from .clipping import waiting_bytes
-from .fitting import NONE, Recomputed, fit, peak_bytes
-from .lifetimes import Lower
-from .lookups import Lookup, looked_up
-from .memory import Spaces, place, with_copies
-from .ordering import lowered_peak
-from .packing import place_packed
 from .ranges import IntegerRange, integer_ranges
 
 Progress = Callable[[str, int, int], None]
@@ -164,7 +165,8 @@ def plan_programs(
         scratch = partial(backend.scratch, target=target, threads=threads)
         fitting, recomputed = fit(whole, spaces, memory, lower, scratch, target, threads)
         shaped = {kind: program.graph for kind, program in fitting.items()}
-    programs, packed = place_packed(shaped, frozen, backend, target, threads, lower, spaces)
+    packing = partial(backend.packing, target=target, threads=threads)
+    programs, packed = place_packed(shaped, frozen, packing, lower, spaces)
     clip = recipe.optimizer.clip
     clip_norm_bytes = waiting_bytes(programs["train"], scheme.trained()) if clip and clip.norm is not None else 0
     backward = nodes["backward"] + nodes["update"]

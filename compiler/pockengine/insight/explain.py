@@ -8,16 +8,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..autodiff import Quantised
-from ..codegen.backend import Program, Step
 from ..codegen.c import choices
-from ..codegen.c.contraction_plan import anchor_of
-from ..codegen.c.expressions import needed
-from ..codegen.c.region import body_of
+from ..codegen.c.contraction.plan import anchor_of
+from ..codegen.common.expressions import needed
+from ..codegen.common.region import body_of
 from ..compile import Planned
-from ..compile.lifetimes import base_of
 from ..ir import DType, Graph, Value
 from ..passes import missed_fusions
 from ..plan import Slot
+from ..plan.lives import base_of
+from ..plan.program import Program, Step
 from ..tune import Tuned, Tuning
 
 _AGAIN = re.compile(r"(.+)\.again(\d*)")

@@ -13,12 +13,10 @@ from .cleanup import cse, fold
 from .decompress import decompress_inside
 from .demand import only_demanded
 from .factor import factor_gradients
-from .filtering import allow_winograd
 from .fuse import fuse, separate
 from .heads import heads_inside
 from .layout import channels_last
 from .masks import masks_as_bits
-from .missed import Missed, missed_fusions
 from .order import reorder
 from .products import merge_products
 from .prologues import compute_while_packing
@@ -27,6 +25,8 @@ from .recompute import recompute_elementwise
 from .saving import save_least
 from .simplify import simplify
 from .sparse import push_scale, push_select, scale_gradient_from_weights
+from .unfused import Missed, missed_fusions
+from .winograd_marks import allow_winograd
 
 Pass = Callable[[Graph], Graph]
 Claims = Callable[[Node], bool]

@@ -8,8 +8,8 @@ from ..ir import DType, Graph, Node, Value
 from ..ops import get, is_kind
 from ..ops.contraction import Geometry
 from ..ops.quantised import DEQUANTIZE
-from .filtering import WINOGRAD
 from .order import overwrites
+from .winograd_marks import WINOGRAD
 
 MOST_OPERATIONS, MOST_INPUTS = 4, 4
 """Of a prologue, for each element: an operand may be packed by every thread, or again for every block of rows."""

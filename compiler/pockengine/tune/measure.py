@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..codegen import toolchain
-from ..codegen.backend import Location, Lowered, Program, Step
-from ..codegen.c.emit_model import emit_program
-from ..codegen.c.source import Code
+from ..codegen.c.emit.model import emit_program
+from ..codegen.c.native import toolchain
+from ..codegen.common.source import Code
 from ..ir import Array, Graph, Node
 from ..plan import MemoryPlan, aligned
+from ..plan.program import Location, Lowered, Program, Step
 from ..targets import Target
 from .reference import stored
 

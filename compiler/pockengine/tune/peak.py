@@ -6,13 +6,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..codegen.backend import Call, Kernel, Lowered
-from ..codegen.c import microkernel, narrow, narrow_schedule
-from ..codegen.c.formats import Format, f32, fastest
-from ..codegen.c.source import SIGNATURE, Code, kernel
+from ..codegen.c.contraction import microkernel, narrow, narrow_schedule
+from ..codegen.c.contraction.formats import Format, f32, fastest
+from ..codegen.common.source import SIGNATURE, Code, kernel
 from ..codegen.folder_cache import default_folder, workspace
 from ..errors import PockError
 from ..ir import DType, Node, TensorType, Value
+from ..plan.program import Call, Kernel, Lowered
 from ..targets import Target
 from . import measure, streams
 from .measure import Limits, Run, Trial
@@ -112,7 +112,7 @@ class _Tile:
         return max(1, int(FLOPS / self.flops))
 
     def microkernel(self) -> microkernel.Tile:
-        """On packed operands (codegen/c/narrow.py): rows of A or, in f32, columns of A."""
+        """On packed operands (codegen/c/contraction/narrow.py): rows of A or, in f32, columns of A."""
         parts, depth = self.format.parts, self.depth
         a_row, a_k = (parts * depth, 1) if self.format.narrow else (1, self.rows)
         vectors = self.columns // self.format.lanes

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..codegen.c.contraction_plan import anchor_of
-from ..codegen.c.region import body_of
+from ..codegen.c.contraction.plan import anchor_of
+from ..codegen.common.region import body_of
 from ..interp import environment, evaluate
 from ..ir import Array, DType, Node, TensorType
 from ..ops.quantised import DEQUANTIZE
-from ..passes.filtering import WINOGRAD
+from ..passes.winograd_marks import WINOGRAD
 
 RELATIVE, ABSOLUTE = 1e-4, 1e-5
 """Allowed error: of the expected number, and of the largest one of its tensor."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..codegen.backend import Kernel
-from ..codegen.c import microkernel
-from ..codegen.c.source import SIGNATURE, Code, kernel
+from ..codegen.c.contraction import microkernel
+from ..codegen.common.source import SIGNATURE, Code, kernel
+from ..plan.program import Kernel
 from ..targets import Target
 from ..targets.machine import Cache, caches
 

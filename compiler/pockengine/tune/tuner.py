@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..codegen.backend import Lowered
 from ..codegen.c import choices
 from ..codegen.c.choices import Candidate, Choice
 from ..codegen.folder_cache import default_folder, workspace
 from ..errors import PockError, nearest
 from ..ir import Node
+from ..plan.program import Lowered
 from ..targets import Target
 from ..targets import get as get_target
 from . import measure, reference

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ..codegen import toolchain
-from ..codegen.c import PACKED, choices
-from ..codegen.c.contraction_plan import anchor_of
+from ..codegen.c import choices
+from ..codegen.c.contraction.plan import anchor_of
+from ..codegen.c.native import toolchain
 from ..ir import Node
+from ..plan.program import PACKED
 from ..targets import Target
 
 VERSION = 2

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from pockengine.codegen.backend import Lowered
 from pockengine.codegen.c import CBackend
 from pockengine.ir import Array
+from pockengine.plan.program import Lowered
 from pockengine.targets import Target
 from tests.compiler.codegen.harness import FLAGS, Case, Lower
 

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from pockengine import interp, ops
-from pockengine.codegen.backend import Lowered
 from pockengine.codegen.c import CBackend
-from pockengine.codegen.toolchain import vector_flags
+from pockengine.codegen.c.native.toolchain import vector_flags
 from pockengine.ir import Array, DType, Graph, Node, TensorType, Value, parse_type
 from pockengine.ops import Sample
+from pockengine.plan.program import Lowered
 from pockengine.targets import Target, get, processor
 
 Lower = Callable[[Node, Target, int], Lowered]

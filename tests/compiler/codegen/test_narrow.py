@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pockengine.codegen import toolchain
-from pockengine.codegen.backend import Lowered
 from pockengine.codegen.c import CBackend, choices
-from pockengine.codegen.c.contraction_plan import anchor_of
-from pockengine.codegen.c.region import as_region, body_of
+from pockengine.codegen.c.contraction.plan import anchor_of
+from pockengine.codegen.c.native import toolchain
+from pockengine.codegen.common.region import as_region, body_of
 from pockengine.errors import TargetError
 from pockengine.ir import Array, Node
 from pockengine.ops import Sample
+from pockengine.plan.program import Lowered
 from pockengine.targets import Target, get
 from tests.compiler.codegen import geometries
 from tests.compiler.codegen.emulated import EMULATOR, run_emulated

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pockengine.codegen import toolchain
 from pockengine.codegen.c import CBackend
+from pockengine.codegen.c.native import toolchain
 from pockengine.ir import Builder, DType, TensorType
 from pockengine.ops import Emitter
 from pockengine.targets import get

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pockengine.codegen.backend import SCRATCH
 from pockengine.codegen.c import CBackend, choices
-from pockengine.codegen.c.schedule import Schedule
+from pockengine.codegen.c.contraction.schedule import Schedule
 from pockengine.ir import Builder, DType, Node, TensorType, Value
 from pockengine.ops import Emitter, prune
+from pockengine.plan.program import SCRATCH
 from pockengine.targets import Target, get
 from pockengine.tune import reference
 from tests.compiler.codegen import geometries, test_narrow

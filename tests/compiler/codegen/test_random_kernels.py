@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pockengine.codegen.c.contraction_plan import ContractionPlan
-from pockengine.codegen.c.region import as_region
+from pockengine.codegen.c.contraction.plan import ContractionPlan
+from pockengine.codegen.common.region import as_region
 from pockengine.ops import Sample
 from pockengine.targets import get
 from tests.compiler.codegen import geometries

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pockengine.codegen.backend import SCRATCH
 from pockengine.codegen.c import CBackend
-from pockengine.codegen.c.region import as_region
+from pockengine.codegen.common.region import as_region
+from pockengine.plan.program import SCRATCH
 from pockengine.targets import get
 from tests.compiler.codegen import geometries
 from tests.compiler.codegen.harness import TILES, Case, Library, compare

@@ -9,15 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pockengine.codegen.backend import Lowered
-from pockengine.codegen.c import choices, winograd
-from pockengine.codegen.c.contraction_plan import anchor_of
-from pockengine.codegen.c.region import as_region
-from pockengine.codegen.c.winograd_plan import Winograd, candidates, fits
-from pockengine.codegen.c.winograd_transforms import POINTS, TAPS, filtering
+from pockengine.codegen.c import choices
+from pockengine.codegen.c.contraction.plan import anchor_of
+from pockengine.codegen.c.winograd import kernel as winograd
+from pockengine.codegen.c.winograd.plan import Winograd, candidates, fits
+from pockengine.codegen.c.winograd.transforms import POINTS, TAPS, filtering
+from pockengine.codegen.common.region import as_region
 from pockengine.ir import Builder, DType, Node, TensorType
 from pockengine.ops import Emitter
 from pockengine.passes import allow_winograd
+from pockengine.plan.program import Lowered
 from pockengine.targets import Target, get
 from tests.compiler.codegen.emulated import EMULATOR, run_emulated
 from tests.compiler.codegen.harness import TILES, Case, Library, compare, draw, region_case

@@ -11,15 +11,15 @@ import numpy as np
 import onnx
 
 from pockengine.check import check_file
-from pockengine.codegen.backend import Location
 from pockengine.compile.stages import plan_inference, plan_programs
 from pockengine.errors import PockError
 from pockengine.frontends import load, survey
 from pockengine.ir import Array, Graph
 from pockengine.plan import aligned
+from pockengine.plan.program import Location
 from pockengine.recipe import Recipe
 from pockengine.targets import get
-from tests.compiler.compile.simulation import Blocks, simulate
+from tests.compiler.plan.simulation import Blocks, simulate
 
 from . import seeds
 from .isolated import ONLY_OURS, RIGHT, foreign

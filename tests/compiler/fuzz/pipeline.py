@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.shared_object import THREADS, Blocks, SharedObject
-from pockengine.codegen.backend import Location, Loops, Packing
 from pockengine.compile import Planned, plan_programs, space_bytes
 from pockengine.compile.build import describe
 from pockengine.errors import PockError
 from pockengine.ir import Array, Graph, Value, parse, render
+from pockengine.plan.program import Location, Loops, Packing
 from pockengine.recipe import Recipe
 from pockengine.targets import get
-from tests.compiler.compile.simulation import Memory, simulate
+from tests.compiler.plan.simulation import Memory, simulate
 
 from .cases import Case
 from .reference import Expected, Results, schedule

@@ -21,7 +21,7 @@ from pockengine.frontends import load
 from pockengine.insight import explain
 from pockengine.passes import PIPELINE, missed_fusions
 from pockengine.passes.fuse import Group
-from pockengine.passes.missed import misfit
+from pockengine.passes.unfused import misfit
 from pockengine.plan import aligned
 from pockengine.recipe import Recipe
 from pockengine.targets import get

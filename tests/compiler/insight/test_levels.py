@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pockengine.artifact import Manifest
-from pockengine.codegen.c.region import bytes_of
+from pockengine.codegen.common.region import bytes_of
 from pockengine.insight.levels import Place, Touched, sources, touched
 from pockengine.insight.profile import read
 from pockengine.ir import Node, Value, parse_type

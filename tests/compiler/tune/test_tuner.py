@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pockengine.codegen.backend import Lowered
 from pockengine.codegen.c import CBackend, choices
 from pockengine.codegen.c.choices import Choice
-from pockengine.codegen.c.winograd_plan import WinogradTile
+from pockengine.codegen.c.winograd.plan import WinogradTile
 from pockengine.errors import PockError
 from pockengine.ir import Node
+from pockengine.plan.program import Lowered
 from pockengine.targets import Target, get
 from pockengine.tune import LocalStore, Tuning, check_mode, measure, tune
 from pockengine.tune.measure import Limits, Trial, build, run

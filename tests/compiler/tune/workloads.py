@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pockengine import ops
-from pockengine.codegen.c.region import as_region
+from pockengine.codegen.common.region import as_region
 from pockengine.ir import Builder, Node, Value, parse_type
 from pockengine.ops import Emitter
 

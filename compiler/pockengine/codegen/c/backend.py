@@ -9,30 +9,38 @@ from dataclasses import replace
 from ... import ops
 from ...ir import DType, Node
 from ...passes.gradients import GRADIENTS
+from ...plan.program import PACKED, SCRATCH, Lowered, Packing
 from ...targets import Target
-from ..backend import SCRATCH, Lowered, Packing
-from . import (
-    attention,
-    choices,
-    columns,
-    compressed,
-    depthwise_gradients,
+from ..common import expressions
+from ..common.region import as_region, body_of, unsupported_types
+from . import choices
+from .attention import kernel as attention
+from .contraction import compressed
+from .contraction.panels import packing
+from .contraction.plan import anchor_of
+from .contraction.schedule import Schedule
+from .contraction.strips import options
+from .depthwise import gradients as depthwise_gradients
+from .loops import (
+    column_reductions as columns,
+)
+from .loops import (
     elementwise,
-    expressions,
     lookup,
     movement,
-    ordering,
-    plain,
     pooling,
     random,
     resample,
-    rowwise,
 )
-from .contraction_plan import PACKED, anchor_of
-from .frozen import packing
-from .region import as_region, body_of, unsupported_types
-from .schedule import Schedule
-from .scratch import options
+from .loops import (
+    generic_contraction as plain,
+)
+from .loops import (
+    rows as rowwise,
+)
+from .loops import (
+    scans as ordering,
+)
 
 ANCHORS = frozenset(("matmul", "conv2d", "conv2d_dx", "conv2d_dw"))
 BARE: Mapping[str, Callable[[Node], Lowered]] = {

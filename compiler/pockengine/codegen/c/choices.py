@@ -11,17 +11,22 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ...ir import DType, Node, Value
-from ...passes.filtering import WINOGRAD
+from ...passes.winograd_marks import WINOGRAD
+from ...plan.program import SCRATCH, Lowered
 from ...targets import Target
-from ..backend import SCRATCH, Lowered
-from . import contraction, depthwise, narrow_schedule, scratch, winograd, winograd_plan
-from .contraction_plan import anchor_of, compressed_operand, products_of, schedules_of
-from .depthwise_plan import DepthwiseTile, by_channels
-from .formats import CompressedOperand, named
-from .maps import Contraction
-from .region import as_region, body_of
-from .schedule import Schedule, neighbours, share_of_peak
-from .winograd_plan import Winograd, WinogradTile
+from ..common.index_maps import Contraction
+from ..common.region import as_region, body_of
+from .contraction import kernel as contraction
+from .contraction import narrow_schedule
+from .contraction import strips as scratch
+from .contraction.formats import CompressedOperand, named
+from .contraction.plan import anchor_of, compressed_operand, products_of, schedules_of
+from .contraction.schedule import Schedule, neighbours, share_of_peak
+from .depthwise import kernel as depthwise
+from .depthwise.plan import DepthwiseTile, by_channels
+from .winograd import kernel as winograd
+from .winograd import plan as winograd_plan
+from .winograd.plan import Winograd, WinogradTile
 
 Choice = tuple[Schedule, ...] | DepthwiseTile | WinogradTile
 

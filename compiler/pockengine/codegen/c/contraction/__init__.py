@@ -1,0 +1,1 @@
+"""Products of all kinds (matmul, convolution and its gradients): plan, schedules, packers, register micro-kernel."""

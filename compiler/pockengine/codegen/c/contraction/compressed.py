@@ -1,0 +1,222 @@
+"""Block-quantised weights in C: the decompression of one weight into a tensor, and the packer of a contraction that
+reads a compressed operand, so that the whole weight never exists in f32."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ....ir import Node
+from ....ops.movement import ints
+from ....ops.quantised import DEQUANTIZE
+from ....plan.program import Lowered
+from ...common.index_maps import Access, Axis
+from ...common.indexing import digits, dot
+from ...common.region import body_of, call
+from ...common.source import SIGNATURE, Code, kernel
+
+OPS = frozenset((DEQUANTIZE,))
+
+SCALE_OF = """\
+static inline float
+scale_of(uint16_t bits)
+{
+    const uint32_t wide = (uint32_t)bits << 16;
+    float scale;
+    __builtin_memcpy(&scale, &wide, sizeof scale);
+    return scale;
+}
+"""
+"""The number that the bits of a bf16 stand for."""
+
+
+@dataclass(frozen=True)
+class Compressed:
+    """The layout of a weight (see ops/quantised.py): numbers of `bits` bits, `columns` in a row, in blocks of `block`.
+    `arguments` are the places of integers and scales among a region's inputs."""
+
+    bits: int
+    block: int
+    columns: int
+    arguments: tuple[int, int]
+
+    @classmethod
+    def of(cls, node: Node, arguments: tuple[int, int]) -> Compressed:
+        """That of a `dequantize_blocks` node."""
+        scales = node.inputs[1].type
+        rows = scales.size // scales.shape[-1]
+        columns = math.prod(ints(node.attrs, "shape")) // rows
+        return cls(int(node.attrs["bits"]), int(node.attrs["block"]), columns, arguments)
+
+    @property
+    def blocks(self) -> int:
+        return -(-self.columns // self.block)
+
+    @property
+    def row_bytes(self) -> int:
+        return self.blocks * self.block * self.bits // 8
+
+    @property
+    def type(self) -> str:
+        return "uint8_t" if self.bits == 4 else "int8_t"
+
+    @property
+    def source(self) -> str:
+        """The parameters of a function that unpacks."""
+        return f"const {self.type} *src, const uint16_t *scales"
+
+    def scale(self, at: str) -> str:
+        """C expression of one scale."""
+        return f"scale_of(scales[{at}])"
+
+    def unpack(self) -> str:
+        """C function that writes the numbers `c0` .. `c1` of one row."""
+        code, half = Code(), self.block // 2
+        header = f"static inline void\nunpack_block(const {self.type} *restrict from, float scale, float *restrict to)"
+        count = half if self.bits == 4 else self.block
+        with code.block(header), code.loop("j", count, vectorize=True):
+            if self.bits == 4:
+                code.line("to[j] = (float)((from[j] & 15) - 8) * scale;")
+                code.line(f"to[j + {half}] = (float)((from[j] >> 4) - 8) * scale;")
+            else:
+                code.line("to[j] = (float)from[j] * scale;")
+        code.line()
+        header = f"static void\nunpack(const {self.type} *row, const uint16_t *scales, float *out, "
+        loop = f"for (ptrdiff_t b = c0 / {self.block}; b * {self.block} < c1; ++b)"
+        with code.block(f"{header}ptrdiff_t c0, ptrdiff_t c1)"), code.block(loop):
+            code.line(f"const {self.type} *const from = row + b * {self.block * self.bits // 8};")
+            code.line(f"const ptrdiff_t start = b * {self.block}, end = start + {self.block};")
+            with code.block("if (start >= c0 && end <= c1)"):
+                code.line(f"unpack_block(from, {self.scale('b')}, out + (start - c0));")
+            with code.block("else"):
+                code.line(f"float whole[{self.block}];")
+                code.line(f"unpack_block(from, {self.scale('b')}, whole);")
+                with code.block("for (ptrdiff_t c = start < c0 ? c0 : start; c < end && c < c1; ++c)"):
+                    code.line("out[c - c0] = whole[c - start];")
+        return code.text()
+
+    def element(self, row: str, column: str) -> str:
+        """C expression of one number."""
+        scale = self.scale(f"({row}) * {self.blocks} + ({column}) / {self.block}")
+        if self.bits == 8:
+            return f"(float)src[({row}) * {self.row_bytes} + ({column})] * {scale}"
+        half = self.block // 2
+        byte = f"src[({row}) * {self.row_bytes} + ({column}) / {self.block} * {half} + (({column}) & {half - 1})]"
+        return f"(float)((({byte} >> ((({column}) & {half}) ? 4 : 0)) & 15) - 8) * {scale}"
+
+
+def dequantization(node: Node) -> Node | None:
+    """The node inside a contraction region that decompresses one of its operands, if there is one."""
+    return next((inner for inner in body_of(node).nodes if inner.op == DEQUANTIZE), None)
+
+
+def lower(node: Node) -> Lowered:
+    """The kernel of a `dequantize_blocks` that no contraction reads: rows of an embedding table."""
+    if node.output.type.size == 0:
+        return Lowered(())
+    layout, code = Compressed.of(node, (0, 1)), Code()
+    with code.block(SIGNATURE):
+        code.line(f"const {layout.type} *const src = arg[0];")
+        code.line("const uint16_t *const scales = arg[1];")
+        code.line("float *const out = arg[2];")
+        code.share(node.output.type.size // layout.columns)
+        with code.loop("row", "last", "first"):
+            code.line(f"unpack(src + row * {layout.row_bytes}, scales + row * {layout.blocks},")
+            code.line(f"       out + row * {layout.columns}, 0, {layout.columns});")
+    title = f"{node.output.type} of {layout.bits} bits in blocks of {layout.block}"
+    return Lowered((call(node, kernel("dequantize", title, code.text(), [SCALE_OF, layout.unpack()])),))
+
+
+@dataclass(frozen=True)
+class CompressedPacker:
+    """Packs `across` x `k` of a compressed operand: element (x, k) goes to `dst[(x - x0) * x_step + (k - k0) *
+    k_step]`. Each digit of the index map moves along the rows of the weight or along its columns. `type` is that of
+    dst."""
+
+    name: str
+    layout: Compressed
+    access: Access
+    across: Axis
+    k: Axis
+    x_step: int
+    k_step: int
+    type: str = "float"
+
+    def emit(self, code: Code) -> None:
+        """Define `NAME(src, scales, dst, x0, x1, k0, k1)`."""
+        code.line(SCALE_OF)
+        rows = self._is_row(self.across) and self._is_run(self.k) and self.k_step == 1
+        columns = self._is_row(self.k) and self._is_run(self.across) and self.x_step == 1
+        if rows or columns:
+            code.line(self.layout.unpack())
+        header = f"static __attribute__((noinline)) void\n{self.name}({self.layout.source}, {self.type} *dst,\n    "
+        with code.block(f"{header}ptrdiff_t x0, ptrdiff_t x1, ptrdiff_t k0, ptrdiff_t k1)"):
+            if rows:
+                self._rows(code, "x", self.across, self.x_step, "k")
+            elif columns:
+                self._rows(code, "k", self.k, self.k_step, "x")
+            elif self.k and self._along_rows(self.k[-1].name):
+                self._elements(code, "k", self.k, self.k_step, "x", self.across, self.x_step)
+            else:
+                self._elements(code, "x", self.across, self.x_step, "k", self.k, self.k_step)
+        code.line()
+
+    def _along_rows(self, name: str) -> bool:
+        return self.access.strides.get(name, 0) % self.layout.columns == 0
+
+    def _is_row(self, axis: Axis) -> bool:
+        step = self.access.linear(axis)
+        return step is not None and step % self.layout.columns == 0
+
+    def _is_run(self, axis: Axis) -> bool:
+        return self.access.linear(axis) == 1 and self.layout.columns > 1
+
+    def _rows(self, code: Code, slow: str, axis: Axis, step: int, fast: str) -> None:
+        """Runs of whole blocks: each row's numbers lie where the micro-kernel reads them, and end before the next
+        row's."""
+        layout = self.layout
+        row, column = divmod(self.access.base, layout.columns)
+        pace = (self.access.linear(axis) or 0) // layout.columns
+        with code.loop(slow, f"{slow}1", f"{slow}0"):
+            code.line(f"const ptrdiff_t row = {row} + {slow} * {pace};")
+            code.line(f"{self.type} *const to = dst + ({slow} - {slow}0) * {step};")
+            if self.type != "float":
+                code.line(f"float run[{step}] __attribute__((aligned(64)));")
+            code.line(f"unpack(src + row * {layout.row_bytes}, scales + row * {layout.blocks},")
+            code.line(f"       {'to' if self.type == 'float' else 'run'}, {column} + {fast}0, {column} + {fast}1);")
+            if self.type != "float":
+                code.line(f"narrow(run, to, {fast}1 - {fast}0);")
+
+    def _elements(
+        self, code: Code, slow: str, slow_axis: Axis, slow_step: int, fast: str, fast_axis: Axis, fast_step: int
+    ) -> None:
+        """One number at a time, along runs of the fast axis's last digit."""
+        run = fast_axis[-1:]
+        extent = max(1, math.prod(digit.extent for digit in run))
+        row, column = divmod(self.access.base, self.layout.columns)
+        with code.loop(slow, f"{slow}1", f"{slow}0"):
+            rows, columns = self._place(code, slow, slow_axis)
+            code.line(f"const ptrdiff_t row_s = {row} + {rows}, column_s = {column} + {columns};")
+            with code.block(f"for (ptrdiff_t {fast} = {fast}0; {fast} < {fast}1;)"):
+                code.line(f"const ptrdiff_t at = {fast} % {extent}, left = {extent} - at;")
+                code.line(f"const ptrdiff_t count = left < {fast}1 - {fast} ? left : {fast}1 - {fast};")
+                rows, columns = self._place(code, f"({fast} / {extent})", fast_axis[:-1])
+                code.line(f"const ptrdiff_t row_f = row_s + {rows}, column_f = column_s + {columns};")
+                to = f"({slow} - {slow}0) * {slow_step} + ({fast} - {fast}0) * {fast_step}"
+                code.line(f"{self.type} *const out = dst + {to};")
+                with code.loop("i", "count", vectorize=True):
+                    rows, columns = self._terms(run, ["(at + i)"] * len(run))
+                    code.line(f"const ptrdiff_t row = row_f + {rows}, column = column_f + {columns};")
+                    code.line(f"out[i * {fast_step}] = ({self.type})({self.layout.element('row', 'column')});")
+                code.line(f"{fast} += count;")
+
+    def _place(self, code: Code, flat: str, axis: Axis) -> tuple[str, str]:
+        """(row, column) of a flat index along an axis."""
+        return self._terms(axis, digits(flat, [digit.extent for digit in axis]))
+
+    def _terms(self, axis: Axis, names: list[str]) -> tuple[str, str]:
+        strides = [self.access.strides.get(digit.name, 0) for digit in axis]
+        columns = self.layout.columns
+        along_rows = [stride // columns if stride % columns == 0 else 0 for stride in strides]
+        along_columns = [stride if stride % columns else 0 for stride in strides]
+        return dot(names, along_rows), dot(names, along_columns)

@@ -1,0 +1,1 @@
+"""Convolutions with few channels a group, and their gradients in one pass."""

@@ -1,0 +1,235 @@
+"""Prints model.c: the tables of `pock.h` that say what a model's tensors are, where they live and which kernels run."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ....ir import TensorType, Value
+from ....plan.program import Location, Loops, Packing, Program, Step
+from ...common.source import Code
+from ..contraction.panels import MOST_LOOPS
+
+PROGRAMS = ("train", "eval", "predict", "accumulate")
+_PLAIN = frozenset(string.ascii_letters + string.digits + " !#$%&'()*+,-./:;<=>@[]^_`{|}~")
+SPACES = ("arena", "param", "state", "const", "input")
+IN_FILE = Location("file", 0)
+"""The place of a table that is not in memory."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A named tensor outside the arena. `fill` is what optimizer state starts from; `limit`, when not 0, is what every
+    integer of an input must stay below, but for `ignored` (0: none); `average_of` is the index of the parameter
+    whose moving average a state is; `packing` says how a frozen weight lies in memory; `target` says who reads an
+    input, as pock_target."""
+
+    name: str
+    type: TensorType
+    location: Location
+    trained: bool = False
+    fill: float = 0.0
+    limit: int = 0
+    average_of: int | None = None
+    ignored: int = 0
+    target: str = "not_target"
+    packing: Packing | None = None
+
+
+@dataclass(frozen=True)
+class LookedUp:
+    """Before a run, `rows` gets for each of the integers at `indices` that row of the parameter number `table`."""
+
+    table: int
+    indices: Location
+    type: TensorType
+    rows: Location
+
+
+@dataclass(frozen=True)
+class Model:
+    """Everything model.c says. `space_bytes` gives the size of each space by name; the arena's is the largest
+    program's. `accumulate_steps` is the number of micro-batches of an optimizer step."""
+
+    name: str
+    target: str
+    threads: int
+    batch: int
+    params: tuple[Tensor, ...]
+    states: tuple[Tensor, ...]
+    consts: tuple[Tensor, ...]
+    inputs: tuple[Tensor, ...]
+    programs: Mapping[str, Program]
+    space_bytes: Mapping[str, int]
+    predicted_peak_bytes: int
+    accumulate_steps: int = 1
+    last_batch: str = "wrap"
+    perplexity: bool = False
+    lookups: tuple[LookedUp, ...] = ()
+
+
+def emit_model(model: Model) -> str:
+    """The text of model.c."""
+    code = Code()
+    code.line(f"/* The model {_comment(model.name)} for {_comment(model.target)}: tensors and kernel calls. */")
+    code.line('#include "pock.h"')
+    code.line()
+    symbols = {
+        call.kernel.symbol
+        for program in model.programs.values()
+        for step in program.steps
+        for call in step.lowered.calls
+    }
+    for symbol in sorted(symbols):
+        code.line(f"void {symbol}(void *const *arg, int task, int tasks);")
+    groups = {"params": model.params, "states": model.states, "consts": model.consts, "inputs": model.inputs}
+    for group, tensors in groups.items():
+        _tensors(code, group, tensors)
+    _lookups(code, model.lookups)
+    for name in PROGRAMS:
+        if name in model.programs:
+            emit_program(code, name, model.programs[name])
+    _model(code, model, groups)
+    return code.text()
+
+
+def _model(code: Code, model: Model, groups: Mapping[str, Sequence[Tensor]]) -> None:
+    code.line()
+    code.line("const pock_model pock_model_data = {")
+    code.line(f"    .name = {_string(model.name)},")
+    code.line(f"    .target = {_string(model.target)},")
+    code.line(f"    .threads = {model.threads},")
+    code.line(f"    .batch = {model.batch},")
+    code.line(f"    .accumulate_steps = {model.accumulate_steps},")
+    code.line(f"    .last_batch = POCK_{model.last_batch.upper()},")
+    code.line(f"    .perplexity = {int(model.perplexity)},")
+    sizes = ", ".join(str(model.space_bytes.get(space, 0)) for space in SPACES)
+    code.line(f"    .space_bytes = {{{sizes}}}, /* {', '.join(SPACES)} */")
+    code.line(f"    .predicted_peak_bytes = {model.predicted_peak_bytes},")
+    for group, tensors in groups.items():
+        code.line(f"    .{group} = {group if tensors else '0'},")
+        code.line(f"    .{group[:-1]}_count = {len(tensors)},")
+    if model.lookups:
+        code.line(f"    .lookups = lookups, .lookup_count = {len(model.lookups)},")
+    for name in PROGRAMS:
+        code.line(f"    .{name} = {f'&{name}_program' if name in model.programs else '0'},")
+    code.line("};")
+
+
+def _tensors(code: Code, name: str, tensors: Sequence[Tensor]) -> None:
+    """One table of tensors, preceded by their shapes."""
+    if not tensors:
+        return
+    code.line()
+    _shapes(code, name, (tensor.type for tensor in tensors))
+    _packings(code, name, tensors)
+    code.line(f"static const pock_tensor {name}[] = {{")
+    for index, tensor in enumerate(tensors):
+        code.line(f"    {_row(name, index, tensor)}, /* {tensor.type} */")
+    code.line("};")
+
+
+def _lookups(code: Code, lookups: Sequence[LookedUp]) -> None:
+    if not lookups:
+        return
+    code.line()
+    code.line("static const pock_lookup lookups[] = {")
+    for lookup in lookups:
+        kind = f"POCK_{lookup.type.dtype.value.upper()}"
+        fields = [f"&params[{lookup.table}]", _ref(lookup.indices), kind, lookup.type.size, _ref(lookup.rows)]
+        code.line(f"    {{{', '.join(map(str, fields))}}},")
+    code.line("};")
+
+
+def _shapes(code: Code, name: str, types: Iterable[TensorType]) -> None:
+    for index, type in enumerate(types):
+        if type.rank:
+            code.line(f"static const int64_t {name}_shape_{index}[] = {{{', '.join(map(str, type.shape))}}};")
+
+
+def _packings(code: Code, name: str, tensors: Sequence[Tensor]) -> None:
+    for index, tensor in enumerate(tensors):
+        if tensor.packing is not None:
+            p = tensor.packing
+            axes = ", ".join(_axis_loops(loops) for loops in (p.b, p.n, p.k))
+            code.line(f"static const pock_packing {name}_packing_{index} = {{{p.columns}, {axes}}};")
+
+
+def _axis_loops(loops: Loops) -> str:
+    """The loops of an axis, MOST_LOOPS of them."""
+    filled = [(1, 0)] * (MOST_LOOPS - len(loops)) + list(loops)
+    return "{" + ", ".join(f"{{{extent}, {stride}}}" for extent, stride in filled) + "}"
+
+
+def _row(table: str, index: int, tensor: Tensor) -> str:
+    shape = f"{table}_shape_{index}" if tensor.type.rank else "0"
+    kind = f"POCK_{tensor.type.dtype.value.upper()}"
+    fill = f"{float(tensor.fill)!r}f"
+    fields = [_string(tensor.name), kind, tensor.type.rank, int(tensor.trained), fill, shape, tensor.type.nbytes]
+    average_of = "0" if tensor.average_of is None else f"&params[{tensor.average_of}]"
+    packing = "0" if tensor.packing is None else f"&{table}_packing_{index}"
+    rest = [_ref(tensor.location), tensor.limit, average_of, tensor.ignored, f"POCK_{tensor.target.upper()}", packing]
+    return "{" + ", ".join(map(str, [*fields, *rest])) + "}"
+
+
+def _ref(location: Location) -> str:
+    return f"{{POCK_{location.space.upper()}, {location.offset}}}"
+
+
+def emit_program(code: Code, name: str, program: Program) -> None:
+    """The calls of one entry point, the places of their operands, and its outputs."""
+    rows: list[str] = []
+    refs: list[str] = []
+    for index, step in enumerate(program.steps):
+        title = step.node.origin or step.node.outputs[0].name
+        for call in step.lowered.calls:
+            places = [(program.locations[value], value.type) for value in call.operands]
+            lines = [f"{_ref(location)}, /* {type} */" for location, type in places]
+            if call.workspace:
+                lines.append(f"{_ref(_workspace(step))}, /* workspace: {step.lowered.workspace_bytes} bytes */")
+            symbol = call.kernel.symbol
+            fields = [symbol, _string(title), _string(symbol), len(refs), len(lines), index, int(call.parallel)]
+            numbers = [*fields, float(call.flops), float(call.bytes)]
+            rows.append(f"{{{', '.join(map(str, numbers))}}}, /* {_shape_list(step.node.outputs)} */")
+            refs += lines
+    code.line()
+    code.line(f"static const pock_ref {name}_refs[] = {{")
+    code.lines(f"    {line}" for line in refs or ["{0, 0},"])
+    code.line("};")
+    code.line()
+    code.line(f"static const pock_call {name}_calls[] = {{")
+    code.lines(f"    {row}" for row in rows or ["{0},"])
+    code.line("};")
+    outputs = [Tensor(key, value.type, program.locations[value]) for key, value in program.outputs.items()]
+    _tensors(code, f"{name}_outputs", outputs)
+    table = f"{name}_outputs" if outputs else "0"
+    code.line()
+    code.line(f"static const pock_program {name}_program = {{")
+    fields = [_string(name), f"{name}_calls", len(rows), f"{name}_refs", table, len(outputs), program.plan.arena_bytes]
+    code.line(f"    {', '.join(map(str, fields))},")
+    code.line("};")
+
+
+def _workspace(step: Step) -> Location:
+    assert step.workspace is not None, f"{step.node.op} needs a workspace and got none"
+    return Location("arena", step.workspace)
+
+
+def _shape_list(values: Iterable[Value]) -> str:
+    return ", ".join(str(value.type) for value in values)
+
+
+def _string(text: str) -> str:
+    """A C string literal; what is not a plain character becomes octal UTF-8 bytes."""
+    return '"' + "".join(c if c in _PLAIN else "".join(f"\\{byte:03o}" for byte in c.encode()) for c in text) + '"'
+
+
+def _comment(text: str) -> str:
+    return text.replace("*/", "* /").replace("\n", " ")
+
+
+def kernel_sources(programs: Iterable[Program]) -> dict[str, str]:
+    """Symbol -> source of every kernel the programs call."""
+    calls = (call for program in programs for step in program.steps for call in step.lowered.calls)
+    return {call.kernel.symbol: call.kernel.source for call in calls}

@@ -1,0 +1,1 @@
+"""From C to machine code: the compiler, its cache of objects, executable and library."""

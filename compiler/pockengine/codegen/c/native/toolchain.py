@@ -1,0 +1,276 @@
+"""Compiles and links C for a target with `zig cc`, which cross-compiles to every target from one pip package.
+
+Knows flags, files and processes; nothing of graphs or kernels. Every object goes through the cache, so a kernel is
+compiled once per target, whichever model it belongs to. Output depends only on the inputs: no path, time or build id
+gets in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import cache as remember
+from importlib import metadata
+from importlib.resources import files
+from pathlib import Path
+
+from pockengine.codegen.c.native.object_cache import Inputs, ObjectCache
+from pockengine.codegen.folder_cache import default_folder, platform_folder
+from pockengine.errors import ToolchainError
+from pockengine.targets import Target
+from pockengine.targets.processor import ZIG
+
+Progress = Callable[[int, int], None]
+"""Called with (objects ready, objects wanted) as compilation goes on."""
+
+ZIG_FOLDER = "/"
+"""Where zig is run. The key of a C library has the paths of its sources, and zig names those below its working
+directory from there: whoever runs it in another folder builds the C library again, for most of a minute."""
+
+RUNTIME = Path(str(files("pockengine.codegen.c") / "runtime"))
+"""The runtime's C sources."""
+
+_COMMON = (
+    "-std=gnu11", "-g0", "-fPIC", "-fvisibility=hidden", "-ffunction-sections", "-fdata-sections",
+    "-fno-stack-protector", "-fno-sanitize=undefined", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables",
+    "-Wall", "-Wextra", "-Werror",
+)  # fmt: skip
+_KERNEL = ("-O3", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-Wno-unused-parameter")
+_HOSTED = ("-O2", "-Wconversion", "-Wshadow", "-Wstrict-prototypes", "-Wmissing-prototypes")
+_TABLES = ("-O1",)
+
+_LIBRARY_ONLY = ("library.c",)
+_EXECUTABLE_ONLY = (
+    "main.c", "job.c", "train.c", "validate.c", "evaluate.c", "bench.c", "options.c", "checkpoint.c", "dataset.c",
+    "order.c",
+)  # fmt: skip
+_STATIC = {"linux": ("-static",), "macos": ()}
+
+
+@dataclass(frozen=True)
+class Objects:
+    """Compiled kernels by symbol, and how many of them the cache had."""
+
+    paths: Mapping[str, Path]
+    cache_hits: int
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """One translation unit to compile: what to call it in errors, and everything its object depends on."""
+
+    name: str
+    source: str
+    headers: Mapping[str, str]
+    triple: str
+    cpu: str
+    flags: tuple[str, ...]
+
+    def inputs(self) -> Inputs:
+        return {
+            "source": self.source,
+            "triple": self.triple,
+            "cpu": self.cpu,
+            "flags": " ".join(self.flags),
+            "zig": zig_version(),
+            **{f"header {name}": text for name, text in self.headers.items()},
+        }
+
+
+@remember
+def zig_cache() -> Path:
+    """Where zig keeps the C libraries it builds, unless `ZIG_GLOBAL_CACHE_DIR` says. Each installation of zig has its
+    own: two that share one take each other's C library for outdated and build it again and again."""
+    return platform_folder() / "zig" / hashlib.sha256(str(ZIG.resolve()).encode()).hexdigest()[:16]
+
+
+@remember
+def zig_version() -> str:
+    """Version of the C compiler, as its package states it."""
+    return metadata.version("ziglang")
+
+
+def compile_objects(
+    sources: Mapping[str, str], target: Target, cache: Path | None = None, progress: Progress | None = None
+) -> Objects:
+    """Compiles kernels (symbol -> complete C source) for a target, in as many processes as there are cores.
+
+    `cache` is the folder of compiled objects (default: `POCK_CACHE_DIR`, or the platform's). Raises ToolchainError
+    naming the kernel that does not compile.
+    """
+    units = [_kernel_unit(symbol, source, target) for symbol, source in sources.items()]
+    paths, hits = _compile_all(units, _cache(cache), progress)
+    return Objects(dict(zip(sources, paths, strict=True)), hits)
+
+
+def link_executable(
+    objects: Objects, model_c: str, target: Target, cache: Path | None = None, symbols: bool = False
+) -> bytes:
+    """The target's training program: kernels, the model's tables, the hosted runtime; static where possible. `symbols`
+    keeps the functions' names, for whoever takes the machine code apart."""
+    runtime = _runtime(target.triple, target, without=_LIBRARY_ONLY)
+    flags = ("-Wl,--gc-sections", *_STATIC[target.os], *(() if symbols else ("-s",)))
+    return _link(objects, model_c, runtime, target, target.triple, flags, _cache(cache))
+
+
+def link_library(objects: Objects, model_c: str, target: Target, cache: Path | None = None) -> bytes:
+    """The same model as a shared library with the functions of model.h, for the C library that most systems have (glibc
+    2.17 or newer on Linux)."""
+    triple = f"{target.arch}-linux-gnu.2.17" if target.os == "linux" else target.triple
+    runtime = _runtime(triple, target, without=_EXECUTABLE_ONLY)
+    name = library_name(target)
+    named = ("-Wl,-soname," if target.os == "linux" else "-Wl,-install_name,@rpath/") + name
+    flags = ("-s", "-shared", named, "-Wl,--gc-sections", "-lpthread", "-lm")
+    return _link(objects, model_c, runtime, target, triple, flags, _cache(cache))
+
+
+def link_measurement(
+    objects: Objects, tables_c: str, own: Mapping[str, str], target: Target, cache: Path | None = None
+) -> bytes:
+    """The program that measures kernels on a target: kernels, tables and the sources and headers `own` (by file name),
+    over the runtime's core and threads."""
+    flags = (*_COMMON, *_HOSTED, *_tiles(target))
+    headers = {path.name: path.read_text("utf-8") for path in sorted(RUNTIME.glob("*.h"))}
+    headers |= {name: text for name, text in own.items() if name.endswith(".h")}
+    sources = {name: (RUNTIME / name).read_text("utf-8") for name in ("core.c", "threads.c", "error.c")}
+    sources |= {name: text for name, text in own.items() if name.endswith(".c")}
+    units = [_Unit(name, text, headers, target.triple, target.mcpu, flags) for name, text in sources.items()]
+    linker = ("-s", "-Wl,--gc-sections", *_STATIC[target.os])
+    return _link(objects, tables_c, units, target, target.triple, linker, _cache(cache), headers)
+
+
+def kernel_flags(target: Target) -> str:
+    """What kernels are compiled with for a target: the key of whatever was learned by running them."""
+    return " ".join((target.triple, target.mcpu, *_COMMON, *_KERNEL, *vector_flags(target)))
+
+
+def vector_flags(target: Target) -> tuple[str, ...]:
+    """clang splits vectors of 512 bits in two on CPU models it takes for slow at them (Ice Lake, Rocket Lake, as which
+    it knows newer ones too) unless told the width: half the arithmetic a cycle on those with two wide multipliers."""
+    return (f"-mprefer-vector-width={8 * target.vector_bytes}",) if target.arch == "x86_64" else ()
+
+
+def library_name(target: Target) -> str:
+    """`libmodel.so`, or as the target's system spells it."""
+    return "libmodel.dylib" if target.os == "macos" else "libmodel.so"
+
+
+def library_header() -> str:
+    """The C header of the library."""
+    return (RUNTIME / "model.h").read_text("utf-8")
+
+
+def prepare(target: Target, cache: Path | None = None) -> None:
+    """Builds what the first program for a target needs beside its kernels: zig's C libraries for it (some 40 s each
+    architecture) and the runtime. Later builds find them."""
+    nothing = Objects({}, 0)
+    empty = '#include "pock.h"\nconst pock_model pock_model_data = {.name = "empty"};\n'
+    link_executable(nothing, empty, target, cache)
+    link_library(nothing, empty, target, cache)
+
+
+def _kernel_unit(symbol: str, source: str, target: Target) -> _Unit:
+    return _Unit(symbol, source, {}, target.triple, target.mcpu, (*_COMMON, *_KERNEL, *vector_flags(target)))
+
+
+def _runtime(triple: str, target: Target, without: tuple[str, ...]) -> list[_Unit]:
+    """The hosted runtime's units but those in `without`."""
+    headers = {path.name: path.read_text("utf-8") for path in sorted(RUNTIME.glob("*.h"))}
+    sources = [path for path in sorted(RUNTIME.glob("*.c")) if path.name not in without]
+    flags = (*_COMMON, *_HOSTED, *_tiles(target))
+    return [_Unit(path.name, path.read_text("utf-8"), headers, triple, target.mcpu, flags) for path in sources]
+
+
+def _link(
+    objects: Objects,
+    model_c: str,
+    runtime: list[_Unit],
+    target: Target,
+    triple: str,
+    flags: tuple[str, ...],
+    cache: ObjectCache,
+    headers: Mapping[str, str] | None = None,
+) -> bytes:
+    headers = headers or {"pock.h": (RUNTIME / "pock.h").read_text("utf-8")}
+    model = _Unit("model.c", model_c, headers, target.triple, target.mcpu, (*_COMMON, *_TABLES))
+    made, _ = _compile_all([model, *runtime], cache, None)
+    inputs = [*(objects.paths[symbol] for symbol in sorted(objects.paths)), *made]
+    with cache.workspace() as folder:
+        output = folder / "linked"
+        listed = folder / "objects.rsp"
+        listed.write_text("\n".join(f'"{path}"' for path in inputs), "utf-8")
+        # No -mcpu: it would only make zig build the C library again for each CPU, which takes most of a minute.
+        command = ["-target", triple, "-O2", *flags, f"@{listed}", "-o", str(output)]
+        failure = _zig(command, folder)
+        if failure:
+            raise ToolchainError(f"the program for {target.name} does not link: {failure}")
+        return output.read_bytes()
+
+
+def _compile_all(units: list[_Unit], cache: ObjectCache, progress: Progress | None) -> tuple[list[Path], int]:
+    """Objects of the units, in order, and the number of cache hits."""
+    found = [cache.find(unit.inputs()) for unit in units]
+    missing = [index for index, path in enumerate(found) if path is None]
+    hits = len(units) - len(missing)
+    if progress:
+        progress(hits, len(units))
+    with ThreadPoolExecutor(max(2, os.cpu_count() or 1)) as workers:
+        jobs = {workers.submit(_compile, units[index], cache): index for index in missing}
+        try:
+            for done, job in enumerate(as_completed(jobs), start=hits + 1):
+                found[jobs[job]] = job.result()
+                if progress:
+                    progress(done, len(units))
+        except ToolchainError:
+            workers.shutdown(cancel_futures=True)
+            raise
+    return [path for path in found if path is not None], hits
+
+
+def _compile(unit: _Unit, cache: ObjectCache) -> Path:
+    with cache.workspace() as folder:
+        source, made = folder / "unit.c", folder / "unit.o"
+        source.write_text(unit.source, "utf-8")
+        for name, text in unit.headers.items():
+            (folder / name).write_text(text, "utf-8")
+        places = [f"-ffile-prefix-map={folder}=.", "-c", str(source), "-o", str(made)]
+        failure = _zig(["-target", unit.triple, f"-mcpu={unit.cpu}", *unit.flags, *places], folder)
+        if failure:
+            raise ToolchainError(f"'{unit.name}' does not compile for {unit.cpu}: {failure}")
+        return cache.store(unit.inputs(), made)
+
+
+def _zig(arguments: list[str], folder: Path) -> str | None:
+    """Runs `zig cc` with its scratch in `folder`; what it complains of first, or None. Every path is absolute."""
+    places = {
+        "ZIG_GLOBAL_CACHE_DIR": os.path.abspath(os.environ.get("ZIG_GLOBAL_CACHE_DIR") or zig_cache()),
+        "ZIG_LOCAL_CACHE_DIR": str(folder / "zig"),
+        "SOURCE_DATE_EPOCH": "0",
+    }
+    done = subprocess.run(
+        [str(ZIG), "cc", *arguments],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        cwd=ZIG_FOLDER,
+        env={**os.environ, **places},
+    )
+    if done.returncode == 0:
+        return None
+    said = done.stderr.replace(f"{folder}{os.sep}", "")
+    first = re.search(r"^.*\berror: .*$", said, re.MULTILINE)
+    return first[0] if first else said.strip()[-500:] or f"zig cc ended with status {done.returncode}"
+
+
+def _tiles(target: Target) -> tuple[str, ...]:
+    """Tells the runtime that kernels use AMX tiles."""
+    return ("-DPOCK_TILES",) if target.uses_tiles else ()
+
+
+def _cache(folder: Path | None) -> ObjectCache:
+    return ObjectCache((folder or default_folder()).absolute())

@@ -1,0 +1,1 @@
+"""3 x 3 convolutions by Winograd's minimal filtering."""

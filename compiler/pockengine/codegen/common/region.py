@@ -1,0 +1,108 @@
+"""What the region templates share: operands with their names, lowering of calls, and bare nodes seen as regions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from ... import ops
+from ...ir import Graph, Node, Value
+from ...plan.program import Call, Kernel
+from .source import SUPPORTED
+
+PARALLEL_BYTES = 64 << 10
+"""Kernels that move fewer bytes and compute less than twice as many operations run on the calling thread: handing work
+out costs some microseconds."""
+
+
+def as_region(node: Node) -> Node:
+    """A bare elementwise, reduction or contraction node as a region of its own; regions are returned unchanged."""
+    if node.body is not None:
+        return node
+    op_kind = ops.get(node.op).kind
+    inputs = tuple(Value(f"in{i}", value.type) for i, value in enumerate(node.inputs))
+    outputs = tuple(Value(f"out{i}", value.type) for i, value in enumerate(node.outputs))
+    inner = Node(node.op, inputs, outputs, node.attrs)
+    body = Graph("body", inputs, nodes=(inner,), outputs={value.name: value for value in outputs})
+    kind = _reduction_kind(node) if op_kind == "reduction" else op_kind
+    return Node("region", node.inputs, node.outputs, {"kind": kind}, body, node.phase, node.origin)
+
+
+def _reduction_kind(node: Node) -> str:
+    axes = node.attrs["axes"]
+    assert isinstance(axes, tuple)
+    first = min((int(axis) for axis in axes), default=node.inputs[0].type.rank)
+    after = [d for i, d in enumerate(node.inputs[0].type.shape) if i > first and i not in axes]
+    return "column" if any(d != 1 for d in after) else "row"
+
+
+def input_names(node: Node) -> list[str]:
+    """C names of the node's inputs, in order."""
+    return [f"in{i}" for i in range(len(node.inputs))]
+
+
+def output_names(node: Node) -> list[str]:
+    """C names of the node's outputs, in order."""
+    return [f"out{i}" for i in range(len(node.outputs))]
+
+
+def body_of(node: Node) -> Graph:
+    """The body of a region."""
+    assert node.body is not None
+    return node.body
+
+
+def flops_of(node: Node) -> int:
+    """Floating-point operations of a node: the sum over a region's body."""
+    if node.body is None:
+        return ops.get(node.op).cost([v.type for v in node.inputs], [v.type for v in node.outputs], node.attrs)
+    return sum(flops_of(inner) for inner in node.body.nodes)
+
+
+_PICKS = ("gather", "slice")
+"""Operators that read of their first operand no more than they write."""
+
+
+def touched(node: Node) -> dict[Value, int]:
+    """The bytes of each operand and result that a node reads and writes at least."""
+    sizes = {value: value.type.nbytes for value in (*node.inputs, *node.outputs)}
+    if node.op in _PICKS:
+        sizes[node.inputs[0]] = min(sizes[node.inputs[0]], node.output.type.nbytes)
+    return sizes
+
+
+def bytes_of(node: Node) -> int:
+    """Bytes a node reads and writes at least."""
+    return sum(touched(node).values())
+
+
+def call(node: Node, kernel: Kernel, workspace: bool = False, parallel: bool | None = None, share: float = 1.0) -> Call:
+    """A call of `kernel` on all operands of the node. `share` is the part of the node's work this call does."""
+    flops, moved = flops_of(node), bytes_of(node)
+    if parallel is None:
+        parallel = moved >= PARALLEL_BYTES or flops >= 2 * PARALLEL_BYTES
+    return Call(kernel, (*node.inputs, *node.outputs), workspace, parallel, int(flops * share), int(moved * share))
+
+
+def unsupported_types(values: Iterable[Value]) -> str | None:
+    """A reason when a value has an element type that no C template handles."""
+    for value in values:
+        if value.type.dtype not in SUPPORTED:
+            return f"the C backend does not compute with {value.type.dtype.value}"
+    return None
+
+
+def inplace_pairs(node: Node, allowed: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """The pairs (input, output) of `allowed` whose types match and whose value is not also read through another
+    input."""
+    return tuple(
+        (i, o)
+        for i, o in allowed
+        if node.inputs[i].type == node.outputs[o].type and sum(value is node.inputs[i] for value in node.inputs) == 1
+    )
+
+
+def elementwise_pairs(node: Node, apart: Collection[Value] = ()) -> tuple[tuple[int, int], ...]:
+    """The pairs (input, output) of a region that reads its operands at the index at which it writes its results: all
+    operands but those of its body in `apart`."""
+    read = [i for i, value in enumerate(body_of(node).inputs) if value not in apart]
+    return inplace_pairs(node, [(i, o) for i in read for o in range(len(node.outputs))])

@@ -1,0 +1,152 @@
+"""Making planned programs fit the memory the user allows: what to compute twice, or what the least possible is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..errors import MemoryBudgetError
+from ..passes.rematerialise import rematerialise
+from ..targets import Target
+from .lives import Lower
+from .memory import RUNTIME_BYTES, Spaces, place
+from .peak_order import lowered_peak
+from .program import Program
+from .recompute_search import Found, Search
+from .second_runs import Recomputing, Scratch
+
+ATTEMPTS = 4
+"""Searches for one program: a plan may lie a little above the bytes that are alive at once."""
+
+RESERVE = 512 << 10
+"""What a process may measure above its predicted peak: kernels are code, which the prediction takes for a constant."""
+
+
+@dataclass(frozen=True)
+class Recomputed:
+    """What keeping to the memory takes in a training step.
+
+    nodes  second runs of forward nodes
+    flops  their floating-point operations
+    share  the estimated time of these and of products in strips, as a part of the step's without them"""
+
+    nodes: int = 0
+    flops: int = 0
+    share: float = 0.0
+
+
+NONE = Recomputed()
+
+
+@dataclass(frozen=True)
+class _Fitted:
+    program: Program
+    recomputed: Recomputed
+
+
+def peak_bytes(programs: Mapping[str, Program], spaces: Spaces) -> int:
+    """The most memory the process may measure: its blocks, the program, RESERVE."""
+    arena = max(program.plan.arena_bytes for program in programs.values())
+    return RUNTIME_BYTES + RESERVE + sum(spaces.sizes.values()) + arena
+
+
+def fit(
+    programs: Mapping[str, Program],
+    spaces: Spaces,
+    memory: int,
+    lower: Lower,
+    scratch: Scratch,
+    target: Target,
+    threads: int,
+) -> tuple[dict[str, Program], Recomputed]:
+    """The programs within `memory` bytes for the whole process, RESERVE included, at the least extra time. Raises
+    MemoryBudgetError where that cannot be done."""
+    fitted, recomputed = dict(programs), NONE
+    arena = memory - RUNTIME_BYTES - RESERVE - sum(spaces.sizes.values())
+    for kind, program in programs.items():
+        if program.plan.arena_bytes <= arena:
+            continue
+        recomputing = Recomputing(program.graph, lower, scratch, target, threads)
+        found = _within(kind, recomputing, arena, program, spaces, lower)
+        if found.program.plan.arena_bytes > arena:
+            found = _least(kind, recomputing, arena, spaces, lower)
+        fitted[kind] = found.program
+        if kind == "train":
+            recomputed = found.recomputed
+    least = max(program.plan.arena_bytes for program in fitted.values())
+    if least > arena:
+        raise _impossible(memory, least, spaces, fitted, recomputed)
+    return fitted, recomputed
+
+
+def _within(kind: str, recomputing: Recomputing, arena: int, program: Program, spaces: Spaces, lower: Lower) -> _Fitted:
+    """The cheapest program found whose arena keeps to the limit, which `program` does not, or the smallest."""
+    best, search, limit = _Fitted(program, NONE), Search(recomputing), arena
+    for _ in range(ATTEMPTS):
+        found = search.within(limit)
+        made = _made(kind, recomputing, found, spaces, lower)
+        best = min(best, made, key=lambda one: one.program.plan.arena_bytes)
+        if made.program.plan.arena_bytes <= arena or found.step.peak > limit:
+            break
+        limit -= made.program.plan.arena_bytes - arena
+    return best
+
+
+def _least(kind: str, recomputing: Recomputing, arena: int, spaces: Spaces, lower: Lower) -> _Fitted:
+    """The smallest program found, whatever `arena` is; where that leaves room, one that makes use of it."""
+    search = Search(recomputing)
+    lowest = search.lowest()
+    smallest = _made(kind, recomputing, lowest, spaces, lower)
+    if smallest.program.plan.arena_bytes < arena:
+        cheaper = _made(kind, recomputing, search.relaxed(lowest, arena), spaces, lower)
+        if cheaper.program.plan.arena_bytes <= arena:
+            return cheaper
+    return smallest
+
+
+def _made(kind: str, recomputing: Recomputing, found: Found, spaces: Spaces, lower: Lower) -> _Fitted:
+    """The program that computes twice what was chosen."""
+    order = recomputing.nodes(found.step)
+    program = place(kind, lowered_peak(rematerialise(recomputing.graph, order), lower), lower, spaces)
+    again = [node for node, second in order if second]
+    flops = sum(call.flops for node in again for call in lower(node).calls)
+    return _Fitted(program, Recomputed(len(again), flops, found.step.cost / recomputing.total))
+
+
+def _impossible(
+    memory: int, arena: int, spaces: Spaces, programs: Mapping[str, Program], recomputed: Recomputed
+) -> MemoryBudgetError:
+    sizes = spaces.sizes
+    least = RUNTIME_BYTES + RESERVE + sum(sizes.values()) + arena
+    kind, program = max(programs.items(), key=lambda item: item[1].plan.arena_bytes)
+    parts = {
+        "activations and gradients": arena,
+        "parameters": sizes["param"],
+        "optimizer state": sizes["state"],
+        "constants": sizes["const"],
+        "inputs": sizes["input"],
+        "the program itself": RUNTIME_BYTES + RESERVE,
+    }
+    shown = ", ".join(f"{mebibytes(size)} {what}" for what, size in parts.items() if size)
+    share = f", {recomputed.nodes} nodes computed twice" if recomputed.nodes else ""
+    text = (
+        f"training needs at least {mebibytes(least)} ({least} bytes), more than the {mebibytes(memory)} allowed: "
+        f"{shown}{share}; the arena is largest at {_largest(program)} of '{kind}': use a smaller batch, train less, or "
+        "take an optimizer with less state"
+    )
+    return MemoryBudgetError(text, least)
+
+
+def _largest(program: Program) -> str:
+    """The node that runs when most bytes are alive, with its result."""
+    live = [0] * len(program.steps)
+    for slot in program.plan.slots:
+        for step in range(slot.first, slot.last + 1):
+            live[step] += slot.nbytes
+    node = program.steps[live.index(max(live))].node
+    return f"'{node.origin or node.outputs[0].name}' ({node.outputs[0].type})"
+
+
+def mebibytes(size: int) -> str:
+    """`63.2 MiB`, rounded up; what is small in KiB."""
+    return f"{-(-10 * size >> 20) / 10:.1f} MiB" if size >= 1 << 20 else f"{-(-size >> 10)} KiB"

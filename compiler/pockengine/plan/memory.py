@@ -1,0 +1,156 @@
+"""From an ordered graph of lowered nodes to a planned program: aliases, lifetimes, locations.
+
+Views (`reshape`) share bytes with what they view; a new parameter is written over the old one; a node may write over an
+operand that dies in it. What is left needs a buffer, and `plan` finds its offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..ir import Array, Builder, Graph, Node, Value
+from ..ops import Emitter
+from . import Buffer, Schedule, aligned, check, plan
+from .lives import Lower, base_of, lives_of, work_of
+from .program import Location, Program, Step
+
+RUNTIME_BYTES = 1 << 20
+"""What the running executable needs beside its five blocks of memory: code, tables, C library, stacks of two threads
+and the buffers of file reading. A constant, stated in docs/reference/binary.md and checked by a test."""
+
+
+@dataclass
+class Spaces:
+    """Offsets in the blocks that all programs share: parameters, optimizer state, constants, inputs."""
+
+    sizes: dict[str, int] = field(default_factory=lambda: {"param": 0, "state": 0, "const": 0, "input": 0})
+    places: dict[tuple[str, str], Location] = field(default_factory=dict)
+    consts: dict[bytes, tuple[Location, Array]] = field(default_factory=dict)
+
+    def add(self, space: str, value: Value) -> None:
+        """Give a parameter, state or input its place; the same name twice is the same place."""
+        if (space, value.name) not in self.places:
+            self.places[space, value.name] = self._allocate(space, value.type.nbytes)
+
+    def const(self, array: Array) -> Location:
+        """The place of a constant; equal contents share one."""
+        key = str((array.dtype, array.shape)).encode() + np.asarray(array, order="C").tobytes()
+        if key not in self.consts:
+            self.consts[key] = (self._allocate("const", array.nbytes), array)
+        return self.consts[key][0]
+
+    def _allocate(self, space: str, nbytes: int) -> Location:
+        offset = self.sizes[space]
+        self.sizes[space] = offset + aligned(nbytes)
+        return Location(space, offset)
+
+
+def with_copies(graph: Graph, lower: Lower) -> Graph:
+    """Add a copy where new contents cannot be written in place, or where an output is not computed by any node.
+
+    update %w = %v (read elsewhere, or not writable in place)   ->   %c = region(%v) {mul by 1}; update %w = %c
+    """
+    base, made = base_of(graph), graph.producers()
+    nodes, updates, outputs = list(graph.nodes), dict(graph.updates), dict(graph.outputs)
+    claimed: set[Value] = {base[value] for value in graph.outputs.values()}
+    for target, new in graph.updates.items():
+        producer = made.get(base[new])
+        if producer is None or base[new] in claimed or not _in_place(producer, base[new], target, base, lower):
+            copy = _copy(new, f"{target.name}.copy")
+            nodes.append(copy)
+            updates[target] = copy.output
+        claimed.add(base[new])
+    for name, value in graph.outputs.items():
+        if base[value] not in made:
+            copy = _copy(value, f"{name}.copy")
+            nodes.append(copy)
+            outputs[name] = copy.output
+    return graph.with_(nodes=tuple(nodes), updates=updates, outputs=outputs)
+
+
+def _in_place(node: Node, new: Value, target: Value, base: Mapping[Value, Value], lower: Lower) -> bool:
+    """Whether `node` may write `new` over `target`: it reads the old contents not at all, or element by element."""
+    reads = [index for index, value in enumerate(node.inputs) if base[value] is target]
+    output = node.outputs.index(new)
+    return all((index, output) in lower(node).inplace for index in reads)
+
+
+def _copy(value: Value, name: str) -> Node:
+    builder = Builder("body")
+    source = builder.input("source", value.type)
+    copied = Emitter(builder).mul(source, 1.0)
+    body = builder.finish().with_(outputs={"copy": copied})
+    return Node("region", (value,), (Value(name, value.type),), {"kind": "elementwise"}, body, "update", name)
+
+
+def place(name: str, graph: Graph, lower: Lower, spaces: Spaces) -> Program:
+    """Lower each node, find lifetimes, plan the arena (and check the plan), and say where every value lives."""
+    placer = _Placer(graph, lower, spaces)
+    return placer.program(name)
+
+
+class _Placer:
+    def __init__(self, graph: Graph, lower: Lower, spaces: Spaces) -> None:
+        self.graph, self.spaces = graph, spaces
+        self.base = base_of(graph)
+        self.work = work_of(graph, lower)
+        self.lowered = [lower(node) for node in self.work.nodes]
+        self.lives = lives_of(self.work.operations, self.work.sizes, self.work.kept)
+        self.outside = self._outside()
+
+    def program(self, name: str) -> Program:
+        nodes = self.work.nodes
+        schedule = Schedule(max(1, len(nodes)), tuple(self._buffers()))
+        memory = plan(schedule)
+        check(schedule, memory)
+        offsets = {slot.value: slot.offset for slot in memory.slots}
+        steps = tuple(
+            Step(node, lowered, offsets.get(_workspace(step)) if lowered.workspace_bytes else None)
+            for step, (node, lowered) in enumerate(zip(nodes, self.lowered, strict=True))
+        )
+        return Program(name, self.graph, steps, self._locations(offsets), dict(self.graph.outputs), memory)
+
+    def _outside(self) -> dict[Value, Location]:
+        """Where the values lie that are not in the arena: sources, and new contents over old ones."""
+        graph, places = self.graph, self.spaces.places
+        found: dict[Value, Location] = {}
+        for space, values in (("input", graph.inputs), ("param", graph.params), ("state", graph.states)):
+            for value in values:
+                self.spaces.add(space, value)
+                found[value] = places[space, value.name]
+        read = {self.base[value] for node in self.work.nodes for value in node.inputs}
+        for value, array in graph.consts.items():
+            if value in read:
+                found[value] = self.spaces.const(array)
+        return found | {self.base[new]: found[target] for target, new in graph.updates.items()}
+
+    def _buffers(self) -> Iterable[Buffer]:
+        values, lives = self.work.values, self.lives
+        outputs = {lives.root[index] for index in self.work.kept}
+        kinds = {value: _KINDS[node.phase] for node in self.work.nodes for value in node.outputs}
+        for index, first in lives.first.items():
+            value = values[index]
+            kind = "output" if index in outputs else kinds[value]
+            yield Buffer(value.name, value.type.nbytes, first, lives.last[index], kind)
+        for step, lowered in enumerate(self.lowered):
+            if lowered.workspace_bytes:
+                yield Buffer(_workspace(step), lowered.workspace_bytes, step, step, "workspace")
+
+    def _locations(self, offsets: Mapping[str, int]) -> dict[Value, Location]:
+        """The place of every value, views included."""
+        values, root = self.work.values, self.lives.root
+        arena = {
+            value: Location("arena", offsets.get(values[root[index]].name, 0)) for index, value in enumerate(values)
+        }
+        known = self.outside | arena
+        return {value: known[base] for value, base in self.base.items() if base in known}
+
+
+_KINDS = {"forward": "activation", "backward": "gradient", "update": "gradient"}
+
+
+def _workspace(step: int) -> str:
+    return f"workspace of step {step}"

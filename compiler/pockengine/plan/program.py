@@ -1,0 +1,95 @@
+"""What is planned: nodes with the kernels that compute them, and where every value lives.
+
+A backend makes a `Lowered` of each node; planning reads off it what workspace the node wants and what may share memory,
+and hands a `Program` back, from which the backend makes the artifact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..ir import Graph, Node, Value
+from .schedule import MemoryPlan
+
+PACKED = "packed"
+"""Attribute of a region whose contraction finds its frozen weight packed in memory (see packed_weights.py)."""
+
+SCRATCH = "scratch"
+"""Attribute of a region: bytes of workspace that its kernels may take, one of those that `Backend.scratch` names."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One compiled function. `symbol` contains a content hash, so equal work on equal shapes is one kernel; `source`
+    is a complete C translation unit that defines it."""
+
+    symbol: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Call:
+    """One execution of a kernel. `operands` are values of the node, in the order the kernel expects; the node's
+    workspace is appended when `workspace` is true."""
+
+    kernel: Kernel
+    operands: tuple[Value, ...]
+    workspace: bool
+    parallel: bool
+    flops: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """How one node is computed: calls in order, bytes of scratch memory while it runs, and the pairs (input index,
+    output index) that may share memory because each element is read before the same element is written."""
+
+    calls: tuple[Call, ...]
+    workspace_bytes: int = 0
+    inplace: tuple[tuple[int, int], ...] = ()
+
+
+Loops = tuple[tuple[int, int], ...]
+"""(extent, stride in elements) of nested loops, the outermost first."""
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Element (b, n, k) of the original, found by the loops of each axis, lies at `b * n * k + panel * columns * k +
+    k * width + n % columns`, where the panel has `columns` columns, and the last one those that are left."""
+
+    columns: int
+    b: Loops
+    n: Loops
+    k: Loops
+
+
+@dataclass(frozen=True)
+class Location:
+    """Where a value lives at run time. `space` is one of arena, param, state, const, input."""
+
+    space: str
+    offset: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """One scheduled node with its kernels; `workspace` is the arena offset of its scratch memory, when it has any."""
+
+    node: Node
+    lowered: Lowered
+    workspace: int | None
+
+
+@dataclass(frozen=True)
+class Program:
+    """One entry point, planned: everything the emitter needs."""
+
+    name: str
+    graph: Graph
+    steps: tuple[Step, ...]
+    locations: Mapping[Value, Location]
+    outputs: Mapping[str, Value]
+    plan: MemoryPlan

@@ -11,11 +11,11 @@ import typer
 from pock_server.app import create_app
 from pock_server.cli.common import AsJson, DataDir, refuse, settings_for
 from pock_server.cli.outside import check_folders, check_outside
-from pock_server.cli.process import run_process
-from pock_server.cli.processes import supervise
 from pock_server.db.engine import is_postgres, make_engine
 from pock_server.migrations.runner import upgrade
 from pock_server.observing import logs
+from pock_server.processes.one import run_process
+from pock_server.processes.several import supervise
 from pock_server.sandbox.choice import SandboxUnavailable, choose_sandbox
 from pock_server.services import make_services
 from pock_server.settings import Settings

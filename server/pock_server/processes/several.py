@@ -11,8 +11,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from types import FrameType
 
-from pock_server.cli.process import Server, run_process
 from pock_server.health.exposition import forget_process, shared_metrics
+from pock_server.processes.one import Server, run_process
 from pock_server.settings import Settings, UnusableSetting
 
 _LOOK_SECONDS = 0.2

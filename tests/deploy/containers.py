@@ -253,3 +253,11 @@ def wait_for(condition: Callable[[], object], what: str, seconds: float = 60) ->
     while not condition():
         assert time.monotonic() < end, f"waited {seconds} s in vain for {what}"
         time.sleep(0.1)
+
+
+def make_secrets(folder: Path) -> Path:
+    """Secrets, as people make them; in these containers our own user stands for theirs, so it owns the files."""
+    subprocess.run([ROOT / "docker" / "make-secrets", folder / "secrets"], check=True)
+    for path in (folder / "secrets").iterdir():
+        os.chown(path, os.geteuid(), os.getegid())
+    return folder / "secrets"

@@ -1,5 +1,4 @@
-"""Compiles the kernels of many nodes into one shared library with `zig cc`, runs them, and compares with the
-interpreter.
+"""Compiles the kernels of many nodes into one shared library, runs them, and compares with the interpreter.
 
 Every buffer lies between canaries; the workspace has exactly the size the backend asked for."""
 

@@ -1,5 +1,7 @@
-"""The math inlines keep the errors that mathlib.py states, over the whole range, and treat infinities and NaN as
-numpy does."""
+"""The math inlines keep the errors that mathlib.py states, over the whole range.
+
+They treat infinities and NaN as numpy does.
+"""
 
 import numpy as np
 import pytest

@@ -1,5 +1,4 @@
-"""Every op of the registry is lowered, expanded or refused with a reason; every lowered one agrees with its
-reference."""
+"""Every op of the registry is lowered, expanded or refused with a reason; what is lowered agrees with its reference."""
 
 from pathlib import Path
 

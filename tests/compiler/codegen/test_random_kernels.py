@@ -1,5 +1,8 @@
-"""Random shapes of every template against the interpreter, between canaries, in place wherever the backend allows
-it, with the undefined-behaviour sanitizer, and cross-compiled for aarch64 under qemu."""
+"""Random shapes of every template agree with the interpreter.
+
+They run between canaries, in place wherever the backend allows it, with the undefined-behaviour sanitizer, and
+cross-compiled for aarch64 under qemu.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Convolutions, pooling, recurrent operators, Einsum, Fourier transforms and attention against onnxruntime, numpy or
-PyTorch, where ONNX's own cases are few."""
+"""Operators of whole layers agree with onnxruntime, numpy or PyTorch, where ONNX's own cases are few.
+
+Convolutions, pooling, recurrent operators, Einsum, Fourier transforms and attention.
+"""
 
 from __future__ import annotations
 

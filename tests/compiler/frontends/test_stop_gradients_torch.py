@@ -1,5 +1,7 @@
-"""What stops a gradient in PyTorch stops it here, what takes one in the forward pass has its own, or the module is
-refused."""
+"""What stops a gradient in PyTorch stops it here.
+
+What takes one in the forward pass has its own, or the module is refused.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Three models at a size where plans and kernels look as real ones do, with several recipes each; shared by tests of
-every stage. The families beside them are many and tiny."""
+"""Three models at a size where plans and kernels look as real ones do, with several recipes each.
+
+Tests of every stage share them. The families beside them are many and tiny.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""The PyTorch side of `verify` against the compiler's own graphs, evaluated by the interpreter, and against PyTorch's
-functions as the tests of training have them."""
+"""The PyTorch side of `verify` agrees with the interpreter, and with PyTorch's functions.
+
+The interpreter evaluates the compiler's own graphs; the functions are those of the tests of training.
+"""
 
 from __future__ import annotations
 

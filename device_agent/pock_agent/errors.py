@@ -22,8 +22,8 @@ class FailureCode(IntEnum):
     CANCELLED = 10005
 
 
-class Answer(IntEnum):
-    """Failure codes of the service that decide what the agent does next."""
+class ServiceCode(IntEnum):
+    """Failure codes in the service's answers that decide what the agent does next."""
 
     NOT_FOUND = 1005
     DIGEST_MISMATCH = 1011
@@ -75,12 +75,12 @@ class ServiceError(AgentError):
     @property
     def expels(self) -> bool:
         """Whether the service no longer accepts this device."""
-        return self.failure_code in (Answer.SIGNATURE_INVALID, Answer.QUARANTINED, Answer.REVOKED)
+        return self.failure_code in (ServiceCode.SIGNATURE_INVALID, ServiceCode.QUARANTINED, ServiceCode.REVOKED)
 
     @property
     def takes_the_run(self) -> bool:
         """Whether the run in hand is not, or no longer, this device's."""
-        return self.failure_code in (Answer.NOT_FOUND, Answer.LEASE_LOST)
+        return self.failure_code in (ServiceCode.NOT_FOUND, ServiceCode.LEASE_LOST)
 
 
 class NotWelcome(AgentError):

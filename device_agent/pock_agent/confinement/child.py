@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import IO
 
@@ -40,7 +41,7 @@ class Confinement:
     file_bytes: int
     open_files: int = 256
 
-    def limits(self) -> dict[str, int]:
+    def rlimits(self) -> dict[str, int]:
         """The rlimits by their names in `resource`."""
         named = {
             "RLIMIT_CORE": 0,
@@ -53,13 +54,25 @@ class Confinement:
         return {name: value for name, value in named.items() if hasattr(resource, name)}
 
 
+class Overstep(Enum):
+    """The limit for which the agent itself kills a child; the system sees to the others."""
+
+    TIME = "time"
+    """The deadline of the job passed."""
+    MEMORY = "memory"
+    """More memory was resident than it may occupy."""
+
+
 @dataclass(frozen=True)
 class Exit:
-    """How a child ended. `returncode` is negative for a signal; `killed_for` says why, where the agent killed it."""
+    """How a child ended.
+
+    `returncode` is negative for a signal; `killed_for` says for which limit the agent killed it, if it did.
+    """
 
     returncode: int
     error_text: str
-    killed_for: str | None
+    killed_for: Overstep | None
     peak_bytes: int | None
     enforced: JsonObject
 
@@ -98,7 +111,7 @@ class Child:
             "command": list(command),
             "folder": str(folder),
             "environment": {**_ENVIRONMENT, "TMPDIR": str(temporary)},
-            "limits": confinement.limits(),
+            "limits": confinement.rlimits(),
             "user": unprivileged_user(),
             "agent": os.getpid(),
             "status_descriptor": write_end,
@@ -134,7 +147,7 @@ class Child:
         """
         enforced = self._read_enforced()
         output, errors = _Lines(on_line), _Tail()
-        killed_for: str | None = None
+        killed_for: Overstep | None = None
         look_again_at = 0.0
         for stream, chunk in self._chunks():
             if stream is self._process.stdout:
@@ -180,14 +193,14 @@ class Child:
                 if self._process.poll() is not None:
                     self._kill()  # a grandchild that kept the pipes open must not keep the agent
 
-    def _overstepped(self, deadline: float) -> str | None:
+    def _overstepped(self, deadline: float) -> Overstep | None:
         peak, resident = _memory_of(self._process.pid)
         if peak is not None:
             self._peak = max(peak, self._peak or 0)
         if time.monotonic() > deadline:
-            return "timeout"
+            return Overstep.TIME
         if resident is not None and resident > self._memory_bytes:
-            return "memory"
+            return Overstep.MEMORY
         return None
 
     def _kill(self) -> None:

@@ -67,7 +67,6 @@ class Heartbeat:
     def _beat(self, with_facts: bool) -> None:
         occupation = self._occupation
         answer = self._service.heartbeat(
-            "idle" if occupation is None else "busy",
             None if occupation is None else occupation.run_id,
             None if occupation is None else occupation.fence,
             self._facts() if with_facts else None,

@@ -1,25 +1,21 @@
-"""The agents' part of the service interface (`docs/reference/api.md`), one method a call, and the signed session."""
+"""The agents' part of the service interface (`docs/reference/api.md`), one method a call."""
 
 from __future__ import annotations
 
-import base64
-import json
 import re
-import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import IO, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from pock_agent import __version__
-from pock_agent.connection.transport import MAX_ANSWER_BYTES, HttpClient, Response, retry_after
+from pock_agent.connection.session import Session
+from pock_agent.connection.transport import JSON_BODY, MAX_ANSWER_BYTES, HttpClient, Response, encode, retry_after
 from pock_agent.disk.counters import Counters
 from pock_agent.disk.identity import Identity
-from pock_agent.errors import Answer, NotWelcome, ServiceError, Unreachable
+from pock_agent.errors import ServiceError, Unreachable
 from pock_agent.settings import Settings
 from pock_agent.values import JsonObject, parse_time
 
@@ -66,7 +62,7 @@ def enroll(
     """`POST /enroll`: trade the one-time token for a device id and the service's key."""
     body = {"token": token, "name": name, "public_key": public_key, "facts": facts}
     return client.request(
-        "POST", "/v1/enroll", body=_encode(body), headers=_JSON, timeout=settings.request_timeout_seconds
+        "POST", "/v1/enroll", body=encode(body), headers=JSON_BODY, timeout=settings.request_timeout_seconds
     ).json()
 
 
@@ -78,11 +74,9 @@ class Service:
 
     def __init__(self, identity: Identity, key: Ed25519PrivateKey, counters: Counters, settings: Settings) -> None:
         self._client = HttpClient(identity.url, USER_AGENT)
-        self._identity, self._key, self._counters, self._settings = identity, key, counters, settings
-        self._lock = threading.Lock()
-        self._token: str | None = None
+        self._identity, self._settings = identity, settings
+        self._session = Session(self._client, identity.device_id, key, counters, settings.request_timeout_seconds)
         self.request_id: str | None = None
-        self._behind = 0.0  # seconds that the service's clock is ahead of ours, once it has refused ours
 
     def work(self, trust_version: int | None) -> Polled:
         """`GET /agent/work`, with the version of the trust document that this device has."""
@@ -105,14 +99,14 @@ class Service:
         """`GET /agent/trust`: the newest document, and the signature of the key that this device pinned."""
         return self._call("GET", "/v1/agent/trust", limit=_MAX_TRUST_BYTES).json()
 
-    def heartbeat(self, state: str, run_id: str | None, fence: int | None, facts: JsonObject | None) -> HeartbeatAnswer:
-        """`POST /agent/heartbeat`."""
-        body: JsonObject = {"state": state}
+    def heartbeat(self, run_id: str | None, fence: int | None, facts: JsonObject | None) -> HeartbeatAnswer:
+        """`POST /agent/heartbeat`: busy with this run, or idle."""
+        body: JsonObject = {"state": "idle" if run_id is None else "busy"}
         if run_id is not None:
             body.update(run_id=run_id, fence=fence)
         if facts is not None:
             body["facts"] = facts
-        answer = self._call("POST", "/v1/agent/heartbeat", body=_encode(body), headers=_JSON).json()
+        answer = self._post("/v1/agent/heartbeat", body).json()
         seconds, cancel = answer.get("heartbeat_seconds"), answer.get("cancel")
         return HeartbeatAnswer(
             float(seconds) if isinstance(seconds, (int, float)) else self._identity.heartbeat_seconds,
@@ -121,7 +115,7 @@ class Service:
 
     def renew_lease(self, run_id: str, fence: int) -> LeaseAnswer:
         """`POST /agent/runs/{id}/lease`; 409 when the lease is lost."""
-        answer = self._call("POST", f"/v1/agent/runs/{run_id}/lease", body=_encode({"fence": fence}), headers=_JSON)
+        answer = self._post(f"/v1/agent/runs/{run_id}/lease", {"fence": fence})
         body = answer.json()
         expires = _moment(body.get("expires_at"))
         valid = None if expires is None or answer.date is None else expires - answer.date
@@ -130,7 +124,7 @@ class Service:
     def send_events(self, run_id: str, fence: int, first_seq: int, events: Sequence[JsonObject]) -> int:
         """`POST /agent/runs/{id}/events`; the next sequence number that the service expects."""
         body = {"fence": fence, "first_seq": first_seq, "events": list(events)}
-        answer = self._call("POST", f"/v1/agent/runs/{run_id}/events", body=_encode(body), headers=_JSON).json()
+        answer = self._post(f"/v1/agent/runs/{run_id}/events", body).json()
         following = answer.get("next_seq")
         if not isinstance(following, int) or following < 0:
             raise Unreachable(f"the service answered next_seq {following!r} where a number from 0 was expected")
@@ -150,13 +144,11 @@ class Service:
 
     def decline(self, run_id: str, fence: int, reason: str) -> None:
         """`POST /agent/runs/{id}/decline`: the run waits again, and this attempt does not count."""
-        self._call(
-            "POST", f"/v1/agent/runs/{run_id}/decline", body=_encode({"fence": fence, "reason": reason}), headers=_JSON
-        )
+        self._post(f"/v1/agent/runs/{run_id}/decline", {"fence": fence, "reason": reason})
 
     def send_result(self, run_id: str, body: JsonObject) -> None:
         """`POST /agent/runs/{id}/result`; repeating it is harmless."""
-        self._call("POST", f"/v1/agent/runs/{run_id}/result", body=_encode(body), headers=_JSON)
+        self._post(f"/v1/agent/runs/{run_id}/result", body)
 
     def download(self, digest: str, headers: Mapping[str, str], receive: Callable[..., T]) -> T:
         """`GET /agent/blobs/sha256/{digest}`; `receive` gets the unread answer, whatever its status but 401."""
@@ -171,6 +163,9 @@ class Service:
                 return receive(answer)
 
         return self._with_session(fetch)
+
+    def _post(self, path: str, value: JsonObject) -> Response:
+        return self._call("POST", path, body=encode(value), headers=JSON_BODY)
 
     def _call(
         self,
@@ -203,69 +198,13 @@ class Service:
 
     def _with_session(self, act: Callable[[str], T]) -> T:
         """Run `act` with a session token, with a new one when the service no longer knows the first."""
-        token = self._session(stale=None)
+        token = self._session.token(stale=None)
         try:
             return act(token)
         except ServiceError as error:
             if error.status != 401:
                 raise
-        return act(self._session(stale=token))
-
-    def _session(self, stale: str | None) -> str:
-        with self._lock:
-            if self._token is None or self._token == stale:
-                self._token = self._open_session()
-            return self._token
-
-    def _open_session(self) -> str:
-        """A new session's token. Where the service finds this device's clock wrong, its own is used from then on."""
-        device = self._identity.device_id
-        try:
-            return self._ask_for_session(device)
-        except ServiceError as error:
-            if error.failure_code != Answer.SESSION_STALE or error.date is None:
-                raise _session_refused(error, device) from error
-            off = error.date - time.time()
-            self._behind = off if abs(off) > _DATE_SECONDS else 0.0
-        try:
-            return self._ask_for_session(device)
-        except ServiceError as error:
-            raise _session_refused(error, device) from error
-
-    def _ask_for_session(self, device: str) -> str:
-        counter = self._counters.next_session()
-        # To the microsecond: of two agents with one key, which is what the service looks for, no two sign alike.
-        issued_at = datetime.fromtimestamp(time.time() + self._behind, timezone.utc).isoformat()
-        signature = self._key.sign(f"pock-session\n{device}\n{counter}\n{issued_at}".encode())
-        body = {
-            "device_id": device,
-            "counter": counter,
-            "issued_at": issued_at,
-            "signature": base64.b64encode(signature).decode(),
-        }
-        timeout = self._settings.request_timeout_seconds
-        answer = self._client.request(
-            "POST", "/v1/agent/session", body=_encode(body), headers=_JSON, timeout=timeout
-        ).json()
-        token = answer.get("session_token")
-        if not isinstance(token, str):
-            raise Unreachable("the service opened a session without a session_token")
-        return token
-
-
-_DATE_SECONDS = 2.0
-"""What an answer's Date, which has whole seconds, says of the service's clock."""
-
-
-def _session_refused(error: ServiceError, device: str) -> Exception:
-    if error.failure_code == Answer.QUARANTINED:
-        return NotWelcome(
-            f"the service quarantined device {device}: {error.detail}. Another agent uses the same key, or an old "
-            "copy of the state directory was restored; revoke the device and enrol again"
-        )
-    if error.expels:
-        return NotWelcome(f"the service does not accept device {device}: {error.detail}; enrol it again")
-    return error
+        return act(self._session.token(stale=token))
 
 
 _REQUEST_ID = "X-Request-Id"
@@ -282,13 +221,6 @@ def _version(text: str | None) -> int:
 def _harmless(text: str | None) -> str | None:
     """The id, unless a log or a header could not hold it."""
     return text if text is not None and re.fullmatch(r"[A-Za-z0-9._:/+=@-]{1,128}", text, re.ASCII) else None
-
-
-_JSON = {"Content-Type": "application/json"}
-
-
-def _encode(value: JsonObject) -> bytes:
-    return json.dumps(value, allow_nan=False).encode()
 
 
 def _moment(text: object) -> float | None:

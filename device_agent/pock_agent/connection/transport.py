@@ -23,6 +23,8 @@ from pock_agent.values import JsonObject
 
 MAX_ANSWER_BYTES = 4 * MIB
 MAX_RETRY_AFTER = 3600.0
+JSON_BODY = {"Content-Type": "application/json"}
+"""Headers of a request with a body that `encode` made."""
 
 
 @dataclass(frozen=True)
@@ -145,3 +147,8 @@ def http_date(text: str | None) -> float | None:
         return parsedate_to_datetime(text).timestamp()
     except (ValueError, TypeError):
         return None
+
+
+def encode(value: JsonObject) -> bytes:
+    """The body of a request in JSON; ValueError for NaN and infinities, which JSON lacks."""
+    return json.dumps(value, allow_nan=False).encode()

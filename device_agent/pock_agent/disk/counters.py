@@ -24,8 +24,8 @@ class CounterValues:
 class Counters:
     """The counters on disk. A number is durable before anything is done with it, so it is never used twice."""
 
-    def __init__(self, state: StateDirectory) -> None:
-        self._path = state.counters
+    def __init__(self, directory: StateDirectory) -> None:
+        self._path = directory.counters
         self._lock = threading.Lock()
         self._values = _parse_counters(read_json(self._path) or {}, self._path)
 

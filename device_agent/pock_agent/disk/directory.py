@@ -52,10 +52,10 @@ class StateDirectory:
         self.trust = root / "trust.json"
         self.key = root / "device.key"
         self.counters = root / "counters.json"
-        self.job = root / "job.json"
+        self.job_record = root / "job.json"
         self.last_job = root / "last_job.json"
         self.cache = root / "cache"
-        self.work = root / "job"
+        self.job_folder = root / "job"
         self._lock_path = root / "lock"
         self._lock: int | None = None
 
@@ -112,5 +112,5 @@ class StateDirectory:
     def clear_job(self) -> None:
         """Forget the job in hand: its record first, so that a kill in between cannot run it again."""
         with contextlib.suppress(FileNotFoundError):
-            self.job.unlink()
-        shutil.rmtree(self.work, ignore_errors=True)
+            self.job_record.unlink()
+        shutil.rmtree(self.job_folder, ignore_errors=True)

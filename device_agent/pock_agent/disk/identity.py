@@ -29,20 +29,22 @@ class Identity:
     heartbeat_seconds: float
     poll_seconds: float
 
-    def save(self, state: StateDirectory) -> None:
+    def save(self, directory: StateDirectory) -> None:
         """Persist it next to the key."""
-        write_json(state.identity, asdict(self))
+        write_json(directory.identity, asdict(self))
 
     @staticmethod
-    def load(state: StateDirectory) -> Identity:
+    def load(directory: StateDirectory) -> Identity:
         """Read it back; an AgentError says how to enrol when there is none."""
-        stored = read_json(state.identity)
+        stored = read_json(directory.identity)
         if stored is None:
-            raise AgentError(f"{state.root} is not enrolled; run: pock-agent enroll URL TOKEN --state-dir {state.root}")
+            raise AgentError(
+                f"{directory.root} is not enrolled; run: pock-agent enroll URL TOKEN --state-dir {directory.root}"
+            )
         try:
             return Identity(**stored)
         except TypeError as error:
-            raise AgentError(f"{state.identity} is not of this agent's version ({error}); enrol again") from error
+            raise AgentError(f"{directory.identity} is not of this agent's version ({error}); enrol again") from error
 
 
 def public_key_from_text(text: str) -> Ed25519PublicKey:

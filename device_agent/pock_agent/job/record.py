@@ -9,7 +9,7 @@ from pock_agent.disk.directory import StateDirectory
 from pock_agent.disk.files import read_json, write_json
 from pock_agent.disk.identity import Identity
 from pock_agent.errors import AgentError, Refused
-from pock_agent.job.states import Event, State, after
+from pock_agent.job.states import State, Trigger, after
 from pock_agent.trust.envelope import open_envelope
 from pock_agent.trust.keyring import Keyring
 from pock_agent.trust.manifest import Manifest
@@ -27,39 +27,41 @@ class JobRecord:
     result: JsonObject | None = None
     request_id: str | None = None  # of the request that asked for the run: logs of the service are searched by it
 
-    def moved(self, event: Event) -> JobRecord:
+    def moved(self, trigger: Trigger) -> JobRecord:
         """The record in the state that follows."""
-        return replace(self, state=after(self.state, event))
+        return replace(self, state=after(self.state, trigger))
 
-    def save(self, state: StateDirectory) -> None:
+    def save(self, directory: StateDirectory) -> None:
         """Make it durable."""
-        write_json(state.job, {**asdict(self), "state": self.state.value})
+        write_json(directory.job_record, {**asdict(self), "state": self.state.value})
 
 
-def load_job(state: StateDirectory) -> JobRecord | None:
+def load_job(directory: StateDirectory) -> JobRecord | None:
     """The job that was in hand when the agent last ran, or None."""
-    stored = read_json(state.job)
+    stored = read_json(directory.job_record)
     if stored is None:
         return None
     try:
         return JobRecord(**{**stored, "state": State(stored["state"])})
     except (TypeError, KeyError, ValueError) as error:
-        raise AgentError(f"{state.job} is not of this agent's version ({error}); the job is given up") from error
+        raise AgentError(
+            f"{directory.job_record} is not of this agent's version ({error}); the job is given up"
+        ) from error
 
 
-def manifest_of(record: JobRecord, identity: Identity, keys: Keyring) -> Manifest:
+def manifest_of(record: JobRecord, identity: Identity, keyring: Keyring) -> Manifest:
     """The job's manifest, its signature checked again: the file may have been changed while the agent was away."""
     try:
-        return open_envelope(record.envelope, identity, keys)
+        return open_envelope(record.envelope, identity, keyring)
     except Refused as error:
         raise AgentError(f"the recorded job no longer verifies ({error}); it was given up") from error
 
 
-def remember_last(state: StateDirectory, record: JobRecord, manifest: Manifest) -> None:
+def remember_last(directory: StateDirectory, record: JobRecord, manifest: Manifest) -> None:
     """Keep a short account of the finished job for `pock-agent status`."""
     result = record.result or {}
     write_json(
-        state.last_job,
+        directory.last_job,
         {
             "run_id": manifest.run_id,
             "outcome": result.get("state") if record.state is State.REPORTED else record.state.value,

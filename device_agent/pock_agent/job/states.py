@@ -1,4 +1,4 @@
-"""The life of a job as one table: where each state leads when it is done, fails, is cancelled, loses its lease, or is
+"""The states of a job as one table: where each state leads when it is done, fails, is cancelled, loses its lease, or is
 killed and started again. The state is on disk before anything of it happens, so the table decides after every kill
 whether the job is repeated or only reported.
 
@@ -25,8 +25,8 @@ class State(str, Enum):
     ABANDONED = "abandoned"  # over: the run belongs to another attempt
 
 
-class Event(str, Enum):
-    """What can happen in a state."""
+class Trigger(str, Enum):
+    """What moves a job from its state to the next."""
 
     DONE = "done"
     ERROR = "error"
@@ -50,11 +50,11 @@ _ROWS = (
     (_S.ABANDONED,    _S.ABANDONED,    _S.ABANDONED,    _S.ABANDONED,    _S.ABANDONED, _S.ABANDONED),
 )
 # fmt: on
-_EVENTS = (Event.DONE, Event.ERROR, Event.CANCELLED, Event.LOST, Event.RESTART)
-TABLE = {row[0]: dict(zip(_EVENTS, row[1:])) for row in _ROWS}
+_TRIGGERS = (Trigger.DONE, Trigger.ERROR, Trigger.CANCELLED, Trigger.LOST, Trigger.RESTART)
+TABLE = {row[0]: dict(zip(_TRIGGERS, row[1:])) for row in _ROWS}
 FINAL = frozenset((State.REPORTED, State.ABANDONED))
 
 
-def after(state: State, event: Event) -> State:
+def after(state: State, trigger: Trigger) -> State:
     """The state that follows."""
-    return TABLE[state][event]
+    return TABLE[state][trigger]

@@ -22,11 +22,11 @@ from pock_agent.disk.directory import StateDirectory
 from pock_agent.disk.files import read_json, write_json
 from pock_agent.errors import (
     AgentError,
-    Answer,
     Cancelled,
     FailureCode,
     JobFailed,
     LeaseLost,
+    ServiceCode,
     ServiceError,
     Unreachable,
     is_disk_full,
@@ -35,14 +35,15 @@ from pock_agent.job.control import JobControl
 from pock_agent.job.download import Downloader
 from pock_agent.job.lease import LeaseKeeper
 from pock_agent.job.phase_events import PhaseEvents
-from pock_agent.job.phases import PHASES, WEIGHTS, Workplace, check_memory, lay_out, needed_blobs, program_of, run_phase
+from pock_agent.job.phases import PHASES, check_memory, run_phase
 from pock_agent.job.record import JobRecord, remember_last
 from pock_agent.job.report import step_times, thinned
 from pock_agent.job.spool import EventSender, EventSpool
 from pock_agent.job.stability import judge
-from pock_agent.job.states import FINAL, Event, State
+from pock_agent.job.states import FINAL, State, Trigger
+from pock_agent.job.workplace import WEIGHTS, Workplace, entry_of, lay_out, needed_blobs
 from pock_agent.settings import Settings
-from pock_agent.trust.manifest import Manifest
+from pock_agent.trust.manifest import Entry, Manifest
 from pock_agent.values import JsonObject
 
 log = logging.getLogger(__name__)
@@ -50,10 +51,10 @@ _NO_LIMIT_SECONDS = 7 * 24 * 3600.0
 
 
 @dataclass(frozen=True)
-class Device:
-    """What every job of this agent shares."""
+class Resources:
+    """What the agent lends to each job: its directory, its connection, its heartbeat, its settings."""
 
-    state: StateDirectory
+    directory: StateDirectory
     service: Service
     heartbeat: Heartbeat
     settings: Settings
@@ -62,12 +63,12 @@ class Device:
 class Worker:
     """One job in hand, from its record to the end."""
 
-    def __init__(self, device: Device, record: JobRecord, manifest: Manifest) -> None:
-        self._device, self._record, self._manifest = device, record, manifest
-        self._settings, self._service, self._state = device.settings, device.service, device.state
+    def __init__(self, resources: Resources, record: JobRecord, manifest: Manifest) -> None:
+        self._resources, self._record, self._manifest = resources, record, manifest
+        self._settings, self._service, self._directory = resources.settings, resources.service, resources.directory
         self._control = JobControl()
-        self._cache = BlobCache(device.state.cache, device.settings)
-        self._lease = LeaseKeeper(device.service, manifest.run_id, manifest.fence, self._control, device.settings)
+        self._cache = BlobCache(resources.directory.cache, resources.settings)
+        self._lease = LeaseKeeper(resources.service, manifest.run_id, manifest.fence, self._control, resources.settings)
         self._deadline = time.monotonic() + (manifest.limits.wall_seconds or _NO_LIMIT_SECONDS)
         self._health: HealthLog | None = None
         self._workplace: Workplace | None = None
@@ -80,9 +81,9 @@ class Worker:
             State.REPORTING: self._report,
             **dict.fromkeys(PHASES, self._phase),
         }
-        self._state.work.mkdir(exist_ok=True)
-        (self._state.work / "reports").mkdir(exist_ok=True, mode=0o700)
-        self._spool = EventSpool(self._state.work / "events.jsonl")
+        self._directory.job_folder.mkdir(exist_ok=True)
+        (self._directory.job_folder / "reports").mkdir(exist_ok=True, mode=0o700)
+        self._spool = EventSpool(self._directory.job_folder / "events.jsonl")
         self._sender = EventSender(
             self._spool, self._service, manifest.run_id, manifest.fence, self._control, self._settings
         )
@@ -90,7 +91,7 @@ class Worker:
     def carry_out(self) -> JobRecord:
         """Bring the job to its end; the final record. Interrupted anywhere, the record on disk says where to go on."""
         manifest = self._manifest
-        self._device.heartbeat.occupy(Occupation(manifest.run_id, manifest.fence, self._control.cancel))
+        self._resources.heartbeat.occupy(Occupation(manifest.run_id, manifest.fence, self._control.cancel))
         try:
             while self._record.state not in FINAL:
                 self._advance()
@@ -99,16 +100,16 @@ class Worker:
             self._sender.stop()
             if self._health is not None:
                 self._health.stop()
-            self._device.heartbeat.occupy(None)
+            self._resources.heartbeat.occupy(None)
         self._spool.close()
         with contextlib.suppress(OSError):  # only `pock-agent status` misses it
-            remember_last(self._state, self._record, manifest)
-        self._state.clear_job()
+            remember_last(self._directory, self._record, manifest)
+        self._directory.clear_job()
         return self._record
 
     def _advance(self) -> None:
         """Take the step of the present state and move along the table."""
-        state, event = self._record.state, Event.DONE
+        state, trigger = self._record.state, Trigger.DONE
         log.info("run %s: %s", self._manifest.run_id, state.value)
         try:
             if self._record.starts > self._settings.max_starts and state is State.ACCEPTED:
@@ -118,38 +119,39 @@ class Worker:
                 self._control.check()
         except LeaseLost as error:
             log.warning("run %s is given up: %s", self._manifest.run_id, error)
-            event = Event.LOST
+            trigger = Trigger.LOST
         except Cancelled as error:
-            event = self._failed(Event.CANCELLED, JobFailed(FailureCode.CANCELLED, str(error)))
+            trigger = self._failed(Trigger.CANCELLED, JobFailed(FailureCode.CANCELLED, str(error)))
         except JobFailed as error:
-            event = self._failed(Event.ERROR, error)
+            trigger = self._failed(Trigger.ERROR, error)
         except OSError as error:
             code = FailureCode.DISK_FULL if is_disk_full(error) else FailureCode.CRASHED
-            event = self._failed(Event.ERROR, JobFailed(code, f"the agent stopped in state {state.value}: {error}"))
-        self._record = self._record.moved(event)
-        if event is Event.DONE and self._record.state is State.REPORTING:
-            self._record = replace(self._record, result=self._result("succeeded", None))
+            trigger = self._failed(Trigger.ERROR, JobFailed(code, f"the agent stopped in state {state.value}: {error}"))
+        self._record = self._record.moved(trigger)
+        if trigger is Trigger.DONE and self._record.state is State.REPORTING:
+            self._record = replace(self._record, result=self._result(None))
         self._save()
 
-    def _failed(self, event: Event, error: JobFailed) -> Event:
+    def _failed(self, trigger: Trigger, error: JobFailed) -> Trigger:
         """Put a failed result on the record, unless one is there already: what is being reported does not change."""
         log.warning("run %s: %s (%d)", self._manifest.run_id, error, error.code)
         if self._record.result is None:
-            self._record = replace(self._record, result=self._result("failed", error))
-        return event
+            self._record = replace(self._record, result=self._result(error))
+        return trigger
 
     def _save(self) -> None:
         try:
-            self._record.save(self._state)
+            self._record.save(self._directory)
         except OSError:
             # Whatever filled the disk, the record has to fit: partial downloads and the child's files can go.
             self._cache.drop_partials()
             if self._record.state is State.REPORTING:
-                shutil.rmtree(self._state.work / "out", ignore_errors=True)
+                shutil.rmtree(self._directory.job_folder / "out", ignore_errors=True)
             try:
-                self._record.save(self._state)
+                self._record.save(self._directory)
             except OSError as error:
-                raise AgentError(f"{self._state.job} cannot be written ({error.strerror}); free some room") from error
+                path = self._directory.job_record
+                raise AgentError(f"{path} cannot be written ({error.strerror}); free some room") from error
 
     # The steps, in the order of the table.
 
@@ -162,34 +164,34 @@ class Worker:
         placed = needed_blobs(self._manifest)
         files = Downloader(self._service, self._cache, self._control, self._settings).fetch_all(placed.values())
         self._control.check()
-        self._workplace = lay_out(self._state.work, self._manifest, files)
+        self._workplace = lay_out(self._directory.job_folder, self._manifest, files)
         self._health = HealthLog(HealthReader(), self._settings.health_seconds, self._settings.health_samples)
 
     def _phase(self) -> None:
         phase = self._record.state
-        program = program_of(phase, self._manifest)
-        if program is None or self._finished_report(phase) is not None:
+        entry = entry_of(phase, self._manifest)
+        if entry is None or self._finished_report(phase) is not None:
             return
         assert self._workplace is not None, "the table leads through DOWNLOADING"
         repeated = phase.value in (self._record.first_events or {})
         events = PhaseEvents(self._spool, self._first_event(phase))
-        report = self._measured(self._workplace, phase, program, repeated, events)
-        write_json(self._state.work / "reports" / f"{phase.value}.json", thinned(report))
+        report = self._measured(self._workplace, phase, entry, repeated, events)
+        write_json(self._directory.job_folder / "reports" / f"{phase.value}.json", thinned(report))
 
     def _measured(
-        self, workplace: Workplace, phase: State, program: str, resume: bool, events: PhaseEvents
+        self, workplace: Workplace, phase: State, entry: Entry, resume: bool, events: PhaseEvents
     ) -> JsonObject:
         """The phase's report. A benchmark is repeated until it is stable, or has been tried often enough."""
         tries = 0
         while True:
-            report, ended = run_phase(workplace, phase, program, resume, events.append, self._control, self._deadline)
+            report, ended = run_phase(workplace, phase, entry, resume, events.append, self._control, self._deadline)
             tries += 1
             report = events.complete(report)
             self._remember_exit(report, ended)
-            if program == "eval":
+            if entry is Entry.EVAL:
                 return report
             stability = judge(step_times(report), self._settings.bench_interval)
-            if program == "train" or stability.stable or tries == self._settings.bench_tries:
+            if entry is Entry.TRAIN or stability.stable or tries == self._settings.bench_tries:
                 return {**report, "stability": {**asdict(stability), "tries": tries}}
 
     def _first_event(self, phase: State) -> int:
@@ -204,7 +206,7 @@ class Worker:
     def _upload(self) -> None:
         if not self._uploads():
             return
-        path = self._state.work / WEIGHTS
+        path = self._directory.job_folder / WEIGHTS
         digest = file_digest(path)
         failures = 0
         while True:
@@ -217,7 +219,7 @@ class Worker:
                 if isinstance(error, ServiceError) and error.takes_the_run:
                     raise LeaseLost(f"the weights are not wanted any more: {error}") from error
                 if isinstance(error, ServiceError) and not error.transient:
-                    damaged = error.failure_code == Answer.DIGEST_MISMATCH
+                    damaged = error.failure_code == ServiceCode.DIGEST_MISMATCH
                     code = FailureCode.VERIFICATION if damaged else FailureCode.SERVICE
                     raise JobFailed(code, f"the trained weights could not be uploaded: {error}") from error
                 self._control.wait(backoff.delay(self._settings, failures, error))
@@ -247,15 +249,15 @@ class Worker:
     def _finished_report(self, phase: State) -> JsonObject | None:
         """The report of a phase that ended well, also before a restart; None when it has to run (again)."""
         try:
-            report = read_json(self._state.work / "reports" / f"{phase.value}.json")
+            report = read_json(self._directory.job_folder / "reports" / f"{phase.value}.json")
         except AgentError:
             return None
-        if phase is State.TRAIN and self._uploads() and not (self._state.work / WEIGHTS).exists():
+        if phase is State.TRAIN and self._uploads() and not (self._directory.job_folder / WEIGHTS).exists():
             return None
         return report
 
     def _uploads(self) -> bool:
-        return self._manifest.run.entry == "train" and self._manifest.run.save_weights
+        return self._manifest.run.entry is Entry.TRAIN and self._manifest.run.save_weights
 
     def _remember_exit(self, report: JsonObject, ended: Exit) -> None:
         self._enforced = ended.enforced
@@ -263,12 +265,13 @@ class Worker:
         if peaks:
             self._measured_peak = max(self._measured_peak or 0, peaks[0])
 
-    def _result(self, state: str, failure: JobFailed | None) -> JsonObject:
+    def _result(self, failure: JobFailed | None) -> JsonObject:
+        outcome = "succeeded" if failure is None else "failed"
         report: JsonObject = {phase.value: self._finished_report(phase) for phase in PHASES}
         report["health"] = self._health_report()
-        body: JsonObject = {"fence": self._manifest.fence, "state": state, "report": report}
-        if state == "succeeded" and self._uploads():
-            body["weights_digest"] = file_digest(self._state.work / WEIGHTS)
+        body: JsonObject = {"fence": self._manifest.fence, "state": outcome, "report": report}
+        if failure is None and self._uploads():
+            body["weights_digest"] = file_digest(self._directory.job_folder / WEIGHTS)
         if failure is not None:
             body["failure"] = {"code": int(failure.code), "detail": str(failure)}
         return body

@@ -17,7 +17,7 @@ from pock_agent.disk.identity import Identity, load_key
 from pock_agent.errors import Refused
 from pock_agent.job.record import JobRecord
 from pock_agent.job.states import State
-from pock_agent.job.worker import Device, Worker
+from pock_agent.job.worker import Resources, Worker
 from pock_agent.life.listener import Listener
 from pock_agent.settings import Settings
 from pock_agent.trust.keyring import Keyring
@@ -26,31 +26,31 @@ from pock_agent.values import JsonObject
 log = logging.getLogger(__name__)
 
 
-def run(state: StateDirectory, settings: Settings, once: bool = False) -> bool:
+def run(directory: StateDirectory, settings: Settings, once: bool = False) -> bool:
     """Listen and work until stopped; with `once`, until one job is over. Whether the last job succeeded.
 
     Raises AgentError when the directory is in use or not enrolled, NotWelcome when the service expelled the device.
     """
-    state.lock()
+    directory.lock()
     try:
-        identity = Identity.load(state)
-        keys = Keyring(state, identity, settings)
-        counters = Counters(state)
-        service = Service(identity, load_key(state.key), counters, settings)
+        identity = Identity.load(directory)
+        keyring = Keyring(directory, identity, settings)
+        counters = Counters(directory)
+        service = Service(identity, load_key(directory.key), counters, settings)
         heartbeat = Heartbeat(
-            service, settings, identity.heartbeat_seconds, lambda: device_facts(identity.target, state.root)
+            service, settings, identity.heartbeat_seconds, lambda: device_facts(identity.target, directory.root)
         )
-        listener = Listener(state, identity, keys, counters, service, settings)
+        listener = Listener(directory, identity, keyring, counters, service, settings)
         heartbeat.start()
         try:
-            return _work(listener, Device(state, service, heartbeat, settings), once)
+            return _work(listener, Resources(directory, service, heartbeat, settings), once)
         finally:
             heartbeat.stop()
     finally:
-        state.unlock()
+        directory.unlock()
 
 
-def _work(listener: Listener, device: Device, once: bool) -> bool:
+def _work(listener: Listener, resources: Resources, once: bool) -> bool:
     job = listener.interrupted_job()
     refusals = 0
     while True:
@@ -60,10 +60,10 @@ def _work(listener: Listener, device: Device, once: bool) -> bool:
             if once:
                 return False
             refusals += 1
-            time.sleep(backoff.delay(device.settings, refusals))
+            time.sleep(backoff.delay(resources.settings, refusals))
             continue
         job, refusals = None, 0
-        final = Worker(device, record, manifest).carry_out()
+        final = Worker(resources, record, manifest).carry_out()
         log.info("run %s: %s", manifest.run_id, final.state.value)
         if once:
             return _succeeded(final)
@@ -75,19 +75,19 @@ def _succeeded(record: JobRecord) -> bool:
 
 def status(root: Path) -> JsonObject:
     """What `pock-agent status` shows; AgentError when nothing is enrolled there."""
-    state = StateDirectory(root)
-    identity = Identity.load(state)
-    keys = Keyring(state, identity, Settings())
-    record = read_json(state.job)
+    directory = StateDirectory(root)
+    identity = Identity.load(directory)
+    keyring = Keyring(directory, identity, Settings())
+    record = read_json(directory.job_record)
     return {
         "device_id": identity.device_id,
         "name": identity.name,
         "url": identity.url,
         "target": identity.target,
         "state_dir": str(root),
-        "trust_version": keys.version,
-        "signing_keys": list(keys.key_ids),
-        "running_process": state.running_process(),
+        "trust_version": keyring.version,
+        "signing_keys": list(keyring.key_ids),
+        "running_process": directory.running_process(),
         "job": None if record is None else {"state": record.get("state"), "starts": record.get("starts")},
-        "last_job": read_json(state.last_job),
+        "last_job": read_json(directory.last_job),
     }

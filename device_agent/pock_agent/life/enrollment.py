@@ -15,7 +15,7 @@ from pock_agent.disk.identity import Identity, create_key, public_key_from_text,
 from pock_agent.errors import AgentError, ServiceError, Untrusted
 from pock_agent.settings import Settings
 from pock_agent.trust.document import pin
-from pock_agent.trust.keyring import keep
+from pock_agent.trust.keyring import store_document
 from pock_agent.values import JsonObject
 
 
@@ -29,33 +29,33 @@ class Enrollment:
     target: str | None
 
 
-def enroll(wish: Enrollment, state: StateDirectory, settings: Settings) -> Identity:
+def enroll(wish: Enrollment, directory: StateDirectory, settings: Settings) -> Identity:
     """Make a key, trade the token for an identity, pin the service's key. Nothing is kept when the service refuses."""
     client = HttpClient(wish.url, USER_AGENT)
     target = wish.target or detect_target(wish.url)
     if target is None:
         raise AgentError("this kind of device is unknown here; name its target with --target (see: pock targets)")
-    state.create()
-    state.lock()
+    directory.create()
+    directory.lock()
     try:
-        present = read_json(state.identity)
+        present = read_json(directory.identity)
         if present is not None:
             raise AgentError(
-                f"{state.root} is already enrolled at {present.get('url')} as {present.get('name')!r}; "
+                f"{directory.root} is already enrolled at {present.get('url')} as {present.get('name')!r}; "
                 "use another --state-dir, or remove it to enrol anew"
             )
-        facts = device_facts(target, state.root)
-        key = create_key(state.key)
+        facts = device_facts(target, directory.root)
+        key = create_key(directory.key)
         try:
             answer = request_enrollment(client, settings, wish.token, wish.name, public_text(key), facts)
         except ServiceError as error:
             raise AgentError(f"enrolment failed: {error.detail}") from error
         identity = _identity(answer, wish, target)
-        _pin_trust(answer, identity, state)
-        identity.save(state)
+        _pin_trust(answer, identity, directory)
+        identity.save(directory)
         return identity
     finally:
-        state.unlock()
+        directory.unlock()
 
 
 def _identity(answer: JsonObject, wish: Enrollment, target: str) -> Identity:
@@ -75,10 +75,10 @@ def _identity(answer: JsonObject, wish: Enrollment, target: str) -> Identity:
         raise AgentError(f"the service's answer to the enrolment is incomplete: {error!r}") from error
 
 
-def _pin_trust(answer: JsonObject, identity: Identity, state: StateDirectory) -> None:
+def _pin_trust(answer: JsonObject, identity: Identity, directory: StateDirectory) -> None:
     """Keep the trust document that came with the enrolment; a service of before has none, and pins its one key."""
     if answer.get("trust") is None:
-        state.trust.unlink(missing_ok=True)
+        directory.trust.unlink(missing_ok=True)
         return
     try:
         trust = pin(answer["trust"])
@@ -86,4 +86,4 @@ def _pin_trust(answer: JsonObject, identity: Identity, state: StateDirectory) ->
         raise AgentError(f"the service's trust document is not good: {error}") from error
     if identity.key_id not in trust.signing_keys:
         raise AgentError(f"the service's trust document does not name its own signing key {identity.key_id!r}")
-    keep(state, identity.device_id, answer["trust"])
+    store_document(directory, identity.device_id, answer["trust"])

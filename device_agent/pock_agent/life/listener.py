@@ -13,7 +13,7 @@ from pock_agent.disk.directory import StateDirectory
 from pock_agent.disk.identity import Identity
 from pock_agent.errors import AgentError, FailureCode, NotWelcome, Refused, ServiceError, Unreachable
 from pock_agent.job.record import JobRecord, load_job, manifest_of
-from pock_agent.job.states import Event, State
+from pock_agent.job.states import State, Trigger
 from pock_agent.settings import Settings
 from pock_agent.trust.document import MAX_VERSION
 from pock_agent.trust.envelope import admit, open_envelope
@@ -29,14 +29,14 @@ class Listener:
 
     def __init__(
         self,
-        state: StateDirectory,
+        directory: StateDirectory,
         identity: Identity,
-        keys: Keyring,
+        keyring: Keyring,
         counters: Counters,
         service: Service,
         settings: Settings,
     ) -> None:
-        self._state, self._identity, self._keys, self._counters = state, identity, keys, counters
+        self._directory, self._identity, self._keyring, self._counters = directory, identity, keyring, counters
         self._service, self._settings = service, settings
         self._failures = 0
         # What the service told of last; at the start, whatever there is. It is fetched between jobs, before the next
@@ -46,19 +46,19 @@ class Listener:
     def interrupted_job(self) -> tuple[JobRecord, Manifest] | None:
         """The job that a kill, a crash or a power cut interrupted, ready to go on; None when there is none."""
         try:
-            record = load_job(self._state)
+            record = load_job(self._directory)
             if record is None:
-                self._state.clear_job()
+                self._directory.clear_job()
                 return None
-            manifest = manifest_of(record, self._identity, self._keys)
+            manifest = manifest_of(record, self._identity, self._keyring)
         except AgentError as error:
             log.error("%s", error)
-            self._state.clear_job()
+            self._directory.clear_job()
             return None
         self._counters.accept_work(manifest.counter, manifest.issued_at)
         stopped_in = record.state
-        record = JobRecord(**{**vars(record.moved(Event.RESTART)), "starts": record.starts + 1})
-        record.save(self._state)
+        record = JobRecord(**{**vars(record.moved(Trigger.RESTART)), "starts": record.starts + 1})
+        record.save(self._directory)
         self._service.request_id = record.request_id
         log.info(
             "run %s was interrupted in state %s and goes on; the service knows it by request %s",
@@ -77,9 +77,9 @@ class Listener:
 
     def _poll(self) -> Work | None:
         """One long poll, and the pause that has to follow it."""
-        self._keys.catch_up(self._service, self._newest_trust)
+        self._keyring.catch_up(self._service, self._newest_trust)
         try:
-            polled = self._service.work(self._keys.version)
+            polled = self._service.work(self._keyring.version)
         except (Unreachable, ServiceError) as error:
             if isinstance(error, ServiceError) and error.expels:
                 raise NotWelcome(f"the service gives this device no work: {error.detail}") from error
@@ -92,21 +92,21 @@ class Listener:
         work, self._newest_trust = polled.work, polled.newest_trust
         if work is None:
             time.sleep((polled.pause or 0.0) + random.uniform(0, self._settings.poll_jitter_seconds))
-        elif self._keys.signing_key(work.envelope.get("key_id")) is None:
-            self._keys.catch_up(self._service, max(polled.newest_trust, (self._keys.version or 0) + 1))
+        elif self._keyring.signing_key(work.envelope.get("key_id")) is None:
+            self._keyring.catch_up(self._service, max(polled.newest_trust, (self._keyring.version or 0) + 1))
         return work
 
     def _accept(self, work: Work) -> tuple[JobRecord, Manifest]:
         self._service.request_id = work.request_id
         try:
-            manifest = open_envelope(work.envelope, self._identity, self._keys)
-            admit(manifest, self._counters.values, time.time(), self._keys.trust)
+            manifest = open_envelope(work.envelope, self._identity, self._keyring)
+            admit(manifest, self._counters.values, time.time(), self._keyring.trust)
         except Refused as error:
             self._report_refusal(error)
             raise
         # The record first: killed in between, the job goes on and the counter is caught up; never the other way round.
         record = JobRecord(State.ACCEPTED, work.envelope, request_id=work.request_id)
-        record.save(self._state)
+        record.save(self._directory)
         self._counters.accept_work(manifest.counter, manifest.issued_at)
         log.info("run %s is accepted; the service knows it by request %s", manifest.run_id, work.request_id or "-")
         return record, manifest

@@ -23,13 +23,13 @@ from pock_agent.values import JsonObject, format_time
 _ENVELOPE_FIELDS = {"payload", "key_id", "signature"}
 
 
-def open_envelope(envelope: JsonObject, identity: Identity, keys: Keyring) -> Manifest:
+def open_envelope(envelope: JsonObject, identity: Identity, keyring: Keyring) -> Manifest:
     """The manifest inside, once the signature holds and it is addressed to this device; else Refused."""
     if set(envelope) != _ENVELOPE_FIELDS:
         raise Refused(f"the envelope has the fields {sorted(map(str, envelope))} instead of {sorted(_ENVELOPE_FIELDS)}")
-    key = keys.signing_key(envelope["key_id"])
+    key = keyring.signing_key(envelope["key_id"])
     if key is None:
-        believed = ", ".join(repr(key_id) for key_id in keys.key_ids)
+        believed = ", ".join(repr(key_id) for key_id in keyring.key_ids)
         raise Refused(f"the work is signed by key {envelope['key_id']!r}, and this device trusts {believed}")
     payload = _decode(envelope["payload"], "payload")
     try:

@@ -16,7 +16,7 @@ from pock_agent.connection.service import Service
 from pock_agent.disk.directory import StateDirectory
 from pock_agent.disk.files import read_json, write_json
 from pock_agent.disk.identity import Identity, public_key_from_text
-from pock_agent.errors import AgentError, Answer, ServiceError, Unreachable, Untrusted
+from pock_agent.errors import AgentError, ServiceCode, ServiceError, Unreachable, Untrusted
 from pock_agent.settings import Settings
 from pock_agent.trust.document import Trust, follow, introduced, pin
 from pock_agent.values import JsonObject
@@ -26,17 +26,17 @@ _STEPS = 64
 """Versions that are fetched at once; whoever makes up an endless chain is asked for more at the next poll only."""
 
 
-def keep(state: StateDirectory, device_id: str, document: JsonObject) -> None:
+def store_document(directory: StateDirectory, device_id: str, document: JsonObject) -> None:
     """Store the document for this device, durably."""
-    write_json(state.trust, {"device_id": device_id, "document": document})
+    write_json(directory.trust, {"device_id": device_id, "document": document})
 
 
 class Keyring:
     """See the module."""
 
-    def __init__(self, state: StateDirectory, identity: Identity, settings: Settings) -> None:
-        self._state, self._identity, self._settings = state, identity, settings
-        self._trust = _stored(state, identity)
+    def __init__(self, directory: StateDirectory, identity: Identity, settings: Settings) -> None:
+        self._directory, self._identity, self._settings = directory, identity, settings
+        self._trust = _stored(directory, identity)
         self._failures, self._not_before = 0, 0.0
 
     @property
@@ -93,17 +93,17 @@ class Keyring:
                 document = service.trust_document(self._trust.version + 1)
                 trust = follow(document, self._trust)
         except ServiceError as error:
-            if error.failure_code == Answer.NOT_FOUND:
+            if error.failure_code == ServiceCode.NOT_FOUND:
                 return False
             raise
-        keep(self._state, self._identity.device_id, document)
+        store_document(self._directory, self._identity.device_id, document)
         self._trust = trust
         log.info("trust document %d: work is signed by %s", trust.version, ", ".join(trust.signing_keys))
         return True
 
 
-def _stored(state: StateDirectory, identity: Identity) -> Trust | None:
-    stored = read_json(state.trust)
+def _stored(directory: StateDirectory, identity: Identity) -> Trust | None:
+    stored = read_json(directory.trust)
     if stored is None:
         return None
     try:
@@ -111,4 +111,4 @@ def _stored(state: StateDirectory, identity: Identity) -> Trust | None:
             raise Untrusted("it belongs to another device")
         return pin(stored["document"])
     except (KeyError, Untrusted) as error:
-        raise AgentError(f"{state.trust} is damaged ({error}); enrol again in a new state directory") from error
+        raise AgentError(f"{directory.trust} is damaged ({error}); enrol again in a new state directory") from error

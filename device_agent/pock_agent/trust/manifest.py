@@ -8,16 +8,27 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 
 from pock_agent.disk.blobs import Blob
 from pock_agent.trust.fields import Fields, Malformed
 
 VERSION = 1
-ENTRIES = ("train", "eval", "bench")
 MAX_BLOB_BYTES = 1 << 40
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _MEMBER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*")
 _IDENTIFIER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+class Entry(str, Enum):
+    """What an executable can be asked to do; its first argument."""
+
+    TRAIN = "train"
+    """Train, and report each step."""
+    EVAL = "eval"
+    """Compute the loss on a dataset; nothing is trained."""
+    BENCH = "bench"
+    """Time training steps."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +43,10 @@ class Artifact:
 
 
 @dataclass(frozen=True)
-class Run:
+class RunOptions:
     """How to run it. With `threads` 0 the executable chooses."""
 
-    entry: str
+    entry: Entry
     steps: int
     threads: int
     seed: int
@@ -66,7 +77,7 @@ class Manifest:
     artifact: Artifact
     train_data: Blob | None
     eval_data: Blob | None
-    run: Run
+    run: RunOptions
     limits: Limits
 
 
@@ -94,7 +105,7 @@ def parse(value: object) -> Manifest:
         artifact=_artifact(top.raw("artifact")),
         train_data=data.optional("train", _blob),
         eval_data=data.optional("eval", _blob),
-        run=_run(top.raw("run")),
+        run=_run_options(top.raw("run")),
         limits=_limits(top.raw("limits")),
     )
     _check_data(manifest)
@@ -125,18 +136,23 @@ def _blob(value: object, path: str) -> Blob:
     return Blob(fields.matching("sha256", _DIGEST, "SHA-256 digest"), fields.integer("size", high=MAX_BLOB_BYTES))
 
 
-def _run(value: object) -> Run:
+def _run_options(value: object) -> RunOptions:
     fields = Fields(value, "manifest.run", "entry steps threads seed save_weights")
-    entry = fields.typed("entry", str)
-    if entry not in ENTRIES:
-        raise Malformed(f"manifest.run.entry is {entry!r}; this agent knows {', '.join(ENTRIES)}")
-    return Run(
-        entry=entry,
+    return RunOptions(
+        entry=_entry(fields.typed("entry", str)),
         steps=fields.integer("steps", low=1),
         threads=fields.integer("threads", high=1024),
         seed=fields.integer("seed"),
         save_weights=fields.typed("save_weights", bool),
     )
+
+
+def _entry(text: str) -> Entry:
+    try:
+        return Entry(text)
+    except ValueError:
+        known = ", ".join(entry.value for entry in Entry)
+        raise Malformed(f"manifest.run.entry is {text!r}; this agent knows {known}") from None
 
 
 def _limits(value: object) -> Limits:
@@ -146,7 +162,7 @@ def _limits(value: object) -> Limits:
 
 def _check_data(manifest: Manifest) -> None:
     entry = manifest.run.entry
-    if entry == "train" and manifest.train_data is None:
+    if entry is Entry.TRAIN and manifest.train_data is None:
         raise Malformed("manifest.data.train is null, and the entry is train")
-    if entry == "eval" and manifest.train_data is None and manifest.eval_data is None:
+    if entry is Entry.EVAL and manifest.train_data is None and manifest.eval_data is None:
         raise Malformed("manifest.data names no dataset, and the entry is eval")

@@ -68,7 +68,7 @@ def test_a_wrong_clock_is_set_by_the_service(hours: int, device: Device, monkeyp
         return problem(425, "set the clock", 1025) if abs(signed - real()) > 600 else None
 
     device.double.on("session", stale)
-    monkeypatch.setattr("pock_agent.connection.service.time", SimpleNamespace(time=lambda: real() + 3600 * hours))
+    monkeypatch.setattr("pock_agent.connection.session.time", SimpleNamespace(time=lambda: real() + 3600 * hours))
     service = Service(device.identity, load_key(device.state.key), Counters(device.state), FAST)
-    assert service.heartbeat("idle", None, None, None).heartbeat_seconds > 0
+    assert service.heartbeat(None, None, None).heartbeat_seconds > 0
     assert device.double.counts["session"] == 2

@@ -86,7 +86,7 @@ def test_a_second_job_fetches_only_what_is_new(device: Device) -> None:
 
 def test_nothing_of_a_finished_job_stays_but_the_cache_and_its_account(device: Device) -> None:
     device.carry_out()
-    assert not device.state.job.exists() and not device.state.work.exists()
+    assert not device.state.job_record.exists() and not device.state.job_folder.exists()
     found = agent.status(device.state.root)
     assert found["job"] is None
     assert (found["last_job"]["outcome"], found["last_job"]["failure"]) == ("succeeded", None)

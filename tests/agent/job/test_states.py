@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pock_agent.job.states import FINAL, TABLE, Event, State
+from pock_agent.job.states import FINAL, TABLE, State, Trigger
 from tests.agent.conftest import Device
 from tests.agent.driver import spawn
 from tests.agent.service_double import Answer, Gate, Request, ServiceDouble, problem
@@ -53,7 +53,7 @@ def is_running(process: int) -> bool:
 
 def test_the_table_says_for_every_state_what_follows_every_event() -> None:
     assert set(TABLE) == set(State)
-    assert all(set(row) == set(Event) for row in TABLE.values())
+    assert all(set(row) == set(Trigger) for row in TABLE.values())
     assert all(set(TABLE[state].values()) == {state} for state in FINAL)
 
 
@@ -62,9 +62,9 @@ def test_every_state_leads_to_an_end_and_a_restart_never_skips_ahead() -> None:
     for state in LIVING:
         steps, present = 0, state
         while present not in FINAL:
-            present, steps = TABLE[present][Event.DONE], steps + 1
+            present, steps = TABLE[present][Trigger.DONE], steps + 1
             assert steps < len(order)
-        assert order.index(TABLE[state][Event.RESTART]) <= order.index(state)
+        assert order.index(TABLE[state][Trigger.RESTART]) <= order.index(state)
 
 
 @pytest.mark.parametrize("state", LIVING, ids=lambda state: state.value)
@@ -75,7 +75,7 @@ def test_killed_in(state: State, device: Device, flag: Path) -> None:
     process = spawn(device.state.root)
     try:
         device.double.wait_for(arrived, f"the state {state.value}")
-        assert json.loads(device.state.job.read_text())["state"] == state.value
+        assert json.loads(device.state.job_record.read_text())["state"] == state.value
     finally:
         process.kill()
         process.communicate()
@@ -96,7 +96,7 @@ def test_killed_in(state: State, device: Device, flag: Path) -> None:
     assert steps == [1, 2, 3, 4, 5]
     phases = [event["phase"] for event in device.double.events[run_id] if event["event"] == "done"]
     assert phases == ["eval_before", "train", "eval_after"]
-    assert not device.state.job.exists()
+    assert not device.state.job_record.exists()
 
 
 def test_killed_after_the_service_took_the_result_repeats_the_same_result(device: Device) -> None:
@@ -144,7 +144,7 @@ def test_error_in(state: State, device: Device) -> None:
     assert not device.run()
     results = device.double.results[run_id]
     assert [result["failure"]["code"] for result in results] == ([] if code is None else [code])
-    assert not device.state.job.exists() and not device.state.work.exists()
+    assert not device.state.job_record.exists() and not device.state.job_folder.exists()
 
 
 @pytest.mark.parametrize("state", [s for s in LIVING if s is not State.REPORTING], ids=lambda state: state.value)
@@ -189,7 +189,7 @@ def test_lease_lost_in(state: State, device: Device, flag: Path) -> None:
         process.communicate()
     assert device.double.results[run_id] == []
     assert not any(map(is_running, child_processes(device.double, run_id)))
-    assert not device.state.job.exists()
+    assert not device.state.job_record.exists()
     assert json.loads(device.state.last_job.read_text())["outcome"] == "abandoned"
 
 
@@ -261,9 +261,9 @@ def test_a_job_interrupted_again_and_again_is_reported_as_crashed(device: Device
 
 
 def _state_and_starts(device: Device) -> tuple[str, int] | None:
-    if not device.state.job.exists():
+    if not device.state.job_record.exists():
         return None
-    record = json.loads(device.state.job.read_text())
+    record = json.loads(device.state.job_record.read_text())
     return record["state"], record["starts"]
 
 
@@ -272,7 +272,7 @@ def test_a_changed_job_record_is_not_run(device: Device) -> None:
     payload = device.job()
     envelope = device.double.seal(payload)
     envelope["payload"] = envelope["payload"][:-8] + "AAAAAAA="
-    device.state.job.write_text(json.dumps({"state": "accepted", "envelope": envelope}))
+    device.state.job_record.write_text(json.dumps({"state": "accepted", "envelope": envelope}))
     later = device.give()
     assert device.run()
     assert device.double.results[payload["run_id"]] == []

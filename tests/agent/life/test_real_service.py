@@ -281,8 +281,8 @@ def test_a_revoked_device_stops(person: Person, state: StateDirectory, capsys: p
 
 def test_a_devices_session_opens_no_door_of_the_user_api(person: Person, state: StateDirectory) -> None:
     service = Service(Identity.load(state), load_key(state.key), Counters(state), FAST)
-    service.heartbeat("idle", None, None, None)
-    intruder = Person(person.url, str(service._token))
+    service.heartbeat(None, None, None)
+    intruder = Person(person.url, service._session.token(None))
     with pytest.raises(urllib.error.HTTPError) as caught:
         intruder.call("GET", "/devices")
     assert caught.value.code in (401, 403)

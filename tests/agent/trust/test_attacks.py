@@ -29,7 +29,8 @@ from tests.agent.service_double import problem, rfc3339
 
 
 def nothing_ran(device: Device) -> bool:
-    return device.double.counts["blob"] == 0 and device.double.counts["lease"] == 0 and not device.state.job.exists()
+    counts = device.double.counts
+    return counts["blob"] == 0 and counts["lease"] == 0 and not device.state.job_record.exists()
 
 
 def refused(device: Device, envelope: dict[str, Any]) -> str:

@@ -1,0 +1,125 @@
+"""The folder of a job: what lies in it, and the command line of each phase.
+
+`docs/reference/binary.md` is the contract with the executable. Paths in commands are relative to the job's folder: the
+unprivileged child may be unable to reach that folder by its absolute path.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pock_agent.confinement.child import unprivileged_user
+from pock_agent.device.target import Emulation, emulation_for
+from pock_agent.disk.blobs import Blob
+from pock_agent.job.states import State
+from pock_agent.trust.manifest import Entry, Manifest
+
+WEIGHTS = "out/weights.safetensors"
+CHECKPOINT = "out/checkpoint.safetensors"
+PARAMETERS = {"params.safetensors": "--params", "consts.safetensors": "--consts"}
+_CHECKPOINT_STEPS = 50  # a shorter training is repeated rather than written down on the way
+_CHECKPOINTS = 20  # at most about this many are written in a longer one
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """The job's folder, laid out: the artifact and the data read-only, `out/` writable for the child."""
+
+    folder: Path
+    manifest: Manifest
+    emulation: Emulation
+
+    def command(self, phase: State, entry: Entry, resume: bool) -> list[str]:
+        """The command line of one phase; `resume` a training if it can be."""
+        run, members = self.manifest.run, self.manifest.artifact.members
+        command = [*self.emulation.prefix, f"./artifact/{self.manifest.artifact.executable}", entry.value]
+        data = self._data(phase)
+        if data is not None:
+            command += ["--data", data]
+        for member, option in PARAMETERS.items():
+            if member in members:
+                command += [option, f"artifact/{member}"]
+        command += ["--report", f"out/{phase.value}.json"]
+        if run.threads:
+            command += ["--threads", str(run.threads)]
+        if entry is not Entry.EVAL:
+            command += ["--steps", str(run.steps)]
+        if entry is Entry.TRAIN:
+            command += ["--seed", str(run.seed), *self._checkpoint(resume)]
+            if run.save_weights or self.manifest.eval_data is not None:
+                command += ["--save", WEIGHTS]
+        if phase is State.EVAL_AFTER:
+            command += ["--load", WEIGHTS]
+        return command
+
+    def _checkpoint(self, resume: bool) -> list[str]:
+        """Options that let a long training go on after a restart."""
+        steps = self.manifest.run.steps
+        if steps <= _CHECKPOINT_STEPS:
+            return []
+        every = max(_CHECKPOINT_STEPS, math.ceil(steps / _CHECKPOINTS))
+        options = ["--checkpoint", CHECKPOINT, "--checkpoint-every", str(every)]
+        return [*options, "--resume", CHECKPOINT] if resume and (self.folder / CHECKPOINT).exists() else options
+
+    def _data(self, phase: State) -> str | None:
+        evaluates = phase is not State.TRAIN
+        if evaluates and self.manifest.eval_data is not None:
+            return "data/eval.safetensors"
+        return None if self.manifest.train_data is None else "data/train.safetensors"
+
+
+def entry_of(phase: State, manifest: Manifest) -> Entry | None:
+    """What the executable does in a phase of this job; None when the job has no such phase."""
+    ordered = manifest.run.entry
+    if phase is State.TRAIN:
+        return None if ordered is Entry.EVAL else ordered
+    if ordered is Entry.TRAIN:
+        return Entry.EVAL if manifest.eval_data is not None else None
+    return Entry.EVAL if ordered is Entry.EVAL and phase is State.EVAL_BEFORE else None
+
+
+def needed_blobs(manifest: Manifest) -> dict[str, Blob]:
+    """What has to be on the device, by its place in the job's folder."""
+    members = manifest.artifact.members
+    wanted = [manifest.artifact.executable, *(name for name in PARAMETERS if name in members)]
+    placed = {f"artifact/{name}": members[name] for name in wanted}
+    for name, blob in (("train", manifest.train_data), ("eval", manifest.eval_data)):
+        if blob is not None:
+            placed[f"data/{name}.safetensors"] = blob
+    return placed
+
+
+def lay_out(folder: Path, manifest: Manifest, files: Mapping[Blob, Path]) -> Workplace:
+    """Place verified blobs in the job's folder. The executable is copied, large files are linked where possible."""
+    for name in ("artifact", "data"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    folder.mkdir(exist_ok=True, mode=0o755)
+    os.chmod(folder, 0o755)
+    executable = f"artifact/{manifest.artifact.executable}"
+    for name, blob in needed_blobs(manifest).items():
+        place = folder / name
+        place.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+        if name == executable:
+            shutil.copyfile(files[blob], place)
+            os.chmod(place, 0o555)
+        else:
+            _link(files[blob], place)
+    output = folder / "out"
+    output.mkdir(exist_ok=True, mode=0o700)
+    user = unprivileged_user()
+    if user is not None:
+        os.chown(output, *user)
+    return Workplace(folder, manifest, emulation_for(folder / executable))
+
+
+def _link(source: Path, place: Path) -> None:
+    try:
+        os.link(source, place)
+    except OSError:  # another file system, or one without hard links
+        shutil.copyfile(source, place)
+        os.chmod(place, 0o444)

@@ -14,25 +14,39 @@ from enum import Enum
 class State(str, Enum):
     """What the job in hand is at. The three phases have the names that the service knows them by."""
 
-    ACCEPTED = "accepted"  # verified and recorded; nothing starts before the first renewal of the lease
+    ACCEPTED = "accepted"
+    """Verified and recorded; nothing starts before the first renewal of the lease."""
     DOWNLOADING = "downloading"
+    """What the job needs comes into the cache, and its folder is laid out."""
     EVAL_BEFORE = "eval_before"
+    """The loss before the training; the only phase of a job that evaluates."""
     TRAIN = "train"
+    """The training, or the benchmark."""
     EVAL_AFTER = "eval_after"
+    """The loss with the trained weights."""
     UPLOADING = "uploading"
-    REPORTING = "reporting"  # the result is on disk
-    REPORTED = "reported"  # over: the service has the result
-    ABANDONED = "abandoned"  # over: the run belongs to another attempt
+    """The trained weights go to the service, where they are wanted."""
+    REPORTING = "reporting"
+    """The result is on disk, and is sent until the service has it."""
+    REPORTED = "reported"
+    """Over: the service has the result."""
+    ABANDONED = "abandoned"
+    """Over: the run belongs to another attempt."""
 
 
 class Trigger(str, Enum):
     """What moves a job from its state to the next."""
 
     DONE = "done"
+    """What the state is for is done."""
     ERROR = "error"
+    """It failed."""
     CANCELLED = "cancelled"
+    """The service asked to stop the run."""
     LOST = "lost"
+    """Another attempt owns the run now."""
     RESTART = "restart"
+    """The agent was killed in this state and runs again."""
 
 
 _S = State

@@ -87,7 +87,7 @@ def _digests(programs: Mapping[str, Program]) -> dict[str, str]:
                 kernels.update(call.kernel.source.encode())
                 places = [program.locations[value] for value in call.operands]
                 where = [f"{place.space}+{place.offset}" for place in places]
-                plan.update(f"{kind} {call.kernel.symbol} {where} {step.workspace} {call.parallel}\n".encode())
+                plan.update(f"{kind} {call.kernel.symbol} {where} {step.workspace} {call.launch.parallel}\n".encode())
     return {"kernels": kernels.hexdigest()[:16], "plan": plan.hexdigest()[:16]}
 
 

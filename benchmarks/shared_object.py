@@ -15,8 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.zig import DoesNotCompile, zig
-from pockengine.codegen.c import Model, emit_model, kernel_sources
+from pockengine.codegen.c import emit_model, kernel_sources
 from pockengine.codegen.c.native.toolchain import RUNTIME
+from pockengine.codegen.model import Model
 from pockengine.ir import Array, TensorType
 from pockengine.plan.program import Location
 

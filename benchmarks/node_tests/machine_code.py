@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from benchmarks.shared_object import THREADS, Blocks, SharedObject
-from pockengine.codegen.c import Model, Tensor
+from pockengine.codegen.model import Model, Tensor
 from pockengine.compile.stages import Inference, plan_inference
 from pockengine.ir import DType, TensorType
 from pockengine.plan import aligned

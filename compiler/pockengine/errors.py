@@ -76,6 +76,10 @@ class ArtifactError(PockError):
     code = 2004
 
 
+class WrongMachineError(ArtifactError):
+    """The artifact was built for another kind of machine."""
+
+
 class ToolchainError(PockError):
     """The C compiler failed on emitted code: a defect of ours, reported with the kernel's name."""
 

@@ -12,12 +12,12 @@ from pockengine.artifact.errors import (
     NotAnArchiveError,
     UnsafePathError,
     UnsupportedFormatError,
-    WrongMachineError,
 )
 from pockengine.artifact.manifest import FORMAT, EntryPoints, InputInfo, Manifest, Member, PortInfo, TensorInfo, parse
 from pockengine.artifact.model_text import model_members
 from pockengine.artifact.run import model_command, run_artifact
 from pockengine.artifact.session import Evaluation, Session
+from pockengine.errors import WrongMachineError
 
 __all__ = [
     "FORMAT",

@@ -45,10 +45,6 @@ class DigestMismatchError(ArtifactError):
     """A member's bytes are not those the manifest promises."""
 
 
-class WrongMachineError(ArtifactError):
-    """The artifact was built for another kind of machine."""
-
-
 def quantised_sentence(name: str, bits: int) -> str:
     """What is said of other contents for a weight that is kept quantised."""
     return (

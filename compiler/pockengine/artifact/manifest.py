@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from pockengine.artifact.errors import BadManifestError, UnsupportedFormatError
+from pockengine.codegen.backends import DEFAULT
 from pockengine.errors import nearest
 from pockengine.ir import DType
 
@@ -72,7 +73,8 @@ class EntryPoints:
 @dataclass(frozen=True)
 class Manifest:
     """Everything `manifest.json` holds. `target`, `recipe`, `summary` and `programs` are plain JSON objects, as other
-    tools read them; `members` is filled by `Artifact.create`."""
+    tools read them; `members` is filled by `Artifact.create`. `backend` says who made the program; the file leaves it
+    out where that is the default one."""
 
     name: str
     created_by: Json
@@ -87,6 +89,7 @@ class Manifest:
     entry_points: EntryPoints = EntryPoints()
     members: Mapping[str, Member] = field(default_factory=dict)
     format: int = FORMAT
+    backend: str = DEFAULT
 
     def with_members(self, members: Mapping[str, Member]) -> Manifest:
         """The same manifest over other files."""
@@ -94,7 +97,10 @@ class Manifest:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values only."""
-        return asdict(self)
+        content = asdict(self)
+        if self.backend == DEFAULT:
+            del content["backend"]
+        return content
 
     def to_json(self) -> bytes:
         """The file's bytes: the same for equal manifests."""
@@ -118,11 +124,13 @@ def parse(data: bytes) -> Manifest:
 
 
 def _manifest(content: dict[str, Any]) -> Manifest:
+    content = {"backend": DEFAULT, **content}
     _exact_keys(content, Manifest, "manifest.json")
     checked: dict[str, Any] = dict(content)
     for key in ("created_by", "target", "recipe", "summary", "programs", "members"):
         _expect(content[key], dict, key)
-    _expect(content["name"], str, "name")
+    for key in ("name", "backend"):
+        _expect(content[key], str, key)
     _expect_count(content["threads"], "threads")
     for key in ("name", "triple", "os", "cpu"):
         _expect(content["target"].get(key), str, f"target.{key}")

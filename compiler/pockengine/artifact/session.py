@@ -1,4 +1,4 @@
-"""Training and predicting in this process: numpy in, numpy out, through the artifact's shared library."""
+"""Training and predicting in this process: numpy in, numpy out, through what runs the artifact's backend."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from types import TracebackType
 
 import numpy as np
 
-from pockengine.artifact.errors import WrongMachineError, quantised_sentence
+from pockengine.artifact.errors import quantised_sentence
 from pockengine.artifact.manifest import InputInfo, Manifest, PortInfo, TensorInfo
-from pockengine.artifact.native import Array, NativeModel
-from pockengine.errors import DataError, TargetError, nearest
-from pockengine.ir import DType
-from pockengine.targets import get as get_target
-from pockengine.targets import machine, processor
+from pockengine.codegen import backends
+from pockengine.errors import DataError, nearest
+from pockengine.ir import Array, DType
 
 Batch = Mapping[str, Array]
 _GENERATOR = "generator"
@@ -44,16 +42,10 @@ class Session:
     are converted where nothing is lost; other types must match. `seed` decides what dropout draws. Raises DataError."""
 
     def __init__(self, manifest: Manifest, unpack: Callable[[], Path], threads: int = 0, seed: int = 0) -> None:
-        _check_machine(manifest)
-        folder = unpack()
-        consts = folder / "consts.safetensors"
+        runner = backends.runner(manifest.backend)
+        runner.check(manifest.target)
         self._manifest = manifest
-        self._native = NativeModel(
-            folder / manifest.entry_points.library,
-            folder / "params.safetensors",
-            consts if consts.exists() else None,
-            threads,
-        )
+        self._model = runner.open(unpack(), manifest.entry_points.library, threads)
         if any(tensor.name == _GENERATOR for tensor in manifest.tensors if tensor.role == "state"):
             self.set_tensor(_GENERATOR, np.array((seed % 2**32) << 32, np.uint64).view(np.int64))
 
@@ -70,7 +62,7 @@ class Session:
     @property
     def threads(self) -> int:
         """Threads in use."""
-        return self._native.threads
+        return self._model.threads
 
     def step(self, batch: Batch) -> float:
         """One whole training step; the loss before the update, NaN when training diverged."""
@@ -80,7 +72,7 @@ class Session:
             raise DataError(
                 f"a training step takes {self.step_samples} samples, not {samples}; compile with another batch size"
             )
-        return self._native.step(self._padded(arrays, samples) if samples < self.step_samples else arrays)
+        return self._model.step(self._padded(arrays, samples) if samples < self.step_samples else arrays)
 
     def predict(self, batch: Batch) -> dict[str, Array]:
         """The model's outputs for N samples, by name. Labels and other targets are not needed."""
@@ -96,7 +88,7 @@ class Session:
         for start in range(0, samples, self.batch):
             pieces = [np.empty(port.shape, _numpy(port.dtype)) for port in self._manifest.outputs]
             piece_of = dict(zip(given, self._piece(arrays, ports, start), strict=True))
-            self._native.predict([piece_of.get(port.name) for port in self._manifest.inputs], pieces)
+            self._model.predict([piece_of.get(port.name) for port in self._manifest.inputs], pieces)
             for result, piece, count in zip(results.values(), pieces, rows, strict=True):
                 result[start * count : (start + self.batch) * count] = piece[: (samples - start) * count]
         return results
@@ -107,13 +99,13 @@ class Session:
         columns = np.empty((4, samples), np.float32)
         for start in range(0, samples, self.batch):
             piece = np.empty((4, self.batch), np.float32)
-            self._native.evaluate(self._piece(arrays, self._manifest.inputs, start), piece)
+            self._model.evaluate(self._piece(arrays, self._manifest.inputs, start), piece)
             columns[:, start : start + self.batch] = piece[:, : samples - start]
         sample_loss, loss_weight, correct, counted = columns
         if not loss_weight.any():
             raise DataError("nothing in the batch counts: every sample is masked, ignored or of weight 0")
         loss = _mean(sample_loss, loss_weight)
-        if correct[0] < 0:  # the library's way to say that this model has no notion of right
+        if correct[0] < 0:  # the model's way to say that this model has no notion of right
             return Evaluation(loss, None, sample_loss, loss_weight, None, None)
         return Evaluation(loss, _mean(correct, counted), sample_loss, loss_weight, correct, counted)
 
@@ -135,19 +127,19 @@ class Session:
         wanted = known[name]
         if value.dtype != _numpy(wanted.dtype) or value.shape != wanted.shape:
             raise DataError(f"'{name}' is {_describe(wanted)}, not {value.dtype.name}{list(value.shape)}")
-        self._native.set(name, np.asarray(value, order="C"))
+        self._model.set(name, np.asarray(value, order="C"))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes all parameters as safetensors; the file appears whole or not at all."""
-        self._native.save(Path(path))
+        self._model.save(Path(path))
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Replaces the parameters that a safetensors file holds."""
-        self._native.load(Path(path))
+        self._model.load(Path(path))
 
     def close(self) -> None:
         """Frees memory and threads; may be called twice."""
-        self._native.close()
+        self._model.close()
 
     def __enter__(self) -> Session:
         return self
@@ -158,15 +150,15 @@ class Session:
         self.close()
 
     def __del__(self) -> None:
-        if hasattr(self, "_native"):
-            self._native.close()
+        if hasattr(self, "_model"):
+            self._model.close()
 
     def _tensors(self, role: str) -> dict[str, Array]:
         result = {}
         for tensor in self._manifest.tensors:
             if tensor.role == role:
                 result[tensor.name] = np.empty(tensor.shape, _numpy(tensor.dtype))
-                self._native.get(tensor.name, result[tensor.name])
+                self._model.get(tensor.name, result[tensor.name])
         return result
 
     def _arrays(self, batch: Batch, ports: tuple[InputInfo, ...]) -> tuple[list[Array], int]:
@@ -247,24 +239,3 @@ def _numpy(dtype: str) -> np.dtype[np.generic]:
 
 def _describe(tensor: TensorInfo) -> str:
     return f"{_numpy(tensor.dtype).name}{list(tensor.shape)}"
-
-
-def _check_machine(manifest: Manifest) -> None:
-    """A library runs only where system and architecture are those it was compiled for, and the processor has all that
-    it was compiled for."""
-    host, built = get_target("host"), manifest.target
-    arch, cpu = str(built["triple"]).partition("-")[0], str(built["cpu"]) + "".join(built.get("features", []))
-    same_kind = built["os"] == host.os and arch == host.arch
-    if not same_kind or (cpu != host.mcpu and not _has_all_of(cpu, host.triple)):
-        raise WrongMachineError(
-            f"the artifact is for {built['name']} ({arch} {built['os']}, {built['cpu']}), this machine is "
-            f"{host.arch} {host.os}, {host.cpu}; compile with target 'host' to load it here"
-        )
-
-
-def _has_all_of(cpu: str, triple: str) -> bool:
-    """Whether this machine has each instruction set of a CPU."""
-    try:
-        return not processor.lacking(triple, cpu, machine.actual_cpu(triple))
-    except TargetError:  # a newer compiler's CPU
-        return False

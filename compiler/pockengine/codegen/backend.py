@@ -1,19 +1,86 @@
-"""The protocol between the compiler and what turns its graphs into programs of a device."""
+"""The protocol between the compiler and what turns its graphs into programs of a device.
+
+`docs/reference/backends.md` says how to add one. Knows no backend.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
 
 from ..ir import Node
+from ..passes import Pipeline
 from ..plan.program import Lowered, Packing
 from ..targets import Target
+from .model import Model
+
+Progress = Callable[[str, int, int], None]
+"""Called with (stage, done, total); of the stages, `compile` and `link` are the backend's."""
+
+Choice = Any
+"""How a backend computes a node, where it has several ways: its own plain value, which it alone understands."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a backend can make for a target, beside single nodes.
+
+    formats  the number formats in which contractions may multiply, of `targets.COMPUTE`
+    tunes    whether it has choices that can be measured"""
+
+    formats: tuple[str, ...]
+    tunes: bool
+
+
+@dataclass(frozen=True)
+class Built:
+    """What makes an artifact run.
+
+    members       its files by name; weights, graphs and manifest come from elsewhere
+    entry_points  `executable`, `library` and `header`: which of the members they are
+    tools         what else made them, by name, with its version
+    kernels       different kernels
+    cache_hits    how many of them were there already"""
+
+    members: Mapping[str, bytes]
+    entry_points: Mapping[str, str]
+    tools: Mapping[str, str]
+    kernels: int
+    cache_hits: int
+
+
+@dataclass(frozen=True)
+class Description:
+    """How a node is computed, for people: one row of `pock compile --explain`.
+
+    family          what is computed: `matmul`, `conv2d`
+    multiplies_in   the number format of its products
+    schedule        the choice in words
+    choice          the choice as plain data
+    share_of_peak   part of the device's arithmetic that is expected"""
+
+    family: str
+    multiplies_in: str
+    schedule: str
+    choice: Mapping[str, Any]
+    share_of_peak: float | None
 
 
 class Backend(Protocol):
-    """Turns legal nodes into kernels for one target."""
+    """Turns legal nodes into kernels, and planned programs into what runs on a device."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """What it is called by `--backend` and in manifests."""
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The passes that make a graph what it lowers."""
+
+    def limits(self, target: Target) -> Limits:
+        """What it can make for a target."""
 
     def unsupported(self, node: Node) -> str | None:
         """Why this node cannot be lowered, or None."""
@@ -24,9 +91,27 @@ class Backend(Protocol):
     def lower(self, node: Node, target: Target, threads: int) -> Lowered:
         """The kernels of one node."""
 
+    def cost(self, lowered: Lowered, target: Target, threads: int) -> float:
+        """About how long a lowered node takes, in cycles of the target: to compare nodes with each other."""
+
     def packing(self, node: Node, target: Target, threads: int) -> tuple[int, Packing] | None:
-        """The input that a node would pack whole each time, and how it could lie in memory instead."""
+        """A variant of a node's lowering: the input that it would pack whole each time, and how that input could lie in
+        memory instead. None where there is none."""
 
     def scratch(self, node: Node, target: Target, threads: int) -> Sequence[tuple[int, float]]:
-        """(bytes of workspace, time in parts of the usual one) of the ways to compute a node in less than the usual
-        workspace, the quickest first."""
+        """Variants of a node's lowering: (bytes of workspace, time in parts of the usual one) of the ways to compute it
+        in less than the usual workspace, the quickest first."""
+
+    def identity(self, node: Node) -> str | None:
+        """What a choice for this node is known by; nodes with equal ones are computed alike. None: there is no
+        choice."""
+
+    def tuned(self, picks: Mapping[str, Choice]) -> Backend:
+        """This backend with choices, by `identity`."""
+
+    def describe(self, node: Node, target: Target, threads: int, choice: Choice | None = None) -> Description | None:
+        """How a node is computed with a choice, or with the usual one; None where it has none."""
+
+    def build(self, model: Model, target: Target, cache: Path | None, progress: Progress) -> Built:
+        """What makes a model run on a target; `cache` is the folder of what was compiled before (default: the
+        platform's). Raises ToolchainError naming a kernel that fails."""

@@ -9,16 +9,18 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..artifact import Artifact
-from ..codegen.c import CBackend
+from ..codegen import backends
+from ..codegen.backend import Backend
 from ..codegen.folder_cache import default_folder
+from ..errors import PockError, TargetError
 from ..ir import Graph
-from ..passes import PIPELINE, Pipeline
+from ..passes import Pipeline
 from ..plan.memory import RUNTIME_BYTES
 from ..recipe import Recipe
 from ..targets import Target, get
 from ..tune import LocalStore, Tuning, TuningStore, check_mode
 from ..tune import tune as tune_nodes
-from .build import build, predicted_peak_bytes, space_bytes
+from .build import describe, predicted_peak_bytes, space_bytes
 from .pack import pack, summary
 from .stages import STAGES, Planned, Progress, plan_programs, quiet
 
@@ -47,10 +49,11 @@ def compile(
     cache: Path | None = None,
     dump: Path | None = None,
     memory: int | None = None,
-    pipeline: Pipeline = PIPELINE,
+    pipeline: Pipeline | None = None,
     tune: str = "off",
     store: TuningStore | None = None,
     compute: str | None = None,
+    backend: str = backends.DEFAULT,
     inspect: Callable[[Planned, Tuning], None] | None = None,
 ) -> Artifact:
     """Compile a training step for one target.
@@ -64,12 +67,13 @@ def compile(
     cache     folder of compiled kernels; default: `POCK_CACHE_DIR` or the platform's cache folder
     dump      folder that receives the graph after every pass
     memory    bytes that the whole training process may take; forward nodes are computed twice where it is needed
-    pipeline  the passes; for measuring what each is worth
+    pipeline  the passes, for measuring what each is worth; default: the backend's
     tune      "fast" or "full": measure how contractions are best computed, where this machine is the target; "off"
               leaves it to the analytical model
     store     what tuning learned before; default: a file in the cache folder
     compute   the format in which contractions multiply: "f32", "bf16" or "f16" (default: the target's, which is f32);
               sums, weights and everything between contractions stay f32
+    backend   what makes the artifact's program: "c", or another of `codegen.backends.NAMES`
     inspect   called with the plan and the tuning before kernels are compiled
 
     Raises RecipeError (MemoryBudgetError where it does not fit), UnsupportedOperatorError, TargetError or
@@ -78,24 +82,40 @@ def compile(
     device = get(target) if isinstance(target, str) else target
     if compute is not None:
         device = device.computing(compute)
+    chosen = backends.get(backend)
+    _check_limits(chosen, device, check_mode(tune))
 
-    def planned_with(backend: CBackend | None) -> Planned:
+    def planned_with(backend: Backend) -> Planned:
+        passes = pipeline or backend.pipeline
         return plan_programs(
-            graph, recipe, device, threads, name, progress, dump, memory=memory, pipeline=pipeline, backend=backend
+            graph, recipe, device, threads, name, progress, dump, memory=memory, pipeline=passes, backend=backend
         )
 
     with _uncollected():
-        planned = planned_with(None)
-        tuning = tune_planned(planned, check_mode(tune), cache, store, progress)
+        planned = planned_with(chosen)
+        tuning = tune_planned(planned, tune, cache, store, progress)
         if tuning.picks:
-            planned = planned_with(CBackend(tuning.picks))
+            chosen = chosen.tuned(tuning.picks)
+            planned = planned_with(chosen)
     if inspect is not None:
         inspect(planned, tuning)
-    built = build(planned, cache, progress)
+    built = chosen.build(describe(planned), device, cache, progress)
     progress("pack", 0, 1)
-    artifact = pack(planned, built, time.monotonic() - start, tuning)
+    artifact = pack(planned, chosen, built, time.monotonic() - start, tuning)
     progress("pack", 1, 1)
     return artifact
+
+
+def _check_limits(backend: Backend, target: Target, tune: str) -> None:
+    """Raises TargetError or PockError where a backend cannot make what is asked for."""
+    limits = backend.limits(target)
+    if target.compute not in limits.formats:
+        raise TargetError(
+            f"the backend '{backend.name}' does not multiply in {target.compute}: choose {' or '.join(limits.formats)} "
+            "with --compute"
+        )
+    if tune != "off" and not limits.tunes:
+        raise PockError(f"the backend '{backend.name}' has nothing to tune: leave --tune out")
 
 
 @contextmanager

@@ -1,58 +1,16 @@
-"""From planned programs to machine code: the model's tables, compiled kernels, executable and library."""
+"""From planned programs to what a backend builds: the model's tables."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
-
-from ..codegen.c import IN_FILE, LookedUp, Model, Tensor, emit_model, kernel_sources
-from ..codegen.c.native import toolchain
-from ..ir import Array, DType, TensorType, Value
+from ..codegen.model import IN_FILE, LookedUp, Model, Tensor
+from ..ir import DType, TensorType, Value
 from ..plan import aligned
 from ..plan.memory import RUNTIME_BYTES
 from .inputs import has_perplexity, target_kinds
 from .ranges import IntegerRange
-from .stages import Planned, Progress, quiet
+from .stages import Planned
 
 CONST_NAME = "const.{}"
-
-
-@dataclass(frozen=True)
-class Built:
-    """Machine code of one model for one target."""
-
-    executable: bytes
-    library: bytes
-    consts: dict[str, Array]
-    kernels: int
-    cache_hits: int
-    space_bytes: dict[str, int]
-    predicted_peak_bytes: int
-
-
-def build(planned: Planned, cache: Path | None = None, progress: Progress = quiet) -> Built:
-    """Compile the kernels (through the object cache) and link. Raises ToolchainError naming a kernel that fails."""
-    sources = kernel_sources(planned.programs.values())
-    objects = toolchain.compile_objects(
-        sources, planned.target, cache, lambda done, total: progress("compile", done, total)
-    )
-    model = describe(planned)
-    text = emit_model(model)
-    progress("link", 0, 2)
-    executable = toolchain.link_executable(objects, text, planned.target, cache)
-    progress("link", 1, 2)
-    library = toolchain.link_library(objects, text, planned.target, cache)
-    progress("link", 2, 2)
-    consts = {CONST_NAME.format(i): array for i, (_, array) in enumerate(planned.spaces.consts.values())}
-    return Built(
-        executable,
-        library,
-        consts,
-        len(sources),
-        objects.cache_hits,
-        dict(model.space_bytes),
-        model.predicted_peak_bytes,
-    )
 
 
 def space_bytes(planned: Planned) -> dict[str, int]:
@@ -66,7 +24,7 @@ def predicted_peak_bytes(planned: Planned) -> int:
 
 
 def describe(planned: Planned) -> Model:
-    """The tables of model.c."""
+    """What a backend makes the artifact's program of."""
     places, trained, kinds = planned.spaces.places, set(planned.scheme.trained()), target_kinds(planned)
     train = planned.programs["train"].graph
     tables = {lookup.table for lookup in planned.lookups}

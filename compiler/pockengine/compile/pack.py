@@ -11,36 +11,34 @@ import numpy as np
 from safetensors.numpy import save
 
 from ..artifact import Artifact, EntryPoints, InputInfo, Manifest, PortInfo, TensorInfo, model_members
-from ..codegen.c.native import toolchain
+from ..codegen.backend import Backend, Built
 from ..codegen.common.region import touched
 from ..ir import Array, Node, Value, render
 from ..ops import is_kind
 from ..plan.program import Program, Step
 from ..recipe import ALL, FROZEN, Channels
 from ..tune import Tuning
-from .build import Built, predicted_peak_bytes, space_bytes
+from .build import CONST_NAME, predicted_peak_bytes, space_bytes
 from .inputs import target_kinds
 from .stages import Planned
 
 
-def pack(planned: Planned, built: Built, compile_seconds: float, tuning: Tuning) -> Artifact:
+def pack(planned: Planned, backend: Backend, built: Built, compile_seconds: float, tuning: Tuning) -> Artifact:
     """The artifact; its summary has `compile_seconds` and `cache_hits`, its manifest only what is deterministic."""
-    library = f"bin/{toolchain.library_name(planned.target)}"
     members = {
-        "bin/model": built.executable,
-        library: built.library,
-        "bin/model.h": toolchain.library_header().encode(),
+        **built.members,
         "params.safetensors": _tensors({value.name: planned.model.data[value.name] for value in planned.model.params}),
         "graph.txt": "\n".join(render(program.graph) for program in planned.programs.values()).encode(),
     }
     members |= model_members(planned.imported)
-    if built.consts:
-        members["consts.safetensors"] = _tensors(built.consts)
+    if consts := [array for _, array in planned.spaces.consts.values()]:
+        named = {CONST_NAME.format(index): array for index, array in enumerate(consts)}
+        members["consts.safetensors"] = _tensors(named)
     stated = {**summary(planned, built.kernels), **tuning.summary()}
     kinds = target_kinds(planned)
     manifest = Manifest(
         name=planned.name,
-        created_by={"pockengine": metadata.version("pockengine"), "zig": toolchain.zig_version()},
+        created_by={"pockengine": metadata.version("pockengine"), **built.tools},
         target=planned.target.to_dict(),
         recipe=planned.recipe.to_mapping(),
         threads=planned.threads,
@@ -49,7 +47,8 @@ def pack(planned: Planned, built: Built, compile_seconds: float, tuning: Tuning)
         tensors=tuple(_tensor_table(planned)),
         inputs=tuple(_input(value, kinds[value.name]) for value in planned.inputs),
         outputs=tuple(_port(name, value) for name, value in planned.programs["predict"].graph.outputs.items()),
-        entry_points=EntryPoints(library=library),
+        entry_points=EntryPoints(**built.entry_points),
+        backend=backend.name,
     )
     extra = {"compile_seconds": round(compile_seconds, 3), "cache_hits": built.cache_hits}
     return Artifact.create(manifest, members, {**stated, **extra, **tuning.statistics()})

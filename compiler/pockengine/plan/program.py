@@ -21,11 +21,23 @@ SCRATCH = "scratch"
 
 @dataclass(frozen=True)
 class Kernel:
-    """One compiled function. `symbol` contains a content hash, so equal work on equal shapes is one kernel; `source`
-    is a complete C translation unit that defines it."""
+    """One function of the device's. `symbol` names it, so that equal work on equal shapes is one kernel; `source` is
+    what the backend's `build` makes it of, in the backend's own language."""
 
     symbol: str
     source: str
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """A launch on the threads of a processor: as one task, or cut into as many as there are threads."""
+
+    parallel: bool
+
+
+Launch = Tasks
+"""How a kernel is started. What other machines need (a grid of blocks, and the bytes they share) is another form here,
+which only the backend that makes it has to understand."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +48,7 @@ class Call:
     kernel: Kernel
     operands: tuple[Value, ...]
     workspace: bool
-    parallel: bool
+    launch: Launch
     flops: int
     bytes: int
 

@@ -12,7 +12,7 @@ from ..codegen.common.source import SIGNATURE, Code, kernel
 from ..codegen.folder_cache import default_folder, workspace
 from ..errors import PockError
 from ..ir import DType, Node, TensorType, Value
-from ..plan.program import Call, Kernel, Lowered
+from ..plan.program import Call, Kernel, Lowered, Tasks
 from ..targets import Target
 from . import measure, streams
 from .measure import Limits, Run, Trial
@@ -90,7 +90,7 @@ def _best(runs: list[Run]) -> list[float]:
 
 def _trial(made: list[Kernel], workspace: int) -> Trial:
     node = Node("peak", (), (Value("y", TensorType(DType.F32, (1,))),))
-    calls = [Call(one, node.outputs, workspace > 0, True, 0, 0) for one in made]
+    calls = [Call(one, node.outputs, workspace > 0, Tasks(parallel=True), 0, 0) for one in made]
     return Trial(node, tuple(Lowered((call,), workspace) for call in calls))
 
 

@@ -110,7 +110,7 @@ class Library:
             addresses = [buffers[value].address for value in call.operands]
             addresses += [workspace.address] if call.workspace else []
             argument = (ctypes.c_void_p * len(addresses))(*addresses)
-            count = tasks if call.parallel else 1
+            count = tasks if call.launch.parallel else 1
             for task in range(count):
                 self.functions[call.kernel.symbol](argument, task, count)
         for guarded in (*buffers.values(), workspace):

@@ -5,16 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from ... import ops
 from ...ir import DType, Node
+from ...passes import PIPELINE, Pipeline
 from ...passes.gradients import GRADIENTS
 from ...plan.program import PACKED, SCRATCH, Lowered, Packing
 from ...targets import Target
+from ..backend import Built, Description, Limits, Progress
 from ..common import expressions
 from ..common.region import as_region, body_of, unsupported_types
+from ..model import Model
 from . import choices
 from .attention import kernel as attention
+from .build import build
 from .contraction import compressed
 from .contraction.panels import packing
 from .contraction.plan import anchor_of
@@ -50,12 +55,19 @@ BARE: Mapping[str, Callable[[Node], Lowered]] = {
 }
 """Operators that never stand in a region."""
 
+BYTES_PER_CYCLE = 4
+"""Main memory of a small device, all cores together."""
+
+CALL_CYCLES = 2000
+"""Starting a kernel and handing it to the threads."""
+
 
 class CBackend:
     """Turns legal nodes into C kernels. Bare elementwise, reduction and contraction nodes count as regions of one
     node."""
 
     name = "c"
+    pipeline: Pipeline = PIPELINE
 
     def __init__(self, picks: Mapping[str, choices.Choice] | None = None) -> None:
         """`picks` has choices by `choices.identity`, for one target and number of threads; the model chooses the
@@ -63,6 +75,10 @@ class CBackend:
         self._picks = picks or {}
         self._known: dict[tuple[object, ...], tuple[Node, Lowered]] = {}
         self._ways: dict[tuple[object, ...], list[tuple[int, float]]] = {}
+
+    def limits(self, target: Target) -> Limits:
+        """What the processor's instructions allow."""
+        return Limits(target.formats, tunes=True)
 
     def unsupported(self, node: Node) -> str | None:
         """Why this node cannot be lowered, or None."""
@@ -115,6 +131,11 @@ class CBackend:
             return columns.lower(region, threads)
         return elementwise.lower(region)
 
+    def cost(self, lowered: Lowered, target: Target, threads: int) -> float:
+        """Roofline estimate of a node's cycles: arithmetic at half of two fused multiply-adds a cycle, or memory."""
+        rate = threads * target.vector_bytes / 2
+        return sum(CALL_CYCLES + max(call.flops / rate, call.bytes / BYTES_PER_CYCLE) for call in lowered.calls)
+
     def packing(self, node: Node, target: Target, threads: int) -> tuple[int, Packing] | None:
         """The operand that a node would pack whole each time, and how it could lie in memory instead."""
         if not self._packs(node, target, threads):
@@ -129,6 +150,34 @@ class CBackend:
             packs = self._packs(node, target, threads)
             self._ways[key] = options(node, target, threads, self._schedules(node)) if packs else []
         return self._ways[key]
+
+    def identity(self, node: Node) -> str | None:
+        """Of contractions: what they compute, without names."""
+        return choices.identity(node) if choices.is_tunable(node) else None
+
+    def tuned(self, picks: Mapping[str, choices.Choice]) -> CBackend:
+        """See Backend."""
+        return CBackend(picks)
+
+    def describe(
+        self, node: Node, target: Target, threads: int, choice: choices.Choice | None = None
+    ) -> Description | None:
+        """The schedule of a contraction."""
+        if not choices.is_tunable(node):
+            return None
+        if choice is None:
+            choice = choices.candidates(node, target, threads)[0].choice
+        return Description(
+            choices.family(node),
+            choices.multiplies_in(choice),
+            choices.describe(choice),
+            choices.to_plain(choice),
+            choices.peak_share(node, target, threads, choice),
+        )
+
+    def build(self, model: Model, target: Target, cache: Path | None, progress: Progress) -> Built:
+        """See build.py."""
+        return build(model, target, cache, progress)
 
     def _packs(self, node: Node, target: Target, threads: int) -> bool:
         """Whether a node is a contraction that has schedules."""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from ... import ops
 from ...ir import Graph, Node, Value
-from ...plan.program import Call, Kernel
+from ...plan.program import Call, Kernel, Tasks
 from .source import SUPPORTED
 
 PARALLEL_BYTES = 64 << 10
@@ -80,7 +80,8 @@ def call(node: Node, kernel: Kernel, workspace: bool = False, parallel: bool | N
     flops, moved = flops_of(node), bytes_of(node)
     if parallel is None:
         parallel = moved >= PARALLEL_BYTES or flops >= 2 * PARALLEL_BYTES
-    return Call(kernel, (*node.inputs, *node.outputs), workspace, parallel, int(flops * share), int(moved * share))
+    operands = (*node.inputs, *node.outputs)
+    return Call(kernel, operands, workspace, Tasks(parallel), int(flops * share), int(moved * share))
 
 
 def unsupported_types(values: Iterable[Value]) -> str | None:

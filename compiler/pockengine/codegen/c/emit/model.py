@@ -4,69 +4,16 @@ from __future__ import annotations
 
 import string
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from ....ir import TensorType, Value
-from ....plan.program import Location, Loops, Packing, Program, Step
+from ....plan.program import Location, Loops, Program, Step
 from ...common.source import Code
+from ...model import LookedUp, Model, Tensor
 from ..contraction.panels import MOST_LOOPS
 
 PROGRAMS = ("train", "eval", "predict", "accumulate")
 _PLAIN = frozenset(string.ascii_letters + string.digits + " !#$%&'()*+,-./:;<=>@[]^_`{|}~")
 SPACES = ("arena", "param", "state", "const", "input")
-IN_FILE = Location("file", 0)
-"""The place of a table that is not in memory."""
-
-
-@dataclass(frozen=True)
-class Tensor:
-    """A named tensor outside the arena. `fill` is what optimizer state starts from; `limit`, when not 0, is what every
-    integer of an input must stay below, but for `ignored` (0: none); `average_of` is the index of the parameter
-    whose moving average a state is; `packing` says how a frozen weight lies in memory; `target` says who reads an
-    input, as pock_target."""
-
-    name: str
-    type: TensorType
-    location: Location
-    trained: bool = False
-    fill: float = 0.0
-    limit: int = 0
-    average_of: int | None = None
-    ignored: int = 0
-    target: str = "not_target"
-    packing: Packing | None = None
-
-
-@dataclass(frozen=True)
-class LookedUp:
-    """Before a run, `rows` gets for each of the integers at `indices` that row of the parameter number `table`."""
-
-    table: int
-    indices: Location
-    type: TensorType
-    rows: Location
-
-
-@dataclass(frozen=True)
-class Model:
-    """Everything model.c says. `space_bytes` gives the size of each space by name; the arena's is the largest
-    program's. `accumulate_steps` is the number of micro-batches of an optimizer step."""
-
-    name: str
-    target: str
-    threads: int
-    batch: int
-    params: tuple[Tensor, ...]
-    states: tuple[Tensor, ...]
-    consts: tuple[Tensor, ...]
-    inputs: tuple[Tensor, ...]
-    programs: Mapping[str, Program]
-    space_bytes: Mapping[str, int]
-    predicted_peak_bytes: int
-    accumulate_steps: int = 1
-    last_batch: str = "wrap"
-    perplexity: bool = False
-    lookups: tuple[LookedUp, ...] = ()
 
 
 def emit_model(model: Model) -> str:
@@ -189,7 +136,7 @@ def emit_program(code: Code, name: str, program: Program) -> None:
             if call.workspace:
                 lines.append(f"{_ref(_workspace(step))}, /* workspace: {step.lowered.workspace_bytes} bytes */")
             symbol = call.kernel.symbol
-            fields = [symbol, _string(title), _string(symbol), len(refs), len(lines), index, int(call.parallel)]
+            fields = [symbol, _string(title), _string(symbol), len(refs), len(lines), index, int(call.launch.parallel)]
             numbers = [*fields, float(call.flops), float(call.bytes)]
             rows.append(f"{{{', '.join(map(str, numbers))}}}, /* {_shape_list(step.node.outputs)} */")
             refs += lines

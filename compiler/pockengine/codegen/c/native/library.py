@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from pockengine.errors import ArtifactError, DataError, PockError
+from pockengine.ir import Array
 
 _ERRORS: dict[int, type[PockError]] = {2: DataError, 3: DataError, 4: ArtifactError, 5: ArtifactError}
-Array = np.ndarray[Any, Any]
 
 
 class NativeModel:

@@ -1,0 +1,55 @@
+"""The backends by name. This is the only module that knows which there are: a new one is an entry here.
+
+Each is imported when it is asked for: running an artifact needs no templates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ..errors import ArtifactError, PockError, nearest
+from .backend import Backend
+from .runner import Runner
+
+DEFAULT = "c"
+"""The backend where none is named, and of artifacts that name none."""
+
+
+@dataclass(frozen=True)
+class _Entry:
+    backend: Callable[[], Backend]
+    runner: Callable[[], Runner]
+
+
+def _c() -> Backend:
+    from .c.backend import CBackend
+
+    return CBackend()
+
+
+def _c_runner() -> Runner:
+    from .c.runner import CRunner
+
+    return CRunner()
+
+
+_BACKENDS: Mapping[str, _Entry] = {DEFAULT: _Entry(_c, _c_runner)}
+NAMES = tuple(_BACKENDS)
+
+
+def get(name: str = DEFAULT) -> Backend:
+    """A backend by its name. PockError names the nearest known one."""
+    if name not in _BACKENDS:
+        raise PockError(f"there is no backend '{name}'{nearest(name, NAMES)}")
+    return _BACKENDS[name].backend()
+
+
+def runner(name: str) -> Runner:
+    """What runs the artifacts of a backend. Raises ArtifactError where this version has no such backend."""
+    if name not in _BACKENDS:
+        known = ", ".join(NAMES)
+        raise ArtifactError(
+            f"the artifact was built by the backend '{name}', this version knows {known}: update pockengine"
+        )
+    return _BACKENDS[name].runner()

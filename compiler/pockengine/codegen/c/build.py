@@ -1,0 +1,30 @@
+"""From a model's planned programs to machine code: compiled kernels and the model's tables, linked into an executable
+and a library."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ...targets import Target
+from ..backend import Built, Progress
+from ..model import Model
+from .emit.model import emit_model, kernel_sources
+from .native import toolchain
+
+EXECUTABLE, HEADER = "bin/model", "bin/model.h"
+
+
+def build(model: Model, target: Target, cache: Path | None, progress: Progress) -> Built:
+    """Compile the kernels (through the object cache) and link. Raises ToolchainError naming a kernel that fails."""
+    sources = kernel_sources(model.programs.values())
+    objects = toolchain.compile_objects(sources, target, cache, lambda done, total: progress("compile", done, total))
+    text = emit_model(model)
+    progress("link", 0, 2)
+    executable = toolchain.link_executable(objects, text, target, cache)
+    progress("link", 1, 2)
+    linked = toolchain.link_library(objects, text, target, cache)
+    progress("link", 2, 2)
+    library = f"bin/{toolchain.library_name(target)}"
+    members = {EXECUTABLE: executable, library: linked, HEADER: toolchain.library_header().encode()}
+    points = {"executable": EXECUTABLE, "library": library, "header": HEADER}
+    return Built(members, points, {"zig": toolchain.zig_version()}, len(sources), objects.cache_hits)

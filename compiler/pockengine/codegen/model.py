@@ -1,0 +1,65 @@
+"""What a backend makes an artifact's program of: planned programs, the blocks of memory that they share, and the named
+tensors in them. Knows no backend and no files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..ir import TensorType
+from ..plan.program import Location, Packing, Program
+
+IN_FILE = Location("file", 0)
+"""The place of a table that is not in memory."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A named tensor outside the arena. `fill` is what optimizer state starts from; `limit`, when not 0, is what every
+    integer of an input must stay below, but for `ignored` (0: none); `average_of` is the index of the parameter
+    whose moving average a state is; `packing` says how a frozen weight lies in memory; `target` says who reads an
+    input: `not_target`, `target` or `sample_weight`."""
+
+    name: str
+    type: TensorType
+    location: Location
+    trained: bool = False
+    fill: float = 0.0
+    limit: int = 0
+    average_of: int | None = None
+    ignored: int = 0
+    target: str = "not_target"
+    packing: Packing | None = None
+
+
+@dataclass(frozen=True)
+class LookedUp:
+    """Before a run, `rows` gets for each of the integers at `indices` that row of the parameter number `table`."""
+
+    table: int
+    indices: Location
+    type: TensorType
+    rows: Location
+
+
+@dataclass(frozen=True)
+class Model:
+    """Everything that an artifact's program knows of its model. `space_bytes` gives the size of each block of memory
+    by name; the arena's is the largest program's. `accumulate_steps` is the number of micro-batches of an optimizer
+    step."""
+
+    name: str
+    target: str
+    threads: int
+    batch: int
+    params: tuple[Tensor, ...]
+    states: tuple[Tensor, ...]
+    consts: tuple[Tensor, ...]
+    inputs: tuple[Tensor, ...]
+    programs: Mapping[str, Program]
+    space_bytes: Mapping[str, int]
+    predicted_peak_bytes: int
+    accumulate_steps: int = 1
+    last_batch: str = "wrap"
+    perplexity: bool = False
+    lookups: tuple[LookedUp, ...] = ()

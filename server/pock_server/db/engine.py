@@ -10,6 +10,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DisconnectionError
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from pock_server import json_texts
 from pock_server.settings import Settings, UnusableSetting
 
 BEGIN = "pock_begin"
@@ -19,6 +20,7 @@ _POSTGRES = frozenset({"postgres", "postgresql"})
 _CONNECT_SECONDS = 5
 _TRUSTED_SECONDS = 1.0
 """A connection that was used so short a time ago is taken to live."""
+_JSON: dict[str, Any] = {"json_serializer": json_texts.write, "json_deserializer": json_texts.read}
 # A network that was cut is noticed within about half a minute, by waiting reads and by writes.
 _NETWORK = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4, "tcp_user_timeout": 30_000}
 
@@ -51,7 +53,7 @@ def make_engine(settings: Settings) -> Engine:
             settings.data_dir.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UnusableSetting.place("POCK_DATA_DIR", settings.data_dir, error.strerror or str(error)) from None
-        engine = create_engine(url, pool_size=20, max_overflow=40, hide_parameters=True)
+        engine = create_engine(url, pool_size=20, max_overflow=40, hide_parameters=True, **_JSON)
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
         return engine
@@ -62,6 +64,7 @@ def make_engine(settings: Settings) -> Engine:
         pool_timeout=settings.database_timeout_seconds,
         hide_parameters=True,
         connect_args=_connect_arguments(settings),
+        **_JSON,
     )
     event.listen(engine, "checkin", _note_use)
     event.listen(engine, "checkout", _ask_whether_it_lives)

@@ -2,10 +2,13 @@
 
 import json
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, StringConstraints
+
+from pock_server.json_texts import Written, written
 
 DIGEST = r"^[0-9a-f]{64}$"
 UUID = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
@@ -66,10 +69,14 @@ def _check_size(value: dict[str, Any], characters: int) -> dict[str, Any]:
     return value
 
 
-def _at_most(characters: int) -> tuple[AfterValidator, Any]:
+def _written(value: dict[str, Any], characters: int) -> Written:
+    return written(check_json(value), characters)
+
+
+def _at_most(characters: int, check: Callable[..., dict[str, Any]] = _check_size) -> tuple[AfterValidator, Any]:
     """Bounds an object of any form by its length as JSON, and states the bound in the document."""
     stated = Field(json_schema_extra={"x-max-characters": characters})
-    return AfterValidator(partial(_check_size, characters=characters)), stated
+    return AfterValidator(partial(check, characters=characters)), stated
 
 
 MAX_FACTS_CHARACTERS = 16_000
@@ -77,7 +84,7 @@ MAX_FACTS_CHARACTERS = 16_000
 
 Facts = Annotated[dict[str, Any], *_at_most(MAX_FACTS_CHARACTERS)]
 RecipeObject = Annotated[dict[str, Any], *_at_most(100_000)]
-Report = Annotated[dict[str, Any], *_at_most(3_000_000)]
+Report = Annotated[dict[str, Any], *_at_most(3_000_000, _written)]
 ExecutableLine = Annotated[dict[str, Any], Field(max_length=64, description="What is not a number is dropped.")]
 
 

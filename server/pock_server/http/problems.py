@@ -18,6 +18,8 @@ from pock_server.observing.context import current
 
 _log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
+_ERRORS = 50
+"""Of one request that are told."""
 
 
 class Failure(Enum):
@@ -179,7 +181,7 @@ async def _on_invalid(_request: Request, error: Exception) -> JSONResponse:
     # The rejected input is left out of the answer: it may be large, secret, or not encodable.
     errors = [
         FieldError(where=_printable(".".join(str(part) for part in item["loc"])), message=_printable(item["msg"]))
-        for item in error.errors()
+        for item in error.errors()[:_ERRORS]
     ]
     first = errors[0] if errors else FieldError(where="body", message="is not valid")
     return problem_response(Failure.INVALID, f"{first.where}: {first.message}.", errors=errors)

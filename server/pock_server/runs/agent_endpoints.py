@@ -18,6 +18,7 @@ from pock_server.dependencies import Agent, ServicesDep
 from pock_server.devices.sessions import AgentCaller
 from pock_server.devices.trust import note_trust
 from pock_server.http.fields import Digest, Id
+from pock_server.http.long_bodies import LongBodies
 from pock_server.http.problems import PROBLEMS
 from pock_server.hub import SELDOM_SECONDS
 from pock_server.quotas.service import Quota, check
@@ -37,7 +38,7 @@ from pock_server.runs.schemas import (
 )
 from pock_server.services import Services
 
-router = APIRouter(prefix="/agent", tags=["agents"], responses=PROBLEMS)
+router = APIRouter(prefix="/agent", tags=["agents"], responses=PROBLEMS, route_class=LongBodies)
 
 TRUST_HEADER = "Pock-Trust-Version"
 """Tells agents of the newest trust document, so that they fetch it."""

@@ -59,6 +59,7 @@ test: lint unit web-test
 lint: $(SETUP)
 	$(SAY) "ruff"
 	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
 	$(SAY) "mypy --strict"
 	@$(BIN)/mypy
 	$(SAY) "import rules"

@@ -25,12 +25,12 @@ from pockengine import interp
 from pockengine.compile import compile, plan_programs
 from pockengine.errors import PockError
 from pockengine.frontends import from_torch
-from pockengine.frontends.pytorch import named_tensors
+from pockengine.frontends.torch.importer import named_tensors
 from pockengine.ir import Array, Graph
 from pockengine.recipe import SGD, Recipe
 from pockengine.targets import get
 from pockengine.verify import Verdict, compare_changes, compare_losses
-from pockengine.verify.torch_double import in_double
+from pockengine.verify.sides.torch_double import in_double
 
 from .architectures import Architecture
 from .inputs import BATCH, Inputs, fixed, inputs

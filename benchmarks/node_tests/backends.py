@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pockengine.errors import PockError
-from pockengine.frontends.onnx_file import from_proto
-from pockengine.frontends.onnx_import import import_model
+from pockengine.frontends.onnx.file import from_proto
+from pockengine.frontends.onnx.importer import import_model
 from pockengine.interp import evaluate
 from pockengine.ir import Array, Graph
 

@@ -17,7 +17,7 @@ import onnx
 from onnx import defs, numpy_helper
 from onnx.backend.test.loader import load_model_tests
 
-from pockengine.frontends.onnx_import import OLDEST_OPSET
+from pockengine.frontends.onnx.importer import OLDEST_OPSET
 from pockengine.ir import Array
 
 _T = onnx.TensorProto

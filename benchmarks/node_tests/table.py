@@ -21,7 +21,7 @@ _INTRODUCTION = """\
 `onnx.backend.test` (onnx {version}) has {cases} node tests: models of mostly one operator, with inputs and expected
 outputs. `python -m benchmarks.node_tests --write docs/onnx-node-tests.md` runs them on the numpy interpreter and as
 machine code of the C backend (through the planner and the runtime's core), and writes this page. What passes here is
-kept passing by `tests/compiler/frontends/test_onnx_suite.py`.
+kept passing by `tests/compiler/frontends/onnx/test_onnx_suite.py`.
 
 A case is *eligible* when every tensor that goes in or out is f32, bool or an integer of 8 to 64 bits, when its output
 shapes are fixed once the inputs that ONNX reads as shapes, axes and counts are constants, and when it has no sub-graph,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..ir import Graph, verify
 from ..ops import prune
 from ..recipe import Recipe, batch_of
-from ..recipe.losses import own_losses
+from ..recipe.losses.reading import own_losses
 from .objective import with_loss
 
 SAMPLE_LOSS = "sample_loss"

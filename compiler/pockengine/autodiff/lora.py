@@ -18,7 +18,7 @@ from ..errors import RecipeError, nearest
 from ..ir import Array, DType, Graph, Node, TensorType, Value, verify
 from ..ops import Emitter, rewrite
 from ..recipe import Lora, adapter_names, matches, module_of
-from ..recipe.channels import contracted, readers
+from ..recipe.resolution.channels import contracted, readers
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from ..errors import RecipeError
 from ..ir import DType, TensorType, Value
 from ..ops import Emitter
 from ..ops.losses import counted
-from ..recipe.loss import KL, BCEWithLogits, Classification, CrossEntropy, Huber, Loss
+from ..recipe.losses.kinds import KL, BCEWithLogits, Classification, CrossEntropy, Huber, Loss
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from ..errors import RecipeError
 from ..ir import Builder, DType, Graph, TensorType, Value
 from ..ops import Emitter
 from ..recipe import Recipe, batch_of
-from ..recipe.loss import KL, Loss, OwnLoss
-from ..recipe.loss_graph import LossGraph
+from ..recipe.losses.kinds import KL, Loss, OwnLoss
+from ..recipe.losses.own import LossGraph
 from .loss_terms import RULES, Term, mask_shape, maskable
 from .loss_values import LossValues, values_of, values_of_scalar, weighted_sum
 

@@ -19,7 +19,7 @@ from ..ir import Array, DType, Graph, Node, TensorType, Value, verify
 from ..ops import Emitter, prune, rewrite
 from ..ops.quantised import DEQUANTIZE, dequantize, quantize, relative_error
 from ..recipe import FROZEN, Frozen, Scheme, is_adapter, matches, module_of
-from ..recipe.channels import Axes, contracted, readers
+from ..recipe.resolution.channels import Axes, contracted, readers
 
 LEAST_BYTES = 64 << 10
 """Weights that nobody named are quantised above this size: small ones save little."""

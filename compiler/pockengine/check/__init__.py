@@ -12,7 +12,7 @@ from typing import Any
 from ..autodiff import with_adapters
 from ..errors import UnsupportedOperatorError
 from ..frontends import OperatorUse, Survey, UnsupportedNode, load, survey
-from ..frontends.survey import FORWARD, SUPPORTED
+from ..frontends.onnx.survey import FORWARD, SUPPORTED
 from ..ir import Graph
 from ..ops import differentiable
 from ..recipe import Layer, Recipe, layers_of, node_flops, resolve

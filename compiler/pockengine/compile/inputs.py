@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..autodiff.objective import SAMPLE_WEIGHT
 from ..ir import Graph
-from ..recipe.loss import CausalLM, CrossEntropy
+from ..recipe.losses.kinds import CausalLM, CrossEntropy
 from .stages import Planned
 
 

@@ -17,7 +17,7 @@ from ..errors import ModelError
 from ..interp import evaluate
 from ..ir import Array, Graph
 from ..ops import get
-from .onnx_file import OnnxFile
+from .onnx.file import OnnxFile
 
 MOST_OPERATIONS = 1e9
 """Above this many operations of a forward pass nothing is compared unless it is asked for: it would take too long."""

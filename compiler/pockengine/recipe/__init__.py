@@ -2,14 +2,12 @@
 
 from .frozen import Frozen
 from .groups import Clip, Group
-from .layers import Layer, LayerParameter, layers_of, node_flops
 from .lora import Lora, adapter_names, is_adapter, matches, module_of
-from .loss import Loss
+from .losses.kinds import Loss
 from .optimizer import OPTIMIZERS, SGD, Adafactor, Adam, AdamW, Lamb, Lion, Optimizer
 from .recipe import Recipe
-from .rules import ALL, FROZEN, UpdateRule
-from .schedule import Schedule
-from .scheme import (
+from .resolution.layers import Layer, LayerParameter, layers_of, node_flops
+from .resolution.scheme import (
     Channels,
     Scheme,
     Update,
@@ -20,6 +18,8 @@ from .scheme import (
     running_statistics,
     without_gradient,
 )
+from .rules import ALL, FROZEN, UpdateRule
+from .schedule import Schedule
 
 __all__ = [
     "ALL",

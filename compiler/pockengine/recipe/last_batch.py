@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..errors import RecipeError, nearest
 from .fields import describe
-from .loss import Loss, OwnLoss
+from .losses.kinds import Loss, OwnLoss
 
 LAST_BATCH = ("wrap", "drop", "partial")
 

@@ -18,10 +18,10 @@ from .fields import as_count, as_flag, check_keys, describe
 from .frozen import Frozen, frozen_of
 from .last_batch import last_batch_of
 from .lora import Lora, lora_of
-from .loss import Loss
-from .loss_binding import bind
-from .loss_graph import LossGraph
-from .losses import losses_mapping, losses_of
+from .losses.binding import bind
+from .losses.kinds import Loss
+from .losses.own import LossGraph
+from .losses.reading import losses_mapping, losses_of
 from .optimizer import SGD, Optimizer, optimizer_mapping, optimizer_of
 from .rules import UpdateRule, rules_of
 

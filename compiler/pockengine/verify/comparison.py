@@ -19,10 +19,10 @@ from ..ir import Array, Graph
 from ..recipe import Channels, Recipe, Scheme, resolve, running_statistics
 from .data import batches_of_file, random_batches
 from .judge import Change, Exact, Verdict, compare_changes, compare_losses
-from .our_side import OurTraining, comparable, train
 from .report import Report
-from .side import Side, Task
-from .steps import Trained
+from .sides.ours import OurTraining, comparable, train
+from .sides.side import Side, Task
+from .sides.steps import Trained
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ def compared(
     examples  the user's own example inputs by the graph's names, if there are any
 
     Raises PockError where either side cannot be trained so."""
-    from .torch_losses import refuse_unmirrored
-    from .torch_training import train as train_there
+    from .sides.torch_losses import refuse_unmirrored
+    from .sides.torch_training import train as train_there
 
     recipe, notes = comparable(recipe)
     recipe = recipe.bound(graph)
@@ -112,7 +112,7 @@ def batches_for(
 def _referee(side: Side, task: Task, batches: list[dict[str, Array]]) -> tuple[Any, list[str]]:
     """A function that trains the model in float64, once, when it is first asked for; and, after that, why it cannot,
     if it cannot."""
-    from .torch_training import train as train_there
+    from .sides.torch_training import train as train_there
 
     missing: list[str] = []
 

@@ -12,7 +12,7 @@ from ..compile.ranges import IntegerRange, integer_ranges
 from ..errors import DataError, nearest
 from ..ir import Array, Graph, Value
 from ..recipe import Recipe
-from ..recipe.loss import BCEWithLogits
+from ..recipe.losses.kinds import BCEWithLogits
 
 Feeds = dict[str, Array]
 

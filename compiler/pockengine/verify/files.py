@@ -20,8 +20,8 @@ from .comparison import (
     judged_gradients,
     judged_losses,
 )
-from .our_side import comparable, train
 from .report import Report
+from .sides.ours import comparable, train
 from .verification import of_module
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 def verify_file(path: str | Path, graph: Graph, recipe: Recipe, options: Options, made: Made | None = None) -> Report:
     """Verify an ONNX file that was imported as `graph`: against the module from which it was exported, or, without one,
-    what can be said of a file alone (see `file_side`).
+    what can be said of a file alone (see `sides.file`).
 
     made  the module, and example arguments by position and by name. They say which argument is which input of the
           file, in order or by name; without them the arguments are called as the file's inputs are"""
@@ -56,7 +56,7 @@ def _refuse_other_weights(graph: Graph, module: nn.Module) -> None:
 
 
 def _verified_alone(path: Path, graph: Graph, recipe: Recipe, options: Options) -> Report:
-    from .file_side import DIRECTIONS, by_interpreter, wrong_outputs, wrong_slopes
+    from .sides.file import DIRECTIONS, by_interpreter, wrong_outputs, wrong_slopes
 
     recipe, notes = comparable(recipe)
     recipe = recipe.bound(graph)

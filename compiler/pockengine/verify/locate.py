@@ -13,15 +13,15 @@ from torch import Tensor
 
 from ..autodiff import LOSS, active_values, backward, prepare
 from ..autodiff.objective import with_loss
-from ..frontends.agreement import array
-from ..frontends.torch_kernels import KERNELS
-from ..frontends.torch_trace import Call, Trace, relative_error
+from ..frontends.torch.agreement import array
+from ..frontends.torch.kernels import KERNELS
+from ..frontends.torch.trace import Call, Trace, relative_error
 from ..interp import environment, evaluate
 from ..ir import Array, Graph, Value
 from .judge import AS_CLOSE
-from .side import Side, Task
-from .torch_side import TorchSide
-from .torch_training import loss_of, tensors_of
+from .sides.side import Side, Task
+from .sides.torch import TorchSide
+from .sides.torch_training import loss_of, tensors_of
 
 _APART = 1e-2
 """How far a gradient may be off, in Euclidean norm: a wrong one is off by more, a rounded one by less."""

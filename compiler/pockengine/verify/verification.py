@@ -19,9 +19,9 @@ from .report import Report
 if TYPE_CHECKING:
     from torch import nn
 
-    from ..frontends.capture import Rules
-    from .side import Side
-    from .torch_side import Call
+    from ..frontends.torch.capture import Rules
+    from .sides.side import Side
+    from .sides.torch import Call
 
 
 def from_torch(
@@ -146,8 +146,8 @@ def of_module(
     module: nn.Module, args: Any, kwargs: Mapping[str, Any] | None, graph: Graph, recipe: Recipe, options: Options
 ) -> Report:
     """A PyTorch module against its graph."""
-    from ..frontends.agreement import bound
-    from .torch_side import TorchSide
+    from ..frontends.torch.agreement import bound
+    from .sides.torch import TorchSide
 
     args, kwargs = args if isinstance(args, tuple) else (args,), dict(kwargs or {})
     call = _call(graph, module, args, kwargs)
@@ -157,8 +157,8 @@ def of_module(
 
 def _call(graph: Graph, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
     """How the module is called with the graph's inputs: as the example says, or each by its name."""
-    from ..frontends.agreement import matched
-    from .torch_side import Call
+    from ..frontends.torch.agreement import matched
+    from .sides.torch import Call
 
     if not args and not kwargs:
         return Call()
@@ -182,8 +182,8 @@ def _of_jax(
 ) -> Report:
     """A JAX function against its graph."""
     _require_torch("from_jax")
-    from ..frontends.jax_function import JaxFunction
-    from .jax_side import jax_side
+    from ..frontends.jax.function import JaxFunction
+    from .sides.jax import jax_side
 
     flat = JaxFunction(function, params, args, input_names)
     return _of_foreign(jax_side(flat), dict(zip(flat.input_names, flat.inputs, strict=True)), graph, recipe, options)
@@ -192,7 +192,7 @@ def _of_jax(
 def _of_keras(model: Any, arrays: Any, graph: Graph, recipe: Recipe, options: Options) -> Report:
     """A Keras model against its graph."""
     _require_torch("from_keras")
-    from .keras_side import keras_side
+    from .sides.keras import keras_side
 
     names = [x.name for x in model.inputs]
     if arrays and len(arrays) != len(names):
@@ -201,7 +201,7 @@ def _of_keras(model: Any, arrays: Any, graph: Graph, recipe: Recipe, options: Op
 
 
 def _of_foreign(side: Side, examples: Mapping[str, Any], graph: Graph, recipe: Recipe, options: Options) -> Report:
-    from .foreign_side import plain
+    from .sides.foreign import plain
 
     if recipe.batch_norm == "train":
         raise RecipeError(

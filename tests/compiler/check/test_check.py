@@ -187,8 +187,8 @@ def test_the_work_of_planning_is_linear_in_the_depth():
             [helper.make_tensor_value_info(f"h{blocks}", TensorProto.FLOAT, [2, 8])],
             [numpy_helper.from_array(array, name) for name, array in values.items()],
         )
-        from pockengine.frontends.onnx_file import from_proto
-        from pockengine.frontends.onnx_import import import_model
+        from pockengine.frontends.onnx.file import from_proto
+        from pockengine.frontends.onnx.importer import import_model
 
         imported = import_model(from_proto(helper.make_model(graph)), "deep")
         profile = cProfile.Profile()

@@ -12,8 +12,8 @@ from pockengine.autodiff import train_graph, with_adapters
 from pockengine.errors import PockError
 from pockengine.ir import Array, DType, Graph, TensorType, Value
 from pockengine.recipe import Recipe, resolve
-from pockengine.recipe.losses import losses_of, read_outputs
-from pockengine.recipe.scheme import reaching, running_statistics
+from pockengine.recipe.losses.reading import losses_of, read_outputs
+from pockengine.recipe.resolution.scheme import reaching, running_statistics
 
 from . import elementwise, layers, movement
 from .sketch import Draw, Sketch, random_input

@@ -9,7 +9,7 @@ import yaml
 
 from pockengine.errors import RecipeError
 from pockengine.recipe import SGD, AdamW, Lion, Recipe, UpdateRule
-from pockengine.recipe.loss import MSE, CrossEntropy
+from pockengine.recipe.losses.kinds import MSE, CrossEntropy
 
 DOCUMENTED = """
 loss: cross_entropy

@@ -16,8 +16,8 @@ from pockengine.autodiff import GENERATOR, accumulate_graph, with_dropout
 from pockengine.compile import compile
 from pockengine.errors import RecipeError, UnsupportedOperatorError
 from pockengine.frontends import from_torch
-from pockengine.frontends.onnx_file import from_proto
-from pockengine.frontends.onnx_import import import_model
+from pockengine.frontends.onnx.file import from_proto
+from pockengine.frontends.onnx.importer import import_model
 from pockengine.ops.random import philox2x32
 from pockengine.recipe import Recipe, resolve
 from tests.compiler.models import zoo

@@ -13,7 +13,7 @@ from pockengine.compile import compile, plan_programs
 from pockengine.errors import RecipeError
 from pockengine.recipe import Recipe
 from pockengine.targets import get
-from pockengine.verify.torch_optimizers import Lamb, Lion
+from pockengine.verify.sides.torch_optimizers import Lamb, Lion
 
 from .networks import CNN, MLP, TIED, Network, Torch, assert_same_training
 

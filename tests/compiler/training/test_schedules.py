@@ -20,7 +20,7 @@ from pockengine.ir import Builder, DType, TensorType
 from pockengine.ops import Emitter
 from pockengine.recipe import Recipe, Schedule
 from pockengine.targets import get
-from pockengine.verify.torch_optimizers import factor as torch_factor
+from pockengine.verify.sides.torch_optimizers import factor as torch_factor
 
 from .networks import MLP, Torch, assert_same_training
 

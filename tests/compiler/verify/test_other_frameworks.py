@@ -23,14 +23,14 @@ from keras import layers
 
 import pockengine as pock
 from pockengine.errors import ModelError
-from pockengine.frontends.jax_function import JaxFunction
+from pockengine.frontends.jax.function import JaxFunction
 from pockengine.ir import Graph
 from pockengine.recipe import Recipe, resolve
 from pockengine.verify import Verdict, compare_changes, verify
-from pockengine.verify.jax_side import jax_side
-from pockengine.verify.keras_side import keras_side
-from pockengine.verify.side import Side, Task
-from pockengine.verify.torch_training import train
+from pockengine.verify.sides.jax import jax_side
+from pockengine.verify.sides.keras import keras_side
+from pockengine.verify.sides.side import Side, Task
+from pockengine.verify.sides.torch_training import train
 from tests.compiler.verify.test_verify import break_gradient
 
 BATCH = 4
@@ -157,7 +157,7 @@ def test_a_wrong_gradient_is_found_and_named(framework: str, monkeypatch: pytest
 
 def test_importing_from_jax_verifies_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stopped gradient that is lost on the way is what only a step shows."""
-    from pockengine.frontends import jax_gradients
+    from pockengine.frontends.jax import gradients as jax_gradients
 
     assert pock.from_jax(BLOCK.apply, VARIABLES, (IDS, X), verify=True).outputs
     monkeypatch.setattr(jax_gradients, "_StopGradient", lambda: jax_gradients.PLUGIN_REGISTRY["stop_gradient"])
@@ -167,7 +167,7 @@ def test_importing_from_jax_verifies_when_asked(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_importing_from_keras_verifies_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pockengine.frontends import keras_gradients
+    from pockengine.frontends.keras import gradients as keras_gradients
 
     model = keras_block()
     assert pock.from_keras(model, BATCH, verify=True).outputs

@@ -1,0 +1,2 @@
+"""A recipe against one model: its `layers`, and the `scheme` that says what of each parameter is trained. Open `scheme`
+first."""

@@ -20,7 +20,6 @@ LISTS_OF_EQUALS: Mapping[str, str] = {
     "tests/compiler/models/families": "one family of models a module",
     "tests/compiler/training": "one way to train a module",
     "tests/compiler/fuzz": "one thing to make up a module",
-    "tests/compiler/frontends": "one kind of model that is read a module",
 }
 """{folder that may have more modules than a room: why nobody has to look for one of them}."""
 
@@ -41,7 +40,6 @@ BEYOND: Mapping[Rule, frozenset[str]] = {
     Rule.FILE_LINES: frozenset(),
     Rule.FOLDER: frozenset(
         {
-            *(f"compiler/pockengine/{name}" for name in ("frontends", "recipe", "verify")),
             "tests/server",
         }
     ),

@@ -142,12 +142,12 @@ def custom_gradient_of_several_results(x: Any) -> Any:
     return sums(x, 2 * x)[0] + sums(x, x)[1]
 
 
-@form("the function 'clipped' of '.*keras_gradient_forms' .*not linear in the gradient that arrives")
+@form("the function 'clipped' of '.*gradient_forms' .*not linear in the gradient that arrives")
 def custom_gradient_that_is_not_linear(x: Any) -> Any:
     return clipped(x)
 
 
-@form("the function 'pulled' of '.*keras_gradient_forms' .*not linear in the gradient that arrives")
+@form("the function 'pulled' of '.*gradient_forms' .*not linear in the gradient that arrives")
 def custom_gradient_that_adds(x: Any) -> Any:
     return pulled(x)
 

@@ -25,7 +25,8 @@ LISTS_OF_EQUALS: Mapping[str, str] = {
 
 BEYOND: Mapping[Rule, frozenset[str]] = {
     Rule.FUNCTION_LINES: frozenset(
-        f"compiler: {name}" for name in ("verify_command", "describe", "plan_programs", "from_keras", "verify")
+        f"compiler: {name}"
+        for name in ("verify_command", "describe", "plan_programs", "from_keras", "verify", "compile")
     ),
     Rule.PARAMETERS: frozenset(
         {

@@ -42,7 +42,7 @@ class Device:
         self._counter, self._token = 0, ""
         self._session = asyncio.Lock()
         self._beats, self._work = Connection(place.host, place.port), Connection(place.host, place.port)
-        self._interval = 15.0
+        self.interval = 15.0
         self._busy: dict[str, Any] = {}
 
     async def enrol(self, token: str) -> None:
@@ -63,16 +63,16 @@ class Device:
         await asyncio.gather(self._beat_forever(), self._poll_forever())
 
     async def _beat_forever(self) -> None:
-        await asyncio.sleep(random.uniform(0, self._interval))  # devices start at their own times
+        await asyncio.sleep(random.uniform(0, self.interval))  # devices start at their own times
         count = 0
         while True:
             body: dict[str, Any] = {"state": "busy" if self._busy else "idle", **self._busy}
             if count % _FACTS_EVERY == 0:
                 body["facts"] = _facts(self.number)
             answer = await self._call(self._beats, "heartbeat", "POST", "/v1/agent/heartbeat", body)
-            self._interval = float(answer.json()["heartbeat_seconds"])
+            self.interval = float(answer.json()["heartbeat_seconds"])
             count += 1
-            await asyncio.sleep(self._interval * random.uniform(0.95, 1.05))
+            await asyncio.sleep(self.interval * random.uniform(0.95, 1.05))
 
     async def _poll_forever(self) -> None:
         await asyncio.sleep(random.uniform(0, 5))
@@ -116,7 +116,7 @@ class Device:
             "signature": base64.b64encode(self._key.sign(message)).decode(),
         }
         answer = await self._call(connection, "session", "POST", "/v1/agent/session", body)
-        self._token, self._interval = answer.json()["session_token"], float(answer.json()["heartbeat_seconds"])
+        self._token, self.interval = answer.json()["session_token"], float(answer.json()["heartbeat_seconds"])
 
     async def _call(self, connection: Connection, kind: str, method: str, path: str, body: Any = None) -> Answer:
         """Repeat the call until it succeeds; every failure is counted, every success timed."""

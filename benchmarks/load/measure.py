@@ -22,6 +22,7 @@ from tests.server.harness import safetensors
 _AT_ONCE = 16
 """Devices that enrol at the same time."""
 _SETTLE_SECONDS = 20.0
+"""At least; and until each device has beaten once, which writes down what it is."""
 _DRAIN_SECONDS = 60.0
 
 
@@ -63,7 +64,7 @@ async def measure(deployment: Deployment, plan: Plan) -> Result:
     usage = Usage()
     ids = [device.id for device in devices]
     async with _running(*(device.live() for device in devices)):
-        await asyncio.sleep(_SETTLE_SECONDS)
+        await asyncio.sleep(max(_SETTLE_SECONDS, 1.2 * max(device.interval for device in devices)))
         for device in devices:
             device.figures = figures
         started = time.monotonic()

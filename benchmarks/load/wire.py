@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 import h11
 
 _READ_BYTES = 1 << 16
+_IDLE_SECONDS = 50.0
+"""After a pause this long a connection is opened anew: the service ends idle ones after 60 seconds."""
 
 
 class ConnectionLost(Exception):
@@ -38,6 +41,7 @@ class Connection:
         self._protocol: h11.Connection | None = None
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
+        self._used = 0.0
 
     async def request(
         self, method: str, path: str, *, token: str | None = None, body: Any = None, seconds: float = 60
@@ -60,8 +64,9 @@ class Connection:
         self._protocol = self._reader = self._writer = None
 
     async def _request(self, method: str, path: str, token: str | None, body: Any) -> Answer:
-        if self._reader is not None and self._reader.at_eof():
-            self.close()  # the service ended it between two requests, as it may
+        if self._reader is not None and (self._reader.at_eof() or time.monotonic() - self._used > _IDLE_SECONDS):
+            self.close()  # the service ended it between two requests, as it may, or is about to
+        self._used = time.monotonic()
         if self._protocol is None or self._writer is None:
             self._reader, self._writer = await asyncio.open_connection(self._host, self._port)
             self._protocol = h11.Connection(h11.CLIENT)

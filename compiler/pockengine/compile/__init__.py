@@ -71,18 +71,14 @@ def compile(
     tune      "fast" or "full": measure how contractions are best computed, where this machine is the target; "off"
               leaves it to the analytical model
     store     what tuning learned before; default: a file in the cache folder
-    compute   the format in which contractions multiply: "f32", "bf16" or "f16" (default: the target's, which is f32);
-              sums, weights and everything between contractions stay f32
+    compute   the format in which contractions multiply: "f32" (default), "bf16" or "f16"; all else stays f32
     backend   what makes the artifact's program: "c", or another of `codegen.backends.NAMES`
     inspect   called with the plan and the tuning before kernels are compiled
 
     Raises RecipeError (MemoryBudgetError where it does not fit), UnsupportedOperatorError, TargetError or
     ToolchainError, each one clear sentence."""
     start = time.monotonic()
-    device = get(target) if isinstance(target, str) else target
-    if compute is not None:
-        device = device.computing(compute)
-    chosen = backends.get(backend)
+    device, chosen = _device(target, compute), backends.get(backend)
     _check_limits(chosen, device, check_mode(tune))
 
     def planned_with(backend: Backend) -> Planned:
@@ -104,6 +100,12 @@ def compile(
     artifact = pack(planned, chosen, built, time.monotonic() - start, tuning)
     progress("pack", 1, 1)
     return artifact
+
+
+def _device(target: str | Target, compute: str | None) -> Target:
+    """What is built for, with the format that contractions are to multiply in."""
+    device = get(target) if isinstance(target, str) else target
+    return device if compute is None else device.computing(compute)
 
 
 def _check_limits(backend: Backend, target: Target, tune: str) -> None:

@@ -3,7 +3,7 @@ the processor's tiles, where it has them.
 
     python -m benchmarks.ablation [--workload NAME ...] [--rounds N] [--write docs/performance.md]
 
-Every variant must train as the whole compiler does. `expand_composites`, `tidy` and `channels_last` cannot be left out.
+Every variant must train as the whole compiler does. Passes that others take for granted (`Pass.makes`) stay.
 """
 
 from __future__ import annotations
@@ -18,17 +18,11 @@ from benchmarks.peers.case import Case
 from benchmarks.peers.prepare import graph_of, recipe_of
 from benchmarks.variants import parser_of, step_medians
 from benchmarks.workloads import WORKLOADS
-from pockengine.passes import PIPELINE, channels_last, expand_composites, tidy
+from pockengine.plan.pipeline import PIPELINE
 from pockengine.targets import get
 
 DEFAULT = ("mobilenetv2-b1-full", "mobilenetv2-b8-last8", "distilbert-b8-last2")
-REMOVABLE = tuple(
-    dict.fromkeys(
-        apply.__name__
-        for apply in PIPELINE.algebra + PIPELINE.shaping
-        if apply not in (expand_composites, tidy, channels_last)
-    )
-)
+REMOVABLE = PIPELINE.removable()
 WHOLE, TILES = "nothing", "products in AMX tiles"
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ..ir import Node
-from ..passes import Pipeline
+from ..plan.pipeline import Pipeline
 from ..plan.program import Lowered, Packing
 from ..targets import Target
 from .model import Model

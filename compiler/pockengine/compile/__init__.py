@@ -14,8 +14,8 @@ from ..codegen.backend import Backend
 from ..codegen.folder_cache import default_folder
 from ..errors import PockError, TargetError
 from ..ir import Graph
-from ..passes import Pipeline
 from ..plan.memory import RUNTIME_BYTES
+from ..plan.pipeline import Pipeline
 from ..recipe import Recipe
 from ..targets import Target, get
 from ..tune import LocalStore, Tuning, TuningStore, check_mode

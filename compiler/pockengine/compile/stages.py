@@ -23,14 +23,13 @@ from ..codegen.c import CBackend
 from ..errors import UnsupportedOperatorError
 from ..ir import Graph, Node, Value
 from ..ops import get
-from ..passes import PIPELINE, Pipeline, only_demanded, optimise, recognise, reorder, simplify
-from ..passes.streamed_embeddings import Lookup, looked_up
+from ..passes import Context, Lookup, lookups_of, optimise
 from ..plan.budget import NONE, Recomputed, fit, peak_bytes
 from ..plan.clipping import waiting_bytes
 from ..plan.lives import Lower
-from ..plan.memory import Spaces, place, with_copies
+from ..plan.memory import Spaces, place
 from ..plan.packed_weights import place_packed
-from ..plan.peak_order import lowered_peak
+from ..plan.pipeline import PIPELINE, Pipeline, Planning
 from ..plan.program import Lowered, Packing, Program
 from ..recipe import Recipe, Scheme, batch_of, resolve
 from ..targets import Target
@@ -128,14 +127,14 @@ def plan_programs(
         )
         if peak_bytes(plain.programs, plain.spaces) <= memory:
             return plain
-        pipeline, dense = pipeline.sparing(), plain.counts.backward_dense
+        dense = plain.counts.backward_dense
     progress("resolve", 0, 1)
     imported = model
     if recipe.lora is not None:
         model = with_adapters(model, recipe.lora)
     scheme = resolve(recipe, model)
     everything = resolve(recipe.with_(update="full"), model)
-    full = model = _prepared(model if recipe.dropout else without_dropout(model))
+    full = model = _prepared(model if recipe.dropout else without_dropout(model), pipeline, dump)
     quantised: tuple[Quantised, ...] = ()
     if recipe.frozen is not None:
         model, quantised = with_quantised(model, recipe.frozen, scheme)
@@ -148,17 +147,21 @@ def plan_programs(
     if not only_training:
         graphs |= _graphs_beside(model, recipe, scheme, frozen)
     asked = graphs.get("eval", train)
-    graphs, lookups = looked_up(graphs, frozen)
+    lookups = lookups_of(graphs, frozen)
+    planning = Planning(frozen=frozen, claims=backend.claims, lookups=lookups, lower=lower)
+    shaping = pipeline.shaping if memory is None else pipeline.sparing
     spaces, shaped = Spaces(), dict[str, Graph]()
     flops: Mapping[str, int] = {}
     nodes: Mapping[str, int] = {}
     for index, (kind, graph) in enumerate(graphs.items()):
         progress("optimise", index, len(graphs))
-        reduced = optimise(graph, frozen, pipeline.algebra, dump / kind / "algebra" if dump else None, backend.claims)
+        folder = dump / kind if dump else None
+        reduced = optimise(graph, pipeline.algebra, planning, folder / "algebra" if folder else None)
         if kind == "train":
             flops, nodes = _flops(reduced), _phase_counts(reduced)
         progress("plan", index, len(graphs))
-        shaped[kind] = _shaped(reduced, frozen, lower, dump / kind if dump else None, pipeline)
+        regions = optimise(reduced, shaping, planning, folder / "shaping" if folder else None)
+        shaped[kind] = optimise(regions, pipeline.ordering, planning, folder / "ordering" if folder else None)
     recomputed = NONE
     if memory is not None:
         whole = {kind: place(kind, graph, lower, spaces) for kind, graph in shaped.items()}
@@ -166,14 +169,14 @@ def plan_programs(
         fitting, recomputed = fit(whole, spaces, memory, lower, scratch, target, threads)
         shaped = {kind: program.graph for kind, program in fitting.items()}
     packing = partial(backend.packing, target=target, threads=threads)
-    programs, packed = place_packed(shaped, frozen, packing, lower, spaces)
+    programs, packed = place_packed(shaped, planning, packing, spaces, dump)
     clip = recipe.optimizer.clip
     clip_norm_bytes = waiting_bytes(programs["train"], scheme.trained()) if clip and clip.norm is not None else 0
     backward = nodes["backward"] + nodes["update"]
     if scheme == everything:
         dense = backward
     elif dense is None:
-        dense = _dense_backward_nodes(full, recipe, everything, backend) or backward
+        dense = _dense_backward_nodes(full, recipe, everything, pipeline, backend) or backward
     counts = Counts(nodes["forward"], backward, dense, flops)
     inputs = asked.inputs
     return Planned(
@@ -182,9 +185,9 @@ def plan_programs(
     )  # fmt: skip
 
 
-def _prepared(model: Graph) -> Graph:
+def _prepared(model: Graph, pipeline: Pipeline, dump: Path | None = None) -> Graph:
     """What holds before the gradient is built: attention is found, and only rows that are read are computed."""
-    return only_demanded(recognise(simplify(model)))
+    return optimise(model, pipeline.preparing, Context(), dump / "preparing" if dump else None)
 
 
 def _graphs_beside(model: Graph, recipe: Recipe, scheme: Scheme, frozen: set[str]) -> dict[str, Graph]:
@@ -210,17 +213,11 @@ def plan_inference(model: Graph, target: Target, threads: int | None = None) -> 
     frozen = {value.name for value in model.params}
     spaces = Spaces()
     backend = CBackend()
-    reduced = optimise(_prepared(model), frozen, PIPELINE.algebra, claims=backend.claims)
-    lower = _lowerer(backend, target, threads or target.cores)
-    return Inference(place("predict", _shaped(reduced, frozen, lower), lower, spaces), spaces)
-
-
-def _shaped(
-    reduced: Graph, frozen: set[str], lower: Lower, dump: Path | None = None, pipeline: Pipeline = PIPELINE
-) -> Graph:
-    """The regions, and their order, of a graph after the algebra."""
-    shaped = with_copies(optimise(reduced, frozen, pipeline.shaping, dump / "shaping" if dump else None), lower)
-    return lowered_peak(reorder(shaped), lower) if reorder in pipeline.shaping else shaped
+    planning = Planning(frozen=frozen, claims=backend.claims, lower=_lowerer(backend, target, threads or target.cores))
+    graph = _prepared(model, PIPELINE)
+    for passes in (PIPELINE.algebra, PIPELINE.shaping, PIPELINE.ordering):
+        graph = optimise(graph, passes, planning)
+    return Inference(place("predict", graph, planning.lower, spaces), spaces)
 
 
 def _lowerer(backend: Backend, target: Target, threads: int) -> Lower:
@@ -265,14 +262,17 @@ def _phase_counts(graph: Graph) -> dict[str, int]:
     return counts
 
 
-def _dense_backward_nodes(model: Graph, recipe: Recipe, everything: Scheme, backend: Backend) -> int | None:
+def _dense_backward_nodes(
+    model: Graph, recipe: Recipe, everything: Scheme, pipeline: Pipeline, backend: Backend
+) -> int | None:
     """Backward and update nodes if all that the loss depends on were trained, after the same algebra; None where some
     of it has no gradient."""
     try:
         graph = train_graph(model, recipe, everything)
     except UnsupportedOperatorError:
         return None
-    counts = _phase_counts(optimise(graph, _frozen(model, graph), PIPELINE.algebra, claims=backend.claims))
+    context = Context(frozen=_frozen(model, graph), claims=backend.claims)
+    counts = _phase_counts(optimise(graph, pipeline.algebra, context))
     return counts["backward"] + counts["update"]
 
 

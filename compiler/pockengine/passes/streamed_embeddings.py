@@ -5,10 +5,10 @@ The runtime puts those rows into the input block before each run, and the table 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..ir import Graph, Node, TensorType, Value, verify
+from ..ir import Graph, Node, TensorType, Value
 
 LEAST_BYTES = 1 << 20
 SHARE = 4
@@ -24,13 +24,10 @@ class Lookup:
     rows: str
 
 
-def looked_up(graphs: Mapping[str, Graph], frozen: set[str]) -> tuple[dict[str, Graph], tuple[Lookup, ...]]:
-    """The programs with rows in the place of tables, and which.
-
-    %h = gather(%table, %ids)   ->   %h = %rows, an input"""
+def lookups_of(graphs: Mapping[str, Graph], frozen: Collection[str]) -> tuple[Lookup, ...]:
+    """The tables that all programs together can leave in the weights file."""
     found = [_found(name, graphs) for name in sorted(frozen)]
-    lookups = tuple(lookup for lookup in found if lookup is not None)
-    return {kind: _with_rows(graph, lookups) for kind, graph in graphs.items()}, lookups
+    return tuple(lookup for lookup in found if lookup is not None)
 
 
 def _found(table: str, graphs: Mapping[str, Graph]) -> Lookup | None:
@@ -62,7 +59,12 @@ def _views_of_inputs(graph: Graph) -> dict[Value, Value]:
     return given
 
 
-def _with_rows(graph: Graph, lookups: tuple[Lookup, ...]) -> Graph:
+def stream_embeddings(graph: Graph, lookups: Sequence[Lookup]) -> Graph:
+    """Rows in the place of tables.
+
+    %h = gather(%table, %ids)   ->   %h = %rows, an input"""
+    if not lookups:
+        return graph
     rows: dict[str, Value] = {}
     tables = {value.name: value for value in graph.params}
     inputs = {value.name: value for value in graph.inputs}
@@ -77,9 +79,8 @@ def _with_rows(graph: Graph, lookups: tuple[Lookup, ...]) -> Graph:
         attrs = {"shape": node.output.type.shape}
         return Node("reshape", (rows[node.inputs[0].name],), node.outputs, attrs, None, node.phase, node.origin)
 
-    made = graph.with_(
+    return graph.with_(
         inputs=(*graph.inputs, *rows.values()),
         params=tuple(value for value in graph.params if value.name not in rows),
         nodes=tuple(map(read, graph.nodes)),
     )
-    return verify(made, "looked_up") if rows else graph

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..errors import MemoryBudgetError
-from ..passes.rematerialise import rematerialise
+from ..passes import optimise
 from ..targets import Target
 from .lives import Lower
 from .memory import RUNTIME_BYTES, Spaces, place
-from .peak_order import lowered_peak
+from .pipeline import RECOMPUTING, Planning
 from .program import Program
 from .recompute_search import Found, Search
 from .second_runs import Recomputing, Scratch
@@ -107,7 +107,8 @@ def _least(kind: str, recomputing: Recomputing, arena: int, spaces: Spaces, lowe
 def _made(kind: str, recomputing: Recomputing, found: Found, spaces: Spaces, lower: Lower) -> _Fitted:
     """The program that computes twice what was chosen."""
     order = recomputing.nodes(found.step)
-    program = place(kind, lowered_peak(rematerialise(recomputing.graph, order), lower), lower, spaces)
+    graph = optimise(recomputing.graph, RECOMPUTING, Planning(lower=lower, order=order))
+    program = place(kind, graph, lower, spaces)
     again = [node for node, second in order if second]
     flops = sum(call.flops for node in again for call in lower(node).calls)
     return _Fitted(program, Recomputed(len(again), flops, found.step.cost / recomputing.total))

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..ir import Array, Builder, Graph, Node, Value
-from ..ops import Emitter
+from ..ir import Array, Graph, Value
 from . import Buffer, Schedule, aligned, check, plan
 from .lives import Lower, base_of, lives_of, work_of
 from .program import Location, Program, Step
@@ -46,44 +45,6 @@ class Spaces:
         offset = self.sizes[space]
         self.sizes[space] = offset + aligned(nbytes)
         return Location(space, offset)
-
-
-def with_copies(graph: Graph, lower: Lower) -> Graph:
-    """Add a copy where new contents cannot be written in place, or where an output is not computed by any node.
-
-    update %w = %v (read elsewhere, or not writable in place)   ->   %c = region(%v) {mul by 1}; update %w = %c
-    """
-    base, made = base_of(graph), graph.producers()
-    nodes, updates, outputs = list(graph.nodes), dict(graph.updates), dict(graph.outputs)
-    claimed: set[Value] = {base[value] for value in graph.outputs.values()}
-    for target, new in graph.updates.items():
-        producer = made.get(base[new])
-        if producer is None or base[new] in claimed or not _in_place(producer, base[new], target, base, lower):
-            copy = _copy(new, f"{target.name}.copy")
-            nodes.append(copy)
-            updates[target] = copy.output
-        claimed.add(base[new])
-    for name, value in graph.outputs.items():
-        if base[value] not in made:
-            copy = _copy(value, f"{name}.copy")
-            nodes.append(copy)
-            outputs[name] = copy.output
-    return graph.with_(nodes=tuple(nodes), updates=updates, outputs=outputs)
-
-
-def _in_place(node: Node, new: Value, target: Value, base: Mapping[Value, Value], lower: Lower) -> bool:
-    """Whether `node` may write `new` over `target`: it reads the old contents not at all, or element by element."""
-    reads = [index for index, value in enumerate(node.inputs) if base[value] is target]
-    output = node.outputs.index(new)
-    return all((index, output) in lower(node).inplace for index in reads)
-
-
-def _copy(value: Value, name: str) -> Node:
-    builder = Builder("body")
-    source = builder.input("source", value.type)
-    copied = Emitter(builder).mul(source, 1.0)
-    body = builder.finish().with_(outputs={"copy": copied})
-    return Node("region", (value,), (Value(name, value.type),), {"kind": "elementwise"}, body, "update", name)
 
 
 def place(name: str, graph: Graph, lower: Lower, spaces: Spaces) -> Program:

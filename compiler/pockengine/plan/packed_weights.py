@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from ..ir import Graph, Node
-from .lives import Lower
+from ..passes import optimise
 from .memory import Spaces, place
-from .program import PACKED, Packing, Program
+from .pipeline import PACKING, Planning
+from .program import Packing, Program
 
 PackingOf = Callable[[Node], tuple[int, Packing] | None]
 """The input that a node would pack whole each time, and how it could lie in memory instead: `Backend.packing`."""
 
 
 def place_packed(
-    graphs: Mapping[str, Graph], frozen: set[str], packing: PackingOf, lower: Lower, spaces: Spaces
+    graphs: Mapping[str, Graph], planning: Planning, packing: PackingOf, spaces: Spaces, dump: Path | None = None
 ) -> tuple[dict[str, Program], dict[str, Packing]]:
     """The programs with the weights packed that every reader, in all programs, packs alike; name -> how.
 
-    The runtime permutes a weight in place, through the arena: none is larger than that."""
-    packings = _agreed(graphs, frozen, packing)
+    `dump` is a folder for the graphs. The runtime permutes a weight in place, through the arena: none is larger than
+    that."""
+    packings = _agreed(graphs, planning.frozen, packing)
     sizes = {value.name: value.type.nbytes for graph in graphs.values() for value in graph.params}
     while True:
-        programs = {kind: place(kind, _marked(graph, packings), lower, spaces) for kind, graph in graphs.items()}
+        programs = dict[str, Program]()
+        for kind, graph in graphs.items():
+            folder = dump / kind / "packing" if dump else None
+            marked = optimise(graph, PACKING, replace(planning, packed=packings), folder)
+            programs[kind] = place(kind, marked, planning.lower, spaces)
         arena = max(program.plan.arena_bytes for program in programs.values())
         fitting = {name: packing for name, packing in packings.items() if sizes[name] <= arena}
         if len(fitting) == len(packings):
@@ -31,7 +38,7 @@ def place_packed(
         packings = fitting
 
 
-def _agreed(graphs: Mapping[str, Graph], frozen: set[str], packing: PackingOf) -> dict[str, Packing]:
+def _agreed(graphs: Mapping[str, Graph], frozen: Collection[str], packing: PackingOf) -> dict[str, Packing]:
     """Frozen weights that are only read packed, and all in one way."""
     wanted: dict[str, set[Packing | None]] = {}
     for graph in graphs.values():
@@ -47,14 +54,3 @@ def _agreed(graphs: Mapping[str, Graph], frozen: set[str], packing: PackingOf) -
                 wanted.setdefault(names[value], set()).add(found[1] if found and packs else None)
     agreed = {name: next(iter(ways)) for name, ways in wanted.items() if len(ways) == 1}
     return {name: packing for name, packing in agreed.items() if packing is not None}
-
-
-def _marked(graph: Graph, packings: Mapping[str, Packing]) -> Graph:
-    """Regions that read a packed weight say so."""
-    packed = {value for value in graph.params if value.name in packings}
-
-    def marked(node: Node) -> Node:
-        reads = any(value in packed for value in node.inputs)
-        return replace(node, attrs={**node.attrs, PACKED: True}) if reads else node
-
-    return graph.with_(nodes=tuple(marked(node) for node in graph.nodes))

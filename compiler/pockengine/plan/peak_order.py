@@ -44,7 +44,7 @@ class Ordered:
     bound: int
 
 
-def lowered_peak(graph: Graph, lower: Lower) -> Graph:
+def lower_peak(graph: Graph, lower: Lower) -> Graph:
     """The graph, its nodes in an order with a lower peak where one is found that is worth it.
 
     %a = f(%x), %b = g(%x), %c = h(%a)   ->   %a = f(%x), %c = h(%a), %b = g(%x)

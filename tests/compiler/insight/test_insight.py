@@ -19,10 +19,11 @@ from pockengine.compile import plan_programs
 from pockengine.errors import MemoryBudgetError
 from pockengine.frontends import load
 from pockengine.insight import explain
-from pockengine.passes import PIPELINE, missed_fusions
+from pockengine.passes import SPARING, missed_fusions
 from pockengine.passes.fuse import Group
 from pockengine.passes.unfused import misfit
 from pockengine.plan import aligned
+from pockengine.plan.pipeline import Pipeline
 from pockengine.recipe import Recipe
 from pockengine.targets import get
 from pockengine.tune import Tuning
@@ -235,7 +236,7 @@ def test_explain_says_what_arithmetic_makes_again(tmp_path):
     save(model(nodes, {"x": (np.float32, [4, 8])}, ["logits"], arrays), tmp_path / "gate.onnx")
     recipe = Recipe(loss="cross_entropy", optimizer="sgd", update="full", batch=4)
     graph = load(tmp_path / "gate.onnx", {}, 4)
-    planned = plan_programs(graph, recipe, get("host"), 1, pipeline=PIPELINE.sparing())
+    planned = plan_programs(graph, recipe, get("host"), 1, pipeline=Pipeline(shaping=SPARING))
     found = explain(planned, Tuning())["recomputed"]
     assert found["values"] and all("elementwise arithmetic" in row["why"] for row in found["values"])
 

@@ -3,11 +3,14 @@ tested on."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
 from pockengine.ir import Builder, DType, Graph, TensorType, Value
 from pockengine.ops import Emitter
 from pockengine.ops.resample import DEFAULTS
+from pockengine.passes import ALGEBRA, SHAPING, Context, Pass, optimise
 
 
 class Net:
@@ -107,6 +110,14 @@ def _layer_norm(net: Net, x: Value, name: str) -> Value:
     width = x.type.shape[-1]
     scale, bias = net.param(f"{name}.weight", width, positive=True), net.param(f"{name}.bias", width)
     return net.e.op("layer_norm", x, scale, bias, axis=-1, epsilon=1e-5)
+
+
+WHOLE = ALGEBRA + SHAPING
+
+
+def optimised(graph: Graph, frozen: Collection[str] = (), passes: tuple[Pass[Context], ...] = WHOLE) -> Graph:
+    """The graph after passes that ask for frozen parameters alone."""
+    return optimise(graph, passes, Context(frozen=frozen))
 
 
 def batch(graph: Graph, seed: int = 0) -> dict[str, np.ndarray]:

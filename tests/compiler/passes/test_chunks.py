@@ -18,8 +18,10 @@ from pockengine.compile import plan_programs
 from pockengine.ir import Array, Builder, DType, Graph, TensorType
 from pockengine.ops import Emitter
 from pockengine.passes import chunks
+from pockengine.plan.pipeline import PIPELINE
 from pockengine.recipe import Recipe, resolve
 from pockengine.targets import get
+from tests.compiler.passes.networks import optimised
 
 BATCH, TIME, WIDTH, CLASSES = 4, 32, 12, 300
 LIMIT = 24 << 10
@@ -163,7 +165,7 @@ def test_the_same_numbers_as_whole_logits(name: str) -> None:
     graph, recipe, feeds = setting(CASES[name])
     for whole in (train_graph(graph, recipe, resolve(recipe, graph)), eval_graph(graph, recipe)):
         frozen = {value.name for value in graph.params} - {value.name for value in whole.updates}
-        reduced = passes.optimise(whole, frozen, passes.ALGEBRA)
+        reduced = optimised(whole, frozen, passes.ALGEBRA)
         chunked = passes.chunk_rows(reduced)
         assert sum(node.op == "matmul" for node in chunked.nodes) > sum(node.op == "matmul" for node in reduced.nodes)
         once, again = dict(graph.data), dict(graph.data)
@@ -174,7 +176,7 @@ def test_the_same_numbers_as_whole_logits(name: str) -> None:
 
 def test_the_arena_has_no_logits() -> None:
     graph, recipe, _ = setting(CASES["frozen head"])
-    target, pipeline = get("host"), passes.PIPELINE
+    target, pipeline = get("host"), PIPELINE
     with_chunks, without = (
         plan_programs(graph, recipe, target, 1, pipeline=chosen, only_training=True).arena_bytes
         for chosen in (pipeline, pipeline.without("chunk_rows"))
@@ -193,7 +195,7 @@ def test_a_gradient_larger_than_the_logits_is_not_added_up(monkeypatch: pytest.M
     monkeypatch.setattr(chunks, "LEAST_ROWS", BATCH * TIME - WIDTH + 4)
     graph, recipe, _ = setting(CASES["plain"])
     whole = train_graph(graph, recipe, resolve(recipe, graph))
-    reduced = passes.optimise(whole, set(), passes.ALGEBRA)
+    reduced = optimised(whole, (), passes.ALGEBRA)
     assert passes.chunk_rows(reduced) is reduced
 
 
@@ -201,6 +203,6 @@ def test_a_chunk_has_rows_enough_to_be_worth_reading_the_weight(monkeypatch: pyt
     monkeypatch.setattr(chunks, "LEAST_ROWS", 64)
     graph, recipe, _ = setting(CASES["frozen head"])
     whole = train_graph(graph, recipe, resolve(recipe, graph))
-    chunked = passes.chunk_rows(passes.optimise(whole, set(), passes.ALGEBRA))
+    chunked = passes.chunk_rows(optimised(whole, (), passes.ALGEBRA))
     logits = [node.output for node in chunked.nodes if node.op == "matmul" and node.output.type.shape[1] == CLASSES]
     assert [value.type.shape[0] for value in logits] == [64, 64]

@@ -14,10 +14,10 @@ from pockengine.autodiff import train_graph
 from pockengine.ir import Builder, DType, Graph, Node, TensorType, Value, verify
 from pockengine.ops import Emitter
 from pockengine.ops.resample import DEFAULTS
-from pockengine.passes import ALGEBRA, channels_last, fold, optimise, tidy
+from pockengine.passes import ALGEBRA, PASSES, channels_last, tidy
 from pockengine.passes.layout import Layouts, Rewrite
 from pockengine.recipe import Recipe
-from tests.compiler.passes.networks import Net
+from tests.compiler.passes.networks import Net, optimised
 from tests.compiler.passes.test_passes import SCHEMES, assert_same_step, frozen_of
 
 CONV = {"stride": (1, 1), "pad": (0, 0, 0, 0), "dilation": (1, 1), "groups": 1, "layout": "NCHW"}
@@ -56,7 +56,7 @@ def moved(graph: Graph) -> int:
 
 def changed(graph: Graph) -> Graph:
     """After the pass, with the same numbers."""
-    after = optimise(graph, (), (channels_last, tidy))
+    after = optimised(graph, (), (PASSES["channels_last"], PASSES["tidy"]))
     rng = np.random.default_rng(1)
     arrays = {value.name: rng.standard_normal(value.type.shape).astype(np.float32) for value in graph.inputs}
     found = interp.evaluate(after, arrays)
@@ -147,7 +147,7 @@ def test_results_and_what_is_trained_keep_their_layout() -> None:
     net.builder.outputs = {"image": h}
     model = net.builder.finish().with_(outputs={"logits": logits})
     graph = train_graph(model, Recipe(optimizer={"name": "adamw"}), SCHEMES["full"](model))
-    reduced = optimise(graph, frozen_of(model, graph), ALGEBRA)
+    reduced = optimised(graph, frozen_of(model, graph), ALGEBRA)
     after = verify(tidy(channels_last(reduced)))
     assert {target.type for target in after.updates} == {value.type for value in after.updates.values()}
     rng = np.random.default_rng(2)
@@ -213,4 +213,4 @@ def test_no_other_choice_moves_fewer_bytes(seed: int) -> None:
     ]
     assert len(variables) < 10
     every = (set(some) for count in range(len(variables) + 1) for some in itertools.combinations(variables, count))
-    assert moved(after) == min(moved(fold(tidy(Rewrite(graph, layouts, first).run()))) for first in every)
+    assert moved(after) == min(moved(tidy(Rewrite(graph, layouts, first).run())) for first in every)

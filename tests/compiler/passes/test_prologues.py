@@ -13,7 +13,8 @@ from pockengine.compile import compile, plan_programs
 from pockengine.insight import explain
 from pockengine.ir import Builder, DType, Graph, Node, TensorType
 from pockengine.ops import Emitter, is_kind
-from pockengine.passes import PIPELINE, compute_while_packing, fuse, reorder
+from pockengine.passes import compute_while_packing, fuse, reorder
+from pockengine.plan.pipeline import PIPELINE
 from pockengine.recipe import Recipe, resolve
 from pockengine.targets import get
 from pockengine.tune import Tuning

@@ -15,7 +15,7 @@ from pockengine.frontends import load
 from pockengine.ir import Builder, DType, Graph, Node, TensorType, Value, parse_type
 from pockengine.ops import Emitter
 from pockengine.ops.attention import HEADS
-from pockengine.passes import PIPELINE, optimise, recognise, simplify, tidy
+from pockengine.passes import ALGEBRA, Context, optimise, recognise, simplify, tidy
 from pockengine.recipe import Recipe, resolve
 
 Change = Callable[[Emitter, Value], Value]
@@ -189,6 +189,6 @@ def test_heads_stay_where_projections_leave_them_though_keys_come_transposed() -
     y = e.matmul(e.op("softmax", e.mul(products, 0.5), axis=-1), e.transpose(v, HEADS))
     builder.outputs = {"y": e.transpose(y, HEADS)}
     graph = builder.finish()
-    after = optimise(recognise(simplify(graph)), (), PIPELINE.algebra, claims=lambda node: node.op == "attention")
+    after = optimise(recognise(simplify(graph)), ALGEBRA, Context(claims=lambda node: node.op == "attention"))
     assert [node.op for node in after.nodes] == ["attention"]
     _assert_same(graph, after)

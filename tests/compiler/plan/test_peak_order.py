@@ -14,7 +14,7 @@ from pockengine.compile import plan_programs
 from pockengine.ir import Graph, verify
 from pockengine.passes.order import overwrites
 from pockengine.plan.lives import Lower, Operation, Work, live_bytes, work_of
-from pockengine.plan.peak_order import Waits, forced_bytes, lowered_peak, lowest_order, ordered, waits_of
+from pockengine.plan.peak_order import Waits, forced_bytes, lower_peak, lowest_order, ordered, waits_of
 from pockengine.targets import get
 
 from ..passes.networks import cnn, transformer
@@ -66,7 +66,7 @@ def test_nodes_in_a_bad_order_are_put_into_a_good_one(network: Callable[[int], G
     program = plan_programs(network(8), recipe, get("raspberry-pi-4"), only_training=True).programs["train"]
     lowered = {step.node: step.lowered for step in program.steps}
     bad = _badly_ordered(program.graph, lowered.__getitem__)
-    good = verify(lowered_peak(bad, lowered.__getitem__))
+    good = verify(lower_peak(bad, lowered.__getitem__))
     assert _peak_of(bad, lowered.__getitem__) > program.plan.lower_bound_bytes
     assert _peak_of(good, lowered.__getitem__) <= 1.02 * program.plan.lower_bound_bytes
     assert set(good.nodes) == set(bad.nodes)

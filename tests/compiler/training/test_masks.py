@@ -18,7 +18,7 @@ from pockengine import from_torch
 from pockengine.compile import compile, plan_programs
 from pockengine.insight import explain
 from pockengine.ir import DType, Graph, Value
-from pockengine.passes import PIPELINE, Pipeline
+from pockengine.plan.pipeline import PIPELINE, Pipeline
 from pockengine.recipe import Recipe
 from pockengine.targets import get
 from pockengine.tune import Tuning

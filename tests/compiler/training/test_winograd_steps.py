@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from pockengine.compile import compile, plan_programs
 from pockengine.ir import Builder, DType, Graph, TensorType
 from pockengine.ops import Emitter
-from pockengine.passes import PIPELINE, Pipeline
+from pockengine.plan.pipeline import PIPELINE, Pipeline
 from pockengine.recipe import Recipe
 from pockengine.targets import get
 

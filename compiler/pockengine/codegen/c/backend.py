@@ -9,8 +9,8 @@ from pathlib import Path
 
 from ... import ops
 from ...ir import DType, Node
-from ...passes import PIPELINE, Pipeline
 from ...passes.gradients import GRADIENTS
+from ...plan.pipeline import PIPELINE, Pipeline
 from ...plan.program import PACKED, SCRATCH, Lowered, Packing
 from ...targets import Target
 from ..backend import Built, Description, Limits, Progress

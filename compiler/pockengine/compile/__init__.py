@@ -68,8 +68,7 @@ def compile(
     dump      folder that receives the graph after every pass
     memory    bytes that the whole training process may take; forward nodes are computed twice where it is needed
     pipeline  the passes, for measuring what each is worth; default: the backend's
-    tune      "fast" or "full": measure how contractions are best computed, where this machine is the target; "off"
-              leaves it to the analytical model
+    tune      "fast" or "full": measure how contractions are best computed, on the target; "off": a model chooses
     store     what tuning learned before; default: a file in the cache folder
     compute   the format in which contractions multiply: "f32" (default), "bf16" or "f16"; all else stays f32
     backend   what makes the artifact's program: "c", or another of `codegen.backends.NAMES`

@@ -20,7 +20,9 @@ from pathlib import Path
 from benchmarks.peers.case import Case
 from benchmarks.peers.prepare import graph_of, recipe_of
 from benchmarks.workloads import WORKLOADS
-from pockengine.codegen.c import CBackend, choices
+from pockengine.codegen.c import CBackend
+from pockengine.codegen.common.identity import identity
+from pockengine.codegen.tunable import Choice
 from pockengine.compile import Planned, plan_programs
 from pockengine.ir import Graph
 from pockengine.plan.program import Program
@@ -69,13 +71,14 @@ def _planned(case: Case, graph: Graph, target: Target, backend: CBackend | None)
     return plan_programs(graph, recipe_of(case), target, THREADS, memory=memory, backend=backend)
 
 
-def _second_best(planned: Planned) -> dict[str, choices.Choice]:
-    picks: dict[str, choices.Choice] = {}
+def _second_best(planned: Planned) -> dict[str, Choice]:
+    picks: dict[str, Choice] = {}
     for program in planned.programs.values():
         for step in program.steps:
-            if choices.is_tunable(step.node) and (identity := choices.identity(step.node)) not in picks:
-                space = choices.candidates(step.node, planned.target, planned.threads)
-                picks[identity] = space[min(1, len(space) - 1)].choice
+            tunable = CBackend().tunable(step.node, planned.target, planned.threads)
+            if tunable is not None and (key := identity(step.node)) not in picks:
+                space = tunable.candidates()
+                picks[key] = space[min(1, len(space) - 1)].choice
     return picks
 
 

@@ -18,10 +18,9 @@ from benchmarks.peers.torch_models import settled
 from benchmarks.raspberry_pi.emulator import Block, executions
 from benchmarks.workloads import FAMILIES, LEARNING_RATE, MOMENTUM, WORKLOADS, Family, Update, images, text
 from pockengine.codegen.c import emit_model, kernel_sources
-from pockengine.codegen.c.backend import ANCHORS
-from pockengine.codegen.c.contraction.plan import anchor_of
 from pockengine.codegen.c.native import toolchain
 from pockengine.codegen.common.index_maps import contractions_of
+from pockengine.codegen.common.region import CONTRACTIONS, anchor_of
 from pockengine.compile import Planned
 from pockengine.compile.build import describe
 from pockengine.ir import Node
@@ -123,7 +122,7 @@ def _compiled(case: Case, target: str) -> tuple[pock.Artifact, Planned]:
 
 
 def _kind(node: Node) -> str:
-    kind = str(node.attrs["kind"]) if node.op == "region" else "contraction" if node.op in ANCHORS else node.op
+    kind = str(node.attrs["kind"]) if node.op == "region" else "contraction" if node.op in CONTRACTIONS else node.op
     if kind != "contraction":
         return "depthwise" if kind == GRADIENTS else kind
     return "depthwise" if channels_of_group(anchor_of(node)) == 1 else "product"

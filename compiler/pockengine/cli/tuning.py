@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.table import Table
 
-from ..codegen.c import choices
+from ..codegen import backends
 from ..compile import plan_programs, tune_planned
 from ..errors import PockError, nearest
 from ..frontends import load
@@ -49,7 +49,7 @@ def tune_model(request: TuneRequest, *, as_json: bool) -> None:
         report("import", 0, 1)
         graph = load(request.model, request.dims, batch)
         planned = plan_programs(graph, recipe.with_batch(batch), target, request.threads, progress=report)
-        tuning = tune_planned(planned, request.mode, None, None, report)
+        tuning = tune_planned(planned, backends.get(backends.DEFAULT), request.mode, None, None, report)
     if as_json:
         print(json.dumps({**tuning.summary(), **tuning.statistics()}))
     else:
@@ -69,7 +69,7 @@ def _row(one: Tuned) -> tuple[str, ...]:
     names = one.workload.names
     layer = (names[0] if names else "") + (f" and {len(names) - 1} more" if len(names) > 1 else "")
     times = ("" if ms is None else f"{ms:.4f}" for ms in (one.ms, one.model_ms))
-    return layer, one.workload.family, one.source, *times, choices.describe(one.choice) if one.choice else ""
+    return layer, one.workload.family, one.source, *times, one.choice.describe() if one.choice else ""
 
 
 def outcome(counted: Mapping[str, Any]) -> str:

@@ -15,12 +15,10 @@ from ..plan.pipeline import Pipeline
 from ..plan.program import Lowered, Packing
 from ..targets import Target
 from .model import Model
+from .tunable import Choice, Measurer, Picks, Tunable
 
 Progress = Callable[[str, int, int], None]
 """Called with (stage, done, total); of the stages, `compile` and `link` are the backend's."""
-
-Choice = Any
-"""How a backend computes a node, where it has several ways: its own plain value, which it alone understands."""
 
 
 @dataclass(frozen=True)
@@ -106,11 +104,21 @@ class Backend(Protocol):
         """What a choice for this node is known by; nodes with equal ones are computed alike. None: there is no
         choice."""
 
-    def tuned(self, picks: Mapping[str, Choice]) -> Backend:
+    def tuned(self, picks: Picks) -> Backend:
         """This backend with choices, by `identity`."""
 
     def describe(self, node: Node, target: Target, threads: int, choice: Choice | None = None) -> Description | None:
         """How a node is computed with a choice, or with the usual one; None where it has none."""
+
+    def tunable(self, node: Node, target: Target, threads: int) -> Tunable | None:
+        """What can be chosen when a node is lowered; None where it has no `identity`."""
+
+    def environment(self, target: Target) -> Mapping[str, str]:
+        """What the speed of a kernel depends on beside its text and the machine, by name: compiler, flags."""
+
+    def measurer(self, target: Target, threads: int, cache: Path | None = None) -> Measurer | None:
+        """What runs kernels on this machine, which must be the target, to measure them; `cache` is that of `build`.
+        None where nothing can be measured."""
 
     def build(self, model: Model, target: Target, cache: Path | None, progress: Progress) -> Built:
         """What makes a model run on a target; `cache` is the folder of what was compiled before (default: the

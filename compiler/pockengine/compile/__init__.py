@@ -88,7 +88,7 @@ def compile(
 
     with _uncollected():
         planned = planned_with(chosen)
-        tuning = tune_planned(planned, tune, cache, store, progress)
+        tuning = tune_planned(planned, chosen, tune, cache, store, progress)
         if tuning.picks:
             chosen = chosen.tuned(tuning.picks)
             planned = planned_with(chosen)
@@ -132,11 +132,16 @@ def _uncollected() -> Iterator[None]:
 
 
 def tune_planned(
-    planned: Planned, mode: str, cache: Path | None, store: TuningStore | None, progress: Progress = quiet
+    planned: Planned,
+    backend: Backend,
+    mode: str,
+    cache: Path | None,
+    store: TuningStore | None,
+    progress: Progress = quiet,
 ) -> Tuning:
     """Measure the contractions of planned programs, or take what is known of them."""
     if mode == "off":
         return Tuning()
     nodes = [step.node for program in planned.programs.values() for step in program.steps]
     kept = store or LocalStore(cache or default_folder())
-    return tune_nodes(nodes, planned.target, planned.threads, mode, kept, cache, progress)
+    return tune_nodes(nodes, backend, planned.target, planned.threads, mode, kept, cache, progress)

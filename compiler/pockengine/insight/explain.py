@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..autodiff import Quantised
-from ..codegen.c import choices
-from ..codegen.c.contraction.plan import anchor_of
+from ..codegen import backends
 from ..codegen.common.expressions import needed
-from ..codegen.common.region import body_of
+from ..codegen.common.identity import identity
+from ..codegen.common.region import anchor_of, body_of
 from ..compile import Planned
 from ..ir import DType, Graph, Value
 from ..passes import missed_fusions
@@ -180,29 +180,30 @@ def _alive(slot: Slot, program: Program) -> dict[str, Any]:
 def _contractions(planned: Planned, tuning: Tuning) -> list[dict[str, Any]]:
     """How each contraction is scheduled, by whom that was chosen, and what the model expects of it."""
     known: Mapping[str, Tuned] = {one.workload.identity: one for one in tuning.workloads}
-    rows = []
+    rows, backend = [], backends.get()
     for index, step in enumerate(planned.programs["train"].steps):
         node = step.node
-        if not choices.is_tunable(node):
+        tunable = backend.tunable(node, planned.target, planned.threads)
+        if tunable is None:
             continue
-        tuned = known.get(choices.identity(node)) if known else None
-        usual = choices.candidates(node, planned.target, planned.threads)[0].choice
+        tuned = known.get(identity(node)) if known else None
+        usual = tunable.candidates()[0].choice
         choice = tuned.choice if tuned is not None and tuned.choice is not None else usual
         rows.append(
             {
                 "index": index,
                 "layer": node.origin,
                 "phase": node.phase,
-                "family": choices.family(node),
+                "family": tunable.family,
                 "operands": [str(value.type) for value in node.inputs],
                 "flops": sum(call.flops for call in step.lowered.calls),
-                "multiplies_in": choices.multiplies_in(choice),
-                "schedule": choices.describe(choice),
-                "choice": choices.to_plain(choice),
+                "multiplies_in": choice.multiplies_in,
+                "schedule": choice.describe(),
+                "choice": choice.to_plain(),
                 "chosen_by": tuned.source if tuned is not None else "model",
                 "ms": tuned.ms if tuned is not None else None,
                 "model_ms": tuned.model_ms if tuned is not None else None,
-                "expected_share_of_peak": choices.peak_share(node, planned.target, planned.threads, choice),
+                "expected_share_of_peak": tunable.share_of_peak(choice),
             }
         )
     return rows

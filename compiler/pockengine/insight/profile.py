@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from ..artifact import Artifact, Manifest, model_command
+from ..codegen import backends
+from ..codegen.tunable import Peak
 from ..errors import PockError
 from ..targets import Target
 from ..tune import is_this_machine
-from ..tune.peak import Peak, measure_peak
 from . import levels
 
 
@@ -76,7 +77,8 @@ def profile(path: Path, data: Path | None = None, steps: int = 20, threads: int 
             raise PockError(done.stderr.strip() or f"the program ended with status {done.returncode}")
         report = json.loads(report_file.read_text("utf-8"))
     target = _target(manifest)
-    peak = measure_peak(target, int(report["threads"])) if is_this_machine(target) else None
+    measurer = backends.get(manifest.backend).measurer(target, int(report["threads"]))
+    peak = measurer.peak() if measurer is not None and is_this_machine(target) else None
     return read(manifest, report, peak)
 
 

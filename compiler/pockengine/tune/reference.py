@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..codegen.c.contraction.plan import anchor_of
-from ..codegen.common.region import body_of
+from ..codegen.common.region import anchor_of, body_of
+from ..codegen.common.storage import loaded
 from ..interp import environment, evaluate
-from ..ir import Array, DType, Node, TensorType
+from ..ir import Array, DType, Node
 from ..ops.quantised import DEQUANTIZE
 from ..passes.winograd_marks import WINOGRAD
 
@@ -62,19 +62,6 @@ def expected(node: Node, inputs: list[Array]) -> list[list[Array]]:
                 outputs = evaluate(rest, {**exact, product.name: shifted})
                 found.append([outputs[name] for name in body.outputs])
     return [list(same) for same in zip(*found, strict=True)]
-
-
-def stored(type: TensorType, array: Array) -> bytes:
-    """The bytes of a tensor in memory."""
-    return np.packbits(array, bitorder="little").tobytes() if type.dtype is DType.BIT else array.tobytes()
-
-
-def loaded(type: TensorType, raw: bytes) -> Array:
-    """The tensor that these bytes in memory are."""
-    if type.dtype is DType.BIT:
-        bits = np.unpackbits(np.frombuffer(raw, np.uint8), count=type.size, bitorder="little")
-        return bits.astype(np.bool_).reshape(type.shape)
-    return np.frombuffer(raw, type.dtype.numpy).reshape(type.shape)
 
 
 def differs(node: Node, found: bytes, wanted: list[list[Array]], offsets: list[int]) -> str | None:

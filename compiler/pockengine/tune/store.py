@@ -29,9 +29,9 @@ Inputs = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Result:
-    """What measuring one workload gave. `choice` is plain data of `codegen.c.choices`; milliseconds are medians, None
-    where a choice was only checked; `mode` is `fast` or `full`; `tried` counts the candidates run and `rejected` those
-    that computed something else."""
+    """What measuring one workload gave. `choice` is plain data of a `Choice` (codegen/tunable.py); milliseconds are
+    medians, None where a choice was only checked; `mode` is `fast` or `full`; `tried` counts the candidates run and
+    `rejected` those that computed something else."""
 
     choice: Any
     ms: float | None

@@ -10,16 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..codegen.c import choices
-from ..codegen.c.choices import Candidate, Choice
+from ..codegen.backend import Backend
 from ..codegen.folder_cache import default_folder, workspace
+from ..codegen.tunable import Candidate, Choice, Measurement, Measurer, Run, RunLimits, Trial
 from ..errors import PockError, nearest
 from ..ir import Node
 from ..plan.program import Lowered
 from ..targets import Target
 from ..targets import get as get_target
-from . import measure, reference
-from .measure import Limits, Run, Trial
+from . import reference
 from .store import Entry, Result, TuningStore
 from .workload import Workload, device_of, distance, workloads_of
 
@@ -34,7 +33,6 @@ NEAR = 6.0
 """Doublings between sizes within which a workload's result is worth trying on another."""
 
 Progress = Callable[[str, int, int], None]
-Lower = Callable[[Node, Target, int, Choice | None], Lowered]
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ class Tuned:
             "layers": list(self.workload.names),
             "family": self.workload.family,
             "source": "measured" if self.source == "cache" else self.source,
-            "choice": None if self.choice is None else choices.to_plain(self.choice),
+            "choice": None if self.choice is None else self.choice.to_plain(),
             "ms": self.ms,
             "model_ms": self.model_ms,
         }
@@ -88,7 +86,7 @@ class Tuning:
 
     @property
     def picks(self) -> dict[str, Choice]:
-        """Choices by `choices.identity`, for the backend."""
+        """Choices by `identity` of the nodes, for the backend."""
         return {one.workload.identity: one.choice for one in self.workloads if one.choice is not None}
 
     def count(self, source: str) -> int:
@@ -136,32 +134,32 @@ def is_this_machine(target: Target) -> bool:
 
 def tune(
     nodes: Iterable[Node],
+    backend: Backend,
     target: Target,
     threads: int,
     mode: str,
     store: TuningStore,
     cache: Path | None = None,
     progress: Progress = lambda stage, done, total: None,
-    lower: Lower = choices.lower,
     seconds: float | None = None,
 ) -> Tuning:
-    """Choose for every tunable node. `mode` is `fast` or `full`, `seconds` its limit unless the mode's own; `lower`
-    makes a node's kernels. Raises ToolchainError."""
-    session = _Session(target, threads, mode, store, cache, progress, lower)
+    """Choose for every tunable node. `mode` is `fast` or `full`, `seconds` its limit unless the mode's own.
+    Raises ToolchainError."""
+    session = _Session(backend, target, threads, mode, store, cache, progress)
     if seconds is not None:
         session.deadline = session.start + seconds
-    return session.run(workloads_of(nodes, target, threads))
+    return session.run(workloads_of(nodes, target, threads, backend))
 
 
 @dataclass
 class _Session:
+    backend: Backend
     target: Target
     threads: int
     mode: str
     store: TuningStore
     cache: Path | None
     progress: Progress
-    lower: Lower
     start: float = field(default_factory=time.monotonic)
     done: dict[Workload, Tuned] = field(default_factory=dict)
 
@@ -174,8 +172,9 @@ class _Session:
             self._look_up(workload)
         missing = [workload for workload in workloads if workload not in self.done]
         why_not = ""
-        if missing and is_this_machine(self.target):
-            self._measure_all(missing, len(workloads))
+        measurer = self.backend.measurer(self.target, self.threads, self.cache)
+        if missing and measurer is not None and is_this_machine(self.target):
+            self._measure_all(missing, measurer, len(workloads))
         elif missing:
             why_not = f"{self.target.name} is another machine than this one, so the model chose"
         found = tuple(self.done.get(workload, Tuned(workload, "model", None)) for workload in workloads)
@@ -187,16 +186,13 @@ class _Session:
         result = self.store.get(workload.inputs)
         if result is None or (self.mode == "full" and result.mode != "full"):
             return
-        for candidate in self._space(workload, wide=True):
-            if choices.to_plain(candidate.choice) == result.choice:
+        for candidate in workload.tunable.candidates(wide=True):
+            if candidate.choice.to_plain() == result.choice:
                 found = Tuned(workload, "cache", candidate.choice, result.ms, result.model_ms, result.tried)
                 self.done[workload] = found
                 return
 
-    def _space(self, workload: Workload, wide: bool) -> list[Candidate]:
-        return choices.candidates(workload.node, self.target, self.threads, wide)
-
-    def _measure_all(self, missing: list[Workload], total: int) -> None:
+    def _measure_all(self, missing: list[Workload], measurer: Measurer, total: int) -> None:
         """The contractions that differ first; in fast mode, others with the same contraction take over its choice."""
         leaders = {workload.anchor: workload for workload in self.done}
         for workload in missing:
@@ -206,15 +202,15 @@ class _Session:
         with workspace(self.cache or default_folder()) as place:
             for start in range(0, len(first), BATCH):
                 batch = [(one, self._wanted(one)) for one in first[start : start + BATCH]]
-                self._measure_batch(batch, place, total, "measured")
+                self._measure_batch(batch, measurer, place, total, "measured")
             followers = [(one, self._inherited(one, leaders[one.anchor])) for one in rest]
             followers = [(one, wanted) for one, wanted in followers if wanted]
             for start in range(0, len(followers), BATCH):
-                self._measure_batch(followers[start : start + BATCH], place, total, "verified")
+                self._measure_batch(followers[start : start + BATCH], measurer, place, total, "verified")
 
     def _wanted(self, workload: Workload) -> list[Candidate]:
         """The model's choice, what was best for the closest workloads, then the model's next."""
-        space = self._space(workload, self.effort.wide)
+        space = workload.tunable.candidates(self.effort.wide)
         near = self._similar(workload)
         known = [one for one in space[1:] if any(_alike(one.choice, other) for other in near)][:2]
         ordered = [space[0], *known, *(one for one in space[1:] if one not in known)]
@@ -235,33 +231,35 @@ class _Session:
         found = self.done.get(leader)
         if found is None or found.choice is None:
             return []
-        space = self._space(workload, wide=False)
+        space = workload.tunable.candidates()
         if found.choice == space[0].choice:
             self._settle(Tuned(workload, "verified", found.choice))
             return []
         return [one for one in space if one.choice == found.choice]
 
     def _measure_batch(
-        self, batch: Sequence[tuple[Workload, list[Candidate]]], place: Path, total: int, source: str
+        self,
+        batch: Sequence[tuple[Workload, list[Candidate]]],
+        measurer: Measurer,
+        place: Path,
+        total: int,
+        source: str,
     ) -> None:
         if time.monotonic() > self.deadline:
             return
         trials = [self._trial(workload, wanted) for workload, wanted in batch]
-        program = place / "measure"
-        program.unlink(missing_ok=True)
-        program.write_bytes(measure.build([trial for trial, _ in trials], self.target, self.threads, self.cache))
-        program.chmod(0o755)
+        measurement = measurer.build([trial for trial, _ in trials], place)
         for index, (workload, (trial, candidates)) in enumerate(zip(dict(batch), trials, strict=True)):
             if time.monotonic() > self.deadline:
                 return
-            self._measure_one(workload, program, index, trial, candidates, place / "run", source)
+            self._measure_one(workload, measurement, index, trial, candidates, source)
             self.progress("tune", len(self.done), total)
 
     def _trial(self, workload: Workload, wanted: list[Candidate]) -> tuple[Trial, list[Candidate]]:
         """Candidates that come out as the same kernels are one."""
         distinct: dict[tuple[str, ...], tuple[Candidate, Lowered]] = {}
         for candidate in wanted:
-            lowered = self.lower(workload.node, self.target, self.threads, candidate.choice)
+            lowered = workload.tunable.lower(candidate.choice)
             distinct.setdefault(tuple(call.kernel.symbol for call in lowered.calls), (candidate, lowered))
         return (
             Trial(workload.node, tuple(lowered for _, lowered in distinct.values())),
@@ -271,22 +269,21 @@ class _Session:
     def _measure_one(
         self,
         workload: Workload,
-        program: Path,
+        measurement: Measurement,
         index: int,
         trial: Trial,
         candidates: list[Candidate],
-        folder: Path,
         source: str,
     ) -> None:
         inputs = reference.draw(workload.node)
         wanted = reference.expected(workload.node, inputs)
         timed = source == "measured"
         evicted = 2 * self.target.l2_bytes
-        limits = Limits(self.effort.rounds if timed else 0, self.effort.budget_ms, evicted)
-        runs = measure.run(program, index, trial, trial.pack(inputs), folder, self.threads, limits)
+        limits = RunLimits(self.effort.rounds if timed else 0, self.effort.budget_ms, evicted)
+        runs = measurement.run(index, inputs, limits)
         faults = [_fault(trial, run, wanted) for run in runs]
         rejected = tuple(
-            f"{workload.family} ({choices.describe(candidate.choice)}): {fault}"
+            f"{workload.family} ({candidate.choice.describe()}): {fault}"
             for candidate, fault in zip(candidates, faults, strict=True)
             if fault is not None
         )
@@ -324,7 +321,7 @@ class _Session:
     def _settle(self, found: Tuned) -> None:
         """Take a choice that was measured or checked, and keep it for later builds."""
         self.done[found.workload] = found
-        plain = None if found.choice is None else choices.to_plain(found.choice)
+        plain = None if found.choice is None else found.choice.to_plain()
         result = Result(plain, found.ms, found.model_ms, self.mode, found.tried, len(found.rejected))
         self.store.put(found.workload.inputs, result)
 
@@ -345,7 +342,7 @@ _TRAITS = ("swap", "vectors", "split", "right", "pack_left", "format", "outputs"
 
 def _alike(choice: Choice, plain: Any) -> bool:
     """Whether a choice has the traits of one that is stored as plain data."""
-    return bool(_traits(choices.to_plain(choice)) == _traits(plain))
+    return bool(_traits(choice.to_plain()) == _traits(plain))
 
 
 def _traits(plain: Any) -> Any:

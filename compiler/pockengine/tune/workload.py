@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ..codegen.c import choices
-from ..codegen.c.contraction.plan import anchor_of
-from ..codegen.c.native import toolchain
+from ..codegen.backend import Backend
+from ..codegen.common.identity import identity
+from ..codegen.common.region import anchor_of
+from ..codegen.tunable import Tunable
 from ..ir import Node
 from ..plan.program import PACKED
 from ..targets import Target
@@ -27,6 +28,7 @@ class Workload:
     nodes: tuple[Node, ...]
     target: Target
     threads: int
+    backend: Backend
 
     @property
     def node(self) -> Node:
@@ -35,11 +37,18 @@ class Workload:
     @cached_property
     def identity(self) -> str:
         """The computation without names."""
-        return choices.identity(self.node)
+        return identity(self.node)
+
+    @cached_property
+    def tunable(self) -> Tunable:
+        """What can be chosen for it."""
+        found = self.backend.tunable(self.node, self.target, self.threads)
+        assert found is not None
+        return found
 
     @property
     def family(self) -> str:
-        return choices.family(self.node)
+        return self.tunable.family
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -62,14 +71,13 @@ class Workload:
     @cached_property
     def weight(self) -> float:
         """Roughly the vector instructions a step spends on it."""
-        calls = [call for node in self.nodes[:1] for call in choices.lower(node, self.target, self.threads).calls]
-        return len(self.nodes) * sum(max(call.flops / 16, call.bytes / 4) for call in calls)
+        return len(self.nodes) * sum(max(call.flops / 16, call.bytes / 4) for call in self.tunable.lower().calls)
 
     @cached_property
     def inputs(self) -> Mapping[str, str]:
         """Everything that a measurement depends on, as texts by name."""
         target = self.target
-        kernels = choices.lower(self.node, target, self.threads).calls
+        kernels = self.tunable.lower().calls
         sources = "".join(call.kernel.source for call in kernels)
         machine = (target.vector_bytes, target.registers, target.l1_bytes, target.l2_bytes, target.cores)
         return {
@@ -80,8 +88,7 @@ class Workload:
             "machine": ",".join(map(str, machine)),
             "threads": str(self.threads),
             "kernel": hashlib.sha256(sources.encode()).hexdigest(),
-            "flags": toolchain.kernel_flags(target),
-            "compiler": toolchain.zig_version(),
+            **self.backend.environment(target),
             "tuner": str(VERSION),
         }
 
@@ -97,13 +104,13 @@ def key_of(inputs: Mapping[str, str]) -> str:
     return hashlib.sha256(json.dumps(dict(inputs), sort_keys=True).encode()).hexdigest()
 
 
-def workloads_of(nodes: Iterable[Node], target: Target, threads: int) -> list[Workload]:
+def workloads_of(nodes: Iterable[Node], target: Target, threads: int, backend: Backend) -> list[Workload]:
     """The distinct workloads of tunable nodes that have more than one choice, those that take longest first."""
     found: dict[str, list[Node]] = {}
     for node in nodes:
-        if choices.is_tunable(node):
-            found.setdefault(choices.identity(node), []).append(_unpacked(node))
-    made = [Workload(tuple(same), target, threads) for same in found.values()]
+        if (known := backend.identity(node)) is not None:
+            found.setdefault(known, []).append(_unpacked(node))
+    made = [Workload(tuple(same), target, threads, backend) for same in found.values()]
     return sorted(made, key=lambda workload: -workload.weight)
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pockengine.codegen.c import CBackend, choices
-from pockengine.codegen.c.contraction.plan import anchor_of
+from pockengine.codegen.c import CBackend
 from pockengine.codegen.c.native import toolchain
-from pockengine.codegen.common.region import as_region, body_of
+from pockengine.codegen.c.tunable import TunableContraction
+from pockengine.codegen.common.region import anchor_of, as_region, body_of
 from pockengine.errors import TargetError
 from pockengine.ir import Array, Node
 from pockengine.ops import Sample
@@ -98,9 +98,9 @@ def test_on_x86_64(tmp_path: Path, target: Target) -> None:
 
 def in_tiles(node: Node, target: Target, threads: int) -> Lowered:
     """The kernels of the best schedule that takes f32 operands apart."""
-    region = as_region(node)
-    found = (one.choice for one in choices.candidates(region, target, threads))
-    return choices.lower(region, target, threads, next(one for one in found if choices.multiplies_in(one) == "bf16x3"))
+    tunable = TunableContraction(as_region(node), target, threads)
+    found = (one.choice for one in tunable.candidates())
+    return tunable.lower(next(one for one in found if one.multiplies_in == "bf16x3"))
 
 
 def test_f32_in_tiles_keeps_all_bits(tmp_path: Path) -> None:

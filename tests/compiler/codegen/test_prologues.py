@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pockengine.codegen.c import CBackend, choices
-from pockengine.codegen.c.contraction.schedule import Schedule
+from pockengine.codegen.c import CBackend
+from pockengine.codegen.c.contraction.schedule import Schedules
+from pockengine.codegen.c.tunable import TunableContraction
 from pockengine.ir import Builder, DType, Node, TensorType, Value
 from pockengine.ops import Emitter, prune
-from pockengine.plan.program import SCRATCH
+from pockengine.plan.program import SCRATCH, Lowered
 from pockengine.targets import Target, get
 from pockengine.tune import reference
 from tests.compiler.codegen import geometries, test_narrow
@@ -102,19 +103,19 @@ def test_every_choice_agrees_and_packs(tmp_path: Path) -> None:
     target = TILES.without_tiles()
     case = products((40, 64, 130), (40, 64, 130), (40, 64, 130))[2]
     case = replace(case, inputs=tuple(reference.draw(case.node)))
-    found = [one.choice for one in choices.candidates(case.node, target, 2, wide=True)]
+    found = [one.choice for one in TunableContraction(case.node, target, 2).candidates(wide=True)]
     assert len(found) > 5
     for number, choice in enumerate(found):
-        assert isinstance(choice, tuple)
-        assert all(one.pack_left and one.right != "direct" for one in choice)
+        assert isinstance(choice, Schedules)
+        assert all(one.pack_left and one.right != "direct" for one in choice.parts)
         folder = tmp_path / str(number)
         folder.mkdir()
         library = Library(folder, [case], target, 2, ("-O1",), partial(_lowered, choice=choice))
         check_all(library)
 
 
-def _lowered(node: Node, target: Target, threads: int, choice: tuple[Schedule, ...]) -> choices.Lowered:
-    return choices.lower(node, target, threads, choice)
+def _lowered(node: Node, target: Target, threads: int, choice: Schedules) -> Lowered:
+    return TunableContraction(node, target, threads).lower(choice)
 
 
 @pytest.mark.parametrize("target", [get("host"), TILES, TILES.without_tiles()], ids=["host", "tiles", "vectors"])

@@ -9,12 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pockengine.codegen.c import choices
-from pockengine.codegen.c.contraction.plan import anchor_of
+from pockengine.codegen.c.tunable import TunableContraction
 from pockengine.codegen.c.winograd import kernel as winograd
 from pockengine.codegen.c.winograd.plan import Winograd, candidates, fits
 from pockengine.codegen.c.winograd.transforms import POINTS, TAPS, filtering
-from pockengine.codegen.common.region import as_region
+from pockengine.codegen.common.region import anchor_of, as_region
 from pockengine.ir import Builder, DType, Node, TensorType
 from pockengine.ops import Emitter
 from pockengine.passes import allow_winograd
@@ -116,12 +115,12 @@ def test_where_it_is_chosen() -> None:
     """Where it may be used and pays: not with few channels, not in 16 bits, not unless a pass allows it."""
     large, small = (case("conv2d", (28, 28), (1, 1, 1, 1), (c, c), 4).node for c in (128, 5))
     host = get("host")
-    plan = choices.filtering(large, host, 2)
-    assert plan is not None and choices.candidates(large, host, 2)[0].choice == plan.tile
-    assert any("winograd" in call.kernel.symbol for call in choices.lower(large, host, 2).calls)
-    assert choices.filtering(large, get("raspberry-pi-5"), 4) is not None
-    assert choices.filtering(small, host, 2) is None
-    assert choices.filtering(large, TILES.computing("bf16"), 2) is None
+    plan = TunableContraction(large, host, 2).winograd()
+    assert plan is not None and TunableContraction(large, host, 2).candidates()[0].choice == plan.tile
+    assert any("winograd" in call.kernel.symbol for call in TunableContraction(large, host, 2).lower().calls)
+    assert TunableContraction(large, get("raspberry-pi-5"), 4).winograd() is not None
+    assert TunableContraction(small, host, 2).winograd() is None
+    assert TunableContraction(large, TILES.computing("bf16"), 2).winograd() is None
     anchor = anchor_of(large)
     plain = Node(anchor.op, anchor.inputs, anchor.outputs, {k: v for k, v in anchor.attrs.items() if k != "winograd"})
-    assert not fits(plain, host) and choices.filtering(as_region(plain), host, 2) is None
+    assert not fits(plain, host) and TunableContraction(as_region(plain), host, 2).winograd() is None

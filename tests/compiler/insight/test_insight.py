@@ -15,6 +15,7 @@ from onnx import helper
 from safetensors.numpy import save_file
 
 from pockengine.artifact import Artifact
+from pockengine.codegen.c.measure.peak import measure_peak
 from pockengine.compile import plan_programs
 from pockengine.errors import MemoryBudgetError
 from pockengine.frontends import load
@@ -27,7 +28,6 @@ from pockengine.plan.pipeline import Pipeline
 from pockengine.recipe import Recipe
 from pockengine.targets import get
 from pockengine.tune import Tuning
-from pockengine.tune.peak import measure_peak
 from tests.compiler.cli.command import pock
 from tests.compiler.frontends.onnx_models import model, save
 

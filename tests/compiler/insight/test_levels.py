@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from pockengine.artifact import Manifest
+from pockengine.codegen.c.measure import streams
 from pockengine.codegen.common.region import bytes_of
+from pockengine.codegen.tunable import Bandwidth, Peak
 from pockengine.insight.levels import Place, Touched, sources, touched
 from pockengine.insight.profile import read
 from pockengine.ir import Node, Value, parse_type
 from pockengine.targets import get, machine
 from pockengine.targets.machine import Cache
-from pockengine.tune import streams
-from pockengine.tune.peak import Bandwidth, Peak
 
 KB = 1 << 10
 L1, L2 = 64 * KB, 1024 * KB

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from pockengine import interp
+from pockengine.codegen.common.storage import loaded, stored
 from pockengine.compile import Planned, space_bytes
 from pockengine.ir import Array, Value
 from pockengine.plan.program import Location, Program
-from pockengine.tune.reference import loaded, stored
 
 
 class Blocks:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pockengine.codegen.c import CBackend, choices
-from pockengine.codegen.c.choices import Choice
+from pockengine.codegen.c import CBackend
+from pockengine.codegen.c.measure.measurer import CMeasurement
+from pockengine.codegen.c.tunable import TunableContraction
 from pockengine.codegen.c.winograd.plan import WinogradTile
+from pockengine.codegen.common.identity import identity
+from pockengine.codegen.tunable import Choice, RunLimits, Trial
 from pockengine.errors import PockError
 from pockengine.ir import Node
 from pockengine.plan.program import Lowered
 from pockengine.targets import Target, get
-from pockengine.tune import LocalStore, Tuning, check_mode, measure, tune
-from pockengine.tune.measure import Limits, Trial, build, run
+from pockengine.tune import LocalStore, Tuning, check_mode, tune
 from pockengine.tune.reference import differs, draw, expected
 from pockengine.tune.workload import Workload, distance, workloads_of
 from tests.compiler.tune.workloads import DEPTHWISE, STRIDED, bare, product, relu_convolution, relu_product
@@ -47,18 +50,17 @@ def test_every_candidate_computes_what_the_reference_says(cache, tmp_path):
     ]
     trials = []
     for node in nodes:
-        found = choices.candidates(node, HOST, THREADS, wide=True)
+        tunable = TunableContraction(node, HOST, THREADS)
+        found = tunable.candidates(wide=True)
         assert len(found) == len({candidate.choice for candidate in found}) > 3
-        assert choices.lower(node, HOST, THREADS).calls == choices.lower(node, HOST, THREADS, found[0].choice).calls
+        assert tunable.lower().calls == tunable.lower(found[0].choice).calls
         filtered = [one for one in found if isinstance(one.choice, WinogradTile)]
         kept = found[:: max(1, len(found) // 7)] + filtered
-        trials.append(Trial(node, tuple(choices.lower(node, HOST, THREADS, one.choice) for one in kept)))
-    program = tmp_path / "measure"
-    program.write_bytes(build(trials, HOST, THREADS, cache))
-    program.chmod(0o755)
+        trials.append(Trial(node, tuple(tunable.lower(one.choice) for one in kept)))
+    measurement = CBackend().measurer(HOST, THREADS, cache).build(trials, tmp_path)
     for index, trial in enumerate(trials):
         inputs = draw(trial.node)
-        runs = run(program, index, trial, trial.pack(inputs), tmp_path / str(index), THREADS, Limits(2, 1e3, 1 << 12))
+        runs = measurement.run(index, inputs, RunLimits(2, 1e3, 1 << 12))
         wanted = expected(trial.node, inputs)
         for one in runs:
             assert one.failure is None and not one.overrun
@@ -66,13 +68,28 @@ def test_every_candidate_computes_what_the_reference_says(cache, tmp_path):
             assert differs(trial.node, one.output.read_bytes(), wanted, trial.output_offsets) is None
 
 
-def broken(wrong: str):
-    """Lowering whose second candidate is the first one with a mistake in its C text."""
+class Changed(CBackend):
+    """The C backend, whose candidates' kernels pass through `change`."""
 
-    def lower(node: Node, target: Target, threads: int, choice: Choice | None = None) -> Lowered:
-        lowered = choices.lower(node, target, threads, choice)
-        space = choices.candidates(node, target, threads)
-        if choice != space[1].choice:
+    def __init__(self, change: Callable[[TunableContraction, Choice | None, Lowered], Lowered]) -> None:
+        super().__init__()
+        self.change = change
+
+    def tunable(self, node: Node, target: Target, threads: int) -> TunableContraction | None:
+        found, change = super().tunable(node, target, threads), self.change
+
+        class Tunable(TunableContraction):
+            def lower(self, choice: Choice | None = None) -> Lowered:
+                return change(self, choice, super().lower(choice))
+
+        return found and Tunable(found.node, found.target, found.threads)
+
+
+def broken(wrong: str) -> Changed:
+    """The kernels of the second candidate are those of the model's with a mistake in their C text."""
+
+    def change(tunable: TunableContraction, choice: Choice | None, lowered: Lowered) -> Lowered:
+        if choice != tunable.candidates()[1].choice:
             return lowered
         calls = []
         for call in lowered.calls:
@@ -83,7 +100,7 @@ def broken(wrong: str):
             calls.append(replace(call, kernel=replace(kernel, symbol=tag, source=source.replace(head, head + wrong))))
         return replace(lowered, calls=tuple(calls))
 
-    return lower
+    return Changed(change)
 
 
 @pytest.mark.parametrize(
@@ -99,46 +116,46 @@ def broken(wrong: str):
     ids=["incomplete", "crash", "overrun"],
 )
 def test_a_broken_candidate_never_wins(wrong, said, store, cache):
-    tuning = tune([product()], HOST, THREADS, "fast", store, cache, lower=broken(wrong))
+    tuning = tune([product()], broken(wrong), HOST, THREADS, "fast", store, cache)
     (one,) = tuning.workloads
     (reason,) = one.rejected
     assert one.source == "measured"
     assert any(text in reason for text in said.split("|")), reason
-    assert one.choice != choices.candidates(product(), HOST, THREADS)[1].choice
+    assert one.choice != TunableContraction(product(), HOST, THREADS).candidates()[1].choice
     assert tuning.statistics()["tuning"]["rejected"] == [reason]
 
 
 def test_a_second_build_takes_what_the_first_measured(store, cache):
     nodes = [product(), relu_product(), product(), bare("conv2d", "f32[1,14,14,32]", "f32[32,1,3,3]", **DEPTHWISE)]
-    first = tune(nodes, HOST, THREADS, "fast", store, cache)
+    first = tune(nodes, CBackend(), HOST, THREADS, "fast", store, cache)
     assert sorted(one.source for one in first.workloads) == ["measured", "measured", "verified"]
     assert len(first.workloads) == 3  # equal ones are one
-    again = tune(nodes, HOST, THREADS, "fast", store, cache)
+    again = tune(nodes, CBackend(), HOST, THREADS, "fast", store, cache)
     assert [one.source for one in again.workloads] == ["cache"] * 3
     assert again.picks == first.picks
     assert again.summary()["schedules"][0]["ms"] == first.summary()["schedules"][0]["ms"]
     counted = again.statistics()["tuning"]
     assert (counted["hits"], counted["misses"]) == (3, 0)
-    full = tune(nodes[:1], HOST, THREADS, "full", store, cache)  # wants more than fast mode has measured
+    full = tune(nodes[:1], CBackend(), HOST, THREADS, "full", store, cache)  # wants more than fast mode has measured
     assert full.workloads[0].source == "measured" and full.workloads[0].tried > first.workloads[0].tried
-    assert tune(nodes[:1], HOST, THREADS, "fast", store, cache).picks == full.picks
+    assert tune(nodes[:1], CBackend(), HOST, THREADS, "fast", store, cache).picks == full.picks
 
 
 @pytest.mark.parametrize("pixels", [7, 56])
 def test_minimal_filtering_is_weighed_against_the_definition(pixels, store, cache):
     """Whatever the model prefers, the other kind comes second; the backend follows either choice."""
     node = relu_convolution(pixels, 64)
-    first, second, *_ = (one.choice for one in choices.candidates(node, HOST, THREADS))
+    first, second, *_ = (one.choice for one in TunableContraction(node, HOST, THREADS).candidates())
     assert isinstance(first, WinogradTile) != isinstance(second, WinogradTile)
-    assert (choices.filtering(node, HOST, THREADS) is not None) == isinstance(first, WinogradTile)
-    (one,) = tune([node], HOST, THREADS, "fast", store, cache).workloads
+    assert (TunableContraction(node, HOST, THREADS).winograd() is not None) == isinstance(first, WinogradTile)
+    (one,) = tune([node], CBackend(), HOST, THREADS, "fast", store, cache).workloads
     assert one.source == "measured" and one.tried > 1 and one.rejected == ()
-    assert tune([node], HOST, THREADS, "fast", store, cache).workloads[0].source == "cache"
+    assert tune([node], CBackend(), HOST, THREADS, "fast", store, cache).workloads[0].source == "cache"
     for choice in (first, second):
-        lowered = CBackend({choices.identity(node): choice}).lower(node, HOST, THREADS)
+        lowered = CBackend({identity(node): choice}).lower(node, HOST, THREADS)
         filtered = any("winograd" in call.kernel.symbol for call in lowered.calls)
         assert filtered == isinstance(choice, WinogradTile)
-        packing = CBackend({choices.identity(node): choice}).packing(node, HOST, THREADS)
+        packing = CBackend({identity(node): choice}).packing(node, HOST, THREADS)
         assert packing is None or not filtered
 
 
@@ -161,54 +178,54 @@ def test_rounding_may_turn_a_comparison_but_not_more():
 
 def test_the_backend_follows_the_picks():
     node = product()
-    other = choices.candidates(node, HOST, THREADS)[1].choice
-    picked = CBackend({choices.identity(node): other}).lower(node, HOST, THREADS)
-    assert picked == choices.lower(node, HOST, THREADS, other)
+    other = TunableContraction(node, HOST, THREADS).candidates()[1].choice
+    picked = CBackend({identity(node): other}).lower(node, HOST, THREADS)
+    assert picked == TunableContraction(node, HOST, THREADS).lower(other)
     assert picked != CBackend().lower(node, HOST, THREADS)
-    assert CBackend({choices.identity(product(8)): other}).lower(node, HOST, THREADS) == CBackend().lower(
-        node, HOST, THREADS
-    )
+    assert CBackend({identity(product(8)): other}).lower(node, HOST, THREADS) == CBackend().lower(node, HOST, THREADS)
 
 
 def test_another_machine_is_not_measured_but_its_stored_results_are_used(store, cache):
     pi = get("raspberry-pi-4")
-    tuning = tune([product()], pi, 4, "fast", store, cache)
+    tuning = tune([product()], CBackend(), pi, 4, "fast", store, cache)
     assert tuning.picks == {} and "another machine" in tuning.why_not
-    ((workload),) = workloads_of([product()], pi, 4)
-    best = choices.candidates(product(), pi, 4)[2].choice
-    result = tune([product()], HOST, THREADS, "fast", store, cache)
+    ((workload),) = workloads_of([product()], pi, 4, CBackend())
+    best = TunableContraction(product(), pi, 4).candidates()[2].choice
+    result = tune([product()], CBackend(), HOST, THREADS, "fast", store, cache)
     stored = store.get(result.workloads[0].workload.inputs)
-    store.put(workload.inputs, replace(stored, choice=choices.to_plain(best)))  # as a fleet device would report
-    assert tune([product()], pi, 4, "fast", store, cache).picks == {workload.identity: best}
+    store.put(workload.inputs, replace(stored, choice=best.to_plain()))  # as a fleet device would report
+    assert tune([product()], CBackend(), pi, 4, "fast", store, cache).picks == {workload.identity: best}
 
 
 def test_a_stored_choice_that_is_no_candidate_is_a_miss(store, cache):
-    tuning = tune([product()], HOST, THREADS, "fast", store, cache)
+    tuning = tune([product()], CBackend(), HOST, THREADS, "fast", store, cache)
     workload = tuning.workloads[0].workload
     stored = store.get(workload.inputs)
-    plain = choices.to_plain(choices.candidates(product(), HOST, THREADS)[0].choice)
+    plain = TunableContraction(product(), HOST, THREADS).candidates()[0].choice.to_plain()
     store.put(workload.inputs, replace(stored, choice=[{**plain[0], "rows": 999}]))
-    assert tune([product()], HOST, THREADS, "fast", store, cache).workloads[0].source == "measured"
+    assert tune([product()], CBackend(), HOST, THREADS, "fast", store, cache).workloads[0].source == "measured"
 
 
 def test_close_shapes_are_tried_first(store, cache):
-    far = choices.candidates(product(), HOST, THREADS)[-1].choice
-    (known,) = workloads_of([product()], HOST, THREADS)
-    result = tune([product()], HOST, THREADS, "fast", store, cache)
-    store.put(known.inputs, replace(store.get(known.inputs), choice=choices.to_plain(far)))
+    far = TunableContraction(product(), HOST, THREADS).candidates()[-1].choice
+    (known,) = workloads_of([product()], HOST, THREADS, CBackend())
+    result = tune([product()], CBackend(), HOST, THREADS, "fast", store, cache)
+    store.put(known.inputs, replace(store.get(known.inputs), choice=far.to_plain()))
     tried: list[Choice | None] = []
 
-    def spy(node: Node, target: Target, threads: int, choice: Choice | None = None) -> Lowered:
-        tried.append(choice)
-        return choices.lower(node, target, threads, choice)
+    def spy(tunable: TunableContraction, choice: Choice | None, lowered: Lowered) -> Lowered:
+        if choice is not None:
+            tried.append(choice)
+        return lowered
 
-    tune([product(72)], HOST, THREADS, "fast", store, cache, lower=spy)
+    tune([product(72)], Changed(spy), HOST, THREADS, "fast", store, cache)
     assert result.workloads[0].choice != far
-    assert tried[1][0].split == far[0].split and tried[1][0].vectors == far[0].vectors
+    first, wanted = tried[1].parts[0], far.parts[0]
+    assert (first.split, first.vectors) == (wanted.split, wanted.vectors)
 
 
 def test_without_time_the_model_chooses(store, cache):
-    tuning = tune([product()], HOST, THREADS, "fast", store, cache, seconds=-1)
+    tuning = tune([product()], CBackend(), HOST, THREADS, "fast", store, cache, seconds=-1)
     assert tuning.picks == {} and "time limit" in tuning.why_not
     assert tuning.summary() == {"tuned": "fast", "schedules_by_model": 1, "schedules": []}
 
@@ -222,31 +239,31 @@ def test_without_time_the_model_chooses(store, cache):
     ],
 )
 def test_who_wins(monkeypatch, store, cache, model, other, wins):
-    real = measure.run
+    real = CMeasurement.run
 
     def timed(*arguments):
         runs = real(*arguments)
         return [replace(one, ms=other if number == 1 else model) for number, one in enumerate(runs)]
 
-    monkeypatch.setattr(measure, "run", timed)
-    (one,) = tune([product()], HOST, THREADS, "fast", store, cache).workloads
-    space = choices.candidates(product(), HOST, THREADS)
+    monkeypatch.setattr(CMeasurement, "run", timed)
+    (one,) = tune([product()], CBackend(), HOST, THREADS, "fast", store, cache).workloads
+    space = TunableContraction(product(), HOST, THREADS).candidates()
     assert one.choice == space[1 if wins else 0].choice
     assert one.unsteady == (max(model) > 2 * min(model))
     assert (one.ms < one.model_ms) == wins
 
 
 def test_a_key_says_all_that_matters():
-    (base,) = workloads_of([product()], HOST, THREADS)
+    (base,) = workloads_of([product()], HOST, THREADS, CBackend())
     others = [
-        Workload((product(65),), HOST, THREADS),
-        Workload((relu_product(),), HOST, THREADS),
-        Workload((product(),), HOST, 1),
-        Workload((product(),), replace(HOST, l2_bytes=HOST.l2_bytes * 2), THREADS),
-        Workload((product(),), replace(HOST, cpu="baseline"), THREADS),
+        Workload((product(65),), HOST, THREADS, CBackend()),
+        Workload((relu_product(),), HOST, THREADS, CBackend()),
+        Workload((product(),), HOST, 1, CBackend()),
+        Workload((product(),), replace(HOST, l2_bytes=HOST.l2_bytes * 2), THREADS, CBackend()),
+        Workload((product(),), replace(HOST, cpu="baseline"), THREADS, CBackend()),
     ]
     assert all(other.inputs != base.inputs for other in others)
-    assert workloads_of([product()], HOST, THREADS)[0].inputs == base.inputs
+    assert workloads_of([product()], HOST, THREADS, CBackend())[0].inputs == base.inputs
     assert distance((8, 8), (8, 16)) == 1 and distance((8,), (8, 1)) == np.inf
 
 

@@ -15,15 +15,14 @@ from ...plan.program import PACKED, SCRATCH, Lowered, Packing
 from ...targets import Target
 from ..backend import Built, Description, Limits, Progress
 from ..common import expressions
-from ..common.region import as_region, body_of, unsupported_types
+from ..common.identity import attributes, identity
+from ..common.region import CONTRACTIONS, anchor_of, as_region, body_of, unsupported_types
 from ..model import Model
-from . import choices
+from ..tunable import Choice, Picks
 from .attention import kernel as attention
 from .build import build
 from .contraction import compressed
 from .contraction.panels import packing
-from .contraction.plan import anchor_of
-from .contraction.schedule import Schedule
 from .contraction.strips import options
 from .depthwise import gradients as depthwise_gradients
 from .loops import (
@@ -46,8 +45,10 @@ from .loops import (
 from .loops import (
     scans as ordering,
 )
+from .measure.measurer import CMeasurer
+from .native import toolchain
+from .tunable import TunableContraction, schedules_in
 
-ANCHORS = frozenset(("matmul", "conv2d", "conv2d_dx", "conv2d_dw"))
 BARE: Mapping[str, Callable[[Node], Lowered]] = {
     op: family.lower
     for family in (compressed, lookup, movement, ordering, pooling, random, resample)
@@ -69,8 +70,8 @@ class CBackend:
     name = "c"
     pipeline: Pipeline = PIPELINE
 
-    def __init__(self, picks: Mapping[str, choices.Choice] | None = None) -> None:
-        """`picks` has choices by `choices.identity`, for one target and number of threads; the model chooses the
+    def __init__(self, picks: Picks | None = None) -> None:
+        """`picks` has choices by `identity`, for one target and number of threads; the model chooses the
         rest."""
         self._picks = picks or {}
         self._known: dict[tuple[object, ...], tuple[Node, Lowered]] = {}
@@ -122,7 +123,7 @@ class CBackend:
         if kind == "contraction":
             if anchor_of(region).output.type.dtype is not DType.F32:
                 return plain.lower(region)
-            return choices.lower(region, target, threads, self._picked(region))
+            return TunableContraction(region, target, threads).lower(self._picked(region))
         if kind == GRADIENTS:
             return depthwise_gradients.lower(region, target, threads)
         if kind == "row":
@@ -140,7 +141,7 @@ class CBackend:
         """The operand that a node would pack whole each time, and how it could lie in memory instead."""
         if not self._packs(node, target, threads):
             return None
-        return packing(node, target, threads, self._schedules(node))
+        return packing(node, target, threads, schedules_in(self._picked(node)))
 
     def scratch(self, node: Node, target: Target, threads: int) -> Sequence[tuple[int, float]]:
         """(bytes of workspace, time in parts of the usual one) of the ways to compute a node in less than the usual
@@ -148,32 +149,37 @@ class CBackend:
         key = (_computation(node), target, threads)
         if key not in self._ways:
             packs = self._packs(node, target, threads)
-            self._ways[key] = options(node, target, threads, self._schedules(node)) if packs else []
+            self._ways[key] = options(node, target, threads, schedules_in(self._picked(node))) if packs else []
         return self._ways[key]
 
     def identity(self, node: Node) -> str | None:
         """Of contractions: what they compute, without names."""
-        return choices.identity(node) if choices.is_tunable(node) else None
+        return identity(node) if TunableContraction.has_choice(node) else None
 
-    def tuned(self, picks: Mapping[str, choices.Choice]) -> CBackend:
+    def tuned(self, picks: Picks) -> CBackend:
         """See Backend."""
         return CBackend(picks)
 
-    def describe(
-        self, node: Node, target: Target, threads: int, choice: choices.Choice | None = None
-    ) -> Description | None:
+    def describe(self, node: Node, target: Target, threads: int, choice: Choice | None = None) -> Description | None:
         """The schedule of a contraction."""
-        if not choices.is_tunable(node):
+        tunable = self.tunable(node, target, threads)
+        if tunable is None:
             return None
-        if choice is None:
-            choice = choices.candidates(node, target, threads)[0].choice
-        return Description(
-            choices.family(node),
-            choices.multiplies_in(choice),
-            choices.describe(choice),
-            choices.to_plain(choice),
-            choices.peak_share(node, target, threads, choice),
-        )
+        chosen = choice if choice is not None else tunable.candidates()[0].choice
+        share = tunable.share_of_peak(chosen)
+        return Description(tunable.family, chosen.multiplies_in, chosen.describe(), chosen.to_plain(), share)
+
+    def tunable(self, node: Node, target: Target, threads: int) -> TunableContraction | None:
+        """A contraction of f32; None of other nodes."""
+        return TunableContraction(node, target, threads) if TunableContraction.has_choice(node) else None
+
+    def environment(self, target: Target) -> Mapping[str, str]:
+        """Compiler and flags of kernels."""
+        return {"flags": toolchain.kernel_flags(target), "compiler": toolchain.zig_version()}
+
+    def measurer(self, target: Target, threads: int, cache: Path | None = None) -> CMeasurer:
+        """See measure/measurer.py."""
+        return CMeasurer(target, threads, cache)
 
     def build(self, model: Model, target: Target, cache: Path | None, progress: Progress) -> Built:
         """See build.py."""
@@ -181,26 +187,20 @@ class CBackend:
 
     def _packs(self, node: Node, target: Target, threads: int) -> bool:
         """Whether a node is a contraction that has schedules."""
-        if node.op != "region" or not choices.is_tunable(node) or choices.is_depthwise(node):
-            return False
-        return choices.filtering(node, target, threads, self._picked(node)) is None
+        found = self.tunable(node, target, threads)
+        return found is not None and not found.is_depthwise and found.winograd(self._picked(node)) is None
 
-    def _picked(self, node: Node) -> choices.Choice | None:
-        return self._picks.get(choices.identity(node)) if self._picks else None
-
-    def _schedules(self, node: Node) -> tuple[Schedule, ...] | None:
-        pick = self._picked(node)
-        assert pick is None or isinstance(pick, tuple)
-        return pick
+    def _picked(self, node: Node) -> Choice | None:
+        return self._picks.get(identity(node)) if self._picks else None
 
 
 def _computation(node: Node) -> tuple[object, ...]:
     """What the kernels of a node depend on: the computation without names, and which inputs are one value."""
     first = tuple(node.inputs.index(value) for value in node.inputs)
     if node.body is not None:
-        return (node.attrs["kind"], node.attrs.get(PACKED), node.attrs.get(SCRATCH), choices.identity(node), first)
+        return (node.attrs["kind"], node.attrs.get(PACKED), node.attrs.get(SCRATCH), identity(node), first)
     types = tuple(value.type for value in (*node.inputs, *node.outputs))
-    return (node.op, types, choices.attributes(node.attrs), first)
+    return (node.op, types, attributes(node.attrs), first)
 
 
 def _for_node(node: Node, other: Node, lowered: Lowered) -> Lowered:
@@ -222,7 +222,7 @@ def _unsupported_inside(node: Node) -> str | None:
         return reason
     if node.op == "conv2d_dx" and math.prod(node.attrs["stride"]) > MOST_STRIDE:
         return f"the C backend has no strides as large as {list(node.attrs['stride'])} there"
-    if node.op in ANCHORS:
+    if node.op in CONTRACTIONS:
         return f"the C backend has no {node.op} of bool" if node.output.type.dtype is DType.BOOL else None
     if node.op.startswith("reduce_"):
         adds = node.op not in ("reduce_max", "reduce_min")

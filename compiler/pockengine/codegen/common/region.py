@@ -51,6 +51,14 @@ def body_of(node: Node) -> Graph:
     return node.body
 
 
+CONTRACTIONS = frozenset(("matmul", "conv2d", "conv2d_dx", "conv2d_dw"))
+
+
+def anchor_of(node: Node) -> Node:
+    """The contraction inside a region."""
+    return next(inner for inner in body_of(node).nodes if inner.op in CONTRACTIONS)
+
+
 def flops_of(node: Node) -> int:
     """Floating-point operations of a node: the sum over a region's body."""
     if node.body is None:

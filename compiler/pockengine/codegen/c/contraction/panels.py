@@ -6,7 +6,8 @@ from ....ir import Node
 from ....plan.program import Loops, Packing
 from ....targets import Target
 from ...common.index_maps import Access, Axis
-from .plan import ContractionPlan, anchor_of
+from ...common.region import anchor_of
+from .plan import ContractionPlan
 from .schedule import Schedule
 
 MOST_LOOPS = 3

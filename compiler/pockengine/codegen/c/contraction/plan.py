@@ -13,7 +13,7 @@ from ....plan.schedule import aligned
 from ....targets import Target
 from ...common.index_maps import Contraction, contractions_of
 from ...common.operands import Operand, computed_operands
-from ...common.region import body_of
+from ...common.region import anchor_of, body_of
 from . import narrow_schedule
 from .compressed import Compressed, dequantization
 from .formats import CompressedOperand, Format, formats_of, named
@@ -26,11 +26,6 @@ HEADER_BYTES = 64
 _SCHEDULED: dict[Hashable, list[tuple[Contraction, Schedule]]] = {}
 """Oriented index maps and schedules by operator, types, attributes, target and threads: a model's programs, and the
 recipes that `pock check` compares, have most contractions in common."""
-
-
-def anchor_of(node: Node) -> Node:
-    """The contraction inside a region."""
-    return next(inner for inner in body_of(node).nodes if inner.op in ("matmul", "conv2d", "conv2d_dx", "conv2d_dw"))
 
 
 def compressed_operand(node: Node) -> CompressedOperand | None:

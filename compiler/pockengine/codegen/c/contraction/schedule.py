@@ -4,7 +4,8 @@ share the work. An analytical model in cycles ranks the few candidates; nothing 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from ....targets import Target
 from ...common.index_maps import Access, Axis, Contraction, Window
@@ -78,6 +79,37 @@ class Schedule:
     def columns(self) -> int:
         """Columns of a full panel."""
         return self.vectors * self.lanes
+
+    def describe(self) -> str:
+        """One line for a person."""
+        packed = {
+            "direct": "B in place",
+            "private": "B packed by each task",
+            "shared": "B packed once",
+            "block": "B packed",
+        }
+        swapped = ", operands exchanged" if self.swap else ""
+        left = "A packed" if self.pack_left else "A in place"
+        blocks = f"blocks {self.block} x {self.depth}"
+        right = packed[self.right]
+        return f"tile {self.rows} x {self.columns}, {blocks}, {left}, {right}, threads share {self.split}{swapped}"
+
+
+@dataclass(frozen=True)
+class Schedules:
+    """The choice for a contraction region: a schedule for each of the products that share its result."""
+
+    parts: tuple[Schedule, ...]
+
+    @property
+    def multiplies_in(self) -> str:
+        return ", ".join(dict.fromkeys(schedule.format for schedule in self.parts))
+
+    def to_plain(self) -> Any:
+        return [asdict(schedule) for schedule in self.parts]
+
+    def describe(self) -> str:
+        return "; ".join(dict.fromkeys(schedule.describe() for schedule in self.parts))
 
 
 def ranked(

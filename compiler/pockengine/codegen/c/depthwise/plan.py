@@ -3,14 +3,15 @@ them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from ....ir import Node
 from ....ops.contraction import Geometry, channels_of_group, filters_of
 from ....plan.schedule import aligned
 from ....targets import Target
 from ...common.index_maps import Access, Axis, Contraction, Digit
-from ..contraction.plan import anchor_of
+from ...common.region import anchor_of
 
 GROUPS = (1, 2, 4, 8, 16)
 """Channels of a group that these templates know: whole groups fill registers."""
@@ -27,6 +28,16 @@ class DepthwiseTile:
 
     lanes: int
     pixels: int
+
+    @property
+    def multiplies_in(self) -> str:
+        return "f32"
+
+    def to_plain(self) -> Any:
+        return asdict(self)
+
+    def describe(self) -> str:
+        return f"tile {self.pixels} pixels x {self.lanes} channels"
 
 
 def by_channels(anchor: Node) -> bool:

@@ -9,9 +9,8 @@ from ....plan.program import Kernel, Lowered
 from ...common.epilogue import Epilogue
 from ...common.index_maps import Access, Axis, Contraction, Window, contractions_of
 from ...common.indexing import digits
-from ...common.region import body_of, call, elementwise_pairs
+from ...common.region import anchor_of, body_of, call, elementwise_pairs
 from ...common.source import SIGNATURE, Code, c_type, kernel
-from ..contraction.plan import anchor_of
 from ..emit.mathlib import functions
 
 

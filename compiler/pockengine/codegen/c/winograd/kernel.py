@@ -16,12 +16,11 @@ from ....plan.program import Kernel, Lowered
 from ....plan.schedule import aligned
 from ...common.epilogue import Epilogue
 from ...common.index_maps import contractions_of
-from ...common.region import body_of, call, elementwise_pairs
+from ...common.region import anchor_of, body_of, call, elementwise_pairs
 from ...common.source import SIGNATURE, Code, kernel
 from ..contraction import microkernel
 from ..contraction.formats import f32
 from ..contraction.packers import transposition
-from ..contraction.plan import anchor_of
 from ..emit.mathlib import functions
 from .plan import Winograd
 from .transforms import TAPS, emit_line

@@ -3,8 +3,9 @@ sizes of the arrays between the transforms, and the analytical model that weighs
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
+from typing import Any
 
 from ....ir import Node
 from ....ops.contraction import Geometry
@@ -39,8 +40,14 @@ class WinogradTile:
     vectors: int
     split: str
 
+    @property
+    def multiplies_in(self) -> str:
+        return "f32"
+
+    def to_plain(self) -> Any:
+        return asdict(self)
+
     def describe(self) -> str:
-        """One line for a person."""
         size = f"Winograd F({self.outputs} x {self.outputs}, 3 x 3)"
         return f"{size}, panels of {self.vectors} vectors, threads share {self.split}"
 

@@ -6,16 +6,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..codegen.c.contraction import microkernel, narrow, narrow_schedule
-from ..codegen.c.contraction.formats import Format, f32, fastest
-from ..codegen.common.source import SIGNATURE, Code, kernel
-from ..codegen.folder_cache import default_folder, workspace
-from ..errors import PockError
-from ..ir import DType, Node, TensorType, Value
-from ..plan.program import Call, Kernel, Lowered, Tasks
-from ..targets import Target
-from . import measure, streams
-from .measure import Limits, Run, Trial
+from ....errors import PockError
+from ....ir import DType, Node, TensorType, Value
+from ....plan.program import Call, Kernel, Lowered, Tasks
+from ....targets import Target
+from ...common.source import SIGNATURE, Code, kernel
+from ...folder_cache import default_folder, workspace
+from ...tunable import Bandwidth, Peak, Run, RunLimits, Trial
+from ..contraction import microkernel, narrow, narrow_schedule
+from ..contraction.formats import Format, f32, fastest
+from . import program, streams
 
 DEPTH = 128
 """Products of all parts of an element that a register tile sums up: its operands then fit into 32 KB."""
@@ -27,25 +27,6 @@ BUDGET_MS = 250.0
 """Of the runs of one kind."""
 SPARE_BYTES = 4096
 """Of a thread's part of an array, which is cut into whole steps of its loop and keeps where it is."""
-
-
-@dataclass(frozen=True)
-class Bandwidth:
-    """A level of memory: its bytes (None: the memory behind the caches), and the bytes a second that are read or
-    written in it at best."""
-
-    level: str
-    nbytes: int | None
-    rate: float
-
-
-@dataclass(frozen=True)
-class Peak:
-    """What `threads` together can do: operations a second, and each level's bandwidth, the nearest first."""
-
-    flops: float
-    memory: tuple[Bandwidth, ...]
-    threads: int
 
 
 def measure_peak(target: Target, threads: int, cache: Path | None = None) -> Peak:
@@ -60,12 +41,12 @@ def measure_peak(target: Target, threads: int, cache: Path | None = None) -> Pea
         for size, ways in zip(sizes, loops, strict=True)
     ]
     with workspace(cache or default_folder()) as place:
-        program = place / "measure"
-        program.write_bytes(measure.build(trials, target, threads, cache))
-        program.chmod(0o755)
-        limits = Limits(ROUNDS, BUDGET_MS, 0)
+        file = place / "measure"
+        file.write_bytes(program.build(trials, target, cache))
+        file.chmod(0o755)
+        limits = RunLimits(ROUNDS, BUDGET_MS, 0)
         times = [
-            _best(measure.run(program, index, trial, b"", place / "run", threads, limits))
+            _best(program.run(file, index, trial, b"", place / "run", threads, limits))
             for index, trial in enumerate(trials)
         ]
     flops = max(tile.repeats * tile.flops / ms for tile, (ms,) in zip(tiles, times, strict=False))

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..codegen.c.contraction import microkernel
-from ..codegen.common.source import SIGNATURE, Code, kernel
-from ..plan.program import Kernel
-from ..targets import Target
-from ..targets.machine import Cache, caches
+from ....plan.program import Kernel
+from ....targets import Target
+from ....targets.machine import Cache, caches
+from ...common.source import SIGNATURE, Code, kernel
+from ..contraction import microkernel
 
 MEMORY = "DRAM"
 """The name of what lies behind the caches; those are `L1`, `L2`, …"""

@@ -5,87 +5,24 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
-from ..codegen.c.emit.model import emit_program
-from ..codegen.c.native import toolchain
-from ..codegen.common.source import Code
-from ..ir import Array, Graph, Node
-from ..plan import MemoryPlan, aligned
-from ..plan.program import Location, Lowered, Program, Step
-from ..targets import Target
-from .reference import stored
+from ....ir import Graph
+from ....plan import MemoryPlan
+from ....plan.program import Location, Lowered, Program, Step
+from ....targets import Target
+from ...common.source import Code
+from ...tunable import Report, Run, RunLimits, Trial
+from ..emit.model import emit_program
+from ..native import toolchain
 
 _OWN = ("measure.c", "measure.h")
 _LONGEST = 120.0
 """Seconds after which a run that has not ended is given up."""
 
 
-@dataclass(frozen=True)
-class Trial:
-    """One workload: a node, and the ways to compute it that are compared."""
-
-    node: Node
-    candidates: tuple[Lowered, ...]
-
-    @property
-    def input_offsets(self) -> list[int]:
-        return _offsets([value.type.nbytes for value in self.node.inputs])[:-1]
-
-    @property
-    def output_offsets(self) -> list[int]:
-        return _offsets([value.type.nbytes for value in self.node.outputs])[:-1]
-
-    @property
-    def input_bytes(self) -> int:
-        return _offsets([value.type.nbytes for value in self.node.inputs])[-1]
-
-    @property
-    def output_bytes(self) -> int:
-        return _offsets([value.type.nbytes for value in self.node.outputs])[-1]
-
-    def arena_bytes(self) -> int:
-        """Outputs, then the scratch memory of the candidate that wants most."""
-        return self.output_bytes + max(aligned(lowered.workspace_bytes) for lowered in self.candidates)
-
-    def pack(self, inputs: Sequence[Array]) -> bytes:
-        """The inputs as the program reads them."""
-        memory = bytearray(self.input_bytes)
-        for value, array, offset in zip(self.node.inputs, inputs, self.input_offsets, strict=True):
-            data = stored(value.type, array)
-            memory[offset : offset + len(data)] = data
-        return bytes(memory)
-
-
-@dataclass(frozen=True)
-class Run:
-    """What one candidate did: milliseconds of each round, and whether it wrote beyond its memory. `output` is the file
-    of what it computed; `failure` says why there is nothing of all that."""
-
-    ms: tuple[float, ...] = ()
-    output: Path | None = None
-    overrun: bool = False
-    failure: str | None = None
-
-
-@dataclass(frozen=True)
-class Limits:
-    """How often candidates are run: `rounds` each, fewer once `budget_ms` have gone by. Before each run every thread
-    sweeps over `evict_bytes`. 0 rounds: only what they compute."""
-
-    rounds: int
-    budget_ms: float
-    evict_bytes: int
-
-
-Report = Callable[[int, int], None]
-
-
-def build(
-    trials: Sequence[Trial], target: Target, threads: int, cache: Path | None, report: Report | None = None
-) -> bytes:
+def build(trials: Sequence[Trial], target: Target, cache: Path | None, report: Report | None = None) -> bytes:
     """The measuring program for some workloads. Raises ToolchainError."""
     calls = [call for trial in trials for lowered in trial.candidates for call in lowered.calls]
     objects = toolchain.compile_objects(
@@ -129,7 +66,7 @@ def _program(name: str, trial: Trial, lowered: Lowered) -> Program:
 
 
 def run(
-    program: Path, index: int, trial: Trial, inputs: bytes, folder: Path, threads: int, limits: Limits
+    program: Path, index: int, trial: Trial, inputs: bytes, folder: Path, threads: int, limits: RunLimits
 ) -> list[Run]:
     """Every candidate of workload `index` on these inputs; files of outputs appear in `folder`. When the process ends
     badly, each candidate is run alone, so that one that crashes does not hide the others."""
@@ -147,7 +84,7 @@ def run(
 
 
 def _attempt(
-    program: Path, index: int, source: Path, folder: Path, threads: int, limits: Limits, wanted: list[int]
+    program: Path, index: int, source: Path, folder: Path, threads: int, limits: RunLimits, wanted: list[int]
 ) -> list[Run] | str:
     """The runs of some candidates, or why there are none."""
     figures = (threads, limits.rounds, limits.budget_ms, limits.evict_bytes, *wanted)
@@ -160,11 +97,3 @@ def _attempt(
         return done.stderr.strip() or f"it ended with status {done.returncode}"
     said = [json.loads(line) for line in done.stdout.splitlines()]
     return [Run(tuple(one["ms"]), folder / str(one["candidate"]), one["overrun"]) for one in said]
-
-
-def _offsets(sizes: Sequence[int]) -> list[int]:
-    """Where things of these sizes begin, one behind the other, and where the last one ends."""
-    found = [0]
-    for size in sizes:
-        found.append(found[-1] + aligned(size))
-    return found

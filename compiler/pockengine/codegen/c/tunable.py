@@ -1,0 +1,102 @@
+"""A contraction of f32 whose template leaves a choice: which template computes it, and with which choice."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ...ir import DType, Node
+from ...plan.program import SCRATCH, Lowered
+from ...targets import Target
+from ..common.index_maps import Contraction
+from ..common.region import anchor_of
+from ..tunable import Candidate, Choice
+from . import space
+from .contraction import kernel as contraction
+from .contraction import narrow_schedule, strips
+from .contraction.formats import CompressedOperand, named
+from .contraction.plan import compressed_operand, products_of, schedules_of
+from .contraction.schedule import Schedule, Schedules, share_of_peak
+from .depthwise import kernel as depthwise
+from .depthwise.plan import DepthwiseTile, by_channels
+from .winograd import kernel as winograd
+from .winograd.plan import Winograd, WinogradTile
+
+
+@dataclass(frozen=True)
+class TunableContraction:
+    """A contraction region of f32 on one target, for so many threads."""
+
+    node: Node
+    target: Target
+    threads: int
+
+    @staticmethod
+    def has_choice(node: Node) -> bool:
+        """Whether a node is such a region."""
+        if node.op != "region" or node.attrs["kind"] != "contraction" or not node.outputs[0].type.size:
+            return False
+        return anchor_of(node).output.type.dtype is DType.F32
+
+    @property
+    def family(self) -> str:
+        """The kernel family: `depthwise_conv2d`, `matmul`, …"""
+        anchor = anchor_of(self.node)
+        return f"depthwise_{anchor.op}" if self.is_depthwise else anchor.op
+
+    @property
+    def is_depthwise(self) -> bool:
+        """Whether it has the templates that go along channels."""
+        return by_channels(anchor_of(self.node))
+
+    def candidates(self, wide: bool = False) -> list[Candidate]:
+        """See `space.candidates`."""
+        return space.candidates(self.node, self.target, self.threads, wide)
+
+    def winograd(self, choice: Choice | None = None) -> Winograd | None:
+        """How it is computed by Winograd's minimal filtering, if that is the choice; default: if the model prefers it
+        where it may be used."""
+        if isinstance(choice, WinogradTile):
+            return Winograd(anchor_of(self.node), self.target, self.threads, choice)
+        if choice is not None:
+            return None
+        direct, plans = space.winograd_plans(self.node, self.target, self.threads)
+        return plans[0][1] if plans and plans[0][0] < direct else None
+
+    def lower(self, choice: Choice | None = None) -> Lowered:
+        """The kernels with a choice; default: the model's."""
+        if self.is_depthwise:
+            assert choice is None or isinstance(choice, DepthwiseTile)
+            return depthwise.lower(self.node, self.target, self.threads, choice)
+        plan = self.winograd(choice)
+        if plan is not None:
+            return winograd.lower(self.node, plan)
+        schedules = schedules_in(choice)
+        if SCRATCH in self.node.attrs:
+            schedules = strips.schedules_within(self.node, self.target, self.threads, schedules)
+        return contraction.lower(self.node, self.target, self.threads, schedules)
+
+    def share_of_peak(self, choice: Choice | None = None) -> float | None:
+        """The part of the arithmetic peak that the model expects; None where there is no model."""
+        if self.is_depthwise or self.winograd(choice) is not None:
+            return None
+        parts, compressed = products_of(self.node), compressed_operand(self.node)
+        schedules = schedules_in(choice) or tuple(
+            schedules_of(part, self.target, self.threads, compressed)[0][1] for part in parts
+        )
+        work = [math.prod(part.sizes()) for part in parts]
+        shares = [self._share(part, one, compressed) for part, one in zip(parts, schedules, strict=True)]
+        time = sum(amount / share for amount, share in zip(work, shares, strict=True) if share)
+        return sum(work) / time if time else None
+
+    def _share(self, part: Contraction, one: Schedule, compressed: CompressedOperand | None) -> float:
+        format = named(one.format, self.target)
+        if format.narrow:
+            return narrow_schedule.share_of_peak(part, one, self.threads, format, compressed)
+        return share_of_peak(part, one, self.threads)
+
+
+def schedules_in(choice: Choice | None) -> tuple[Schedule, ...] | None:
+    """The schedules that a choice for a direct product stands for; None: those of the model."""
+    assert choice is None or isinstance(choice, Schedules)
+    return choice.parts if choice is not None else None

@@ -1,14 +1,23 @@
 """The in-process runner with real child processes (a double of the worker command, which compiles nothing)."""
 
+import asyncio
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
+from pock_server.runner import background, process
+from pock_server.runner.hearing import Description
+from pock_server.sandbox.confinement import Den, Mechanism
+from pock_server.services import Services
+from pock_server.settings import Settings
 from tests.server.conftest import ServerFactory
 from tests.server.harness import FAKE_WORKER, Person, Server, assert_problem, sse
 
@@ -132,6 +141,45 @@ def test_describes_the_compiler_when_it_starts(server: Server, person: Person) -
     wait_for(lambda: server.services.compiler.load().version == "fake")
     assert [target["name"] for target in person.get("/targets").json()["items"]] == ["host"]
     assert_problem(person.build(target="raspberry-pi-4"), 422, 10003)
+
+
+def test_the_compiler_is_asked_until_it_is_described(
+    start_server: ServerFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    troubles = iter([OSError(28, "No space left on device"), OperationalError("COMMIT", {}, Exception("away"))])
+    real = background.ask_compiler
+
+    async def ask(services: Services) -> Description:
+        for trouble in troubles:
+            raise trouble
+        return await real(services)
+
+    monkeypatch.setattr(background, "ask_compiler", ask)
+    monkeypatch.setattr(background, "_RETRY_SECONDS", 0.01)
+    server = start_server(runner="inprocess", worker_command=COMMAND)
+    wait_for(lambda: server.services.compiler.load().version == "fake")
+
+
+def test_a_child_whose_runner_goes_before_it_was_let_in_does_nothing(tmp_path: Path) -> None:
+    for told, begins in ((b"", False), (b"\n", True)):
+        subprocess.run([*process._GATE, "touch", str(tmp_path / "begun")], input=told, timeout=30)
+        assert (tmp_path / "begun").exists() is begins
+
+
+def test_a_child_that_cannot_be_bounded_leaves_no_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[bool] = []
+
+    def refuse(_pid: int) -> None:
+        raise OSError(16, "Device or resource busy")
+
+    group = SimpleNamespace(add=refuse, close=lambda: closed.append(True))
+    monkeypatch.setattr(process, "prepare", lambda *_: None)
+    monkeypatch.setattr(process, "command_line", lambda *_: (["/bin/true"], {}))
+    monkeypatch.setattr(process, "make_group", lambda _: group)
+    sandbox: Any = SimpleNamespace(mechanism=Mechanism.NAMESPACES, limits=SimpleNamespace(memory=1))
+    with pytest.raises(OSError, match="busy"):
+        asyncio.run(process.start(Settings(data_dir=tmp_path), sandbox, Den(tmp_path), "build"))
+    assert closed == [True]
 
 
 def _child(server: Server) -> int:

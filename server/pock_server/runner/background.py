@@ -126,12 +126,15 @@ async def describe_compiler(services: Services) -> None:
     while True:
         try:
             found = await ask_compiler(services)
-        except Undescribed as error:
-            _log.error("the worker could not describe the compiler:\n%s", error)
-            await asyncio.sleep(_RETRY_SECONDS)
-        else:
             await asyncio.to_thread(services.compiler.store, found.version, found.targets)
             return
+        except Undescribed as error:
+            _log.error("the worker could not describe the compiler:\n%s", error)
+        except DATABASE_DOWN as error:
+            _log.warning("what the compiler is cannot be written down: %s", str(error).split("\n")[0])
+        except Exception:  # such as a full disk: without a description no build is accepted, so it is tried again
+            _log.exception("the worker could not be asked what the compiler is")
+        await asyncio.sleep(_RETRY_SECONDS)
 
 
 async def _build_forever(services: Services) -> None:

@@ -24,8 +24,8 @@ DISK_FULL = 2002
 _LOOK_SECONDS = 0.05
 _WATCH_SECONDS = 0.5
 _LAST_WORDS_SECONDS = 5.0
-_GATE = ("/bin/sh", "-c", 'read -r _; exec "$@" </dev/null', "sh")
-"""Waits for a line before it becomes the program: until then its control group is set."""
+_GATE = ("/bin/sh", "-c", 'read -r _ && exec "$@" </dev/null', "sh")
+"""Waits for a line before it becomes the program: until then its control group is set. Without one, it ends."""
 _log = logging.getLogger(__name__)
 
 
@@ -71,13 +71,29 @@ async def start(settings: Settings, sandbox: Sandbox, den: Den, *arguments: str)
         return Child(await _spawn(program, _own_environment(), gated=False), sandbox, den, None)
     line, environment = command_line(sandbox.mechanism, settings, den, sandbox.limits, program)
     group = await asyncio.to_thread(make_group, sandbox.limits.memory)
-    process = await _spawn(tuple(line), environment, gated=group is not None)
-    if group is not None:
-        assert process.stdin is not None
+    try:
+        process = await _spawn(tuple(line), environment, gated=group is not None)
+        if group is not None:
+            await _let_in(process, group)
+    except BaseException:
+        if group is not None:
+            await asyncio.to_thread(group.close)
+        raise
+    return Child(process, sandbox, den, group)
+
+
+async def _let_in(process: Process, group: MemoryGroup) -> None:
+    """Put the child that waits at the gate into its group, and let it begin; it ends if that fails."""
+    assert process.stdin is not None
+    try:
         group.add(process.pid)
         process.stdin.write(b"\n")
+    except BaseException:
+        process.kill()
+        await process.wait()
+        raise
+    finally:
         process.stdin.close()
-    return Child(process, sandbox, den, group)
 
 
 async def attend(child: Child, hearing: Hearing) -> int:

@@ -12,11 +12,11 @@ from sqlalchemy.exc import OperationalError
 
 from pock_server.blobs.faults import StoreFailed
 from pock_server.blobs.store import BlobStore
-from pock_server.runner import background
+from pock_server.runner import background, sweeper
 from pock_server.runner.claims import Broken, claim_next, put_off
 from pock_server.runner.rest import Rest
 from tests.server.conftest import ServerFactory
-from tests.server.harness import FAKE_WORKER, MovableClock, Person, Server
+from tests.server.harness import FAKE_WORKER, Device, MovableClock, Person, Server
 from tests.server.test_runner import finished, wait_for
 
 COMMAND = (sys.executable, str(FAKE_WORKER))
@@ -104,6 +104,24 @@ def test_who_was_lost_puts_nothing_off(server: Server, person: Person) -> None:
     assert second is not None and second.attempt == 2
     put_off(server.services, first, Broken(2002, "No room."), counted=True)
     assert claim_next(server.services) is None
+
+
+def test_what_cannot_be_swept_holds_nothing_up(
+    server: Server, person: Person, device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = server.built(person)["id"]
+    runs = [server.run(person, device, build, queue_deadline_seconds=1).json()["id"] for _ in range(3)]
+    real = sweeper.sweep
+
+    def break_at_one(unit: Any, run: Any, *arguments: Any) -> None:
+        if run.id == runs[1]:
+            raise RuntimeError("a fault of ours")
+        real(unit, run, *arguments)
+
+    monkeypatch.setattr(sweeper, "sweep", break_at_one)
+    server.clock.advance(10)
+    sweeper.sweep_all(server.services)
+    assert [person.get(f"/runs/{run}").json()["state"] for run in runs] == ["failed", "queued", "failed"]
 
 
 def test_the_sweeper_rests_after_a_long_outage(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

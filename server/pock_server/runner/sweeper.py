@@ -8,8 +8,7 @@ from pock_server.audit.repository import drop_before
 from pock_server.blobs.repository import Uploads, stale_uploads
 from pock_server.builds.repository import Builds, running_builds
 from pock_server.builds.schemas import BuildState
-from pock_server.db.unit import Unit
-from pock_server.http.problems import Problem
+from pock_server.http.problems import DATABASE_DOWN, Problem
 from pock_server.idempotency.service import forget_old
 from pock_server.runner.claims import take_from_lost_runner
 from pock_server.runs.leases import lock_run, sweep
@@ -20,8 +19,8 @@ from pock_server.trust.start import renew
 
 _UPLOAD_LIFE = timedelta(hours=24)
 _AUDIT_BATCH = 1000
-_Task = Callable[[Unit, Services, str, str], None]
-"""Deals with one row, given its workspace and id."""
+_Task = Callable[[Services, str, str], None]
+"""Deals with one row, given its workspace and id, in transactions of its own."""
 _log = logging.getLogger(__name__)
 
 
@@ -38,7 +37,7 @@ def sweep_all(services: Services) -> None:
     for workspace_id, build_id in builds:
         _alone(services, _sweep_build, workspace_id, build_id)
     for workspace_id, upload_id in uploads:
-        _drop_upload(services, workspace_id, upload_id)
+        _alone(services, _drop_upload, workspace_id, upload_id)
     with services.database.write() as unit:
         forget_old(unit, now)
     renew(services)
@@ -54,24 +53,29 @@ def _forget(services: Services) -> None:
 
 def _alone(services: Services, task: _Task, workspace_id: str, row_id: str) -> None:
     try:
-        with services.database.write() as unit:
-            task(unit, services, workspace_id, row_id)
+        task(services, workspace_id, row_id)
     except Problem as problem:  # somebody moved the row first: then it is not lost
         _log.info("sweeper: %s", problem.detail)
+    except DATABASE_DOWN:
+        raise
+    except Exception:
+        _log.exception("the sweeper could not deal with %s; it goes on with others", row_id)
 
 
-def _sweep_run(unit: Unit, services: Services, workspace_id: str, run_id: str) -> None:
+def _sweep_run(services: Services, workspace_id: str, run_id: str) -> None:
     now = services.clock.now()
-    lock_run(unit, workspace_id, run_id)
-    for run in Runs(unit.session, workspace_id).overdue(run_id, now):
-        sweep(unit, run, services.settings, now)
+    with services.database.write() as unit:
+        lock_run(unit, workspace_id, run_id)
+        for run in Runs(unit.session, workspace_id).overdue(run_id, now):
+            sweep(unit, run, services.settings, now)
 
 
-def _sweep_build(unit: Unit, services: Services, workspace_id: str, build_id: str) -> None:
-    row = Builds(unit.session, workspace_id).require(build_id, lock=True)
-    lost = row.lease_expires_at is not None and row.lease_expires_at < services.clock.now()
-    if lost and row.state == BuildState.RUNNING:
-        take_from_lost_runner(unit, row, services)
+def _sweep_build(services: Services, workspace_id: str, build_id: str) -> None:
+    with services.database.write() as unit:
+        row = Builds(unit.session, workspace_id).require(build_id, lock=True)
+        lost = row.lease_expires_at is not None and row.lease_expires_at < services.clock.now()
+        if lost and row.state == BuildState.RUNNING:
+            take_from_lost_runner(unit, row, services)
 
 
 def _drop_upload(services: Services, workspace_id: str, upload_id: str) -> None:

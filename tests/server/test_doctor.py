@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import obstore
 import pytest
 
+from pock_server.blobs.opening import open_store
 from pock_server.db.engine import make_engine
 from pock_server.doctor import Outcome, examine
 from pock_server.migrations.runner import downgrade
@@ -111,6 +113,21 @@ def test_a_store_that_is_away(healthy: Settings) -> None:
     away = changed(healthy, store_url="file:///proc/nowhere", store_endpoint="")
     [(outcome, says)] = found(away)["store"]
     assert outcome is Outcome.FAIL and says
+
+
+def test_a_store_that_does_not_do_what_it_should(healthy: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    objects = open_store(healthy).objects
+    monkeypatch.setattr(obstore, "get_range", lambda *_, **__: b"something")
+    ((outcome, says),) = found(healthy)["store"]
+    assert outcome is Outcome.FAIL and "ranges" in says
+
+    def breaks(*_: object) -> None:
+        raise OSError("the line is cut")
+
+    monkeypatch.setattr(obstore, "get", breaks)
+    ((outcome, says),) = found(healthy)["store"]
+    assert outcome is Outcome.FAIL and "not possible to read an object" in says and "the line is cut" in says
+    assert not any("doctor-" in each["path"] for page in objects.list() for each in page)
 
 
 def test_keys_that_others_may_read_and_a_page_that_is_not_there(healthy: Settings, tmp_path: Path) -> None:

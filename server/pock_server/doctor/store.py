@@ -19,19 +19,20 @@ def check(settings: Settings) -> Iterator[Finding]:
         yield ok("store", f"{where} is made at the first start")
         return
     objects, key, data = open_store(settings).objects, f"doctor-{os.urandom(8).hex()}", os.urandom(_SIZE)
-    doing = "write"
+    doing, wrong = "write", None
     try:
         obstore.put(objects, key, data)
-        doing = "read"
-        if bytes(obstore.get(objects, key).bytes()) != data:
-            yield fail("store", f"{where} gives back other bytes than were written; use another store.")
-        doing = "read a part of"
-        if bytes(obstore.get_range(objects, key, start=100, length=10)) != data[100:110]:
-            yield fail("store", f"{where} does not honour ranges; use another store.")
-        doing = "delete"
-        obstore.delete(objects, key)
+        try:
+            doing = "read"
+            if bytes(obstore.get(objects, key).bytes()) != data:
+                wrong = f"{where} gives back other bytes than were written; use another store."
+            doing = "read a part of"
+            if bytes(obstore.get_range(objects, key, start=100, length=10)) != data[100:110]:
+                wrong = wrong or f"{where} does not honour ranges; use another store."
+            doing = "delete"
+        finally:
+            obstore.delete(objects, key)
     except Exception as error:
         reason = str(error).strip().partition("\n")[0]
-        yield fail("store", f"it was not possible to {doing} an object in {where}: {reason}")
-    else:
-        yield ok("store", f"writes, reads, ranges and deletes work in {where}")
+        wrong = wrong or f"it was not possible to {doing} an object in {where}: {reason}"
+    yield fail("store", wrong) if wrong else ok("store", f"writes, reads, ranges and deletes work in {where}")

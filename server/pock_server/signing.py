@@ -72,9 +72,14 @@ def verify(public_key: str, signature: str, message: bytes) -> bool:
 def read_key(path: Path) -> Signer:
     """The private key in a PEM file.
 
-    Raises FileNotFoundError if there is none, ValueError if the file holds no Ed25519 private key.
+    Raises FileNotFoundError if there is none, ValueError if it cannot be read or holds no Ed25519 private key.
     """
-    text = path.read_bytes()
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from None
     try:
         key = load_pem_private_key(text, password=None)
     except (ValueError, TypeError) as error:

@@ -92,6 +92,14 @@ def test_no_key_is_lost_with_an_old_wrapping_key(operator: Operator, server: Ser
     assert wrapping.path.read_bytes() == wrong + right
 
 
+def test_what_is_damaged_in_the_database_is_not_opened(server: Server, person: Person) -> None:
+    wrapping, (key_id, right) = server.services.keys.wrapping, *wrapped(server).items()
+    assert wrapping.unwrap(right, key_id).key_id == key_id
+    for damaged in ("", "x", "äöü", right[:8], right[:-8], "A" * len(right)):
+        with pytest.raises(CannotUnwrap, match=key_id):
+            wrapping.unwrap(damaged, key_id)
+
+
 def test_the_doctor_tries_the_wrapping_key(server: Server) -> None:
     settings = server.services.settings
 

@@ -15,7 +15,7 @@ from sqlalchemy.engine import make_url
 from demo.processes import free_port
 from pock_server.blobs.faults import StoreFailed
 from pock_server.blobs.opening import open_store
-from pock_server.db.engine import make_engine
+from pock_server.db.engine import database_url, make_engine
 from pock_server.migrations.runner import upgrade
 from pock_server.settings import Settings
 from tests.server.databases import PostgresDatabases
@@ -73,6 +73,7 @@ def test_addresses_that_are_none_are_refused(run: Serve) -> None:
             ({"POCK_DATABASE_URL": "open-sesame"}, "POCK_DATABASE_URL names no database"),
             ({"POCK_DATABASE_URL": "mysql://u:open-sesame@h/x"}, "POCK_DATABASE_URL names no database"),
             ({"POCK_DATABASE_URL": "postgresql://u:p@h:open-sesame/x"}, "POCK_DATABASE_URL names no database"),
+            ({"POCK_DATABASE_URL": "sqlite://"}, "POCK_DATABASE_URL names no database"),
             ({"POCK_OTLP_ENDPOINT": "collector:4318"}, "POCK_OTLP_ENDPOINT: this is not an address such as http://"),
             ({"POCK_STORE_URL": "s4://bucket"}, "POCK_STORE_URL … describe no object store … write s3://"),
         ],
@@ -111,6 +112,17 @@ def test_forms_of_addresses(name: str, text: str) -> None:
 )
 def test_forms_of_addresses_that_are_right(name: str, text: str) -> None:
     assert getattr(Settings.model_validate({name: text}), name) == text
+
+
+@pytest.mark.parametrize("driver", ["postgres", "postgresql", "postgresql+psycopg2", "postgresql+asyncpg"])
+def test_whatever_driver_is_named_ours_is_used(driver: str) -> None:
+    url = database_url(Settings(database_url=f"{driver}://u:p@h/x"))
+    assert url.drivername == "postgresql+psycopg" and url.password == "p"
+
+
+def test_a_signing_key_that_cannot_be_read_is_refused(run: Serve, tmp_path: Path) -> None:
+    (tmp_path / "data" / "keys" / "signing.pem").mkdir(parents=True)
+    refused(run("serve", "--port", "0"), "signing.pem cannot be read: Is a directory")
 
 
 def test_places_that_cannot_be_written_are_refused(run: Serve, file: Path) -> None:

@@ -56,9 +56,7 @@ def rotate_wrapping_key(
         print(json.dumps({"signing_keys": keys, "old_key_removed": forgotten}))
     else:
         print(f"{keys} signing keys are encrypted with the newest wrapping key")
-        print(
-            "the old one is gone" if forgotten else f"remove all lines but the first of {wrapping.path}, on every host"
-        )
+        print("the old one is gone" if forgotten else _LEFT.format(path=wrapping.path))
 
 
 _DRAFTED = "{draft}: put it in the place of {path} on every host, then run `pock-server rotate-wrapping-key --keep-old`"

@@ -34,12 +34,17 @@ def database_url(settings: Settings) -> URL:
         url = make_url(settings.effective_database_url)
     except (ArgumentError, ValueError):  # their texts may have the password
         url = None
-    if url is None or url.get_backend_name() not in {*_POSTGRES, "sqlite"}:
+    if url is None or url.get_backend_name() not in {*_POSTGRES, "sqlite"} or _is_memory(url):
         raise UnusableSetting(
             "POCK_DATABASE_URL names no database that the service runs on: write postgresql://user:password@host/name, "
             "with signs like @ and / of the password percent-encoded, or leave it out for SQLite"
         )
-    return url.set(drivername="postgresql+psycopg") if url.drivername in _POSTGRES else url
+    return url.set(drivername="postgresql+psycopg" if url.get_backend_name() in _POSTGRES else "sqlite")
+
+
+def _is_memory(url: URL) -> bool:
+    """A SQLite that each connection would have another one of."""
+    return url.get_backend_name() == "sqlite" and url.database in (None, "", ":memory:")
 
 
 def make_engine(settings: Settings) -> Engine:

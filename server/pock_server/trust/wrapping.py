@@ -47,9 +47,10 @@ class WrappingKey:
 
     def unwrap(self, wrapped: str, key_id: str, newest_only: bool = False) -> Signer:
         """The private key of this name; raises CannotUnwrap."""
-        content, keys = base64.b64decode(wrapped), self._keys()
+        keys = self._keys()
         for key in keys[:1] if newest_only else keys:
-            with suppress(InvalidTag):
+            with suppress(InvalidTag, ValueError):  # the latter for what is too short, or no base64
+                content = base64.b64decode(wrapped)
                 raw = AESGCM(key).decrypt(content[:_NONCE_BYTES], content[_NONCE_BYTES:], key_id.encode())
                 return Signer.from_raw(raw)
         raise CannotUnwrap(f"{self.path} is not the wrapping key of signing key {key_id}")

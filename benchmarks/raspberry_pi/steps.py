@@ -23,9 +23,8 @@ from pockengine.codegen.common.index_maps import contractions_of
 from pockengine.codegen.common.region import CONTRACTIONS, anchor_of
 from pockengine.compile import Planned
 from pockengine.compile.build import describe
-from pockengine.ir import Node
+from pockengine.ir import Node, RegionKind
 from pockengine.ops.contraction import channels_of_group
-from pockengine.passes.gradients import GRADIENTS
 
 Shape = tuple[int, int, int, int]
 """Batch, rows, columns and depth of a matrix product."""
@@ -124,7 +123,7 @@ def _compiled(case: Case, target: str) -> tuple[pock.Artifact, Planned]:
 def _kind(node: Node) -> str:
     kind = str(node.attrs["kind"]) if node.op == "region" else "contraction" if node.op in CONTRACTIONS else node.op
     if kind != "contraction":
-        return "depthwise" if kind == GRADIENTS else kind
+        return "depthwise" if kind == RegionKind.GRADIENTS else kind
     return "depthwise" if channels_of_group(anchor_of(node)) == 1 else "product"
 
 

@@ -13,7 +13,7 @@ from ..codegen.common.expressions import needed
 from ..codegen.common.identity import identity
 from ..codegen.common.region import anchor_of, body_of
 from ..compile import Planned
-from ..ir import DType, Graph, Value
+from ..ir import DType, Graph, RegionKind, Value
 from ..passes import missed_fusions
 from ..plan import Slot
 from ..plan.lives import base_of
@@ -60,7 +60,7 @@ def _region(index: int, step: Step, updates: Mapping[Value, list[str]]) -> dict[
     """What one step computes: the operators of its body, in order, each with its number where there are several, and
     which of them a contraction computes while it packs its operands."""
     node = step.node
-    before = needed(anchor_of(node).inputs, body_of(node)) if node.attrs.get("kind") == "contraction" else []
+    before = needed(anchor_of(node).inputs, body_of(node)) if node.region_kind is RegionKind.CONTRACTION else []
     counts: dict[str, int] = {}
     for inner in node.body.nodes if node.body else (node,):
         counts[inner.op] = counts.get(inner.op, 0) + 1
@@ -68,7 +68,7 @@ def _region(index: int, step: Step, updates: Mapping[Value, list[str]]) -> dict[
         "index": index,
         "layer": node.origin,
         "phase": node.phase,
-        "kind": node.attrs["kind"] if node.body else "single",
+        "kind": node.region_kind or "single",
         "operators": [op if count == 1 else f"{op} x{count}" for op, count in counts.items()],
         "while_packing": [inner.op for inner in before],
         "reads": [str(value.type) for value in node.inputs],

@@ -3,6 +3,7 @@ ours."""
 
 from .builder import Builder, substitute
 from .graph import PHASES, Array, Attr, Attrs, Graph, Node, Value
+from .regions import RegionKind
 from .text import parse, render
 from .types import DType, TensorType, parse_type
 from .verify import VerifyError, verify
@@ -16,6 +17,7 @@ __all__ = [
     "DType",
     "Graph",
     "Node",
+    "RegionKind",
     "TensorType",
     "Value",
     "VerifyError",

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .regions import RegionKind
 from .types import TensorType
 
 Attr = Any
@@ -49,6 +50,11 @@ class Node:
         """The only output."""
         (value,) = self.outputs
         return value
+
+    @property
+    def region_kind(self) -> RegionKind | None:
+        """What a region promises; None for a node that is no region."""
+        return None if self.body is None else RegionKind(self.attrs["kind"])
 
 
 @dataclass(frozen=True, eq=False)

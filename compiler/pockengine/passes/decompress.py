@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..ir import Graph, Node, Value
+from ..ir import Graph, Node, RegionKind, Value
 from ..ops import is_kind, prune
 from ..ops.quantised import DEQUANTIZE
 
@@ -20,7 +20,7 @@ def decompress_inside(graph: Graph) -> Graph:
 
 
 def _absorbed(region: Node, unpacking: dict[Value, Node]) -> Node:
-    if region.op != "region" or region.attrs["kind"] != "contraction" or region.body is None:
+    if region.region_kind is not RegionKind.CONTRACTION or region.body is None:
         return region
     body = region.body
     anchor = next(node for node in body.nodes if is_kind(node, "contraction"))

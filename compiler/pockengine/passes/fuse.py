@@ -12,10 +12,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ..ir import DType, Graph, Node, Value
+from ..ir import DType, Graph, Node, RegionKind, Value
 from ..ops import is_kind
 from ..ops.movement import ints
-from .gradients import GRADIENTS, Gradients
+from .gradients import Gradients
 from .order import overwrites
 
 MAX_MEMBERS = 256
@@ -23,19 +23,27 @@ MAX_MEMBERS = 256
 MAX_INPUTS = 24
 """Operands of one region: beyond this, pointers spill and the kernel is no faster than two."""
 WINDOW = 16
-"""Places in the graph that a group's reach does not tell apart: it is then seldom raised, with all that depends on it,
-while a chain of nodes joins the group one by one."""
+"""`Group.reach` counts windows of so many places in the graph. A node that joins a group is mostly in the window to
+which the group reaches already: its reach stays, and so do those of all groups that depend on it."""
 
 Shape = tuple[int, ...]
+
+ELEMENTWISE, CONTRACTION = RegionKind.ELEMENTWISE, RegionKind.CONTRACTION
+ROW, COLUMN, GRADIENTS = RegionKind.ROW, RegionKind.COLUMN, RegionKind.GRADIENTS
 
 
 @dataclass
 class Group:
-    """A region in the making. `space` is the loop space, `axes` the reduced axes of row and column regions; `reach` is
-    the last window of places in the graph that holds a member of it or of a group that it depends on."""
+    """A region in the making.
+
+    kind   None for a node that stays as it is
+    space  the loop space
+    axes   the reduced axes, of row and column regions
+    reach  the last window of places in the graph that holds a member, or a member of a group that this one depends on
+    """
 
     id: int
-    kind: str
+    kind: RegionKind | None
     space: Shape
     axes: Shape = ()
     members: list[Node] = field(default_factory=list)
@@ -88,7 +96,7 @@ class _Fuser:
             self.groups[index] = group
             self.group_of[node] = group
             self._raise(group, index // WINDOW)
-            if group.kind != "single" and self.merge:
+            if group.kind is not None and self.merge:
                 self._merge_around(node)
         return self._emit()
 
@@ -106,7 +114,7 @@ class _Fuser:
         waits = self._waits_for_reduction(node)
         for id in sorted(producers, reverse=True):
             group = self.group_of[node]
-            if id in self.groups and id != group.id and not (waits and self.groups[id].kind == "contraction"):
+            if id in self.groups and id != group.id and not (waits and self.groups[id].kind is CONTRACTION):
                 self._try_merge(self.groups[id], group)
         if is_kind(node, "reduction"):
             self._merge_beside(node)
@@ -150,10 +158,10 @@ class _Fuser:
     def _merge_gradients(self, node: Node) -> None:
         """Both gradients of a depthwise convolution read dy together, and add it up where that is asked for."""
         readers = self.users[node.inputs[1 if node.op == "conv2d_dw" else 0]]
-        for kind in ("contraction", "column"):
+        for kind in (CONTRACTION, COLUMN):
             for other in readers:
                 group, beside = self.group_of[node], self.group_of.get(other)
-                if beside and beside is not group and beside.kind == kind:
+                if beside and beside is not group and beside.kind is kind:
                     self._try_merge(beside, group)
 
     def _try_merge(self, producer: Group, consumer: Group) -> None:
@@ -164,7 +172,7 @@ class _Fuser:
             return
         if self._depends(consumer, producer, directly=False) or self._depends(producer, consumer):
             return
-        if producer.kind == consumer.kind in ("column", "contraction") and self._depends(consumer, producer):
+        if producer.kind == consumer.kind in (COLUMN, CONTRACTION) and self._depends(consumer, producer):
             return
         members = sorted([*producer.members, *consumer.members], key=self.position.__getitem__)
         if len(self._inputs(members)) > MAX_INPUTS:
@@ -243,7 +251,7 @@ class _Fuser:
         return self.graph.with_(nodes=tuple(nodes))
 
     def _node(self, group: Group) -> Node:
-        if group.kind == "single":
+        if group.kind is None:
             return group.members[0]
         inside = set(group.members)
         outputs = [
@@ -269,14 +277,14 @@ class _Fuser:
         return Node("region", tuple(inputs), tuple(outputs), {"kind": group.kind}, body, phase, anchor.origin)
 
 
-def _kind(node: Node) -> tuple[str, Shape, Shape]:
+def _kind(node: Node) -> tuple[RegionKind | None, Shape, Shape]:
     """Kind, loop space and reduced axes of one node alone."""
     if node.op == "region" or is_kind(node, "movement", "pooling", "random", "composite"):
-        return "single", (), ()
+        return None, (), ()
     if is_kind(node, "reduction"):
         axes, shape = ints(node.attrs, "axes"), node.inputs[0].type.shape
-        return ("row" if _trailing(shape, axes) else "column"), shape, axes
-    kind = "contraction" if is_kind(node, "contraction") else "elementwise"
+        return (ROW if trailing(shape, axes) else COLUMN), shape, axes
+    kind = CONTRACTION if is_kind(node, "contraction") else ELEMENTWISE
     return kind, node.output.type.shape, ()
 
 
@@ -285,32 +293,34 @@ def makes_bits(group: Group) -> bool:
     return any(value.type.dtype is DType.BIT for node in group.members for value in node.outputs)
 
 
-def _trailing(shape: Shape, axes: Shape) -> bool:
+def trailing(shape: Shape, axes: Shape) -> bool:
     """Whether the reduced axes are the last ones, axes of size 1 aside."""
     real = [axis for axis, size in enumerate(shape) if size != 1]
     reduced = [axis for axis in real if axis in axes]
     return real[len(real) - len(reduced) :] == reduced
 
 
-def combined(producer: Group, consumer: Group) -> tuple[str, Shape, Shape] | None:
+def combined(producer: Group, consumer: Group) -> tuple[RegionKind, Shape, Shape] | None:
     """What the two become as one region, or None when they do not fit."""
     kinds = (producer.kind, consumer.kind)
-    if kinds != ("elementwise", "elementwise") and (makes_bits(producer) or makes_bits(consumer)):
+    if kinds != (ELEMENTWISE, ELEMENTWISE) and (makes_bits(producer) or makes_bits(consumer)):
         return None
-    if GRADIENTS in kinds or kinds == ("contraction", "contraction"):
+    if GRADIENTS in kinds or kinds == (CONTRACTION, CONTRACTION):
         found = Gradients.of((*producer.members, *consumer.members))
         return (GRADIENTS, found.dx.output.type.shape, ()) if found else None
-    if kinds in (("elementwise", "elementwise"), ("contraction", "elementwise")):
-        return (producer.kind, producer.space, ()) if producer.space == consumer.space else None
-    if kinds in (("elementwise", "row"), ("row", "elementwise")):
-        row, other = (producer, consumer) if producer.kind == "row" else (consumer, producer)
-        return ("row", row.space, row.axes) if other.space in (row.space, row.reduced) else None
-    if kinds == ("elementwise", "column"):
-        return ("column", consumer.space, consumer.axes) if producer.space == consumer.space else None
-    if kinds == ("column", "elementwise"):
+    if kinds == (ELEMENTWISE, ELEMENTWISE):
+        return (ELEMENTWISE, producer.space, ()) if producer.space == consumer.space else None
+    if kinds == (CONTRACTION, ELEMENTWISE):
+        return (CONTRACTION, producer.space, ()) if producer.space == consumer.space else None
+    if kinds in ((ELEMENTWISE, ROW), (ROW, ELEMENTWISE)):
+        row, other = (producer, consumer) if producer.kind is ROW else (consumer, producer)
+        return (ROW, row.space, row.axes) if other.space in (row.space, row.reduced) else None
+    if kinds == (ELEMENTWISE, COLUMN):
+        return (COLUMN, consumer.space, consumer.axes) if producer.space == consumer.space else None
+    if kinds == (COLUMN, ELEMENTWISE):
         fits = consumer.space == producer.reduced and math.prod(producer.reduced) < math.prod(producer.space)
-        return ("column", producer.space, producer.axes) if fits else None
-    if kinds in (("row", "row"), ("column", "column")):
+        return (COLUMN, producer.space, producer.axes) if fits else None
+    if kinds in ((ROW, ROW), (COLUMN, COLUMN)):
         same = producer.space == consumer.space and producer.axes == consumer.axes
-        return (producer.kind, producer.space, producer.axes) if same else None
+        return (ROW if ROW in kinds else COLUMN, producer.space, producer.axes) if same else None
     return None

@@ -12,9 +12,6 @@ from ..ir import DType, Node, Value
 from ..ops import is_kind
 from ..ops.contraction import channels_of_group, filters_of
 
-GRADIENTS = "gradients"
-"""The kind of these regions."""
-
 
 @dataclass(frozen=True)
 class Gradients:

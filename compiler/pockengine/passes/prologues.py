@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..ir import DType, Graph, Node, Value
+from ..ir import DType, Graph, Node, RegionKind, Value
 from ..ops import get, is_kind
 from ..ops.contraction import Geometry
 from ..ops.quantised import DEQUANTIZE
@@ -47,7 +47,7 @@ class _Prologues:
 
     def _producers(self, node: Node) -> list[Node]:
         """The regions that become prologues of a contraction's operands."""
-        if node.op != "region" or node.body is None or node.attrs["kind"] != "contraction":
+        if node.region_kind is not RegionKind.CONTRACTION or node.body is None:
             return []
         found = []
         for value in _packed(_anchor(node)):
@@ -57,7 +57,7 @@ class _Prologues:
         return found
 
     def _fits(self, made: Node, node: Node) -> bool:
-        if made.op != "region" or made.body is None or made.attrs["kind"] != "elementwise" or len(made.outputs) != 1:
+        if made.region_kind is not RegionKind.ELEMENTWISE or len(made.outputs) != 1:
             return False
         if made.output in self.results or self.users[made.output] != [node] or _is_forward(made) != _is_forward(node):
             return False
@@ -76,8 +76,12 @@ class _Prologues:
         return sum(v.type.nbytes for v in set(made.inputs) - self.sources - self.results if len(self.users[v]) == 1)
 
     def _may_wait(self, made: Node, node: Node) -> bool:
-        """Whether the new contents of what the region reads can come after the contraction. They should not where it
-        writes much: so much that the other gradient, which they are made of, finds its operands far away."""
+        """Whether the updates of what the region reads may wait for the contraction, which then reads the old contents.
+
+        Mostly the region scales a weight, the contraction is the image's gradient, and the update comes from the
+        weight's gradient. Both gradients read dy: the second one finds it in a cache if the first one wrote little.
+        So no update waits for a contraction that writes more than its largest operand. Nor does an update wait for a
+        contraction that needs it."""
         writers = {writer for writer, readers in self.overwritten.items() if made in readers}
         if not writers:
             return True

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ..ir import Graph, Node, Value
+from ..ir import Graph, Node, RegionKind, Value
 from ..ops import is_kind
 from ..ops.movement import ints
 from .fuse import MAX_INPUTS, Group, combined, makes_bits
-from .gradients import GRADIENTS
 
 
 @dataclass(frozen=True)
@@ -62,17 +61,17 @@ def _reason(
 def misfit(first: Group, second: Group) -> str | None:
     """Why the loops of two regions do not fit; None where nobody would expect them to."""
     kinds = {first.kind, second.kind}
-    if kinds != {"elementwise"} and makes_bits(second):
+    if kinds != {RegionKind.ELEMENTWISE} and makes_bits(second):
         return "the second packs a mask into bits, which only elementwise loops do: they walk memory in whole bytes"
-    if second.kind in ("contraction", GRADIENTS):
+    if second.kind in (RegionKind.CONTRACTION, RegionKind.GRADIENTS):
         return None
-    if first.kind == GRADIENTS:
+    if first.kind is RegionKind.GRADIENTS:
         return "the gradients of a depthwise convolution take in only what one of them alone needs, element by element"
-    if kinds == {"elementwise"} or kinds == {"contraction", "elementwise"}:
+    if kinds == {RegionKind.ELEMENTWISE} or kinds == {RegionKind.CONTRACTION, RegionKind.ELEMENTWISE}:
         return _apart(first, second)
-    if first.kind == "contraction":
+    if first.kind is RegionKind.CONTRACTION:
         return f"a contraction finishes its result tile by tile, and the {second.kind} reduction needs all of it"
-    if kinds == {"row", "column"}:
+    if kinds == {RegionKind.ROW, RegionKind.COLUMN}:
         return "one reduces rows and the other columns"
     return _apart(first, second)
 
@@ -99,8 +98,8 @@ def _axes(group: Group) -> str:
 def _group(region: Node) -> Group:
     """A region as the fusing pass saw it last."""
     assert region.body is not None
-    kind, members = str(region.attrs["kind"]), list(region.body.nodes)
-    if kind in ("row", "column"):
+    kind, members = region.region_kind, list(region.body.nodes)
+    if kind in (RegionKind.ROW, RegionKind.COLUMN):
         reduction = next(node for node in members if is_kind(node, "reduction"))
         return Group(0, kind, reduction.inputs[0].type.shape, ints(reduction.attrs, "axes"), members)
     shaping = next((node for node in members if is_kind(node, "contraction")), members[-1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from ..ir import Builder, Graph, Node, Value
+from ..ir import Builder, Graph, Node, RegionKind, Value
 from ..ops import Emitter
 from .lives import Lower, base_of
 from .program import PACKED
@@ -46,7 +46,7 @@ def _copy(value: Value, name: str) -> Node:
     source = builder.input("source", value.type)
     copied = Emitter(builder).mul(source, 1.0)
     body = builder.finish().with_(outputs={"copy": copied})
-    return Node("region", (value,), (Value(name, value.type),), {"kind": "elementwise"}, body, "update", name)
+    return Node("region", (value,), (Value(name, value.type),), {"kind": RegionKind.ELEMENTWISE}, body, "update", name)
 
 
 def read_packed(graph: Graph, packed: Collection[str]) -> Graph:

@@ -6,10 +6,9 @@ import math
 
 import numpy as np
 
-from pockengine.ir import Builder, DType, TensorType, Value
+from pockengine.ir import Builder, DType, RegionKind, TensorType, Value
 from pockengine.ops import Emitter, Sample, prune
 from pockengine.ops.contraction import Geometry
-from pockengine.passes.gradients import GRADIENTS
 from tests.compiler.codegen.harness import Case, draw, region_case, sample_case
 
 
@@ -170,4 +169,6 @@ def depthwise_gradients(rng: np.random.Generator) -> Case:
         builder.outputs |= {"total": e.add(total, offset), "sum": e.mul(e.sum(dy, (0, 1, 2)), total)}
     body = prune(builder.finish())
     arrays = [draw(value.type, rng) for value in body.inputs]
-    return region_case(body, GRADIENTS, arrays, f"depthwise gradients {dy_type} {w_type} {dict(anchor.attrs)}")
+    return region_case(
+        body, RegionKind.GRADIENTS, arrays, f"depthwise gradients {dy_type} {w_type} {dict(anchor.attrs)}"
+    )

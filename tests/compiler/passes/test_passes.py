@@ -9,9 +9,9 @@ import pytest
 
 from pockengine import interp, passes
 from pockengine.autodiff import eval_graph, train_graph
-from pockengine.ir import DType, Graph, Node, TensorType, Value, parse, render
+from pockengine.ir import DType, Graph, Node, RegionKind, TensorType, Value, parse, render
 from pockengine.passes import ALGEBRA, SHAPING
-from pockengine.passes.gradients import GRADIENTS, Gradients
+from pockengine.passes.gradients import Gradients
 from pockengine.plan.pipeline import PIPELINE
 from pockengine.recipe import ALL, FROZEN, Channels, Recipe, Scheme
 from tests.compiler.passes.networks import Net, batch, cnn, decoder, optimised, transformer
@@ -169,7 +169,7 @@ def test_both_depthwise_gradients_read_dy_together(images: int) -> None:
     model = cnn(images)
     graph = train_graph(model, Recipe(optimizer=OPTIMIZERS["momentum"]), SCHEMES["full"](model))
     after = optimised(graph, frozen_of(model, graph))
-    (region,) = [node for node in after.nodes if node.body and node.attrs["kind"] == GRADIENTS]
+    (region,) = [node for node in after.nodes if node.region_kind is RegionKind.GRADIENTS]
     assert region.body is not None
     inside = [node.op for node in region.body.nodes]
     assert {"conv2d_dx", "conv2d_dw"} <= set(inside) and inside.count("reduce_sum") == 2

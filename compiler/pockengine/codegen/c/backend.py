@@ -8,8 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ... import ops
-from ...ir import DType, Node
-from ...passes.gradients import GRADIENTS
+from ...ir import DType, Node, RegionKind
 from ...plan.pipeline import PIPELINE, Pipeline
 from ...plan.program import PACKED, SCRATCH, Lowered, Packing
 from ...targets import Target
@@ -119,16 +118,16 @@ class CBackend:
         if node.op in attention.OPS:
             return attention.lower(node, target, threads)
         region = as_region(node)
-        kind = region.attrs["kind"]
-        if kind == "contraction":
+        kind = region.region_kind
+        if kind is RegionKind.CONTRACTION:
             if anchor_of(region).output.type.dtype is not DType.F32:
                 return plain.lower(region)
             return TunableContraction(region, target, threads).lower(self._picked(region))
-        if kind == GRADIENTS:
+        if kind is RegionKind.GRADIENTS:
             return depthwise_gradients.lower(region, target, threads)
-        if kind == "row":
+        if kind is RegionKind.ROW:
             return rowwise.lower(region, threads)
-        if kind == "column":
+        if kind is RegionKind.COLUMN:
             return columns.lower(region, threads)
         return elementwise.lower(region)
 
@@ -198,7 +197,7 @@ def _computation(node: Node) -> tuple[object, ...]:
     """What the kernels of a node depend on: the computation without names, and which inputs are one value."""
     first = tuple(node.inputs.index(value) for value in node.inputs)
     if node.body is not None:
-        return (node.attrs["kind"], node.attrs.get(PACKED), node.attrs.get(SCRATCH), identity(node), first)
+        return (node.region_kind, node.attrs.get(PACKED), node.attrs.get(SCRATCH), identity(node), first)
     types = tuple(value.type for value in (*node.inputs, *node.outputs))
     return (node.op, types, attributes(node.attrs), first)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ...ir import DType, Node
+from ...ir import DType, Node, RegionKind
 from ...plan.program import SCRATCH, Lowered
 from ...targets import Target
 from ..common.index_maps import Contraction
@@ -34,7 +34,7 @@ class TunableContraction:
     @staticmethod
     def has_choice(node: Node) -> bool:
         """Whether a node is such a region."""
-        if node.op != "region" or node.attrs["kind"] != "contraction" or not node.outputs[0].type.size:
+        if node.region_kind is not RegionKind.CONTRACTION or not node.outputs[0].type.size:
             return False
         return anchor_of(node).output.type.dtype is DType.F32
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from ... import ops
-from ...ir import Graph, Node, Value
+from ...ir import Graph, Node, RegionKind, Value
 from ...plan.program import Call, Kernel, Tasks
 from .source import SUPPORTED
 
@@ -23,16 +23,16 @@ def as_region(node: Node) -> Node:
     outputs = tuple(Value(f"out{i}", value.type) for i, value in enumerate(node.outputs))
     inner = Node(node.op, inputs, outputs, node.attrs)
     body = Graph("body", inputs, nodes=(inner,), outputs={value.name: value for value in outputs})
-    kind = _reduction_kind(node) if op_kind == "reduction" else op_kind
+    kind = _reduction_kind(node) if op_kind == "reduction" else RegionKind(op_kind)
     return Node("region", node.inputs, node.outputs, {"kind": kind}, body, node.phase, node.origin)
 
 
-def _reduction_kind(node: Node) -> str:
+def _reduction_kind(node: Node) -> RegionKind:
     axes = node.attrs["axes"]
     assert isinstance(axes, tuple)
     first = min((int(axis) for axis in axes), default=node.inputs[0].type.rank)
     after = [d for i, d in enumerate(node.inputs[0].type.shape) if i > first and i not in axes]
-    return "column" if any(d != 1 for d in after) else "row"
+    return RegionKind.COLUMN if any(d != 1 for d in after) else RegionKind.ROW
 
 
 def input_names(node: Node) -> list[str]:

@@ -1,7 +1,10 @@
 """The in-process runner with real child processes (a double of the worker command, which compiles nothing)."""
 
 import asyncio
+import fcntl
+import io
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -14,10 +17,13 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from pock_server.runner import background, process
-from pock_server.runner.hearing import Description
+from pock_server.runner.claims import Broken
+from pock_server.runner.hearing import Description, Hearing, read_lines
+from pock_server.runner.workplace import workspace_cache
 from pock_server.sandbox.confinement import Den, Mechanism
 from pock_server.services import Services
 from pock_server.settings import Settings
+from pock_server.worker.lines import Lines
 from tests.server.conftest import ServerFactory
 from tests.server.harness import FAKE_WORKER, Person, Server, assert_problem, sse
 
@@ -180,6 +186,38 @@ def test_a_child_that_cannot_be_bounded_leaves_no_group(tmp_path: Path, monkeypa
     with pytest.raises(OSError, match="busy"):
         asyncio.run(process.start(Settings(data_dir=tmp_path), sandbox, Den(tmp_path), "build"))
     assert closed == [True]
+
+
+def test_a_cache_that_is_dropped_at_this_moment_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings, real, times = Settings(data_dir=tmp_path), fcntl.flock, iter(range(2))
+
+    def drop_first(held: int, how: int) -> None:
+        if next(times, None) is not None:
+            shutil.rmtree(settings.effective_build_cache_dir)
+        real(held, how)
+
+    monkeypatch.setattr(fcntl, "flock", drop_first)
+    with workspace_cache(settings, "mine") as folder:
+        (folder / "compiled").write_text("it is there")
+
+
+def test_of_lines_too_long_the_beginning_is_heard() -> None:
+    stream = io.StringIO()
+    Lines(stream).failed(3002, "ä" * 3_000_000)
+    stream.write("[" * 300_000 + "\nand this\n")
+
+    async def hear() -> Hearing:
+        reader, hearing = asyncio.StreamReader(), Hearing()
+        reader.feed_data(stream.getvalue().encode())
+        reader.feed_eof()
+        async for line in read_lines(reader):
+            assert len(line) < 140_000
+            hearing.line(line)
+        return hearing
+
+    hearing = asyncio.run(hear())
+    assert hearing.failed == Broken(3002, "ä" * 4000)
+    assert [line[:10] for line in hearing.journal.lines] == ["[" * 10, "and this"]
 
 
 def _child(server: Server) -> int:

@@ -16,7 +16,8 @@ from pock_server.runner.stages import StageClock
 from pock_server.targets.schemas import TargetOut
 
 _CHUNK_BYTES = 1 << 16
-_LINE_BYTES = 1 << 20
+_LINE_BYTES = 128 << 10
+"""No line of the protocol is longer. Each is parsed in the event loop: a longer one would hold up everybody."""
 _TOTAL_BYTES = 64 << 20
 _LOG_LINE_CHARACTERS = 4000
 _LOG_CHARACTERS = 1 << 20

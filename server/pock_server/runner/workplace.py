@@ -130,14 +130,24 @@ def remove(folder: Path) -> None:
     shutil.rmtree(folder)
 
 
+def _hold_folder(folder: Path) -> int:
+    """A descriptor of the folder, made if needed, which nobody drops while it is open."""
+    while True:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with suppress(FileNotFoundError):  # another build dropped it before it was locked
+            held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            fcntl.flock(held, fcntl.LOCK_SH)
+            if folder.exists() and os.path.samestat(os.fstat(held), folder.stat()):
+                return held
+            os.close(held)
+
+
 @contextmanager
 def workspace_cache(settings: Settings, workspace_id: str) -> Iterator[Path]:
     """The folder of what a workspace's builds compile, for one of them; dropped when it has grown too large."""
     folder = settings.effective_build_cache_dir / workspace_id
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    held = _hold_folder(folder)
     try:
-        fcntl.flock(held, fcntl.LOCK_SH)
         yield folder
     finally:
         limit = settings.build_cache_bytes

@@ -7,6 +7,9 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any, TextIO
 
+_DETAIL_CHARACTERS = 4000
+"""More is not shown of why a build failed, and a line too long would not be understood."""
+
 
 @dataclass(frozen=True)
 class Lines:
@@ -32,8 +35,8 @@ class Lines:
         self._write({"event": "log", "text": text})
 
     def failed(self, code: int, detail: str) -> None:
-        """The build failed."""
-        self._write({"event": "failed", "code": code, "detail": detail})
+        """The build failed; of a reason too long, its beginning."""
+        self._write({"event": "failed", "code": code, "detail": detail[:_DETAIL_CHARACTERS]})
 
     def artifact(self, summary: dict[str, Any]) -> None:
         """The build succeeded: `out/artifact.pock` is there."""

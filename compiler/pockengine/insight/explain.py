@@ -9,9 +9,8 @@ from typing import Any
 
 from ..autodiff import Quantised
 from ..codegen import backends
-from ..codegen.common.expressions import needed
 from ..codegen.common.identity import identity
-from ..codegen.common.region import anchor_of, body_of
+from ..codegen.common.region import anchor_of, body_of, needed
 from ..compile import Planned
 from ..ir import DType, Graph, RegionKind, Value
 from ..passes import missed_fusions

@@ -15,7 +15,7 @@ from ...targets import Target
 from ..backend import Built, Description, Limits, Progress
 from ..common import expressions
 from ..common.identity import attributes, identity
-from ..common.region import CONTRACTIONS, anchor_of, as_region, body_of, unsupported_types
+from ..common.region import CONTRACTIONS, anchor_of, as_region, body_of
 from ..model import Model
 from ..tunable import Choice, Picks
 from .attention import kernel as attention
@@ -24,6 +24,7 @@ from .contraction import compressed
 from .contraction.panels import packing
 from .contraction.strips import options
 from .depthwise import gradients as depthwise_gradients
+from .emit.dialect import C
 from .loops import (
     column_reductions as columns,
 )
@@ -82,7 +83,7 @@ class CBackend:
 
     def unsupported(self, node: Node) -> str | None:
         """Why this node cannot be lowered, or None."""
-        reason = unsupported_types((*node.inputs, *node.outputs))
+        reason = expressions.unsupported_types((*node.inputs, *node.outputs), C)
         if reason:
             return reason
         if node.op in pooling.OPS:
@@ -216,7 +217,7 @@ MOST_STRIDE = 64 * 64
 
 
 def _unsupported_inside(node: Node) -> str | None:
-    reason = unsupported_types((*node.inputs, *node.outputs))
+    reason = expressions.unsupported_types((*node.inputs, *node.outputs), C)
     if reason:
         return reason
     if node.op == "conv2d_dx" and math.prod(node.attrs["stride"]) > MOST_STRIDE:
@@ -226,4 +227,4 @@ def _unsupported_inside(node: Node) -> str | None:
     if node.op.startswith("reduce_"):
         adds = node.op not in ("reduce_max", "reduce_min")
         return f"the C backend has no {node.op} of bool" if adds and node.output.type.dtype is DType.BOOL else None
-    return expressions.unsupported(node)
+    return expressions.unsupported(node, C)

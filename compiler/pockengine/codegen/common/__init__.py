@@ -1,1 +1,1 @@
-"""What every backend whose kernels are text shares: index maps, expressions, regions, operands, epilogues."""
+"""What every backend whose kernels are text shares: dialects, expressions, index maps, regions."""

@@ -47,7 +47,7 @@ def collapse(extents: Sequence[int], strides: Sequence[Ints]) -> tuple[Ints, tup
 
 
 def digits(flat: str, extents: Sequence[int]) -> list[str]:
-    """C expressions of the digits of the flat index `flat` in the mixed radix `extents` (empty loops count as one:
+    """Expressions of the digits of the flat index `flat` in the mixed radix `extents` (empty loops count as one:
     their bodies never run, but must not divide by zero)."""
     result = []
     extents = [max(1, extent) for extent in extents]
@@ -59,7 +59,7 @@ def digits(flat: str, extents: Sequence[int]) -> list[str]:
 
 
 def dot(indices: Sequence[str], strides: Sequence[int], base: int = 0) -> str:
-    """C expression of `base + sum(index * stride)`; `0` when everything vanishes."""
+    """Expression of `base + sum(index * stride)`; `0` when everything vanishes."""
     terms = [
         index if stride == 1 else f"{index} * {stride}" if index.isidentifier() else f"({index}) * {stride}"
         for index, stride in zip(indices, strides, strict=True)
@@ -71,6 +71,6 @@ def dot(indices: Sequence[str], strides: Sequence[int], base: int = 0) -> str:
 
 
 def flat_offset(flat: str, extents: Sequence[int], strides: Sequence[int]) -> str:
-    """C expression of an operand's offset at the flat index `flat` of a loop nest."""
+    """Expression of an operand's offset at the flat index `flat` of a loop nest."""
     merged, (own,) = collapse(extents, [tuple(strides)])
     return dot(digits(flat, merged), own)

@@ -1,4 +1,4 @@
-"""What the region templates share: operands with their names, lowering of calls, and bare nodes seen as regions."""
+"""What a region is made of and what it costs: body, anchor, work, bytes; bare nodes seen as regions."""
 
 from __future__ import annotations
 
@@ -6,12 +6,6 @@ from collections.abc import Collection, Iterable, Sequence
 
 from ... import ops
 from ...ir import Graph, Node, RegionKind, Value
-from ...plan.program import Call, Kernel, Tasks
-from .source import SUPPORTED
-
-PARALLEL_BYTES = 64 << 10
-"""Kernels that move fewer bytes and compute less than twice as many operations run on the calling thread: handing work
-out costs some microseconds."""
 
 
 def as_region(node: Node) -> Node:
@@ -33,16 +27,6 @@ def _reduction_kind(node: Node) -> RegionKind:
     first = min((int(axis) for axis in axes), default=node.inputs[0].type.rank)
     after = [d for i, d in enumerate(node.inputs[0].type.shape) if i > first and i not in axes]
     return RegionKind.COLUMN if any(d != 1 for d in after) else RegionKind.ROW
-
-
-def input_names(node: Node) -> list[str]:
-    """C names of the node's inputs, in order."""
-    return [f"in{i}" for i in range(len(node.inputs))]
-
-
-def output_names(node: Node) -> list[str]:
-    """C names of the node's outputs, in order."""
-    return [f"out{i}" for i in range(len(node.outputs))]
 
 
 def body_of(node: Node) -> Graph:
@@ -83,23 +67,6 @@ def bytes_of(node: Node) -> int:
     return sum(touched(node).values())
 
 
-def call(node: Node, kernel: Kernel, workspace: bool = False, parallel: bool | None = None, share: float = 1.0) -> Call:
-    """A call of `kernel` on all operands of the node. `share` is the part of the node's work this call does."""
-    flops, moved = flops_of(node), bytes_of(node)
-    if parallel is None:
-        parallel = moved >= PARALLEL_BYTES or flops >= 2 * PARALLEL_BYTES
-    operands = (*node.inputs, *node.outputs)
-    return Call(kernel, operands, workspace, Tasks(parallel), int(flops * share), int(moved * share))
-
-
-def unsupported_types(values: Iterable[Value]) -> str | None:
-    """A reason when a value has an element type that no C template handles."""
-    for value in values:
-        if value.type.dtype not in SUPPORTED:
-            return f"the C backend does not compute with {value.type.dtype.value}"
-    return None
-
-
 def inplace_pairs(node: Node, allowed: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     """The pairs (input, output) of `allowed` whose types match and whose value is not also read through another
     input."""
@@ -115,3 +82,14 @@ def elementwise_pairs(node: Node, apart: Collection[Value] = ()) -> tuple[tuple[
     operands but those of its body in `apart`."""
     read = [i for i, value in enumerate(body_of(node).inputs) if value not in apart]
     return inplace_pairs(node, [(i, o) for i in read for o in range(len(node.outputs))])
+
+
+def needed(outputs: Iterable[Value], graph: Graph, stop: Iterable[Value] = ()) -> list[Node]:
+    """The nodes of a body, in order, that `outputs` depend on without going beyond `stop`."""
+    wanted, ends = set(outputs), set(stop)
+    found = []
+    for node in reversed(graph.nodes):
+        if any(value in wanted and value not in ends for value in node.outputs):
+            found.append(node)
+            wanted.update(node.inputs)
+    return found[::-1]

@@ -12,9 +12,10 @@ from ....ir import DType, Node, Value
 from ....plan.program import Kernel, Lowered
 from ....plan.schedule import aligned
 from ....targets import Target
-from ...common.region import call
-from ...common.source import SIGNATURE, Code, declare, kernel, literal
+from ..emit.calls import call
+from ..emit.dialect import literal
 from ..emit.mathlib import functions
+from ..emit.source import SIGNATURE, Code, declare, kernel
 from .tiles import Blocks, Product, emit_adjust, emit_products, emit_turn, emit_widen
 
 OPS = frozenset(("attention", "attention_backward"))

@@ -14,10 +14,11 @@ from ....ir import DType, Node, Value
 from ....ops.attention import HEADS
 from ....targets import Target
 from ...common.indexing import broadcast_strides, dot
-from ...common.source import Code, c_type, literal
 from ..contraction import microkernel
 from ..contraction.formats import Format, f32
 from ..contraction.packers import transposition
+from ..emit.dialect import c_type, literal
+from ..emit.source import Code
 
 QUERIES, KEYS = 64, 64
 """Of a block: its scores and operands fit into the first-level cache."""

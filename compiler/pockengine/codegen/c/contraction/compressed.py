@@ -12,8 +12,9 @@ from ....ops.quantised import DEQUANTIZE
 from ....plan.program import Lowered
 from ...common.index_maps import Access, Axis
 from ...common.indexing import digits, dot
-from ...common.region import body_of, call
-from ...common.source import SIGNATURE, Code, kernel
+from ...common.region import body_of
+from ..emit.calls import call
+from ..emit.source import SIGNATURE, Code, kernel
 
 OPS = frozenset((DEQUANTIZE,))
 

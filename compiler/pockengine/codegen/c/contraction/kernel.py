@@ -10,10 +10,11 @@ from dataclasses import replace
 from ....ir import Node
 from ....plan.program import Call, Kernel, Lowered
 from ....targets import Target
-from ...common.epilogue import Epilogue
-from ...common.region import body_of, call, elementwise_pairs
-from ...common.source import SIGNATURE, Code, kernel
+from ...common.region import body_of, elementwise_pairs
+from ..emit.calls import call
+from ..emit.epilogue import Epilogue
 from ..emit.mathlib import functions
+from ..emit.source import SIGNATURE, Code, kernel
 from . import microkernel, narrow
 from .compressed import CompressedPacker, dequantization
 from .packers import Packer, transposition

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...common.index_maps import Axis
-from ...common.operands import Operand
-from ...common.source import Code
+from ..emit.operands import Operand
+from ..emit.source import Code
 from .compressed import Compressed, CompressedPacker
 from .formats import Format
 from .packers import Packer, transposition

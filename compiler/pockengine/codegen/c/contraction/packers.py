@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from ...common.index_maps import Access, Axis, Window
 from ...common.indexing import digits, dot
-from ...common.operands import Operand, Source
-from ...common.source import Code
+from ..emit.operands import Operand, Source
+from ..emit.source import Code
 from .schedule import contiguous, storage_order, window_run
 
 

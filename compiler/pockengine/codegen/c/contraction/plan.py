@@ -12,8 +12,8 @@ from ....plan.program import PACKED
 from ....plan.schedule import aligned
 from ....targets import Target
 from ...common.index_maps import Contraction, contractions_of
-from ...common.operands import Operand, computed_operands
 from ...common.region import anchor_of, body_of
+from ..emit.operands import Operand, computed_operands
 from . import narrow_schedule
 from .compressed import Compressed, dequantization
 from .formats import CompressedOperand, Format, formats_of, named

@@ -7,10 +7,10 @@ import math
 from dataclasses import replace
 
 from ....plan.program import Kernel
-from ...common.epilogue import Epilogue
 from ...common.region import body_of
-from ...common.source import SIGNATURE, Code, kernel
+from ..emit.epilogue import Epilogue
 from ..emit.mathlib import functions
+from ..emit.source import SIGNATURE, Code, kernel
 from .plan import ContractionPlan
 
 ORDERED = 2304

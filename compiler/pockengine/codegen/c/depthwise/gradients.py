@@ -11,13 +11,15 @@ from ....passes.gradients import Gradients
 from ....plan.program import Kernel, Lowered
 from ....plan.schedule import aligned
 from ....targets import Target
-from ...common.bits import bit, is_bits
-from ...common.epilogue import Epilogue
-from ...common.expressions import Body, needed
+from ...common.expressions import Body
 from ...common.indexing import broadcast_strides
-from ...common.region import PARALLEL_BYTES, body_of, call, inplace_pairs
-from ...common.source import SIGNATURE, Code, c_type, kernel
+from ...common.region import body_of, inplace_pairs, needed
+from ..emit.bits import bit, is_bits
+from ..emit.calls import PARALLEL_BYTES, call
+from ..emit.dialect import C, c_type
+from ..emit.epilogue import Epilogue
 from ..emit.mathlib import functions
+from ..emit.source import SIGNATURE, Code, kernel
 from .plan import Depthwise
 from .rows import emit_row, emit_types, emit_weights
 
@@ -162,7 +164,7 @@ class _Writer:
         code, plan, c = Code(), self.plan, self.plan.channels
         maps, results = self.weights.maps(), self.results("weights")
         needs = Epilogue(self.graph, self.gradients.dw, maps, results=results).emit(code)
-        body = Body(self.graph)
+        body = Body(C, self.graph)
         with code.block(SIGNATURE):
             code.line(f"char *const workspace = {self.workspace};")
             code.line("const ptrdiff_t parts = *(const int64_t *)(const void *)workspace;")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 
-from ...common.source import Code
+from ..emit.source import Code
 from .plan import Depthwise, Phase
 
 COPIED = 16

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ....ir import TensorType, Value
 from ....plan.program import Location, Loops, Program, Step
-from ...common.source import Code
 from ...model import LookedUp, Model, Tensor
 from ..contraction.panels import MOST_LOOPS
+from .source import Code
 
 PROGRAMS = ("train", "eval", "predict", "accumulate")
 _PLAIN = frozenset(string.ascii_letters + string.digits + " !#$%&'()*+,-./:;<=>@[]^_`{|}~")

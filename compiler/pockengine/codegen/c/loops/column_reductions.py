@@ -10,12 +10,14 @@ from dataclasses import dataclass
 
 from ....ir import Graph, Node, Value
 from ....plan.program import Kernel, Lowered
-from ...common.bits import Blocks, block_of, declare_row, is_bits
-from ...common.expressions import Body, needed
+from ...common.expressions import Body
 from ...common.indexing import broadcast_strides, digits, dot, row_major
-from ...common.region import body_of, call, elementwise_pairs, input_names, output_names
-from ...common.source import SIGNATURE, Code, c_type, declare, kernel
+from ...common.region import body_of, elementwise_pairs, needed
+from ..emit.bits import Blocks, block_of, declare_row, is_bits
+from ..emit.calls import call, input_names, output_names
+from ..emit.dialect import C, c_type
 from ..emit.mathlib import functions
+from ..emit.source import SIGNATURE, Code, declare, kernel
 from .rows import combine, identity
 
 BLOCK = 64
@@ -95,7 +97,7 @@ def lower(node: Node, threads: int) -> Lowered:
 class _Writer:
     def __init__(self, node: Node, plan: ColumnPlan) -> None:
         self.plan, self.graph = plan, plan.graph
-        self.body, self.code = Body(plan.graph), Code()
+        self.body, self.code = Body(C, plan.graph), Code()
         self.operands = dict(zip(self.graph.inputs, input_names(node), strict=True))
         self.results = dict(zip(output_names(node), self.graph.outputs.values(), strict=True))
         self.full = plan.full_outputs()

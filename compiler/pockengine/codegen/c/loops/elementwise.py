@@ -6,12 +6,14 @@ import math
 
 from ....ir import Node
 from ....plan.program import Kernel, Lowered
-from ...common.bits import Blocks, block_of, declare_row, element, is_bits
-from ...common.expressions import Body, needed
+from ...common.expressions import Body
 from ...common.indexing import broadcast_strides, collapse, digits, dot
-from ...common.region import body_of, call, elementwise_pairs, input_names, output_names
-from ...common.source import SIGNATURE, Code, c_type, declare, kernel
+from ...common.region import body_of, elementwise_pairs, needed
+from ..emit.bits import Blocks, block_of, declare_row, element, is_bits
+from ..emit.calls import call, input_names, output_names
+from ..emit.dialect import C, c_type
 from ..emit.mathlib import functions
+from ..emit.source import SIGNATURE, Code, declare, kernel
 
 CHUNK = 1024
 """Elements of the innermost loop that one unit of work covers when there are too few rows to share."""
@@ -26,7 +28,7 @@ def lower(node: Node) -> Lowered:
 
 
 def _kernel_of(node: Node) -> Kernel:
-    body = Body(body_of(node))
+    body = Body(C, body_of(node))
     graph = body.graph
     space = node.outputs[0].type.shape
     operands = (*graph.inputs, *graph.outputs.values())

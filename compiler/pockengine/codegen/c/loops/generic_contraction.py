@@ -6,12 +6,14 @@ import math
 
 from ....ir import Node
 from ....plan.program import Kernel, Lowered
-from ...common.epilogue import Epilogue
 from ...common.index_maps import Access, Axis, Contraction, Window, contractions_of
 from ...common.indexing import digits
-from ...common.region import anchor_of, body_of, call, elementwise_pairs
-from ...common.source import SIGNATURE, Code, c_type, kernel
+from ...common.region import anchor_of, body_of, elementwise_pairs
+from ..emit.calls import call
+from ..emit.dialect import c_type
+from ..emit.epilogue import Epilogue
 from ..emit.mathlib import functions
+from ..emit.source import SIGNATURE, Code, kernel
 
 
 def lower(node: Node) -> Lowered:

@@ -6,8 +6,10 @@ import math
 
 from ....ir import Node, Value
 from ....plan.program import Kernel, Lowered
-from ...common.region import call, inplace_pairs
-from ...common.source import SIGNATURE, Code, c_type, declare, kernel
+from ...common.region import inplace_pairs
+from ..emit.calls import call
+from ..emit.dialect import c_type
+from ..emit.source import SIGNATURE, Code, declare, kernel
 
 CHUNK = 64
 """Columns of a unit of scattering work: several cache lines, so that tasks never share one."""

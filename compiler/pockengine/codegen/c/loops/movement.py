@@ -9,8 +9,9 @@ from ....ir import Node
 from ....ops.movement import ints
 from ....plan.program import Kernel, Lowered
 from ...common.indexing import Ints, broadcast_strides, collapse, digits, dot, row_major
-from ...common.region import call
-from ...common.source import SIGNATURE, Code, c_type, declare, kernel, literal
+from ..emit.calls import call
+from ..emit.dialect import c_type, literal
+from ..emit.source import SIGNATURE, Code, declare, kernel
 
 BLOCK = 16
 """Side of the square blocks of a transposition: whole cache lines on both sides."""

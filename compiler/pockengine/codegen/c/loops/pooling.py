@@ -10,8 +10,8 @@ from ....ops.contraction import Geometry
 from ....ops.movement import ints
 from ....plan.program import Kernel, Lowered
 from ...common.indexing import row_major
-from ...common.region import call
-from ...common.source import SIGNATURE, Code, declare, kernel
+from ..emit.calls import call
+from ..emit.source import SIGNATURE, Code, declare, kernel
 
 BLOCKS = (64, 16)
 """Channels of a unit of work in the gradients, whose windows overlap and so cannot be shared along height: whole runs

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ....ir import Node
 from ....ops.random import MULTIPLIER, ROUNDS, WEYL, threshold
 from ....plan.program import Lowered
-from ...common.region import call
-from ...common.source import SIGNATURE, Code, declare, kernel
+from ..emit.calls import call
+from ..emit.source import SIGNATURE, Code, declare, kernel
 
 OPS = frozenset(("bernoulli",))
 CHUNK = 4096

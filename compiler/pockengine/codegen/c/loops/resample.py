@@ -11,8 +11,9 @@ import numpy as np
 from ....ir import DType, Node
 from ....ops.resample import matrix
 from ....plan.program import Kernel, Lowered
-from ...common.region import call
-from ...common.source import SIGNATURE, Code, c_type, declare, kernel, literal
+from ..emit.calls import call
+from ..emit.dialect import c_type, literal
+from ..emit.source import SIGNATURE, Code, declare, kernel
 
 CHUNK = 1024
 """Elements of a row that stay in the first-level cache while all taps are added to them."""

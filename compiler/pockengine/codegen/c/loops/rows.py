@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from ....ir import Graph, Node, Value
 from ....plan.program import Kernel, Lowered
 from ....plan.schedule import aligned
-from ...common.bits import block_of, declare_row, element, is_bits, load_word, of_word
 from ...common.expressions import Body
 from ...common.indexing import broadcast_strides, flat_offset
-from ...common.region import body_of, call, inplace_pairs, input_names, output_names
-from ...common.source import SIGNATURE, VECTORIZE, Code, c_type, declare, highest, kernel, literal, lowest
+from ...common.region import body_of, inplace_pairs
+from ..emit.bits import block_of, declare_row, element, is_bits, load_word, of_word
+from ..emit.calls import call, input_names, output_names
+from ..emit.dialect import C, c_type, highest, literal, lowest
 from ..emit.mathlib import functions
+from ..emit.source import SIGNATURE, VECTORIZE, Code, declare, kernel
 
 LANES = 32
 """Accumulators of a reduction: enough vectors in flight to hide the latency of an addition on every target."""
@@ -161,7 +163,7 @@ def _fills_row(node: Node, split: int, rank: int) -> bool:
 class _Writer:
     def __init__(self, node: Node, plan: RowPlan) -> None:
         self.node, self.plan, self.graph = node, plan, plan.graph
-        self.body, self.code = Body(plan.graph), Code()
+        self.body, self.code = Body(C, plan.graph), Code()
         self.operands = dict(zip(self.graph.inputs, input_names(node), strict=True))
         self.results = dict(zip(output_names(node), self.graph.outputs.values(), strict=True))
         self.temporaries = {value: f"temp{i}" for i, value in enumerate(plan.temporaries)}

@@ -6,8 +6,9 @@ import math
 
 from ....ir import Node
 from ....plan.program import Kernel, Lowered
-from ...common.region import call
-from ...common.source import SIGNATURE, Code, c_type, declare, kernel
+from ..emit.calls import call
+from ..emit.dialect import c_type
+from ..emit.source import SIGNATURE, Code, declare, kernel
 
 CHUNK = 64
 """Neighbouring lines that one unit of a cumulative kernel walks together."""

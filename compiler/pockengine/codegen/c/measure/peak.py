@@ -10,11 +10,11 @@ from ....errors import PockError
 from ....ir import DType, Node, TensorType, Value
 from ....plan.program import Call, Kernel, Lowered, Tasks
 from ....targets import Target
-from ...common.source import SIGNATURE, Code, kernel
 from ...folder_cache import default_folder, workspace
 from ...tunable import Bandwidth, Peak, Run, RunLimits, Trial
 from ..contraction import microkernel, narrow, narrow_schedule
 from ..contraction.formats import Format, f32, fastest
+from ..emit.source import SIGNATURE, Code, kernel
 from . import program, streams
 
 DEPTH = 128

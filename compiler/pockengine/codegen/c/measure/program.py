@@ -12,9 +12,9 @@ from ....ir import Graph
 from ....plan import MemoryPlan
 from ....plan.program import Location, Lowered, Program, Step
 from ....targets import Target
-from ...common.source import Code
 from ...tunable import Report, Run, RunLimits, Trial
 from ..emit.model import emit_program
+from ..emit.source import Code
 from ..native import toolchain
 
 _OWN = ("measure.c", "measure.h")

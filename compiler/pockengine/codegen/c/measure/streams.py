@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from ....plan.program import Kernel
 from ....targets import Target
 from ....targets.machine import Cache, caches
-from ...common.source import SIGNATURE, Code, kernel
 from ..contraction import microkernel
+from ..emit.source import SIGNATURE, Code, kernel
 
 MEMORY = "DRAM"
 """The name of what lies behind the caches; those are `L1`, `L2`, …"""

@@ -14,14 +14,15 @@ from dataclasses import dataclass
 from ....ir import Node
 from ....plan.program import Kernel, Lowered
 from ....plan.schedule import aligned
-from ...common.epilogue import Epilogue
 from ...common.index_maps import contractions_of
-from ...common.region import anchor_of, body_of, call, elementwise_pairs
-from ...common.source import SIGNATURE, Code, kernel
+from ...common.region import anchor_of, body_of, elementwise_pairs
 from ..contraction import microkernel
 from ..contraction.formats import f32
 from ..contraction.packers import transposition
+from ..emit.calls import call
+from ..emit.epilogue import Epilogue
 from ..emit.mathlib import functions
+from ..emit.source import SIGNATURE, Code, kernel
 from .plan import Winograd
 from .transforms import TAPS, emit_line
 

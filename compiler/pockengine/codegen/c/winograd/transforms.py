@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 
-from ...common.source import Code
+from ..emit.source import Code
 
 TAPS = 3
 POINTS = {2: ("0", "1", "-1"), 4: ("0", "3/4", "-3/4", "3/2", "-3/2")}

@@ -9,12 +9,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ...ir import Graph, Node, Value
+from ....ir import Graph, Node, Value
+from ...common.expressions import Body
+from ...common.index_maps import Axis, Contraction
+from ...common.indexing import broadcast_strides, flat_offset
+from ...common.region import needed
 from .bits import Blocks, block_of, is_bits
-from .expressions import Body, needed
-from .index_maps import Axis, Contraction
-from .indexing import broadcast_strides, flat_offset
-from .source import VECTORIZE_SHORT, Code, c_type
+from .dialect import C, c_type
+from .source import VECTORIZE_SHORT, Code
 
 FINISH = """static inline __attribute__((always_inline)) void
 {name}(void *const *arg, ptrdiff_t b, ptrdiff_t m0, ptrdiff_t n0, {type} *tile, ptrdiff_t step, ptrdiff_t rows,
@@ -72,7 +74,7 @@ class Epilogue:
 
     def emit(self, code: Code) -> set[str]:
         """Write `finish`; returns the math functions it needs."""
-        body, operands = Body(self.graph), self._operands()
+        body, operands = Body(C, self.graph), self._operands()
         outer, inner = (("m", "rows"), ("n", "cols"))
         if operands and not self._inner_is_n(operands[-1].steps):
             outer, inner = inner, outer

@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from ...ir import DType, Value
-from .source import VECTORIZE, VECTORIZE_SHORT, Code, c_type
+from ....ir import DType, Value
+from .dialect import c_type
+from .source import VECTORIZE, VECTORIZE_SHORT, Code
 
 BLOCKS = (32, 16, 8)
 """Neighbours that are read as one word, or written together: whole vectors on every target."""

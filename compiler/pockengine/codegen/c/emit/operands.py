@@ -6,12 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ...ir import Graph, Node, Value
-from ...ops.quantised import DEQUANTIZE
-from .expressions import Body, needed
-from .index_maps import Access, Axis, contractions_of
-from .indexing import broadcast_strides, flat_offset
-from .source import Code, c_type
+from ....ir import Graph, Node, Value
+from ....ops.quantised import DEQUANTIZE
+from ...common.expressions import Body
+from ...common.index_maps import Access, Axis, contractions_of
+from ...common.indexing import broadcast_strides, flat_offset
+from ...common.region import needed
+from .dialect import C, c_type
+from .source import Code
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,7 @@ class Operand:
 
     def _compute(self, code: Code, read: Sequence[str]) -> Body:
         assert self.prologue is not None
-        body = Body(self.prologue.body)
+        body = Body(C, self.prologue.body)
         for source, value, text in zip(self.sources, self.prologue.values, read, strict=True):
             name = f"e{source.suffix}"
             code.line(f"const {source.type} {name} = {text};")

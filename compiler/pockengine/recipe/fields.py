@@ -81,3 +81,13 @@ def as_texts(value: object, key: str) -> tuple[str, ...]:
     if not items:
         raise RecipeError(f"{key} is empty: name at least one")
     return tuple(as_text(item, key) for item in items)
+
+
+def as_rate(value: object, key: str) -> float:
+    """A number of at least 0."""
+    return as_number(value, key, 0.0)
+
+
+def as_positive(value: object, key: str) -> float:
+    """A number greater than 0."""
+    return as_number(value, key, 0.0, above=True)

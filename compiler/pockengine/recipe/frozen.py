@@ -8,10 +8,23 @@ from typing import Any
 
 from ..errors import RecipeError, nearest
 from ..ops.quantised import BLOCKS
-from .fields import as_count, as_texts, check_keys, describe
+from .fields import as_count, as_texts, describe
+from .keys import canonical, key, read_keys
 
-_KEYS = ("weights", "block", "params")
 BITS = {"int8": 8, "int4": 4}
+
+
+def _weights(value: object, where: str) -> str:
+    if not isinstance(value, str) or value not in BITS:
+        raise RecipeError(f"{where} must be int8 or int4, not {describe(value)}{nearest(str(value), BITS)}")
+    return value
+
+
+def _block(value: object, where: str) -> int:
+    block = as_count(value, where)
+    if block not in BLOCKS:
+        raise RecipeError(f"{where} must be one of {', '.join(map(str, BLOCKS))}, not {block}")
+    return block
 
 
 @dataclass(frozen=True)
@@ -21,17 +34,17 @@ class Frozen:
     block    numbers that share a scale, along the axis that is summed over
     params   globs over names of weights or of their modules; none: every large weight of a product or convolution"""
 
-    weights: str
-    block: int = 32
-    params: tuple[str, ...] = ()
+    weights: str = key(_weights)
+    block: int = key(_block, 32)
+    params: tuple[str, ...] = key(as_texts, (), always=False)
 
     @property
     def bits(self) -> int:
         return BITS[self.weights]
 
     def to_mapping(self) -> dict[str, Any]:
-        mapping: dict[str, Any] = {"weights": self.weights, "block": self.block}
-        return {**mapping, "params": list(self.params)} if self.params else mapping
+        """The canonical form."""
+        return canonical(self)
 
 
 def frozen_of(value: object) -> Frozen:
@@ -40,13 +53,7 @@ def frozen_of(value: object) -> Frozen:
         return value
     if not isinstance(value, Mapping):
         raise RecipeError(f"frozen must be a mapping such as {{weights: int4}}, not {describe(value)}")
-    check_keys(value, _KEYS, "frozen")
-    if "weights" not in value:
+    fields = read_keys(Frozen, value, "frozen")
+    if "weights" not in fields:
         raise RecipeError("frozen has no 'weights': say int8 or int4")
-    weights = value["weights"]
-    if weights not in BITS:
-        raise RecipeError(f"frozen.weights must be int8 or int4, not {describe(weights)}{nearest(str(weights), BITS)}")
-    block = as_count(value.get("block", 32), "frozen.block")
-    if block not in BLOCKS:
-        raise RecipeError(f"frozen.block must be one of {', '.join(map(str, BLOCKS))}, not {block}")
-    return Frozen(weights, block, as_texts(value["params"], "frozen.params") if "params" in value else ())
+    return Frozen(**fields)

@@ -8,7 +8,8 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from ..errors import RecipeError, nearest
-from .fields import as_number, as_text, check_keys, describe
+from .fields import as_positive, as_rate, as_text, describe
+from .keys import canonical, key, read_keys
 
 
 @dataclass(frozen=True)
@@ -16,34 +17,32 @@ class Group:
     """The parameters that the pattern `params` matches, with a learning rate (before the schedule) or a weight decay of
     their own; None keeps the optimizer's."""
 
-    params: str
-    lr: float | None = None
-    weight_decay: float | None = None
+    params: str = key(as_text)
+    lr: float | None = key(as_rate, None)
+    weight_decay: float | None = key(as_rate, None)
 
     def to_mapping(self) -> dict[str, Any]:
-        rates = {"lr": self.lr, "weight_decay": self.weight_decay}
-        return {"params": self.params, **{key: rate for key, rate in rates.items() if rate is not None}}
+        """The canonical form."""
+        return canonical(self)
 
 
 @dataclass(frozen=True)
 class Clip:
     """A bound on the gradient: each element to [-value, value], or all of it together to the L2 norm `norm`."""
 
-    value: float | None = None
-    norm: float | None = None
+    value: float | None = key(as_positive, None)
+    norm: float | None = key(as_positive, None)
 
-    def to_mapping(self) -> dict[str, float]:
-        bounds = {"value": self.value, "norm": self.norm}
-        return {key: bound for key, bound in bounds.items() if bound is not None}
+    def to_mapping(self) -> dict[str, Any]:
+        """The canonical form."""
+        return canonical(self)
 
 
-def groups_of(value: object) -> tuple[Group, ...]:
+def groups_of(value: object, where: str = "optimizer.groups") -> tuple[Group, ...]:
     """From a list of mappings `{params, lr, weight_decay}`; raises RecipeError."""
     if not isinstance(value, list | tuple):
-        raise RecipeError(
-            f'optimizer.groups must be a list such as [{{params: "*.bias", lr: 0.1}}], not {describe(value)}'
-        )
-    return tuple(_group(item, f"optimizer.groups[{index}]") for index, item in enumerate(value))
+        raise RecipeError(f'{where} must be a list such as [{{params: "*.bias", lr: 0.1}}], not {describe(value)}')
+    return tuple(_group(item, f"{where}[{index}]") for index, item in enumerate(value))
 
 
 def _group(item: object, where: str) -> Group:
@@ -51,29 +50,27 @@ def _group(item: object, where: str) -> Group:
         return item
     if not isinstance(item, Mapping):
         raise RecipeError(f'{where} must be a mapping such as {{params: "*.bias", lr: 0.1}}, not {describe(item)}')
-    check_keys(item, ("params", "lr", "weight_decay"), where)
-    if "params" not in item or len(item) == 1:
+    fields = read_keys(Group, item, where)
+    if "params" not in fields or len(fields) == 1:
         raise RecipeError(f"{where} needs 'params', and 'lr' or 'weight_decay' for them")
-    rates = {key: as_number(item[key], f"{where}.{key}", 0.0) for key in ("lr", "weight_decay") if key in item}
-    return Group(as_text(item["params"], f"{where}.params"), **rates)
+    return Group(**fields)
 
 
-def clip_of(value: object) -> Clip | None:
+def clip_of(value: object, where: str = "optimizer.clip") -> Clip | None:
     """From `{value: 1.0}` or `{norm: 1.0}`; raises RecipeError."""
     if value is None or isinstance(value, Clip):
         return value
     if not isinstance(value, Mapping) or len(value) != 1:
-        raise RecipeError(f"optimizer.clip must be {{value: 1.0}} or {{norm: 1.0}}, not {describe(value)}")
-    check_keys(value, ("value", "norm"), "optimizer.clip")
-    return Clip(**{key: as_number(bound, f"optimizer.clip.{key}", 0.0, above=True) for key, bound in value.items()})
+        raise RecipeError(f"{where} must be {{value: 1.0}} or {{norm: 1.0}}, not {describe(value)}")
+    return Clip(**read_keys(Clip, value, where))
 
 
-def patterns_of(value: object) -> tuple[str, ...]:
+def patterns_of(value: object, where: str = "optimizer.exclude") -> tuple[str, ...]:
     """From one pattern over parameter names or a list of them; raises RecipeError."""
     patterns = [value] if isinstance(value, str) else value
     if not isinstance(patterns, list | tuple):
-        raise RecipeError(f'optimizer.exclude must be a list of patterns such as ["*.bias"], not {describe(value)}')
-    return tuple(as_text(pattern, "optimizer.exclude") for pattern in patterns)
+        raise RecipeError(f'{where} must be a list of patterns such as ["*.bias"], not {describe(value)}')
+    return tuple(as_text(pattern, where) for pattern in patterns)
 
 
 def first_match(name: str, patterns: Iterable[str]) -> str | None:

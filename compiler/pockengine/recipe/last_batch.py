@@ -11,17 +11,20 @@ from .losses.kinds import Loss, OwnLoss
 LAST_BATCH = ("wrap", "drop", "partial")
 
 
-def last_batch_of(value: object, losses: Sequence[Loss], batch_norm: str, accumulate: int) -> str:
+def last_batch_of(value: object, where: str = "last_batch") -> str:
     """`wrap` fills the batch with the first samples of the next epoch, `drop` leaves them out of this epoch, `partial`
-    pads the batch with samples that do not count. Raises RecipeError where a padded batch would change the result."""
+    pads the batch with samples that do not count. Raises RecipeError."""
     if value not in LAST_BATCH:
         hint = nearest(str(value), LAST_BATCH)
-        raise RecipeError(f"last_batch must be one of {', '.join(LAST_BATCH)}, not {describe(value)}{hint}")
-    if value == "partial":
-        reason = _against_padding(losses, batch_norm, accumulate)
-        if reason:
-            raise RecipeError(f"last_batch: partial pads the batch, and {reason}; use last_batch: drop")
+        raise RecipeError(f"{where} must be one of {', '.join(LAST_BATCH)}, not {describe(value)}{hint}")
     return str(value)
+
+
+def refuse_padding(losses: Sequence[Loss], batch_norm: str, accumulate: int) -> None:
+    """Raise RecipeError where a padded batch would change the result."""
+    reason = _against_padding(losses, batch_norm, accumulate)
+    if reason:
+        raise RecipeError(f"last_batch: partial pads the batch, and {reason}; use last_batch: drop")
 
 
 def _against_padding(losses: Sequence[Loss], batch_norm: str, accumulate: int) -> str | None:

@@ -8,10 +8,23 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from ..errors import RecipeError
-from .fields import as_count, as_number, as_texts, check_keys, describe
+from .fields import as_count, as_number, as_positive, as_texts, describe
+from .keys import canonical, key, read_keys
 
-_KEYS = ("params", "rank", "alpha", "seed", "dropout")
 _A, _B = ".lora_A.weight", ".lora_B.weight"
+
+
+def _seed(value: object, where: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise RecipeError(f"{where} must be a whole number of at least 0, not {describe(value)}")
+    return value
+
+
+def _dropout(value: object, where: str) -> float:
+    dropout = as_number(value, where, 0.0, 1.0)
+    if dropout == 1.0:
+        raise RecipeError(f"{where} must be below 1: at 1 the adapters would never see an input")
+    return dropout
 
 
 @dataclass(frozen=True)
@@ -24,24 +37,19 @@ class Lora:
     seed     of A's initial contents; B starts at zero
     dropout  share of the adapters' input that training drops"""
 
-    params: tuple[str, ...]
-    rank: int = 8
-    alpha: float = 16.0
-    seed: int = 0
-    dropout: float = 0.0
+    params: tuple[str, ...] = key(as_texts)
+    rank: int = key(as_count, 8)
+    alpha: float = key(as_positive, 16.0)
+    seed: int = key(_seed, 0)
+    dropout: float = key(_dropout, 0.0)
 
     @property
     def scale(self) -> float:
         return self.alpha / self.rank
 
     def to_mapping(self) -> dict[str, Any]:
-        return {
-            "params": list(self.params),
-            "rank": self.rank,
-            "alpha": self.alpha,
-            "seed": self.seed,
-            "dropout": self.dropout,
-        }
+        """The canonical form."""
+        return canonical(self)
 
 
 def lora_of(value: object) -> Lora:
@@ -50,22 +58,10 @@ def lora_of(value: object) -> Lora:
         return value
     if not isinstance(value, Mapping):
         raise RecipeError(f'lora must be a mapping such as {{params: "*.query", rank: 8}}, not {describe(value)}')
-    check_keys(value, _KEYS, "lora")
-    if "params" not in value:
+    fields = read_keys(Lora, value, "lora")
+    if "params" not in fields:
         raise RecipeError("lora has no 'params': name the weights that get an adapter, as in {params: \"*.query\"}")
-    seed = value.get("seed", 0)
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise RecipeError(f"lora.seed must be a whole number of at least 0, not {describe(seed)}")
-    dropout = as_number(value.get("dropout", 0.0), "lora.dropout", 0.0, 1.0)
-    if dropout == 1.0:
-        raise RecipeError("lora.dropout must be below 1: at 1 the adapters would never see an input")
-    return Lora(
-        params=as_texts(value["params"], "lora.params"),
-        rank=as_count(value.get("rank", 8), "lora.rank"),
-        alpha=as_number(value.get("alpha", 16.0), "lora.alpha", 0.0, above=True),
-        seed=seed,
-        dropout=dropout,
-    )
+    return Lora(**fields)
 
 
 def module_of(weight: str) -> str:

@@ -2,17 +2,46 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..errors import RecipeError, nearest
-from .fields import as_flag, as_number, as_text, check_keys, describe
+from .fields import as_flag, as_number, as_positive, as_rate, as_text, describe
 from .groups import Clip, Group, clip_of, first_match, groups_of, patterns_of, refuse_unmatched
+from .keys import canonical, key, read_keys
 from .schedule import CONSTANT, Schedule, schedule_of
 
 STATES = ("f32", "int8")
+
+
+def _pair(value: object, where: str, example: list[float]) -> list[object]:
+    if not isinstance(value, list | tuple) or len(value) != 2:
+        raise RecipeError(f"{where} must be two numbers such as {example}, not {describe(value)}")
+    return list(value)
+
+
+def _fraction(value: object, where: str) -> float:
+    number = as_number(value, where, 0.0)
+    if number >= 1.0:
+        raise RecipeError(f"{where} must be at least 0 and less than 1, not {number:g}")
+    return number
+
+
+def _betas(value: object, where: str) -> tuple[float, ...]:
+    return tuple(_fraction(beta, where) for beta in _pair(value, where, [0.9, 0.999]))
+
+
+def _bounds(value: object, where: str) -> tuple[float, ...]:
+    return tuple(as_positive(bound, where) for bound in _pair(value, where, [1e-7, 1e-3]))
+
+
+def _decay(value: object, where: str) -> float:
+    return as_number(value, where, -1.0, 0.0)
+
+
+def _at_least_one(value: object, where: str) -> float:
+    return as_number(value, where, 1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,13 +58,13 @@ class Optimizer:
     """
 
     name: ClassVar[str]
-    lr: float
-    weight_decay: float = 0.0
-    exclude: tuple[str, ...] = ()
-    schedule: Schedule = CONSTANT
-    groups: tuple[Group, ...] = ()
-    clip: Clip | None = None
-    state: str = "f32"
+    lr: float = key(as_rate)
+    weight_decay: float = key(as_rate, 0.0)
+    exclude: tuple[str, ...] = key(patterns_of, (), always=False)
+    schedule: Schedule = key(schedule_of, CONSTANT, always=False)
+    groups: tuple[Group, ...] = key(groups_of, (), always=False)
+    clip: Clip | None = key(clip_of, None)
+    state: str = key(as_text, "f32", always=False)
 
     def __post_init__(self) -> None:
         if self.state not in STATES:
@@ -58,9 +87,9 @@ class SGD(Optimizer):
     """Stochastic gradient descent; `momentum` 0 keeps no state, otherwise one tensor per parameter."""
 
     name: ClassVar[str] = "sgd"
-    lr: float = 0.01
-    momentum: float = 0.0
-    nesterov: bool = False
+    lr: float = key(as_rate, 0.01)
+    momentum: float = key(_fraction, 0.0)
+    nesterov: bool = key(as_flag, False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -77,9 +106,9 @@ class Adam(Optimizer):
     """Adam (Kingma & Ba 2015) with L2 `weight_decay` added to the gradient."""
 
     name: ClassVar[str] = "adam"
-    lr: float = 1e-3
-    betas: tuple[float, float] = (0.9, 0.999)
-    eps: float = 1e-8
+    lr: float = key(as_rate, 1e-3)
+    betas: tuple[float, float] = key(_betas, (0.9, 0.999))
+    eps: float = key(as_positive, 1e-8)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,10 +116,10 @@ class AdamW(Optimizer):
     """Adam with decoupled weight decay (Loshchilov & Hutter 2019)."""
 
     name: ClassVar[str] = "adamw"
-    lr: float = 1e-3
-    betas: tuple[float, float] = (0.9, 0.999)
-    eps: float = 1e-8
-    weight_decay: float = 1e-2
+    lr: float = key(as_rate, 1e-3)
+    betas: tuple[float, float] = key(_betas, (0.9, 0.999))
+    eps: float = key(as_positive, 1e-8)
+    weight_decay: float = key(as_rate, 1e-2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,8 +127,8 @@ class Lion(Optimizer):
     """Sign of an interpolated momentum, decoupled weight decay (Chen et al. 2023, algorithm 2)."""
 
     name: ClassVar[str] = "lion"
-    lr: float = 1e-4
-    betas: tuple[float, float] = (0.9, 0.99)
+    lr: float = key(as_rate, 1e-4)
+    betas: tuple[float, float] = key(_betas, (0.9, 0.99))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,10 +140,10 @@ class Adafactor(Optimizer):
     """
 
     name: ClassVar[str] = "adafactor"
-    lr: float = 1e-2
-    beta2_decay: float = -0.8
-    eps: tuple[float, float] = (2.0**-23, 1e-3)
-    d: float = 1.0
+    lr: float = key(as_rate, 1e-2)
+    beta2_decay: float = key(_decay, -0.8)
+    eps: tuple[float, float] = key(_bounds, (2.0**-23, 1e-3))
+    d: float = key(_at_least_one, 1.0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -127,15 +156,13 @@ class Lamb(Optimizer):
     """Adam's direction with each tensor's step scaled to the tensor's norm (You et al. 2020, algorithm 2)."""
 
     name: ClassVar[str] = "lamb"
-    lr: float = 1e-3
-    betas: tuple[float, float] = (0.9, 0.999)
-    eps: float = 1e-6
-    weight_decay: float = 1e-2
+    lr: float = key(as_rate, 1e-3)
+    betas: tuple[float, float] = key(_betas, (0.9, 0.999))
+    eps: float = key(as_positive, 1e-6)
+    weight_decay: float = key(as_rate, 1e-2)
 
 
 OPTIMIZERS: dict[str, type[Optimizer]] = {kind.name: kind for kind in (SGD, Adam, AdamW, Lion, Adafactor, Lamb)}
-
-_NESTED = {"exclude": patterns_of, "schedule": schedule_of, "groups": groups_of, "clip": clip_of}
 
 
 def optimizer_of(value: object) -> Optimizer:
@@ -152,60 +179,10 @@ def optimizer_of(value: object) -> Optimizer:
     if name not in OPTIMIZERS:
         raise RecipeError(f"there is no optimizer '{name}'{nearest(name, OPTIMIZERS)}")
     kind = OPTIMIZERS[name]
-    fields = [field.name for field in dataclasses.fields(kind)]
-    check_keys(value, ("name", *fields), f"optimizer '{name}'")
-    return kind(**{key: _read(name, key, value[key]) for key in fields if key in value})
+    return kind(**read_keys(kind, value, f"optimizer '{name}'", prefix="optimizer"))
 
 
 def optimizer_mapping(optimizer: Optimizer) -> dict[str, Any]:
     """`{"name": "sgd", "lr": 0.05, …}` with every hyper-parameter, defaults included; schedule, groups, exclusions,
     clipping and 8-bit state where there are any."""
-    plain = {
-        field.name: getattr(optimizer, field.name)
-        for field in dataclasses.fields(optimizer)
-        if field.name not in (*_NESTED, "state")
-    }
-    mapping = {"name": optimizer.name, **{k: list(v) if isinstance(v, tuple) else v for k, v in plain.items()}}
-    if optimizer.state != "f32":
-        mapping["state"] = optimizer.state
-    if optimizer.exclude:
-        mapping["exclude"] = list(optimizer.exclude)
-    if optimizer.schedule != CONSTANT:
-        mapping["schedule"] = optimizer.schedule.to_mapping()
-    if optimizer.groups:
-        mapping["groups"] = [group.to_mapping() for group in optimizer.groups]
-    if optimizer.clip:
-        mapping["clip"] = optimizer.clip.to_mapping()
-    return mapping
-
-
-def _read(name: str, key: str, value: object) -> Any:
-    where = f"optimizer.{key}"
-    if key in _NESTED:
-        return _NESTED[key](value)
-    if key == "state":
-        return as_text(value, where)
-    if key == "nesterov":
-        return as_flag(value, where)
-    if key == "betas":
-        return tuple(_fraction(beta, where) for beta in _pair(value, where, [0.9, 0.999]))
-    if key == "momentum":
-        return _fraction(value, where)
-    if key == "beta2_decay":
-        return as_number(value, where, -1.0, 0.0)
-    if key == "eps" and name == "adafactor":
-        return tuple(as_number(bound, where, 0.0, above=True) for bound in _pair(value, where, [1e-7, 1e-3]))
-    return as_number(value, where, 1.0 if key == "d" else 0.0, above=key == "eps")
-
-
-def _pair(value: object, where: str, example: list[float]) -> list[object]:
-    if not isinstance(value, list | tuple) or len(value) != 2:
-        raise RecipeError(f"{where} must be two numbers such as {example}, not {describe(value)}")
-    return list(value)
-
-
-def _fraction(value: object, where: str) -> float:
-    number = as_number(value, where, 0.0)
-    if number >= 1.0:
-        raise RecipeError(f"{where} must be at least 0 and less than 1, not {number:g}")
-    return number
+    return {"name": optimizer.name, **canonical(optimizer)}

@@ -16,7 +16,8 @@ from ..ir import Graph
 from .ema import ema_of
 from .fields import as_count, as_flag, check_keys, describe
 from .frozen import Frozen, frozen_of
-from .last_batch import last_batch_of
+from .keys import canonical, key, keys_of
+from .last_batch import last_batch_of, refuse_padding
 from .lora import Lora, lora_of
 from .losses.binding import bind
 from .losses.kinds import Loss
@@ -25,20 +26,30 @@ from .losses.reading import losses_mapping, losses_of
 from .optimizer import SGD, Optimizer, optimizer_mapping, optimizer_of
 from .rules import UpdateRule, rules_of
 
-_KEYS = (
-    "loss",
-    "optimizer",
-    "update",
-    "batch",
-    "batch_norm",
-    "accumulate",
-    "ema",
-    "last_batch",
-    "dropout",
-    "lora",
-    "frozen",
-)
 _BATCH_NORM = ("frozen", "train")
+
+
+def _optimizer(value: object, where: str) -> Optimizer:
+    return SGD() if value is None else optimizer_of(value)
+
+
+def _batch(value: object, where: str) -> int | None:
+    return None if value is None else as_count(value, where)
+
+
+def _batch_norm(value: object, where: str) -> str:
+    if not isinstance(value, str) or value not in _BATCH_NORM:
+        hint = nearest(str(value), _BATCH_NORM)
+        raise RecipeError(f"{where} must be 'frozen' or 'train', not {describe(value)}{hint}")
+    return value
+
+
+def _lora(value: object, where: str) -> Lora | None:
+    return None if value is None else lora_of(value)
+
+
+def _frozen(value: object, where: str) -> Frozen | None:
+    return None if value is None else frozen_of(value)
 
 
 class _Loader(yaml.SafeLoader):
@@ -54,13 +65,13 @@ class _Loader(yaml.SafeLoader):
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
-                if key.value in seen:
+        for said, _ in node.value:
+            if isinstance(said, yaml.ScalarNode) and said.tag != "tag:yaml.org,2002:merge":
+                if said.value in seen:
                     raise yaml.constructor.ConstructorError(
-                        None, None, f"the key '{key.value}' is there twice", key.start_mark
+                        None, None, f"the key '{said.value}' is there twice", said.start_mark
                     )
-                seen.add(key.value)
+                seen.add(said.value)
         return super().construct_mapping(node, deep)
 
     def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
@@ -89,17 +100,17 @@ class Recipe:
     frozen      frozen weights in block-quantised integers; None: as the model has them
     """
 
-    loss: tuple[Loss, ...]
-    optimizer: Optimizer
-    update: tuple[UpdateRule, ...]
-    batch: int | None
-    batch_norm: str
-    accumulate: int
-    ema: float | None
-    last_batch: str
-    dropout: bool
-    lora: Lora | None
-    frozen: Frozen | None
+    loss: tuple[Loss, ...] = key(losses_of, plain=losses_mapping)
+    optimizer: Optimizer = key(_optimizer, plain=optimizer_mapping)
+    update: tuple[UpdateRule, ...] = key(rules_of, (), always=False)
+    batch: int | None = key(_batch, None)
+    batch_norm: str = key(_batch_norm)
+    accumulate: int = key(as_count, 1, always=False)
+    ema: float | None = key(ema_of, None)
+    last_batch: str = key(last_batch_of)
+    dropout: bool = key(as_flag)
+    lora: Lora | None = key(_lora, None)
+    frozen: Frozen | None = key(_frozen, None)
 
     def __init__(
         self,
@@ -117,27 +128,17 @@ class Recipe:
     ) -> None:
         """Every argument takes what the recipe file takes; without `update` everything is trained, or with `lora` the
         adapters only. Raises RecipeError."""
-        if batch_norm not in _BATCH_NORM:
-            hint = nearest(str(batch_norm), _BATCH_NORM)
-            raise RecipeError(f"batch_norm must be 'frozen' or 'train', not {describe(batch_norm)}{hint}")
-        object.__setattr__(self, "loss", losses_of(loss))
-        object.__setattr__(self, "optimizer", SGD() if optimizer is None else optimizer_of(optimizer))
-        object.__setattr__(self, "lora", None if lora is None else lora_of(lora))
-        object.__setattr__(self, "update", self._rules(update))
-        object.__setattr__(self, "batch", None if batch is None else as_count(batch, "batch"))
-        object.__setattr__(self, "batch_norm", batch_norm)
-        object.__setattr__(self, "accumulate", as_count(accumulate, "accumulate"))
-        object.__setattr__(self, "ema", ema_of(ema))
-        object.__setattr__(self, "last_batch", last_batch_of(last_batch, self.loss, batch_norm, self.accumulate))
-        object.__setattr__(self, "frozen", None if frozen is None else frozen_of(frozen))
-        object.__setattr__(self, "dropout", as_flag(dropout, "dropout"))
+        given = {name: value for name, value in locals().items() if name in _KEYS}
+        adapters_only = lora is not None and update in (None, (), [])
+        given["update"] = "full" if update is None or adapters_only else update
+        for name, one in _KEYS.items():
+            object.__setattr__(self, name, one.read(given[name], name))
+        if adapters_only:
+            object.__setattr__(self, "update", ())
+        if self.last_batch == "partial":
+            refuse_padding(self.loss, self.batch_norm, self.accumulate)
         if self.lora is not None and self.lora.dropout and not self.dropout:
             raise RecipeError("lora.dropout needs 'dropout: true', which turns dropout on in training")
-
-    def _rules(self, update: object) -> tuple[UpdateRule, ...]:
-        if self.lora is not None and (update is None or update == () or update == []):
-            return ()
-        return rules_of("full" if update is None else update)
 
     @classmethod
     def from_mapping(cls, mapping: object) -> Recipe:
@@ -145,10 +146,10 @@ class Recipe:
         if not isinstance(mapping, Mapping):
             raise RecipeError(f"a recipe is a mapping with the keys {', '.join(_KEYS)}, not {describe(mapping)}")
         check_keys(mapping, _KEYS, "the recipe")
-        for key in ("loss", "update"):
-            if key not in mapping and not (key == "update" and "lora" in mapping):
-                raise RecipeError(f"the recipe has no '{key}'")
-        return cls(**{key: mapping[key] for key in _KEYS if key in mapping})
+        for needed in ("loss", "update"):
+            if needed not in mapping and not (needed == "update" and "lora" in mapping):
+                raise RecipeError(f"the recipe has no '{needed}'")
+        return cls(**{name: mapping[name] for name in _KEYS if name in mapping})
 
     @classmethod
     def parse(cls, text: str) -> Recipe:
@@ -212,26 +213,10 @@ class Recipe:
 
     def to_mapping(self) -> dict[str, Any]:
         """The canonical form, defaults filled in; `Recipe.from_mapping` gives the same recipe back."""
-        mapping: dict[str, Any] = {
-            "loss": losses_mapping(self.loss),
-            "optimizer": optimizer_mapping(self.optimizer),
-            "batch_norm": self.batch_norm,
-            "last_batch": self.last_batch,
-            "dropout": self.dropout,
-        }
-        if self.update:
-            mapping["update"] = [rule.to_mapping() for rule in self.update]
-        if self.lora is not None:
-            mapping["lora"] = self.lora.to_mapping()
-        if self.frozen is not None:
-            mapping["frozen"] = self.frozen.to_mapping()
-        if self.batch is not None:
-            mapping["batch"] = self.batch
-        if self.accumulate > 1:
-            mapping["accumulate"] = self.accumulate
-        if self.ema is not None:
-            mapping["ema"] = self.ema
-        return mapping
+        return canonical(self)
+
+
+_KEYS = keys_of(Recipe)
 
 
 def _neighbour(path: Path) -> str:

@@ -7,17 +7,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import RecipeError, nearest
-from .fields import as_count, as_number, check_keys, describe
+from .fields import as_count, as_number, describe
+from .keys import canonical, key, read_keys
 
-_WARMUP = ("warmup", "warmup_start")
-_KEYS: dict[str, tuple[str, ...]] = {
-    "constant": _WARMUP,
-    "linear": (*_WARMUP, "steps", "end"),
-    "cosine": (*_WARMUP, "steps", "end"),
-    "step": (*_WARMUP, "every", "gamma"),
-}
+KINDS = ("constant", "linear", "cosine", "step")
 _WHERE = "optimizer.schedule"
 _NEEDED = {"linear": "steps", "cosine": "steps", "step": "every"}
+
+
+def _warmup(value: object, where: str) -> int:
+    return 0 if value == 0 and not isinstance(value, bool) else as_count(value, where)
+
+
+def _share(value: object, where: str) -> float:
+    return as_number(value, where, 0.0, 1.0)
+
+
+def _factor(value: object, where: str) -> float:
+    return as_number(value, where, 0.0, 1.0, above=True)
 
 
 @dataclass(frozen=True)
@@ -32,16 +39,16 @@ class Schedule:
     """
 
     name: str = "constant"
-    warmup: int = 0
-    warmup_start: float = 0.0
-    steps: int | None = None
-    end: float = 0.0
-    every: int | None = None
-    gamma: float = 0.1
+    warmup: int = key(_warmup, 0)
+    warmup_start: float = key(_share, 0.0)
+    steps: int | None = key(as_count, None, only=("linear", "cosine"))
+    end: float = key(_share, 0.0, only=("linear", "cosine"))
+    every: int | None = key(as_count, None, only=("step",))
+    gamma: float = key(_factor, 0.1, only=("step",))
 
     def __post_init__(self) -> None:
-        if self.name not in _KEYS:
-            raise RecipeError(f"there is no schedule {self.name!r}{nearest(str(self.name), _KEYS)}")
+        if self.name not in KINDS:
+            raise RecipeError(f"there is no schedule {self.name!r}{nearest(str(self.name), KINDS)}")
         needed = _NEEDED.get(self.name)
         if needed and getattr(self, needed) is None:
             raise RecipeError(f"{_WHERE} '{self.name}' needs '{needed}', a number of optimizer steps")
@@ -57,30 +64,21 @@ class Schedule:
 
     def to_mapping(self) -> dict[str, Any]:
         """The canonical form: the keys that this kind of schedule has."""
-        return {"name": self.name, **{key: getattr(self, key) for key in _KEYS[self.name]}}
+        return {"name": self.name, **canonical(self, self.name)}
 
 
 CONSTANT = Schedule()
 
 
-def schedule_of(value: object) -> Schedule:
+def schedule_of(value: object, where: str = _WHERE) -> Schedule:
     """From a name, a mapping `{name, warmup, …}`, or a schedule; raises RecipeError."""
     if isinstance(value, Schedule):
         return value
     if isinstance(value, str):
         value = {"name": value}
     if not isinstance(value, Mapping):
-        raise RecipeError(f"{_WHERE} must be a name or a mapping, not {describe(value)}")
+        raise RecipeError(f"{where} must be a name or a mapping, not {describe(value)}")
     name = value.get("name", "constant")
-    known = _KEYS.get(name, ()) if isinstance(name, str) else ()
-    if known:
-        check_keys(value, ("name", *known), f"{_WHERE} '{name}'")
-    return Schedule(str(name), **{key: _read(key, value[key], f"{_WHERE}.{key}") for key in known if key in value})
-
-
-def _read(key: str, value: object, where: str) -> Any:
-    if key == "warmup" and value == 0 and not isinstance(value, bool):
-        return 0
-    if key in ("warmup", "steps", "every"):
-        return as_count(value, where)
-    return as_number(value, where, 0.0, 1.0, above=key == "gamma")
+    if not isinstance(name, str) or name not in KINDS:
+        return Schedule(str(name))
+    return Schedule(name, **read_keys(Schedule, value, f"{where} '{name}'", prefix=where, kind=name))

@@ -2,15 +2,53 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from ...errors import RecipeError, nearest
+from ..fields import as_number, as_text, describe
+from ..keys import canonical, key
 
 MOST = 1e30
 """Larger factors leave the range of f32 once they meet a loss."""
+
+
+def as_weight(value: object, where: str) -> float:
+    """What a loss is multiplied by."""
+    return as_number(value, where, 0.0, MOST, above=True)
+
+
+def _share(value: object, where: str) -> float:
+    return as_number(value, where, 0.0, 1.0)
+
+
+def _temperature(value: object, where: str) -> float:
+    return as_number(value, where, 1e-3, 1e6)
+
+
+def _whole(value: object, where: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) >= 2**31:
+        raise RecipeError(f"{where} must be a whole number of 32 bits, not {describe(value)}")
+    return value
+
+
+def _axis(value: object, where: str) -> int:
+    if isinstance(value, bool) or value not in (-1, 1):
+        raise RecipeError(
+            f"{where} must be 1 (classes right after the batch) or -1 (classes last), not {describe(value)}"
+        )
+    return 1 if value == 1 else -1
+
+
+def _weights(value: object, where: str) -> tuple[float, ...]:
+    if not isinstance(value, list | tuple) or not value:
+        raise RecipeError(f"{where} must be a list of numbers, one for each class, not {describe(value)}")
+    return tuple(as_number(item, f"{where}[{index}]", 0.0, MOST) for index, item in enumerate(value))
+
+
+def _pos_weight(value: object, where: str) -> float | tuple[float, ...]:
+    return _weights(value, where) if isinstance(value, list | tuple) else as_number(value, where, 0.0, MOST)
 
 
 @dataclass(frozen=True)
@@ -24,10 +62,10 @@ class Loss:
 
     name: ClassVar[str]
 
-    output: str | None = None
-    target: str | None = "labels"
-    weight: float = 1.0
-    mask: str | None = None
+    output: str | None = key(as_text, None)
+    target: str | None = key(as_text, "labels")
+    weight: float = key(as_weight, 1.0, always=False)
+    mask: str | None = key(as_text, None)
 
     def pick_output(self, outputs: Collection[str]) -> str:
         """The name of the output the loss reads; RecipeError when it is not one of `outputs` or cannot be guessed."""
@@ -48,12 +86,7 @@ class Loss:
 
     def to_mapping(self) -> dict[str, Any]:
         """Name, target, and what differs from the default."""
-        mapping: dict[str, Any] = {"name": self.name}
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if value is not None and (field.name == "target" or value != field.default):
-                mapping[field.name] = list(value) if isinstance(value, tuple) else value
-        return mapping
+        return {"name": self.name, **canonical(self)}
 
 
 @dataclass(frozen=True)
@@ -64,9 +97,9 @@ class Classification(Loss):
     class_weights    a weight for each class
     ignore_index     the label that does not count"""
 
-    label_smoothing: float = 0.0
-    class_weights: tuple[float, ...] | None = None
-    ignore_index: int = -100
+    label_smoothing: float = key(_share, 0.0, always=False)
+    class_weights: tuple[float, ...] | None = key(_weights, None)
+    ignore_index: int = key(_whole, -100, always=False)
 
 
 @dataclass(frozen=True)
@@ -75,7 +108,7 @@ class CrossEntropy(Classification):
 
     name: ClassVar[str] = "cross_entropy"
 
-    axis: int = -1
+    axis: int = key(_axis, -1, always=False)
 
 
 @dataclass(frozen=True)
@@ -92,8 +125,8 @@ class BCEWithLogits(Loss):
 
     name: ClassVar[str] = "bce_with_logits"
 
-    pos_weight: float | tuple[float, ...] | None = None
-    axis: int = -1
+    pos_weight: float | tuple[float, ...] | None = key(_pos_weight, None)
+    axis: int = key(_axis, -1, always=False)
 
 
 @dataclass(frozen=True)
@@ -116,7 +149,7 @@ class Huber(Loss):
 
     name: ClassVar[str] = "huber"
 
-    delta: float = 1.0
+    delta: float = key(as_weight, 1.0, always=False)
 
 
 @dataclass(frozen=True)
@@ -130,10 +163,10 @@ class KL(Loss):
 
     name: ClassVar[str] = "kl"
 
-    target: str | None = "teacher_logits"
-    against: str | None = None
-    temperature: float = 1.0
-    axis: int = -1
+    target: str | None = key(as_text, "teacher_logits")
+    against: str | None = key(as_text, None)
+    temperature: float = key(_temperature, 1.0, always=False)
+    axis: int = key(_axis, -1, always=False)
 
     def pick_teacher(self, outputs: Collection[str]) -> str | None:
         """The output with the teacher's scores; None when they are an input."""
@@ -142,11 +175,12 @@ class KL(Loss):
 
 @dataclass(frozen=True)
 class OwnLoss(Loss):
-    """The model's own scalar output."""
+    """The model's own scalar output: it has no target, and no positions to mask."""
 
     name: ClassVar[str] = "output"
 
-    target: str | None = None
+    target: str | None = field(default=None)
+    mask: str | None = field(default=None)
 
     def pick_output(self, outputs: Collection[str]) -> str:
         return _known(self.output or "loss", outputs)

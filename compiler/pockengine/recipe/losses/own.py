@@ -15,114 +15,18 @@ from typing import Any, ClassVar
 
 from ...errors import RecipeError
 from ...ir import DType, Graph
-from ..fields import as_number, as_text, as_texts, check_keys, describe
+from ..fields import as_text, as_texts, describe
+from ..keys import canonical, key, keys_of, read_keys
 from ..named import import_named, parts_of
-from .kinds import MOST, Loss
+from .kinds import Loss
 
 MOST_BYTES = 256 << 20
 """Of a loss file: the networks that perceptual losses compare with stay below it."""
 
 
-@dataclass(frozen=True)
-class LossGraph(Loss):
-    """A loss that the user brings.
-
-    onnx     the file's path, from the recipe's folder
-    module   `package.module:function`, or what a function given in Python is called
-    inputs   what the loss reads, in the order of its own inputs: outputs of the model, inputs of the model, or new
-             inputs, which are targets; None: what it calls them itself
-    targets  name -> type of what is neither an output nor an input of the model, as in `i64[batch,16]`; a file says it
-    sha256   digest of the file, or of the graph made of the function
-    content, function, graph  what has been read, imported, and made for one model; not part of the recipe's text"""
-
-    name: ClassVar[str] = "graph"
-
-    target: str | None = None
-    onnx: str | None = None
-    module: str | None = None
-    inputs: tuple[str, ...] | None = None
-    targets: tuple[tuple[str, str], ...] = ()
-    sha256: str | None = None
-    content: bytes | None = field(default=None, compare=False, repr=False)
-    function: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
-    graph: Graph | None = field(default=None, compare=False, repr=False)
-
-    @property
-    def called(self) -> str:
-        """How error messages name it."""
-        return f"the loss '{self.onnx or self.module}'"
-
-    def reads(self, outputs: Collection[str]) -> tuple[str, ...]:
-        """The model's outputs among what it reads."""
-        if self.inputs is None:
-            raise RecipeError(f"{self.called} has not been made for a model yet: use the recipe's `bound(model)`")
-        read = tuple(name for name in self.inputs if name in outputs)
-        if not read:
-            raise RecipeError(
-                f"{self.called} reads {', '.join(self.inputs)}, and the model has the outputs {', '.join(outputs)}: "
-                "say what it reads in the order of its inputs, as in "
-                f"'inputs: [{', '.join([*outputs][:1] + list(self.inputs[1:]))}]'"
-            )
-        return read
-
-    def to_mapping(self) -> dict[str, Any]:
-        """What a recipe file says of it, with the digest once the content is known."""
-        mapping: dict[str, Any] = {"onnx": self.onnx} if self.onnx else {"module": self.module}
-        if self.inputs is not None:
-            mapping["inputs"] = list(self.inputs)
-        if self.targets:
-            mapping["targets"] = dict(self.targets)
-        if self.weight != 1.0:
-            mapping["weight"] = self.weight
-        if self.sha256 is not None:
-            mapping["sha256"] = self.sha256
-        return mapping
-
-    def read_beside(self, folder: Path) -> LossGraph:
-        """With the content of its file, which must lie in `folder`. Raises RecipeError."""
-        if self.onnx is None:
-            return self
-        content = _read(folder, self.onnx)
-        digest = hashlib.sha256(content).hexdigest()
-        if self.sha256 not in (None, digest):
-            raise RecipeError(
-                f"{self.called} is not the file that the recipe means: its digest is {digest[:12]}…, not "
-                f"{str(self.sha256)[:12]}…"
-            )
-        return replace(self, content=content, sha256=digest)
-
-    def imported(self, folder: Path) -> LossGraph:
-        """With the function that `module` names, in `folder` or an installed package: for callers who trust the recipe
-        with their process. Raises RecipeError."""
-        if self.module is None or self.function is not None:
-            return self
-        return replace(self, function=_import(self.module, folder))
-
-
-def loss_graph_of(value: Mapping[Any, Any], where: str) -> LossGraph:
-    """From `{onnx, …}` or `{module, …}`; nothing is read or imported. Raises RecipeError."""
-    kind = "onnx" if "onnx" in value else "module"
-    check_keys(value, (kind, "inputs", "weight", "sha256", *(["targets"] if kind == "module" else [])), where)
-    given: dict[str, Any] = {kind: value[kind]}
-    if kind == "module" and callable(value[kind]):
-        function = value[kind]
-        name = getattr(function, "__qualname__", type(function).__name__)
-        given = {"module": name, "function": function}
-    elif kind == "module" and isinstance(value[kind], str) and "sha256" in value:
-        given["module"] = as_text(value[kind], f"{where}.module")  # what an artifact says of a function
-    elif kind == "module":
-        parts_of(value[kind], f"{where}.module")
-    else:
-        as_text(value[kind], f"{where}.onnx")
-    if value.get("inputs") is not None:
-        given["inputs"] = as_texts(value["inputs"], f"{where}.inputs")
-    if value.get("targets") is not None:
-        given["targets"] = _targets(value["targets"], f"{where}.targets")
-    if value.get("weight") is not None:
-        given["weight"] = as_number(value["weight"], f"{where}.weight", 0.0, MOST, above=True)
-    if value.get("sha256") is not None:
-        given["sha256"] = _digest(value["sha256"], f"{where}.sha256")
-    return LossGraph(**given)
+def _module(value: object, where: str) -> str:
+    parts_of(value, where)
+    return as_text(value, where)
 
 
 def _digest(value: object, where: str) -> str:
@@ -156,6 +60,89 @@ def _type_text(value: object, where: str) -> str:
 
 def _is_size(text: str) -> bool:
     return text == "batch" or (text.isascii() and text.isdigit() and len(text) < 10 and int(text) > 0)
+
+
+@dataclass(frozen=True)
+class LossGraph(Loss):
+    """A loss that the user brings.
+
+    onnx     the file's path, from the recipe's folder
+    module   `package.module:function`, or what a function given in Python is called
+    inputs   what the loss reads, in the order of its own inputs: outputs of the model, inputs of the model, or new
+             inputs, which are targets; None: what it calls them itself
+    targets  name -> type of what is neither an output nor an input of the model, as in `i64[batch,16]`; a file says it
+    sha256   digest of the file, or of the graph made of the function
+    content, function, graph  what has been read, imported, and made for one model; not part of the recipe's text"""
+
+    name: ClassVar[str] = "graph"
+
+    output: str | None = field(default=None)
+    target: str | None = field(default=None)
+    mask: str | None = field(default=None)
+    onnx: str | None = key(as_text, None, only=("onnx",))
+    module: str | None = key(_module, None, only=("module",))
+    inputs: tuple[str, ...] | None = key(as_texts, None)
+    targets: tuple[tuple[str, str], ...] = key(_targets, (), plain=dict, always=False, only=("module",))
+    sha256: str | None = key(_digest, None)
+    content: bytes | None = field(default=None, compare=False, repr=False)
+    function: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
+    graph: Graph | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def called(self) -> str:
+        """How error messages name it."""
+        return f"the loss '{self.onnx or self.module}'"
+
+    def reads(self, outputs: Collection[str]) -> tuple[str, ...]:
+        """The model's outputs among what it reads."""
+        if self.inputs is None:
+            raise RecipeError(f"{self.called} has not been made for a model yet: use the recipe's `bound(model)`")
+        read = tuple(name for name in self.inputs if name in outputs)
+        if not read:
+            raise RecipeError(
+                f"{self.called} reads {', '.join(self.inputs)}, and the model has the outputs {', '.join(outputs)}: "
+                "say what it reads in the order of its inputs, as in "
+                f"'inputs: [{', '.join([*outputs][:1] + list(self.inputs[1:]))}]'"
+            )
+        return read
+
+    def to_mapping(self) -> dict[str, Any]:
+        """What a recipe file says of it, with the digest once the content is known."""
+        return canonical(self)
+
+    def read_beside(self, folder: Path) -> LossGraph:
+        """With the content of its file, which must lie in `folder`. Raises RecipeError."""
+        if self.onnx is None:
+            return self
+        content = _read(folder, self.onnx)
+        digest = hashlib.sha256(content).hexdigest()
+        if self.sha256 not in (None, digest):
+            raise RecipeError(
+                f"{self.called} is not the file that the recipe means: its digest is {digest[:12]}…, not "
+                f"{str(self.sha256)[:12]}…"
+            )
+        return replace(self, content=content, sha256=digest)
+
+    def imported(self, folder: Path) -> LossGraph:
+        """With the function that `module` names, in `folder` or an installed package: for callers who trust the recipe
+        with their process. Raises RecipeError."""
+        if self.module is None or self.function is not None:
+            return self
+        return replace(self, function=_import(self.module, folder))
+
+
+def loss_graph_of(value: Mapping[Any, Any], where: str) -> LossGraph:
+    """From `{onnx, …}` or `{module, …}`; nothing is read or imported. Raises RecipeError."""
+    kind = "onnx" if "onnx" in value else "module"
+    optional = set(keys_of(LossGraph, kind)) - {kind}
+    said = {name: item for name, item in value.items() if item is not None or name not in optional}
+    given: dict[str, Any] = {}
+    if kind == "module" and callable(value[kind]):
+        function = said.pop(kind)
+        given = {"module": getattr(function, "__qualname__", type(function).__name__), "function": function}
+    elif kind == "module" and isinstance(value[kind], str) and "sha256" in value:
+        given["module"] = as_text(said.pop(kind), f"{where}.module")  # what an artifact says of a function
+    return LossGraph(**read_keys(LossGraph, said, where, kind=kind), **given)
 
 
 def _read(folder: Path, name: str) -> bytes:

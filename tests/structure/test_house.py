@@ -39,11 +39,7 @@ BEYOND: Mapping[Rule, frozenset[str]] = {
         }
     ),
     Rule.FILE_LINES: frozenset(),
-    Rule.FOLDER: frozenset(
-        {
-            "tests/server",
-        }
-    ),
+    Rule.FOLDER: frozenset(),
     Rule.DOCSTRING: frozenset(
         f"compiler: {name}.py"
         for name in ("rows", "dropout", "functions", "transcendental", "cut", "recognise", "measure")

@@ -11,8 +11,8 @@ import pytest
 
 from pock_server.runner.workplace import drop_abandoned
 from pock_server.sandbox.memory import MemoryGroup, make_group
+from tests.server.building.test_runner import wait_for
 from tests.server.harness import FAKE_WORKER
-from tests.server.test_runner import wait_for
 
 _RUNNER = """
 import subprocess, sys, time

@@ -4,8 +4,8 @@ import pytest
 
 from pock_server.runner.claims import Broken, claim_next, finish
 from tests.server.conftest import ServerFactory
+from tests.server.fleet.test_races import ROUNDS, together
 from tests.server.harness import Person, Server, assert_problem
-from tests.server.test_races import ROUNDS, together
 
 _ENOUGH = Broken(3002, "Enough.")
 

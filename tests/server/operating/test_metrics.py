@@ -21,7 +21,7 @@ from pock_server.runner.claims import Broken
 from tests.server.conftest import ServerFactory
 from tests.server.harness import Device, Person, Server, assert_problem
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 ALERTS = ROOT / "docker" / "prometheus" / "alerts.yml"
 DASHBOARD = ROOT / "docker" / "grafana" / "dashboards" / "pock.json"
 

@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tests.server.databases import Databases
 from tests.server.harness import FAKE_WORKER, Device, Person
-from tests.server.test_live import COMMAND, command, next_event
+from tests.server.operating.test_live import COMMAND, command, next_event
 
 pytestmark = pytest.mark.parametrize("engine_name", ["postgresql"], indirect=True)
 SECONDS = 12

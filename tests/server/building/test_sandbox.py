@@ -17,15 +17,15 @@ from pock_server.doctor.findings import Outcome
 from pock_server.sandbox import choice
 from pock_server.sandbox.choice import SandboxUnavailable, choose_sandbox
 from pock_server.settings import Settings
+from tests.server.building.test_runner import finished, wait_for
 from tests.server.conftest import ServerFactory
 from tests.server.harness import Person, Server
-from tests.server.test_runner import finished, wait_for
 
-HERE = Path(__file__).parent
+WORKER = Path(__file__).parents[1] / "hostile_worker.py"
 HOSTILE: dict[str, Any] = {
     "runner": "inprocess",
-    "worker_command": (sys.executable, str(HERE / "hostile_worker.py")),
-    "sandbox_readable": (str(HERE / "hostile_worker.py"),),
+    "worker_command": (sys.executable, str(WORKER)),
+    "sandbox_readable": (str(WORKER),),
     "build_memory_bytes": 256 << 20,
     "build_disk_bytes": 64 << 20,
     "build_processes": 300,

@@ -23,7 +23,7 @@ from pock_server.settings import Settings
 from tests.server.conftest import ServerFactory
 from tests.server.harness import Person, Server, assert_problem, digest_of
 from tests.server.stores import S3Server, stored_keys
-from tests.server.test_blobs import DATA, begin, send
+from tests.server.storing.test_blobs import DATA, begin, send
 
 LARGE = bytes(range(256)) * (1 << 16)
 """16 MiB: several parts in the store."""

@@ -12,7 +12,7 @@ from pock_server.health.queues import count_queues
 from tests.server.conftest import ServerFactory
 from tests.server.harness import Device, Person, Server, assert_problem, digest_of
 from tests.server.stores import damage, lose, variables
-from tests.server.test_blobs import DATA
+from tests.server.storing.test_blobs import DATA
 
 LARGE = bytes(range(256)) * (3 << 12)
 """3 MiB: too much to be looked at before its first byte is sent."""

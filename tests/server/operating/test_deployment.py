@@ -26,7 +26,8 @@ def test_two_processes_serve_and_two_build(deployment: Deployment) -> None:
 
 
 def test_what_speaks_to_the_api_alone_runs_against_it() -> None:
-    files = [str(Path(__file__).with_name(f"test_{name}.py")) for name in ("runs", "races", "runner")]
+    rooms = Path(__file__).parents[1]
+    files = [str(rooms / name) for name in ("fleet/test_runs.py", "fleet/test_races.py", "building/test_runner.py")]
     listed = subprocess.run(
         [sys.executable, "-m", "pytest", "--collect-only", "-q", *files], cwd=ROOT, capture_output=True, text=True
     ).stdout

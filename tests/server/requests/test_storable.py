@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from tests.server.fleet.test_runs import start
 from tests.server.harness import Device, Person, Server, assert_problem
-from tests.server.test_runs import start
 
 TEXTS = {"NUL": "a\0b", "half a character": "\ud800"}
 NUMBERS = (2**31, 2**53 + 1, 2**63, -(2**63) - 1, 2**64, 10**30)

@@ -16,8 +16,8 @@ from pock_server.blobs.tables import BlobRecord
 from pock_server.events.tables import EventRecord
 from pock_server.runner.claims import claim_next, finish
 from pock_server.runner.sweeper import sweep_all
+from tests.server.fleet.test_runs import LEASE, start, steps
 from tests.server.harness import Device, Person, Server, digest_of, make_artifact
-from tests.server.test_runs import LEASE, start, steps
 
 ROUNDS = range(2)
 

@@ -15,8 +15,8 @@ from pock_server.datasets.safetensors_header import MAX_HEADER_BYTES, MalformedS
 from pock_server.http.fields import MAX_FACTS_CHARACTERS
 from pock_server.http.problems import Problem
 from tests.server.conftest import ServerFactory
+from tests.server.fleet.test_runs import start
 from tests.server.harness import Device, Person, Server, assert_problem
-from tests.server.test_runs import start
 
 SECONDS = 20
 """Far above what any of it takes, far below what it would take without a bound."""

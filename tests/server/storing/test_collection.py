@@ -15,7 +15,7 @@ from pock_server.blobs.store import BlobStore
 from pock_server.cli import app
 from tests.server.harness import Device, Person, Server, assert_problem, digest_of
 from tests.server.stores import stored_keys, variables
-from tests.server.test_blobs import DATA, begin, send
+from tests.server.storing.test_blobs import DATA, begin, send
 
 DAY = 86_400.0
 

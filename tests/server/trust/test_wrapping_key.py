@@ -12,7 +12,7 @@ from pock_server.trust.rewrap import forget_old
 from pock_server.trust.start import KeyNotTrusted, secure_keys
 from pock_server.trust.wrapping import CannotUnwrap
 from tests.server.harness import Person, Server
-from tests.server.test_rotation import Operator
+from tests.server.trust.test_rotation import Operator
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from pock_server.blobs.store import BlobStore
 from pock_server.runner import background, sweeper
 from pock_server.runner.claims import Broken, claim_next, put_off
 from pock_server.runner.rest import Rest
+from tests.server.building.test_runner import finished, wait_for
 from tests.server.conftest import ServerFactory
 from tests.server.harness import FAKE_WORKER, Device, MovableClock, Person, Server
-from tests.server.test_runner import finished, wait_for
 
 COMMAND = (sys.executable, str(FAKE_WORKER))
 

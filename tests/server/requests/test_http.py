@@ -159,7 +159,7 @@ def test_document_describes_errors_as_problems(server: Server) -> None:
 
 
 def test_every_failure_code_is_documented() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "service.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "service.md").read_text(encoding="utf-8")
     table = page.split("## Failure codes")[1].split("## ")[0]
     assert [kind for kind in Failure if str(kind.code) not in table] == []
     assert len({kind.code for kind in Failure}) == len(Failure)

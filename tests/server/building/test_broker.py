@@ -23,9 +23,9 @@ from pock_server.doctor import Outcome, examine
 from pock_server.settings import Settings
 from tests.server.databases import Databases
 from tests.server.harness import FAKE_WORKER, Person
+from tests.server.operating.test_live import COMMAND, command
+from tests.server.operating.test_processes import until
 from tests.server.redis_servers import RedisServer, has_redis, running_redis
-from tests.server.test_live import COMMAND, command
-from tests.server.test_processes import until
 
 pytestmark = pytest.mark.parametrize("engine_name", ["postgresql"], indirect=True)
 

@@ -14,8 +14,8 @@ from pock_server.auth.roles import SCOPES_OF, Role
 from pock_server.auth.schemas import Scope
 from pock_server.cli import app as command_line
 from pock_server.migrations.runner import downgrade, upgrade
+from tests.server.access.test_keys import ANYONE, CALLS, UNKNOWN
 from tests.server.harness import Browser, Person, Server, assert_problem
-from tests.server.test_keys import ANYONE, CALLS, UNKNOWN
 
 PEOPLE = [(method, path, frozenset({scope})) for method, path, scope in CALLS]
 PEOPLE += [(method, path.replace("{}", UNKNOWN), frozenset(Scope)) for method, path in ANYONE if path != "/session"]

@@ -18,7 +18,7 @@ from benchmarks.peers.case import Case
 from benchmarks.peers.prepare import graph_of, recipe_of
 from benchmarks.variants import parser_of
 from benchmarks.workloads import WORKLOADS
-from pockengine.compile import plan_programs
+from pockengine.compile import Request, Scope, plan_programs
 from pockengine.plan.lives import work_of
 from pockengine.plan.peak_order import forced_bytes, lowest_order, waits_of
 from pockengine.plan.program import Program
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in options.workload:
         case = Case.named(name)
         target = get("host").computing(case.workload.compute)
-        planned = plan_programs(graph_of(case), recipe_of(case), target, options.threads, only_training=True)
+        planned = plan_programs(Request(graph_of(case), recipe_of(case), target, options.threads, scope=Scope.TRAINING))
         rows.append([case.workload.title, *_figures(planned.programs["train"])])
         print(table(HEAD, rows), flush=True)
     if options.write:

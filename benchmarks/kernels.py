@@ -23,7 +23,7 @@ from benchmarks.workloads import WORKLOADS
 from pockengine.codegen.c import CBackend
 from pockengine.codegen.common.identity import identity
 from pockengine.codegen.tunable import Choice
-from pockengine.compile import Planned, plan_programs
+from pockengine.compile import Planned, Request, plan_reduced, reduced
 from pockengine.ir import Graph
 from pockengine.plan.program import Program
 from pockengine.targets import Target, get
@@ -60,15 +60,15 @@ def digests_of(case: Case) -> Iterator[tuple[str, dict[str, str]]]:
             if target.name == PI and compute != "f32":
                 continue  # it has no narrow format
             row = f"{case.workload.name} {target.name} {compute}"
-            planned = _planned(case, graph, target.computing(compute), None)
+            programs = reduced(_request(case, graph, target.computing(compute)))
+            planned = plan_reduced(programs, CBackend())
             yield f"{row} model", _digests(planned.programs)
-            picks = _second_best(planned)
-            yield f"{row} tuned", _digests(_planned(case, graph, target.computing(compute), CBackend(picks)).programs)
+            yield f"{row} tuned", _digests(plan_reduced(programs, CBackend(_second_best(planned))).programs)
 
 
-def _planned(case: Case, graph: Graph, target: Target, backend: CBackend | None) -> Planned:
+def _request(case: Case, graph: Graph, target: Target) -> Request:
     memory = None if case.workload.memory is None or target.name == PI else case.workload.memory << 20
-    return plan_programs(graph, recipe_of(case), target, THREADS, memory=memory, backend=backend)
+    return Request(graph, recipe_of(case), target, THREADS, memory=memory)
 
 
 def _second_best(planned: Planned) -> dict[str, Choice]:

@@ -22,7 +22,7 @@ import transformers
 from torch import nn
 
 from pockengine import interp
-from pockengine.compile import compile, plan_programs
+from pockengine.compile import Request, Scope, compile, plan_programs
 from pockengine.errors import PockError
 from pockengine.frontends import from_torch
 from pockengine.frontends.torch.importer import named_tensors
@@ -285,7 +285,7 @@ def _compiled(twin: Twin, graph: Graph, trial: Trial, note: Note) -> Trained:
 def _interpreted(twin: Twin, graph: Graph, trial: Trial, note: Note) -> Trained:
     """The same steps by the interpreter, of the graph that would become machine code."""
     with _Stage(trial, "plan", note):
-        planned = plan_programs(graph, _recipe(twin), get("host"), 1, only_training=True)
+        planned = plan_programs(Request(graph, _recipe(twin), get("host"), 1, scope=Scope.TRAINING))
     step = planned.programs["train"].graph
     shapes = {value.name: value.type.shape for value in step.inputs}
     tensors = dict(step.data)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from benchmarks.shared_object import THREADS, Blocks, SharedObject
 from pockengine.codegen.model import Model, Tensor
-from pockengine.compile.stages import Inference, plan_inference
+from pockengine.compile import Inference, plan_inference
 from pockengine.ir import DType, TensorType
 from pockengine.plan import aligned
 from pockengine.targets import get

@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.shared_object import THREADS, Blocks, SharedObject
 from pockengine.autodiff import backward, prepare
 from pockengine.codegen.model import Model
-from pockengine.compile.stages import Inference, plan_inference
+from pockengine.compile import Inference, plan_inference
 from pockengine.ir import Array, Builder, Graph, Value
 from pockengine.ops import Emitter
 from pockengine.targets import get

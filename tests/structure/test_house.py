@@ -25,14 +25,13 @@ LISTS_OF_EQUALS: Mapping[str, str] = {
 
 BEYOND: Mapping[Rule, frozenset[str]] = {
     Rule.FUNCTION_LINES: frozenset(
-        f"compiler: {name}"
-        for name in ("verify_command", "describe", "plan_programs", "from_keras", "verify", "compile")
+        f"compiler: {name}" for name in ("verify_command", "describe", "from_keras", "verify")
     ),
     Rule.PARAMETERS: frozenset(
         {
             # The Python API: what a person may say of a compilation, by name.
             *(f"compiler: {name}" for name in ("compile", "verify", "tune", "Recipe.__init__")),
-            *(f"compiler: {name}" for name in ("unary", "binary", "plan_programs", "_complete", "_turn", "_link")),
+            *(f"compiler: {name}" for name in ("unary", "binary", "_complete", "_turn", "_link")),
             # An operator's operands and attributes, as PyTorch has them.
             *(f"compiler: {name}" for name in ("_attention", "cross_entropy")),
             *(f"tests: {name}" for name in ("_attention", "_batch_norm", "_conv2d_dx")),

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..codegen.c import CBackend
-from ..compile import Planned, plan_programs, predicted_peak_bytes, summary
+from ..codegen import backends
+from ..compile import Planned, Request, Scope, plan_programs, predicted_peak_bytes, summary
 from ..errors import MemoryBudgetError, RecipeError, UnsupportedOperatorError
 from ..ir import Graph, Node
 from ..recipe import Recipe
@@ -88,7 +88,7 @@ def estimate(
 ) -> Estimate:
     """Plan all programs, as compiling does, and read off what they take. Raises RecipeError or
     UnsupportedOperatorError."""
-    return _read_off(plan_programs(graph, recipe, target, threads, memory=memory), graph, memory)
+    return _read_off(plan_programs(Request(graph, recipe, target, threads, memory=memory)), graph, memory)
 
 
 def _read_off(planned: Planned, graph: Graph, memory: int | None) -> Estimate:
@@ -130,10 +130,10 @@ class _Comparison:
     def __init__(self, graph: Graph, recipe: Recipe | None, target: Target, memory: int | None) -> None:
         self._graph, self._given, self._target, self._memory = graph, recipe, target, memory
         self._base = recipe or Recipe(_usual_loss(graph), "adamw")
-        self._backend = CBackend()
+        self._backend = backends.get()
 
     def estimates(self, names: Iterable[str], dense: int | None) -> dict[str, Estimate | str]:
-        """The estimate of each recipe, or why there is none; `dense` as plan_programs takes it."""
+        """The estimate of each recipe, or why there is none; `dense` as `Request` has it."""
         found: dict[str, Estimate | str] = {}
         for name in names:
             if name != GIVEN:
@@ -150,14 +150,13 @@ class _Comparison:
 
     def _usual(self, update: str, dense: int | None) -> Estimate:
         recipe = self._base.with_(update=update, lora=None, frozen=None)
-        return self._plan(recipe, dense, only_training=True)
+        return self._plan(recipe, dense, Scope.TRAINING)
 
-    def _plan(self, recipe: Recipe, dense: int | None, only_training: bool = False) -> Estimate:
-        planned = plan_programs(
-            self._graph, recipe, self._target, dense=dense, only_training=only_training, memory=self._memory,
-            backend=self._backend,
-        )  # fmt: skip
-        return _read_off(planned, self._graph, self._memory)
+    def _plan(self, recipe: Recipe, dense: int | None, scope: Scope = Scope.ALL) -> Estimate:
+        request = Request(
+            self._graph, recipe, self._target, memory=self._memory, backend=self._backend, scope=scope, dense=dense
+        )
+        return _read_off(plan_programs(request), self._graph, self._memory)
 
 
 def _fit(graph: Graph, recipe: Recipe, device: Target, planned_for: Target, peak: int, memory: int | None) -> Fit:
@@ -165,7 +164,7 @@ def _fit(graph: Graph, recipe: Recipe, device: Target, planned_for: Target, peak
     limit = device.ram_bytes * (1 - SYSTEM_SHARE)
     if device.name != planned_for.name and abs(peak - limit) < NEAR * limit:
         try:
-            peak = predicted_peak_bytes(plan_programs(graph, recipe, device, memory=memory))
+            peak = predicted_peak_bytes(plan_programs(Request(graph, recipe, device, memory=memory)))
         except MemoryBudgetError as error:
             peak = error.least_bytes
     return Fit(device.name, peak, device.ram_bytes)

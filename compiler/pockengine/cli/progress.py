@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..compile import Progress as Report
+from ..progress import Progress as Report
 
 _DOING = {
     "import": "reading the model",

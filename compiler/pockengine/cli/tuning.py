@@ -10,8 +10,7 @@ from typing import Any
 
 from rich.table import Table
 
-from ..codegen import backends
-from ..compile import plan_programs, tune_planned
+from ..compile import Measuring, Request, plan_programs, tune_planned
 from ..errors import PockError, nearest
 from ..frontends import load
 from ..recipe import Recipe
@@ -48,8 +47,8 @@ def tune_model(request: TuneRequest, *, as_json: bool) -> None:
     with progress() as report:
         report("import", 0, 1)
         graph = load(request.model, request.dims, batch)
-        planned = plan_programs(graph, recipe.with_batch(batch), target, request.threads, progress=report)
-        tuning = tune_planned(planned, backends.get(backends.DEFAULT), request.mode, None, None, report)
+        wanted = Request(graph, recipe.with_batch(batch), target, request.threads, progress=report)
+        tuning = tune_planned(plan_programs(wanted), wanted.backend, Measuring(request.mode), report)
     if as_json:
         print(json.dumps({**tuning.summary(), **tuning.statistics()}))
     else:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,12 +13,10 @@ from typing import Any, Protocol
 from ..ir import Node
 from ..plan.pipeline import Pipeline
 from ..plan.program import Lowered, Packing
+from ..progress import Progress
 from ..targets import Target
 from .model import Model
 from .tunable import Choice, Measurer, Picks, Tunable
-
-Progress = Callable[[str, int, int], None]
-"""Called with (stage, done, total); of the stages, `compile` and `link` are the backend's."""
 
 
 @dataclass(frozen=True)
@@ -122,4 +120,5 @@ class Backend(Protocol):
 
     def build(self, model: Model, target: Target, cache: Path | None, progress: Progress) -> Built:
         """What makes a model run on a target; `cache` is the folder of what was compiled before (default: the
-        platform's). Raises ToolchainError naming a kernel that fails."""
+        platform's), and the stages that `progress` hears of are `compile` and `link`. Raises ToolchainError naming a
+        kernel that fails."""

@@ -6,6 +6,7 @@ import gc
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..artifact import Artifact
@@ -16,22 +17,32 @@ from ..errors import PockError, TargetError
 from ..ir import Graph
 from ..plan.memory import RUNTIME_BYTES
 from ..plan.pipeline import Pipeline
+from ..progress import Progress, quiet
 from ..recipe import Recipe
 from ..targets import Target, get
 from ..tune import LocalStore, Tuning, TuningStore, check_mode
 from ..tune import tune as tune_nodes
 from .build import describe, predicted_peak_bytes, space_bytes
+from .inference import Inference, plan_inference
 from .pack import pack, summary
-from .stages import STAGES, Planned, Progress, plan_programs, quiet
+from .planned import Planned
+from .request import Request, Scope
+from .stages import STAGES, plan_programs, plan_reduced, reduced
 
 __all__ = [
     "RUNTIME_BYTES",
     "STAGES",
+    "Inference",
+    "Measuring",
     "Planned",
-    "Progress",
+    "Request",
+    "Scope",
     "compile",
+    "plan_inference",
     "plan_programs",
+    "plan_reduced",
     "predicted_peak_bytes",
+    "reduced",
     "space_bytes",
     "summary",
     "tune_planned",
@@ -76,27 +87,28 @@ def compile(
 
     Raises RecipeError (MemoryBudgetError where it does not fit), UnsupportedOperatorError, TargetError or
     ToolchainError, each one clear sentence."""
-    start = time.monotonic()
-    device, chosen = _device(target, compute), backends.get(backend)
-    _check_limits(chosen, device, check_mode(tune))
+    request = Request(
+        graph, recipe, _device(target, compute), threads, name, memory, pipeline, backends.get(backend), dump, progress
+    )
+    _check_limits(request.backend, request.target, check_mode(tune))
+    return _artifact(request, Measuring(tune, cache, store), inspect)
 
-    def planned_with(backend: Backend) -> Planned:
-        passes = pipeline or backend.pipeline
-        return plan_programs(
-            graph, recipe, device, threads, name, progress, dump, memory=memory, pipeline=passes, backend=backend
-        )
 
+def _artifact(request: Request, measuring: Measuring, inspect: Callable[[Planned, Tuning], None] | None) -> Artifact:
+    """All stages. Where tuning chooses other kernels, the programs are planned again from the algebra on."""
+    start, backend, progress = time.monotonic(), request.backend, request.progress
     with _uncollected():
-        planned = planned_with(chosen)
-        tuning = tune_planned(planned, chosen, tune, cache, store, progress)
+        programs = reduced(request)
+        planned = plan_reduced(programs, backend)
+        tuning = tune_planned(planned, backend, measuring, progress)
         if tuning.picks:
-            chosen = chosen.tuned(tuning.picks)
-            planned = planned_with(chosen)
+            backend = backend.tuned(tuning.picks)
+            planned = plan_reduced(programs, backend)
     if inspect is not None:
         inspect(planned, tuning)
-    built = chosen.build(describe(planned), device, cache, progress)
+    built = backend.build(describe(planned), planned.target, measuring.cache, progress)
     progress("pack", 0, 1)
-    artifact = pack(planned, chosen, built, time.monotonic() - start, tuning)
+    artifact = pack(planned, backend, built, time.monotonic() - start, tuning)
     progress("pack", 1, 1)
     return artifact
 
@@ -131,17 +143,23 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def tune_planned(
-    planned: Planned,
-    backend: Backend,
-    mode: str,
-    cache: Path | None,
-    store: TuningStore | None,
-    progress: Progress = quiet,
-) -> Tuning:
+@dataclass(frozen=True)
+class Measuring:
+    """How tuning is done, and where what it compiles and learns is kept.
+
+    mode   of `tune.MODES`
+    cache  a folder of compiled kernels; None: the usual one
+    store  what tuning learned before; None: a file in the cache folder"""
+
+    mode: str = "off"
+    cache: Path | None = None
+    store: TuningStore | None = None
+
+
+def tune_planned(planned: Planned, backend: Backend, measuring: Measuring, progress: Progress = quiet) -> Tuning:
     """Measure the contractions of planned programs, or take what is known of them."""
-    if mode == "off":
+    if measuring.mode == "off":
         return Tuning()
     nodes = [step.node for program in planned.programs.values() for step in program.steps]
-    kept = store or LocalStore(cache or default_folder())
-    return tune_nodes(nodes, backend, planned.target, planned.threads, mode, kept, cache, progress)
+    kept = measuring.store or LocalStore(measuring.cache or default_folder())
+    return tune_nodes(nodes, backend, planned.target, planned.threads, measuring.mode, kept, measuring.cache, progress)

@@ -7,8 +7,8 @@ from ..ir import DType, TensorType, Value
 from ..plan import aligned
 from ..plan.memory import RUNTIME_BYTES
 from .inputs import has_perplexity, target_kinds
+from .planned import Planned
 from .ranges import IntegerRange
-from .stages import Planned
 
 CONST_NAME = "const.{}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..autodiff.objective import SAMPLE_WEIGHT
 from ..ir import Graph
 from ..recipe.losses.kinds import CausalLM, CrossEntropy
-from .stages import Planned
+from .planned import Planned
 
 
 def target_kinds(planned: Planned) -> dict[str, str]:

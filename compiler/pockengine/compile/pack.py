@@ -20,7 +20,7 @@ from ..recipe import ALL, FROZEN, Channels
 from ..tune import Tuning
 from .build import CONST_NAME, predicted_peak_bytes, space_bytes
 from .inputs import target_kinds
-from .stages import Planned
+from .planned import Planned
 
 
 def pack(planned: Planned, backend: Backend, built: Built, compile_seconds: float, tuning: Tuning) -> Artifact:

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 
 from ..errors import MemoryBudgetError
 from ..passes import optimise
-from ..targets import Target
-from .lives import Lower
+from .lowering import Lowering
 from .memory import RUNTIME_BYTES, Spaces, place
 from .pipeline import RECOMPUTING, Planning
 from .program import Program
 from .recompute_search import Found, Search
-from .second_runs import Recomputing, Scratch
+from .second_runs import Recomputing
 
 ATTEMPTS = 4
 """Searches for one program: a plan may lie a little above the bytes that are alive at once."""
@@ -51,13 +50,7 @@ def peak_bytes(programs: Mapping[str, Program], spaces: Spaces) -> int:
 
 
 def fit(
-    programs: Mapping[str, Program],
-    spaces: Spaces,
-    memory: int,
-    lower: Lower,
-    scratch: Scratch,
-    target: Target,
-    threads: int,
+    programs: Mapping[str, Program], spaces: Spaces, memory: int, lowering: Lowering
 ) -> tuple[dict[str, Program], Recomputed]:
     """The programs within `memory` bytes for the whole process, RESERVE included, at the least extra time. Raises
     MemoryBudgetError where that cannot be done."""
@@ -66,10 +59,10 @@ def fit(
     for kind, program in programs.items():
         if program.plan.arena_bytes <= arena:
             continue
-        recomputing = Recomputing(program.graph, lower, scratch, target, threads)
-        found = _within(kind, recomputing, arena, program, spaces, lower)
+        recomputing = Recomputing(program.graph, lowering)
+        found = _within(recomputing, arena, program, spaces)
         if found.program.plan.arena_bytes > arena:
-            found = _least(kind, recomputing, arena, spaces, lower)
+            found = _least(kind, recomputing, arena, spaces)
         fitted[kind] = found.program
         if kind == "train":
             recomputed = found.recomputed
@@ -79,12 +72,12 @@ def fit(
     return fitted, recomputed
 
 
-def _within(kind: str, recomputing: Recomputing, arena: int, program: Program, spaces: Spaces, lower: Lower) -> _Fitted:
+def _within(recomputing: Recomputing, arena: int, program: Program, spaces: Spaces) -> _Fitted:
     """The cheapest program found whose arena keeps to the limit, which `program` does not, or the smallest."""
     best, search, limit = _Fitted(program, NONE), Search(recomputing), arena
     for _ in range(ATTEMPTS):
         found = search.within(limit)
-        made = _made(kind, recomputing, found, spaces, lower)
+        made = _made(program.name, recomputing, found, spaces)
         best = min(best, made, key=lambda one: one.program.plan.arena_bytes)
         if made.program.plan.arena_bytes <= arena or found.step.peak > limit:
             break
@@ -92,21 +85,21 @@ def _within(kind: str, recomputing: Recomputing, arena: int, program: Program, s
     return best
 
 
-def _least(kind: str, recomputing: Recomputing, arena: int, spaces: Spaces, lower: Lower) -> _Fitted:
+def _least(kind: str, recomputing: Recomputing, arena: int, spaces: Spaces) -> _Fitted:
     """The smallest program found, whatever `arena` is; where that leaves room, one that makes use of it."""
     search = Search(recomputing)
     lowest = search.lowest()
-    smallest = _made(kind, recomputing, lowest, spaces, lower)
+    smallest = _made(kind, recomputing, lowest, spaces)
     if smallest.program.plan.arena_bytes < arena:
-        cheaper = _made(kind, recomputing, search.relaxed(lowest, arena), spaces, lower)
+        cheaper = _made(kind, recomputing, search.relaxed(lowest, arena), spaces)
         if cheaper.program.plan.arena_bytes <= arena:
             return cheaper
     return smallest
 
 
-def _made(kind: str, recomputing: Recomputing, found: Found, spaces: Spaces, lower: Lower) -> _Fitted:
+def _made(kind: str, recomputing: Recomputing, found: Found, spaces: Spaces) -> _Fitted:
     """The program that computes twice what was chosen."""
-    order = recomputing.nodes(found.step)
+    order, lower = recomputing.nodes(found.step), recomputing.lowering
     graph = optimise(recomputing.graph, RECOMPUTING, Planning(lower=lower, order=order))
     program = place(kind, graph, lower, spaces)
     again = [node for node, second in order if second]

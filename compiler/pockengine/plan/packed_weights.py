@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from ..ir import Graph, Node
+from ..ir import Graph
 from ..passes import optimise
+from .lowering import Lowering
 from .memory import Spaces, place
 from .pipeline import PACKING, Planning
 from .program import Packing, Program
 
-PackingOf = Callable[[Node], tuple[int, Packing] | None]
-"""The input that a node would pack whole each time, and how it could lie in memory instead: `Backend.packing`."""
-
 
 def place_packed(
-    graphs: Mapping[str, Graph], planning: Planning, packing: PackingOf, spaces: Spaces, dump: Path | None = None
+    graphs: Mapping[str, Graph], planning: Planning, spaces: Spaces, dump: Path | None = None
 ) -> tuple[dict[str, Program], dict[str, Packing]]:
     """The programs with the weights packed that every reader, in all programs, packs alike; name -> how.
 
     `dump` is a folder for the graphs. The runtime permutes a weight in place, through the arena: none is larger than
     that."""
-    packings = _agreed(graphs, planning.frozen, packing)
+    packings = _agreed(graphs, planning.frozen, planning.lower)
     sizes = {value.name: value.type.nbytes for graph in graphs.values() for value in graph.params}
     while True:
         programs = dict[str, Program]()
@@ -38,7 +36,7 @@ def place_packed(
         packings = fitting
 
 
-def _agreed(graphs: Mapping[str, Graph], frozen: Collection[str], packing: PackingOf) -> dict[str, Packing]:
+def _agreed(graphs: Mapping[str, Graph], frozen: Collection[str], lowering: Lowering) -> dict[str, Packing]:
     """Frozen weights that are only read packed, and all in one way."""
     wanted: dict[str, set[Packing | None]] = {}
     for graph in graphs.values():
@@ -48,7 +46,7 @@ def _agreed(graphs: Mapping[str, Graph], frozen: Collection[str], packing: Packi
                 wanted.setdefault(names[value], set()).add(None)
         for node in graph.nodes:
             read = [value for value in node.inputs if value in names]
-            found = packing(node) if read else None
+            found = lowering.packing(node) if read else None
             for value in read:
                 packs = found is not None and read.count(value) == 1 and node.inputs[found[0]] is value
                 wanted.setdefault(names[value], set()).add(found[1] if found and packs else None)

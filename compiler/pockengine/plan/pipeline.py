@@ -10,7 +10,7 @@ from typing import TypeVar
 from ..ir import Node
 from ..passes import ALGEBRA, PASSES, PREPARING, SHAPING, SPARING, Context, Form, Pass
 from ..passes.rematerialise import rematerialise
-from .lives import Lower
+from .lowering import Lowering
 from .peak_order import lower_peak
 from .rewrites import copy_updates, read_packed
 
@@ -23,7 +23,7 @@ class Planning(Context):
     order   (node, whether it is the second run): the step with what is computed twice
     packed  names of the weights that lie in memory as panels"""
 
-    lower: Lower
+    lower: Lowering
     order: Sequence[tuple[Node, bool]] = ()
     packed: Collection[str] = ()
 

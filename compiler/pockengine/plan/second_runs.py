@@ -7,33 +7,18 @@ still does not fit is computed in less scratch memory where it can be, in the qu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Set
 from dataclasses import dataclass, replace
 
 from ..ir import Graph, Node, Value
 from ..passes.rematerialise import second_run
-from ..targets import Target
 from . import aligned
-from .lives import Lower, Operation, Work, base_of, live_bytes, operation_of, work_of
-from .program import SCRATCH, Lowered
-
-BYTES_PER_CYCLE = 4
-"""Main memory of a small device, all cores together."""
-
-CALL_CYCLES = 2000
-"""Starting a kernel and handing it to the threads."""
-
-Scratch = Callable[[Node], Sequence[tuple[int, float]]]
-"""See `Backend.scratch`."""
+from .lives import Operation, Work, base_of, live_bytes, operation_of, work_of
+from .lowering import Lowering
+from .program import SCRATCH
 
 Choice = frozenset[int]
 """Numbers of the operations that run twice."""
-
-
-def cycles(lowered: Lowered, target: Target, threads: int) -> float:
-    """Roofline estimate of a node's time: arithmetic at half of two fused multiply-adds a cycle, or memory."""
-    rate = threads * target.vector_bytes / 2
-    return sum(CALL_CYCLES + max(call.flops / rate, call.bytes / BYTES_PER_CYCLE) for call in lowered.calls)
 
 
 @dataclass(frozen=True)
@@ -71,17 +56,16 @@ class Spliced:
 class Recomputing:
     """A training step, and which of its operations can run twice."""
 
-    def __init__(self, graph: Graph, lower: Lower, scratch: Scratch, target: Target, threads: int) -> None:
-        self.graph = graph
-        self._scratch = scratch
+    def __init__(self, graph: Graph, lowering: Lowering) -> None:
+        self.graph, self.lowering = graph, lowering
         self._ways: dict[int, list[tuple[int, float]]] = {}
-        self.work: Work = work_of(graph, lower)
+        self.work: Work = work_of(graph, lowering)
         nodes = self.work.nodes
         self.maker = {value: i for i, operation in enumerate(self.work.operations) for value in operation.writes}
         self.start = next((i for i, node in enumerate(nodes) if node.phase == "backward"), 0)
         self.forward = [node.phase == "forward" for node in nodes]
         self._later = self._later_readers()
-        self._cycles = [cycles(lower(node), target, threads) for node in nodes]
+        self._cycles = [lowering.cycles(node) for node in nodes]
         self.total = sum(self._cycles)
         index = {value: number for number, value in enumerate(self.work.values)}
         base, changed = base_of(graph), _changes(graph, nodes)
@@ -90,7 +74,7 @@ class Recomputing:
             found = second_run(node, wanted)
             if found is None or found.phase == "update":
                 return None
-            return Run(found, operation_of(found, lower(found), base, index), cycles(lower(found), target, threads))
+            return Run(found, operation_of(found, lowering(found), base, index), lowering.cycles(found))
 
         early, late = self._readers()
         self.first: dict[int, Run] = {}
@@ -155,7 +139,7 @@ class Recomputing:
         first."""
         if number not in self._ways:
             usual = self._cycles[number]
-            found = self._scratch(self.work.nodes[number])
+            found = self.lowering.scratch(self.work.nodes[number])
             self._ways[number] = [(nbytes, (time - 1) * usual) for nbytes, time in found]
         return self._ways[number]
 

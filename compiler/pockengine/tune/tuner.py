@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from ..codegen.tunable import Candidate, Choice, Measurement, Measurer, Run, Run
 from ..errors import PockError, nearest
 from ..ir import Node
 from ..plan.program import Lowered
+from ..progress import Progress, quiet
 from ..targets import Target
 from ..targets import get as get_target
 from . import reference
@@ -31,8 +32,6 @@ BATCH = 24
 """Workloads whose candidates make one measuring program."""
 NEAR = 6.0
 """Doublings between sizes within which a workload's result is worth trying on another."""
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -140,7 +139,7 @@ def tune(
     mode: str,
     store: TuningStore,
     cache: Path | None = None,
-    progress: Progress = lambda stage, done, total: None,
+    progress: Progress = quiet,
     seconds: float | None = None,
 ) -> Tuning:
     """Choose for every tunable node. `mode` is `fast` or `full`, `seconds` its limit unless the mode's own.

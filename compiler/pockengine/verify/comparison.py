@@ -12,10 +12,9 @@ import numpy as np
 
 from ..autodiff import adapters_of, with_adapters
 from ..autodiff.objective import with_loss
-from ..compile import Progress
-from ..compile.stages import quiet
 from ..errors import PockError, RecipeError
 from ..ir import Array, Graph
+from ..progress import Progress, quiet
 from ..recipe import Channels, Recipe, Scheme, resolve, running_statistics
 from .data import batches_of_file, random_batches
 from .judge import Change, Exact, Verdict, compare_changes, compare_losses

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import frontends
-from ..compile import Progress
-from ..compile.stages import quiet
 from ..errors import ModelError, RecipeError
 from ..ir import Array, Graph
+from ..progress import Progress, quiet
 from ..recipe import Recipe
 from .comparison import Options, compared, default_recipe
 from .report import Report

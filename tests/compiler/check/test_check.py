@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import pockengine as pock
 from pockengine.check import check, check_file, estimate
-from pockengine.compile import plan_programs
+from pockengine.compile import Request, plan_programs
 from pockengine.recipe import Recipe
 from pockengine.targets import get
 from tests.compiler.check import llama
@@ -90,7 +90,7 @@ def test_weights_that_are_needed_and_missing(tmp_path):
 
 def test_estimate_of_the_recipe_is_the_plan_of_the_build():
     graph, recipe = zoo.graph("bert"), Recipe(update="bias", optimizer="adamw")
-    planned = plan_programs(graph, recipe, get("host"))
+    planned = plan_programs(Request(graph, recipe, get("host")))
     found = estimate(graph, recipe, get("host"))
     assert found.summary["arena_bytes"] == planned.arena_bytes
     assert found.summary["nodes_backward_dense"] == planned.counts.backward_dense
@@ -103,7 +103,7 @@ def test_saved_activations_are_those_alive_between_forward_and_backward():
     stem = next(layer for layer in full.layers if layer.name.endswith("embedder.embedder.normalization"))
     assert saved[stem.name] >= 4 * zoo.BATCH * 32 * 16 * 16 // 32  # at least one bit of each relu's output
     assert sum(layer.saved_bytes for layer in head.layers[:-1]) <= 4 * zoo.BATCH * 256
-    planned = plan_programs(graph, Recipe(update="full"), get("host"))
+    planned = plan_programs(Request(graph, Recipe(update="full"), get("host")))
     assert sum(saved.values()) <= planned.programs["train"].plan.arena_bytes
 
 
@@ -192,7 +192,7 @@ def test_the_work_of_planning_is_linear_in_the_depth():
 
         imported = import_model(from_proto(helper.make_model(graph)), "deep")
         profile = cProfile.Profile()
-        profile.runcall(plan_programs, imported, Recipe("mse", "sgd"), get("host"))
+        profile.runcall(plan_programs, Request(imported, Recipe("mse", "sgd"), get("host")))
         return sum(entry.callcount for entry in profile.getstats())
 
     calls(10)  # what is looked up once

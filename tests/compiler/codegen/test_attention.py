@@ -16,7 +16,7 @@ import pockengine as pock
 from pockengine import interp, ops
 from pockengine.autodiff import train_graph, without_dropout
 from pockengine.codegen.c import CBackend
-from pockengine.compile.stages import plan_programs
+from pockengine.compile import Request, Scope, plan_programs
 from pockengine.ir import Array, Node, Value
 from pockengine.ops import Sample
 from pockengine.recipe import resolve
@@ -134,7 +134,7 @@ def test_scores_of_a_long_sequence_are_never_in_memory() -> None:
     length = 1024
     model = pock.from_torch(_bert(length), (torch.zeros(1, length, dtype=torch.int64),))
     recipe = pock.Recipe(loss="cross_entropy", optimizer={"name": "sgd", "lr": 0.1}, batch=1)
-    planned = plan_programs(model, recipe, get("host"), 2, only_training=True)
+    planned = plan_programs(Request(model, recipe, get("host"), 2, scope=Scope.TRAINING))
     assert max(slot.nbytes for slot in planned.programs["train"].plan.slots) < length * length * 4
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 
 from pockengine.check import check_file
-from pockengine.compile.stages import plan_inference, plan_programs
+from pockengine.compile import Request, plan_inference, plan_programs
 from pockengine.errors import PockError
 from pockengine.frontends import load, survey
 from pockengine.ir import Array, Graph
@@ -62,7 +62,7 @@ def _train(path: Path, model: Graph) -> None:
     recipe = Recipe(loss={"name": "mse", "output": outputs[0]}, optimizer={"name": "sgd", "momentum": 0.9})
     for attempt in (
         lambda: check_file(path, recipe, "host", batch=BATCH),
-        lambda: plan_programs(model, recipe, get("host"), threads=2),
+        lambda: plan_programs(Request(model, recipe, get("host"), threads=2)),
     ):
         try:
             attempt()

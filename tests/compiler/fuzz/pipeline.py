@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.shared_object import THREADS, Blocks, SharedObject
-from pockengine.compile import Planned, plan_programs, space_bytes
+from pockengine.compile import Planned, Request, plan_programs, space_bytes
 from pockengine.compile.build import describe
 from pockengine.errors import PockError
 from pockengine.ir import Array, Graph, Value, parse, render
@@ -38,7 +38,7 @@ def prepare(case: Case, target: str = "host") -> Prepared:
     """Plan a case for two threads. Only errors of the compiler's own are refusals."""
     try:
         recipe = Recipe.from_mapping(case.recipe)
-        return Prepared(case, plan_programs(case.model, recipe, get(target), threads=THREADS))
+        return Prepared(case, plan_programs(Request(case.model, recipe, get(target), threads=THREADS)))
     except PockError as error:
         assert one_sentence(error), f"not a sentence: {error!r}"
         return Prepared(case, refusal=str(error))

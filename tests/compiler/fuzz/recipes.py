@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from pockengine.compile import plan_programs
+from pockengine.compile import Request, plan_programs
 from pockengine.errors import PockError
 from pockengine.ir import Graph
 from pockengine.recipe import Recipe
@@ -225,7 +225,7 @@ def examine(text: Text) -> str:
         refusals = []
         for model in _models():
             try:
-                plan_programs(model, recipe, get("host"), threads=2)
+                plan_programs(Request(model, recipe, get("host"), threads=2))
                 return RIGHT
             except PockError as error:
                 refusals.append(error)

@@ -16,7 +16,7 @@ from safetensors.numpy import save_file
 
 from pockengine.artifact import Artifact
 from pockengine.codegen.c.measure.peak import measure_peak
-from pockengine.compile import plan_programs
+from pockengine.compile import Request, plan_programs
 from pockengine.errors import MemoryBudgetError
 from pockengine.frontends import load
 from pockengine.insight import explain
@@ -214,9 +214,9 @@ def test_explain_says_what_is_computed_twice(files):
     graph, recipe = load(files / "net.onnx", {}, 4), Recipe.load(files / "recipe.yaml")
     recipe = recipe.with_(update="full")
     with pytest.raises(MemoryBudgetError) as refused:
-        plan_programs(graph, recipe, get("host"), 1, memory=1)
+        plan_programs(Request(graph, recipe, get("host"), 1, memory=1))
     least = int(re.search(r"\((\d+) bytes\)", str(refused.value))[1])
-    planned = plan_programs(graph, recipe, get("host"), 1, memory=least)
+    planned = plan_programs(Request(graph, recipe, get("host"), 1, memory=least))
     found = explain(planned, Tuning())["recomputed"]
     again = [row for row in found["values"] if "would not fit" in row["why"]]
     assert len(again) >= planned.recomputed.nodes > 0
@@ -236,7 +236,7 @@ def test_explain_says_what_arithmetic_makes_again(tmp_path):
     save(model(nodes, {"x": (np.float32, [4, 8])}, ["logits"], arrays), tmp_path / "gate.onnx")
     recipe = Recipe(loss="cross_entropy", optimizer="sgd", update="full", batch=4)
     graph = load(tmp_path / "gate.onnx", {}, 4)
-    planned = plan_programs(graph, recipe, get("host"), 1, pipeline=Pipeline(shaping=SPARING))
+    planned = plan_programs(Request(graph, recipe, get("host"), 1, pipeline=Pipeline(shaping=SPARING)))
     found = explain(planned, Tuning())["recomputed"]
     assert found["values"] and all("elementwise arithmetic" in row["why"] for row in found["values"])
 
@@ -267,7 +267,7 @@ def test_what_keeps_two_regions_apart_is_what_differs(first, second, sentence):
 
 def test_near_misses_are_few(files):
     recipe = Recipe.load(files / "recipe.yaml")
-    graph = plan_programs(load(files / "net.onnx", {}, 4), recipe, get("host"), 1).programs["train"].graph
+    graph = plan_programs(Request(load(files / "net.onnx", {}, 4), recipe, get("host"), 1)).programs["train"].graph
     found = missed_fusions(graph)
     assert 0 < len(found) < len(graph.nodes)
     assert all(missed.producer in graph.nodes and missed.consumer in graph.nodes for missed in found)

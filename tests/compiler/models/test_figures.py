@@ -15,7 +15,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from pockengine.artifact import Artifact
-from pockengine.compile import RUNTIME_BYTES, compile, plan_programs, summary
+from pockengine.compile import RUNTIME_BYTES, Request, compile, plan_programs, summary
 from pockengine.recipe import SGD, Recipe
 from pockengine.targets import get as get_target
 
@@ -36,7 +36,9 @@ def artifact(name: str, update: str, target: str = "host") -> Artifact:
 @cache
 def figures(name: str, update: str) -> dict[str, Any]:
     """The summary of a plan, for which no kernel need be compiled."""
-    return summary(plan_programs(zoo.graph(name), recipe(name, update), get_target("host"), threads=2), kernels=0)
+    return summary(
+        plan_programs(Request(zoo.graph(name), recipe(name, update), get_target("host"), threads=2)), kernels=0
+    )
 
 
 def run(built: Artifact, tmp_path: Path, data: dict[str, np.ndarray], prefix: tuple[str, ...] = ()) -> dict[str, Any]:

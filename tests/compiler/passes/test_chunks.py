@@ -14,7 +14,7 @@ from torch.nn import functional
 import pockengine as pock
 from pockengine import interp, passes
 from pockengine.autodiff import eval_graph, train_graph
-from pockengine.compile import plan_programs
+from pockengine.compile import Request, Scope, plan_programs
 from pockengine.ir import Array, Builder, DType, Graph, TensorType
 from pockengine.ops import Emitter
 from pockengine.passes import chunks
@@ -140,7 +140,7 @@ def test_compiled_steps_against_pytorch(name: str) -> None:
                     param -= LR * param.grad
                 param.grad = None
     evaluated = case.torch(logits_of(params, given["tokens"]), given["labels"], given).item()
-    planned = plan_programs(graph, recipe, get("host"), 2)
+    planned = plan_programs(Request(graph, recipe, get("host"), 2))
     for kind in ("train", "eval"):
         assert widest(planned.programs[kind].graph) <= LIMIT + 4 * CLASSES * chunks.ROW_MULTIPLE, kind
     with pock.compile(graph, recipe, threads=2).load() as session:
@@ -178,7 +178,7 @@ def test_the_arena_has_no_logits() -> None:
     graph, recipe, _ = setting(CASES["frozen head"])
     target, pipeline = get("host"), PIPELINE
     with_chunks, without = (
-        plan_programs(graph, recipe, target, 1, pipeline=chosen, only_training=True).arena_bytes
+        plan_programs(Request(graph, recipe, target, 1, pipeline=chosen, scope=Scope.TRAINING)).arena_bytes
         for chosen in (pipeline, pipeline.without("chunk_rows"))
     )
     logits = 4 * BATCH * TIME * CLASSES

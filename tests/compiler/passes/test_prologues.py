@@ -9,7 +9,7 @@ import pytest
 
 from pockengine import interp
 from pockengine.autodiff import train_graph
-from pockengine.compile import compile, plan_programs
+from pockengine.compile import Request, compile, plan_programs
 from pockengine.insight import explain
 from pockengine.ir import Builder, DType, Graph, Node, TensorType
 from pockengine.ops import Emitter, is_kind
@@ -111,7 +111,7 @@ def network() -> Graph:
 
 
 def test_the_explanation_names_them() -> None:
-    planned = plan_programs(network(), RECIPE, get("host"))
+    planned = plan_programs(Request(network(), RECIPE, get("host")))
     rows = [row for row in explain(planned, Tuning())["regions"] if row["while_packing"]]
     assert {row["kind"] for row in rows} == {"contraction"}
     assert sum(len(row["while_packing"]) for row in rows) == prologues(planned.programs["train"].graph) > 0
@@ -121,10 +121,12 @@ def test_the_explanation_names_them() -> None:
 def test_steps_are_the_interpreters(threads: int, memory: int | None) -> None:
     """Also where a budget of memory has nodes computed twice."""
     model = network()
-    planned = plan_programs(model, RECIPE, get("host"), threads, memory=memory)
+    planned = plan_programs(Request(model, RECIPE, get("host"), threads, memory=memory))
     assert prologues(planned.programs["train"].graph) > 0
     assert bool(planned.recomputed.share) == (memory is not None)
-    plain = plan_programs(model, RECIPE, get("host"), threads, pipeline=PIPELINE.without("compute_while_packing"))
+    plain = plan_programs(
+        Request(model, RECIPE, get("host"), threads, pipeline=PIPELINE.without("compute_while_packing"))
+    )
     assert prologues(plain.programs["train"].graph) == 0
     rng = np.random.default_rng(1)
     batch = {"x": rng.standard_normal((2, NARROW, SIDE, SIDE), np.float32), "labels": np.array([1, 3])}

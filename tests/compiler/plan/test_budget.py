@@ -13,7 +13,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from pockengine.check import check
-from pockengine.compile import Planned, compile, plan_programs, predicted_peak_bytes, summary
+from pockengine.compile import Planned, Request, compile, plan_programs, predicted_peak_bytes, summary
 from pockengine.errors import MemoryBudgetError
 from pockengine.ir import Array, Graph
 from pockengine.plan.budget import RESERVE
@@ -38,12 +38,12 @@ def bottom_of(name: str) -> int:
 def least(graph: Graph, recipe: Recipe, target: str = "host", threads: int = 2) -> int:
     """The least memory the compiler knows how to train with."""
     with pytest.raises(MemoryBudgetError) as raised:
-        plan_programs(graph, recipe, get(target), threads, memory=1)
+        plan_programs(Request(graph, recipe, get(target), threads, memory=1))
     return raised.value.least_bytes
 
 
 def within(graph: Graph, recipe: Recipe, memory: int | None) -> Planned:
-    return plan_programs(graph, recipe, get("host"), 2, memory=memory)
+    return plan_programs(Request(graph, recipe, get("host"), 2, memory=memory))
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
@@ -58,8 +58,10 @@ def test_a_transformer_at_the_least_memory_trains_alike() -> None:
 
 def _at_the_least(network: str, recipe: Recipe) -> None:
     model, target = NETWORKS[network](batch=32), get("raspberry-pi-4")
-    free = plan_programs(model, recipe, target, threads=1)
-    planned = plan_programs(model, recipe, target, threads=1, memory=least(model, recipe, target.name, threads=1))
+    free = plan_programs(Request(model, recipe, target, threads=1))
+    planned = plan_programs(
+        Request(model, recipe, target, threads=1, memory=least(model, recipe, target.name, threads=1))
+    )
     assert planned.recomputed.nodes and planned.arena_bytes < free.arena_bytes
     expected, found = simulated(free), simulated(planned)
     assert expected.keys() == found.keys()

@@ -7,7 +7,7 @@ import pytest
 
 from pockengine import interp
 from pockengine.autodiff import eval_graph, train_graph
-from pockengine.compile import Planned, plan_programs
+from pockengine.compile import Planned, Request, plan_programs
 from pockengine.compile.ranges import IntegerRange
 from pockengine.ir import DType, TensorType
 from pockengine.recipe import Recipe, Scheme, resolve
@@ -35,7 +35,7 @@ def planned_for(network: str, update: str, optimizer: str, batch_norm: str = "fr
     if update == "channels" and network == "transformer":
         rules = [{"params": "fc.*"}, {"params": "[qu]*.weight", "channels": 0.5}]
     recipe = Recipe(optimizer=OPTIMIZERS[optimizer], update=rules, batch_norm=batch_norm)
-    return plan_programs(model, recipe, get("raspberry-pi-4"), threads=2), resolve(recipe, model)
+    return plan_programs(Request(model, recipe, get("raspberry-pi-4"), threads=2)), resolve(recipe, model)
 
 
 def assert_trains_alike(planned: Planned, scheme: Scheme) -> None:
@@ -90,7 +90,7 @@ def test_a_parameter_that_only_another_output_needs_does_not_matter() -> None:
     aside = net.linear(x, "aside", 3)
     graph = net.finish(net.linear(x, "fc", 5))
     graph = graph.with_(outputs={**graph.outputs, "aside": aside})
-    planned = plan_programs(graph, Recipe(update=[{"params": "fc.*"}]), get("raspberry-pi-4"), threads=1)
+    planned = plan_programs(Request(graph, Recipe(update=[{"params": "fc.*"}]), get("raspberry-pi-4"), threads=1))
     assert planned.counts.backward == planned.counts.backward_dense
 
 
@@ -101,7 +101,7 @@ def test_an_output_that_the_last_node_reads_keeps_its_place() -> None:
     graph = net.finish(net.e.add(aside, net.param("fc.bias", 3)))
     graph = graph.with_(outputs={**graph.outputs, "aside": aside})
     recipe = Recipe(loss={"name": "mse", "output": "logits"})
-    planned = plan_programs(graph, recipe, get("raspberry-pi-4"), threads=1)
+    planned = plan_programs(Request(graph, recipe, get("raspberry-pi-4"), threads=1))
     memory, arrays = Memory(planned), batch(planned.model)
     memory.write(planned.spaces.places["input", "x"], arrays["x"])
     found = simulate(planned.programs["predict"], memory)

@@ -10,7 +10,7 @@ import pytest
 
 import pockengine as pock
 from benchmarks.workloads import WORKLOADS, workload_named
-from pockengine.compile import plan_programs
+from pockengine.compile import Request, Scope, plan_programs
 from pockengine.ir import Graph, verify
 from pockengine.passes.order import overwrites
 from pockengine.plan.lives import Lower, Operation, Work, live_bytes, work_of
@@ -63,7 +63,7 @@ def test_no_order_of_a_small_graph_has_a_lower_peak() -> None:
 @pytest.mark.parametrize("network", [cnn, transformer])
 def test_nodes_in_a_bad_order_are_put_into_a_good_one(network: Callable[[int], Graph]) -> None:
     recipe = pock.Recipe(loss="cross_entropy", optimizer={"name": "sgd", "momentum": 0.9}, batch=8)
-    program = plan_programs(network(8), recipe, get("raspberry-pi-4"), only_training=True).programs["train"]
+    program = plan_programs(Request(network(8), recipe, get("raspberry-pi-4"), scope=Scope.TRAINING)).programs["train"]
     lowered = {step.node: step.lowered for step in program.steps}
     bad = _badly_ordered(program.graph, lowered.__getitem__)
     good = verify(lower_peak(bad, lowered.__getitem__))
@@ -93,7 +93,7 @@ def _badly_ordered(graph: Graph, lower: Lower) -> Graph:
 
 def test_a_networks_arena_is_above_its_bound() -> None:
     recipe = pock.Recipe(loss="cross_entropy", optimizer="sgd", batch=2)
-    program = plan_programs(cnn(2), recipe, get("raspberry-pi-4"), only_training=True).programs["train"]
+    program = plan_programs(Request(cnn(2), recipe, get("raspberry-pi-4"), scope=Scope.TRAINING)).programs["train"]
     lowered = {step.node: step.lowered for step in program.steps}
     work = work_of(program.graph, lowered.__getitem__)
     bound = max(forced_bytes(work, waits_of(program.graph, work.nodes)))

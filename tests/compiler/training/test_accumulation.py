@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from pockengine.compile import compile, plan_programs
+from pockengine.compile import Request, compile, plan_programs
 from pockengine.errors import RecipeError
 from pockengine.recipe import Recipe
 from pockengine.targets import get
@@ -50,7 +50,7 @@ def test_micro_batches_are_one_batch(network: Network, update: object, optimizer
 
 def test_the_program_accumulate_only_accumulates() -> None:
     recipe = Recipe(optimizer={"name": "adamw", "schedule": {"name": "constant", "warmup": 2}}, accumulate=2, ema=0.9)
-    planned = plan_programs(MLP.build(BATCH), recipe, get("raspberry-pi-4"))
+    planned = plan_programs(Request(MLP.build(BATCH), recipe, get("raspberry-pi-4")))
     graph = planned.programs["accumulate"].graph
     names = [f"{value.name}.accumulated" for value in planned.model.params]
     assert sorted(value.name for value in graph.updates) == sorted(names)
@@ -58,7 +58,7 @@ def test_the_program_accumulate_only_accumulates() -> None:
 
 
 def test_without_accumulation_there_is_no_such_program() -> None:
-    planned = plan_programs(MLP.build(BATCH), Recipe(accumulate=1), get("raspberry-pi-4"))
+    planned = plan_programs(Request(MLP.build(BATCH), Recipe(accumulate=1), get("raspberry-pi-4")))
     assert list(planned.programs) == ["train", "eval", "predict"]
     assert not planned.programs["train"].graph.states
 

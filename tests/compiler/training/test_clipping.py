@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from pockengine.check import estimate
-from pockengine.compile import compile, plan_programs, summary
+from pockengine.compile import Request, compile, plan_programs, summary
 from pockengine.errors import RecipeError
 from pockengine.plan import aligned
 from pockengine.recipe import Recipe
@@ -57,7 +57,7 @@ def test_the_bounds_of_these_tests_bind() -> None:
 
 def test_the_plan_says_what_the_global_norm_costs() -> None:
     plain, norm, value = (
-        plan_programs(MLP.build(8), Recipe(optimizer={"name": "sgd", "clip": clip}), get("raspberry-pi-4"), 1)
+        plan_programs(Request(MLP.build(8), Recipe(optimizer={"name": "sgd", "clip": clip}), get("raspberry-pi-4"), 1))
         for clip in (None, {"norm": 1.0}, {"value": 1.0})
     )
     waiting = sum(aligned(value.type.nbytes) for value in norm.model.params)
@@ -71,7 +71,7 @@ def test_the_plan_says_what_the_global_norm_costs() -> None:
 
 def test_only_gradients_of_what_is_trained_wait_for_the_norm() -> None:
     adam = {"name": "adamw", "schedule": {"name": "cosine", "steps": 9}, "clip": {"norm": 1.0}}
-    planned = plan_programs(CNN.build(8), Recipe(optimizer=adam, update=SPARSE), get("raspberry-pi-4"), 1)
+    planned = plan_programs(Request(CNN.build(8), Recipe(optimizer=adam, update=SPARSE), get("raspberry-pi-4"), 1))
     sizes = {value.name: value.type.nbytes for value in planned.model.params}
     expected = [sizes["fc.weight"], sizes["fc.bias"], sizes["conv2.weight"] // 2]
     assert planned.clip_norm_bytes == sum(map(aligned, expected))

@@ -18,7 +18,7 @@ from torch.nn import functional
 from pockengine.artifact import Artifact
 from pockengine.autodiff import quantised
 from pockengine.check import check
-from pockengine.compile import compile, plan_programs, summary
+from pockengine.compile import Request, Scope, compile, plan_programs, summary
 from pockengine.errors import DataError, RecipeError
 from pockengine.frontends import from_torch
 from pockengine.insight import explain
@@ -191,8 +191,8 @@ def test_memory_and_error_are_those_reported(weights: str, share: float) -> None
     """Beside the integers there is one f16 scale for 32 numbers; rows of 144 and 200 are padded to 160 and 224."""
     host = get("host")
     recipe = Recipe(update=LAST)
-    full = summary(plan_programs(graph(), recipe, host), kernels=0)
-    planned = plan_programs(graph(), recipe.with_(frozen={"weights": weights}), host)
+    full = summary(plan_programs(Request(graph(), recipe, host)), kernels=0)
+    planned = plan_programs(Request(graph(), recipe.with_(frozen={"weights": weights}), host))
     small = summary(planned, kernels=0)
     numbers = 2 * (4 * 144 * 144 + 2 * 144 * 200)
     padded = 2 * (4 * 144 * 160 + 200 * 160 + 144 * 224)
@@ -318,17 +318,17 @@ class Tied(nn.Module):
 )
 def test_bad_recipes(frozen: object, message: str) -> None:
     with pytest.raises(RecipeError, match=message):
-        plan_programs(graph(), Recipe(update=LAST, frozen=frozen), get("host"), only_training=True)
+        plan_programs(Request(graph(), Recipe(update=LAST, frozen=frozen), get("host"), scope=Scope.TRAINING))
 
 
 def test_a_weight_shared_with_a_trained_use_or_read_otherwise_is_refused() -> None:
     tied = from_torch(Tied().eval(), torch.zeros((2, 4), dtype=torch.int64))
     shared = Recipe(update={"params": "table.weight"}, frozen={"weights": "int4", "params": "table"})
     with pytest.raises(RecipeError, match=r"'table.weight' cannot be kept in int4: the recipe trains it"):
-        plan_programs(tied, shared, get("host"))
+        plan_programs(Request(tied, shared, get("host")))
     grouped = Recipe(update="head", frozen={"weights": "int4", "params": "depthwise"})
     with pytest.raises(RecipeError, match="its convolution is grouped"):
-        plan_programs(mixed_graph(), grouped, get("host"))
+        plan_programs(Request(mixed_graph(), grouped, get("host")))
 
 
 def test_a_tied_table_is_quantised_once_where_it_is_named() -> None:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pockengine import from_torch
-from pockengine.compile import compile, plan_programs
+from pockengine.compile import Request, compile, plan_programs
 from pockengine.insight import explain
 from pockengine.ir import DType, Graph, Value
 from pockengine.plan.pipeline import PIPELINE, Pipeline
@@ -68,7 +68,7 @@ def imported(module: nn.Module) -> Graph:
 
 
 def bits(graph: Graph, threads: int = 2, pipeline: Pipeline = PIPELINE) -> list[Value]:
-    train = plan_programs(graph, BIASES, get("host"), threads, pipeline=pipeline).programs["train"].graph
+    train = plan_programs(Request(graph, BIASES, get("host"), threads, pipeline=pipeline)).programs["train"].graph
     return [value for node in train.nodes for value in node.outputs if value.type.dtype is DType.BIT]
 
 
@@ -119,7 +119,7 @@ def test_a_mask_takes_a_bit_an_element() -> None:
     graph = imported(made(Rows, WIDE))
     masks = bits(graph)
     assert sum(value.type.nbytes for value in masks) == len(masks) * ROWS * WIDE // 8 > 0
-    planned = plan_programs(graph, BIASES, get("host"))
+    planned = plan_programs(Request(graph, BIASES, get("host")))
     rows = explain(planned, Tuning())["masks"]
     assert [row["nbytes"] for row in rows] == [ROWS * WIDE // 8] * len(masks)
     assert {row["as_bools"] for row in rows} == {ROWS * WIDE}

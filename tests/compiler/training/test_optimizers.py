@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from pockengine.compile import compile, plan_programs
+from pockengine.compile import Request, compile, plan_programs
 from pockengine.errors import RecipeError
 from pockengine.recipe import Recipe
 from pockengine.targets import get
@@ -98,7 +98,7 @@ def test_optimizer_follows_pytorch(network: Network, update: object, name: str) 
 )
 def test_state_is_kept_only_for_what_is_trained(optimizer: object, shapes: dict[str, tuple[int, ...]]) -> None:
     recipe = Recipe(optimizer=optimizer, update=[{"params": "fc.bias"}, {"params": "conv2.weight", "channels": 0.5}])
-    planned = plan_programs(CNN.build(8), recipe, get("raspberry-pi-4"))
+    planned = plan_programs(Request(CNN.build(8), recipe, get("raspberry-pi-4")))
     found = {value.name: value.type.shape for value in planned.programs["train"].graph.states}
     assert found == shapes
 
@@ -144,7 +144,7 @@ def test_groups_and_exclusions_follow_pytorchs_parameter_groups() -> None:
 )
 def test_patterns_that_match_nothing_are_refused(optimizer: object, words: list[str]) -> None:
     with pytest.raises(RecipeError) as caught:
-        plan_programs(MLP.build(8), Recipe(optimizer=optimizer), get("raspberry-pi-4"))
+        plan_programs(Request(MLP.build(8), Recipe(optimizer=optimizer), get("raspberry-pi-4")))
     assert [word for word in words if word not in str(caught.value)] == []
 
 

@@ -13,7 +13,7 @@ from safetensors.numpy import load_file, save_file
 from torch import Tensor
 from torch.nn import functional as F
 
-from pockengine.compile import compile, plan_programs
+from pockengine.compile import Request, compile, plan_programs
 from pockengine.errors import DataError
 from pockengine.ir import Builder, DType, Graph, TensorType
 from pockengine.ops import Emitter
@@ -65,7 +65,7 @@ def _tensors(weights: dict[str, np.ndarray]) -> dict[str, Tensor]:
 
 
 def test_frozen_weights_are_packed_once() -> None:
-    planned = plan_programs(_graph(), RECIPE, get("host"), 2)
+    planned = plan_programs(Request(_graph(), RECIPE, get("host"), 2))
     assert {"grouped.weight", "point.weight"} <= set(planned.packed) <= set(SHAPES) - {"fc.weight"}
     for program in planned.programs.values():
         for step in program.steps:
@@ -109,7 +109,7 @@ def test_everyone_gets_the_original(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(EMULATOR is None, reason="qemu-user is not installed (Debian: qemu-user-static)")
 def test_aarch64_gives_the_hosts_loss(tmp_path: Path) -> None:
-    assert plan_programs(_graph(), RECIPE, get("raspberry-pi-4")).packed
+    assert plan_programs(Request(_graph(), RECIPE, get("raspberry-pi-4"))).packed
     model, batch = compile(_graph(), RECIPE, "raspberry-pi-4").unpack() / "bin/model", _batch()
     save_file(batch, tmp_path / "data.safetensors")
     paths = {name: tmp_path / name for name in ("report", "saved")}

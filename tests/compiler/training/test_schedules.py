@@ -14,7 +14,7 @@ from transformers import get_cosine_schedule_with_warmup, get_linear_schedule_wi
 
 from pockengine import interp
 from pockengine.autodiff.rates import factor
-from pockengine.compile import compile, plan_programs
+from pockengine.compile import Request, compile, plan_programs
 from pockengine.errors import RecipeError
 from pockengine.ir import Builder, DType, TensorType
 from pockengine.ops import Emitter
@@ -137,7 +137,7 @@ def test_training_under_a_schedule_follows_pytorch(name: str) -> None:
 
 def test_a_constant_rate_needs_no_step_and_no_further_kernel() -> None:
     plain, constant = (
-        plan_programs(MLP.build(8), Recipe(optimizer=optimizer), get("raspberry-pi-4"))
+        plan_programs(Request(MLP.build(8), Recipe(optimizer=optimizer), get("raspberry-pi-4")))
         for optimizer in ({"name": "adamw"}, {"name": "adamw", "schedule": "constant"})
     )
     assert [value.name for value in constant.programs["train"].graph.states if value.name == "step"] == []

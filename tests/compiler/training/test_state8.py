@@ -12,7 +12,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from pockengine.artifact import Artifact
-from pockengine.compile import compile, plan_programs
+from pockengine.compile import Request, compile, plan_programs
 from pockengine.errors import RecipeError
 from pockengine.ir import Array, Builder, DType, Graph, TensorType, Value
 from pockengine.ops import Emitter, eight_bits
@@ -142,7 +142,7 @@ def test_aarch64_trains_as_the_host_does(tmp_path: Path) -> None:
 
 def test_names_and_types_of_states() -> None:
     small = {"fc.bias": f"f32[{HIDDEN}]", "last.weight": f"f32[{HIDDEN},{CLASSES}]"}
-    planned = plan_programs(network(), recipe(OPTIMIZERS["adamw"]), get("raspberry-pi-4"))
+    planned = plan_programs(Request(network(), recipe(OPTIMIZERS["adamw"]), get("raspberry-pi-4")))
     found = {value.name: str(value.type) for value in planned.programs["train"].graph.states}
     assert found == {
         "generator": "i64[]",
@@ -162,7 +162,7 @@ def test_names_and_types_of_states() -> None:
 
 def test_an_update_is_one_kernel() -> None:
     """Codes are read and written, and the weight moved, in one region each; no constant is as large as a tensor."""
-    planned = plan_programs(network(), recipe(MOMENTUM), get("raspberry-pi-4"), 2)
+    planned = plan_programs(Request(network(), recipe(MOMENTUM), get("raspberry-pi-4"), 2))
     program = planned.programs["train"]
     for name in ("conv.weight", "fc.weight"):
         steps = [step for step in program.steps if any(v.name.startswith(f"{name}.momentum") for v in step.node.inputs)]

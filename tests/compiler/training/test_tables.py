@@ -13,7 +13,7 @@ from safetensors.numpy import load_file, save_file
 from torch import Tensor
 from torch.nn import functional as F
 
-from pockengine.compile import compile, plan_programs, summary
+from pockengine.compile import Request, compile, plan_programs, summary
 from pockengine.errors import DataError
 from pockengine.ir import Builder, DType, Graph, TensorType, Value
 from pockengine.ops import Emitter
@@ -63,7 +63,7 @@ def _tensors(weights: dict[str, np.ndarray]) -> dict[str, Tensor]:
 
 
 def test_a_table_takes_the_memory_of_its_rows() -> None:
-    planned = plan_programs(_graph(), RECIPE, get("raspberry-pi-4"))
+    planned = plan_programs(Request(_graph(), RECIPE, get("raspberry-pi-4")))
     assert [lookup.table for lookup in planned.lookups] == [TABLE]
     sizes = summary(planned, kernels=0)
     assert sizes["param_bytes"] == CLASSES * WIDTH * 4, "the last layer alone"
@@ -73,11 +73,11 @@ def test_a_table_takes_the_memory_of_its_rows() -> None:
 
 @pytest.mark.parametrize("graph", [_graph(tied=True), _graph(shifted=True)], ids=["tied", "shifted"])
 def test_other_tables_are_in_memory(graph: Graph) -> None:
-    assert not plan_programs(graph, RECIPE, get("raspberry-pi-4")).lookups
+    assert not plan_programs(Request(graph, RECIPE, get("raspberry-pi-4"))).lookups
 
 
 def test_a_trained_table_is_in_memory() -> None:
-    assert not plan_programs(_graph(), RECIPE.with_(update="full"), get("raspberry-pi-4")).lookups
+    assert not plan_programs(Request(_graph(), RECIPE.with_(update="full"), get("raspberry-pi-4"))).lookups
 
 
 def test_steps_and_everyone_else_find_the_contents(tmp_path: Path) -> None:

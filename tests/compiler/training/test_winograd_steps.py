@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from pockengine.compile import compile, plan_programs
+from pockengine.compile import Request, compile, plan_programs
 from pockengine.ir import Builder, DType, Graph, TensorType
 from pockengine.ops import Emitter
 from pockengine.plan.pipeline import PIPELINE, Pipeline
@@ -37,7 +37,7 @@ def _graph() -> Graph:
 
 def _filtered(pipeline: Pipeline = PIPELINE) -> int:
     """Products by minimal filtering in the training step."""
-    planned = plan_programs(_graph(), RECIPE, get("host"), 2, pipeline=pipeline)
+    planned = plan_programs(Request(_graph(), RECIPE, get("host"), 2, pipeline=pipeline))
     calls = [call for step in planned.programs["train"].steps for call in step.lowered.calls]
     return sum(call.kernel.symbol.startswith("k_winograd_") and call.flops > 0 for call in calls)
 

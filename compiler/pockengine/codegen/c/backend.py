@@ -11,8 +11,9 @@ from ... import ops
 from ...ir import DType, Node, RegionKind
 from ...plan.pipeline import PIPELINE, Pipeline
 from ...plan.program import PACKED, SCRATCH, Lowered, Packing
+from ...progress import Progress
 from ...targets import Target
-from ..backend import Built, Description, Limits, Progress
+from ..backend import Built, Description, Limits
 from ..common import expressions
 from ..common.identity import attributes, identity
 from ..common.region import CONTRACTIONS, anchor_of, as_region, body_of

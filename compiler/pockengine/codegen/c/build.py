@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ...progress import Progress
 from ...targets import Target
-from ..backend import Built, Progress
+from ..backend import Built
 from ..model import Model
 from .emit.model import emit_model, kernel_sources
 from .native import toolchain

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ...compile import Progress, compile
-from ...compile.stages import quiet
+from ...compile import compile
 from ...errors import RecipeError
 from ...ir import Array, Graph
+from ...progress import Progress, quiet
 from ...recipe import SGD, Recipe, Scheme
 
 OF_GRADIENTS = SGD(lr=1e-3, momentum=0.5)

@@ -11,7 +11,7 @@ import pytest
 from onnx import helper
 
 from pockengine.autodiff import train_graph
-from pockengine.compile.stages import plan_inference
+from pockengine.compile import plan_inference
 from pockengine.errors import ModelError, PockError, RecipeError, UnsupportedOperatorError
 from pockengine.frontends import load, survey
 from pockengine.recipe import Recipe, resolve

@@ -1,0 +1,90 @@
+"""The fifth stage: planning. Every value of every program has its place in memory; machine code is made of this."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ..autodiff import Quantised
+from ..ir import Graph, Value
+from ..passes import Lookup
+from ..plan.budget import NONE, Recomputed
+from ..plan.clipping import waiting_bytes
+from ..plan.memory import Spaces
+from ..plan.packed_weights import place_packed
+from ..plan.program import Packing, Program
+from ..recipe import Recipe, Scheme, batch_of
+from ..targets import Target
+from .ranges import IntegerRange, integer_ranges
+from .reduced import Counts
+from .shaped import Shaped
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The planned programs over shared blocks of memory.
+
+    imported         the model as it came
+    model            what is trained: the imported one with adapters, its frozen weights quantised
+    clip_norm_bytes  of the arena, with `clip: {norm: …}`: what gradients take that wait for the norm of all of them
+    recomputed       what it takes to keep to the memory allowed: forward nodes that run twice, products in strips
+    quantised        how the quantised weights are stored
+    packed           the frozen weights that lie in memory as panels
+    lookups          the frozen tables that stay in the weights file"""
+
+    name: str
+    imported: Graph
+    model: Graph
+    recipe: Recipe
+    scheme: Scheme
+    target: Target
+    threads: int
+    batch: int
+    programs: Mapping[str, Program]
+    spaces: Spaces
+    counts: Counts
+    inputs: tuple[Value, ...]
+    ranges: Mapping[str, IntegerRange] = field(default_factory=dict)
+    clip_norm_bytes: int = 0
+    recomputed: Recomputed = NONE
+    quantised: tuple[Quantised, ...] = ()
+    packed: Mapping[str, Packing] = field(default_factory=dict)
+    lookups: tuple[Lookup, ...] = ()
+
+    @property
+    def arena_bytes(self) -> int:
+        return max(program.plan.arena_bytes for program in self.programs.values())
+
+    @property
+    def lower_bound_bytes(self) -> int:
+        return max(program.plan.lower_bound_bytes for program in self.programs.values())
+
+
+def plan(shaped: Shaped) -> Planned:
+    """Give every value its place, frozen weights packed where all programs read them so."""
+    graphs = shaped.reduced.graphs
+    resolved, spaces = graphs.resolved, Spaces()
+    request, recipe, lowering = resolved.request, resolved.recipe, shaped.planning.lower
+    programs, packed = place_packed(shaped.programs, shaped.planning, spaces, request.dump)
+    clip, trained = recipe.optimizer.clip, resolved.scheme.trained()
+    request.progress("plan", len(programs), len(programs))
+    return Planned(
+        name=request.name or resolved.model.name,
+        imported=request.model,
+        model=resolved.model,
+        recipe=recipe,
+        scheme=resolved.scheme,
+        target=lowering.target,
+        threads=lowering.threads,
+        batch=batch_of(recipe, request.model),
+        programs=programs,
+        spaces=spaces,
+        counts=shaped.reduced.counts,
+        inputs=graphs.asked.inputs,
+        ranges=integer_ranges(graphs.asked),
+        clip_norm_bytes=waiting_bytes(programs["train"], trained) if clip and clip.norm is not None else 0,
+        recomputed=shaped.recomputed,
+        quantised=resolved.quantised,
+        packed=packed,
+        lookups=graphs.lookups,
+    )

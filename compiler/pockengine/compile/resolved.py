@@ -1,0 +1,52 @@
+"""The first stage: the recipe is applied to the model, and each parameter has its part in the training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..autodiff import Quantised, with_adapters, with_quantised, without_dropout
+from ..ir import Graph
+from ..passes import NOTHING, optimise
+from ..recipe import Recipe, Scheme
+from ..recipe import resolve as resolve_scheme
+from .request import Request
+
+
+@dataclass(frozen=True, eq=False)
+class Resolved:
+    """A request whose recipe is applied to its model.
+
+    recipe      bound to the model: losses and optimizer have all their fields
+    model       what is trained: the imported model with adapters, its frozen weights quantised
+    unstored    the same before weights were quantised
+    scheme      what is trained of each parameter
+    everything  the same where all is trained that the loss depends on
+    quantised   how the quantised weights are stored"""
+
+    request: Request
+    recipe: Recipe
+    model: Graph
+    unstored: Graph
+    scheme: Scheme
+    everything: Scheme
+    quantised: tuple[Quantised, ...]
+
+    @property
+    def threads(self) -> int:
+        """The most threads that kernels use."""
+        return self.request.threads or self.request.target.cores
+
+
+def resolve(request: Request) -> Resolved:
+    """Apply the recipe to the model. Raises RecipeError."""
+    request.progress("resolve", 0, 1)
+    recipe = request.recipe.bound(request.model)
+    adapted = request.model if recipe.lora is None else with_adapters(request.model, recipe.lora)
+    scheme, everything = resolve_scheme(recipe, adapted), resolve_scheme(recipe.with_(update="full"), adapted)
+    plain = adapted if recipe.dropout else without_dropout(adapted)
+    model = unstored = optimise(plain, request.passes.preparing, NOTHING, request.dumped("preparing"))
+    quantised: tuple[Quantised, ...] = ()
+    if recipe.frozen is not None:
+        model, quantised = with_quantised(model, recipe.frozen, scheme)
+    request.progress("resolve", 1, 1)
+    return Resolved(request, recipe, model, unstored, scheme, everything, quantised)

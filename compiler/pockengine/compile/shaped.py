@@ -1,0 +1,49 @@
+"""The fourth stage: shaping. Nodes become regions for one target, in the order in which they run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ..ir import Graph
+from ..passes import Context, Pass, optimise
+from ..plan.budget import NONE, Recomputed, fit
+from ..plan.lowering import Lowering
+from ..plan.memory import Spaces, place
+from ..plan.pipeline import Planning
+from .reduced import Reduced
+
+
+@dataclass(frozen=True, eq=False)
+class Shaped:
+    """The programs as regions in order, by name.
+
+    planning    what passes and planning ask beside the graphs: above all what the backend makes of nodes
+    recomputed  what it takes to keep to the memory allowed"""
+
+    reduced: Reduced
+    programs: Mapping[str, Graph]
+    planning: Planning
+    recomputed: Recomputed = NONE
+
+
+def shape(reduced: Reduced, shaping: tuple[Pass[Context], ...], lowering: Lowering) -> Shaped:
+    """Run the passes of `shaping` on each program, then those that order what is lowered. Raises
+    UnsupportedOperatorError."""
+    graphs, programs = reduced.graphs, dict[str, Graph]()
+    request = graphs.resolved.request
+    planning = Planning(frozen=graphs.frozen, claims=request.backend.claims, lookups=graphs.lookups, lower=lowering)
+    for index, (kind, graph) in enumerate(reduced.programs.items()):
+        request.progress("plan", index, len(reduced.programs))
+        regions = optimise(graph, shaping, planning, request.dumped(kind, "shaping"))
+        programs[kind] = optimise(regions, request.passes.ordering, planning, request.dumped(kind, "ordering"))
+    return Shaped(reduced, programs, planning)
+
+
+def fitted(shaped: Shaped, memory: int) -> Shaped:
+    """The programs with forward nodes computed twice where they would take more than `memory` bytes for the whole
+    process. Raises MemoryBudgetError."""
+    spaces, lowering = Spaces(), shaped.planning.lower
+    whole = {kind: place(kind, graph, lowering, spaces) for kind, graph in shaped.programs.items()}
+    fitting, recomputed = fit(whole, spaces, memory, lowering)
+    return replace(shaped, programs={kind: one.graph for kind, one in fitting.items()}, recomputed=recomputed)

@@ -1,0 +1,62 @@
+"""What planning asks of a backend: kernels and workspace of a node, for one target and number of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from ..errors import UnsupportedOperatorError
+from ..ir import Node
+from ..targets import Target
+from .program import Lowered, Packing
+
+
+class Lowers(Protocol):
+    """The part of a backend that planning asks; `codegen.backend.Backend` says what each method promises."""
+
+    def unsupported(self, node: Node) -> str | None: ...
+
+    def lower(self, node: Node, target: Target, threads: int) -> Lowered: ...
+
+    def cost(self, lowered: Lowered, target: Target, threads: int) -> float: ...
+
+    def packing(self, node: Node, target: Target, threads: int) -> tuple[int, Packing] | None: ...
+
+    def scratch(self, node: Node, target: Target, threads: int) -> Sequence[tuple[int, float]]: ...
+
+
+class Lowering:
+    """A backend's answers about nodes, for one target and number of threads; no node is lowered twice."""
+
+    def __init__(self, backend: Lowers, target: Target, threads: int) -> None:
+        self.target, self.threads = target, threads
+        self._backend = backend
+        self._known: dict[Node, Lowered] = {}
+
+    def __call__(self, node: Node) -> Lowered:
+        """The kernels of a node. Raises UnsupportedOperatorError."""
+        if node not in self._known:
+            reason = self._backend.unsupported(node)
+            if reason:
+                raise UnsupportedOperatorError(
+                    f"the {node.phase} part needs {node.op} for '{node.origin}': {reason}",
+                    node.op,
+                    node.origin,
+                    ", ".join(str(value.type) for value in node.inputs),
+                    "replace it in the model, or freeze what lies before it if only its gradient is needed",
+                )
+            self._known[node] = self._backend.lower(node, self.target, self.threads)
+        return self._known[node]
+
+    def cycles(self, node: Node) -> float:
+        """About how long a node takes, in cycles of the target."""
+        return self._backend.cost(self(node), self.target, self.threads)
+
+    def packing(self, node: Node) -> tuple[int, Packing] | None:
+        """The input that a node would pack whole each time, and how it could lie in memory instead."""
+        return self._backend.packing(node, self.target, self.threads)
+
+    def scratch(self, node: Node) -> Sequence[tuple[int, float]]:
+        """(bytes of workspace, time in parts of the usual one) of the ways to compute a node in less than the usual
+        workspace, the quickest first."""
+        return self._backend.scratch(node, self.target, self.threads)

@@ -11,8 +11,6 @@ from tests.compiler.golden.kernels import FOLDER, Golden, goldens
 def test_the_kernel_is_the_reviewed_one(golden: Golden) -> None:
     reviewed = golden.file.read_text("utf-8")
     assert golden.text() == reviewed, "look at what changed, then: python -m tests.compiler.golden.kernels"
-        "look at the change: `python -m tests.compiler.golden.kernels`"
-    )
 
 
 def test_every_file_has_its_kernel() -> None:

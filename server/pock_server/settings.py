@@ -46,7 +46,9 @@ class Settings(BaseSettings):
     )
     data_dir: Path = Field(default=Path("pock-data"), description="Database, blobs and keys of the embedded service.")
     database_url: str = Field(
-        default="", description="`postgresql://user:password@host/name`; empty means SQLite inside the data folder."
+        default="",
+        repr=False,
+        description="`postgresql://user:password@host/name`; empty means SQLite inside the data folder.",
     )
     database_connections: int = Field(
         default=20, ge=2, le=500, description="Connections to PostgreSQL that this process holds at most."

@@ -43,6 +43,12 @@ def test_every_setting_may_lie_in_a_file(secrets: Path, monkeypatch: pytest.Monk
     assert Settings(store_secret_key="of the caller").store_secret_key == "of the caller"
 
 
+@pytest.mark.parametrize("name", ["database_url", "broker_url"])
+def test_no_password_of_an_address_is_shown(name: str) -> None:
+    scheme = "redis" if name == "broker_url" else "postgresql"
+    assert "sesame" not in repr(Settings.model_validate({name: f"{scheme}://me:open-sesame@host/0"}))
+
+
 def test_without_the_folder_no_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(tmp_path, "pock_parallel_builds", "3")
     monkeypatch.chdir(tmp_path)

@@ -2,6 +2,7 @@
 
 import sqlite3
 import time
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -45,6 +46,13 @@ def database_url(settings: Settings) -> URL:
 def _is_memory(url: URL) -> bool:
     """A SQLite that each connection would have another one of."""
     return url.get_backend_name() == "sqlite" and url.database in (None, "", ":memory:")
+
+
+def missing_file(settings: Settings) -> Path | None:
+    """The file of an embedded database that nobody has made yet: whoever connects makes it."""
+    url = database_url(settings)
+    file = Path(url.database or "")
+    return None if url.get_backend_name() != "sqlite" or file.exists() else file
 
 
 def make_engine(settings: Settings) -> Engine:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from sqlalchemy import Connection, Engine, text
 
 from pock_server.clock import SystemClock
-from pock_server.db.engine import make_engine
+from pock_server.db.engine import make_engine, missing_file
 from pock_server.db.unit import Database
 from pock_server.doctor.findings import Finding, Outcome, fail, ok, warn
 from pock_server.http.problems import Problem
@@ -21,8 +21,8 @@ _SHARE = 0.8
 
 def check(settings: Settings) -> Iterator[Finding]:
     """Everything about it."""
-    file = settings.data_dir / "pock.sqlite3"
-    if not settings.database_url and not file.exists():
+    file = missing_file(settings)
+    if file is not None:
         yield warn("database", f"there is none yet: `pock-server serve` or `pock-server migrate` makes {file}.")
         return
     engine = make_engine(settings)

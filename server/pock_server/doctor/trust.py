@@ -7,7 +7,7 @@ from sqlalchemy import inspect
 from sqlalchemy.orm import Session
 
 from pock_server.backup.history import last_backup
-from pock_server.db.engine import make_engine
+from pock_server.db.engine import make_engine, missing_file
 from pock_server.doctor.findings import Finding, fail, ok, warn
 from pock_server.settings import Settings
 from pock_server.trust.chain import RENEW_DAYS, latest
@@ -19,7 +19,7 @@ _BACKUP_DAYS = 2
 
 def check(settings: Settings) -> Iterator[Finding]:
     """Nothing where there is no database yet, of which its own check tells."""
-    if not settings.database_url and not (settings.data_dir / "pock.sqlite3").exists():
+    if missing_file(settings) is not None:
         return
     engine = make_engine(settings)
     try:

@@ -64,6 +64,9 @@ def test_nothing_is_changed(healthy: Settings, tmp_path: Path) -> None:
     items = found(changed(healthy, data_dir=empty, database_url="", **_FOLDER))
     assert Outcome.FAIL not in {outcome for outcomes in items.values() for outcome, _ in outcomes}
     assert not empty.exists()
+    other = tmp_path / "other.sqlite3"
+    items = found(changed(healthy, database_url=f"sqlite:///{other}"))
+    assert [outcome for outcome, _ in items["database"]] == [Outcome.WARN] and not other.exists()
 
 
 def test_settings_that_are_none(healthy: Settings) -> None:

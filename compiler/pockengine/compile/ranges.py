@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..ir import Graph, Node
+from ..ir import Graph
+from ..ops import record_of
 
 
 @dataclass(frozen=True)
@@ -20,23 +21,15 @@ class IntegerRange:
 
 
 def integer_ranges(graph: Graph) -> dict[str, IntegerRange]:
-    """By input name: rows of the table for indices, classes and the ignored label for labels."""
+    """By input name: how many elements indices choose from, and for labels the ignored one."""
     ranges: dict[str, IntegerRange] = {}
     base = {value: value.name for value in graph.inputs}
     for node in graph.nodes:
         if node.inputs and node.inputs[0] in base and node.op in ("reshape", "slice", "cast"):
             base[node.output] = base[node.inputs[0]]
-        found = _range(node)
-        if found and node.inputs[1] in base:
-            name = base[node.inputs[1]]
+        indices = record_of(node).indices
+        if indices is not None and node.inputs[indices.operand] in base:
+            name = base[node.inputs[indices.operand]]
+            found = IntegerRange(indices.limit(node), int(node.attrs[indices.ignored]) if indices.ignored else 0)
             ranges[name] = found.intersect(ranges.get(name, found))
     return ranges
-
-
-def _range(node: Node) -> IntegerRange | None:
-    """Of a node's second input."""
-    if node.op == "gather":
-        return IntegerRange(node.inputs[0].type.shape[int(node.attrs["axis"])])
-    if node.op == "cross_entropy":
-        return IntegerRange(node.inputs[0].type.shape[-1], int(node.attrs["ignore_index"]))
-    return None

@@ -25,21 +25,44 @@ from . import (
     transcendental,
 )
 from .emitter import Emitter
-from .registry import Op, Sample, all_ops, differentiable, get, is_kind, passes_gradient, register
+from .registry import (
+    Convolution,
+    Kind,
+    Op,
+    Role,
+    Sample,
+    all_ops,
+    axes_of,
+    convolution_of,
+    differentiable,
+    get,
+    is_kind,
+    is_view,
+    passes_gradient,
+    record_of,
+    register,
+)
 from .rewrite import Rule, expand_where, prune, rewrite
 
 __all__ = [
+    "Convolution",
     "Emitter",
+    "Kind",
     "Op",
+    "Role",
     "Rule",
     "Sample",
     "all_ops",
+    "axes_of",
+    "convolution_of",
     "differentiable",
     "expand_where",
     "get",
     "is_kind",
+    "is_view",
     "passes_gradient",
     "prune",
+    "record_of",
     "register",
     "rewrite",
 ]

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..ir import Array, Attrs, Node, TensorType, Value
-from .elementwise import binary, broadcast_shape, broadcast_type, compare_type
+from .elementwise import Drawn, binary, broadcast_shape, broadcast_type, comparison
 from .emitter import Emitter
-from .registry import LINEAR, Op, Sample, Vjp, register
+from .registry import LINEAR, Kind, Op, Sample, Vjp, register
 
 
 def _divide(a: Array, b: Array) -> Array:
@@ -24,21 +24,31 @@ def _divide(a: Array, b: Array) -> Array:
 
 _ZEROS = ((0.0, 0.0), (1.0, 0.0), (-1.0, 0.0), (1.0, -0.0), (0.0, 2.0), (math.inf, 1.0), (1.0, math.inf))
 _EXTREMES = (*_ZEROS, (0.0, math.inf), (math.inf, math.inf), (math.inf, -math.inf), (math.nan, 1.0), (1.0, math.nan))
-binary("add", np.add, lambda e, n, dy: dy, lambda e, n, dy: dy, singular=LINEAR)
-binary("sub", np.subtract, lambda e, n, dy: dy, lambda e, n, dy: e.op("neg", dy), singular=LINEAR)
+binary(
+    "add",
+    np.add,
+    (lambda e, n, dy: dy, lambda e, n, dy: dy),
+    singular=LINEAR,
+    selectable=True,
+)
+binary(
+    "sub",
+    np.subtract,
+    (lambda e, n, dy: dy, lambda e, n, dy: e.op("neg", dy)),
+    singular=LINEAR,
+)
 binary(
     "mul",
     np.multiply,
-    lambda e, n, dy: e.mul(dy, n.inputs[1]),
-    lambda e, n, dy: e.mul(dy, n.inputs[0]),
+    (lambda e, n, dy: e.mul(dy, n.inputs[1]), lambda e, n, dy: e.mul(dy, n.inputs[0])),
     singular=_EXTREMES,
+    selectable=True,
 )
 binary(
     "div",
     _divide,
-    lambda e, n, dy: e.div(dy, n.inputs[1]),
-    lambda e, n, dy: e.op("neg", e.div(e.mul(dy, n.output), n.inputs[1])),
-    low=0.3,
+    (lambda e, n, dy: e.div(dy, n.inputs[1]), lambda e, n, dy: e.op("neg", e.div(e.mul(dy, n.output), n.inputs[1]))),
+    drawn=Drawn(low=0.3, dtypes=("f32", "i64")),
     singular=_EXTREMES,
 )
 
@@ -54,8 +64,7 @@ for _name, _function in (("maximum", np.maximum), ("minimum", np.minimum)):
     binary(
         _name,
         _function,
-        lambda e, n, dy: _pick(e, n, dy, True),
-        lambda e, n, dy: _pick(e, n, dy, False),
+        (lambda e, n, dy: _pick(e, n, dy, True), lambda e, n, dy: _pick(e, n, dy, False)),
         singular=_EXTREMES,
     )
 
@@ -80,10 +89,8 @@ def _power_of_exponent(e: Emitter, n: Node, dy: Value) -> Value:
 binary(
     "pow",
     np.power,
-    _power_of_base,
-    _power_of_exponent,
-    low=0.3,
-    dtypes=("f32",),
+    (_power_of_base, _power_of_exponent),
+    drawn=Drawn(low=0.3, dtypes=("f32",)),
     flops=20,
     singular=(
         *((0.0, y) for y in (0.0, 1.0, 2.0, 0.5, -1.0, math.inf)),
@@ -96,16 +103,15 @@ binary(
 binary(
     "mod",
     np.mod,
-    lambda e, n, dy: dy,
-    lambda e, n, dy: e.op("neg", e.mul(dy, e.op("floor", e.div(*n.inputs)))),
-    low=0.3,
+    (lambda e, n, dy: dy, lambda e, n, dy: e.op("neg", e.mul(dy, e.op("floor", e.div(*n.inputs))))),
+    drawn=Drawn(low=0.3, dtypes=("f32", "i64")),
     singular=((0.0, 1.0), (2.0, 1.0), (-2.0, 1.0), (-0.5, 1.0), (0.5, -1.0), (1.0, 0.0)),
 )
-binary("less", np.less, infer=compare_type)
-binary("less_equal", np.less_equal, infer=compare_type)
-binary("equal", np.equal, infer=compare_type)
-binary("logical_and", np.logical_and, dtypes=("bool",))
-binary("logical_or", np.logical_or, dtypes=("bool",))
+comparison("less", np.less)
+comparison("less_equal", np.less_equal)
+comparison("equal", np.equal)
+binary("logical_and", np.logical_and, drawn=Drawn(dtypes=("bool",)))
+binary("logical_or", np.logical_or, drawn=Drawn(dtypes=("bool",)))
 
 
 def _where_type(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
@@ -125,7 +131,7 @@ def _where_side(index: int) -> Vjp:
 register(
     Op(
         "where",
-        "elementwise",
+        Kind.ELEMENTWISE,
         _where_type,
         lambda inputs, attrs: [np.where(inputs[0], inputs[1], inputs[2])],
         vjps=(None, _where_side(1), _where_side(2)),

@@ -9,8 +9,8 @@ import numpy as np
 
 from ..errors import ModelError
 from ..ir import Array, Attrs, DType, TensorType
-from .elementwise import binary, unary
-from .registry import Op, Sample, register
+from .elementwise import Drawn, binary, unary
+from .registry import Kind, Op, Sample, register
 
 _INTEGERS = ("u8", "i32", "i64")
 
@@ -32,12 +32,17 @@ def _shift_right(a: Array, b: Array) -> Array:
     return np.where(outside & (a >= 0), 0, np.right_shift(a, places))
 
 
-unary("bitwise_not", np.invert, None, dtypes=_INTEGERS)
-binary("bitwise_and", np.bitwise_and, dtypes=_INTEGERS)
-binary("bitwise_or", np.bitwise_or, dtypes=_INTEGERS)
-binary("bitwise_xor", np.bitwise_xor, dtypes=_INTEGERS)
-binary("shift_left", _shift_left, dtypes=_INTEGERS)
-binary("shift_right", _shift_right, dtypes=_INTEGERS)
+unary(
+    "bitwise_not",
+    np.invert,
+    None,
+    drawn=Drawn(dtypes=_INTEGERS),
+)
+binary("bitwise_and", np.bitwise_and, drawn=Drawn(dtypes=_INTEGERS))
+binary("bitwise_or", np.bitwise_or, drawn=Drawn(dtypes=_INTEGERS))
+binary("bitwise_xor", np.bitwise_xor, drawn=Drawn(dtypes=_INTEGERS))
+binary("shift_left", _shift_left, drawn=Drawn(dtypes=_INTEGERS))
+binary("shift_right", _shift_right, drawn=Drawn(dtypes=_INTEGERS))
 
 
 def _bitcast_type(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
@@ -56,7 +61,7 @@ def _bitcast(inputs: Sequence[Array], attrs: Attrs) -> Sequence[Array]:
 register(
     Op(
         "bitcast",
-        "elementwise",
+        Kind.ELEMENTWISE,
         _bitcast_type,
         _bitcast,
         samples=(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from ..ir import Attrs, Builder, Node, TensorType, Value
 from .emitter import Emitter
-from .registry import MOVES, Expand, Op, Sample, Vjp, get, register
+from .registry import MOVES, Expand, Indices, Kind, Op, Sample, Vjp, get, register
 
 
 def composite(
@@ -17,6 +17,7 @@ def composite(
     samples: Sequence[Sample],
     vjps: Sequence[Vjp | None] = (),
     singular: Sequence[Sample] | str = (),
+    indices: Indices | None = None,
 ) -> None:
     """Register a composite; its type rule is to expand it on the side and look."""
 
@@ -32,13 +33,14 @@ def composite(
     register(
         Op(
             name,
-            "composite",
+            Kind.COMPOSITE,
             infer,
             expand=expand,
             vjps=tuple(vjps),
             cost=cost,
             samples=tuple(samples),
             singular=points,
+            indices=indices,
         )
     )
 

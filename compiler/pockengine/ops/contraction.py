@@ -9,9 +9,10 @@ import numpy as np
 
 from ..errors import ModelError
 from ..ir import Array, Attr, Attrs, Node, TensorType, Value
+from .axes import Source, Sources
 from .emitter import Emitter
 from .movement import ints
-from .registry import Op, Sample, register
+from .registry import Convolution, Kind, Op, Role, Sample, convolution_of, record_of, register, roles_of
 
 
 def _matmul_type(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
@@ -50,16 +51,26 @@ def _matmul_cost(inputs: Sequence[TensorType], outputs: Sequence[TensorType], at
     return 2 * outputs[0].size * inputs[0].shape[-2 if attrs["trans_a"] else -1]
 
 
+def _matmul_axes(node: Node) -> Sources:
+    """Leading axes run along both, rows along the left operand and columns along the right one."""
+    rank = node.output.type.rank
+    rows = rank - 1 if node.attrs["trans_a"] else rank - 2
+    columns = rank - 2 if node.attrs["trans_b"] else rank - 1
+    return (*((axis, axis) for axis in range(rank - 2)), (rows, None), (None, columns))
+
+
 _PRODUCTS = "sums of products: their gradients are, too"
 register(
     Op(
         "matmul",
-        "contraction",
+        Kind.CONTRACTION,
         _matmul_type,
         _matmul,
         vjps=(_matmul_vjp_a, _matmul_vjp_b),
         cost=_matmul_cost,
         singular=_PRODUCTS,
+        axes=_matmul_axes,
+        selectable=True,
         samples=tuple(
             Sample(shapes, {"trans_a": ta, "trans_b": tb})
             for shapes, ta, tb in [
@@ -102,6 +113,11 @@ class Geometry:
         """(batch, channels, height, width) of an image shape in this layout."""
         n, a, b, c = shape
         return (n, c, a, b) if self.nhwc else (n, a, b, c)
+
+    @property
+    def channel_axis(self) -> int:
+        """The axis of an image's channels in this layout."""
+        return 3 if self.nhwc else 1
 
     def shape(self, n: int, c: int, h: int, w: int) -> tuple[int, int, int, int]:
         """An image shape in this layout."""
@@ -211,6 +227,40 @@ def _conv_dw(inputs: Sequence[Array], attrs: Attrs) -> Sequence[Array]:
     return [result.reshape(-1, channels, kh, kw)]
 
 
+def _depthwise(attrs: Attrs, filters: tuple[int, ...]) -> bool:
+    """Whether each channel of both images has filters of its own."""
+    return int(attrs["groups"]) == filters[0] and filters[1] == 1
+
+
+def _conv_axes(node: Node) -> Sources:
+    """Of a convolution and of its image gradient: samples come from samples, channels from filters and, where each has
+    filters of its own, from the image's channels. Pixels read windows."""
+    g, filters, found = Geometry.of(node.attrs), node.inputs[1], list[Source | None]((None,) * 4)
+    channel = g.channel_axis
+    found[0] = (0, None)
+    if g.groups == 1:
+        found[channel] = (None, 0 if record_of(node).convolution is Convolution.FORWARD else 1)
+    elif _depthwise(node.attrs, filters.type.shape):
+        found[channel] = (channel, 0)
+    return tuple(found)
+
+
+def _conv_dw_axes(node: Node) -> Sources:
+    """Filters [out, in, …] have the channels of dy and of x; depthwise ones those of both at once."""
+    g = Geometry.of(node.attrs)
+    if g.groups == 1:
+        return ((None, g.channel_axis), (g.channel_axis, None), None, None)
+    channels = (g.channel_axis,) * 2 if _depthwise(node.attrs, node.output.type.shape) else None
+    return (channels, None, None, None)
+
+
+def _conv_sized(node: Node, shape: Sequence[int]) -> Attrs:
+    """With fewer channels, a depthwise convolution has fewer groups."""
+    g = Geometry.of(node.attrs)
+    made = record_of(node).convolution is Convolution.FILTER_GRADIENT
+    return node.attrs if g.groups == 1 else {**node.attrs, "groups": shape[0 if made else g.channel_axis]}
+
+
 GEOMETRY_KEYS = ("stride", "pad", "dilation", "groups", "layout")
 
 
@@ -271,7 +321,7 @@ def _samples(forward: bool, transposed: bool) -> tuple[Sample, ...]:
 register(
     Op(
         "conv2d",
-        "contraction",
+        Kind.CONTRACTION,
         _conv_type,
         _conv,
         vjps=(
@@ -282,13 +332,17 @@ register(
             Geometry.of(a).nchw(i[0].shape)[1], i[1].shape[2:], int(a["groups"]), o[0].size
         ),
         singular=_PRODUCTS,
+        axes=_conv_axes,
+        sized=_conv_sized,
+        roles=(Role.IMAGE, Role.FILTERS, Role.IMAGE),
+        convolution=Convolution.FORWARD,
         samples=_samples(True, False),
     )
 )
 register(
     Op(
         "conv2d_dx",
-        "contraction",
+        Kind.CONTRACTION,
         _conv_dx_type,
         _conv_dx,
         vjps=(
@@ -299,13 +353,17 @@ register(
             Geometry.of(a).nchw(o[0].shape)[1], i[1].shape[2:], int(a["groups"]), i[0].size
         ),
         singular=_PRODUCTS,
+        axes=_conv_axes,
+        sized=_conv_sized,
+        roles=(Role.IMAGE, Role.FILTERS, Role.IMAGE),
+        convolution=Convolution.IMAGE_GRADIENT,
         samples=_samples(False, True),
     )
 )
 register(
     Op(
         "conv2d_dw",
-        "contraction",
+        Kind.CONTRACTION,
         _conv_dw_type,
         _conv_dw,
         vjps=(
@@ -316,6 +374,11 @@ register(
             Geometry.of(a).nchw(i[0].shape)[1], ints(a, "kernel"), int(a["groups"]), i[1].size
         ),
         singular=_PRODUCTS,
+        axes=_conv_dw_axes,
+        sized=_conv_sized,
+        roles=(Role.IMAGE, Role.IMAGE, Role.FILTERS),
+        selectable=True,
+        convolution=Convolution.FILTER_GRADIENT,
         samples=_samples(False, False),
     )
 )
@@ -323,7 +386,7 @@ register(
 
 def filters_of(node: Node) -> Value:
     """The weights of a convolution or of its input gradient; what a weight gradient makes."""
-    return node.output if node.op == "conv2d_dw" else node.inputs[1]
+    return next(value for value, role in roles_of(node) if role is Role.FILTERS)
 
 
 MOST_TAPS = 49
@@ -333,7 +396,7 @@ MOST_TAPS = 49
 def channels_of_group(node: Node) -> int:
     """Channels that each group of a grouped convolution in NHWC, or of a gradient of one, reads and makes, where these
     are as many and filters have at most `MOST_TAPS` taps: 1 is a depthwise convolution. Otherwise 0."""
-    if node.op == "matmul" or node.attrs["layout"] != "NHWC":
+    if convolution_of(node) is None or node.attrs["layout"] != "NHWC":
         return 0
     groups, w = int(node.attrs["groups"]), filters_of(node).type.shape
     return w[1] if w[0] == groups * w[1] and groups > 1 and w[2] * w[3] <= MOST_TAPS else 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from ..errors import ModelError
 from ..ir import Array, Attrs, DType, Node, TensorType, Value
 from .emitter import Emitter
-from .registry import LINEAR, Op, Sample, Vjp, register
+from .registry import LINEAR, Kind, Op, Sample, Vjp, register
 
 UnaryVjp = Callable[[Emitter, Node, Value], Value]
 
@@ -72,30 +73,46 @@ def _to(function: Callable[[Array], Array]) -> Callable[[Sequence[Array], Attrs]
     return reference
 
 
+@dataclass(frozen=True)
+class Drawn:
+    """How the operands of an elementwise function's samples are drawn: `low <= x < high`, of each of these types."""
+
+    low: float = -2.0
+    high: float = 2.0
+    dtypes: tuple[str, ...] = ("f32",)
+
+
+FLOATS = Drawn()
+"""What functions of one operand are tried with."""
+
+
 def unary(
     name: str,
     function: Callable[[Array], Array],
     vjp: UnaryVjp | None,
-    low: float = -2.0,
-    high: float = 2.0,
-    dtypes: Sequence[str] = ("f32",),
+    drawn: Drawn = FLOATS,
     flops: int = 1,
     singular: Sequence[float] | str = (),
+    selectable: bool = False,
 ) -> None:
     """Register a function of one operand; `vjp(e, node, dy)` gives its gradient, None where it has none. `singular` are
     the points where value and gradient have to be PyTorch's, besides the infinities and NaN; or why there are none."""
     vjps: tuple[Vjp | None, ...] = ((lambda e, node, dys: vjp(e, node, dys[0])),) if vjp else ()
-    samples = tuple(Sample((f"{d}[{s}]",), low=low, high=high) for d in dtypes for s in ("3,5", "2,3,17", ""))
     register(
         Op(
             name,
-            "elementwise",
+            Kind.ELEMENTWISE,
             _same,
             _to(function),
             vjps=vjps,
-            samples=samples,
+            samples=tuple(
+                Sample((f"{dtype}[{shape}]",), low=drawn.low, high=drawn.high)
+                for dtype in drawn.dtypes
+                for shape in ("3,5", "2,3,17", "")
+            ),
             cost=lambda i, o, a: flops * o[0].size,
             singular=singular if isinstance(singular, str) else _points(singular) if vjp else (),
+            selectable=selectable,
         )
     )
 
@@ -106,28 +123,78 @@ def _points(points: Sequence[float]) -> tuple[Sample, ...]:
 
 
 _HALVES = (-0.0, 0.5, -0.5, 1.5, 2.0, -2.0)
-unary("neg", np.negative, lambda e, n, dy: e.op("neg", dy), dtypes=("f32", "i32", "i64"), singular=LINEAR)
-unary("abs", np.abs, lambda e, n, dy: e.mul(dy, e.op("sign", n.inputs[0])), dtypes=("f32", "i32"), singular=(-0.0,))
-unary("sign", _sign, lambda e, n, dy: e.zeros(dy), low=0.1, singular=(-0.0,))
-unary("exp", np.exp, lambda e, n, dy: e.mul(dy, n.output), flops=8, singular=(88.5, 89.5, -110.0))
-unary("log", np.log, lambda e, n, dy: e.div(dy, n.inputs[0]), low=0.2, flops=8, singular=(-0.0, -1.0, 1e-37))
-unary("sqrt", np.sqrt, lambda e, n, dy: e.mul(dy, e.div(0.5, n.output)), low=0.2, singular=(-0.0, -1.0, 1e-37))
+unary(
+    "neg",
+    np.negative,
+    lambda e, n, dy: e.op("neg", dy),
+    drawn=Drawn(dtypes=("f32", "i32", "i64")),
+    singular=LINEAR,
+    selectable=True,
+)
+unary(
+    "abs",
+    np.abs,
+    lambda e, n, dy: e.mul(dy, e.op("sign", n.inputs[0])),
+    drawn=Drawn(dtypes=("f32", "i32")),
+    singular=(-0.0,),
+)
+unary(
+    "sign",
+    _sign,
+    lambda e, n, dy: e.zeros(dy),
+    drawn=Drawn(low=0.1),
+    singular=(-0.0,),
+)
+unary(
+    "exp",
+    np.exp,
+    lambda e, n, dy: e.mul(dy, n.output),
+    flops=8,
+    singular=(88.5, 89.5, -110.0),
+)
+unary(
+    "log",
+    np.log,
+    lambda e, n, dy: e.div(dy, n.inputs[0]),
+    drawn=Drawn(low=0.2),
+    flops=8,
+    singular=(-0.0, -1.0, 1e-37),
+)
+unary(
+    "sqrt",
+    np.sqrt,
+    lambda e, n, dy: e.mul(dy, e.div(0.5, n.output)),
+    drawn=Drawn(low=0.2),
+    singular=(-0.0, -1.0, 1e-37),
+)
 unary(
     "rsqrt",
     lambda x: 1 / np.sqrt(x),
     lambda e, n, dy: e.mul(dy, e.mul(e.mul(-0.5, n.output), e.mul(n.output, n.output))),
-    low=0.2,
+    drawn=Drawn(low=0.2),
     singular=(-0.0, -1.0),
 )
 unary(
     "reciprocal",
     np.reciprocal,
     lambda e, n, dy: e.op("neg", e.mul(dy, e.mul(n.output, n.output))),
-    low=0.3,
+    drawn=Drawn(low=0.3),
     singular=(-0.0, 1e-18),
 )
-unary("sin", np.sin, lambda e, n, dy: e.mul(dy, e.op("cos", n.inputs[0])), flops=8, singular=(-0.0,))
-unary("cos", np.cos, lambda e, n, dy: e.op("neg", e.mul(dy, e.op("sin", n.inputs[0]))), flops=8, singular=(-0.0,))
+unary(
+    "sin",
+    np.sin,
+    lambda e, n, dy: e.mul(dy, e.op("cos", n.inputs[0])),
+    flops=8,
+    singular=(-0.0,),
+)
+unary(
+    "cos",
+    np.cos,
+    lambda e, n, dy: e.op("neg", e.mul(dy, e.op("sin", n.inputs[0]))),
+    flops=8,
+    singular=(-0.0,),
+)
 unary(
     "tanh",
     np.tanh,
@@ -149,10 +216,33 @@ unary(
     flops=10,
     singular=(20.0, -20.0, 100.0, -100.0),
 )
-unary("floor", np.floor, lambda e, n, dy: e.zeros(dy), low=0.1, high=0.9, singular=_HALVES)
-unary("ceil", np.ceil, lambda e, n, dy: e.zeros(dy), low=0.1, high=0.9, singular=_HALVES)
-unary("round", np.round, lambda e, n, dy: e.zeros(dy), low=0.1, high=0.4, singular=_HALVES)
-unary("logical_not", np.logical_not, None, dtypes=("bool",))
+unary(
+    "floor",
+    np.floor,
+    lambda e, n, dy: e.zeros(dy),
+    drawn=Drawn(low=0.1, high=0.9),
+    singular=_HALVES,
+)
+unary(
+    "ceil",
+    np.ceil,
+    lambda e, n, dy: e.zeros(dy),
+    drawn=Drawn(low=0.1, high=0.9),
+    singular=_HALVES,
+)
+unary(
+    "round",
+    np.round,
+    lambda e, n, dy: e.zeros(dy),
+    drawn=Drawn(low=0.1, high=0.4),
+    singular=_HALVES,
+)
+unary(
+    "logical_not",
+    np.logical_not,
+    None,
+    drawn=Drawn(dtypes=("bool",)),
+)
 
 
 def _clip(inputs: Sequence[Array], attrs: Attrs) -> Sequence[Array]:
@@ -179,7 +269,7 @@ def _clip_vjp(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
 register(
     Op(
         "clip",
-        "elementwise",
+        Kind.ELEMENTWISE,
         _same,
         _clip,
         vjps=(_clip_vjp,),
@@ -210,7 +300,7 @@ def _cast_reference(inputs: Sequence[Array], attrs: Attrs) -> Sequence[Array]:
 register(
     Op(
         "cast",
-        "elementwise",
+        Kind.ELEMENTWISE,
         lambda inputs, attrs: (inputs[0].with_dtype(DType(attrs["to"])),),
         _cast_reference,
         vjps=(_cast_vjp,),
@@ -241,38 +331,56 @@ def _side(vjp: Callable[[Emitter, Node, Value], Value], index: int) -> Vjp:
 _PAIRS = (("3,5", "3,5"), ("2,3,4", "4"), ("4,1,5", "3,1"), ("", "6"), ("2,3,4", "2,1,1"))
 
 
+NUMBERS = Drawn(dtypes=("f32", "i64"))
+"""What functions of two operands are tried with."""
+
+
 def binary(
     name: str,
     function: Callable[[Array, Array], Array],
-    vjp_a: UnaryVjp | None = None,
-    vjp_b: UnaryVjp | None = None,
-    infer: Callable[[Sequence[TensorType], Attrs], tuple[TensorType, ...]] = _binary_type,
-    dtypes: Sequence[str] = ("f32", "i64"),
-    low: float = -2.0,
+    vjps: tuple[UnaryVjp, UnaryVjp] | None = None,
+    drawn: Drawn = NUMBERS,
     flops: int = 1,
     singular: Sequence[tuple[float, float]] | str = (),
+    selectable: bool = False,
 ) -> None:
     """Register a function of two operands that broadcast; a gradient a side, or none. `singular` are the points where
     values and gradients have to be PyTorch's, or why there are none."""
 
     def reference(inputs: Sequence[Array], attrs: Attrs) -> Sequence[Array]:
         with np.errstate(all="ignore"):
-            result = np.asarray(function(inputs[0], inputs[1]))
-        return [result if infer is compare_type else result.astype(np.result_type(*inputs), copy=False)]
+            return [np.asarray(function(inputs[0], inputs[1])).astype(np.result_type(*inputs), copy=False)]
 
-    vjps = (_side(vjp_a, 0), _side(vjp_b, 1)) if vjp_a and vjp_b else ()
-    samples = tuple(Sample((f"{d}[{a}]", f"{d}[{b}]"), low=low, ints=4) for d in dtypes for a, b in _PAIRS)
     register(
         Op(
             name,
-            "elementwise",
-            infer,
+            Kind.ELEMENTWISE,
+            _binary_type,
             reference,
-            vjps=vjps,
-            samples=samples,
+            vjps=tuple(_side(vjp, side) for side, vjp in enumerate(vjps or ())),
+            samples=_samples_of_pairs(drawn),
             cost=lambda i, o, a: flops * o[0].size,
             singular=singular if isinstance(singular, str) else _pairs(singular) if vjps else (),
+            selectable=selectable,
         )
+    )
+
+
+def comparison(name: str, function: Callable[[Array, Array], Array]) -> None:
+    """Register a relation of two numbers, which broadcast; it gives bool and has no gradient."""
+
+    def reference(inputs: Sequence[Array], attrs: Attrs) -> Sequence[Array]:
+        with np.errstate(all="ignore"):
+            return [np.asarray(function(inputs[0], inputs[1]))]
+
+    register(Op(name, Kind.ELEMENTWISE, compare_type, reference, samples=_samples_of_pairs(NUMBERS)))
+
+
+def _samples_of_pairs(drawn: Drawn) -> tuple[Sample, ...]:
+    return tuple(
+        Sample((f"{dtype}[{a}]", f"{dtype}[{b}]"), low=drawn.low, high=drawn.high, ints=4)
+        for dtype in drawn.dtypes
+        for a, b in _PAIRS
     )
 
 

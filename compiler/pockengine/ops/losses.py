@@ -11,7 +11,7 @@ import numpy as np
 from ..ir import Attrs, DType, Node, Value
 from .composites import composite
 from .emitter import Emitter
-from .registry import Sample
+from .registry import Indices, Sample
 
 
 def one_hot(e: Emitter, labels: Value, classes: int) -> Value:
@@ -99,6 +99,7 @@ composite(
         Sample(_PAIR, {"label_smoothing": 0.1, "ignore_index": 2}, fixed=((0, _EXTREME[:3] * 4), (1, (2,) * 4))),
         Sample(_PAIR, _PLAIN, fixed=((0, (-math.inf, 0.0, 0.0) * 4), (1, (0, 1, 1, 2)))),
     ),
+    indices=Indices(1, lambda n: n.inputs[0].type.shape[-1], ignored="ignore_index"),
 )
 
 

@@ -9,8 +9,9 @@ import numpy as np
 
 from ..errors import ModelError
 from ..ir import Array, Attrs, DType, Node, TensorType, Value
+from .axes import broadcast, of_shape, reshaped, transposed
 from .emitter import Emitter
-from .registry import LINEAR, MOVES, Op, Sample, Vjp, register
+from .registry import LINEAR, MOVES, AxisAttr, Indices, Kind, Op, Sample, Vjp, register
 
 
 def ints(attrs: Attrs, key: str) -> tuple[int, ...]:
@@ -39,12 +40,16 @@ def _reshape_type(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorTyp
 register(
     Op(
         "reshape",
-        "movement",
+        Kind.MOVEMENT,
         _reshape_type,
         lambda inputs, attrs: [inputs[0].reshape(ints(attrs, "shape"))],
         vjps=(lambda e, n, dys: e.reshape(dys[0], n.inputs[0].type.shape),),
         cost=_free,
         singular=MOVES,
+        axes=reshaped,
+        sized=of_shape,
+        view=True,
+        selectable=True,
         samples=(Sample(("f32[3,4]",), {"shape": (2, 6)}), Sample(("f32[1,5]",), {"shape": (5,)})),
     )
 )
@@ -52,12 +57,14 @@ register(
 register(
     Op(
         "transpose",
-        "movement",
+        Kind.MOVEMENT,
         lambda inputs, attrs: (inputs[0].with_shape(tuple(inputs[0].shape[p] for p in ints(attrs, "perm"))),),
         lambda inputs, attrs: [np.transpose(inputs[0], ints(attrs, "perm"))],
         vjps=(lambda e, n, dys: e.transpose(dys[0], [int(i) for i in np.argsort(ints(n.attrs, "perm"))]),),
         cost=_free,
         singular=MOVES,
+        axes=transposed,
+        selectable=True,
         samples=(
             Sample(("f32[3,4]",), {"perm": (1, 0)}),
             Sample(("f32[2,3,4,5]",), {"perm": (0, 2, 3, 1)}),
@@ -79,12 +86,15 @@ def _broadcast_type(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorT
 register(
     Op(
         "broadcast_to",
-        "movement",
+        Kind.MOVEMENT,
         _broadcast_type,
         lambda inputs, attrs: [np.broadcast_to(inputs[0], ints(attrs, "shape"))],
         vjps=(lambda e, n, dys: e.unbroadcast(dys[0], n.inputs[0].type.shape),),
         cost=_free,
         singular=MOVES,
+        axes=broadcast,
+        sized=of_shape,
+        axis_attrs={"shape": AxisAttr.EACH},
         samples=(
             Sample(("f32[4]",), {"shape": (3, 4)}),
             Sample(("f32[3,1]",), {"shape": (2, 3, 5)}),
@@ -121,12 +131,13 @@ def _slice_vjp(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
 register(
     Op(
         "slice",
-        "movement",
+        Kind.MOVEMENT,
         _slice_type,
         _slice,
         vjps=(_slice_vjp,),
         cost=_free,
         singular=MOVES,
+        axis_attrs={"starts": AxisAttr.EACH, "stops": AxisAttr.EACH, "steps": AxisAttr.EACH},
         samples=(
             Sample(("f32[5,6]",), {"starts": (1, 0), "stops": (4, 6), "steps": (1, 1)}),
             Sample(("f32[5,7,3]",), {"starts": (0, 1, 1), "stops": (5, 7, 3), "steps": (2, 3, 1)}),
@@ -160,12 +171,13 @@ def _pad_vjp(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
 register(
     Op(
         "pad",
-        "movement",
+        Kind.MOVEMENT,
         _pad_type,
         _pad,
         vjps=(_pad_vjp,),
         cost=_free,
         singular=MOVES,
+        axis_attrs={"low": AxisAttr.EACH, "high": AxisAttr.EACH, "interior": AxisAttr.EACH},
         samples=(
             Sample(("f32[3,4]",), {"low": (1, 0), "high": (2, 3), "interior": (0, 0), "value": 0.5}),
             Sample(("f32[3,2,4]",), {"low": (0, 1, 0), "high": (0, 0, 1), "interior": (1, 2, 0), "value": 0.0}),
@@ -207,12 +219,13 @@ MAX_CONCAT = 64
 register(
     Op(
         "concat",
-        "movement",
+        Kind.MOVEMENT,
         _concat_type,
         lambda inputs, attrs: [np.concatenate(inputs, axis=int(attrs["axis"]))],
         vjps=tuple(_concat_vjp(i) for i in range(MAX_CONCAT)),
         cost=_free,
         singular=MOVES,
+        axis_attrs={"axis": AxisAttr.ONE},
         samples=(
             Sample(("f32[2,3]", "f32[2,5]"), {"axis": 1}),
             Sample(("f32[2,3,4]", "f32[1,3,4]", "f32[3,3,4]"), {"axis": 0}),
@@ -240,12 +253,14 @@ def _gather_vjp(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
 register(
     Op(
         "gather",
-        "movement",
+        Kind.MOVEMENT,
         _gather_type,
         lambda inputs, attrs: [np.take(inputs[0], inputs[1], axis=int(attrs["axis"]))],
         vjps=(_gather_vjp, None),
         cost=_free,
         singular=MOVES,
+        axis_attrs={"axis": AxisAttr.ONE},
+        indices=Indices(1, lambda n: n.inputs[0].type.shape[int(n.attrs["axis"])], reads=True),
         samples=(
             Sample(("f32[3,5]", "i64[2,4]"), {"axis": 0}),
             Sample(("f32[2,3,5]", "i64[4]"), {"axis": 1}),
@@ -274,12 +289,14 @@ def _scatter_add(inputs: Sequence[Array], attrs: Attrs) -> Sequence[Array]:
 register(
     Op(
         "scatter_add",
-        "movement",
+        Kind.MOVEMENT,
         _scatter_add_type,
         _scatter_add,
         vjps=(lambda e, n, dys: e.op("gather", dys[0], n.inputs[1], axis=int(n.attrs["axis"])), None),
         cost=lambda i, o, a: i[0].size,
         singular=LINEAR,
+        axis_attrs={"axis": AxisAttr.ONE},
+        indices=Indices(1, lambda n: int(n.attrs["size"])),
         samples=(
             Sample(("f32[2,4,5]", "i64[2,4]"), {"axis": 0, "size": 3}),
             Sample(("f32[2,4,5]", "i64[4]"), {"axis": 1, "size": 3}),
@@ -304,13 +321,15 @@ def _scatter_set_vjp_x(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
 register(
     Op(
         "scatter_set",
-        "movement",
+        Kind.MOVEMENT,
         lambda inputs, attrs: (inputs[0],),
         _scatter_set,
         # Which of several updates of one place wins is not defined, so neither is their gradient.
         vjps=(_scatter_set_vjp_x, None, lambda e, n, dys: e.op("gather", dys[0], n.inputs[1], **n.attrs)),
         cost=_free,
         singular=MOVES,
+        axis_attrs={"axis": AxisAttr.ONE},
+        indices=Indices(1, lambda n: n.inputs[0].type.shape[int(n.attrs["axis"])]),
         samples=(
             Sample(("f32[5,4]", "i64[2]", "f32[2,4]"), {"axis": 0}, fixed=((1, (3, 1)),)),
             Sample(("f32[3,6,2,2]", "i64[3]", "f32[3,3,2,2]"), {"axis": 1}, fixed=((1, (0, 2, 5)),)),

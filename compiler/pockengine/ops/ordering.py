@@ -8,8 +8,9 @@ import numpy as np
 
 from ..errors import ModelError
 from ..ir import Array, Attrs, DType, Node, TensorType, Value
+from .axes import of_attribute
 from .emitter import Emitter
-from .registry import LINEAR, Op, Sample, Vjp, register
+from .registry import LINEAR, AxisAttr, Kind, Op, Sample, Vjp, register
 
 
 def _top_k_type(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
@@ -33,10 +34,12 @@ def _top_k(inputs: Sequence[Array], attrs: Attrs) -> Sequence[Array]:
 register(
     Op(
         "top_k",
-        "movement",
+        Kind.MOVEMENT,
         _top_k_type,
         _top_k,
         cost=lambda i, o, a: i[0].size * max(1, o[0].size.bit_length()),
+        axes=of_attribute("axis"),
+        axis_attrs={"axis": AxisAttr.ONE},
         samples=(
             Sample(("f32[3,17]",), {"axis": 1, "k": 5, "largest": True}),
             Sample(("f32[4,7,3]",), {"axis": 1, "k": 7, "largest": False}),
@@ -94,10 +97,12 @@ def _register(
     register(
         Op(
             name,
-            "movement",
+            Kind.MOVEMENT,
             lambda inputs, attrs: (inputs[0],),
             _cumulative(function, identity),
             vjps=(vjp,),
+            axes=of_attribute("axis"),
+            axis_attrs={"axis": AxisAttr.ONE},
             samples=tuple(
                 Sample((shape,), {"axis": axis, "exclusive": exclusive, "reverse": reverse}, low=0.5)
                 for shape, axis in (("f32[3,7]", 1), ("f32[4,3,70]", 1), ("i64[5]", 0))

@@ -10,7 +10,7 @@ from ..ir import Array, Attr, Attrs, Node, TensorType, Value
 from .contraction import Geometry
 from .emitter import Emitter
 from .movement import ints
-from .registry import LINEAR, Op, Sample, register
+from .registry import LINEAR, Kind, Op, Role, Sample, register
 
 
 def _geometry(attrs: Attrs) -> Geometry:
@@ -154,46 +154,50 @@ _AVG: Attrs = {"count_include_pad": False}
 register(
     Op(
         "max_pool",
-        "pooling",
+        Kind.POOLING,
         _pool_type,
         _max_pool,
         vjps=(_max_pool_vjp,),
         cost=_window_cost,
         singular=_TIED,
+        roles=(Role.IMAGE,) * 2,
         samples=_samples(_MAX, "x"),
     )
 )
 register(
     Op(
         "max_pool_dx",
-        "pooling",
+        Kind.POOLING,
         lambda inputs, attrs: (inputs[0],),
         _max_pool_dx,
         cost=_window_cost,
+        roles=(Role.IMAGE,) * 4,
         samples=_samples(_MAX, "xyy"),
     )
 )
 register(
     Op(
         "avg_pool",
-        "pooling",
+        Kind.POOLING,
         _pool_type,
         _avg_pool,
         vjps=(_avg_pool_vjp,),
         cost=_window_cost,
         singular=LINEAR,
+        roles=(Role.IMAGE,) * 2,
         samples=_samples(_AVG, "x") + _samples({"count_include_pad": True}, "x"),
     )
 )
 register(
     Op(
         "avg_pool_dx",
-        "pooling",
+        Kind.POOLING,
         _avg_pool_dx_type,
         _avg_pool_dx,
         vjps=(_avg_pool_dx_vjp,),
         cost=_window_cost,
         singular=LINEAR,
+        roles=(Role.IMAGE,) * 2,
         samples=_samples(_AVG, "y"),
     )
 )

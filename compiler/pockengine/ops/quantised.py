@@ -17,7 +17,7 @@ import numpy as np
 from ..errors import ModelError
 from ..ir import Array, Attrs, DType, TensorType
 from .movement import ints
-from .registry import Op, Sample, register
+from .registry import Kind, Op, Sample, register
 
 DEQUANTIZE = "dequantize_blocks"
 BLOCKS = (16, 32, 64, 128, 256)
@@ -143,7 +143,7 @@ def _sample_scales(count: int) -> tuple[tuple[int, tuple[int, ...]]]:
 register(
     Op(
         DEQUANTIZE,
-        "movement",
+        Kind.MOVEMENT,
         _type,
         _reference,
         samples=tuple(

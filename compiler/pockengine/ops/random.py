@@ -15,7 +15,7 @@ from ..ir import Array, Attrs, DType, TensorType, Value
 from .composites import composite
 from .emitter import Emitter
 from .movement import ints
-from .registry import LINEAR, Op, Sample, register
+from .registry import LINEAR, Kind, Op, Sample, register
 
 MULTIPLIER, WEYL, ROUNDS = 0xD256D193, 0x9E3779B9, 10
 
@@ -47,7 +47,7 @@ def _bernoulli(inputs: Sequence[Array], attrs: Attrs) -> Sequence[Array]:
 register(
     Op(
         "bernoulli",
-        "random",
+        Kind.RANDOM,
         lambda inputs, attrs: (TensorType(DType.BOOL, ints(attrs, "shape")),),
         _bernoulli,
         cost=lambda inputs, outputs, attrs: 4 * ROUNDS * outputs[0].size,

@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..ir import Array, Attrs, DType, Node, TensorType, Value
+from .axes import of_attribute
 from .emitter import Emitter
-from .registry import Op, Sample, Vjp, register
+from .registry import AxisAttr, Kind, Op, Sample, Vjp, register
 
 
 def _reduced(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
@@ -43,8 +44,8 @@ def _reduction(
     more: tuple[Sample, ...] = (),
     singular: tuple[float, ...] = (),
 ) -> None:
-    """Register a reduction. `singular` are the contents of five rows of three where its gradient has to be
-    PyTorch's."""
+    """Register a reduction; one without an `identity` has that of numpy. `singular` are the contents of five rows of
+    three where its gradient has to be PyTorch's."""
 
     def reference(inputs: Sequence[Array], attrs: Attrs) -> Sequence[Array]:
         start = {"initial": identity(inputs[0].dtype)} if identity and inputs[0].size == 0 else {}
@@ -65,11 +66,14 @@ def _reduction(
     register(
         Op(
             name,
-            "reduction",
+            Kind.REDUCTION,
             _reduced,
             reference,
             vjps=(vjp,),
             cost=lambda i, o, a: i[0].size,
+            axes=of_attribute("axes"),
+            axis_attrs={"axes": AxisAttr.SOME},
+            selectable=function is np.sum,
             samples=samples + more,
             singular=(
                 Sample((f"f32[{len(singular) // 3},3]",), {"axes": (1,)}, fixed=((0, singular),)),
@@ -124,10 +128,12 @@ def _argmax_type(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType
 register(
     Op(
         "argmax",
-        "movement",
+        Kind.MOVEMENT,
         _argmax_type,
         lambda inputs, attrs: [np.argmax(inputs[0], axis=int(attrs["axis"]), keepdims=True).astype(np.int64)],
         cost=lambda i, o, a: i[0].size,
+        axes=of_attribute("axis"),
+        axis_attrs={"axis": AxisAttr.ONE},
         samples=(
             Sample(("f32[3,5]",), {"axis": 1}),
             Sample(("f32[3,4,5]",), {"axis": 0}),

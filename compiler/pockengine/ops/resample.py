@@ -24,8 +24,9 @@ import numpy as np
 
 from ..errors import ModelError
 from ..ir import Array, Attrs, Node, TensorType, Value
+from .axes import of_attribute
 from .emitter import Emitter
-from .registry import LINEAR, Op, Sample, register
+from .registry import LINEAR, AxisAttr, Kind, Op, Sample, register
 
 COORDINATES = (
     *("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize"),
@@ -157,12 +158,14 @@ def _sample(shape: str, axis: int, size: int, **attrs: Any) -> Sample:
 register(
     Op(
         "resample",
-        "movement",
+        Kind.MOVEMENT,
         _type,
         _resample,
         vjps=(_vjp,),
         cost=_cost,
         singular=LINEAR,
+        axes=of_attribute("axis"),
+        axis_attrs={"axis": AxisAttr.ONE},
         samples=(
             _sample("f32[2,4,3,5]", 1, 8, mode="nearest", coordinates="asymmetric", rounding="floor"),
             _sample("i64[6,3]", 0, 4, mode="nearest"),

@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import ModelError
 from ..ir import Array, Attrs, Node, TensorType, Value
 from .emitter import Emitter
-from .registry import Op, Sample, register
+from .registry import AxisAttr, Indices, Kind, Op, Sample, register
 
 REDUCTIONS = {"mul": np.multiply, "max": np.maximum, "min": np.minimum}
 """Addition is `add(x, scatter_add(...))`."""
@@ -88,11 +88,13 @@ _AT_ZEROS = (
 register(
     Op(
         "scatter_reduce",
-        "movement",
+        Kind.MOVEMENT,
         _type,
         _scatter_reduce,
         vjps=(_of_x, None, _of_updates),
         cost=lambda i, o, a: i[2].size,
+        axis_attrs={"axis": AxisAttr.ONE},
+        indices=Indices(1, lambda n: n.inputs[0].type.shape[int(n.attrs["axis"])]),
         samples=tuple(
             Sample(
                 (f"{t}[{x}]", "i64[4]", f"{t}[{u}]"),

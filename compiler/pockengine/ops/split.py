@@ -10,7 +10,7 @@ from ..errors import ModelError
 from ..ir import Array, Attrs, Node, TensorType, Value
 from .emitter import Emitter
 from .movement import MAX_CONCAT, ints
-from .registry import MOVES, Op, Sample, register
+from .registry import MOVES, AxisAttr, Kind, Op, Sample, register
 
 
 def _split_type(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
@@ -39,12 +39,13 @@ def joined(e: Emitter, parts: Sequence[Value], axis: int) -> Value:
 register(
     Op(
         "split",
-        "movement",
+        Kind.MOVEMENT,
         _split_type,
         _split,
         vjps=(_split_vjp,),
         cost=lambda i, o, a: 0,
         singular=MOVES,
+        axis_attrs={"axis": AxisAttr.ONE},
         samples=(
             Sample(("f32[2,8]",), {"axis": 1, "sizes": (3, 1, 4)}),
             Sample(("f32[3,2,5]",), {"axis": 0, "sizes": (1, 1, 1)}),

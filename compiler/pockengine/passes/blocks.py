@@ -8,12 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ..ir import Attr, Attrs, Graph, Node, Value
-from ..ops import is_kind
+from ..ir import Graph, Node, Value
+from ..ops import Kind, Role, record_of
 from ..ops.movement import ints
-
-IMAGE_OPS = ("conv2d", "conv2d_dx", "conv2d_dw", "max_pool", "max_pool_dx", "avg_pool", "avg_pool_dx")
-"""Operators that are computed with channels last."""
+from ..ops.registry import roles_of
 
 
 @dataclass(frozen=True)
@@ -61,48 +59,27 @@ def moves(perm: Sequence[int], shape: Sequence[int]) -> bool:
     return math.prod(shape) > 1 and long != sorted(long)
 
 
-def _no_axes(attrs: Attrs, perm: Sequence[int]) -> dict[str, Attr]:
-    return {}
+def reads_images(node: Node) -> bool:
+    """Whether the node's operator is computed with channels last: it has images among its operands or results."""
+    return Role.IMAGE in record_of(node).roles
 
 
-def _one_axis(attrs: Attrs, perm: Sequence[int]) -> dict[str, Attr]:
-    return {"axis": perm.index(int(attrs["axis"]))}
-
-
-def _some_axes(attrs: Attrs, perm: Sequence[int]) -> dict[str, Attr]:
-    return {"axes": tuple(sorted(perm.index(axis) for axis in ints(attrs, "axes")))}
-
-
-def _all_axes(attrs: Attrs, perm: Sequence[int]) -> dict[str, Attr]:
-    keys = ("starts", "stops", "steps", "low", "high", "interior", "shape")
-    return {key: tuple(ints(attrs, key)[axis] for axis in perm) for key in keys if key in attrs}
-
-
-_INDEXED = ("gather", "scatter_add")
-
-_ATTRS = {
-    **dict.fromkeys(("reduce_sum", "reduce_max", "reduce_min", "reduce_prod"), _some_axes),
-    **dict.fromkeys(("slice", "pad", "broadcast_to"), _all_axes),
-    **dict.fromkeys(("concat", "split", "resample", "cumsum", "cumprod", *_INDEXED), _one_axis),
-}
-"""What operators with one division of axes for all their operands say of axes."""
-
-
-def permuted(node: Node, perm: Sequence[int]) -> dict[str, Attr]:
-    """The attributes of an operator of `alike` values when these are all transposed."""
-    return {**node.attrs, **_ATTRS.get(node.op, _no_axes)(node.attrs, perm)}
+def images(node: Node) -> tuple[Value, ...]:
+    """What an image operator reads and makes, but for filters and their gradients."""
+    return tuple(value for value, role in roles_of(node) if role is Role.IMAGE)
 
 
 def alike(node: Node) -> tuple[Value, ...]:
     """The operands and results whose axes correspond one to one, so that the operator can be computed with all of them
     transposed; none where it cannot. Other operands are broadcast to these, or are indices."""
-    if node.op not in _ATTRS and not is_kind(node, "elementwise"):
+    record, operands = record_of(node), node.inputs
+    if not record.axis_attrs and record.kind is not Kind.ELEMENTWISE:
         return ()
-    operands = node.inputs
-    if node.op in _INDEXED:
-        if operands[1].type.rank != 1:
+    if record.indices is not None:
+        place = record.indices.operand
+        if operands[place].type.rank != 1:
             return ()
-        operands = operands[:1]
+        operands = (*operands[:place], *operands[place + 1 :])
     rank = len(node.outputs[0].type.shape)
     return (*(value for value in operands if len(value.type.shape) == rank), *node.outputs)
 
@@ -110,17 +87,7 @@ def alike(node: Node) -> tuple[Value, ...]:
 def spread(node: Node) -> list[Value]:
     """The operands of lower rank that are broadcast to the results of an operator of `alike` values."""
     rank = len(node.outputs[0].type.shape)
-    return [] if node.op in _INDEXED else [value for value in node.inputs if len(value.type.shape) < rank]
-
-
-NO_IMAGE = {"conv2d": 1, "conv2d_dx": 1, "conv2d_dw": 2}
-"""Which of an image operator's operands and results are weights."""
-
-
-def images(node: Node) -> tuple[Value, ...]:
-    """What an image operator reads and makes, but for weights and their gradients."""
-    weights = NO_IMAGE.get(node.op)
-    return tuple(value for i, value in enumerate((*node.inputs, *node.outputs)) if i != weights)
+    return [] if record_of(node).indices else [value for value in node.inputs if len(value.type.shape) < rank]
 
 
 def divisions(graph: Graph, corresponding: Mapping[Node, tuple[Value, ...]]) -> dict[Value, Blocks]:
@@ -136,7 +103,7 @@ def divisions(graph: Graph, corresponding: Mapping[Node, tuple[Value, ...]]) -> 
             waiting.append(value)
 
     for node in graph.nodes:
-        if node.op in IMAGE_OPS:
+        if reads_images(node):
             for value in images(node):
                 note(value, IMAGE)
     users, made = graph.users(), graph.producers()

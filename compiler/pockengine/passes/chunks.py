@@ -7,8 +7,8 @@ import math
 from collections.abc import Sequence
 
 from ..ir import Builder, Graph, Node, Value, substitute
-from ..ops import Emitter, is_kind
-from ..ops.movement import ints
+from ..ops import Emitter, is_kind, is_view, record_of
+from ..ops.registry import along, broadcasts, reduced_axes
 from ..ops.split import joined
 
 LEAST_BYTES = 16 << 20
@@ -155,7 +155,7 @@ class _Part:
     def _beside(self) -> set[Node]:
         """What makes wide operands of the part outside of it, such as the labels as one number for each class."""
         sources = {self.made[value] for node in self.nodes for value in node.inputs if value in self.made}
-        views = {source: self.made.get(source.inputs[0]) for source in sources if source.op == "reshape"}
+        views = {source: self.made.get(source.inputs[0]) for source in sources if is_view(source)}
         makers = {source: views.get(source, source) for source in sources - self.nodes}
         return {source for source, maker in makers.items() if maker and self._makes_rows(maker)}
 
@@ -165,7 +165,7 @@ class _Part:
 
     def _closed(self) -> bool:
         """Whether no logits leave the part, they are reduced in it, and no term of a sum is read in it."""
-        reduced = any(is_kind(node, "reduction") or node.op == "argmax" for node in self.nodes)
+        reduced = any(reduced_axes(node) for node in self.nodes)
         inside = {value for node in self.nodes for value in node.inputs}
         no_terms = not any(self.kinds.get(value) == TERM for value in inside)
         return reduced and no_terms and not any(self.is_wide(value) for value in self.results())
@@ -176,18 +176,18 @@ class _Part:
         if len(node.outputs) != 1 or not kinds or TERM in kinds:
             return None
         shape = node.output.type.shape
-        if is_kind(node, "elementwise") or node.op == "broadcast_to":
+        if is_view(node):
+            return None if leading(shape, self.rows) is None else ROWS
+        if reduced_axes(node) is not None:
+            return self._kind_of_reduction(node)
+        if broadcasts(node):
             lead = leading(shape, self.rows)
             known = [_padded(value, len(shape)) for value in node.inputs if value in self.kinds]
             return ROWS if lead is not None and all(one[:lead] == shape[:lead] for one in known) else None
-        if node.op == "reshape":
-            return None if leading(shape, self.rows) is None else ROWS
-        if is_kind(node, "reduction") or node.op == "argmax":
-            return self._kind_of_reduction(node)
         return self._kind_of_product(node) if node.op == "matmul" else None
 
     def _kind_of_reduction(self, node: Node) -> str | None:
-        shape, axes = node.inputs[0].type.shape, reduced_axes(node)
+        shape, axes = node.inputs[0].type.shape, reduced_axes(node) or ()
         lead = leading(shape, self.rows)
         assert lead is not None
         if all(axis >= lead for axis in axes):
@@ -202,10 +202,6 @@ class _Part:
         if turned == (True, False):
             return TERM if a.type.shape[0] == self.rows else None
         return ROWS if not turned[0] and a in self.kinds and b not in self.kinds else None
-
-
-def reduced_axes(node: Node) -> tuple[int, ...]:
-    return (int(node.attrs["axis"]),) if node.op == "argmax" else ints(node.attrs, "axes")
 
 
 class _Writer:
@@ -270,22 +266,24 @@ class _Writer:
                 for value, of_rows in zip(node.inputs, by_row, strict=True)
             ]
             return self.e.op("matmul", *operands, **node.attrs)
-        if is_kind(node, "reduction") or node.op == "argmax":
-            (x,) = node.inputs
-            lead = leading(x.type.shape, self.part.rows)
-            assert lead is not None
-            rows = self._rows(x, (self.part.rows, *x.type.shape[lead:]), local, bounds)
-            kept = [axis - lead + 1 for axis in reduced_axes(node) if axis >= lead]
-            if node.op == "argmax":
-                return self.e.op("argmax", rows, axis=kept[0])
-            return self.e.op(node.op, rows, axes=(*((0,) if self.part.kinds[node.output] == TERM else ()), *kept))
+        if not is_view(node) and (axes := reduced_axes(node)) is not None:
+            return self._chunk_of_reduction(node, axes, local, bounds)
         lead = leading(shape, self.part.rows)
         assert lead is not None
-        if node.op == "reshape":
+        if is_view(node):
             return self.e.reshape(local[node.inputs[0]], (count, *shape[lead:]))
         operands = [self._operand(value, shape, lead, local, bounds) for value in node.inputs]
-        attrs = {"shape": (count, *shape[lead:])} if node.op == "broadcast_to" else node.attrs
-        return self.e.op(node.op, *operands, **attrs)
+        return self.e.op(node.op, *operands, **record_of(node).sized(node, (count, *shape[lead:])))
+
+    def _chunk_of_reduction(
+        self, node: Node, axes: Sequence[int], local: dict[Value, Value], bounds: tuple[int, int]
+    ) -> Value:
+        (x,) = node.inputs
+        lead = leading(x.type.shape, self.part.rows)
+        assert lead is not None
+        rows = self._rows(x, (self.part.rows, *x.type.shape[lead:]), local, bounds)
+        kept = [axis - lead + 1 for axis in axes if axis >= lead]
+        return self.e.op(node.op, rows, **along(node, (*((0,) if self.part.kinds[node.output] == TERM else ()), *kept)))
 
     def _operand(
         self, value: Value, shape: tuple[int, ...], lead: int, local: dict[Value, Value], bounds: tuple[int, int]

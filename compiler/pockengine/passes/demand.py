@@ -3,12 +3,12 @@ rows are never made, nor is there a gradient of them."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..ir import Attrs, Builder, Graph, Node, Value
-from ..ops import Emitter, get, prune, rewrite
+from ..ops import Emitter, Kind, axes_of, get, prune, rewrite
+from ..ops.axes import shared_runs
 from ..ops.movement import ints
 
 WORTH = 2
@@ -136,29 +136,28 @@ def _cut(node: Node, regions: Mapping[Value, Region]) -> Cut | None:
     record = get(node.op)
     if record.expand is not None:
         return _cut_composite(node, regions)
-    rule = _elementwise if record.kind == "elementwise" else _RULES.get(node.op) or _RULES.get(record.kind)
-    return rule(node, regions[node.output]) if rule is not None else None
+    rule = _RULES.get(node.op, _carried)
+    return rule(node, regions[node.output]) if len(node.outputs) == 1 else None
 
 
-def _elementwise(node: Node, region: Region) -> Cut:
-    return Cut(region, tuple(_spread(value, region) for value in node.inputs), node.attrs)
-
-
-def _spread(value: Value, region: Region) -> Region:
-    """What is read of a value that broadcasts to a tensor of which `region` is wanted."""
-    shape = value.type.shape
-    ends = region[len(region) - len(shape) :]
-    return tuple(Steps.whole(1) if size == 1 else steps for size, steps in zip(shape, ends, strict=True))
-
-
-def _broadcast(node: Node, region: Region) -> Cut:
-    shape = tuple(steps.count for steps in region)
-    return Cut(region, (_spread(node.inputs[0], region),), {"shape": shape})
-
-
-def _transpose(node: Node, region: Region) -> Cut:
-    perm = ints(node.attrs, "perm")
-    return Cut(region, (tuple(region[perm.index(axis)] for axis in range(len(perm))),), node.attrs)
+def _carried(node: Node, region: Region) -> Cut | None:
+    """Of each operand, the part along the axes that the record says the result's come from. A product's columns are not
+    cut: they belong to weights."""
+    sources = axes_of(node)
+    if sources is None:
+        return None
+    product = get(node.op).kind is Kind.CONTRACTION
+    kept = tuple(
+        Steps.whole(size) if source is None or (product and source[0] is None) else steps
+        for size, source, steps in zip(node.output.type.shape, sources, region, strict=True)
+    )
+    reads = [list(_whole(value)) for value in node.inputs]
+    for source, steps in zip(sources, kept, strict=True):
+        for read, axis in zip(reads, source, strict=True) if source is not None else ():
+            if axis is not None:
+                read[axis] = steps
+    attrs = get(node.op).sized(node, [steps.count for steps in kept])
+    return Cut(kept, tuple(map(tuple, reads)), attrs)
 
 
 def _of_slice(node: Node, region: Region) -> Cut | None:
@@ -170,45 +169,16 @@ def _of_slice(node: Node, region: Region) -> Cut | None:
     return Cut(region, (tuple(wanted.of(Steps(*own)) for *own, wanted in taken),), node.attrs)
 
 
-def _reduction(node: Node, region: Region) -> Cut | None:
-    if "axes" not in node.attrs:
-        return None
-    axes, shape = ints(node.attrs, "axes"), node.inputs[0].type.shape
-    read = tuple(Steps.whole(size) if axis in axes else region[axis] for axis, size in enumerate(shape))
-    return Cut(region, (read,), node.attrs)
-
-
-def _matmul(node: Node, region: Region) -> Cut:
-    """Rows are cut, columns are not: they belong to weights."""
-    a = node.inputs[0]
-    lead, columns = region[:-2], Steps.whole(node.output.type.shape[-1])
-    depth = Steps.whole(a.type.shape[-2 if node.attrs["trans_a"] else -1])
-    left = (depth, region[-2]) if node.attrs["trans_a"] else (region[-2], depth)
-    right = (columns, depth) if node.attrs["trans_b"] else (depth, columns)
-    return Cut((*lead, region[-2], columns), ((*lead, *left), (*lead, *right)), node.attrs)
-
-
 def _reshape(node: Node, region: Region) -> Cut | None:
     before, after = node.inputs[0].type.shape, node.output.type.shape
     read: list[Steps] = []
-    for sources, results in _shared(before, after):
+    for sources, results in shared_runs(before, after):
         flat = _flattened([after[axis] for axis in results], [region[axis] for axis in results])
         parts = _parted([before[axis] for axis in sources], flat) if flat else None
         if parts is None:
             return None
         read += parts
     return Cut(region, (tuple(read),), {"shape": tuple(steps.count for steps in region)})
-
-
-def _shared(before: Sequence[int], after: Sequence[int]) -> Iterator[tuple[range, range]]:
-    """The shortest runs of axes of both shapes that hold equally many elements."""
-    i = j = 0
-    while i < len(before) or j < len(after):
-        first, second = i, j
-        i, j = min(i + 1, len(before)), min(j + 1, len(after))
-        while (own := math.prod(before[first:i])) != (other := math.prod(after[second:j])):
-            i, j = (i + 1, j) if own < other else (i, j + 1)
-        yield range(first, i), range(second, j)
 
 
 def _flattened(sizes: Sequence[int], region: Sequence[Steps]) -> Steps | None:
@@ -246,14 +216,8 @@ def _parted(sizes: Sequence[int], flat: Steps) -> list[Steps] | None:
     return [flat, *reversed(parts)] if sizes else []
 
 
-_RULES: dict[str, Callable[[Node, Region], Cut | None]] = {
-    "broadcast_to": _broadcast,
-    "matmul": _matmul,
-    "reduction": _reduction,
-    "reshape": _reshape,
-    "slice": _of_slice,
-    "transpose": _transpose,
-}
+_RULES: dict[str, Callable[[Node, Region], Cut | None]] = {"reshape": _reshape, "slice": _of_slice}
+"""Whose axes are no others': they cut within an axis, or across several."""
 
 
 def _cut_composite(node: Node, regions: Mapping[Value, Region]) -> Cut | None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ..ir import DType, Graph, Node, RegionKind, Value
-from ..ops import is_kind
+from ..ops import Convolution, convolution_of, is_kind
 from ..ops.movement import ints
 from .gradients import Gradients
 from .order import overwrites
@@ -118,7 +118,7 @@ class _Fuser:
                 self._try_merge(self.groups[id], group)
         if is_kind(node, "reduction"):
             self._merge_beside(node)
-        if node.op in ("conv2d_dx", "conv2d_dw"):
+        if convolution_of(node) in (Convolution.IMAGE_GRADIENT, Convolution.FILTER_GRADIENT):
             self._merge_gradients(node)
 
     def _waits_for_reduction(self, node: Node) -> bool:
@@ -157,7 +157,7 @@ class _Fuser:
 
     def _merge_gradients(self, node: Node) -> None:
         """Both gradients of a depthwise convolution read dy together, and add it up where that is asked for."""
-        readers = self.users[node.inputs[1 if node.op == "conv2d_dw" else 0]]
+        readers = self.users[node.inputs[1 if convolution_of(node) is Convolution.FILTER_GRADIENT else 0]]
         for kind in (CONTRACTION, COLUMN):
             for other in readers:
                 group, beside = self.group_of[node], self.group_of.get(other)

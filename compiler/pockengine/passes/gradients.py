@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..ir import DType, Node, Value
-from ..ops import is_kind
+from ..ops import Convolution, convolution_of, is_kind
 from ..ops.contraction import channels_of_group, filters_of
 
 
@@ -71,7 +71,8 @@ class Gradients:
 
 def _paired(dw: Node, dx: Node) -> bool:
     """Whether these are the gradients of one depthwise convolution of f32."""
-    if (dw.op, dx.op) != ("conv2d_dw", "conv2d_dx") or dw.inputs[1] is not dx.inputs[0]:
+    wanted = (Convolution.FILTER_GRADIENT, Convolution.IMAGE_GRADIENT)
+    if (convolution_of(dw), convolution_of(dx)) != wanted or dw.inputs[1] is not dx.inputs[0]:
         return False
     same = all(dw.attrs[name] == dx.attrs[name] for name in ("stride", "pad", "dilation", "groups", "layout"))
     types = dw.inputs[0].type == dx.output.type and filters_of(dw).type == filters_of(dx).type

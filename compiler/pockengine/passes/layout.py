@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..ir import Builder, Graph, Node, Value
-from ..ops import Emitter
+from ..ops import Emitter, Role
 from ..ops.movement import ints
-from .blocks import IMAGE_OPS, NO_IMAGE, Blocks, alike, divisions, images, moves, permuted, same_order, spread
+from ..ops.registry import permuted, roles_of
+from .blocks import Blocks, alike, divisions, images, moves, reads_images, same_order, spread
 from .cleanup import FOLD_LIMIT
 from .cut import ENDLESS, near_side
 
@@ -27,7 +28,7 @@ def channels_last(graph: Graph) -> Graph:
     %y = conv2d(%x, %w) {NCHW}; %z = add(%y, %b)
       -> %xt = transpose(%x); %yt = conv2d(%xt, %w) {NHWC}; %zt = add(%yt, %bt)
     """
-    if not any(node.op in IMAGE_OPS for node in graph.nodes):
+    if not any(map(reads_images, graph.nodes)):
         return graph
     layouts = Layouts(graph)
     return Rewrite(graph, layouts, layouts.with_channels_first()).run()
@@ -53,7 +54,7 @@ class Layouts:
     def _role(self, node: Node) -> str:
         """image: channels last; both: all that correspond in one layout; any: reads and makes what there is; plain: as
         the model has it."""
-        if node.op in IMAGE_OPS:
+        if reads_images(node):
             return "image"
         found = [self.blocks.get(value) for value in self.alike[node]]
         if found:
@@ -85,11 +86,10 @@ class Layouts:
         """The layouts in which a node reads values, where it is not all the same to it."""
         role = self.roles[node]
         follows = node.inputs if node.op in ("reshape", "transpose") else self.alike[node]
-        weights = NO_IMAGE.get(node.op)
-        for index, value in enumerate(node.inputs):
+        for value, part in roles_of(node)[: len(node.inputs)]:
             if value not in self.blocks or (role == "any" and exchangeable(node, self.blocks[value])):
                 continue
-            if role == "image" and index != weights:
+            if part is Role.IMAGE:
                 yield value, LAST
             else:
                 yield value, ("node", node) if role == "both" and value in follows else self.as_is(value)
@@ -230,10 +230,10 @@ class Rewrite:
         self.plain.update({value: value for value in node.outputs})
 
     def _image(self, node: Node) -> None:
-        weights = NO_IMAGE.get(node.op)
-        inputs = [self._as_is(v) if i == weights else self._in(v, True) for i, v in enumerate(node.inputs)]
+        *operands, (output, part) = roles_of(node)
+        inputs = [self._in(value, True) if role is Role.IMAGE else self._as_is(value) for value, role in operands]
         result = self.e.op(node.op, *inputs, **{**node.attrs, "layout": "NHWC"})
-        (self.plain if weights == len(inputs) else self.other)[node.output] = result
+        (self.other if part is Role.IMAGE else self.plain)[output] = result
 
     def _alike(self, node: Node) -> None:
         """With all that correspond exchanged, and what is broadcast to them moved likewise."""

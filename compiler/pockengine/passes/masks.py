@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from ..ir import DType, Graph, Node, TensorType, Value
-from ..ops import is_kind
+from ..ops import is_kind, is_view
 
 LEAST_SIZE = 4096
 """Elements of the smallest mask that is packed: of a smaller one there is too little to save."""
@@ -57,7 +57,7 @@ class _Masks:
         found: list[Node] = []
         for node in self.users[value]:
             if node.phase != "forward":
-                found += self._readers(node.output) if node.op == "reshape" else [node]
+                found += self._readers(node.output) if is_view(node) else [node]
         return [] if value in self.results else found
 
     def _packed(self, value: Value, node: Node) -> Node:
@@ -70,7 +70,7 @@ class _Masks:
         read = [value for value in dict.fromkeys(node.inputs) if value in self.bits]
         if not read:
             return [node]
-        if node.op == "reshape":
+        if is_view(node):
             view = Value(f"{node.output.name}.bits", node.output.type.with_dtype(DType.BIT))
             self.bits[node.output] = view
             return [dataclasses.replace(node, inputs=(self.bits[read[0]],), outputs=(view,))]

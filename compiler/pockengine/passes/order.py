@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 
 from ..ir import Graph, Node, Value
+from ..ops import is_view
 
 _ANY_TIME = -1.0
 """Before the first place of the graph: what waits for nothing could run then."""
@@ -69,7 +70,7 @@ def _keys(graph: Graph, waits: dict[Node, set[Node]]) -> dict[Node, float]:
     and when that is nothing, or only others of this kind, right before their first user."""
     keys: dict[Node, float] = {}
     for index, node in enumerate(graph.nodes):
-        soon = node.phase == "update" or node.op == "reshape"
+        soon = node.phase == "update" or is_view(node)
         before = [keys[other] for other in waits[node] if other in keys]
         keys[node] = max(before, default=_ANY_TIME) + 1e-6 if soon else float(index)
     users = graph.users()
@@ -86,7 +87,7 @@ def overwrites(graph: Graph) -> dict[Node, set[Node]]:
     result: dict[Node, set[Node]] = defaultdict(set)
     for target, new in graph.updates.items():
         writer = made.get(new)
-        while writer is not None and writer.op == "reshape":
+        while writer is not None and is_view(writer):
             writer = made.get(writer.inputs[0])
         if writer is not None:
             result[writer] |= set(_readers(target, users))
@@ -97,5 +98,5 @@ def _readers(value: Value, users: dict[Value, list[Node]]) -> Iterable[Node]:
     """Nodes that read the bytes of `value`: directly or through reshapes, which share them."""
     for node in users[value]:
         yield node
-        if node.op == "reshape":
+        if is_view(node):
             yield from _readers(node.output, users)

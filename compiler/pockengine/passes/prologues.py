@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..ir import DType, Graph, Node, RegionKind, Value
-from ..ops import get, is_kind
-from ..ops.contraction import Geometry
+from ..ops import convolution_of, get, is_kind
+from ..ops.contraction import Geometry, filters_of
 from ..ops.quantised import DEQUANTIZE
 from .order import overwrites
 from .winograd_marks import WINOGRAD
@@ -112,13 +112,12 @@ def _packed(anchor: Node) -> list[Value]:
     several times, nor what templates of their own read (groups, and products by minimal filtering)."""
     if anchor.output.type.dtype is not DType.F32:
         return []
-    if anchor.op == "matmul":
+    if convolution_of(anchor) is None:
         return list(anchor.inputs)
     geometry = Geometry.of(anchor.attrs)
     if geometry.groups != 1 or anchor.attrs.get(WINOGRAD):
         return []
-    weights = anchor.output if anchor.op == "conv2d_dw" else anchor.inputs[1]
-    return list(anchor.inputs[0 if weights.type.shape[2:] == (1, 1) else 1 :])
+    return list(anchor.inputs[0 if filters_of(anchor).type.shape[2:] == (1, 1) else 1 :])
 
 
 def _operations(region: Node) -> int:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence, Set
 
 from ..ir import Graph, Node, Value
-from ..ops import is_kind, prune
+from ..ops import is_kind, is_view, prune
 
 
 def second_run(node: Node, wanted: Set[Value]) -> Node | None:
@@ -35,13 +35,13 @@ def second_run(node: Node, wanted: Set[Value]) -> Node | None:
 
 def rematerialise(graph: Graph, order: Sequence[tuple[Node, bool]]) -> Graph:
     """The nodes in `order`, where (node, True) stands for a second run of a forward node: what follows outside of the
-    forward part reads the second results. Views (`reshape`) are not in `order`; they go wherever they are needed.
+    forward part reads the second results. Views are not in `order`; they go wherever they are needed.
 
     %y = relu(%x) … %dw = f(%y)   ->   %y = relu(%x) … %y.again = relu(%x); %dw = f(%y.again)
 
     A second run computes the same bits: nodes have no state, and its operands are the same (`bernoulli` is a function
     of the generator's number, which only an update changes)."""
-    views = {node.output: node for node in graph.nodes if node.op == "reshape"}
+    views = {node.output: node for node in graph.nodes if is_view(node)}
     return graph.with_(nodes=_Splicer(views).run(order, graph))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..ir import Graph, Node, Value
-from ..ops import is_kind
+from ..ops import is_kind, is_view
 from .cut import ENDLESS, near_side
 from .masks import kept_bytes
 from .order import hoist
@@ -37,7 +37,7 @@ class _Early:
         self.nodes: dict[Value, Node] = {}
         self.views: list[Node] = []
         for node in graph.nodes:
-            view = node.op == "reshape"
+            view = is_view(node)
             self.base |= {value: self.base[node.inputs[0]] if view else value for value in node.outputs}
             if node.phase == "forward":
                 self.forward |= dict.fromkeys(node.outputs)
@@ -77,7 +77,7 @@ class _Early:
         readers: dict[Value, list[Node]] = {value: [] for value in (*self.forward, *self.nodes)}
         wanted: set[Value] = set()
         for node in self.graph.nodes:
-            if node.phase == "forward" or node.op == "reshape":
+            if node.phase == "forward" or is_view(node):
                 continue
             for value in dict.fromkeys(self.base[value] for value in node.inputs):
                 if self.nodes.get(node.outputs[0]) is not node:

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..ir import Graph, Node, Value
-from ..ops import Emitter, rewrite
-from ..ops.contraction import GEOMETRY_KEYS, Geometry
+from ..ops import Convolution, Emitter, axes_of, convolution_of, record_of, rewrite
+from ..ops.contraction import GEOMETRY_KEYS
 from ..ops.movement import ints
 from ..ops.quantised import DEQUANTIZE
 from .order import hoist
 
 Take = Callable[[Value, int], Value]
 """(value, axis) -> what the selection leaves of it."""
-Through = Callable[[Emitter, Node, Take, int, int], Value | None]
-"""(emitter, what computes the tensor, the selection, its axis, how much it leaves of that) -> the selected tensor."""
 
 
 def push_select(graph: Graph) -> Graph:
@@ -55,8 +53,8 @@ class _Pushing:
         source, left = e.builder.producers.get(value), indices.type.size
         repeats = left > value.type.shape[axis]  # so that it would cost more before
         pushed = None
-        if source is not None and source.op in _THROUGH and not repeats:
-            pushed = _THROUGH[source.op](e, source, take, axis, left)
+        if source is not None and record_of(source).selectable and not repeats:
+            pushed = _through(e, source, take, axis, left)
         self._selected[value, indices, axis] = node.output if pushed is None else pushed
         if pushed is None:
             return None
@@ -64,71 +62,15 @@ class _Pushing:
         return [pushed]
 
 
-def _through_conv2d_dw(e: Emitter, node: Node, take: Take, axis: int, left: int) -> Value | None:
-    g, (x, dy) = Geometry.of(node.attrs), node.inputs
-    channel_axis = 3 if g.nhwc else 1
-    depthwise = g.groups == node.output.type.shape[0] and node.output.type.shape[1] == 1
-    if axis == 1 and g.groups == 1:
-        return e.op("conv2d_dw", take(x, channel_axis), dy, **node.attrs)
-    if axis == 0 and g.groups == 1:
-        return e.op("conv2d_dw", x, take(dy, channel_axis), **node.attrs)
-    if axis == 0 and depthwise:
-        taken = [take(value, channel_axis) for value in (x, dy)]
-        return e.op("conv2d_dw", *taken, **{**node.attrs, "groups": left})
-    return None
-
-
-def _through_matmul(e: Emitter, node: Node, take: Take, axis: int, left: int) -> Value | None:
-    rank = node.output.type.rank
-    a, b = node.inputs
-    if axis == rank - 2:
-        return e.op("matmul", take(a, rank - 1 if node.attrs["trans_a"] else rank - 2), b, **node.attrs)
-    if axis == rank - 1:
-        return e.op("matmul", a, take(b, rank - 2 if node.attrs["trans_b"] else rank - 1), **node.attrs)
-    return None
-
-
-def _through_transpose(e: Emitter, node: Node, take: Take, axis: int, left: int) -> Value | None:
-    perm = ints(node.attrs, "perm")
-    return e.transpose(take(node.inputs[0], perm[axis]), perm)
-
-
-def _through_reshape(e: Emitter, node: Node, take: Take, axis: int, left: int) -> Value | None:
-    """Where the selected axis and all after it are the same on both sides."""
-    before, after = node.inputs[0].type.shape, node.output.type.shape
-    tail = len(after) - axis
-    if len(before) < tail or before[-tail:] != after[-tail:]:
+def _through(e: Emitter, node: Node, take: Take, axis: int, left: int) -> Value | None:
+    """What `node` makes of the selected parts of its operands, as its record says; None where it has to be whole."""
+    sources, shape = axes_of(node), list(node.output.type.shape)
+    source = sources[axis] if sources is not None else None
+    if source is None:
         return None
-    shape = (*after[:axis], left, *after[axis + 1 :])
-    return e.reshape(take(node.inputs[0], len(before) - tail), shape)
-
-
-def _through_elementwise(e: Emitter, node: Node, take: Take, axis: int, left: int) -> Value | None:
-    """Only the operands that extend along the axis are selected from."""
-    rank, inputs = node.output.type.rank, []
-    for value in node.inputs:
-        own = axis - (rank - value.type.rank)
-        spread = own < 0 or value.type.shape[own] == 1
-        inputs.append(value if spread else take(value, own))
-    return e.op(node.op, *inputs, **node.attrs)
-
-
-def _through_sum(e: Emitter, node: Node, take: Take, axis: int, left: int) -> Value | None:
-    if axis in ints(node.attrs, "axes"):
-        return None
-    return e.op("reduce_sum", take(node.inputs[0], axis), **node.attrs)
-
-
-_THROUGH: dict[str, Through] = {
-    "conv2d_dw": _through_conv2d_dw,
-    "matmul": _through_matmul,
-    "transpose": _through_transpose,
-    "reshape": _through_reshape,
-    "mul": _through_elementwise,
-    "add": _through_elementwise,
-    "neg": _through_elementwise,
-    "reduce_sum": _through_sum,
-}
+    shape[axis] = left
+    inputs = [value if own is None else take(value, own) for value, own in zip(node.inputs, source, strict=True)]
+    return e.op(node.op, *inputs, **record_of(node).sized(node, shape))
 
 
 def _select_early(graph: Graph) -> Graph:
@@ -150,20 +92,21 @@ def push_scale(graph: Graph) -> Graph:
     """
 
     def rule(e: Emitter, node: Node) -> Sequence[Value] | None:
-        if node.op not in ("conv2d_dx", "conv2d_dw"):
+        which = convolution_of(node)
+        if which not in (Convolution.IMAGE_GRADIENT, Convolution.FILTER_GRADIENT):
             return None
-        image = node.inputs[0] if node.op == "conv2d_dx" else node.inputs[1]
-        split = _channel_scale(e, image)
+        of_image = which is Convolution.IMAGE_GRADIENT
+        split = _channel_scale(e, node.inputs[0 if of_image else 1])
         if split is None:
             return None
         plain, scale = split
-        weights = node.inputs[1]
-        if node.op == "conv2d_dx" and (weights.type.nbytes > plain.type.nbytes or _compressed(e, weights)):
+        other = node.inputs[1 if of_image else 0]
+        if of_image and (other.type.nbytes > plain.type.nbytes or _compressed(e, other)):
             return None
         column = e.reshape(scale, (scale.type.size, 1, 1, 1))
-        if node.op == "conv2d_dx":
-            return [e.op("conv2d_dx", plain, e.mul(node.inputs[1], column), **node.attrs)]
-        return [e.mul(e.op("conv2d_dw", node.inputs[0], plain, **node.attrs), column)]
+        if of_image:
+            return [e.op(node.op, plain, e.mul(other, column), **node.attrs)]
+        return [e.mul(e.op(node.op, other, plain, **node.attrs), column)]
 
     return rewrite(graph, rule)
 
@@ -198,7 +141,7 @@ def scale_gradient_from_weights(graph: Graph) -> Graph:
         [1, 2, 3]}
 
     Applied where that weight gradient is computed anyway."""
-    gradients = {node.inputs: node for node in graph.nodes if node.op == "conv2d_dw"}
+    gradients = {node.inputs: node for node in graph.nodes if convolution_of(node) is Convolution.FILTER_GRADIENT}
 
     def rule(e: Emitter, node: Node) -> Sequence[Value] | None:
         product = e.builder.producers.get(node.inputs[0]) if node.op == "reduce_sum" else None
@@ -206,12 +149,12 @@ def scale_gradient_from_weights(graph: Graph) -> Graph:
             return None
         for dz, image in (product.inputs, product.inputs[::-1]):
             conv = e.builder.producers.get(image)
-            if conv is None or conv.op != "conv2d" or (conv.inputs[0], dz) not in gradients:
+            if conv is None or convolution_of(conv) is not Convolution.FORWARD or (conv.inputs[0], dz) not in gradients:
                 continue
-            attrs = gradients[conv.inputs[0], dz].attrs
-            if any(attrs[key] != conv.attrs[key] for key in GEOMETRY_KEYS):
+            gradient = gradients[conv.inputs[0], dz]
+            if any(gradient.attrs[key] != conv.attrs[key] for key in GEOMETRY_KEYS):
                 continue
-            dw = e.op("conv2d_dw", conv.inputs[0], dz, **attrs)
+            dw = e.op(gradient.op, conv.inputs[0], dz, **gradient.attrs)
             if dw.type != conv.inputs[1].type:
                 continue
             return [e.reshape(e.sum(e.mul(conv.inputs[1], dw), (1, 2, 3)), node.output.type.shape)]

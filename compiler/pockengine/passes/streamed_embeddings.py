@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..ir import Graph, Node, TensorType, Value
+from ..ops import is_view, record_of
 
 LEAST_BYTES = 1 << 20
 SHARE = 4
@@ -41,7 +42,7 @@ def _found(table: str, graphs: Mapping[str, Graph]) -> Lookup | None:
         for node in graph.nodes:
             if value not in node.inputs:
                 continue
-            if node.op != "gather" or node.attrs["axis"] != 0 or node.inputs[1] not in given:
+            if not _reads_rows(node) or node.inputs[1] not in given:
                 return None
             source = given[node.inputs[1]]
             if node.output.type.nbytes * SHARE > value.type.nbytes:
@@ -50,11 +51,17 @@ def _found(table: str, graphs: Mapping[str, Graph]) -> Lookup | None:
     return Lookup(table, indices.pop(), f"{table}.rows") if len(indices) == 1 else None
 
 
+def _reads_rows(node: Node) -> bool:
+    """Whether the node does nothing but read the rows of its first operand that the second names."""
+    indices = record_of(node).indices
+    return indices is not None and indices.reads and node.attrs["axis"] == 0
+
+
 def _views_of_inputs(graph: Graph) -> dict[Value, Value]:
     """Inputs, and reshapes of them -> the input."""
     given = {value: value for value in graph.inputs}
     for node in graph.nodes:
-        if node.op == "reshape" and node.inputs[0] in given:
+        if is_view(node) and node.inputs[0] in given:
             given[node.output] = given[node.inputs[0]]
     return given
 
@@ -74,7 +81,7 @@ def stream_embeddings(graph: Graph, lookups: Sequence[Lookup]) -> Graph:
 
     def read(node: Node) -> Node:
         """The node, or a view of the rows."""
-        if node.op != "gather" or node.inputs[0].name not in rows:
+        if not _reads_rows(node) or node.inputs[0].name not in rows:
             return node
         attrs = {"shape": node.output.type.shape}
         return Node("reshape", (rows[node.inputs[0].name],), node.outputs, attrs, None, node.phase, node.origin)

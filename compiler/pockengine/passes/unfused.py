@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ..ir import Graph, Node, RegionKind, Value
-from ..ops import is_kind
+from ..ops import is_kind, is_view
 from ..ops.movement import ints
 from .fuse import MAX_INPUTS, Group, combined, makes_bits
 
@@ -42,7 +42,7 @@ def _reason(
     producer: Node, consumer: Node, alone: bool, made: Mapping[Value, Node], position: Mapping[Node, int]
 ) -> str | None:
     if consumer.body is None:
-        moves = consumer.op != "reshape" and is_kind(consumer, "movement")
+        moves = not is_view(consumer) and is_kind(consumer, "movement")
         return f"{consumer.op} changes where elements lie, so it is a kernel of its own" if alone and moves else None
     first, second = _group(producer), _group(consumer)
     if combined(first, second) is None:

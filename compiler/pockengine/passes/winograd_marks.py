@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..ir import Graph, Node
+from ..ops import Convolution, convolution_of
 from ..ops.contraction import Geometry
 
 WINOGRAD = "winograd"
@@ -21,7 +22,7 @@ def allow_winograd(graph: Graph) -> Graph:
 
 
 def _allowed(node: Node) -> Node:
-    if node.op not in ("conv2d", "conv2d_dx"):
+    if convolution_of(node) not in (Convolution.FORWARD, Convolution.IMAGE_GRADIENT):
         return node
     geometry, kernel = Geometry.of(node.attrs), node.inputs[1].type.shape[2:]
     fits = geometry.stride == geometry.dilation == (1, 1) and geometry.groups == 1 and kernel == (3, 3)

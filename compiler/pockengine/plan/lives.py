@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..ir import Graph, Node, Value
+from ..ops import is_view
 from . import aligned
 from .program import Lowered
 
@@ -54,11 +55,11 @@ class Lives:
 
 
 def base_of(graph: Graph) -> dict[Value, Value]:
-    """Value -> the value whose bytes it views (itself, unless it is a reshape)."""
+    """Value -> the value whose bytes it views (itself, unless it is a view)."""
     base = {value: value for value in graph.sources()}
     for node in graph.nodes:
         for value in node.outputs:
-            base[value] = base[node.inputs[0]] if node.op == "reshape" else value
+            base[value] = base[node.inputs[0]] if is_view(node) else value
     return base
 
 
@@ -66,7 +67,7 @@ def work_of(graph: Graph, lower: Lower) -> Work:
     """The graph as numbers. New contents of a parameter or state lie over the old ones, outside of the arena."""
     base = base_of(graph)
     overwriting = {base[new] for new in graph.updates.values()}
-    nodes = tuple(node for node in graph.nodes if node.op != "reshape")
+    nodes = tuple(node for node in graph.nodes if not is_view(node))
     values = tuple(value for node in nodes for value in node.outputs if value not in overwriting)
     index = {value: number for number, value in enumerate(values)}
     operations = tuple(operation_of(node, lower(node), base, index) for node in nodes)

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..ir import Graph, Node, Value
+from ..ops import is_view
 from ..passes.order import overwrites
 from .lives import Lower, Operation, Work, base_of, live_bytes, work_of
 
@@ -129,10 +130,10 @@ def _bits(mask: int, count: int) -> npt.NDArray[np.int64]:
 
 
 def ordered(graph: Graph, order: Sequence[Node]) -> Graph:
-    """The nodes in this order, each view (`reshape`) right after what it views."""
+    """The nodes in this order, each view right after what it views."""
     views: dict[Value, list[Node]] = defaultdict(list)
     for node in graph.nodes:
-        if node.op == "reshape":
+        if is_view(node):
             views[node.inputs[0]].append(node)
     nodes = [view for value in graph.sources() for view in _views_of(value, views)]
     for node in order:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..autodiff import train_graph
 from ..errors import UnsupportedOperatorError
 from ..ir import Graph
-from ..ops import get
+from ..ops import get, is_view
 from ..passes import Context, optimise
 from .graphs import Graphs, unchanged
 from .resolved import Resolved
@@ -75,7 +75,7 @@ def _dense_backward_nodes(resolved: Resolved) -> int | None:
 def _nodes(graph: Graph) -> dict[str, int]:
     counts = {"forward": 0, "backward": 0, "update": 0}
     for node in graph.nodes:
-        counts[node.phase] += node.op != "reshape"
+        counts[node.phase] += not is_view(node)
     return counts
 
 

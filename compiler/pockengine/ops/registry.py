@@ -156,6 +156,7 @@ class Op:
 
 LINEAR = "linear: its gradient is the same everywhere"
 MOVES = "it moves elements, whatever they are"
+PRODUCTS = "sums of products: their gradients are, too"
 """Reasons to have no singular samples."""
 
 

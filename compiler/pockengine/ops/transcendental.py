@@ -1,5 +1,6 @@
-"""Elementwise functions from which the inverse circular and the hyperbolic ones are made without losing digits near
-zero."""
+"""Elementwise functions that keep their digits near zero.
+
+The inverse circular and the hyperbolic functions are made from them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Minimum cuts, by the maximum flow of Dinic ("Algorithm for solution of a problem of maximum flow in networks with
-power estimation", 1970)."""
+"""Minimum cuts of a network: what separates two of its places at the least cost.
+
+By the maximum flow of Dinic ("Algorithm for solution of a problem of maximum flow in networks with power estimation",
+1970)."""
 
 from __future__ import annotations
 

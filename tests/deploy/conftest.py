@@ -1,11 +1,14 @@
-"""docker-compose.yml, as docker-compose reads it."""
+"""What is deployed: docker-compose.yml as docker-compose reads it, a clean folder, the wheels."""
 
 import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.deploy.clean_folder import run
 from tests.deploy.containers import read_compose
+from tests.deploy.dockerfile import ROOT, WEB_DIST, context_files
 
 
 @pytest.fixture(scope="module")
@@ -14,3 +17,23 @@ def compose() -> dict[str, Any]:
     if shutil.which("docker-compose") is None:
         pytest.skip("docker-compose is not installed (Debian: apt-get install docker-compose)")
     return read_compose(POCK_SITE="localhost")
+
+
+@pytest.fixture(scope="session")
+def clean(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an image's context and the dashboard, which `make web` builds with the script of the image."""
+    folder = tmp_path_factory.mktemp("context")
+    for name in context_files():
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, target)
+    assert (ROOT / WEB_DIST / "index.html").is_file(), "the dashboard is not built: run `make web`"
+    shutil.copytree(ROOT / WEB_DIST, folder / WEB_DIST)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def wheels(clean: Path) -> Path:
+    """The wheels, as the images' own script builds them."""
+    run(clean, "docker/build-wheels", "wheels")
+    return clean / "wheels"

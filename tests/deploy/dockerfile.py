@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+WEB_DIST = Path("server/pock_server/web_dist")
 
 
 @dataclass

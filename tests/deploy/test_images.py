@@ -5,11 +5,9 @@ engine. What comes from elsewhere than Python's packages (base images, Debian's 
 import http.server
 import os
 import re
-import shutil
 import subprocess
 import sys
 import threading
-import zipfile
 from importlib import metadata
 from pathlib import Path
 
@@ -17,41 +15,12 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.deploy.clean_folder import run
 from tests.deploy.dockerfile import ROOT, Stage, command_of, context_files, environment, lineage, read_dockerfile
 
 IMAGES = ("api", "worker", "agent")
 STAGES = read_dockerfile((ROOT / "docker" / "Dockerfile").read_text())
 VENV = "/opt/pock"
-WEB_DIST = Path("server/pock_server/web_dist")
-
-
-@pytest.fixture(scope="module")
-def clean(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a build's context and the dashboard, which `make web` builds with the script of the image."""
-    folder = tmp_path_factory.mktemp("context")
-    for name in context_files():
-        target = folder / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(ROOT / name, target)
-    assert (ROOT / WEB_DIST / "index.html").is_file(), "the dashboard is not built: run `make web`"
-    shutil.copytree(ROOT / WEB_DIST, folder / WEB_DIST)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def wheels(clean: Path) -> Path:
-    """The wheels, as the image's own script builds them."""
-    run(clean, "docker/build-wheels", "wheels")
-    return clean / "wheels"
-
-
-def run(folder: Path, *command: str, **variables: str) -> str:
-    """The output of a command that knows nothing of this checkout."""
-    known = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    variables = {**known, "PYTHON": sys.executable, "HOME": str(folder), **variables}
-    done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def test_every_stage_is_built_from_something_pinned() -> None:
@@ -110,19 +79,6 @@ def test_images_have_no_build_tools(image: str) -> None:
     assert not re.search(r"\b(gcc|build-essential|make|npm|docker/install|pip install)\b", ran)
     taken = {origin for stage in stages for origin, _, _ in stage.copies() if origin}
     assert taken == {f"{image}-files"}
-
-
-def test_the_wheels_bring_the_page_the_kernels_and_the_migrations(wheels: Path) -> None:
-    names = {path.name.split("-")[0]: zipfile.ZipFile(path).namelist() for path in wheels.glob("*.whl")}
-    assert set(names) == {"pockengine", "pock_server", "pock_agent"}
-    server = names["pock_server"]
-    built = [str(path.relative_to(ROOT / "server")) for path in (ROOT / WEB_DIST).rglob("*") if path.is_file()]
-    assert set(built) <= set(server) and any(name.endswith(".js") for name in built)
-    for package, folder in (("pock_server", "server"), ("pock_agent", "device_agent"), ("pockengine", "compiler")):
-        tracked = [
-            name.removeprefix(f"{folder}/") for name in context_files() if name.startswith(f"{folder}/{package}/")
-        ]
-        assert set(tracked) <= set(names[package]), set(tracked) - set(names[package])
 
 
 def test_the_api_is_installed_as_its_image_does_it(clean: Path, wheels: Path, tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Whole programs to begin with; tests/examples runs each."""

@@ -1,6 +1,7 @@
 # make demo   the main job, end to end, on this machine       make test   every check and test
 # make serve  the service with the demo's data                make bench  comparisons with peers
 # make setup  .venv with everything installed                 make web    the dashboard's assets
+# make docs   the documentation as a site
 # make faults kill -9, cuts and clock jumps, on a quiet machine
 
 SHELL := /bin/bash
@@ -18,7 +19,7 @@ SETUP_INPUTS := requirements/dev.txt requirements/lock.txt $(wildcard */pyprojec
 WEB := .cache/web-stamp
 WEB_INPUTS := docker/build-page $(shell find web -type f -not -path '*/node_modules/*' -not -path '*/test-results/*' -not -name schema.ts 2>/dev/null)
 
-.PHONY: help setup web demo serve test lint unit faults web-test bench bench-quick bench-more lock clean
+.PHONY: help setup web demo serve docs test lint unit faults web-test bench bench-quick bench-more lock clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -53,6 +54,10 @@ demo: $(SETUP) web
 
 serve: $(SETUP) web
 	@$(BIN)/python -m demo.serve
+
+docs: $(SETUP)
+	$(SAY) "documentation: .cache/docs/index.html"
+	@$(BIN)/python -m sphinx -W --keep-going -q -d .cache/docs-trees docs .cache/docs
 
 test: lint unit web-test
 

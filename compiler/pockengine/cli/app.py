@@ -179,6 +179,10 @@ def verify_command(
             help="Expressions for functions with a backward pass of their own, as for from_torch.",
         ),
     ] = None,
+    dump: Annotated[
+        Path | None,
+        typer.Option("--dump", metavar="DIR", help="Where they differ: the graph after each pass, the wrong kernel."),
+    ] = None,
     json: Json = False,
     import_losses: ImportLosses = False,
 ) -> None:
@@ -205,6 +209,7 @@ def verify_command(
         fixed or (),
         functions,
         import_losses,
+        dump,
     )
     if not verifying.verify_model(request, as_json=json):
         raise typer.Exit(DIFFERS)

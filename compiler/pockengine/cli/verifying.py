@@ -39,6 +39,7 @@ class VerifyRequest:
     fixed: Sequence[str] = ()
     functions: str | None = None
     import_losses: bool = False
+    dump: Path | None = None
 
 
 def verify_model(request: VerifyRequest, *, as_json: bool) -> bool:
@@ -47,7 +48,7 @@ def verify_model(request: VerifyRequest, *, as_json: bool) -> bool:
     recipe = Recipe.load(request.recipe, request.import_losses)
     batch = request.batch if request.batch is not None else recipe.batch
     with progress() as report:
-        options = Options(request.steps, request.data, request.seed, request.threads, report)
+        options = Options(request.steps, request.data, request.seed, request.threads, request.dump, report)
         report("import", 0, 1)
         if request.model is not None:
             graph = load(request.model, request.dims, batch)

@@ -16,6 +16,8 @@ from ..errors import PockError, RecipeError
 from ..ir import Array, Graph
 from ..progress import Progress, quiet
 from ..recipe import Channels, Recipe, Scheme, resolve, running_statistics
+from .blame import Question, blame
+from .culprit import NEITHER
 from .data import batches_of_file, random_batches
 from .judge import Change, Exact, Verdict, compare_changes, compare_losses
 from .report import Report
@@ -31,12 +33,14 @@ class Options:
     steps    training steps
     data     a safetensors file with inputs and targets; None: random numbers, the example inputs first
     seed     of the random numbers
-    threads  of the compiled step"""
+    threads  of the compiled step
+    dump     where the two differ: a folder for the graph after each pass, and the source of the kernel that is named"""
 
     steps: int = 3
     data: str | Path | None = None
     seed: int = 0
     threads: int | None = None
+    dump: Path | None = None
     progress: Progress = field(default=quiet)
 
 
@@ -94,7 +98,16 @@ def compared(
     if report.agrees:
         return report
     batch = {name: x[: len(x) // recipe.accumulate] for name, x in batches[0].items()}
-    return replace(report, first=side.parting(model, task, batch))
+    first = side.parting(model, task, batch)
+    if first is not None:
+        return replace(report, first=first)
+    return with_culprit(report, Question(graph, recipe, task.scheme, batch, options.threads, options.dump))
+
+
+def with_culprit(report: Report, question: Question) -> Report:
+    """The report on a step whose gradients are right as they are imported, with the kernel or pass that is wrong."""
+    culprit = blame(question)
+    return replace(report, first=culprit.sentence() if culprit else NEITHER, culprit=culprit)
 
 
 def batches_for(

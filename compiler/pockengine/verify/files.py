@@ -12,6 +12,7 @@ from ..autodiff import with_adapters, without_dropout
 from ..errors import ModelError
 from ..ir import Graph
 from ..recipe import Recipe, resolve
+from .blame import Question
 from .comparison import (
     Options,
     batches_for,
@@ -19,6 +20,7 @@ from .comparison import (
     judged_changes,
     judged_gradients,
     judged_losses,
+    with_culprit,
 )
 from .report import Report
 from .sides.ours import comparable, train
@@ -75,7 +77,7 @@ def _verified_alone(path: Path, graph: Graph, recipe: Recipe, options: Options) 
     ours = train(graph, recipe, scheme, batches, options.threads, options.progress)
     gradients = judged_gradients(ours, single, scheme.trained(), exact)
     changes = judged_changes(ours, single, scheme.trained(), options.steps, exact, gradients)
-    return Report(
+    report = Report(
         path.name,
         "float64 arithmetic",
         options.steps,
@@ -87,3 +89,7 @@ def _verified_alone(path: Path, graph: Graph, recipe: Recipe, options: Options) 
         None,
         (*notes, "not verified: that the file trains as the module it was exported from, which --torch can tell"),
     )
+    if report.agrees or problems:
+        return report
+    batch = {name: x[: len(x) // recipe.accumulate] for name, x in batches[0].items()}
+    return with_culprit(report, Question(graph, recipe, scheme, batch, options.threads, options.dump))

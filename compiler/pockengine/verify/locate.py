@@ -2,7 +2,7 @@
 whose gradient differs, which is the first that the backward part comes to. Imported only where PyTorch is.
 
 Both sides are evaluated step by step here, ours by the interpreter: what only machine code does is not seen, and that
-none of this differs says so."""
+none of this differs says so: `blame` looks there."""
 
 from __future__ import annotations
 
@@ -29,14 +29,8 @@ _NOISE = 1e-5
 """Gradients below this share of the largest are what is left of terms that cancel."""
 
 
-NOWHERE = (
-    "all values and gradients of the imported model agree when they are computed one by one: what differs is our "
-    "machine code or the optimizer's update"
-)
-
-
-def where_they_part(model: Graph, side: TorchSide, task: Task, feeds: Mapping[str, Array]) -> str:
-    """Half a sentence on one batch of inputs and targets."""
+def where_they_part(model: Graph, side: TorchSide, task: Task, feeds: Mapping[str, Array]) -> str | None:
+    """Half a sentence on one batch of inputs and targets; None where nothing differs."""
     wanted = [model.param(name) for name in task.scheme.trained()]
     builder, values = with_loss(model, task.recipe)
     builder.outputs = {LOSS: values.loss}
@@ -64,7 +58,7 @@ def where_they_part(model: Graph, side: TorchSide, task: Task, feeds: Mapping[st
     last = _last_difference(forward, wanted, {value: call for value, (call, _) in met.items()}, arrived, feeds)
     if last is not None:
         return f"all values of the forward part agree; the two part in the backward part, at the gradient of {last}"
-    return NOWHERE
+    return None
 
 
 def _last_difference(
@@ -100,7 +94,7 @@ def _rms(x: Array) -> float:
     return float(np.sqrt(np.mean(x.astype(np.float64) ** 2))) if x.size else 0.0
 
 
-def what_differs(model: Graph, side: Side, task: Task, feeds: Mapping[str, Array]) -> str:
+def what_differs(model: Graph, side: Side, task: Task, feeds: Mapping[str, Array]) -> str | None:
     """The same where the calls within cannot be seen: the output that differs, or the parameter whose gradient does,
     the first of them that the backward part comes to."""
     wanted = [model.param(name) for name in task.scheme.trained()]
@@ -125,7 +119,7 @@ def what_differs(model: Graph, side: Side, task: Task, feeds: Mapping[str, Array
                 "all outputs agree; of the imported model, computed operator by operator, the first gradient that "
                 f"differs in the backward part is that of '{value.name}'"
             )
-    return NOWHERE
+    return None
 
 
 def _gradient_of(value: Value) -> str:

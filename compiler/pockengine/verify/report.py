@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from .culprit import Culprit
 from .judge import Change, Verdict
 
 
@@ -20,6 +21,7 @@ class Report:
     kept       frozen tensors that changed all the same
     problems   what else is wrong, each a clause
     first      where the two part first, forward or backward; None where they do not, or it could not be found
+    culprit    the first wrong value with its kernel or pass, where the imported model is right
     notes      what was left out, and what else one should know"""
 
     model: str
@@ -32,6 +34,7 @@ class Report:
     problems: tuple[str, ...] = ()
     first: str | None = None
     notes: tuple[str, ...] = ()
+    culprit: Culprit | None = None
 
     @property
     def agrees(self) -> bool:

@@ -86,6 +86,7 @@ def verify(
     data: str | Path | None = None,
     seed: int = 0,
     threads: int | None = None,
+    dump: str | Path | None = None,
     progress: Progress = quiet,
 ) -> Report:
     """Train a model for a few steps, compiled for this machine and in the framework it was written in, and compare: the
@@ -103,6 +104,7 @@ def verify(
     steps         training steps
     data          a safetensors file with inputs and targets; default: random numbers, the example inputs first
     seed          of the random numbers
+    dump          where the two differ: a folder for the graph after each pass and the source of a wrong kernel
 
     Gradients are the framework's own. For JAX and Keras, PyTorch computes the loss, its gradient at the outputs, and
     the optimizer's step.
@@ -114,7 +116,7 @@ def verify(
         from torch import nn
     except ImportError:
         raise ModelError("verify needs PyTorch: pip install 'pockengine[torch]'") from None
-    options = Options(steps, data, seed, threads, progress)
+    options = Options(steps, data, seed, threads, Path(dump) if dump else None, progress)
     if graph is not None and (functions or fixed):
         raise ModelError(
             "verify was given a graph and how to import one: leave out 'graph', or 'functions' and 'fixed'"

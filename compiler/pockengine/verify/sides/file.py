@@ -16,6 +16,7 @@ from ...errors import ModelError
 from ...interp import Kernels, environment, evaluate, step
 from ...ir import Array, Graph
 from ...recipe import Recipe, Scheme
+from ..reference import kernels, widened
 from .ours import OF_GRADIENTS
 from .steps import Trained
 
@@ -35,14 +36,14 @@ def by_interpreter(
     programs."""
     if recipe.accumulate > 1:
         raise ModelError("a file alone is verified without 'accumulate': leave it out, or give the module with --torch")
-    kernels = _kernels()
-    tensors = _wide(model.data) if double else dict(model.data)
-    feeds = [_wide(batch) if double else dict(batch) for batch in batches]
+    quick = kernels()
+    tensors = widened(model.data) if double else dict(model.data)
+    feeds = [widened(batch) if double else dict(batch) for batch in batches]
     gradients = dict(tensors)
     step(train_graph(model, recipe.with_(optimizer=OF_GRADIENTS), scheme), feeds[0], gradients)
     graph = train_graph(model, recipe, scheme)
     wanted = {name for name, array in tensors.items() if array.dtype.kind == "f"}
-    losses = [_step(graph, batch, tensors, kernels) for batch in feeds]
+    losses = [_step(graph, batch, tensors, quick) for batch in feeds]
     found = {name: gradients[f"{name}.momentum"] for name in scheme.trained()}
     return Trained(tuple(losses), {name: tensors[name] for name in wanted}, found)
 
@@ -57,7 +58,7 @@ def wrong_outputs(path: Path, graph: Graph, feeds: Mapping[str, Array]) -> tuple
     """A sentence for each output that is not what another runtime of ONNX gives for the file, and that runtime's
     name. Raises ModelError where it cannot run the file."""
     inputs = {value.name: feeds[value.name] for value in graph.inputs}
-    found = evaluate(graph, inputs, _kernels())
+    found = evaluate(graph, inputs, kernels())
     try:
         expected, runtime = _run(path, inputs, list(found))
     except Exception as error:  # of two libraries, which have no common class of errors
@@ -97,12 +98,12 @@ def wrong_slopes(
     is trained, naming the tensors whose own slope differs."""
     builder, values = with_loss(model, recipe)
     builder.outputs = {LOSS: values.loss}
-    graph, data, kernels = builder.finish(), _wide(model.data), _kernels()
-    batch, rng = _wide(feeds), np.random.default_rng(seed)
+    graph, data, quick = builder.finish(), widened(model.data), kernels()
+    batch, rng = widened(feeds), np.random.default_rng(seed)
 
     def loss(moved: Mapping[str, Array], sign: float) -> float:
         shifted = {name: data[name] + sign * _STRIDE * direction for name, direction in moved.items()}
-        return float(evaluate(graph, {**data, **batch, **shifted}, kernels)[LOSS])
+        return float(evaluate(graph, {**data, **batch, **shifted}, quick)[LOSS])
 
     def differs(names: Sequence[str]) -> bool:
         directions = {name: _direction(rng, data[name]) for name in names}
@@ -123,16 +124,3 @@ def _direction(rng: np.random.Generator, parameter: Array) -> Array:
     size = float(np.sqrt(np.mean(parameter**2))) if parameter.size else 0.0
     direction: Array = np.asarray(rng.standard_normal(parameter.shape))
     return direction * (size or 1.0)
-
-
-def _wide(arrays: Mapping[str, Array]) -> dict[str, Array]:
-    return {name: x.astype(np.float64) if x.dtype.kind == "f" else x for name, x in arrays.items()}
-
-
-def _kernels() -> Kernels:
-    """PyTorch's, where it is installed."""
-    try:
-        from ...frontends.torch.kernels import KERNELS
-    except ImportError:
-        return {}
-    return KERNELS

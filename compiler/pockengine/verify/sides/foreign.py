@@ -60,7 +60,7 @@ class ForeignSide:
             tensors[name].requires_grad_(True)
         return ForeignTrainable(self, function, task, tensors)
 
-    def parting(self, model: Graph, task: Task, feeds: Mapping[str, Array]) -> str:
+    def parting(self, model: Graph, task: Task, feeds: Mapping[str, Array]) -> str | None:
         """Named by an output or a parameter: what the framework calls within is not seen."""
         from ..locate import what_differs
 

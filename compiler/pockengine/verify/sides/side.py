@@ -57,5 +57,5 @@ class Side(Protocol):
     def trainable(self, task: Task, double: bool = False) -> Trainable:
         """A copy to be trained, in float32 or in float64. Raises ModelError where there can be none."""
 
-    def parting(self, model: Graph, task: Task, feeds: Mapping[str, Array]) -> str:
+    def parting(self, model: Graph, task: Task, feeds: Mapping[str, Array]) -> str | None:
         """Half a sentence on where the model and the graph `model` part, for one batch of inputs and targets."""

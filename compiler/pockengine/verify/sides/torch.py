@@ -85,7 +85,7 @@ class TorchSide:
             tensors[name].requires_grad_(True)
         return TorchTrainable(module, self.call, tensors)
 
-    def parting(self, model: Graph, task: Task, feeds: Mapping[str, Array]) -> str:
+    def parting(self, model: Graph, task: Task, feeds: Mapping[str, Array]) -> str | None:
         """Named by the call of a PyTorch function."""
         from ..locate import where_they_part
 

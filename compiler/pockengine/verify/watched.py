@@ -18,10 +18,10 @@ from ..codegen import backends
 from ..compile import Planned, compile
 from ..compile.build import describe
 from ..compile.pack import pack
-from ..compile.stages import quiet
 from ..ir import Array, DType, Graph, Node, Value
 from ..plan.memory import place
 from ..plan.program import Lowered, Program
+from ..progress import quiet
 from ..recipe import Recipe
 from ..tune import Tuning
 

@@ -25,7 +25,7 @@ from pockengine.codegen.common.identity import identity
 from pockengine.codegen.tunable import Choice
 from pockengine.compile import Planned, Request, plan_reduced, reduced
 from pockengine.ir import Graph
-from pockengine.plan.program import Program
+from pockengine.plan.program import Program, Tasks
 from pockengine.targets import Target, get
 
 THREADS = 2
@@ -90,7 +90,8 @@ def _digests(programs: Mapping[str, Program]) -> dict[str, str]:
                 kernels.update(call.kernel.source.encode())
                 places = [program.locations[value] for value in call.operands]
                 where = [f"{place.space}+{place.offset}" for place in places]
-                plan.update(f"{kind} {call.kernel.symbol} {where} {step.workspace} {call.launch.parallel}\n".encode())
+                parallel = call.launch == Tasks(parallel=True)
+                plan.update(f"{kind} {call.kernel.symbol} {where} {step.workspace} {parallel}\n".encode())
     return {"kernels": kernels.hexdigest()[:16], "plan": plan.hexdigest()[:16]}
 
 

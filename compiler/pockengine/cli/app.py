@@ -42,6 +42,12 @@ Compute = Annotated[
         "--compute", metavar="{f32|bf16|f16}", help="The format in which contractions multiply; sums are f32."
     ),
 ]
+BackendName = Annotated[
+    str,
+    typer.Option(
+        "--backend", metavar="{c|reference}", help="What makes the program: C kernels, or numpy's functions (slow)."
+    ),
+]
 ImportLosses = Annotated[
     bool,
     typer.Option("--import-losses", help="Import the Python functions that the recipe's losses name: they run here."),
@@ -83,6 +89,7 @@ def compile_command(
         str, typer.Option("--tune", metavar="{off|fast|full}", help="Measure how contractions are best computed here.")
     ] = "off",
     compute: Compute = "f32",
+    backend: BackendName = "c",
     explain: Annotated[bool, typer.Option("--explain", help="Say what was fused, in place, folded, and why.")] = False,
     import_losses: ImportLosses = False,
 ) -> None:
@@ -102,6 +109,7 @@ def compile_command(
         explain,
         compute,
         import_losses,
+        backend,
     )
     compiling.compile_model(request, as_json=json)
 

@@ -11,8 +11,8 @@ from typing import Any
 from rich.console import Console
 
 from ..artifact.artifact import unpacked
-from ..codegen.c.native.object_cache import ObjectCache
 from ..codegen.folder_cache import default_folder, drop_abandoned, limit_bytes
+from ..codegen.object_cache import ObjectCache
 from ..errors import PockError, nearest
 from ..tune import LocalStore
 from .console import pairs, size

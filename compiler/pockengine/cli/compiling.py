@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ..check import check_file
+from ..codegen.backends import DEFAULT
+from ..codegen.backends import get as get_backend
 from ..compile import Planned, compile
 from ..errors import DynamicShapeError, PockError
 from ..frontends import load
@@ -37,6 +39,7 @@ class CompileRequest:
     explain: bool = False
     compute: str = "f32"
     import_losses: bool = False
+    backend: str = DEFAULT
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,7 @@ def compile_model(request: CompileRequest, *, as_json: bool) -> None:
     recipe = Recipe.load(request.recipe, request.import_losses)
     target = get_target(request.target).computing(request.compute)
     check_mode(request.tune)
+    get_backend(request.backend)
     if not request.output.absolute().parent.is_dir():
         raise PockError(f"the folder '{request.output.parent}' for the artifact does not exist")
     if request.output.is_dir():
@@ -102,6 +106,7 @@ def compile_model(request: CompileRequest, *, as_json: bool) -> None:
             dump=request.dump,
             memory=request.memory,
             tune=request.tune,
+            backend=request.backend,
             inspect=look if request.explain else None,
         )
         artifact.save(request.output)

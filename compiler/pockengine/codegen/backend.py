@@ -118,6 +118,9 @@ class Backend(Protocol):
         """What runs kernels on this machine, which must be the target, to measure them; `cache` is that of `build`.
         None where nothing can be measured."""
 
+    def prepare(self, target: Target, cache: Path | None = None) -> None:
+        """Make what a target's first build needs beside its kernels, so that it is quick. Raises ToolchainError."""
+
     def build(self, model: Model, target: Target, cache: Path | None, progress: Progress) -> Built:
         """What makes a model run on a target; `cache` is the folder of what was compiled before (default: the
         platform's), and the stages that `progress` hears of are `compile` and `link`. Raises ToolchainError naming a

@@ -34,7 +34,22 @@ def _c_runner() -> Runner:
     return CRunner()
 
 
-_BACKENDS: Mapping[str, _Entry] = {DEFAULT: _Entry(_c, _c_runner)}
+def _reference() -> Backend:
+    from .reference.backend import ReferenceBackend
+
+    return ReferenceBackend()
+
+
+def _reference_runner() -> Runner:
+    from .reference.runner import ReferenceRunner
+
+    return ReferenceRunner()
+
+
+_BACKENDS: Mapping[str, _Entry] = {
+    DEFAULT: _Entry(_c, _c_runner),
+    "reference": _Entry(_reference, _reference_runner),
+}
 NAMES = tuple(_BACKENDS)
 
 

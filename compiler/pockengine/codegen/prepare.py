@@ -1,14 +1,14 @@
-"""`python -m pockengine.codegen.prepare NAME…`: readies the C compiler for targets, so that first builds are quick.
+"""`python -m pockengine.codegen.prepare NAME…`: makes ready what builds for targets need, so that first ones are quick.
 
-Zig builds its C library once for each architecture, which takes most of a minute: set-up scripts and images do it
-ahead.
+The C compiler builds its C library once for each architecture, which takes most of a minute: set-up scripts and images
+do it ahead.
 """
 
 from __future__ import annotations
 
 import sys
 
-from pockengine.codegen.c.native.toolchain import prepare
+from pockengine.codegen import backends
 from pockengine.errors import PockError
 from pockengine.targets import get
 
@@ -18,7 +18,7 @@ def main(names: list[str]) -> int:
     try:
         for target in [get(name) for name in names]:
             print(f"preparing the C compiler for {target.name}", flush=True)
-            prepare(target)
+            backends.get().prepare(target)
     except PockError as error:
         print(error, file=sys.stderr)
         return 1

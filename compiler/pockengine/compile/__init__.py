@@ -102,13 +102,12 @@ def _artifact(request: Request, measuring: Measuring, inspect: Callable[[Planned
         planned = plan_reduced(programs, backend)
         tuning = tune_planned(planned, backend, measuring, progress)
         if tuning.picks:
-            backend = backend.tuned(tuning.picks)
-            planned = plan_reduced(programs, backend)
+            planned = plan_reduced(programs, backend.tuned(tuning.picks))
     if inspect is not None:
         inspect(planned, tuning)
-    built = backend.build(describe(planned), planned.target, measuring.cache, progress)
+    built = planned.backend.build(describe(planned), planned.target, measuring.cache, progress)
     progress("pack", 0, 1)
-    artifact = pack(planned, backend, built, time.monotonic() - start, tuning)
+    artifact = pack(planned, built, time.monotonic() - start, tuning)
     progress("pack", 1, 1)
     return artifact
 

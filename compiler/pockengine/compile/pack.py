@@ -11,7 +11,7 @@ import numpy as np
 from safetensors.numpy import save
 
 from ..artifact import Artifact, EntryPoints, InputInfo, Manifest, PortInfo, TensorInfo, model_members
-from ..codegen.backend import Backend, Built
+from ..codegen.backend import Built
 from ..codegen.common.region import touched
 from ..ir import Array, Node, Value, render
 from ..ops import is_kind
@@ -23,7 +23,7 @@ from .inputs import target_kinds
 from .planned import Planned
 
 
-def pack(planned: Planned, backend: Backend, built: Built, compile_seconds: float, tuning: Tuning) -> Artifact:
+def pack(planned: Planned, built: Built, compile_seconds: float, tuning: Tuning) -> Artifact:
     """The artifact; its summary has `compile_seconds` and `cache_hits`, its manifest only what is deterministic."""
     members = {
         **built.members,
@@ -48,7 +48,7 @@ def pack(planned: Planned, backend: Backend, built: Built, compile_seconds: floa
         inputs=tuple(_input(value, kinds[value.name]) for value in planned.inputs),
         outputs=tuple(_port(name, value) for name, value in planned.programs["predict"].graph.outputs.items()),
         entry_points=EntryPoints(**built.entry_points),
-        backend=backend.name,
+        backend=planned.backend.name,
     )
     extra = {"compile_seconds": round(compile_seconds, 3), "cache_hits": built.cache_hits}
     return Artifact.create(manifest, members, {**stated, **extra, **tuning.statistics()})

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..autodiff import Quantised
+from ..codegen.backend import Backend
 from ..ir import Graph, Value
 from ..passes import Lookup
 from ..plan.budget import NONE, Recomputed
@@ -25,6 +26,7 @@ class Planned:
     """The planned programs over shared blocks of memory.
 
     imported         the model as it came
+    backend          what lowered the nodes, with the choices it did that with
     model            what is trained: the imported one with adapters, its frozen weights quantised
     clip_norm_bytes  of the arena, with `clip: {norm: …}`: what gradients take that wait for the norm of all of them
     recomputed       what it takes to keep to the memory allowed: forward nodes that run twice, products in strips
@@ -37,6 +39,7 @@ class Planned:
     model: Graph
     recipe: Recipe
     scheme: Scheme
+    backend: Backend
     target: Target
     threads: int
     batch: int
@@ -60,8 +63,9 @@ class Planned:
         return max(program.plan.lower_bound_bytes for program in self.programs.values())
 
 
-def plan(shaped: Shaped) -> Planned:
-    """Give every value its place, frozen weights packed where all programs read them so."""
+def plan(shaped: Shaped, backend: Backend) -> Planned:
+    """Give every value its place, frozen weights packed where all programs read them so; `backend` lowered the
+    nodes."""
     graphs = shaped.reduced.graphs
     resolved, spaces = graphs.resolved, Spaces()
     request, recipe, lowering = resolved.request, resolved.recipe, shaped.planning.lower
@@ -74,6 +78,7 @@ def plan(shaped: Shaped) -> Planned:
         model=resolved.model,
         recipe=recipe,
         scheme=resolved.scheme,
+        backend=backend,
         target=lowering.target,
         threads=lowering.threads,
         batch=batch_of(recipe, request.model),

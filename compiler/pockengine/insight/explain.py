@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..autodiff import Quantised
-from ..codegen import backends
 from ..codegen.common.identity import identity
 from ..codegen.common.region import anchor_of, body_of, needed
 from ..compile import Planned
@@ -179,7 +178,7 @@ def _alive(slot: Slot, program: Program) -> dict[str, Any]:
 def _contractions(planned: Planned, tuning: Tuning) -> list[dict[str, Any]]:
     """How each contraction is scheduled, by whom that was chosen, and what the model expects of it."""
     known: Mapping[str, Tuned] = {one.workload.identity: one for one in tuning.workloads}
-    rows, backend = [], backends.get()
+    rows, backend = [], planned.backend
     for index, step in enumerate(planned.programs["train"].steps):
         node = step.node
         tunable = backend.tunable(node, planned.target, planned.threads)

@@ -35,7 +35,12 @@ class Tasks:
     parallel: bool
 
 
-Launch = Tasks
+@dataclass(frozen=True)
+class Whole:
+    """A launch that computes all at once, however the backend does that."""
+
+
+Launch = Tasks | Whole
 """How a kernel is started. What other machines need (a grid of blocks, and the bytes they share) is another form here,
 which only the backend that makes it has to understand."""
 

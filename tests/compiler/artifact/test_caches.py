@@ -16,8 +16,8 @@ import pytest
 
 from pockengine.artifact import Artifact
 from pockengine.artifact.artifact import unpacked
-from pockengine.codegen.c.native.object_cache import ObjectCache
 from pockengine.codegen.folder_cache import FolderCache, Usage, drop_abandoned, use, workspace
+from pockengine.codegen.object_cache import ObjectCache
 from pockengine.errors import PockError
 
 MINUTES = 60.0

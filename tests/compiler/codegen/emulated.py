@@ -13,7 +13,7 @@ import numpy as np
 
 from pockengine.codegen.c import CBackend
 from pockengine.ir import Array
-from pockengine.plan.program import Lowered
+from pockengine.plan.program import Lowered, Tasks
 from pockengine.targets import Target
 from tests.compiler.codegen.harness import FLAGS, Case, Lower
 
@@ -58,7 +58,7 @@ def _main(cases: Sequence[Case], lowered: Sequence[Lowered], tasks: int) -> str:
             )
         for call in one.calls:
             places = [values.index(value) for value in call.operands] + ([len(values)] if call.workspace else [])
-            count = tasks if call.launch.parallel else 1
+            count = tasks if call.launch == Tasks(parallel=True) else 1
             declared.append(f"void {call.kernel.symbol}(void *const *arg, int task, int tasks);")
             lines.append(f"    {{ void *arg[] = {{{', '.join(f'block[{place}]' for place in places)}}};")
             lines.append(f"    for (int t = 0; t < {count}; ++t) {call.kernel.symbol}(arg, t, {count}); }}")

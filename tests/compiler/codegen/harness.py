@@ -19,7 +19,7 @@ from pockengine.codegen.c import CBackend
 from pockengine.codegen.c.native.toolchain import vector_flags
 from pockengine.ir import Array, DType, Graph, Node, TensorType, Value, parse_type
 from pockengine.ops import Sample
-from pockengine.plan.program import Lowered
+from pockengine.plan.program import Lowered, Tasks
 from pockengine.targets import Target, get, processor
 
 Lower = Callable[[Node, Target, int], Lowered]
@@ -110,7 +110,7 @@ class Library:
             addresses = [buffers[value].address for value in call.operands]
             addresses += [workspace.address] if call.workspace else []
             argument = (ctypes.c_void_p * len(addresses))(*addresses)
-            count = tasks if call.launch.parallel else 1
+            count = tasks if call.launch == Tasks(parallel=True) else 1
             for task in range(count):
                 self.functions[call.kernel.symbol](argument, task, count)
         for guarded in (*buffers.values(), workspace):

@@ -1,16 +1,21 @@
-"""Every op of the registry is lowered, expanded or refused with a reason; what is lowered agrees with its reference."""
+"""Every op of the registry is lowered, expanded or refused with a reason by each backend; every lowered one agrees with
+its reference."""
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from pockengine import ops
-from pockengine.codegen.c import CBackend
+from pockengine.codegen import backends
+from pockengine.ir import Array
 from pockengine.targets import get
-from tests.compiler.codegen.harness import Case, Library, sample_case
+from tests.compiler.codegen.harness import Case, Library, compare, sample_case
+from tests.compiler.codegen.reference.opened import opened
 
 REFUSED = {"reshape": "the planner makes it an alias"}
+Check = Callable[[list[Case], Path], None]
 
 
 def _cases() -> list[Case]:
@@ -19,10 +24,11 @@ def _cases() -> list[Case]:
     return [sample_case(op.name, sample, rng) for op in primitives for sample in op.samples]
 
 
+@pytest.mark.parametrize("backend", backends.NAMES)
 @pytest.mark.parametrize("op", [op.name for op in ops.all_ops()])
-def test_every_op_is_lowered_expanded_or_refused(op: str) -> None:
-    record, backend, rng = ops.get(op), CBackend(), np.random.default_rng(0)
-    reasons = [backend.unsupported(sample_case(op, sample, rng).node) for sample in record.samples]
+def test_every_op_is_lowered_expanded_or_refused(op: str, backend: str) -> None:
+    record, made_by, rng = ops.get(op), backends.get(backend), np.random.default_rng(0)
+    reasons = [made_by.unsupported(sample_case(op, sample, rng).node) for sample in record.samples]
     if record.expand is not None:
         assert all(reasons) or record.kind == "composite"  # what is not claimed is expanded
     elif op in REFUSED:
@@ -31,8 +37,30 @@ def test_every_op_is_lowered_expanded_or_refused(op: str) -> None:
         assert reasons and not any(reasons), reasons
 
 
-def test_samples_agree_with_the_reference(tmp_path: Path) -> None:
-    library = Library(tmp_path, _cases(), get("host"), threads=3, extra=("-O1",))
+def _as_machine_code(cases: list[Case], folder: Path) -> None:
+    library = Library(folder, cases, get("host"), threads=3, extra=("-O1",))
     for index in range(len(library.cases)):
         for tasks in (1, 2, 3):
             library.check(index, tasks)
+
+
+def _as_reference(cases: list[Case], folder: Path) -> None:
+    """In an artifact's planned memory, with results over operands wherever the backend allows it."""
+    for case in cases:
+        for pair, outputs in _runs(case, folder):
+            compare(case, outputs, f"in place {pair}")
+
+
+def _runs(case: Case, folder: Path) -> Iterator[tuple[tuple[int, int] | None, list[Array]]]:
+    lowered = backends.get("reference").lower(case.node, get("host"), 1)
+    for pair in (None, *lowered.inplace):
+        machine = opened(case.node, lowered, folder, pair)
+        yield pair, list(machine.run("predict", case.inputs).values())
+
+
+CHECKS: dict[str, Check] = {"c": _as_machine_code, "reference": _as_reference}
+
+
+@pytest.mark.parametrize("backend", backends.NAMES)
+def test_samples_agree_with_the_reference(backend: str, tmp_path: Path) -> None:
+    CHECKS[backend](_cases(), tmp_path)

@@ -17,7 +17,7 @@ import ziglang
 from safetensors.numpy import save_file
 
 from pockengine.codegen.c.native import toolchain
-from pockengine.codegen.c.native.object_cache import ObjectCache
+from pockengine.codegen.object_cache import ObjectCache
 from pockengine.errors import ToolchainError
 from pockengine.targets import get
 from tests.compiler.runtime.conftest import TOY, Run
@@ -81,7 +81,7 @@ def test_a_prepared_target_only_lacks_the_model(tmp_path: Path) -> None:
 
 def test_processes_share_a_cache(tmp_path: Path) -> None:
     script = (
-        "import sys; from pathlib import Path; from pockengine.codegen.c.native.object_cache import ObjectCache\n"
+        "import sys; from pathlib import Path; from pockengine.codegen.object_cache import ObjectCache\n"
         "for i in range(100):\n"
         "    cache = ObjectCache(Path(sys.argv[1]))\n"
         "    with cache.workspace() as folder:\n"

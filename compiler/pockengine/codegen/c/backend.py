@@ -182,6 +182,10 @@ class CBackend:
         """See measure/measurer.py."""
         return CMeasurer(target, threads, cache)
 
+    def prepare(self, target: Target, cache: Path | None = None) -> None:
+        """The C library and the runtime."""
+        toolchain.prepare(target, cache)
+
     def build(self, model: Model, target: Target, cache: Path | None, progress: Progress) -> Built:
         """See build.py."""
         return build(model, target, cache, progress)

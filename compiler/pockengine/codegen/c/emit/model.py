@@ -6,7 +6,7 @@ import string
 from collections.abc import Iterable, Mapping, Sequence
 
 from ....ir import TensorType, Value
-from ....plan.program import Location, Loops, Program, Step
+from ....plan.program import Location, Loops, Program, Step, Tasks
 from ...model import LookedUp, Model, Tensor
 from ..contraction.panels import MOST_LOOPS
 from .source import Code
@@ -136,7 +136,8 @@ def emit_program(code: Code, name: str, program: Program) -> None:
             if call.workspace:
                 lines.append(f"{_ref(_workspace(step))}, /* workspace: {step.lowered.workspace_bytes} bytes */")
             symbol = call.kernel.symbol
-            fields = [symbol, _string(title), _string(symbol), len(refs), len(lines), index, int(call.launch.parallel)]
+            parallel = call.launch == Tasks(parallel=True)
+            fields = [symbol, _string(title), _string(symbol), len(refs), len(lines), index, int(parallel)]
             numbers = [*fields, float(call.flops), float(call.bytes)]
             rows.append(f"{{{', '.join(map(str, numbers))}}}, /* {_shape_list(step.node.outputs)} */")
             refs += lines

@@ -19,8 +19,8 @@ from importlib import metadata
 from importlib.resources import files
 from pathlib import Path
 
-from pockengine.codegen.c.native.object_cache import Inputs, ObjectCache
 from pockengine.codegen.folder_cache import default_folder, platform_folder
+from pockengine.codegen.object_cache import Inputs, ObjectCache
 from pockengine.errors import ToolchainError
 from pockengine.targets import Target
 from pockengine.targets.processor import ZIG

@@ -1,0 +1,109 @@
+"""The command line of the reference runner: which of the executable's options (docs/reference/binary.md) it has, and a
+sentence for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...errors import DataError, nearest
+
+USAGE = """\
+usage: model train   --data D.safetensors --steps N and/or --epochs E [--seed S] [--no-shuffle]
+                     [--eval-data D.safetensors [--eval-every N]] [--save W] [--save-trained W] [--load W]
+                     [--report R.json]
+       model eval    --data D.safetensors [--load W] [--report R.json]
+       model predict --data D.safetensors --out O.safetensors [--load W] [--report R.json]
+       model info
+"""
+ENTRIES = ("train", "eval", "predict", "info")
+_RUNS = ("train", "eval", "predict")
+_FILES = {
+    "--data": _RUNS, "--load": _RUNS, "--report": _RUNS, "--out": ("predict",),
+    "--eval-data": ("train",), "--save": ("train",), "--save-trained": ("train",),
+}  # fmt: skip
+_NUMBERS = {"--steps": 1, "--epochs": 1, "--eval-every": 1, "--seed": 0}
+_LACKING = ("--checkpoint", "--checkpoint-every", "--resume", "--patience", "--profile", "--params", "--consts")
+
+
+class UsageError(DataError):
+    """A command line that cannot be followed."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is asked for; None where nothing is said."""
+
+    entry: str
+    data: Path | None = None
+    load: Path | None = None
+    report: Path | None = None
+    out: Path | None = None
+    eval_data: Path | None = None
+    save: Path | None = None
+    save_trained: Path | None = None
+    steps: int | None = None
+    epochs: int | None = None
+    eval_every: int | None = None
+    seed: int | None = None
+    no_shuffle: bool = False
+
+
+def parse(arguments: Sequence[str]) -> Options | None:
+    """The options; None where help is asked for. Raises UsageError."""
+    if not arguments:
+        raise UsageError("say what to do: train, eval, predict or info (see --help)")
+    entry, rest = arguments[0], list(arguments[1:])
+    if entry in ("--help", "-h") or "--help" in rest:
+        return None
+    if entry == "bench":
+        raise UsageError("the reference backend is not measured: compile with --backend c to measure a step")
+    if entry not in ENTRIES:
+        raise UsageError(f"unknown entry point '{entry}'{nearest(entry, ENTRIES)}")
+    given: dict[str, Any] = {}
+    while rest:
+        name = rest.pop(0)
+        given[name.removeprefix("--").replace("-", "_")] = _value(entry, name, rest)
+    given.pop("threads", None)  # numpy chooses its own
+    options = Options(entry, **given)
+    _check_together(options)
+    return options
+
+
+def _value(entry: str, name: str, rest: list[str]) -> object:
+    """The value of an option, taken off what follows it."""
+    if name in _LACKING:
+        raise UsageError(f"the reference backend has no {name}: compile with --backend c to use it")
+    known = (*_FILES, *_NUMBERS, "--threads", "--no-shuffle")
+    if name not in known:
+        raise UsageError(f"unknown option '{name}'{nearest(name, known)}")
+    entries = _FILES.get(name, _RUNS if name == "--threads" else ("train",))
+    if entry not in entries:
+        raise UsageError(f"{name} is not an option of '{entry}'")
+    if name == "--no-shuffle":
+        return True
+    if not rest:
+        raise UsageError(f"{name} needs a value")
+    text = rest.pop(0)
+    if name in _FILES:
+        return Path(text)
+    least = _NUMBERS.get(name, 1)
+    if not text.isascii() or not text.isdigit() or not least <= int(text) < 1 << 63:
+        raise UsageError(f"{name} takes a whole number of at least {least}, not '{text}'")
+    return int(text)
+
+
+def _check_together(options: Options) -> None:
+    if options.entry != "info" and options.data is None:
+        raise UsageError(f"{options.entry} needs --data")
+    if options.entry == "train" and not options.steps and not options.epochs:
+        raise UsageError("train needs --steps or --epochs")
+    if options.entry == "predict" and options.out is None:
+        raise UsageError("predict needs --out")
+    if options.eval_every and options.eval_data is None:
+        raise UsageError("--eval-every needs --eval-data")
+    outputs = [path for path in (options.save, options.save_trained, options.report, options.out) if path is not None]
+    if len(set(outputs)) < len(outputs):
+        raise UsageError("two outputs name the same file")

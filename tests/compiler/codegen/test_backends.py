@@ -1,0 +1,64 @@
+"""Backends are named in one place, and only theirs knows what a backend is made of."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import pockengine
+from pockengine.codegen import backends
+from pockengine.errors import ArtifactError, PockError
+
+ROOT = Path(pockengine.__file__).parent
+REGISTRY = ROOT / "codegen" / "backends.py"
+
+
+def _outside(backend: str) -> Iterator[Path]:
+    inside = ROOT / "codegen" / backend
+    return (path for path in ROOT.rglob("*.py") if inside not in path.parents and path != REGISTRY)
+
+
+def _imported(path: Path) -> Iterator[str]:
+    """The modules that a file imports, anywhere in it, by their full names."""
+    package = ("pockengine", *path.relative_to(ROOT).parent.parts)
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            start = package[: len(package) - node.level + 1] if node.level else ()
+            module = ".".join([*start, *([node.module] if node.module else [])])
+            yield module
+            yield from (f"{module}.{alias.name}" for alias in node.names)
+
+
+@pytest.mark.parametrize("backend", backends.NAMES)
+def test_only_the_registry_imports_a_backend(backend: str) -> None:
+    name = f"pockengine.codegen.{backend}"
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for path in _outside(backend)
+        if any(module == name or module.startswith(f"{name}.") for module in _imported(path))
+    }
+    assert found == set()
+
+
+def test_every_backend_has_its_name() -> None:
+    for name in backends.NAMES:
+        assert backends.get(name).name == name
+        assert backends.runner(name)
+
+
+def test_an_unknown_backend_is_a_sentence() -> None:
+    with pytest.raises(PockError, match="there is no backend 'cuda' .known: c, reference."):
+        backends.get("cuda")
+    with pytest.raises(ArtifactError, match="built by the backend 'cuda', this version knows c, reference"):
+        backends.runner("cuda")
+
+
+def test_no_module_outside_names_the_c_compiler() -> None:
+    named = {p.relative_to(ROOT).as_posix() for p in _outside("c") if re.search(r"zig|CBackend", p.read_text())}
+    assert named == NAMES_ZIG

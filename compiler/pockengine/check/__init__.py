@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..autodiff import with_adapters
+from ..codegen.backends import DEFAULT
 from ..errors import UnsupportedOperatorError
 from ..frontends import OperatorUse, Survey, UnsupportedNode, load, survey
 from ..frontends.onnx.survey import FORWARD, SUPPORTED
@@ -64,15 +65,19 @@ class CheckReport:
 
 
 def check(
-    graph: Graph, recipe: Recipe | None = None, target: str | Target = "host", memory: int | None = None
+    graph: Graph,
+    recipe: Recipe | None = None,
+    target: str | Target = "host",
+    memory: int | None = None,
+    backend: str = DEFAULT,
 ) -> CheckReport:
     """Check an imported model: plan training all of it, its head, its biases, and what the recipe says, within `memory`
-    bytes for the whole process.
+    bytes for the whole process, as `backend` would compute it.
 
     Raises RecipeError where the recipe does not fit the model, TargetError for an unknown target,
     UnsupportedOperatorError where a gradient or a kernel is missing."""
     recipe = recipe.bound(graph) if recipe else None
-    recipes = compare(graph, recipe, _device(target), memory)
+    recipes = compare(graph, recipe, _device(target), memory, backend)
     told = recipes.get(GIVEN, recipes.get("full"))
     saved = told.saved_bytes if isinstance(told, Estimate) else {}
     described = _described(graph, recipe, saved)
@@ -113,6 +118,7 @@ def check_file(
     dims: Mapping[str, int] | None = None,
     batch: int | None = None,
     memory: int | None = None,
+    backend: str = DEFAULT,
 ) -> CheckReport:
     """Check an ONNX file, whose external weights may be missing; unsupported operators are part of the report, not an
     error. Raises ModelError, DynamicShapeError, RecipeError or TargetError."""
@@ -125,7 +131,7 @@ def check_file(
         graph = load(path, dims, wanted, need_weights=False)
     recipe = recipe.bound(graph) if recipe else None
     try:
-        report = check(graph, recipe, device.result(), memory)
+        report = check(graph, recipe, device.result(), memory, backend)
     except UnsupportedOperatorError as error:
         # The model can be imported, but a gradient or a kernel of the training step is missing.
         missing = UnsupportedNode(

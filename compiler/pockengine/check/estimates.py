@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..codegen import backends
+from ..codegen.backend import Backend
 from ..compile import Planned, Request, Scope, plan_programs, predicted_peak_bytes, summary
 from ..errors import MemoryBudgetError, RecipeError, UnsupportedOperatorError
 from ..ir import Graph, Node
@@ -95,16 +96,22 @@ def _read_off(planned: Planned, graph: Graph, memory: int | None) -> Estimate:
     calls = [call for program in planned.programs.values() for step in program.steps for call in step.lowered.calls]
     figures = summary(planned, kernels=len({call.kernel.symbol for call in calls}))
     peak, target = figures["predicted_peak_bytes"], planned.target
-    devices = tuple(_fit(graph, planned.recipe, device, target, peak, memory) for device in all_targets())
+    devices = tuple(_fit(planned, graph, device, peak, memory) for device in all_targets())
     return Estimate(target.name, planned.threads, target.ram_bytes, figures, _saved(planned), devices)
 
 
-def compare(graph: Graph, recipe: Recipe | None, target: Target, memory: int | None = None) -> Compared:
+def compare(
+    graph: Graph,
+    recipe: Recipe | None,
+    target: Target,
+    memory: int | None = None,
+    backend: str = backends.DEFAULT,
+) -> Compared:
     """Estimates of the training step when everything, the head or the biases are trained with the given recipe's loss
     and optimizer (without one: AdamW and the loss that suits the output); and of all programs of the given recipe.
 
     With `memory`, forward nodes are computed twice where that makes a step fit, and what cannot fit is a sentence."""
-    comparison = _Comparison(graph, recipe, target, memory)
+    comparison = _Comparison(graph, recipe, target, memory, backends.get(backend))
     others = beside(lambda: comparison.estimates(("bias", GIVEN), NOT_KNOWN_YET))
     full = comparison.estimates(("full",), None)
     told = full["full"]
@@ -127,10 +134,12 @@ def _with_dense(found: Estimate | str, dense: int) -> Estimate | str:
 class _Comparison:
     """Plans several recipes for one model; they share what lowers nodes, since most nodes are the same."""
 
-    def __init__(self, graph: Graph, recipe: Recipe | None, target: Target, memory: int | None) -> None:
+    def __init__(
+        self, graph: Graph, recipe: Recipe | None, target: Target, memory: int | None, backend: Backend
+    ) -> None:
         self._graph, self._given, self._target, self._memory = graph, recipe, target, memory
         self._base = recipe or Recipe(_usual_loss(graph), "adamw")
-        self._backend = backends.get()
+        self._backend = backend
 
     def estimates(self, names: Iterable[str], dense: int | None) -> dict[str, Estimate | str]:
         """The estimate of each recipe, or why there is none; `dense` as `Request` has it."""
@@ -159,12 +168,13 @@ class _Comparison:
         return _read_off(plan_programs(request), self._graph, self._memory)
 
 
-def _fit(graph: Graph, recipe: Recipe, device: Target, planned_for: Target, peak: int, memory: int | None) -> Fit:
+def _fit(planned: Planned, graph: Graph, device: Target, peak: int, memory: int | None) -> Fit:
     """Plans anew only where the answer could depend on the device's scratch memory."""
     limit = device.ram_bytes * (1 - SYSTEM_SHARE)
-    if device.name != planned_for.name and abs(peak - limit) < NEAR * limit:
+    if device.name != planned.target.name and abs(peak - limit) < NEAR * limit:
+        request = Request(graph, planned.recipe, device, memory=memory, backend=planned.backend)
         try:
-            peak = predicted_peak_bytes(plan_programs(Request(graph, recipe, device, memory=memory)))
+            peak = predicted_peak_bytes(plan_programs(request))
         except MemoryBudgetError as error:
             peak = error.least_bytes
     return Fit(device.name, peak, device.ram_bytes)

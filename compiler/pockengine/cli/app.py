@@ -124,12 +124,13 @@ def check_command(
     batch: Batch = None,
     dim: Dims = None,
     memory: Memory = None,
+    backend: BackendName = "c",
     json: Json = False,
     import_losses: ImportLosses = False,
 ) -> None:
     """Say which operators are supported, what the layers are, and what training would take. Compiles nothing."""
     sizes, allowed = compiling.parse_dims(dim or []), compiling.parse_memory(memory)
-    request = compiling.CheckRequest(model, recipe, target, batch, sizes, allowed, import_losses)
+    request = compiling.CheckRequest(model, recipe, target, batch, sizes, allowed, import_losses, backend)
     supported = compiling.check_model(request, as_json=json)
     if not supported:
         raise typer.Exit(BAD_INPUT)

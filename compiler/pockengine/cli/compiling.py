@@ -53,6 +53,7 @@ class CheckRequest:
     dims: Mapping[str, int]
     memory: int | None = None
     import_losses: bool = False
+    backend: str = DEFAULT
 
 
 def parse_dims(texts: Sequence[str]) -> dict[str, int]:
@@ -124,9 +125,12 @@ def compile_model(request: CompileRequest, *, as_json: bool) -> None:
 def check_model(request: CheckRequest, *, as_json: bool) -> bool:
     """Print the report; returns whether the model can be compiled."""
     wanted = Recipe.load(request.recipe, request.import_losses) if request.recipe else None
+    get_backend(request.backend)
     with progress(moving=False) as report:  # without threads, the check may use a second process
         report("check", 0, 1)
-        result = check_file(request.model, wanted, request.target, request.dims, request.batch, request.memory)
+        result = check_file(
+            request.model, wanted, request.target, request.dims, request.batch, request.memory, request.backend
+        )
         report("check", 1, 1)
     if as_json:
         print(json.dumps(result.to_mapping()))

@@ -22,7 +22,7 @@ _MULTIPLIES = {"bf16": frozenset(("amx_bf16", "avx512bf16", "bf16")), "f16": fro
 class Target:
     """One device.
 
-    triple, cpu, features   what the C compiler is told (`zig cc -target triple -mcpu=cpu+feature-feature`)
+    triple, cpu, features   what a C compiler is told (`-target triple -mcpu=cpu+feature-feature`)
     cores                   cores worth giving a thread to
     vector_bytes, registers width and number of the vector registers
     mr, nr                  rows and columns (f32 elements) of the matrix micro-kernel

@@ -1,5 +1,4 @@
-"""Every op of the registry is lowered, expanded or refused with a reason by each backend; every lowered one agrees with
-its reference."""
+"""Every op is lowered, expanded or refused with a reason by each backend; what is lowered agrees with its reference."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

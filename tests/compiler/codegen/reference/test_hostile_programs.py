@@ -11,7 +11,8 @@ import pytest
 
 from pockengine.codegen import backends
 from pockengine.codegen.reference.reading import parse
-from pockengine.compile import describe, plan_programs
+from pockengine.compile import Request, plan_programs
+from pockengine.compile.build import describe
 from pockengine.errors import ArtifactError
 from pockengine.recipe import Recipe
 from pockengine.targets import get
@@ -22,14 +23,8 @@ Change = Callable[[dict[str, Any]], object]
 
 @cache
 def _program() -> bytes:
-    backend, target = backends.get("reference"), get("host")
-    planned = plan_programs(
-        CNN.build(BATCH),
-        Recipe(update=[{"params": "fc.*"}], ema=0.9),
-        target,
-        pipeline=backend.pipeline,
-        backend=backend,
-    )
+    recipe, backend, target = Recipe(update=[{"params": "fc.*"}], ema=0.9), backends.get("reference"), get("host")
+    planned = plan_programs(Request(CNN.build(BATCH), recipe, target, backend=backend))
     return backend.build(describe(planned), target, None, lambda *told: None).members["program.json"]
 
 

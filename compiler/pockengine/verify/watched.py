@@ -73,10 +73,9 @@ def _with_all(planned: Planned, values: Sequence[Value]) -> Planned:
 
 
 def _run(planned: Planned, feeds: Mapping[str, Array], values: Sequence[Value]) -> list[Array]:
-    backend = backends.get()
-    built = backend.build(describe(planned), planned.target, None, quiet)
-    artifact = pack(planned, backend, built, 0.0, Tuning())
-    runner = backends.runner(backend.name)
+    built = planned.backend.build(describe(planned), planned.target, None, quiet)
+    artifact = pack(planned, built, 0.0, Tuning())
+    runner = backends.runner(planned.backend.name)
     model = runner.open(artifact.unpack(), artifact.manifest.entry_points.library, planned.threads)
     try:
         batch = [_declared(feeds[value.name], value) for value in planned.inputs]

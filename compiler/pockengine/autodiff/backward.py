@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..ir import Builder, Graph, Node, Value
-from ..ops import Emitter, expand_where, get, passes_gradient
+from ..ops import Emitter, composites_of, expand, get, passes_gradient
 from ..recipe import no_gradient
 
 
@@ -27,7 +27,7 @@ def prepare(graph: Graph, wanted: Iterable[Value]) -> Graph:
         vjps = get(node.op).vjps
         return any(v in active and index >= len(vjps) for index, v in enumerate(node.inputs))
 
-    ready = expand_where(graph, lacking)
+    ready = expand(graph, [node for node in composites_of(graph) if lacking(node)])
     return graph if ready is graph else prepare(ready, wanted)
 
 

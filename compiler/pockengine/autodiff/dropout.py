@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from ..errors import RecipeError
 from ..ir import Builder, Graph, Node, Value, verify
-from ..ops import Emitter, expand_where, rewrite
+from ..ops import Emitter, Rewriting, expand
 from .generator import generator_of
 
 
@@ -26,7 +26,10 @@ def without_dropout(model: Graph) -> Graph:
             return e.multi("attention", node.inputs, **attrs)
         return None
 
-    return rewrite(model, rule)
+    walk = Rewriting(model)
+    for node in walk:
+        walk.replace(rule(walk.emitter, node))
+    return walk.graph()
 
 
 def with_dropout(model: Graph) -> Graph:
@@ -35,7 +38,7 @@ def with_dropout(model: Graph) -> Graph:
 
     %y = dropout(%x) {p: 0.1}   ->   %y = dropout(%x, %generator) {p: 0.1, site: 3}
     """
-    model = expand_where(model, lambda node: node.op == "attention" and bool(node.attrs.get("dropout")))
+    model = expand(model, [node for node in model.nodes if node.op == "attention" and node.attrs.get("dropout")])
     if not any(node.op == "dropout" for node in model.nodes):
         raise RecipeError(
             "the recipe says 'dropout: true', but the model has no dropout (an export in evaluation mode loses it; "
@@ -56,4 +59,7 @@ def with_dropout(model: Graph) -> Graph:
             return None
         return e.multi("dropout", (node.inputs[0], generator), **node.attrs, site=next(sites))
 
-    return verify(rewrite(builder.finish(), rule), "dropout")
+    walk = Rewriting(builder.finish())
+    for node in walk:
+        walk.replace(rule(walk.emitter, node))
+    return verify(walk.graph(), "dropout")

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..errors import RecipeError, nearest
 from ..ir import Array, DType, Graph, Node, TensorType, Value, verify
-from ..ops import Emitter, rewrite
+from ..ops import Emitter, Rewriting
 from ..recipe import Lora, adapter_names, matches, module_of
 from ..recipe.resolution.channels import contracted, readers
 
@@ -95,7 +95,10 @@ def with_adapters(model: Graph, lora: Lora) -> Graph:
         y = e.op(node.op, *node.inputs, **node.attrs)
         return [e.add(y, branch(e, node, operand, *pairs[adapter], lora))]
 
-    return verify(rewrite(model.with_(params=(*model.params, *new), data=data), rule), "adapters")
+    walk = Rewriting(model.with_(params=(*model.params, *new), data=data))
+    for node in walk:
+        walk.replace(rule(walk.emitter, node))
+    return verify(walk.graph(), "adapters")
 
 
 def initial(a: Value, seed: int) -> Array:

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..errors import RecipeError, nearest
 from ..ir import Array, DType, Graph, Node, TensorType, Value, verify
-from ..ops import Emitter, prune, rewrite
+from ..ops import Emitter, Rewriting, prune
 from ..ops.quantised import DEQUANTIZE, dequantize, quantize, relative_error
 from ..recipe import FROZEN, Frozen, Scheme, is_adapter, matches, module_of
 from ..recipe.resolution.channels import Axes, contracted, readers
@@ -119,7 +119,10 @@ def with_quantised(model: Graph, frozen: Frozen, scheme: Scheme) -> tuple[Graph,
         value, use = reads[node.outputs[0]]
         return [_read(e, node, new[value], use, frozen)]
 
-    quantised = prune(rewrite(extended, rule)).with_(params=params)
+    walk = Rewriting(extended)
+    for node in walk:
+        walk.replace(rule(walk.emitter, node))
+    quantised = prune(walk.graph()).with_(params=params)
     return verify(quantised, "quantised weights"), tuple(made)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -59,7 +59,7 @@ class Builder:
             self._const_cache.setdefault(_const_key(array), value)
         self._names.update(value.name for value in graph.sources())
 
-    def reserve(self, names: Iterable[str]) -> None:
+    def reserve(self, names: Sequence[str]) -> None:
         """Keep these names for values that will be adopted later."""
         self._names.update(names)
 

@@ -43,21 +43,22 @@ from .registry import (
     record_of,
     register,
 )
-from .rewrite import Rule, expand_where, prune, rewrite
+from .rewrite import Rewriting, composites_of, expand, prune
 
 __all__ = [
     "Convolution",
     "Emitter",
     "Kind",
     "Op",
+    "Rewriting",
     "Role",
-    "Rule",
     "Sample",
     "all_ops",
     "axes_of",
+    "composites_of",
     "convolution_of",
     "differentiable",
-    "expand_where",
+    "expand",
     "get",
     "is_kind",
     "is_view",
@@ -65,7 +66,6 @@ __all__ = [
     "prune",
     "record_of",
     "register",
-    "rewrite",
 ]
 
 del (

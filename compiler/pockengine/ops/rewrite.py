@@ -2,66 +2,91 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from ..ir import Builder, Graph, Node, Value, substitute
 from .emitter import Emitter
 from .registry import get
 
-Rule = Callable[[Emitter, Node], Sequence[Value] | None]
-"""(emitter, node with its new inputs) -> the values that replace its outputs, or None to keep the node."""
 
+class Rewriting:
+    """A walk through a graph's nodes in order, in which some are replaced:
 
-def rewrite(graph: Graph, rule: Rule, exhaustive: bool = False) -> Graph:
-    """The graph with `rule` applied to each node in order: the same object where it leaves all of them alone. New nodes
-    take the phase and origin of the node they replace.
+        walk = Rewriting(graph)
+        for node in walk:
+            walk.replace(rule(walk.emitter, node))
+        return walk.graph()
 
-    exhaustive  apply the rule also to the nodes it makes, until it leaves them alone; since a rule sees only what comes
-                before a node, the whole graph is then done in one walk"""
-    builder = Builder(graph.name)
-    builder.adopt_sources(graph)
-    builder.reserve(value.name for value in graph.values())
-    emitter, mapping, changed = Emitter(builder), dict[Value, Value](), False
+    A node comes with its new inputs; what is not replaced is kept. New nodes take the phase and origin of the node they
+    replace. The walk calls nobody: who rewrites is in a layer above.
 
-    def visit(old: Node) -> None:
-        nonlocal changed
-        node = substitute(old, mapping)
-        builder.phase, builder.origin = node.phase, node.origin
-        start = len(builder.nodes)
-        replaced = rule(emitter, node)
-        if replaced is None:
-            builder.keep(node)
-            return
-        changed = True
-        if exhaustive:
-            for made in builder.take_back(start):
-                visit(made)
+    exhaustive  the nodes that replace others come too, until they are kept; since one sees only what comes before a
+                node, the whole graph is then done in one walk"""
+
+    def __init__(self, graph: Graph, exhaustive: bool = False) -> None:
+        builder = Builder(graph.name)
+        builder.adopt_sources(graph)
+        builder.reserve([value.name for value in graph.values()])
+        self.emitter = Emitter(builder)
+        self._graph, self._builder, self._exhaustive = graph, builder, exhaustive
+        self._mapping: dict[Value, Value] = {}
+        self._replaced: Sequence[Value] | None = None
+        self._changed = False
+
+    def __iter__(self) -> Iterator[Node]:
+        waiting: list[Node | tuple[Node, Sequence[Value]]] = list(reversed(self._graph.nodes))
+        while waiting:
+            old = waiting.pop()
+            if isinstance(old, tuple):
+                self._map(*old)
+                continue
+            node, start = substitute(old, self._mapping), len(self._builder.nodes)
+            self._builder.phase, self._builder.origin = node.phase, node.origin
+            self._replaced = None
+            yield node
+            if self._replaced is None:
+                self._builder.keep(node)
+                continue
+            self._changed = True
+            if self._exhaustive:
+                waiting.append((node, self._replaced))
+                waiting += reversed(self._builder.take_back(start))
+            else:
+                self._map(node, self._replaced)
+
+    def replace(self, values: Sequence[Value] | None) -> None:
+        """Let these values, made with `emitter`, replace the outputs of the present node; None keeps the node."""
+        self._replaced = values
+
+    def graph(self) -> Graph:
+        """The graph after the walk; the same object where all nodes were kept."""
+        if not self._changed:
+            return self._graph
+        graph, mapping, builder = self._graph, self._mapping, self._builder
+        builder.outputs = {name: mapping.get(value, value) for name, value in graph.outputs.items()}
+        builder.updates = {target: mapping.get(value, value) for target, value in graph.updates.items()}
+        return builder.finish()
+
+    def _map(self, node: Node, replaced: Sequence[Value]) -> None:
+        mapping = self._mapping
         mapping.update((old, mapping.get(new, new)) for old, new in zip(node.outputs, replaced, strict=True))
 
-    for node in graph.nodes:
-        visit(node)
-    if not changed:
-        return graph
-    builder.outputs = {name: mapping.get(value, value) for name, value in graph.outputs.items()}
-    builder.updates = {target: mapping.get(value, value) for target, value in graph.updates.items()}
-    return builder.finish()
+
+def composites_of(graph: Graph) -> list[Node]:
+    """The nodes that say how they are written in other operators."""
+    return [node for node in graph.nodes if node.op != "region" and get(node.op).expand]
 
 
-def expand_where(graph: Graph, chosen: Callable[[Node], bool]) -> Graph:
-    """Replace the chosen composites by their expansions, until none is left that is chosen.
+def expand(graph: Graph, chosen: Collection[Node]) -> Graph:
+    """Replace some of a graph's `composites_of` by their expansions, in which there may be others.
 
     %y = gelu(%x)   ->   %a = mul(%x, 0.707…); %b = erf(%a); …
     """
-
-    def rule(e: Emitter, node: Node) -> Sequence[Value] | None:
-        if node.op == "region" or not chosen(node):
-            return None
-        expand = get(node.op).expand
-        return expand(e, node.inputs, node.attrs) if expand else None
-
-    while any(node.op != "region" and get(node.op).expand and chosen(node) for node in graph.nodes):
-        graph = rewrite(graph, rule)
-    return graph
+    made, walk = {value for node in chosen for value in node.outputs}, Rewriting(graph)
+    for node in walk:
+        write = get(node.op).expand if node.op != "region" and not made.isdisjoint(node.outputs) else None
+        walk.replace(write(walk.emitter, node.inputs, node.attrs) if write else None)
+    return walk.graph()
 
 
 def prune(graph: Graph) -> Graph:

@@ -50,7 +50,7 @@ def fold(graph: Graph, frozen: Collection[str] = ()) -> Graph:
         return prune(graph)
     builder = Builder(graph.name)
     builder.adopt_sources(graph)
-    builder.reserve(value.name for value in graph.values())
+    builder.reserve([value.name for value in graph.values()])
     mapping: dict[Value, Value] = {}
     for old in graph.nodes:
         node = substitute(old, mapping)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..ir import Attrs, Builder, Graph, Node, Value
-from ..ops import Emitter, Kind, axes_of, get, prune, rewrite
+from ..ops import Emitter, Kind, Rewriting, axes_of, get, prune
 from ..ops.axes import shared_runs
 from ..ops.movement import ints
 
@@ -83,7 +83,10 @@ def only_demanded(graph: Graph) -> Graph:
             return inputs
         return e.multi(node.op, inputs, **cut.attrs)
 
-    return rewrite(graph, rule)
+    walk = Rewriting(graph)
+    for node in walk:
+        walk.replace(rule(walk.emitter, node))
+    return walk.graph()
 
 
 class _Demand:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..ir import Graph, Node, Value
-from ..ops import Emitter, is_kind, rewrite
+from ..ops import Emitter, Rewriting, is_kind
 
 
 def factor_gradients(graph: Graph) -> Graph:
@@ -26,7 +26,10 @@ class _Factoring:
         self.olds = iter(graph.nodes)
 
     def run(self) -> Graph:
-        return rewrite(self.graph, self._rule)
+        walk = Rewriting(self.graph)
+        for node in walk:
+            walk.replace(self._rule(walk.emitter, node))
+        return walk.graph()
 
     def _rule(self, e: Emitter, node: Node) -> Sequence[Value] | None:
         old = next(self.olds)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..ir import Graph, Node, Value
-from ..ops import Emitter, rewrite
+from ..ops import Emitter, Rewriting
 from ..ops.attention import HEADS
 
 _TENSORS = {"attention": (0, 1, 2), "attention_backward": (0, 1, 2, 3, 5)}
@@ -18,7 +18,10 @@ def heads_inside(graph: Graph) -> Graph:
 
     attention(transpose(%q), transpose(%k), transpose(%v))   ->   transpose(attention(%q, %k, %v) {heads_inside})
     """
-    return rewrite(graph, _rule)
+    walk = Rewriting(graph)
+    for node in walk:
+        walk.replace(_rule(walk.emitter, node))
+    return walk.graph()
 
 
 def _rule(e: Emitter, node: Node) -> Sequence[Value] | None:

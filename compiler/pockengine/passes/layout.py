@@ -173,7 +173,7 @@ class Rewrite:
         self.blocks = layouts.blocks
         self.builder = Builder(graph.name)
         self.builder.adopt_sources(graph)
-        self.builder.reserve(value.name for value in graph.values())
+        self.builder.reserve([value.name for value in graph.values()])
         self.e = Emitter(self.builder)
         self.plain: dict[Value, Value] = {value: value for value in graph.sources()}
         self.other: dict[Value, Value] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..ir import Graph, render, verify
-from ..ops import expand_where, prune
+from ..ops import composites_of, expand, prune
 from .chunks import chunk_rows, chunk_rows_finely
 from .cleanup import cse, fold
 from .decompress import decompress_inside
@@ -33,7 +33,9 @@ def expand_composites(graph: Graph, context: Context) -> Graph:
 
     %y = silu(%x)   ->   %s = sigmoid(%x); %y = mul(%x, %s)
     """
-    return expand_where(graph, lambda node: not context.claims(node))
+    while chosen := [node for node in composites_of(graph) if not context.claims(node)]:
+        graph = expand(graph, chosen)
+    return graph
 
 
 def tidy(graph: Graph, context: Context = NOTHING) -> Graph:

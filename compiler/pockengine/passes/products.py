@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..ir import Graph, Node, Value
-from ..ops import Emitter, rewrite
+from ..ops import Emitter, Rewriting
 from ..ops.split import joined
 
 FEWEST = 4
@@ -39,7 +39,10 @@ def merge_products(graph: Graph) -> Graph:
             total = e.add(total, value)
         return [total]
 
-    return rewrite(graph, rule)
+    walk = Rewriting(graph)
+    for node in walk:
+        walk.replace(rule(walk.emitter, node))
+    return walk.graph()
 
 
 def _chains(graph: Graph) -> tuple[set[Value], set[Value]]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import interp
 from ..ir import Array, DType, Graph, Node, Value
-from ..ops import Emitter, prune, rewrite
+from ..ops import Emitter, Rewriting, prune
 from ..ops.movement import exchanged
 
 HIDDEN = -1e30
@@ -175,6 +175,8 @@ class _Matcher:
 def _composed(graph: Graph) -> Graph:
     matcher = _Matcher(graph)
     found = {node.outputs[0]: hit for node in graph.nodes if (hit := matcher.match(node))}
+    if not found:
+        return graph
     made: dict[Value, Value] = {}
 
     def rule(e: Emitter, node: Node) -> Sequence[Value] | None:
@@ -185,7 +187,10 @@ def _composed(graph: Graph) -> Graph:
         made[node.output] = _emit(e, replace(hit, q=q, k=k, v=v), node.output.type.shape)
         return [made[node.output]]
 
-    return rewrite(graph, rule) if found else graph
+    walk = Rewriting(graph)
+    for node in walk:
+        walk.replace(rule(walk.emitter, node))
+    return walk.graph()
 
 
 def _emit(e: Emitter, found: _Found, shape: tuple[int, ...]) -> Value:
@@ -265,7 +270,10 @@ def _plainer(graph: Graph) -> Graph:
         operands = (q, keys, values, *masks)
         return None if operands == node.inputs else e.multi("attention", operands, **{**node.attrs, "causal": causal})
 
-    return rewrite(graph, rule)
+    walk = Rewriting(graph)
+    for node in walk:
+        walk.replace(rule(walk.emitter, node))
+    return walk.graph()
 
 
 def _repeated(e: Emitter, x: Value) -> Value | None:

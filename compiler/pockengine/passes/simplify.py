@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..ir import Graph, Node, Value
-from ..ops import Emitter, is_kind, rewrite
+from ..ops import Emitter, Rewriting, is_kind
 from ..ops.elementwise import broadcast_shape
 from ..ops.movement import exchanged, ints
 
@@ -17,7 +17,10 @@ def simplify(graph: Graph) -> Graph:
 
     %b = transpose(%w) {perm: [1, 0]}; %y = matmul(%x, %b)   ->   %y = matmul(%x, %w) {trans_b: true}
     """
-    return rewrite(graph, _simplified, exhaustive=True)
+    walk = Rewriting(graph, exhaustive=True)
+    for node in walk:
+        walk.replace(_simplified(walk.emitter, node))
+    return walk.graph()
 
 
 def _simplified(e: Emitter, node: Node) -> Sequence[Value] | None:

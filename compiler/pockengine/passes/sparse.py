@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..ir import Graph, Node, Value
-from ..ops import Convolution, Emitter, axes_of, convolution_of, record_of, rewrite
+from ..ops import Convolution, Emitter, Rewriting, axes_of, convolution_of, record_of
 from ..ops.contraction import GEOMETRY_KEYS
 from ..ops.movement import ints
 from ..ops.quantised import DEQUANTIZE
@@ -25,7 +25,10 @@ def push_select(graph: Graph) -> Graph:
     """
     while True:
         pushing = _Pushing()
-        graph = rewrite(graph, pushing.rule)
+        walk = Rewriting(graph)
+        for node in walk:
+            walk.replace(pushing.rule(walk.emitter, node))
+        graph = walk.graph()
         if not pushing.changed:
             return _select_early(graph)
 
@@ -108,7 +111,10 @@ def push_scale(graph: Graph) -> Graph:
             return [e.op(node.op, plain, e.mul(other, column), **node.attrs)]
         return [e.mul(e.op(node.op, other, plain, **node.attrs), column)]
 
-    return rewrite(graph, rule)
+    walk = Rewriting(graph)
+    for node in walk:
+        walk.replace(rule(walk.emitter, node))
+    return walk.graph()
 
 
 def _compressed(e: Emitter, weights: Value) -> bool:
@@ -160,4 +166,7 @@ def scale_gradient_from_weights(graph: Graph) -> Graph:
             return [e.reshape(e.sum(e.mul(conv.inputs[1], dw), (1, 2, 3)), node.output.type.shape)]
         return None
 
-    return rewrite(graph, rule)
+    walk = Rewriting(graph)
+    for node in walk:
+        walk.replace(rule(walk.emitter, node))
+    return walk.graph()

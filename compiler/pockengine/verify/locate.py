@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..autodiff import LOSS, active_values, backward, prepare
 from ..autodiff.objective import with_loss
@@ -19,8 +19,7 @@ from ..frontends.torch.trace import Call, Trace, relative_error
 from ..interp import environment, evaluate
 from ..ir import Array, Graph, Value
 from .judge import AS_CLOSE
-from .sides.side import Side, Task
-from .sides.torch import TorchSide
+from .sides.side import Side, Task, Trainable
 from .sides.torch_training import loss_of, tensors_of
 
 _APART = 1e-2
@@ -29,8 +28,10 @@ _NOISE = 1e-5
 """Gradients below this share of the largest are what is left of terms that cancel."""
 
 
-def where_they_part(model: Graph, side: TorchSide, task: Task, feeds: Mapping[str, Array]) -> str | None:
-    """Half a sentence on one batch of inputs and targets; None where nothing differs."""
+def where_they_part(
+    model: Graph, module: nn.Module, trainable: Trainable, task: Task, feeds: Mapping[str, Array]
+) -> str | None:
+    """Half a sentence on one batch of inputs and targets, None where nothing differs; `trainable` runs the module."""
     wanted = [model.param(name) for name in task.scheme.trained()]
     builder, values = with_loss(model, task.recipe)
     builder.outputs = {LOSS: values.loss}
@@ -48,8 +49,7 @@ def where_they_part(model: Graph, side: TorchSide, task: Task, feeds: Mapping[st
             keep: Callable[[Tensor], None] = lambda gradient: arrived.__setitem__(value, array(gradient))  # noqa: E731
             result.register_hook(keep)  # type: ignore[no-untyped-call]
 
-    trainable = side.trainable(task)
-    with Trace(trainable.module, contents, seen) as trace:
+    with Trace(module, contents, seen) as trace:
         loss = loss_of(trainable, task, tensors_of(feeds))
     first = trace.first_difference([loss])
     if first is not None:

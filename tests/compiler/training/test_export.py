@@ -21,7 +21,7 @@ from pockengine import interp, ops
 from pockengine.artifact import Artifact
 from pockengine.autodiff import without_dropout
 from pockengine.cli.app import app
-from pockengine.codegen.onnx import OnnxModel, claims, graph_to_onnx, unsupported
+from pockengine.codegen.onnx import OnnxModel, expanded, graph_to_onnx, unsupported
 from pockengine.compile import compile
 from pockengine.errors import ArtifactError, DataError, PockError, UnsupportedOperatorError
 from pockengine.frontends import from_torch, load
@@ -53,8 +53,7 @@ def test_every_operator_is_written_expanded_or_refused(op: Op) -> None:
     """In each of its samples, after expansion: no node falls through."""
     for sample in op.samples:
         graph = graph_of(op, sample)
-        expanded = ops.expand_where(graph, lambda node: not claims(node))
-        reasons = [reason for node in expanded.nodes if (reason := unsupported(node))]
+        reasons = [reason for node in expanded(graph).nodes if (reason := unsupported(node))]
         assert all("does not know" not in reason for reason in reasons), f"write {op.name} in codegen/onnx/operators.py"
         if reasons:
             with pytest.raises(UnsupportedOperatorError, match="ONNX cannot say"):
@@ -66,7 +65,7 @@ def test_every_operator_is_written_expanded_or_refused(op: Op) -> None:
 def test_only_gradients_and_what_onnx_lacks_are_refused() -> None:
     refused = set()
     for op, sample, _ in all_samples():
-        nodes = ops.expand_where(graph_of(op, sample), lambda node: not claims(node)).nodes
+        nodes = expanded(graph_of(op, sample)).nodes
         refused |= {node.op for node in nodes if unsupported(node)}
     convolutions = {"conv2d", "conv2d_dx"}  # of integers
     gradients = {"conv2d_dw", "max_pool_dx", "avg_pool_dx"}
@@ -84,7 +83,7 @@ def _nonzero(op: Op, inputs: dict[str, Array]) -> dict[str, Array]:
 def _written() -> list[tuple[Op, Sample, str]]:
     found = []
     for op, sample, name in all_samples():
-        nodes = ops.expand_where(graph_of(op, sample), lambda node: not claims(node)).nodes
+        nodes = expanded(graph_of(op, sample)).nodes
         if not any(unsupported(node) for node in nodes):
             found.append((op, sample, name))
     return found
@@ -176,7 +175,7 @@ def test_the_model_in_the_artifact_is_the_imported_one(tmp_path: Path) -> None:
 
 
 def _attention_written(model: Graph) -> Graph:
-    return ops.expand_where(model, lambda node: node.op == "attention")
+    return ops.expand(model, [node for node in model.nodes if node.op == "attention"])
 
 
 def test_large_constants_are_not_in_the_text(tmp_path: Path) -> None:

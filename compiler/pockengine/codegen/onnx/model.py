@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from ...errors import UnsupportedOperatorError
 from ...ir import Array, Graph, TensorType
-from ...ops import expand_where
+from ...ops import composites_of, expand
 from ..files import write_whole
 from .operators import TABLE, claims, unsupported
 from .writer import Writer
@@ -48,10 +48,17 @@ class OnnxModel:
         return [write_whole(path, [proto.SerializeToString()]), written]
 
 
+def expanded(graph: Graph) -> Graph:
+    """The graph with every composite that ONNX has no operator for in others."""
+    while chosen := [node for node in composites_of(graph) if not claims(node)]:
+        graph = expand(graph, chosen)
+    return graph
+
+
 def graph_to_onnx(graph: Graph) -> OnnxModel:
     """The forward graph as ONNX; inputs, parameters and outputs keep their names. Raises UnsupportedOperatorError for a
     node that ONNX cannot say."""
-    graph = expand_where(graph, lambda node: not claims(node))
+    graph = expanded(graph)
     sources = [value.name for value in (*graph.inputs, *graph.params)]
     writer = Writer([*sources, *graph.outputs])
     names = {value: value.name for value in (*graph.inputs, *graph.params)}

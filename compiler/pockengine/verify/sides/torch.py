@@ -17,6 +17,7 @@ from ...autodiff.lora import Adapter
 from ...errors import ModelError
 from ...frontends.torch.importer import named_tensors
 from ...ir import Array, Graph
+from ..locate import where_they_part
 from .side import Task
 from .torch_training import adapted, tensors_of
 
@@ -87,9 +88,8 @@ class TorchSide:
 
     def parting(self, model: Graph, task: Task, feeds: Mapping[str, Array]) -> str | None:
         """Named by the call of a PyTorch function."""
-        from ..locate import where_they_part
-
-        return where_they_part(model, self, task, feeds)
+        copied = self.trainable(task)
+        return where_they_part(model, copied.module, copied, task, feeds)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from .. import debug
 from ..artifact import Artifact
 from ..codegen import backends
 from ..codegen.backend import Backend
@@ -27,6 +28,7 @@ from .inference import Inference, plan_inference
 from .pack import pack, summary
 from .planned import Planned
 from .request import Request, Scope
+from .shown import show_plan
 from .stages import STAGES, plan_programs, plan_reduced, reduced
 
 __all__ = [
@@ -87,6 +89,7 @@ def compile(
 
     Raises RecipeError (MemoryBudgetError where it does not fit), UnsupportedOperatorError, TargetError or
     ToolchainError, each one clear sentence."""
+    progress = debug.timed(progress)
     request = Request(
         graph, recipe, _device(target, compute), threads, name, memory, pipeline, backends.get(backend), dump, progress
     )
@@ -103,6 +106,7 @@ def _artifact(request: Request, measuring: Measuring, inspect: Callable[[Planned
         tuning = tune_planned(planned, backend, measuring, progress)
         if tuning.picks:
             planned = plan_reduced(programs, backend.tuned(tuning.picks))
+    show_plan(planned.programs)
     if inspect is not None:
         inspect(planned, tuning)
     built = planned.backend.build(describe(planned), planned.target, measuring.cache, progress)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from .. import debug
 from ..ir import Graph, render, verify
 from ..ops import composites_of, expand, prune
 from .chunks import chunk_rows, chunk_rows_finely
@@ -255,11 +256,21 @@ def optimise(graph: Graph, passes: tuple[Pass[C], ...], context: C, dump: Path |
     With `dump`, the graph after each pass is written to `dump/NN_name.txt`. Raises VerifyError for a pass that breaks
     the graph."""
     for index, one in enumerate(passes):
-        before = graph
+        before, watch = graph, debug.Watch()
         graph = one.apply(graph, context)
         if graph is not before:
             verify(graph, one.name)
+        if debug.shows(debug.Level.SIZES):
+            _say(one.name, before, graph, watch)
         if dump is not None:
             dump.mkdir(parents=True, exist_ok=True)
             (dump / f"{index:02d}_{one.name}.txt").write_text(render(graph))
     return graph
+
+
+def _say(name: str, before: Graph, graph: Graph, watch: debug.Watch) -> None:
+    """What a pass made of a graph."""
+    nbytes = sum(value.type.nbytes for node in graph.nodes for value in node.outputs)
+    debug.say(f"{name}: {len(before.nodes)} -> {len(graph.nodes)} nodes, {nbytes} bytes of values, {watch}")
+    if graph is not before and debug.shows(debug.Level.GRAPHS):
+        debug.say(render(graph))

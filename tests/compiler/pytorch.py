@@ -280,7 +280,7 @@ FUNCTIONS: dict[str, Function] = {
     **{name: getattr(torch, name) for name in ("sin", "cos", "tanh", "erf", "sigmoid", "floor", "ceil", "round")},
     **{name: getattr(torch, name) for name in ("atan", "expm1", "log1p", "asin", "acos", "asinh", "acosh", "atanh")},
     **{name: getattr(torch, name) for name in ("add", "sub", "mul", "div", "maximum", "minimum", "pow", "where")},
-    **{name: getattr(torch, name) for name in ("xlogy", "sinc", "logit", "atan2")},
+    **{name: getattr(torch, name) for name in ("xlogy", "sinc", "logit", "atan2", "lgamma", "digamma", "erfinv")},
     "mod": torch.remainder,
     "clip": _clip,
     "clamp": _clamp,

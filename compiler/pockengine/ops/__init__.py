@@ -22,6 +22,7 @@ from . import (
     reduction,
     resample,
     scatter,
+    special,
     split,
     transcendental,
 )
@@ -90,6 +91,7 @@ del (
     reduction,
     resample,
     scatter,
+    special,
     split,
     transcendental,
 )

@@ -12,6 +12,13 @@ from pockengine.targets import get
 from tests.compiler.codegen.harness import Case, Library
 
 SPECIAL = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 1e-40, -1e-40, 88.8, -104.1, -90.0], np.float32)
+
+
+def _log_gamma(x: Array) -> Array:
+    """Of -infinity it is infinity, as in PyTorch and C."""
+    return np.where(np.isneginf(x), np.inf, special.gammaln(x))
+
+
 # op -> (reference in double precision, range of inputs, largest error in units in the last place, or absolute)
 UNARY = {
     "exp": (np.exp, (-104.0, 88.7), 1.2),
@@ -22,6 +29,8 @@ UNARY = {
     "atan": (np.arctan, (-40.0, 40.0), 3.0),
     "expm1": (np.expm1, (-20.0, 88.7), 3.0),
     "log1p": (np.log1p, (-0.99, 1e30), 3.0),
+    "lgamma": (_log_gamma, (1e-6, 200.0), 5.0),
+    "erfinv": (special.erfinv, (-0.999999, 0.999999), 4.0),
 }
 CIRCULAR = {"sin": np.sin, "cos": np.cos}
 

@@ -26,6 +26,7 @@ REFUSED = {
     "dequantize_blocks": "an exported model has the weights in full",
     "max_pool_dx": "it is a gradient, which no prediction needs",
     "avg_pool_dx": "it is a gradient, which no prediction needs",
+    **dict.fromkeys(("lgamma", "erfinv"), "it has no such function"),
 }
 """Primitives that have no form in ONNX."""
 

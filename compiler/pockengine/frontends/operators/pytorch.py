@@ -18,6 +18,9 @@ _SAME = {
     "Entropy": "entropy",
     "Sinc": "sinc",
     "Atan2": "atan2",
+    "LogGamma": "lgamma",
+    "Digamma": "digamma",
+    "InverseErf": "erfinv",
 }
 
 

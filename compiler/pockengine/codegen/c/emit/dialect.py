@@ -49,6 +49,8 @@ _F32 = {
     "atan": "pock_atan({0})",
     "expm1": "pock_expm1({0})",
     "log1p": "pock_log1p({0})",
+    "lgamma": "pock_lgamma({0})",
+    "erfinv": "pock_erfinv({0})",
 }
 
 _F64 = {
@@ -77,6 +79,7 @@ _F64 = {
     "atan": "__builtin_atan({0})",
     "expm1": "__builtin_expm1({0})",
     "log1p": "__builtin_log1p({0})",
+    "lgamma": "__builtin_lgamma({0})",
 }
 
 _INTEGER = {

@@ -22,6 +22,9 @@ Report = Callable[[int, int], None]
 class Choice(Protocol):
     """A way to compute a node: data that can be hashed and compared."""
 
+    def __hash__(self) -> int:
+        """Equal choices have equal ones."""
+
     @property
     def multiplies_in(self) -> str:
         """The formats in which it multiplies: f32, bf16x3, bf16 or f16."""

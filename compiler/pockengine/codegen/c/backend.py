@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from ...targets import Target
 from ..backend import Built, Description, Limits
 from ..common import expressions
 from ..common.identity import attributes, identity
+from ..common.memo import Memo
 from ..common.region import CONTRACTIONS, anchor_of, as_region, body_of
 from ..model import Model
 from ..tunable import Choice, Picks
@@ -71,12 +72,11 @@ class CBackend:
     name = "c"
     pipeline: Pipeline = PIPELINE
 
-    def __init__(self, picks: Picks | None = None) -> None:
-        """`picks` has choices by `identity`, for one target and number of threads; the model chooses the
-        rest."""
+    def __init__(self, picks: Picks | None = None, memo: Memo | None = None) -> None:
+        """`picks` has choices by `identity`, for one target and number of threads; the model chooses the rest. `memo`
+        is that of another backend, from which this one differs in its picks."""
         self._picks = picks or {}
-        self._known: dict[tuple[object, ...], tuple[Node, Lowered]] = {}
-        self._ways: dict[tuple[object, ...], list[tuple[int, float]]] = {}
+        self._memo = memo or Memo()
 
     def limits(self, target: Target) -> Limits:
         """What the processor's instructions allow."""
@@ -109,10 +109,8 @@ class CBackend:
     def lower(self, node: Node, target: Target, threads: int) -> Lowered:
         """The kernels of one node, with workspaces for at most `threads` tasks. What computes the same as an earlier
         node is not lowered again."""
-        key = (_computation(node), target, threads)
-        if key not in self._known:
-            self._known[key] = node, self._lowered(node, target, threads)
-        return _for_node(node, *self._known[key])
+        key = self._key("kernels", node, target, threads)
+        return _for_node(node, *self._memo.get(key, lambda: (node, self._lowered(node, target, threads))))
 
     def _lowered(self, node: Node, target: Target, threads: int) -> Lowered:
         if node.op in BARE:
@@ -124,7 +122,7 @@ class CBackend:
         if kind is RegionKind.CONTRACTION:
             if anchor_of(region).output.type.dtype is not DType.F32:
                 return plain.lower(region)
-            return TunableContraction(region, target, threads).lower(self._picked(region))
+            return TunableContraction(region, target, threads, self._memo).lower(self._picked(region))
         if kind is RegionKind.GRADIENTS:
             return depthwise_gradients.lower(region, target, threads)
         if kind is RegionKind.ROW:
@@ -142,16 +140,19 @@ class CBackend:
         """The operand that a node would pack whole each time, and how it could lie in memory instead."""
         if not self._packs(node, target, threads):
             return None
-        return packing(node, target, threads, schedules_in(self._picked(node)))
+        return packing(node, target, threads, schedules_in(self._picked(node)), self._memo)
 
     def scratch(self, node: Node, target: Target, threads: int) -> Sequence[tuple[int, float]]:
         """(bytes of workspace, time in parts of the usual one) of the ways to compute a node in less than the usual
         workspace, the quickest first: contractions that pack an operand a strip at a time."""
-        key = (_computation(node), target, threads)
-        if key not in self._ways:
-            packs = self._packs(node, target, threads)
-            self._ways[key] = options(node, target, threads, schedules_in(self._picked(node))) if packs else []
-        return self._ways[key]
+        return self._memo.get(
+            self._key("strips", node, target, threads),
+            lambda: (
+                options(node, target, threads, schedules_in(self._picked(node)), self._memo)
+                if self._packs(node, target, threads)
+                else []
+            ),
+        )
 
     def identity(self, node: Node) -> str | None:
         """Of contractions: what they compute, without names."""
@@ -159,7 +160,7 @@ class CBackend:
 
     def tuned(self, picks: Picks) -> CBackend:
         """See Backend."""
-        return CBackend(picks)
+        return CBackend(picks, self._memo)
 
     def describe(self, node: Node, target: Target, threads: int, choice: Choice | None = None) -> Description | None:
         """The schedule of a contraction."""
@@ -172,7 +173,7 @@ class CBackend:
 
     def tunable(self, node: Node, target: Target, threads: int) -> TunableContraction | None:
         """A contraction of f32; None of other nodes."""
-        return TunableContraction(node, target, threads) if TunableContraction.has_choice(node) else None
+        return TunableContraction(node, target, threads, self._memo) if TunableContraction.has_choice(node) else None
 
     def environment(self, target: Target) -> Mapping[str, str]:
         """Compiler and flags of kernels."""
@@ -195,17 +196,19 @@ class CBackend:
         found = self.tunable(node, target, threads)
         return found is not None and not found.is_depthwise and found.winograd(self._picked(node)) is None
 
+    def _key(self, what: str, node: Node, target: Target, threads: int) -> tuple[Hashable, ...]:
+        """What the kernels of a node depend on: the computation without names, which inputs are one value, the pick."""
+        first = tuple(node.inputs.index(value) for value in node.inputs)
+        if node.body is not None:
+            text = identity(node)
+            kind = (node.region_kind, node.attrs.get(PACKED), node.attrs.get(SCRATCH))
+            return (what, target, threads, *kind, text, first, self._picks.get(text))
+        types = tuple(value.type for value in (*node.inputs, *node.outputs))
+        pick = self._picked(node) if node.op in CONTRACTIONS else None
+        return (what, target, threads, node.op, types, attributes(node.attrs), first, pick)
+
     def _picked(self, node: Node) -> Choice | None:
         return self._picks.get(identity(node)) if self._picks else None
-
-
-def _computation(node: Node) -> tuple[object, ...]:
-    """What the kernels of a node depend on: the computation without names, and which inputs are one value."""
-    first = tuple(node.inputs.index(value) for value in node.inputs)
-    if node.body is not None:
-        return (node.region_kind, node.attrs.get(PACKED), node.attrs.get(SCRATCH), identity(node), first)
-    types = tuple(value.type for value in (*node.inputs, *node.outputs))
-    return (node.op, types, attributes(node.attrs), first)
 
 
 def _for_node(node: Node, other: Node, lowered: Lowered) -> Lowered:

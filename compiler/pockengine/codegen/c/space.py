@@ -8,10 +8,10 @@ from ...targets import Target
 from ..common.index_maps import Contraction
 from ..common.region import anchor_of
 from ..tunable import Candidate
-from .contraction import narrow_schedule
 from .contraction.formats import CompressedOperand, named
-from .contraction.plan import compressed_operand, products_of, schedules_of
-from .contraction.schedule import Schedule, Schedules, neighbours
+from .contraction.models import model_for, schedules_of
+from .contraction.plan import compressed_operand, products_of
+from .contraction.schedule import Schedule, Schedules
 from .depthwise import kernel as depthwise
 from .depthwise.plan import by_channels
 from .winograd import plan as winograd_plan
@@ -78,16 +78,9 @@ def _widen(
     known = {schedule for _, schedule in space}
     for _, base in space[:_VARIED]:
         near = [
-            (cycles, one) for cycles, one in _neighbours(part, base, target, threads, compressed) if one not in known
+            (cycles, one)
+            for cycles, one in model_for(base, target, threads).neighbours(part, base, compressed)
+            if one not in known
         ]
         space += near
         known |= {one for _, one in near}
-
-
-def _neighbours(
-    part: Contraction, base: Schedule, target: Target, threads: int, compressed: CompressedOperand | None
-) -> list[tuple[float, Schedule]]:
-    format = named(base.format, target)
-    if format.narrow:
-        return narrow_schedule.neighbours(part, base, threads, format, compressed)
-    return neighbours(part, base, threads, compressed)

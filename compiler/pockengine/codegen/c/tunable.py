@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ...ir import DType, Node, RegionKind
 from ...plan.program import SCRATCH, Lowered
 from ...targets import Target
-from ..common.index_maps import Contraction
+from ..common.memo import Memo
 from ..common.region import anchor_of
 from ..tunable import Candidate, Choice
 from . import space
 from .contraction import kernel as contraction
-from .contraction import narrow_schedule, strips
-from .contraction.formats import CompressedOperand, named
-from .contraction.plan import compressed_operand, products_of, schedules_of
-from .contraction.schedule import Schedule, Schedules, share_of_peak
+from .contraction import strips
+from .contraction.models import model_for, schedules_of
+from .contraction.plan import compressed_operand, products_of
+from .contraction.schedule import Schedule, Schedules
 from .depthwise import kernel as depthwise
 from .depthwise.plan import DepthwiseTile, by_channels
 from .winograd import kernel as winograd
@@ -25,11 +25,12 @@ from .winograd.plan import Winograd, WinogradTile
 
 @dataclass(frozen=True)
 class TunableContraction:
-    """A contraction region of f32 on one target, for so many threads."""
+    """A contraction region of f32 on one target, for so many threads. `memo` is that of the backend."""
 
     node: Node
     target: Target
     threads: int
+    memo: Memo = field(default_factory=Memo, compare=False)
 
     @staticmethod
     def has_choice(node: Node) -> bool:
@@ -73,8 +74,8 @@ class TunableContraction:
             return winograd.lower(self.node, plan)
         schedules = schedules_in(choice)
         if SCRATCH in self.node.attrs:
-            schedules = strips.schedules_within(self.node, self.target, self.threads, schedules)
-        return contraction.lower(self.node, self.target, self.threads, schedules)
+            schedules = strips.schedules_within(self.node, self.target, self.threads, schedules, self.memo)
+        return contraction.lower(self.node, self.target, self.threads, schedules, self.memo)
 
     def share_of_peak(self, choice: Choice | None = None) -> float | None:
         """The part of the arithmetic peak that the model expects; None where there is no model."""
@@ -85,15 +86,12 @@ class TunableContraction:
             schedules_of(part, self.target, self.threads, compressed)[0][1] for part in parts
         )
         work = [math.prod(part.sizes()) for part in parts]
-        shares = [self._share(part, one, compressed) for part, one in zip(parts, schedules, strict=True)]
+        shares = [
+            model_for(one, self.target, self.threads).share_of_peak(part, one, compressed)
+            for part, one in zip(parts, schedules, strict=True)
+        ]
         time = sum(amount / share for amount, share in zip(work, shares, strict=True) if share)
         return sum(work) / time if time else None
-
-    def _share(self, part: Contraction, one: Schedule, compressed: CompressedOperand | None) -> float:
-        format = named(one.format, self.target)
-        if format.narrow:
-            return narrow_schedule.share_of_peak(part, one, self.threads, format, compressed)
-        return share_of_peak(part, one, self.threads)
 
 
 def schedules_in(choice: Choice | None) -> tuple[Schedule, ...] | None:

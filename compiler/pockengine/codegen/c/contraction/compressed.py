@@ -15,6 +15,7 @@ from ...common.indexing import digits, dot
 from ...common.region import body_of
 from ..emit.calls import call
 from ..emit.source import SIGNATURE, Code, kernel
+from .formats import CompressedOperand
 
 OPS = frozenset((DEQUANTIZE,))
 
@@ -34,20 +35,22 @@ scale_of(uint16_t bits)
 @dataclass(frozen=True)
 class Compressed:
     """The layout of a weight (see ops/quantised.py): numbers of `bits` bits, `columns` in a row, in blocks of `block`.
-    `arguments` are the places of integers and scales among a region's inputs."""
+    `arguments` are the places of integers and scales among a region's inputs; `operand` is that of the contraction that
+    reads it, if one does."""
 
     bits: int
     block: int
     columns: int
     arguments: tuple[int, int]
+    operand: CompressedOperand | None = None
 
     @classmethod
-    def of(cls, node: Node, arguments: tuple[int, int]) -> Compressed:
+    def of(cls, node: Node, arguments: tuple[int, int], operand: CompressedOperand | None = None) -> Compressed:
         """That of a `dequantize_blocks` node."""
         scales = node.inputs[1].type
         rows = scales.size // scales.shape[-1]
         columns = math.prod(ints(node.attrs, "shape")) // rows
-        return cls(int(node.attrs["bits"]), int(node.attrs["block"]), columns, arguments)
+        return cls(int(node.attrs["bits"]), int(node.attrs["block"]), columns, arguments, operand)
 
     @property
     def blocks(self) -> int:

@@ -4,6 +4,7 @@ formats are added up in f32."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cache
 
 from ....targets import Target
@@ -13,6 +14,21 @@ PART_BITS = 8
 """Significant bits of a bf16 number: what one part holds of an element."""
 LEAST_SIZE = 16
 """Rows, columns or products of fewer are left to f32: conversion would cost more than it saves."""
+
+
+class Instruction(StrEnum):
+    """What multiplies."""
+
+    FMA = "fma"
+    """Multiply-adds of vectors of f32."""
+    AMX = "amx"
+    """Products of tile registers of bf16."""
+    DPBF16 = "dpbf16"
+    """Products of pairs of bf16 in vectors, of AVX-512."""
+    BFDOT = "bfdot"
+    """The same of NEON."""
+    FMLAL = "fmlal"
+    """Products of vectors of f16 that are added up in f32, of NEON."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +42,7 @@ class CompressedOperand:
 @dataclass(frozen=True)
 class Format:
     """
-    instruction   what multiplies: "fma" (f32), "amx" (tiles of bf16), "dpbf16", "bfdot" (pairs of bf16), "fmlal" (f16)
+    instruction   what multiplies
     type, nbytes  of a packed number
     group         neighbours along k that lie together in a panel of B
     step          k is filled up with zeros to a multiple of this
@@ -34,7 +50,7 @@ class Format:
     parts         numbers whose sum is an element: three of bf16 hold an f32
     """
 
-    instruction: str
+    instruction: Instruction
     type: str
     nbytes: int
     group: int
@@ -68,11 +84,6 @@ class Format:
         first = [(i, 0) for i in reversed(range(left))]
         return first + [(i, j) for j in range(self.parts - 1, 0, -1) for i in range(min(left, self.parts - j))]
 
-    @property
-    def narrow(self) -> bool:
-        """Whether packing converts."""
-        return self.nbytes < 4
-
     def filled(self, depth: int) -> int:
         """k with the zeros after it."""
         return -(-depth // self.step) * self.step
@@ -80,7 +91,7 @@ class Format:
 
 def f32(target: Target) -> Format:
     """The format that every target has."""
-    return Format("fma", "float", 4, 1, 1, target.vector_bytes // 4)
+    return Format(Instruction.FMA, "float", 4, 1, 1, target.vector_bytes // 4)
 
 
 @cache
@@ -88,11 +99,11 @@ def fastest(target: Target) -> Format:
     """The format of what `target.compute` names, with the fastest instruction the target has for it."""
     lanes = target.vector_bytes // 4
     if target.compute == "f16":
-        return Format("fmlal", "_Float16", 2, 1, 1, 2 * lanes)
+        return Format(Instruction.FMLAL, "_Float16", 2, 1, 1, 2 * lanes)
     if target.uses_tiles:
-        return Format("amx", "__bf16", 2, 2, 32, 16, parts=3 if target.compute == "f32" else 1)
+        return Format(Instruction.AMX, "__bf16", 2, 2, 32, 16, parts=3 if target.compute == "f32" else 1)
     if target.compute == "bf16":
-        return Format("bfdot" if target.arch == "aarch64" else "dpbf16", "__bf16", 2, 2, 2, lanes)
+        return Format(Instruction.BFDOT if target.arch == "aarch64" else Instruction.DPBF16, "__bf16", 2, 2, 2, lanes)
     return f32(target)
 
 

@@ -5,29 +5,31 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 
 from ....ir import Node
 from ....plan.program import Call, Kernel, Lowered
 from ....targets import Target
+from ...common.memo import Memo
 from ...common.region import body_of, elementwise_pairs
 from ..emit.calls import call
 from ..emit.epilogue import Epilogue
 from ..emit.mathlib import functions
 from ..emit.source import SIGNATURE, Code, kernel
 from . import microkernel, narrow
-from .compressed import CompressedPacker, dequantization
-from .packers import Packer, transposition
+from .compressed import dequantization
+from .packers import transposition
 from .plan import ContractionPlan
-from .schedule import Schedule
+from .schedule import Right, Schedule, Split
 from .waiting_sums import emit_epilogue, reduce_kernel, title, workspace_index
 
 
-def lower(node: Node, target: Target, threads: int, schedules: Sequence[Schedule] | None = None) -> Lowered:
-    """Kernels of a contraction region, as the model schedules it or as `schedules` say."""
+def lower(
+    node: Node, target: Target, threads: int, schedules: Sequence[Schedule] | None = None, memo: Memo | None = None
+) -> Lowered:
+    """Kernels of a contraction region, as the model schedules it, which `memo` may know, or as `schedules` say."""
     if node.outputs[0].type.size == 0:
         return Lowered(())
-    plans = ContractionPlan.all(node, target, threads, schedules)
+    plans = ContractionPlan.all(node, target, threads, schedules, memo)
     unpacking = dequantization(node)
     operands = {*plans[0].anchor.inputs, *(unpacking.inputs if unpacking else ())}
     operands |= {value for side in (plans[0].left, plans[0].right) for value in side.values}
@@ -40,7 +42,7 @@ def _calls(plan: ContractionPlan, part: float) -> tuple[Call, ...]:
     """Packing of B when it is shared, the contraction, for each strip of B; the sum of partial results when k is split.
     `part` is their share of the node's work."""
     workspace = plan.workspace_bytes() > 0
-    if plan.schedule.right == "shared":
+    if plan.schedule.right == Right.SHARED:
         made: list[Call] = []
         for strip in plan.by_strip():
             first, stop = strip.strip_range
@@ -48,7 +50,7 @@ def _calls(plan: ContractionPlan, part: float) -> tuple[Call, ...]:
             made.append(call(plan.node, product_kernel(strip), True, share=part * (stop - first) / plan.panels))
         return tuple(made)
     product = product_kernel(plan)
-    if plan.schedule.split == "k":
+    if plan.schedule.split == Split.DEPTH:
         adding = call(plan.node, reduce_kernel(plan), True, share=0.05 * part)
         return (call(plan.node, product, True, share=0.95 * part), adding)
     return (call(plan.node, product, workspace, share=part),)
@@ -57,7 +59,7 @@ def _calls(plan: ContractionPlan, part: float) -> tuple[Call, ...]:
 def pack_kernel(plan: ContractionPlan) -> Kernel:
     """Packs all of B, or a strip of it, for every task."""
     code, (begin, end) = Code(), plan.strip_range
-    _emit_types(plan, code, _right_turns(plan))
+    _emit_types(plan, code, plan.layout.right_turns(_panel_widths(plan)))
     _emit_right_packers(plan, code)
     with code.block(SIGNATURE):
         plan.right.declare(code, "right")
@@ -76,9 +78,7 @@ def pack_kernel(plan: ContractionPlan) -> Kernel:
 def _chunks_of_k(plan: ContractionPlan, code: Code, start: str, stop: str) -> Iterator[tuple[str, str]]:
     """The steps of k that are packed before the next panel's turn: so few that memory's rows are read to their ends
     where they run across the panels, else all of them."""
-    packer = _right_packers(plan)[0]
-    along_k = packer.inner_is_k() or (packer.turns and not plan.format.narrow)
-    if along_k or plan.right_depth <= narrow.CHUNK:
+    if not plan.layout.chunks(_panel_widths(plan)) or plan.right_depth <= narrow.CHUNK:
         yield start, stop
         return
     with code.block(f"for (ptrdiff_t from = {start}; from < {stop}; from += {narrow.CHUNK})"):
@@ -99,19 +99,19 @@ def _packing(plan: ContractionPlan, source: str, place: str, start: str, stop: s
 def product_kernel(plan: ContractionPlan) -> Kernel:
     """The contraction itself."""
     code, s = Code(), plan.schedule
-    packs_right = s.right in ("private", "block")
-    _emit_types(plan, code, plan.left_turns or (packs_right and _right_turns(plan)))
+    packs_right = s.right in (Right.PRIVATE, Right.BLOCK)
+    _emit_types(plan, code, plan.layout.left_turns or (packs_right and plan.layout.right_turns(_panel_widths(plan))))
     needs = plan.left.functions() | plan.right.functions()
-    if s.split != "k":
+    if s.split != Split.DEPTH:
         needs |= emit_epilogue(plan, code)
     if _fetches(plan):
         _epilogue(plan).emit_fetch(code)
     if s.pack_left:
-        _emit_left_packer(plan, code)
+        plan.layout.emit_left(code)
     if packs_right:
         _emit_right_packers(plan, code)
-    if plan.format.instruction == "amx":
-        code.line(microkernel.AMX_SHAPE)
+    if shape := microkernel.unit_of(plan.format).shape:
+        code.line(shape)
     for tile in dict.fromkeys(tile for vectors, _ in _panel_widths(plan) for tile in _tiles(plan, vectors)):
         code.line(microkernel.define(tile, plan.format))
         code.line()
@@ -128,8 +128,8 @@ def _emit_types(plan: ContractionPlan, code: Code, turns: bool) -> None:
     if turns:
         code.line()
         code.line(transposition(plan.schedule.lanes))
-    if plan.format.narrow:
-        code.line(narrow.declarations(plan.format))
+    if declared := plan.layout.declarations():
+        code.line(declared)
     code.line()
 
 
@@ -140,41 +140,11 @@ def _panel_widths(plan: ContractionPlan) -> list[tuple[int, int]]:
     return ([(s.vectors, s.columns)] if full else []) + ([(-(-rest // s.lanes), rest)] if rest else [])
 
 
-def _emit_left_packer(plan: ContractionPlan, code: Code) -> None:
-    """Define `pack_rows`, which packs a block of A."""
-    c = plan.contraction
-    x_step, k_step = (1, plan.packed_row_step) if plan.left_rows_inner else (plan.packed_row_step, 1)
-    if plan.format.narrow:
-        narrow.NarrowPacker(
-            "pack_rows",
-            plan.left,
-            c.m,
-            c.k,
-            replace(plan.format, parts=plan.left_parts),
-            plan.left_part,
-            row_step=x_step,
-            compressed=plan.compressed,
-        ).emit(code)
-    elif plan.compressed is not None:
-        CompressedPacker("pack_rows", plan.compressed, c.left, c.m, c.k, x_step, k_step).emit(code)
-    elif plan.left_turns:
-        Packer("pack_rows", plan.left, c.k, c.m, 1, plan.packed_row_step, plan.schedule.lanes, False).emit(code)
-    else:
-        Packer("pack_rows", plan.left, c.m, c.k, x_step, k_step, plan.schedule.lanes, False).emit(code)
-
-
 def _emit_right_packers(plan: ContractionPlan, code: Code) -> None:
     """Define `pack_panel`, which packs one panel of B as [k][column] and fills missing columns with zeros."""
-    c, s = plan.contraction, plan.schedule
+    s = plan.schedule
     widths = _panel_widths(plan)
-    if plan.format.narrow:
-        for index, (vectors, columns) in enumerate(widths):
-            width = vectors * s.lanes
-            name, part = f"pack_columns{index}", plan.right_part(vectors)
-            narrow.NarrowPacker(name, plan.right, c.n, c.k, plan.format, part, width=width, count=columns).emit(code)
-    else:
-        for packer in _right_packers(plan):
-            packer.emit(code)
+    plan.layout.emit_right(code, widths, [plan.right_part(vectors) for vectors, _ in widths])
     full = plan.sizes[2] // s.columns
     header = f"static void\npack_panel({plan.right.parameters}, {plan.format.type} *dst, "
     with code.block(f"{header}ptrdiff_t panel, ptrdiff_t k0, ptrdiff_t k1)"):
@@ -189,33 +159,20 @@ def _emit_right_packers(plan: ContractionPlan, code: Code) -> None:
     code.line()
 
 
-def _right_packers(plan: ContractionPlan) -> list[Packer]:
-    """`pack_columns0`, …: one for each width of a panel of f32."""
-    c, s = plan.contraction, plan.schedule
-    return [
-        Packer(f"pack_columns{index}", plan.right, c.n, c.k, 1, vectors * s.lanes, s.lanes, s.right != "block", columns)
-        for index, (vectors, columns) in enumerate(_panel_widths(plan))
-    ]
-
-
-def _right_turns(plan: ContractionPlan) -> bool:
-    return not plan.format.narrow and any(packer.turns for packer in _right_packers(plan))
-
-
 def _epilogue(plan: ContractionPlan) -> Epilogue:
     return Epilogue(body_of(plan.node), plan.anchor, plan.contraction)
 
 
 def _fetches(plan: ContractionPlan) -> bool:
     """Whether a tile asks for what its epilogue reads before it multiplies."""
-    waits = plan.schedule.split == "k" or plan.reorders
+    waits = plan.schedule.split == Split.DEPTH or plan.reorders
     return not waits and microkernel.asks_ahead(plan.schedule.lanes) and bool(_epilogue(plan).fetched())
 
 
 def _strides_of_left(plan: ContractionPlan) -> tuple[int, int]:
     """(row, k) strides with which the micro-kernel reads A."""
     if plan.schedule.pack_left:
-        return (1, plan.packed_row_step) if plan.left_rows_inner else (plan.packed_row_step, 1)
+        return (1, plan.layout.row_step) if plan.layout.rows_inner else (plan.layout.row_step, 1)
     row, k = plan.contraction.left.linear(plan.contraction.m), plan.contraction.left.linear(plan.contraction.k)
     assert row is not None and k is not None
     return row, k
@@ -230,10 +187,10 @@ def _tiles(plan: ContractionPlan, vectors: int) -> list[microkernel.Tile]:
     """The variants of the micro-kernel for one panel width: full height, and the height of the last rows."""
     s = plan.schedule
     a_row, a_k = _strides_of_left(plan)
-    b_k = plan.contraction.right.linear(plan.contraction.k) if s.right == "direct" else vectors * s.lanes
+    b_k = plan.contraction.right.linear(plan.contraction.k) if s.right == Right.DIRECT else vectors * s.lanes
     full, rest = divmod(plan.sizes[1], s.rows)
     heights = ([s.rows] if full else []) + ([rest] if rest else [])
-    parts = (plan.left_parts, plan.left_part, plan.right_part(vectors))
+    parts = (plan.operands.left_parts, plan.operands.left_part, plan.right_part(vectors))
     return [
         microkernel.Tile(rows, vectors, s.lanes, a_row, a_k, b_k or 0, _stride_of_sums(plan, vectors), *parts)
         for rows in heights
@@ -248,8 +205,8 @@ def _emit_panel(plan: ContractionPlan, code: Code, vectors: int, cols: int) -> N
     header = f"static void\npanel_{vectors}_{cols}(void *const *arg, ptrdiff_t batch, const {plan.format.type} *a, "
     header += f"const {plan.format.type} *b, float *sums,\n"
     header += "    ptrdiff_t m0, ptrdiff_t m1, ptrdiff_t n0, ptrdiff_t depth, int more, int finished)"
-    most = microkernel.AMX_DEPTH
-    sliced = plan.format.instruction == "amx" and plan.format.parts == 1 and s.depth > most
+    most = microkernel.unit_of(plan.format).slice
+    sliced = most > 0 and plan.format.parts == 1 and s.depth > most
     with code.block(header), ExitStack() as nest:
         if not plan.accumulates:
             kept = s.block if sliced else s.rows
@@ -272,7 +229,7 @@ def _emit_panel(plan: ContractionPlan, code: Code, vectors: int, cols: int) -> N
         for tile in tiles:
             code.line(f"if (rows == {tile.rows})")
             code.line(f"    {tile.name}({depth}, a_rows, {panel}, c, {'more || k > 0' if sliced else 'more'});")
-        if s.split != "k" and not plan.reorders:
+        if s.split != Split.DEPTH and not plan.reorders:
             code.line(f"if (finished{' && k + slice == depth' if sliced else ''})")
             code.line(f"    finish(arg, batch, m, n0, c, {c_row}, rows, {cols});")
     code.line()
@@ -288,21 +245,29 @@ def _emit_main(plan: ContractionPlan, code: Code) -> None:
     else:
         code.line(f"const {packed.type} *const left = arg[{plan.left.sources[0].argument}];")
         code.line(f"const uint16_t *const scales = arg[{packed.arguments[1]}];")
-    if s.right == "packed":
+    if s.right == Right.PACKED:
         code.line(f"const float *const panels = arg[{plan.right.sources[0].argument}];")
-    elif s.right != "shared":
+    elif s.right != Right.SHARED:
         plan.right.declare(code, "right")
     if plan.workspace_bytes():
         _emit_workspace(plan, code)
-    units = {"b": batches, "m": tiles, "n": plan.panels, "k": plan.blocks_of_k}[s.split]
+    units = {Split.BATCH: batches, Split.ROWS: tiles, Split.COLUMNS: plan.panels, Split.DEPTH: plan.blocks_of_k}[
+        s.split
+    ]
     code.share(units)
-    if plan.format.instruction == "amx":
-        code.line("__builtin_ia32_tile_loadconfig(&tile_shape);")
-    ranges = {"b": (0, batches), "m": (0, m), "n": plan.strip_range, "k": (0, plan.blocks_of_k)}
+    unit = microkernel.unit_of(plan.format)
+    if unit.begin:
+        code.line(unit.begin)
+    ranges = {
+        Split.BATCH: (0, batches),
+        Split.ROWS: (0, m),
+        Split.COLUMNS: plan.strip_range,
+        Split.DEPTH: (0, plan.blocks_of_k),
+    }
     for axis, (low, high) in ranges.items():
         if axis != s.split:
             code.line(f"const ptrdiff_t {axis}_first = {low}, {axis}_last = {high};")
-        elif axis == "m":
+        elif axis == Split.ROWS:
             code.line(
                 f"const ptrdiff_t m_first = first * {s.rows}, m_last = last * {s.rows} < {m} ? last * {s.rows} : {m};"
             )
@@ -311,22 +276,22 @@ def _emit_main(plan: ContractionPlan, code: Code) -> None:
     with code.loop("batch", "b_last", "b_first"):
         if not packed:
             plan.left.start_batch(code, "a", "left", c.b)
-        if s.right not in ("shared", "packed"):
+        if s.right not in (Right.SHARED, Right.PACKED):
             plan.right.start_batch(code, "b", "right", c.b)
-        if s.right == "private":
+        if s.right == Right.PRIVATE:
             with _chunks_of_k(plan, code, "0", str(k)) as (start, stop), code.loop("panel", "n_last", "n_first"):
                 code.line(_packing(plan, plan.right.pointers("b"), "panels", start, stop, "0"))
         with code.block(f"for (ptrdiff_t m0 = m_first; m0 < m_last; m0 += {s.block})"):
             code.line(f"const ptrdiff_t m1 = m_last - m0 < {s.block} ? m_last : m0 + {s.block};")
             with code.loop("part", "k_last", "k_first"):
                 _emit_block(plan, code)
-            if s.split != "k" and plan.reorders:
+            if s.split != Split.DEPTH and plan.reorders:
                 code.line("finish_rows(arg, batch, sums, 1, 0, m0, m1);")
-    if s.split == "k":
+    if s.split == Split.DEPTH:
         with code.block("if (first == last)"), code.loop("i", plan.sums_bytes // 4):
             code.line("sums[i] = 0.0f;")
-    if plan.format.instruction == "amx":
-        code.line("__builtin_ia32_tilerelease();")
+    if unit.end:
+        code.line(unit.end)
 
 
 def _emit_workspace(plan: ContractionPlan, code: Code) -> None:
@@ -340,12 +305,12 @@ def _emit_workspace(plan: ContractionPlan, code: Code) -> None:
         offset += plan.left_bytes
     if plan.right_is_common:
         code.line(f"{type} *const panels = ({type} *)(void *)workspace;")
-    elif s.right not in ("direct", "packed"):
+    elif s.right not in (Right.DIRECT, Right.PACKED):
         code.line(f"{type} *const panels = ({type} *)(void *)(own + {offset});")
         offset += plan.right_bytes
     if plan.accumulates:
         code.line(f"float *const sums = (float *)(void *)(own + {offset});")
-    if s.split == "k":
+    if s.split == Split.DEPTH:
         code.line("if (task == 0)")
         code.line("    *(int64_t *)(void *)workspace = tasks;")
 
@@ -358,29 +323,29 @@ def _emit_block(plan: ContractionPlan, code: Code) -> None:
     code.line(f"const ptrdiff_t k0 = part * {s.depth}, depth = {k} - k0 < {s.depth} ? {k} - k0 : {s.depth};")
     if s.pack_left:
         source = "left, scales" if plan.compressed else plan.left.pointers("a")
-        block = "k0, k0 + depth, m0, m1" if plan.left_turns else "m0, m1, k0, k0 + depth"
+        block = "k0, k0 + depth, m0, m1" if plan.layout.left_turns else "m0, m1, k0, k0 + depth"
         code.line(f"pack_rows({source}, rows, {block});")
         code.line(f"const {plan.format.type} *const a_block = rows;")
     else:
         code.line(f"const float *const a_block = a + m0 * {a_row} + k0 * {a_k};")
-    if s.right == "block":
+    if s.right == Right.BLOCK:
         with _chunks_of_k(plan, code, "k0", "k0 + depth") as (start, stop), code.loop("panel", "n_last", "n_first"):
             code.line(_packing(plan, plan.right.pointers("b"), "panels", start, stop, "k0"))
     full = plan.sizes[2] // s.columns
     sums = "0"
     if plan.accumulates:
         batch_step = s.block * plan.sums_step
-        sums = f"sums + batch * {batch_step}" if s.split == "k" else "sums"
+        sums = f"sums + batch * {batch_step}" if s.split == Split.DEPTH else "sums"
     with code.loop("panel", "n_last", "n_first"):
         code.line(f"const ptrdiff_t n0 = panel * {s.columns};")
         for vectors, cols in _panel_widths(plan):
             width = vectors * s.lanes
-            if s.right == "direct":
+            if s.right == Right.DIRECT:
                 source = f"b + k0 * {c.right.linear(c.k)} + n0"
-            elif s.right == "block":
+            elif s.right == Right.BLOCK:
                 source = f"panels + panel * {plan.panel_elements}"
             else:
-                batch = f"batch * {plan.right_elements} + " if s.right in ("shared", "packed") else ""
+                batch = f"batch * {plan.right_elements} + " if s.right in (Right.SHARED, Right.PACKED) else ""
                 source = f"panels + {batch}{plan.place_of_panel} + k0 * {width}"
             code.line(f"if (panel {'<' if cols == s.columns else '>='} {full})")
             code.line(

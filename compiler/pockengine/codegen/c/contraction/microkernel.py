@@ -6,9 +6,10 @@ constants, which clang folds into addresses."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from .formats import Format
+from .formats import Format, Instruction
 
 TILE_ROWS = 16
 """Rows of a tile register: 16 of 64 bytes."""
@@ -56,14 +57,37 @@ def define(tile: Tile, format: Format) -> str:
         f"{tile.name}(ptrdiff_t depth, const {format.type} *a, const {format.type} *b, float *c, int more)",
         "{",
     ]
-    body = _amx(tile, format) if format.instruction == "amx" else _vectors(tile, format)
-    return "\n".join([*header, *body, "}"])
+    return "\n".join([*header, *unit_of(format).body(tile, format), "}"])
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What of a core multiplies.
+
+    body      writes the micro-kernel's statements
+    shape     what a kernel declares for it
+    begin     the statement before a task's first product
+    end       that after the last one
+    slice     steps of k of a panel that are multiplied with all rows of a block before the next ones, where numbers are
+              one part; 0: all of them
+    """
+
+    body: Callable[[Tile, Format], list[str]]
+    shape: str = ""
+    begin: str = ""
+    end: str = ""
+    slice: int = 0
+
+
+def unit_of(format: Format) -> Unit:
+    """The unit that multiplies numbers of a format."""
+    return _TILES if format.instruction is Instruction.AMX else _VECTORS
 
 
 def _vectors(tile: Tile, format: Format) -> list[str]:
-    lanes = 4 if format.instruction == "fmlal" else tile.lanes
+    lanes = 4 if format.instruction is Instruction.FMLAL else tile.lanes
     count = tile.vectors * tile.lanes // lanes
-    type = "float32x4_t" if format.instruction == "fmlal" else "vec"
+    type = "float32x4_t" if format.instruction is Instruction.FMLAL else "vec"
     names = [[f"c{i}_{j}" for j in range(count)] for i in range(tile.rows)]
     places = [[f"*({type} *)(c + {i * tile.c_row + j * lanes})" for j in range(count)] for i in range(tile.rows)]
     lines = [f"    {type} {', '.join(f'{name} = {{0}}' for name in row)};" for row in names]
@@ -116,10 +140,10 @@ def _products(tile: Tile, format: Format, names: list[list[str]]) -> list[str]:
 
 _PAIR = "const pairs a{i} = (pairs)((words){{0}} + *(const word *)(const void *)(a + {at}));"
 _INSTRUCTIONS = {
-    "fma": ("vec", "const float a{i} = a[{at}];", "{c} += {a} * {b};"),
-    "dpbf16": ("pairs", _PAIR, "{c} = dot({c}, {a}, {b});"),
-    "bfdot": ("pairs", _PAIR, "{c} = dot({c}, {a}, {b});"),
-    "fmlal": (
+    Instruction.FMA: ("vec", "const float a{i} = a[{at}];", "{c} += {a} * {b};"),
+    Instruction.DPBF16: ("pairs", _PAIR, "{c} = dot({c}, {a}, {b});"),
+    Instruction.BFDOT: ("pairs", _PAIR, "{c} = dot({c}, {a}, {b});"),
+    Instruction.FMLAL: (
         "float16x8_t",
         "const float16x8_t a{i} = vdupq_n_f16(a[{at}]);",
         "{c} = vfmlalq_{half}_f16({c}, {a}, {b});",
@@ -166,3 +190,9 @@ def _amx(tile: Tile, format: Format) -> list[str]:
     lines += [f"        a += {2 * TILE_ROWS * tile.a_k};", f"        b += {2 * TILE_ROWS * tile.b_k};", "    }"]
     lines += [f"    __builtin_ia32_tilestored64({number}, {place});" for _, _, number, place in results]
     return lines
+
+
+_VECTORS = Unit(_vectors)
+_TILES = Unit(
+    _amx, AMX_SHAPE, "__builtin_ia32_tile_loadconfig(&tile_shape);", "__builtin_ia32_tilerelease();", AMX_DEPTH
+)

@@ -12,7 +12,7 @@ from ...common.index_maps import Axis
 from ..emit.operands import Operand
 from ..emit.source import Code
 from .compressed import Compressed, CompressedPacker
-from .formats import Format
+from .formats import Format, Instruction
 from .packers import Packer, transposition
 
 CHUNK = 64
@@ -29,19 +29,21 @@ dot(vec c, pairs a, pairs b)
 {{
     return """
 _DOT = {
-    "dpbf16": _WORDS + "__builtin_ia32_dpbf16ps_{bits}(c, a, b);\n}}\n",
-    "bfdot": _WORDS + "(vec)vbfdotq_f32((float32x4_t)c, (bfloat16x8_t)a, (bfloat16x8_t)b);\n}}\n",
+    Instruction.DPBF16: _WORDS + "__builtin_ia32_dpbf16ps_{bits}(c, a, b);\n}}\n",
+    Instruction.BFDOT: _WORDS + "(vec)vbfdotq_f32((float32x4_t)c, (bfloat16x8_t)a, (bfloat16x8_t)b);\n}}\n",
 }
 """What the instructions on pairs need: `dot` adds the products of both halves of each pair."""
 
 
 def declarations(format: Format) -> str:
     """After `vec`: vector types and `narrow`, which converts a run; for pairs `split` and `split_pairs`, which convert
-    to one or several parts, and `transpose`."""
+    to one or several parts, and `transpose`. Empty for f32."""
+    if format.instruction is Instruction.FMA:
+        return ""
     lanes, type = format.lanes, format.type
     attributes = "aligned(2), may_alias"
     lines = [
-        *(["#include <arm_neon.h>"] if format.instruction in ("bfdot", "fmlal") else []),
+        *(["#include <arm_neon.h>"] if format.instruction in (Instruction.BFDOT, Instruction.FMLAL) else []),
         f"typedef {type} half;",
         f"typedef half halves __attribute__((vector_size({2 * lanes}), {attributes}));",
         "static inline __attribute__((always_inline, unused)) void",

@@ -9,7 +9,7 @@ from ...common.index_maps import Access, Axis, Window
 from ...common.indexing import digits, dot
 from ..emit.operands import Operand, Source
 from ..emit.source import Code
-from .schedule import contiguous, storage_order, window_run
+from .reading import contiguous, storage_order, window_run
 
 
 @dataclass(frozen=True)

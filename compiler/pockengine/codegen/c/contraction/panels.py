@@ -6,27 +6,28 @@ from ....ir import Node
 from ....plan.program import Loops, Packing
 from ....targets import Target
 from ...common.index_maps import Access, Axis
+from ...common.memo import Memo
 from ...common.region import anchor_of
 from .plan import ContractionPlan
-from .schedule import Schedule
+from .schedule import Right, Schedule
 
 MOST_LOOPS = 3
 """Of an axis: what the runtime counts with."""
 
 
 def packing(
-    node: Node, target: Target, threads: int, schedules: tuple[Schedule, ...] | None
+    node: Node, target: Target, threads: int, schedules: tuple[Schedule, ...] | None, memo: Memo
 ) -> tuple[int, Packing] | None:
     """The operand (index among the region's inputs) that the contraction would pack whole before it, and how; None
     where there is none, or where panels are no mere permutation."""
-    plans = ContractionPlan.all(node, target, threads, schedules)
+    plans = ContractionPlan.all(node, target, threads, schedules, memo)
     plan = plans[0]
     c, s = plan.contraction, plan.schedule
     if (
         len(plans) > 1
-        or s.right not in ("private", "shared", "packed")
+        or s.right not in (Right.PRIVATE, Right.SHARED, Right.PACKED)
         or plan.compressed
-        or plan.format.narrow
+        or not plan.layout.permutes
         or c.right.computed
     ):
         return None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from operator import itemgetter
+from functools import cached_property
 
 from ....ir import Node
 from ....ops.quantised import significant_bits
@@ -12,20 +12,17 @@ from ....plan.program import PACKED
 from ....plan.schedule import aligned
 from ....targets import Target
 from ...common.index_maps import Contraction, contractions_of
+from ...common.memo import Memo
 from ...common.region import anchor_of, body_of
 from ..emit.operands import Operand, computed_operands
-from . import narrow_schedule
 from .compressed import Compressed, dequantization
-from .formats import CompressedOperand, Format, formats_of, named
-from .schedule import Schedule, contiguous, ranked, turned
+from .formats import CompressedOperand, Format, named
+from .models import schedules_of
+from .packed import Layout, Operands, layout_of
+from .schedule import Right, Schedule, Split
 
 HEADER_BYTES = 64
 """Start of the workspace of a kernel that splits k: the number of tasks that left partial sums."""
-
-
-_SCHEDULED: dict[Hashable, list[tuple[Contraction, Schedule]]] = {}
-"""Oriented index maps and schedules by operator, types, attributes, target and threads: a model's programs, and the
-recipes that `pock check` compares, have most contractions in common."""
 
 
 def compressed_operand(node: Node) -> CompressedOperand | None:
@@ -44,37 +41,17 @@ def products_of(node: Node) -> list[Contraction]:
 
 
 def _scheduled(
-    node: Node, target: Target, threads: int, compressed: CompressedOperand | None
+    node: Node, target: Target, threads: int, compressed: CompressedOperand | None, memo: Memo
 ) -> list[tuple[Contraction, Schedule]]:
-    """The index maps of a contraction with the model's schedules."""
+    """The index maps of a contraction with the model's schedules: a model's programs, and the recipes that `pock check`
+    compares, have most contractions in common."""
     anchor = anchor_of(node)
-    key = (
-        anchor.op,
-        compressed,
-        computed_operands(body_of(node), anchor),
-        tuple(value.type for value in anchor.inputs),
-        tuple(sorted(anchor.attrs.items())),
-        target,
-        threads,
+    types, attrs = tuple(value.type for value in anchor.inputs), tuple(sorted(anchor.attrs.items()))
+    key = ("schedules", anchor.op, compressed, computed_operands(body_of(node), anchor), types, attrs, target, threads)
+    return memo.get(
+        key,
+        lambda: _oriented((made, schedules_of(made, target, threads, compressed)[0][1]) for made in products_of(node)),
     )
-    if key not in _SCHEDULED:
-        parts = products_of(node)
-        _SCHEDULED[key] = _oriented((made, schedules_of(made, target, threads, compressed)[0][1]) for made in parts)
-    return _SCHEDULED[key]
-
-
-def schedules_of(
-    contraction: Contraction, target: Target, threads: int, compressed: CompressedOperand | None
-) -> list[tuple[float, Schedule]]:
-    """The candidates of the model for the formats in which a contraction may compute, with their cycles, the cheapest
-    first."""
-    found = []
-    for format in formats_of(contraction, target):
-        if not format.narrow:
-            found += ranked(contraction, target, threads, compressed)
-        else:
-            found += narrow_schedule.ranked(contraction, target, threads, format, compressed)
-    return sorted(found, key=itemgetter(0))
 
 
 def _oriented(scheduled: Iterable[tuple[Contraction, Schedule]]) -> list[tuple[Contraction, Schedule]]:
@@ -99,20 +76,25 @@ class ContractionPlan:
 
     @classmethod
     def all(
-        cls, node: Node, target: Target, threads: int, schedules: Sequence[Schedule] | None = None
+        cls,
+        node: Node,
+        target: Target,
+        threads: int,
+        schedules: Sequence[Schedule] | None = None,
+        memo: Memo | None = None,
     ) -> list[ContractionPlan]:
         """The plans of a region's contractions: one, or several that share the result's pixels among them. `schedules`
-        has one for each; default: those of the model."""
+        has one for each; default: those of the model, which `memo` may know."""
         anchor, unpacking = anchor_of(node), dequantization(node)
         if schedules is None:
-            scheduled = _scheduled(node, target, threads, compressed_operand(node))
+            scheduled = _scheduled(node, target, threads, compressed_operand(node), memo or Memo())
         else:
             scheduled = _oriented(zip(products_of(node), schedules, strict=True))
         places = {value: index for index, value in enumerate(body_of(node).inputs)}
         compressed = None
         if unpacking is not None:
             integers, scales = (places[value] for value in unpacking.inputs)
-            compressed = Compressed.of(unpacking, (integers, scales))
+            compressed = Compressed.of(unpacking, (integers, scales), compressed_operand(node))
             places[unpacking.output] = integers
         plans = []
         for part, (oriented, schedule) in enumerate(scheduled):
@@ -124,7 +106,7 @@ class ContractionPlan:
             )
             format = named(schedule.format, target)
             if node.attrs.get(PACKED):
-                schedule = replace(schedule, right="packed", strips=1)
+                schedule = replace(schedule, right=Right.PACKED, strips=1)
             plans.append(cls(node, anchor, oriented, schedule, format, threads, left, right, compressed))
         return plans
 
@@ -171,54 +153,28 @@ class ContractionPlan:
     @property
     def accumulates(self) -> bool:
         """Whether sums wait in the workspace: of several blocks of k, or until whole rows can be put in order."""
-        return self.blocks_of_k > 1 or self.schedule.split == "k" or self.reorders
+        return self.blocks_of_k > 1 or self.schedule.split == Split.DEPTH or self.reorders
 
     @property
     def reorders(self) -> bool:
         """Whether whole rows of sums are put into the result's order before the epilogue, which then runs along
         memory."""
-        return bool(self.contraction.stored) and self.schedule.split != "n"
+        return bool(self.contraction.stored) and self.schedule.split != Split.COLUMNS
 
-    @property
-    def left_rows_inner(self) -> bool:
-        """Packed A is [k][row] when A is contiguous along rows, else and in 16 bits [row][k]."""
-        if self.format.narrow or self.left_turns:
-            return False
-        return not contiguous(self.contraction.left, self.contraction.k) and contiguous(
-            self.contraction.left, self.contraction.m
-        )
+    @cached_property
+    def operands(self) -> Operands:
+        """What is packed."""
+        return Operands(self.contraction, self.schedule, self.format, self.left, self.right, self.compressed)
 
-    @property
-    def left_turns(self) -> bool:
-        """Whether packing A transposes it."""
-        return not self.format.narrow and self.compressed is None and turned(self.contraction, self.schedule)
-
-    @property
-    def packed_row_step(self) -> int:
-        """Elements between rows of k (or of A) in the packed block of A; odd multiples of a line avoid set
-        conflicts."""
-        s = self.schedule
-        if self.format.narrow:
-            own = self.left_part * self.left_parts
-            return own + 32 if own * self.format.nbytes % 128 == 0 else own
-        own = s.block if self.left_rows_inner else s.depth
-        return own + 16 if own * 4 % 1024 == 0 else own
-
-    @property
-    def left_part(self) -> int:
-        """Elements from the first parts of a packed row of A to the second ones."""
-        width = 2 * self.schedule.lanes
-        return -(-self.schedule.depth // width) * width
-
-    @property
-    def left_parts(self) -> int:
-        """Parts of an element of A."""
-        return self.format.left_parts(compressed_operand(self.node))
+    @cached_property
+    def layout(self) -> Layout:
+        """How packed operands lie."""
+        return layout_of(self.operands)
 
     @property
     def right_depth(self) -> int:
         """k of a packed panel of B."""
-        return self.schedule.depth if self.schedule.right == "block" else self.filled_depth
+        return self.schedule.depth if self.schedule.right == Right.BLOCK else self.filled_depth
 
     def right_part(self, vectors: int) -> int:
         """Elements from the first parts of a packed panel of B to the second ones."""
@@ -243,14 +199,14 @@ class ContractionPlan:
     @property
     def left_bytes(self) -> int:
         s = self.schedule
-        lines = s.depth if self.left_rows_inner else s.block
-        return aligned(self.format.nbytes * lines * self.packed_row_step) if s.pack_left else 0
+        lines = s.depth if self.layout.rows_inner else s.block
+        return aligned(self.format.nbytes * lines * self.layout.row_step) if s.pack_left else 0
 
     @property
     def right_bytes(self) -> int:
         columns = min(self.padded_columns, self.strip_panels * self.schedule.columns)
         nbytes = self.format.element_bytes * max(1, self.right_depth) * columns
-        return 0 if self.schedule.right == "direct" else aligned(nbytes)
+        return 0 if self.schedule.right == Right.DIRECT else aligned(nbytes)
 
     @property
     def sums_step(self) -> int:
@@ -261,24 +217,26 @@ class ContractionPlan:
     def sums_bytes(self) -> int:
         if not self.accumulates:
             return 0
-        batches = self.sizes[0] if self.schedule.split == "k" else 1
+        batches = self.sizes[0] if self.schedule.split == Split.DEPTH else 1
         return aligned(4 * batches * self.schedule.block * self.sums_step)
 
     @property
     def right_is_common(self) -> bool:
         """Whether the tasks' panels lie in one place: packed before, or each task packs the panels that only it
         reads."""
-        return self.schedule.right == "shared" or (self.schedule.right == "private" and self.schedule.split == "n")
+        return self.schedule.right == Right.SHARED or (
+            self.schedule.right == Right.PRIVATE and self.schedule.split == Split.COLUMNS
+        )
 
     @property
     def shared_bytes(self) -> int:
         if self.right_is_common:
-            return self.right_bytes * (self.sizes[0] if self.schedule.right == "shared" else 1)
-        return HEADER_BYTES if self.schedule.split == "k" else 0
+            return self.right_bytes * (self.sizes[0] if self.schedule.right == Right.SHARED else 1)
+        return HEADER_BYTES if self.schedule.split == Split.DEPTH else 0
 
     @property
     def task_bytes(self) -> int:
-        own = not self.right_is_common and self.schedule.right != "packed"
+        own = not self.right_is_common and self.schedule.right != Right.PACKED
         return self.left_bytes + (self.right_bytes if own else 0) + self.sums_bytes
 
     def workspace_bytes(self) -> int:

@@ -9,9 +9,8 @@ from dataclasses import replace
 from ....ir import Node
 from ....plan.program import PACKED, SCRATCH
 from ....targets import Target
-from ...common.index_maps import Contraction
-from . import narrow_schedule, schedule
-from .formats import CompressedOperand, named
+from ...common.memo import Memo
+from .models import model_for
 from .plan import ContractionPlan, compressed_operand, products_of
 from .schedule import Schedule
 
@@ -19,10 +18,12 @@ Part = Sequence[tuple[int, float, Schedule]]
 """Ways to compute one product: bytes of scratch memory, cycles, how; the one to do without others first."""
 
 
-def options(node: Node, target: Target, threads: int, chosen: Sequence[Schedule] | None) -> list[tuple[int, float]]:
+def options(
+    node: Node, target: Target, threads: int, chosen: Sequence[Schedule] | None, memo: Memo
+) -> list[tuple[int, float]]:
     """(bytes of scratch memory, time in parts of the usual one) of the ways to compute a contraction region in less
     than the usual memory, the quickest first: each takes fewer bytes than those before."""
-    parts = _parts(node, target, threads, chosen)
+    parts = _parts(node, target, threads, chosen, memo)
     usual, cycles = max(part[0][0] for part in parts), sum(part[0][1] for part in parts)
     found: list[tuple[int, float]] = []
     for nbytes in sorted({one[0] for part in parts for one in part if one[0] < usual}, reverse=True):
@@ -34,12 +35,12 @@ def options(node: Node, target: Target, threads: int, chosen: Sequence[Schedule]
 
 
 def schedules_within(
-    node: Node, target: Target, threads: int, chosen: Sequence[Schedule] | None
+    node: Node, target: Target, threads: int, chosen: Sequence[Schedule] | None, memo: Memo
 ) -> tuple[Schedule, ...]:
     """The quickest schedules of a region's products that keep to the bytes its attribute SCRATCH allows."""
     limit = node.attrs[SCRATCH]
     assert isinstance(limit, int)
-    return tuple(_within(part, limit)[2] for part in _parts(node, target, threads, chosen))
+    return tuple(_within(part, limit)[2] for part in _parts(node, target, threads, chosen, memo))
 
 
 def _within(part: Part, limit: int) -> tuple[int, float, Schedule]:
@@ -47,12 +48,15 @@ def _within(part: Part, limit: int) -> tuple[int, float, Schedule]:
     return min(part, key=lambda one: (max(one[0], limit), one[1]))
 
 
-def _parts(node: Node, target: Target, threads: int, chosen: Sequence[Schedule] | None) -> list[Part]:
+def _parts(node: Node, target: Target, threads: int, chosen: Sequence[Schedule] | None, memo: Memo) -> list[Part]:
     if PACKED in node.attrs:  # so that the choice is the one made before the weight was packed
         node = replace(node, attrs={key: value for key, value in node.attrs.items() if key != PACKED})
     products, compressed = products_of(node), compressed_operand(node)
-    usual = [plan.schedule for plan in ContractionPlan.all(node, target, threads, chosen)]
-    ways = [_strips(product, one, target, threads, compressed) for product, one in zip(products, usual, strict=True)]
+    usual = [plan.schedule for plan in ContractionPlan.all(node, target, threads, chosen, memo)]
+    ways = [
+        model_for(one, target, threads).in_strips(product, one, compressed)
+        for product, one in zip(products, usual, strict=True)
+    ]
     found: list[Part] = []
     for index, way in enumerate(ways):
         part = []
@@ -61,12 +65,3 @@ def _parts(node: Node, target: Target, threads: int, chosen: Sequence[Schedule] 
             part.append((plans[index].workspace_bytes(), cycles, one))
         found.append(part)
     return found
-
-
-def _strips(
-    product: Contraction, base: Schedule, target: Target, threads: int, compressed: CompressedOperand | None
-) -> list[tuple[float, Schedule]]:
-    format = named(base.format, target)
-    if format.narrow:
-        return narrow_schedule.in_strips(product, base, threads, format, compressed)
-    return schedule.in_strips(product, base, threads)

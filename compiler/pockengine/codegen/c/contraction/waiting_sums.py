@@ -20,8 +20,7 @@ ORDERED = 2304
 def title(plan: ContractionPlan) -> str:
     shapes = " , ".join(str(value.type) for value in plan.anchor.inputs)
     attrs = {key: value for key, value in plan.anchor.attrs.items() if key not in ("layout",)}
-    format = f"{plan.format.type} ({plan.format.instruction}), " if plan.format.narrow else ""
-    return f"{plan.anchor.op}({shapes}) {attrs}: b, m, n, k = {plan.sizes}, {format}{plan.schedule}"
+    return f"{plan.anchor.op}({shapes}) {attrs}: b, m, n, k = {plan.sizes}, {plan.layout.title}{plan.schedule}"
 
 
 def workspace_index(plan: ContractionPlan) -> int:

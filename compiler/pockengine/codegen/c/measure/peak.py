@@ -12,8 +12,9 @@ from ....plan.program import Call, Kernel, Lowered, Tasks
 from ....targets import Target
 from ...folder_cache import default_folder, workspace
 from ...tunable import Bandwidth, Peak, Run, RunLimits, Trial
-from ..contraction import microkernel, narrow, narrow_schedule
-from ..contraction.formats import Format, f32, fastest
+from ..contraction import microkernel, narrow
+from ..contraction.formats import Format, Instruction, f32, fastest
+from ..contraction.models.narrow import AMX_ROWS, AMX_VECTORS
 from ..emit.source import SIGNATURE, Code, kernel
 from . import program, streams
 
@@ -95,7 +96,7 @@ class _Tile:
     def microkernel(self) -> microkernel.Tile:
         """On packed operands (codegen/c/contraction/narrow.py): rows of A or, in f32, columns of A."""
         parts, depth = self.format.parts, self.depth
-        a_row, a_k = (parts * depth, 1) if self.format.narrow else (1, self.rows)
+        a_row, a_k = (1, self.rows) if self.format.instruction is Instruction.FMA else (parts * depth, 1)
         vectors = self.columns // self.format.lanes
         strides = (a_row, a_k, self.columns, self.columns)
         return microkernel.Tile(self.rows, vectors, self.format.lanes, *strides, parts, depth, depth * self.columns)
@@ -103,23 +104,19 @@ class _Tile:
 
 def _tile(target: Target, format: Format) -> _Tile:
     rows, columns = target.mr, target.nr
-    if _in_tiles(format):
-        rows, columns = narrow_schedule.AMX_ROWS, narrow_schedule.AMX_VECTORS * format.lanes
+    if format.instruction is Instruction.AMX:
+        rows, columns = AMX_ROWS, AMX_VECTORS * format.lanes
     return _Tile(format, rows, columns, format.filled(DEPTH // format.parts))
-
-
-def _in_tiles(format: Format) -> bool:
-    return format.instruction == "amx"
 
 
 def _arithmetic(shape: _Tile) -> Kernel:
     """The register tile over and over on the same operands."""
     format, tile, code = shape.format, shape.microkernel(), Code()
+    unit = microkernel.unit_of(format)
     code.line(microkernel.vector_type(format.lanes))
-    if format.narrow:
-        code.line(narrow.declarations(format))
-    if _in_tiles(format):
-        code.line(microkernel.AMX_SHAPE)
+    for declared in (narrow.declarations(format), unit.shape):
+        if declared:
+            code.line(declared)
     code.line(microkernel.define(tile, format))
     deep = shape.depth * format.parts
     with code.block(SIGNATURE):
@@ -128,8 +125,8 @@ def _arithmetic(shape: _Tile) -> Kernel:
             with code.loop("i", size):
                 code.line(f"{name}[i] = ({format.type})(float)(i % 7);")
         code.line(f"float c[{shape.rows * shape.columns}] __attribute__((aligned(64)));")
-        if _in_tiles(format):
-            code.line("__builtin_ia32_tile_loadconfig(&tile_shape);")
+        if unit.begin:
+            code.line(unit.begin)
         with code.loop("repeat", shape.repeats):
             code.line(f"{tile.name}({shape.depth}, a, b, c, 0);")
             code.line('__asm__ volatile("" ::: "memory");')

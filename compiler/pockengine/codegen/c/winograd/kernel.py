@@ -23,7 +23,7 @@ from ..emit.calls import call
 from ..emit.epilogue import Epilogue
 from ..emit.mathlib import functions
 from ..emit.source import SIGNATURE, Code, kernel
-from .plan import Winograd
+from .plan import Share, Winograd
 from .transforms import TAPS, emit_line
 
 ALIGNED = "__attribute__((aligned(64)))"
@@ -44,7 +44,7 @@ class _Writer:
 
     def kernels(self) -> tuple[Kernel, Kernel]:
         """What comes first for all tasks, and the products with what belongs to them."""
-        first = self._weights_first() if self.plan.split == "tiles" else self._image_first()
+        first = self._weights_first() if self.plan.split is Share.TILES else self._image_first()
         return first, self._products()
 
     def _weights_first(self) -> Kernel:
@@ -70,7 +70,7 @@ class _Writer:
 
     def _products(self) -> Kernel:
         code, p = self._code(), self.plan
-        tiles_shared = p.split == "tiles"
+        tiles_shared = p.split is Share.TILES
         (self._emit_image if tiles_shared else self._emit_weights)(code)
         pixels = contractions_of(p.anchor)[0]
         needs = Epilogue(body_of(self.node), p.anchor, pixels, columns=p.columns).emit(code)
@@ -95,7 +95,7 @@ class _Writer:
         p = self.plan
         with code.block(f"for (ptrdiff_t start = {first}; start < {end}; start += {p.block})"):
             code.line(f"const ptrdiff_t count = {end} - start < {p.block} ? {end} - start : {p.block};")
-            if p.split == "tiles":
+            if p.split is Share.TILES:
                 code.line("image(x, start, start + count, own);")
                 with code.loop("panel", p.panels):
                     code.line(f"multiply(count, own, shared + panel * {p.panel_step}, sums);")

@@ -4,6 +4,7 @@ sizes of the arrays between the transforms, and the analytical model that weighs
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +13,8 @@ from ....ops.contraction import Geometry
 from ....passes.winograd_marks import WINOGRAD
 from ....plan.schedule import aligned
 from ....targets import Target
-from ..contraction.schedule import BARRIER_CYCLES, MOVE_CYCLES, tile_cycles
+from ..contraction.models.cost import BARRIER_CYCLES, MOVE_CYCLES
+from ..contraction.models.f32 import tile_cycles
 from .transforms import TAPS, Filtering, filtering
 
 MOST_ROWS = 24
@@ -27,18 +29,27 @@ MARGIN = 1.3
 off (20 measured: 7 to 56 pixels, 64 to 512 channels, batches 1 and 4, one and two threads)."""
 
 
+class Share(StrEnum):
+    """What threads share in a convolution by minimal filtering."""
+
+    TILES = "tiles"
+    """Tiles of the image: a first call transforms all weights for them."""
+    PANELS = "panels"
+    """Panels of the weights: a first call transforms the image for them."""
+
+
 @dataclass(frozen=True)
 class WinogradTile:
     """What can be chosen of minimal filtering.
 
     outputs   m of F(m x m, 3 x 3)
     vectors   columns of a panel, in vectors
-    split     what threads share: "tiles" of the image or "panels" of the weights
+    split     what threads share
     """
 
     outputs: int
     vectors: int
-    split: str
+    split: Share
 
     @property
     def multiplies_in(self) -> str:
@@ -70,7 +81,7 @@ class Winograd:
         return self.tile.vectors
 
     @property
-    def split(self) -> str:
+    def split(self) -> Share:
         return self.tile.split
 
     @cached_property
@@ -135,7 +146,7 @@ class Winograd:
     def rows(self) -> int:
         most = min(MOST_ROWS, (self.target.registers - 1 - self.vectors) // self.vectors)
         units = -(-self.tiles // most)
-        if self.split == "tiles":
+        if self.split is Share.TILES:
             units = -(-units // self.threads) * self.threads
         return -(-self.tiles // units)
 
@@ -147,7 +158,7 @@ class Winograd:
     @cached_property
     def block(self) -> int:
         """Tiles of the image at a time."""
-        share = -(-self.units // self.threads) if self.split == "tiles" else self.units
+        share = -(-self.units // self.threads) if self.split is Share.TILES else self.units
         return min(share, max(1, BLOCK // self.rows)) * self.rows
 
     # elements between rows and points; odd numbers of lines apart, points do not compete for the same sets
@@ -157,7 +168,7 @@ class Winograd:
 
     @property
     def image_step(self) -> int:
-        return _odd_lines((self.block if self.split == "tiles" else self.tiles) * self.row_step)
+        return _odd_lines((self.block if self.split is Share.TILES else self.tiles) * self.row_step)
 
     @property
     def weight_step(self) -> int:
@@ -175,11 +186,11 @@ class Winograd:
     @property
     def shared_bytes(self) -> int:
         all_panels, image = self.panels * self.panel_step, self.filtering.points * self.image_step
-        return aligned(4 * (all_panels if self.split == "tiles" else image))
+        return aligned(4 * (all_panels if self.split is Share.TILES else image))
 
     @property
     def own_bytes(self) -> int:
-        return 4 * (self.filtering.points * self.image_step if self.split == "tiles" else self.panel_step)
+        return 4 * (self.filtering.points * self.image_step if self.split is Share.TILES else self.panel_step)
 
     @property
     def task_bytes(self) -> int:
@@ -193,7 +204,7 @@ class Winograd:
     def cycles(self) -> float:
         """What the busiest task takes, as the analytical model of direct products counts."""
         points, lanes, threads = self.filtering.points, self.lanes, self.threads
-        shared = self.units if self.split == "tiles" else self.panels
+        shared = self.units if self.split is Share.TILES else self.panels
         part = -(-shared // threads) / shared  # of the busiest task
         heights = {self.rows: self.tiles // self.rows, self.tiles % self.rows: 1}
         steps = sum(tile_cycles(rows, self.vectors, lanes) * count for rows, count in heights.items() if rows)
@@ -201,7 +212,7 @@ class Winograd:
         results = IMAGE_CYCLES * points * self.tiles * self.width / lanes
         image = IMAGE_CYCLES * points * self.tiles * self.depth / lanes
         weights = self.depth * self.width * (WEIGHT_CYCLES * points / lanes + TAPS**2 * MOVE_CYCLES)
-        image_share, weight_share = (part, 1 / threads) if self.split == "tiles" else (1 / threads, part)
+        image_share, weight_share = (part, 1 / threads) if self.split is Share.TILES else (1 / threads, part)
         total = (multiply + results) * part + image * image_share + weights * weight_share
         return total + self._traffic(part) + BARRIER_CYCLES
 
@@ -209,11 +220,11 @@ class Winograd:
         """Cycles to write and read the transformed operands: what tasks share is read once for each block of tiles, or
         once for each panel; what is a task's own, once for each panel or block."""
         points = self.filtering.points
-        blocks = max(1.0, self.tiles * (part if self.split == "tiles" else 1.0) / self.block)
-        panels = self.panels * (part if self.split == "panels" else 1.0)
+        blocks = max(1.0, self.tiles * (part if self.split is Share.TILES else 1.0) / self.block)
+        panels = self.panels * (part if self.split is Share.PANELS else 1.0)
         image, weights = points * self.tiles * self.depth, points * self.depth * self.width
         cost = self._move_cycles
-        if self.split == "tiles":
+        if self.split is Share.TILES:
             moved = weights * cost(4 * weights) * (1 / self.threads + blocks)
             return moved + image * part * panels * cost(self.task_bytes)
         moved = image * cost(4 * image) * (1 / self.threads + panels)
@@ -252,5 +263,5 @@ def candidates(anchor: Node, target: Target, threads: int) -> list[Winograd]:
         for outputs in (2, 4)
         for vectors in (1, 2, 3, 4)
         if width % vectors == 0
-        for split in ("tiles", "panels")
+        for split in Share
     ]

@@ -1,5 +1,6 @@
 """Artifacts: manifest, deterministic archive, verification, running on this machine."""
 
+from pockengine.artifact.archive import Content
 from pockengine.artifact.artifact import Artifact
 from pockengine.artifact.errors import (
     AlteredArchiveError,
@@ -17,6 +18,7 @@ from pockengine.artifact.manifest import FORMAT, EntryPoints, InputInfo, Manifes
 from pockengine.artifact.model_text import model_members
 from pockengine.artifact.run import model_command, run_artifact
 from pockengine.artifact.session import Evaluation, Session
+from pockengine.artifact.tensors import Tensors
 from pockengine.errors import WrongMachineError
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
     "AlteredArchiveError",
     "Artifact",
     "BadManifestError",
+    "Content",
     "DigestMismatchError",
     "DuplicateMemberError",
     "EntryPoints",
@@ -38,6 +41,7 @@ __all__ = [
     "PortInfo",
     "Session",
     "TensorInfo",
+    "Tensors",
     "UnsafePathError",
     "UnsupportedFormatError",
     "WrongMachineError",

@@ -1,7 +1,8 @@
 """The zip archive of an artifact, byte for byte: stored entries in order of name, fixed times, nothing optional.
 
 There is exactly one archive for given members, so a reader can tell any change at all: it writes the archive again and
-compares. Format: PKWARE APPNOTE 6.3, without Zip64, so an archive stays below 4 GiB.
+compares. Format: PKWARE APPNOTE 6.3; what 32 bits cannot say (sizes and offsets from 4 GiB on) is said by the fields of
+Zip64 (4.5.3), which are there only then.
 """
 
 from __future__ import annotations
@@ -22,13 +23,14 @@ from pockengine.artifact.errors import (
     NotAnArchiveError,
     UnsafePathError,
 )
-from pockengine.errors import ArtifactError
 
 _CHUNK = 1 << 20
 _DOS_DATE = (0 << 9) | (1 << 5) | 1  # 1980-01-01, the earliest a zip can say
-_VERSION = 20
+_VERSION, _VERSION_ZIP64 = 20, 45
 _UNIX = 3
-_LARGEST = (1 << 32) - 1
+_ELSEWHERE = (1 << 32) - 1
+"""A field of 32 bits that refers to Zip64's; also the least number that cannot be told otherwise."""
+_ZIP64 = 1
 _DAMAGE = (
     zipfile.BadZipFile, EOFError, zlib.error, struct.error, ValueError, IndexError, NotImplementedError, RuntimeError,
 )  # fmt: skip
@@ -81,23 +83,64 @@ def digest(content: Content) -> tuple[str, int]:
 
 
 def pack(members: Mapping[str, Content]) -> Iterator[bytes]:
-    """The archive's bytes in pieces. Raises ArtifactError above 4 GiB."""
+    """The archive's bytes in pieces, each member's as its content gives them."""
     directory, offset = b"", 0
     for name in sorted(members):
-        crc, size = _checksum(members[name])
-        common = struct.pack("<HHHHHIIIHH", _VERSION, 0x800, 0, 0, _DOS_DATE, crc, size, size, len(name.encode()), 0)
-        header = b"PK\3\4" + common + name.encode()
-        mode = 0o100755 if name == "bin/model" else 0o100644
-        directory += b"PK\1\2" + struct.pack("<BB", _VERSION, _UNIX) + common
-        directory += struct.pack("<HHHII", 0, 0, 0, mode << 16, offset) + name.encode()
+        entry = _Entry(name, *_checksum(members[name]), offset)
+        header = entry.local()
         yield header
         yield from members[name].chunks()
-        offset += len(header) + size
-        if offset > _LARGEST:
-            raise ArtifactError("the artifact would be larger than 4 GiB, which its format cannot hold")
-    count = len(members)
+        directory += entry.central()
+        offset += len(header) + entry.size
     yield directory
-    yield b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, count, count, len(directory), offset, 0)
+    yield _end(len(members), len(directory), offset)
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """What headers tell of a member; `offset` is where its local header begins."""
+
+    name: str
+    crc: int
+    size: int
+    offset: int
+
+    def local(self) -> bytes:
+        """The header before the contents: 4.3.7. There, Zip64 has both sizes or none."""
+        return b"PK\3\4" + self._common(_extra(self.size, self.size)) + _extra(self.size, self.size)
+
+    def central(self) -> bytes:
+        """The member's entry in the directory: 4.3.12."""
+        extra, mode = _extra(self.size, self.size, self.offset), 0o100755 if self.name == "bin/model" else 0o100644
+        made_by = struct.pack("<BB", self._version(extra), _UNIX)
+        place = struct.pack("<HHHII", 0, 0, 0, mode << 16, min(self.offset, _ELSEWHERE))
+        name = self.name.encode()
+        return b"PK\1\2" + made_by + self._common(extra, named=False) + place + name + extra
+
+    def _common(self, extra: bytes, named: bool = True) -> bytes:
+        name, size = self.name.encode(), min(self.size, _ELSEWHERE)
+        fields = (0x800, 0, 0, _DOS_DATE, self.crc, size, size, len(name), len(extra))
+        return struct.pack("<HHHHHIIIHH", self._version(extra), *fields) + (name if named else b"")
+
+    def _version(self, extra: bytes) -> int:
+        return _VERSION_ZIP64 if extra else _VERSION
+
+
+def _extra(*numbers: int) -> bytes:
+    """The Zip64 field with those of a header's numbers that are too large for it, in their order: 4.5.3."""
+    large = [number for number in numbers if number >= _ELSEWHERE]
+    return struct.pack(f"<HH{len(large)}Q", _ZIP64, 8 * len(large), *large) if large else b""
+
+
+def _end(count: int, size: int, offset: int) -> bytes:
+    """The end of an archive whose directory of `count` entries has `size` bytes and begins at `offset`: 4.3.14 to
+    4.3.16."""
+    last = struct.pack("<HHHHIIH", 0, 0, count, count, size, min(offset, _ELSEWHERE), 0)
+    if offset < _ELSEWHERE:
+        return b"PK\5\6" + last
+    made_by = (_UNIX << 8) | _VERSION_ZIP64
+    whole = struct.pack("<QHHIIQQQQ", 44, made_by, _VERSION_ZIP64, 0, 0, count, count, size, offset)
+    return b"PK\6\6" + whole + b"PK\6\7" + struct.pack("<IQI", 0, offset + size, 1) + b"PK\5\6" + last
 
 
 def read(path: Path) -> dict[str, Stored]:

@@ -48,11 +48,11 @@ class Artifact:
     _holds: dict[Path, Hold] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @staticmethod
-    def create(manifest: Manifest, members: Mapping[str, bytes], summary: Json | None = None) -> Artifact:
+    def create(manifest: Manifest, members: Mapping[str, bytes | Content], summary: Json | None = None) -> Artifact:
         """An artifact of these files; their digests go into the manifest."""
-        digests = {name: Member(hashlib.sha256(data).hexdigest(), len(data)) for name, data in sorted(members.items())}
+        contents = {name: Held(one) if isinstance(one, bytes) else one for name, one in sorted(members.items())}
+        digests = {name: Member(*archive.digest(content)) for name, content in contents.items()}
         complete = manifest.with_members(digests)
-        contents = {name: Held(data) for name, data in sorted(members.items())}
         return Artifact(complete, contents, manifest.summary if summary is None else summary)
 
     @staticmethod

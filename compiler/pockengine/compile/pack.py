@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from importlib import metadata
 from typing import Any
 
-import numpy as np
-from safetensors.numpy import save
-
-from ..artifact import Artifact, EntryPoints, InputInfo, Manifest, PortInfo, TensorInfo, model_members
+from ..artifact import Artifact, Content, EntryPoints, InputInfo, Manifest, PortInfo, TensorInfo, Tensors, model_members
 from ..codegen.backend import Built
 from ..codegen.common.region import touched
-from ..ir import Array, Node, Value, render
+from ..ir import Node, Value, render
 from ..ops import is_kind
 from ..plan.program import Program, Step
 from ..recipe import ALL, FROZEN, Channels
@@ -25,15 +21,15 @@ from .planned import Planned
 
 def pack(planned: Planned, built: Built, compile_seconds: float, tuning: Tuning) -> Artifact:
     """The artifact; its summary has `compile_seconds` and `cache_hits`, its manifest only what is deterministic."""
-    members = {
+    members: dict[str, bytes | Content] = {
         **built.members,
-        "params.safetensors": _tensors({value.name: planned.model.data[value.name] for value in planned.model.params}),
+        "params.safetensors": Tensors({value.name: planned.model.data[value.name] for value in planned.model.params}),
         "graph.txt": "\n".join(render(program.graph) for program in planned.programs.values()).encode(),
     }
     members |= model_members(planned.imported)
     if consts := [array for _, array in planned.spaces.consts.values()]:
         named = {CONST_NAME.format(index): array for index, array in enumerate(consts)}
-        members["consts.safetensors"] = _tensors(named)
+        members["consts.safetensors"] = Tensors(named)
     stated = {**summary(planned, built.kernels), **tuning.summary()}
     kinds = target_kinds(planned)
     manifest = Manifest(
@@ -108,10 +104,6 @@ def _trained_size(planned: Planned, value: Value) -> int:
     if isinstance(update, Channels):
         return value.type.size // value.type.shape[update.axis] * len(update.indices)
     return value.type.size if update == ALL else 0
-
-
-def _tensors(arrays: Mapping[str, Array]) -> bytes:
-    return save({name: np.asarray(array, order="C") for name, array in arrays.items()})
 
 
 def _program(program: Program) -> dict[str, Any]:

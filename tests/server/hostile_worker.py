@@ -240,6 +240,10 @@ def no_program(folder: Path, told: "dict[str, Any]") -> None:
     with_manifest(folder, json.dumps({**MANIFEST, "entry_points": {"executable": "bin/other"}}))
 
 
+def other_backend(folder: Path, told: "dict[str, Any]") -> None:
+    with_manifest(folder, json.dumps({**MANIFEST, "backend": "reference"}))
+
+
 def strange_lines(folder: Path, told: "dict[str, Any]") -> None:
     """Lines that look like the protocol's; each would break a page if it were believed."""
     for line in (

@@ -7,6 +7,7 @@ package: it is run with `python -I -S`.
 """
 
 import ctypes
+import errno
 import json
 import os
 import resource
@@ -35,7 +36,10 @@ def main() -> None:
     try:
         os.execve(specification["command"][0], specification["command"], specification["environment"])
     except OSError as error:
-        os.write(status, json.dumps({"error": f"cannot execute: {error.strerror}"}).encode() + b"\n")
+        why = error.strerror
+        if error.errno == errno.ENOEXEC:
+            why = "the artifact's program is none that this device runs; build it for this device, with the backend 'c'"
+        os.write(status, json.dumps({"error": f"cannot execute: {why}"}).encode() + b"\n")
         os._exit(127)
 
 

@@ -149,6 +149,8 @@ def _interface(manifest: dict[str, Any], members: dict[str, Any], place: dict[st
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise NoArtifact(f"left a manifest that does not fit at {where}: {first['msg']}") from None
+    if "backend" in manifest:  # left out where machine code was built
+        raise NoArtifact(f"left an artifact of the backend {manifest['backend']!r:.40}, which devices do not run")
     executable = shown.entry_points.get("executable", "")
     if executable not in members:
         raise NoArtifact("left a manifest that names no program of the archive")

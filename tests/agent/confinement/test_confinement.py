@@ -179,24 +179,30 @@ def test_an_emulator_is_found_by_the_binarys_own_header(tmp_path: Path, monkeypa
     assert caught.value.code is FailureCode.BAD_ARGUMENT
 
 
-def test_the_launcher_refuses_to_outlive_its_agent(tmp_path: Path) -> None:
-    """Started for an agent that is gone already, it ends before it runs anything."""
+def _launched(command: list[str], agent: int) -> tuple[int, str]:
+    """What the launcher, started for an agent's process, ends with and tells."""
     read_end, write_end = os.pipe()
-    specification = {
-        "command": ["/bin/touch", str(tmp_path / "ran")],
-        "folder": "/",
-        "environment": {},
-        "limits": {},
-        "user": None,
-        "agent": 1,
-        "status_descriptor": write_end,
-    }
+    about = {"folder": "/", "environment": {}, "limits": {}, "user": None, "agent": agent}
+    specification = {**about, "command": command, "status_descriptor": write_end}
     done = subprocess.run(
         [sys.executable, "-I", "-S", launcher.__file__, json.dumps(specification)],
         pass_fds=[write_end],
         capture_output=True,
     )
-    os.close(read_end)
     os.close(write_end)
-    assert done.returncode == 125
+    with os.fdopen(read_end) as told:
+        return done.returncode, told.read()
+
+
+def test_the_launcher_refuses_to_outlive_its_agent(tmp_path: Path) -> None:
+    """Started for an agent that is gone already, it ends before it runs anything."""
+    assert _launched(["/bin/touch", str(tmp_path / "ran")], agent=1)[0] == 125
     assert not (tmp_path / "ran").exists()
+
+
+def test_a_program_of_another_backend_is_a_sentence(tmp_path: Path) -> None:
+    program = tmp_path / "program.json"
+    program.write_text('{"format": 1}')
+    program.chmod(0o755)
+    code, told = _launched([str(program)], agent=os.getpid())
+    assert code == 127 and "none that this device runs; build it for this device, with the backend 'c'" in told

@@ -199,6 +199,7 @@ ARTIFACTS = {
     "surrogate_manifest": "cannot be stored",
     "strange_manifest": "does not fit at inputs.0",
     "no_program": "names no program",
+    "other_backend": "backend 'reference', which devices do not run",
 }
 
 

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,9 @@ from pockengine.compile import compile
 from pockengine.errors import PockError, TargetError
 from pockengine.recipe import Recipe
 from pockengine.targets import get
+from tests.compiler.cli.command import pock
+from tests.compiler.cli.test_cli import classifier
+from tests.compiler.frontends.onnx_models import save
 from tests.compiler.training.networks import BATCH, CNN, TIED, Network
 from tests.compiler.training.test_runs import EVERYTHING, TIME, Program, dataset, tokens
 
@@ -150,3 +154,31 @@ def test_what_the_backend_cannot_make_is_refused() -> None:
         compile(CNN.build(BATCH), SPARSE, backend="reference", tune="fast")
     with pytest.raises(PockError, match="no backend 'referenc' .did you mean 'reference'"):
         compile(CNN.build(BATCH), SPARSE, backend="referenc")
+
+
+def test_commands_take_the_backend(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, recipe, artifact = tmp_path / "model.onnx", tmp_path / "r.yaml", tmp_path / "model.pock"
+    save(classifier(4), model)
+    recipe.write_text("{loss: cross_entropy, optimizer: sgd, update: full}\n")
+
+    def told(*arguments: object) -> Any:
+        code, out, err = pock(*arguments, capsys=capsys, monkeypatch=monkeypatch)
+        assert code == 0, err
+        return json.loads(out)
+
+    checked = told("check", model, "--recipe", recipe, "--backend", "reference", "--json")
+    made = told("compile", model, "--recipe", recipe, "-o", artifact, "--backend", "reference", "--explain", "--json")
+    assert made["predicted_peak_bytes"] == checked["estimate"]["predicted_peak_bytes"]
+    assert made["explain"]["contractions"] == []
+    manifest = Artifact.open(artifact).manifest
+    assert manifest.backend == "reference" and set(manifest.to_dict()["entry_points"].values()) == {"program.json"}
+    code, _, err = pock("profile", artifact, capsys=capsys, monkeypatch=monkeypatch)
+    assert (code, err) == (
+        2,
+        "pock: the reference backend is not measured: compile with --backend c to measure a step\n",
+    )
+    for command in (["check", model], ["compile", model, "--recipe", recipe, "-o", artifact]):
+        code, _, err = pock(*command, "--backend", "referenc", capsys=capsys, monkeypatch=monkeypatch)
+        assert (code, err) == (2, "pock: there is no backend 'referenc' (did you mean 'reference'?)\n")

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..errors import RecipeError, nearest
 from ..ir import Array, DType, Graph, Node, TensorType, Value, verify
-from ..ops import Emitter, Rewriting
+from ..ops import Convolution, Emitter, Rewriting, convolution_of, reads_rows
 from ..recipe import Lora, adapter_names, matches, module_of
 from ..recipe.resolution.channels import contracted, readers
 
@@ -91,7 +91,7 @@ def with_adapters(model: Graph, lora: Lora) -> Graph:
         if node.outputs[0] not in reads:
             return None
         adapter, operand = reads[node.outputs[0]]
-        branch = _conv_branch if node.op == "conv2d" else _linear_branch
+        branch = _linear_branch if convolution_of(node) is None else _conv_branch
         y = e.op(node.op, *node.inputs, **node.attrs)
         return [e.add(y, branch(e, node, operand, *pairs[adapter], lora))]
 
@@ -158,9 +158,9 @@ def _adapter(model: Graph, weight: Value, rank: int) -> Adapter | str:
 
 def _unfit(node: Node, value: Value) -> str | None:
     """Why a use of a weight rules an adapter out."""
-    if node.op == "gather":
+    if reads_rows(node):
         return "it is an embedding table (or shared with one)"
-    if node.op == "conv2d" and node.inputs[1] is value:
+    if convolution_of(node) is Convolution.FORWARD and node.inputs[1] is value:
         return "its convolution is grouped" if node.attrs["groups"] != 1 else None
     if node.op == "matmul" and value.type.rank == 2 and node.inputs[0] is not node.inputs[1]:
         return None

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..errors import RecipeError, nearest
 from ..ir import Array, DType, Graph, Node, TensorType, Value, verify
-from ..ops import Emitter, Rewriting, prune
+from ..ops import Convolution, Emitter, Rewriting, convolution_of, prune, reads_rows
 from ..ops.quantised import DEQUANTIZE, dequantize, quantize, relative_error
 from ..recipe import FROZEN, Frozen, Scheme, is_adapter, matches, module_of
 from ..recipe.resolution.channels import Axes, contracted, readers
@@ -72,14 +72,14 @@ class Quantised:
 
 @dataclass(frozen=True, eq=False)
 class _Read:
-    """One use of a weight: the node's result, which operand it is, the axes of the weight as they are stored, and the
-    shape that the decompressed operand has."""
+    """One use of a weight: the node's result, which operand it is, the axes of the weight as they are stored, the shape
+    that the decompressed operand has, and whether it is a table of which rows are read."""
 
     output: Value
     operand: int
     perm: tuple[int, ...]
     shape: tuple[int, ...]
-    op: str
+    rows: bool
 
 
 def with_quantised(model: Graph, frozen: Frozen, scheme: Scheme) -> tuple[Graph, tuple[Quantised, ...]]:
@@ -164,12 +164,12 @@ def _integers_of(weight: Array, stored: Quantised, rows: int) -> _Integers:
 def _read(e: Emitter, node: Node, pair: tuple[Value, Value], use: _Read, frozen: Frozen) -> Value:
     """The node with its operand decompressed."""
     attrs = {"bits": frozen.bits, "block": frozen.block}
-    if node.op == "gather":
+    if reads_rows(node):
         rows = [e.op("gather", value, node.inputs[1], axis=0) for value in pair]
         return e.op(DEQUANTIZE, *rows, shape=node.output.type.shape, **attrs)
     inputs, given = list(node.inputs), dict(node.attrs)
     inputs[use.operand] = e.op(DEQUANTIZE, *pair, shape=use.shape, **attrs)
-    if node.op == "matmul":
+    if convolution_of(node) is None:
         given["trans_b" if use.operand else "trans_a"] = bool(use.operand)
     return e.op(node.op, *inputs, **given)
 
@@ -181,7 +181,7 @@ def _chosen(model: Graph, frozen: Frozen, scheme: Scheme) -> dict[Value, list[_R
     if not frozen.params:
         for value in candidates:
             uses = _uses(model, value, scheme)
-            if value.type.nbytes > LEAST_BYTES and not isinstance(uses, str) and all(u.op != "gather" for u in uses):
+            if value.type.nbytes > LEAST_BYTES and not isinstance(uses, str) and not any(u.rows for u in uses):
                 found[value] = uses
         return found
     for pattern in frozen.params:
@@ -223,9 +223,9 @@ def _use(node: Node, value: Value, axes: Axes, rank: int) -> _Read | str:
     if value.type.dtype is not DType.F32:
         return f"{node.op} reads it as {value.type.dtype.value}, and only f32 can be decompressed to"
     operand, order = node.inputs.index(value), list(range(value.type.rank))
-    if node.op == "gather" and operand == 0 and node.attrs["axis"] == 0 and value.type.rank == 2:
+    if reads_rows(node) and operand == 0 and value.type.rank == 2:
         pass
-    elif node.op == "conv2d" and operand == 1:
+    elif convolution_of(node) is Convolution.FORWARD and operand == 1:
         if node.attrs["groups"] != 1:
             return "its convolution is grouped"
     elif node.op == "matmul" and value.type.rank == 2 and node.inputs[0] is not node.inputs[1]:
@@ -235,4 +235,4 @@ def _use(node: Node, value: Value, axes: Axes, rank: int) -> _Read | str:
         return f"{node.op} reads it (node '{node.origin}'), which is no linear layer and no convolution"
     seen = [axis for axis in (axes[i] for i in order) if axis is not None]
     perm = (*seen, *(axis for axis in range(rank) if axis not in seen))  # the rest have size 1
-    return _Read(node.outputs[0], operand, perm, tuple(value.type.shape[i] for i in order), node.op)
+    return _Read(node.outputs[0], operand, perm, tuple(value.type.shape[i] for i in order), reads_rows(node))

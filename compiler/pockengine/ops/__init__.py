@@ -41,6 +41,7 @@ from .registry import (
     is_kind,
     is_view,
     passes_gradient,
+    reads_rows,
     record_of,
     register,
 )
@@ -65,6 +66,7 @@ __all__ = [
     "is_view",
     "passes_gradient",
     "prune",
+    "reads_rows",
     "record_of",
     "register",
 ]

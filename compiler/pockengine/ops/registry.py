@@ -214,6 +214,12 @@ def is_view(node: Node) -> bool:
     return record_of(node).view
 
 
+def reads_rows(node: Node) -> bool:
+    """Whether the node does nothing but read the rows of its first operand, a table, that its second names."""
+    indices = record_of(node).indices
+    return indices is not None and indices.reads and node.attrs["axis"] == 0
+
+
 def convolution_of(node: Node) -> Convolution | None:
     """Which of a convolution's three operators the node is; None for any other."""
     return record_of(node).convolution

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..ir import Graph, Node, TensorType, Value
-from ..ops import is_view, record_of
+from ..ops import is_view, reads_rows
 
 LEAST_BYTES = 1 << 20
 SHARE = 4
@@ -42,19 +42,13 @@ def _found(table: str, graphs: Mapping[str, Graph]) -> Lookup | None:
         for node in graph.nodes:
             if value not in node.inputs:
                 continue
-            if not _reads_rows(node) or node.inputs[1] not in given:
+            if not reads_rows(node) or node.inputs[1] not in given:
                 return None
             source = given[node.inputs[1]]
             if node.output.type.nbytes * SHARE > value.type.nbytes:
                 return None
             indices.add(source.name)
     return Lookup(table, indices.pop(), f"{table}.rows") if len(indices) == 1 else None
-
-
-def _reads_rows(node: Node) -> bool:
-    """Whether the node does nothing but read the rows of its first operand that the second names."""
-    indices = record_of(node).indices
-    return indices is not None and indices.reads and node.attrs["axis"] == 0
 
 
 def _views_of_inputs(graph: Graph) -> dict[Value, Value]:
@@ -81,7 +75,7 @@ def stream_embeddings(graph: Graph, lookups: Sequence[Lookup]) -> Graph:
 
     def read(node: Node) -> Node:
         """The node, or a view of the rows."""
-        if not _reads_rows(node) or node.inputs[0].name not in rows:
+        if not reads_rows(node) or node.inputs[0].name not in rows:
             return node
         attrs = {"shape": node.output.type.shape}
         return Node("reshape", (rows[node.inputs[0].name],), node.outputs, attrs, None, node.phase, node.origin)

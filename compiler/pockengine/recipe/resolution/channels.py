@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from ...errors import RecipeError
 from ...ir import Graph, Node, Value
+from ...ops import Kind, Role, axes_of, is_kind, reads_rows, record_of
+from ...ops.registry import consumed_axes, roles_of
 
 Axes = tuple[int | None, ...]
 """For each axis of a value, the axis of the parameter it came from; None for an axis of size 1 put in between."""
@@ -52,36 +54,30 @@ def readers(graph: Graph, param: Value) -> Iterator[tuple[Node, Value, Axes]]:
 
 def _moved(node: Node, axes: Axes) -> Axes | None:
     """Where the axes are after a node that only moves them; None for any other node."""
-    if node.op == "transpose":
-        perm = node.attrs["perm"]
-        assert isinstance(perm, tuple)
-        return tuple(axes[int(p)] for p in perm)
     if node.op == "cast":
         return axes
-    if node.op == "reshape":
-        before, after = node.inputs[0].type.shape, node.output.type.shape
-        kept = [axis for axis, size in zip(axes, before, strict=True) if size != 1]
-        if [size for size in before if size != 1] == [size for size in after if size != 1]:
-            remaining = iter(kept)
-            return tuple(None if size == 1 else next(remaining) for size in after)
-    return None
+    record = record_of(node)
+    if record.kind is not Kind.MOVEMENT or not record.selectable:
+        return None
+    shape = node.inputs[0].type.shape
+    sources = [source[0] if source is not None else None for source in axes_of(node) or ()]
+    whole = all(size == 1 or axis in sources for axis, size in enumerate(shape))
+    return tuple(None if source is None else axes[source] for source in sources) if whole else None
 
 
 def contracted(node: Node, value: Value, axes: Axes) -> int | None:
     """The parameter's axis that `node` sums over when it reads `value`; None when it is not a product with a weight."""
-    if node.op == "conv2d" and node.inputs[1] is value:
-        return axes[0] if node.attrs["groups"] != 1 else axes[1]
-    if node.op == "conv2d_dx" and node.inputs[1] is value:
-        return axes[0]
-    if node.op == "matmul" and node.inputs[0] is not node.inputs[1]:
-        first = node.inputs[0] is value
-        transposed = node.attrs["trans_a" if first else "trans_b"]
-        return axes[-2] if first == bool(transposed) else axes[-1]
-    return None
+    if not is_kind(node, Kind.CONTRACTION) or node.inputs[0] is node.inputs[1]:
+        return None
+    operand = node.inputs.index(value)
+    if roles_of(node)[operand][1] is Role.IMAGE:
+        return None
+    grouped = node.attrs.get("groups", 1) != 1
+    return axes[0] if grouped else axes[consumed_axes(node, operand)[0]]
 
 
 def _refusal(param: Value, node: Node) -> str:
-    if node.op == "gather":
+    if reads_rows(node):
         return (
             f"'{param.name}' is an embedding table, which has rows and no input channels: "
             "leave 'channels' out to train it whole, or narrow the pattern"

@@ -21,8 +21,8 @@ from ..plan.pipeline import Pipeline
 from ..progress import Progress, quiet
 from ..recipe import Recipe
 from ..targets import Target, get
-from ..tune import LocalStore, Tuning, TuningStore, check_mode
-from ..tune import tune as tune_nodes
+from ..tune import LocalStore, Tuning, TuningStore, check_mode, workloads_of
+from ..tune import tune as tune_workloads
 from .build import describe, predicted_peak_bytes, space_bytes
 from .inference import Inference, plan_inference
 from .pack import pack, summary
@@ -165,4 +165,5 @@ def tune_planned(planned: Planned, backend: Backend, measuring: Measuring, progr
         return Tuning()
     nodes = [step.node for program in planned.programs.values() for step in program.steps]
     kept = measuring.store or LocalStore(measuring.cache or default_folder())
-    return tune_nodes(nodes, backend, planned.target, planned.threads, measuring.mode, kept, measuring.cache, progress)
+    workloads = workloads_of(nodes, planned.target, planned.threads, backend)
+    return tune_workloads(workloads, measuring.mode, kept, measuring.cache, progress)

@@ -7,24 +7,36 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 
 from ..ir import DType, Node, Value
 from ..ops import Convolution, convolution_of, is_kind
 from ..ops.contraction import channels_of_group, filters_of
 
 
+class Part(StrEnum):
+    """Of a region of gradients: each has a loop of its own, over a shape of its own."""
+
+    IMAGE = "image"
+    """dx, and elementwise what is made of it."""
+    WEIGHTS = "weights"
+    """dw, and elementwise what is made of it."""
+    CHANNELS = "channels"
+    """Sums over all pixels, one number a channel, and what is made of them."""
+    FREE = "free"
+    """What only needs operands of the region: each part that reads it computes it."""
+
+
 @dataclass(frozen=True)
 class Gradients:
-    """Which part makes each value: `image` (dx, and elementwise what is made of it), `weights` (the same of dw) or
-    `channels` (sums over all pixels, one number a channel, and what is made of them); `free` is what only needs
-    operands of the region. The parts' shapes are three different ones.
+    """Which part makes each value. The shapes of image, weights and channels are three different ones.
 
     dy_sum      the sum of dy, where it is asked for
     image_sum   the sum of a value of the image, where one is asked for"""
 
     dx: Node
     dw: Node
-    part: dict[Value, str]
+    part: dict[Value, Part]
     dy_sum: Node | None
     image_sum: Node | None
 
@@ -35,11 +47,11 @@ class Gradients:
         anchors = sorted((node for node in members if is_kind(node, "contraction")), key=lambda node: node.op)
         if len(anchors) != 2 or not _paired(dw := anchors[0], dx := anchors[1]):
             return None
-        shapes = {"image": dx.output.type.shape, "weights": dw.output.type.shape}
-        shapes["channels"] = (1, 1, 1, shapes["image"][3])
+        shapes = {Part.IMAGE: dx.output.type.shape, Part.WEIGHTS: dw.output.type.shape}
+        shapes[Part.CHANNELS] = (1, 1, 1, shapes[Part.IMAGE][3])
         if len(set(shapes.values())) < len(shapes):
             return None
-        part = {dx.output: "image", dw.output: "weights"}
+        part = {dx.output: Part.IMAGE, dw.output: Part.WEIGHTS}
         sums: dict[Value, Node] = {}
         for node in members:
             if node in anchors:
@@ -48,11 +60,11 @@ class Gradients:
                 if not _adds_pixels(node, part, dx.inputs[0]) or node.inputs[0] in sums:
                     return None
                 sums[node.inputs[0]] = node
-                part[node.output] = "channels"
+                part[node.output] = Part.CHANNELS
                 continue
-            below = {part[value] for value in node.inputs if value in part} - {"free"}
-            place = below.pop() if below else "free"
-            fitting = shapes.values() if place == "free" else (shapes[place],)
+            below = {part[value] for value in node.inputs if value in part} - {Part.FREE}
+            place = below.pop() if below else Part.FREE
+            fitting = shapes.values() if place is Part.FREE else (shapes[place],)
             if below or not is_kind(node, "elementwise") or node.output.type.shape not in fitting:
                 return None
             part[node.output] = place
@@ -61,12 +73,12 @@ class Gradients:
             return None
         return cls(dx, dw, part, dy_sum, next(iter(sums.values()), None))
 
-    def place(self, value: Value) -> str:
+    def place(self, value: Value) -> Part:
         """Where an output of the region is written."""
-        if self.part[value] != "free":
+        if self.part[value] is not Part.FREE:
             return self.part[value]
-        shapes = {self.dx.output.type.shape: "image", self.dw.output.type.shape: "weights"}
-        return shapes.get(value.type.shape, "channels")
+        shapes = {self.dx.output.type.shape: Part.IMAGE, self.dw.output.type.shape: Part.WEIGHTS}
+        return shapes.get(value.type.shape, Part.CHANNELS)
 
 
 def _paired(dw: Node, dx: Node) -> bool:
@@ -80,8 +92,8 @@ def _paired(dw: Node, dx: Node) -> bool:
     return same and types and exact and channels_of_group(dw) == 1
 
 
-def _adds_pixels(node: Node, part: dict[Value, str], dy: Value) -> bool:
+def _adds_pixels(node: Node, part: dict[Value, Part], dy: Value) -> bool:
     """Whether a reduction sums dy, or a value of the image, over all pixels (axes of size 1 aside)."""
     value = node.inputs[0]
-    summed = value is dy or (part.get(value) == "image" and value.type.dtype is DType.F32)
+    summed = value is dy or (part.get(value) is Part.IMAGE and value.type.dtype is DType.F32)
     return node.op == "reduce_sum" and summed and node.output.type.shape == (1, 1, 1, dy.type.shape[3])

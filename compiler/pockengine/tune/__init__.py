@@ -2,6 +2,7 @@
 
 from .store import Entry, LocalStore, Result, TuningStore
 from .tuner import MODES, Tuned, Tuning, check_mode, is_this_machine, tune
+from .workload import workloads_of
 
 __all__ = [
     "MODES",
@@ -14,4 +15,5 @@ __all__ = [
     "check_mode",
     "is_this_machine",
     "tune",
+    "workloads_of",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,14 +14,13 @@ from ..codegen.backend import Backend
 from ..codegen.folder_cache import default_folder, workspace
 from ..codegen.tunable import Candidate, Choice, Measurement, Measurer, Run, RunLimits, Trial
 from ..errors import PockError, nearest
-from ..ir import Node
 from ..plan.program import Lowered
 from ..progress import Progress, quiet
 from ..targets import Target
 from ..targets import get as get_target
 from . import reference
 from .store import Entry, Result, TuningStore
-from .workload import Workload, device_of, distance, workloads_of
+from .workload import Workload, device_of, distance
 
 MODES = ("off", "fast", "full")
 MARGIN = 0.02
@@ -132,22 +131,22 @@ def is_this_machine(target: Target) -> bool:
 
 
 def tune(
-    nodes: Iterable[Node],
-    backend: Backend,
-    target: Target,
-    threads: int,
+    workloads: Sequence[Workload],
     mode: str,
     store: TuningStore,
     cache: Path | None = None,
     progress: Progress = quiet,
     seconds: float | None = None,
 ) -> Tuning:
-    """Choose for every tunable node. `mode` is `fast` or `full`, `seconds` its limit unless the mode's own.
-    Raises ToolchainError."""
-    session = _Session(backend, target, threads, mode, store, cache, progress)
+    """Choose for every workload; all have one backend, target and number of threads (`workloads_of`). `mode` is `fast`
+    or `full`, `seconds` its limit unless the mode's own. Raises ToolchainError."""
+    if not workloads:
+        return Tuning(mode)
+    first = workloads[0]
+    session = _Session(first.backend, first.target, first.threads, mode, store, cache, progress)
     if seconds is not None:
         session.deadline = session.start + seconds
-    return session.run(workloads_of(nodes, target, threads, backend))
+    return session.run(workloads)
 
 
 @dataclass
@@ -166,7 +165,7 @@ class _Session:
         self.effort = EFFORTS[self.mode]
         self.deadline = self.start + self.effort.seconds
 
-    def run(self, workloads: list[Workload]) -> Tuning:
+    def run(self, workloads: Sequence[Workload]) -> Tuning:
         for workload in workloads:
             self._look_up(workload)
         missing = [workload for workload in workloads if workload not in self.done]

@@ -46,7 +46,7 @@ def test_another_language_is_another_value() -> None:
 def test_no_type_is_computed_with_in_another_one() -> None:
     """In double no single-precision function or literal is left; what is called is defined for that type."""
     single, double = C.elements[DType.F32], C.elements[DType.F64]
-    assert single.operators.keys() == double.operators.keys()
+    assert double.operators.keys() <= single.operators.keys()
     for op, text in double.operators.items():
         assert "0f" not in text and "float" not in text and "f(" not in text.replace("erf(", ""), op
     for element in C.elements.values():

@@ -116,7 +116,7 @@ def broken(wrong: str) -> Changed:
     ids=["incomplete", "crash", "overrun"],
 )
 def test_a_broken_candidate_never_wins(wrong, said, store, cache):
-    tuning = tune([product()], broken(wrong), HOST, THREADS, "fast", store, cache)
+    tuning = tune(workloads_of([product()], HOST, THREADS, broken(wrong)), "fast", store, cache)
     (one,) = tuning.workloads
     (reason,) = one.rejected
     assert one.source == "measured"
@@ -127,18 +127,20 @@ def test_a_broken_candidate_never_wins(wrong, said, store, cache):
 
 def test_a_second_build_takes_what_the_first_measured(store, cache):
     nodes = [product(), relu_product(), product(), bare("conv2d", "f32[1,14,14,32]", "f32[32,1,3,3]", **DEPTHWISE)]
-    first = tune(nodes, CBackend(), HOST, THREADS, "fast", store, cache)
+    first = tune(workloads_of(nodes, HOST, THREADS, CBackend()), "fast", store, cache)
     assert sorted(one.source for one in first.workloads) == ["measured", "measured", "verified"]
     assert len(first.workloads) == 3  # equal ones are one
-    again = tune(nodes, CBackend(), HOST, THREADS, "fast", store, cache)
+    again = tune(workloads_of(nodes, HOST, THREADS, CBackend()), "fast", store, cache)
     assert [one.source for one in again.workloads] == ["cache"] * 3
     assert again.picks == first.picks
     assert again.summary()["schedules"][0]["ms"] == first.summary()["schedules"][0]["ms"]
     counted = again.statistics()["tuning"]
     assert (counted["hits"], counted["misses"]) == (3, 0)
-    full = tune(nodes[:1], CBackend(), HOST, THREADS, "full", store, cache)  # wants more than fast mode has measured
+    full = tune(
+        workloads_of(nodes[:1], HOST, THREADS, CBackend()), "full", store, cache
+    )  # wants more than fast mode has measured
     assert full.workloads[0].source == "measured" and full.workloads[0].tried > first.workloads[0].tried
-    assert tune(nodes[:1], CBackend(), HOST, THREADS, "fast", store, cache).picks == full.picks
+    assert tune(workloads_of(nodes[:1], HOST, THREADS, CBackend()), "fast", store, cache).picks == full.picks
 
 
 @pytest.mark.parametrize("pixels", [7, 56])
@@ -148,9 +150,9 @@ def test_minimal_filtering_is_weighed_against_the_definition(pixels, store, cach
     first, second, *_ = (one.choice for one in TunableContraction(node, HOST, THREADS).candidates())
     assert isinstance(first, WinogradTile) != isinstance(second, WinogradTile)
     assert (TunableContraction(node, HOST, THREADS).winograd() is not None) == isinstance(first, WinogradTile)
-    (one,) = tune([node], CBackend(), HOST, THREADS, "fast", store, cache).workloads
+    (one,) = tune(workloads_of([node], HOST, THREADS, CBackend()), "fast", store, cache).workloads
     assert one.source == "measured" and one.tried > 1 and one.rejected == ()
-    assert tune([node], CBackend(), HOST, THREADS, "fast", store, cache).workloads[0].source == "cache"
+    assert tune(workloads_of([node], HOST, THREADS, CBackend()), "fast", store, cache).workloads[0].source == "cache"
     for choice in (first, second):
         lowered = CBackend({identity(node): choice}).lower(node, HOST, THREADS)
         filtered = any("winograd" in call.kernel.symbol for call in lowered.calls)
@@ -187,29 +189,32 @@ def test_the_backend_follows_the_picks():
 
 def test_another_machine_is_not_measured_but_its_stored_results_are_used(store, cache):
     pi = get("raspberry-pi-4")
-    tuning = tune([product()], CBackend(), pi, 4, "fast", store, cache)
+    tuning = tune(workloads_of([product()], pi, 4, CBackend()), "fast", store, cache)
     assert tuning.picks == {} and "another machine" in tuning.why_not
     ((workload),) = workloads_of([product()], pi, 4, CBackend())
     best = TunableContraction(product(), pi, 4).candidates()[2].choice
-    result = tune([product()], CBackend(), HOST, THREADS, "fast", store, cache)
+    result = tune(workloads_of([product()], HOST, THREADS, CBackend()), "fast", store, cache)
     stored = store.get(result.workloads[0].workload.inputs)
     store.put(workload.inputs, replace(stored, choice=best.to_plain()))  # as a fleet device would report
-    assert tune([product()], CBackend(), pi, 4, "fast", store, cache).picks == {workload.identity: best}
+    assert tune(workloads_of([product()], pi, 4, CBackend()), "fast", store, cache).picks == {workload.identity: best}
 
 
 def test_a_stored_choice_that_is_no_candidate_is_a_miss(store, cache):
-    tuning = tune([product()], CBackend(), HOST, THREADS, "fast", store, cache)
+    tuning = tune(workloads_of([product()], HOST, THREADS, CBackend()), "fast", store, cache)
     workload = tuning.workloads[0].workload
     stored = store.get(workload.inputs)
     plain = TunableContraction(product(), HOST, THREADS).candidates()[0].choice.to_plain()
     store.put(workload.inputs, replace(stored, choice=[{**plain[0], "rows": 999}]))
-    assert tune([product()], CBackend(), HOST, THREADS, "fast", store, cache).workloads[0].source == "measured"
+    assert (
+        tune(workloads_of([product()], HOST, THREADS, CBackend()), "fast", store, cache).workloads[0].source
+        == "measured"
+    )
 
 
 def test_close_shapes_are_tried_first(store, cache):
     far = TunableContraction(product(), HOST, THREADS).candidates()[-1].choice
     (known,) = workloads_of([product()], HOST, THREADS, CBackend())
-    result = tune([product()], CBackend(), HOST, THREADS, "fast", store, cache)
+    result = tune(workloads_of([product()], HOST, THREADS, CBackend()), "fast", store, cache)
     store.put(known.inputs, replace(store.get(known.inputs), choice=far.to_plain()))
     tried: list[Choice | None] = []
 
@@ -218,14 +223,14 @@ def test_close_shapes_are_tried_first(store, cache):
             tried.append(choice)
         return lowered
 
-    tune([product(72)], Changed(spy), HOST, THREADS, "fast", store, cache)
+    tune(workloads_of([product(72)], HOST, THREADS, Changed(spy)), "fast", store, cache)
     assert result.workloads[0].choice != far
     first, wanted = tried[1].parts[0], far.parts[0]
     assert (first.split, first.vectors) == (wanted.split, wanted.vectors)
 
 
 def test_without_time_the_model_chooses(store, cache):
-    tuning = tune([product()], CBackend(), HOST, THREADS, "fast", store, cache, seconds=-1)
+    tuning = tune(workloads_of([product()], HOST, THREADS, CBackend()), "fast", store, cache, seconds=-1)
     assert tuning.picks == {} and "time limit" in tuning.why_not
     assert tuning.summary() == {"tuned": "fast", "schedules_by_model": 1, "schedules": []}
 
@@ -246,7 +251,7 @@ def test_who_wins(monkeypatch, store, cache, model, other, wins):
         return [replace(one, ms=other if number == 1 else model) for number, one in enumerate(runs)]
 
     monkeypatch.setattr(CMeasurement, "run", timed)
-    (one,) = tune([product()], CBackend(), HOST, THREADS, "fast", store, cache).workloads
+    (one,) = tune(workloads_of([product()], HOST, THREADS, CBackend()), "fast", store, cache).workloads
     space = TunableContraction(product(), HOST, THREADS).candidates()
     assert one.choice == space[1 if wins else 0].choice
     assert one.unsteady == (max(model) > 2 * min(model))

@@ -28,33 +28,23 @@ from .contraction.strips import options
 from .depthwise import gradients as depthwise_gradients
 from .emit.dialect import C
 from .loops import (
-    column_reductions as columns,
-)
-from .loops import (
+    column_reductions,
     elementwise,
+    generic_contraction,
     lookup,
     movement,
     pooling,
     random,
     resample,
-)
-from .loops import (
-    generic_contraction as plain,
-)
-from .loops import (
-    rows as rowwise,
-)
-from .loops import (
-    scans as ordering,
+    rows,
+    scans,
 )
 from .measure.measurer import CMeasurer
 from .native import toolchain
 from .tunable import TunableContraction, schedules_in
 
 BARE: Mapping[str, Callable[[Node], Lowered]] = {
-    op: family.lower
-    for family in (compressed, lookup, movement, ordering, pooling, random, resample)
-    for op in family.OPS
+    op: family.lower for family in (compressed, lookup, movement, scans, pooling, random, resample) for op in family.OPS
 }
 """Operators that never stand in a region."""
 
@@ -121,14 +111,14 @@ class CBackend:
         kind = region.region_kind
         if kind is RegionKind.CONTRACTION:
             if anchor_of(region).output.type.dtype is not DType.F32:
-                return plain.lower(region)
+                return generic_contraction.lower(region)
             return TunableContraction(region, target, threads, self._memo).lower(self._picked(region))
         if kind is RegionKind.GRADIENTS:
             return depthwise_gradients.lower(region, target, threads)
         if kind is RegionKind.ROW:
-            return rowwise.lower(region, threads)
+            return rows.lower(region, threads)
         if kind is RegionKind.COLUMN:
-            return columns.lower(region, threads)
+            return column_reductions.lower(region, threads)
         return elementwise.lower(region)
 
     def cost(self, lowered: Lowered, target: Target, threads: int) -> float:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ....ir import Node, Value
-from ....passes.gradients import Gradients
+from ....passes.gradients import Gradients, Part
 from ....plan.program import Kernel, Lowered
 from ....plan.schedule import aligned
 from ....targets import Target
@@ -64,9 +64,9 @@ class _Writer:
     def task_bytes(self) -> int:
         return self.plan.weight_bytes + self.sums_bytes + self.plan.tile_bytes
 
-    def results(self, place: str) -> tuple[Value, ...]:
+    def results(self, part: Part) -> tuple[Value, ...]:
         """The outputs that one part writes."""
-        return tuple(value for value in self.graph.outputs.values() if self.gradients.place(value) == place)
+        return tuple(value for value in self.graph.outputs.values() if self.gradients.place(value) is part)
 
     def overwritable(self) -> list[tuple[int, int]]:
         """Outputs may take the place of what only their own part reads, element by element. The first kernel reads a
@@ -79,9 +79,9 @@ class _Writer:
                 pairs += [(i, o) for o, place in enumerate(places) if readers <= {place}]
         return pairs
 
-    def _place(self, reader: Node) -> str:
+    def _place(self, reader: Node) -> Part:
         """The part whose outputs may overwrite what a node reads; of an anchor's operands other than dy."""
-        anchors = {self.gradients.dw: "image", self.gradients.dx: "weights"}
+        anchors = {self.gradients.dw: Part.IMAGE, self.gradients.dx: Part.WEIGHTS}
         return anchors.get(reader) or self.gradients.place(reader.output)
 
     def _argument(self, value: Value) -> int:
@@ -133,7 +133,8 @@ class _Writer:
         made = self.gradients.image_sum
         kept = made.inputs[0] if made else None
         maps, columns = self.plan.maps(), self.plan.narrowest
-        image = Epilogue(self.graph, self.plan.anchor, maps, results=self.results("image"), kept=kept, columns=columns)
+        own = self.results(Part.IMAGE)
+        image = Epilogue(self.graph, self.plan.anchor, maps, results=own, kept=kept, columns=columns)
         return image.emit(code)
 
     def _emit_adding(self, code: Code, lanes: int) -> None:
@@ -162,7 +163,7 @@ class _Writer:
     def sums_kernel(self) -> Kernel:
         """Adds up the tasks' sums, and finishes what is made of them."""
         code, plan, c = Code(), self.plan, self.plan.channels
-        maps, results = self.weights.maps(), self.results("weights")
+        maps, results = self.weights.maps(), self.results(Part.WEIGHTS)
         needs = Epilogue(self.graph, self.gradients.dw, maps, results=results).emit(code)
         body = Body(C, self.graph)
         with code.block(SIGNATURE):
@@ -178,14 +179,14 @@ class _Writer:
                     with code.loop("c", "c1", "c0", vectorize=True):
                         code.line(f"to[c] += to[p * {self.task_bytes // 4} + c];")
                 code.line(f"finish(arg, 0, 0, c0, sums + c0, {c}, {plan.tap_count}, c1 - c0);")
-                if self.results("channels"):
+                if self.results(Part.CHANNELS):
                     self._emit_channels(code, body)
         title = f"sums of both gradients of depthwise conv2d {self.title}"
         return kernel("depthwise_sums", title, code.text(), functions(needs | body.needs))
 
     def _emit_channels(self, code: Code, body: Body) -> None:
         """What is made of the sums over pixels, for channels c0 .. c1."""
-        plan, c, results = self.plan, self.plan.channels, self.results("channels")
+        plan, c, results = self.plan, self.plan.channels, self.results(Part.CHANNELS)
         sums = [node for node in (self.gradients.dy_sum, self.gradients.image_sum) if node]
         nodes = needed(results, self.graph, [node.output for node in sums])
         read = {value for node in nodes for value in node.inputs}

@@ -61,7 +61,7 @@ def of_word(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Blocks:
+class MaskLoop:
     """A loop over neighbours along which some masks of bits are read and written `size` elements at a time, so that
     whole vectors of the other operands are computed meanwhile.
 

@@ -14,7 +14,7 @@ from ...common.expressions import Body
 from ...common.index_maps import Axis, Contraction
 from ...common.indexing import broadcast_strides, flat_offset
 from ...common.region import needed
-from .bits import Blocks, block_of, is_bits
+from .bits import MaskLoop, block_of, is_bits
 from .dialect import C, c_type
 from .source import VECTORIZE_SHORT, Code
 
@@ -80,7 +80,7 @@ class Epilogue:
             outer, inner = inner, outer
         type = c_type(self.anchor.output.type.dtype)
         axes = {"m": self.contraction.m, "n": self.contraction.n}
-        blocks = self._blocks(operands, inner[0])
+        masks = self._mask_loop(operands, inner[0])
         tile = type if self.kept else f"const {type}"
         with code.block(FINISH.format(name=self.name, type=tile)), code.loop(*outer):
             for operand in operands:
@@ -92,11 +92,11 @@ class Epilogue:
             flat = f"({inner[0]}0 + {inner[0]})"
             within = {operand.name: operand.offset(flat, axes[inner[0]]) for operand in operands}
             fixed = [operand for operand in operands if within[operand.name] == "0" and not operand.written]
-            self._load(code, body, fixed, within, blocks)
-            with blocks.loop(code, *inner, pragma=VECTORIZE_SHORT):
+            self._load(code, body, fixed, within, masks)
+            with masks.loop(code, *inner, pragma=VECTORIZE_SHORT):
                 code.line(f"const {type} product = tile[m * step + n];")
                 body.names[self.anchor.output] = "product"
-                self._load(code, body, [o for o in operands if o not in fixed and not o.written], within, blocks)
+                self._load(code, body, [o for o in operands if o not in fixed and not o.written], within, masks)
                 body.compute(code, self._nodes())
                 for operand in operands:
                     if operand.written:
@@ -106,7 +106,7 @@ class Epilogue:
         code.line()
         return body.needs
 
-    def _blocks(self, operands: Sequence[_Operand], inner: str) -> Blocks:
+    def _mask_loop(self, operands: Sequence[_Operand], inner: str) -> MaskLoop:
         """How masks of bits are read along the inner axis: in blocks where the tiles' columns begin and end at whole
         bytes of all of them. None is written here: only elementwise regions make them."""
         c, bits = self.contraction, [operand for operand in operands if is_bits(operand.value)]
@@ -114,7 +114,7 @@ class Epilogue:
         if bits and inner == "n" and len(c.n) == 1 and all(one.steps.get(c.n[0].name) == 1 for one in bits):
             rows = [one.steps.get(digit.name, 0) for one in bits for digit in (*c.b, *c.m)]
             block = block_of([self.columns, *rows, *(one.base for one in bits)])
-        return Blocks(block, [one.name for one in bits] if block > 1 else (), origin="n0")
+        return MaskLoop(block, [one.name for one in bits] if block > 1 else (), origin="n0")
 
     def emit_fetch(self, code: Code) -> None:
         """Write `fetch`, which asks for the lines of a tile that the epilogue will read."""
@@ -165,12 +165,12 @@ class Epilogue:
         return _Operand(index, value, name, written, self.contraction.steps(strides), base)
 
     def _load(
-        self, code: Code, body: Body, operands: list[_Operand], within: Mapping[str, str], blocks: Blocks
+        self, code: Code, body: Body, operands: list[_Operand], within: Mapping[str, str], masks: MaskLoop
     ) -> None:
         for operand in operands:
             name, place = operand.name, within[operand.name]
             variable = f"{name}_bit" if is_bits(operand.value) else name
-            code.line(f"{operand.type} {variable} = {blocks.read(operand.value, name, place)};")
+            code.line(f"{operand.type} {variable} = {masks.read(operand.value, name, place)};")
             body.names[operand.value] = variable
 
     def _inner_is_n(self, steps: dict[str, int]) -> bool:

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from ....ir import TensorType, Value
 from ....plan.program import Location, Loops, Program, Step, Tasks
 from ...model import LookedUp, Model, Tensor
-from ..contraction.panels import MOST_LOOPS
 from .source import Code
 
+MOST_LOOPS = 3
+"""Of an axis of packed weights: what the runtime counts with."""
 PROGRAMS = ("train", "eval", "predict", "accumulate")
 _PLAIN = frozenset(string.ascii_letters + string.digits + " !#$%&'()*+,-./:;<=>@[]^_`{|}~")
 SPACES = ("arena", "param", "state", "const", "input")

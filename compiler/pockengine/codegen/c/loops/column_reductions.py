@@ -13,7 +13,7 @@ from ....plan.program import Kernel, Lowered
 from ...common.expressions import Body
 from ...common.indexing import broadcast_strides, digits, dot, row_major
 from ...common.region import body_of, elementwise_pairs, needed
-from ..emit.bits import Blocks, block_of, declare_row, is_bits
+from ..emit.bits import MaskLoop, block_of, declare_row, is_bits
 from ..emit.calls import call, input_names, output_names
 from ..emit.dialect import C, c_type
 from ..emit.mathlib import functions
@@ -172,7 +172,7 @@ class _Writer:
         flat = digits("(start + j)", trailing)
         return dot(flat, [s if d != 1 else 0 for s, d in zip(strides, trailing, strict=True)])
 
-    def _blocks(self, read: Collection[Value]) -> Blocks:
+    def _mask_loop(self, read: Collection[Value]) -> MaskLoop:
         """How masks of bits are read along the columns: a word at a time where blocks of columns begin with whole
         bytes."""
         plan = self.plan
@@ -180,10 +180,10 @@ class _Writer:
         along = all(self._column(value) == "start + j" for value in bits.values())
         rows = [step for value in bits.values() for step in self._strides(value)[: plan.tail]]
         block = block_of([plan.columns, plan.block, *rows]) if along else 1
-        return Blocks(block, list(bits) if block > 1 else (), origin="start")
+        return MaskLoop(block, list(bits) if block > 1 else (), origin="start")
 
-    def _load(self, name: str, value: Value, blocks: Blocks) -> None:
-        text = blocks.read(value, name, self._column(value))
+    def _load(self, name: str, value: Value, masks: MaskLoop) -> None:
+        text = masks.read(value, name, self._column(value))
         self.code.line(f"const {c_type(value.type.dtype)} x{name[2:]} = {text};")
         self.body.names[value] = f"x{name[2:]}"
 
@@ -199,11 +199,11 @@ class _Writer:
         for name, value in self.results.items():
             if value in self.full:
                 self._pointer(name, value, True, True)
-        blocks = self._blocks(read)
-        with blocks.loop(code, "j", "width"):
+        masks = self._mask_loop(read)
+        with masks.loop(code, "j", "width"):
             for value, name in self.operands.items():
                 if value in read:
-                    self._load(name, value, blocks)
+                    self._load(name, value, masks)
             self.body.compute(code, nodes)
             for i, node in enumerate(reductions):
                 term = self.body.names[node.inputs[0]]
@@ -224,14 +224,14 @@ class _Writer:
                 self._pointer(name, value, False, False)
         for name, value in results.items():
             self._pointer(name, value, True, False)
-        blocks = self._blocks(read)
-        with blocks.loop(code, "j", "width"):
+        masks = self._mask_loop(read)
+        with masks.loop(code, "j", "width"):
             for i, node in enumerate(reductions):
                 code.line(f"const {c_type(node.output.type.dtype)} sum{i} = total{i}[j];")
                 self.body.names[node.output] = f"sum{i}"
             for value, name in self.operands.items():
                 if value in read:
-                    self._load(name, value, blocks)
+                    self._load(name, value, masks)
             self.body.compute(code, nodes)
             for name, value in results.items():
                 code.line(f"{name}_row[{self._column(value)}] = {self.body.names[value]};")

@@ -9,7 +9,7 @@ from ....plan.program import Kernel, Lowered
 from ...common.expressions import Body
 from ...common.indexing import broadcast_strides, collapse, digits, dot
 from ...common.region import body_of, elementwise_pairs, needed
-from ..emit.bits import Blocks, block_of, declare_row, element, is_bits
+from ..emit.bits import MaskLoop, block_of, declare_row, element, is_bits
 from ..emit.calls import call, input_names, output_names
 from ..emit.dialect import C, c_type
 from ..emit.mathlib import functions
@@ -70,15 +70,15 @@ def _inner_loop(
     reads = [name for value, name, stride in inputs if block > 1 and is_bits(value) and stride == 1]
     writes = [name for value, name, _ in results if is_bits(value)]
     assert block > 1 or not writes, "bits are written in blocks"
-    blocks = Blocks(block, reads, writes)
-    body.needs |= blocks.needs
-    with blocks.loop(code, "j", stop, start):
+    masks = MaskLoop(block, reads, writes)
+    body.needs |= masks.needs
+    with masks.loop(code, "j", stop, start):
         for value, name, stride in inputs:
             if stride:
                 code.line(
-                    f"const {c_type(value.type.dtype)} x{name[2:]} = {blocks.read(value, name, dot(['j'], [stride]))};"
+                    f"const {c_type(value.type.dtype)} x{name[2:]} = {masks.read(value, name, dot(['j'], [stride]))};"
                 )
                 body.names[value] = f"x{name[2:]}"
         body.compute(code, needed(graph.outputs.values(), graph))
         for value, name, stride in results:
-            code.line(f"{blocks.written(name, dot(['j'], [stride]))} = {body.names[value]};")
+            code.line(f"{masks.written(name, dot(['j'], [stride]))} = {body.names[value]};")

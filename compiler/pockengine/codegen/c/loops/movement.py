@@ -102,7 +102,7 @@ def _copy(code: Code, source: str, target: str, type: str, extents: Ints, s: Int
     """This task's share of one strided copy."""
     turned = next((axis for axis in range(len(extents) - 1) if s[axis] == 1 and extents[axis] >= BLOCK // 2), None)
     if turned is not None and s[-1] > 1 and extents[-1] >= BLOCK // 2:
-        _turn(code, source, target, type, extents, s, t, turned)
+        _turn(code, (source, target), type, extents, (s, t), turned)
         return
     inner, rows = extents[-1], math.prod(extents[:-1])
     chunks = -(-inner // CHUNK) if rows < 16 else 1
@@ -120,8 +120,12 @@ def _copy(code: Code, source: str, target: str, type: str, extents: Ints, s: Int
             code.line(f"to[{dot(['j'], [t[-1]])}] = from[{dot(['j'], [s[-1]])}];")
 
 
-def _turn(code: Code, source: str, target: str, type: str, extents: Ints, s: Ints, t: Ints, turned: int) -> None:
-    """A copy whose source and destination are contiguous along different axes, in square blocks."""
+def _turn(
+    code: Code, places: tuple[str, str], type: str, extents: Ints, strides: tuple[Ints, Ints], turned: int
+) -> None:
+    """A copy whose source and destination are contiguous along different axes, in square blocks. `places` and `strides`
+    are those of both."""
+    (source, target), (s, t) = places, strides
     others = [axis for axis in range(len(extents) - 1) if axis != turned]
     tall, wide = extents[turned], extents[-1]
     blocks = -(-tall // BLOCK)

@@ -115,7 +115,7 @@ def link_executable(
     keeps the functions' names, for whoever takes the machine code apart."""
     runtime = _runtime(target.triple, target, without=_LIBRARY_ONLY)
     flags = ("-Wl,--gc-sections", *_STATIC[target.os], *(() if symbols else ("-s",)))
-    return _link(objects, model_c, runtime, target, target.triple, flags, _cache(cache))
+    return _link(objects, [_tables(model_c, target), *runtime], target, target.triple, flags, _cache(cache))
 
 
 def link_library(objects: Objects, model_c: str, target: Target, cache: Path | None = None) -> bytes:
@@ -126,7 +126,7 @@ def link_library(objects: Objects, model_c: str, target: Target, cache: Path | N
     name = library_name(target)
     named = ("-Wl,-soname," if target.os == "linux" else "-Wl,-install_name,@rpath/") + name
     flags = ("-s", "-shared", named, "-Wl,--gc-sections", "-lpthread", "-lm")
-    return _link(objects, model_c, runtime, target, triple, flags, _cache(cache))
+    return _link(objects, [_tables(model_c, target), *runtime], target, triple, flags, _cache(cache))
 
 
 def link_measurement(
@@ -141,7 +141,8 @@ def link_measurement(
     sources |= {name: text for name, text in own.items() if name.endswith(".c")}
     units = [_Unit(name, text, headers, target.triple, target.mcpu, flags) for name, text in sources.items()]
     linker = ("-s", "-Wl,--gc-sections", *_STATIC[target.os])
-    return _link(objects, tables_c, units, target, target.triple, linker, _cache(cache), headers)
+    units.insert(0, _tables(tables_c, target, headers))
+    return _link(objects, units, target, target.triple, linker, _cache(cache))
 
 
 def kernel_flags(target: Target) -> str:
@@ -186,19 +187,17 @@ def _runtime(triple: str, target: Target, without: tuple[str, ...]) -> list[_Uni
     return [_Unit(path.name, path.read_text("utf-8"), headers, triple, target.mcpu, flags) for path in sources]
 
 
-def _link(
-    objects: Objects,
-    model_c: str,
-    runtime: list[_Unit],
-    target: Target,
-    triple: str,
-    flags: tuple[str, ...],
-    cache: ObjectCache,
-    headers: Mapping[str, str] | None = None,
-) -> bytes:
+def _tables(model_c: str, target: Target, headers: Mapping[str, str] | None = None) -> _Unit:
+    """The unit of a program's tables, which sees `headers`; default: pock.h."""
     headers = headers or {"pock.h": (RUNTIME / "pock.h").read_text("utf-8")}
-    model = _Unit("model.c", model_c, headers, target.triple, target.mcpu, (*_COMMON, *_TABLES))
-    made, _ = _compile_all([model, *runtime], cache, None)
+    return _Unit("model.c", model_c, headers, target.triple, target.mcpu, (*_COMMON, *_TABLES))
+
+
+def _link(
+    objects: Objects, units: list[_Unit], target: Target, triple: str, flags: tuple[str, ...], cache: ObjectCache
+) -> bytes:
+    """Kernels and other units together, for the system `triple`."""
+    made, _ = _compile_all(units, cache, None)
     inputs = [*(objects.paths[symbol] for symbol in sorted(objects.paths)), *made]
     with cache.workspace() as folder:
         output = folder / "linked"

@@ -1,13 +1,17 @@
-"""Structural invariants of a graph: SSA, topological order, unique names, updates of matching type."""
+"""Structural invariants of a graph: SSA, topological order, unique names, constants and updates of matching type.
+
+What a node computes is not asked here: `passes.verify` compares types with the op records."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Set
 from weakref import WeakSet
 
 from .graph import PHASES, Graph, Value
 
-_sound_bodies: WeakSet[Graph] = WeakSet()
-"""Bodies that were verified: graphs never change, and passes hand most bodies on."""
+_sound: WeakSet[Graph] = WeakSet()
+"""Graphs and bodies that were verified: they never change, and passes hand most bodies on."""
 
 
 class VerifyError(AssertionError):
@@ -16,34 +20,42 @@ class VerifyError(AssertionError):
 
 def verify(graph: Graph, where: str = "") -> Graph:
     """Return the graph unchanged, or raise VerifyError naming the first violation."""
+    if graph in _sound:
+        return graph
     problem = _first_problem(graph)
     if problem:
         raise VerifyError(f"{where or graph.name}: {problem}")
     for node in graph.nodes:
-        if node.body is not None and node.body not in _sound_bodies:
-            _sound_bodies.add(verify(node.body, f"{where or graph.name}/{node.outputs[0].name}"))
+        if node.body is not None:
+            verify(node.body, f"{where or graph.name}/{node.outputs[0].name}")
+    _sound.add(graph)
     return graph
 
 
 def _first_problem(graph: Graph) -> str | None:
-    defined: set[Value] = set()
-    names: set[str] = set()
-    for value in graph.sources():
-        if value.name in names:
-            return f"two values are named {value.name}"
-        names.add(value.name)
-        defined.add(value)
+    defined = set(graph.sources())
     for node in graph.nodes:
-        if node.phase not in PHASES:
-            return f"{node.op} has the unknown phase {node.phase}"
         if not defined.issuperset(node.inputs):
             early = next(value for value in node.inputs if value not in defined)
             return f"{node.op} {node.outputs[0].name} reads {early.name} before it is defined"
-        for value in node.outputs:
-            if value.name in names:
-                return f"two values are named {value.name}"
-            names.add(value.name)
         defined.update(node.outputs)
+    if unknown := {node.phase for node in graph.nodes}.difference(PHASES):
+        return f"a node has the unknown phase {min(unknown)}"
+    values = list(graph.values())
+    if len({value.name for value in values}) != len(values):
+        (name, _), *_ = Counter(value.name for value in values).most_common(1)
+        return f"two values are named {name}"
+    return _wrong_constant(graph) or _wrong_result(graph, defined)
+
+
+def _wrong_constant(graph: Graph) -> str | None:
+    for value, array in graph.consts.items():
+        if (array.dtype, array.shape) != (value.type.dtype.numpy, value.type.shape):
+            return f"the constant {value.name} of type {value.type} holds {array.dtype}{list(array.shape)}"
+    return None
+
+
+def _wrong_result(graph: Graph, defined: Set[Value]) -> str | None:
     for result in graph.results():
         if result not in defined:
             return f"the result {result.name} is not defined"

@@ -17,6 +17,7 @@ from ..ops import Convolution, convolution_of, is_kind
 from ..ops.movement import ints
 from .gradients import Gradients
 from .order import overwrites
+from .promises import trailing
 
 MAX_MEMBERS = 256
 """Nodes of one region: longer kernels gain nothing, and growing a region costs time in proportion to its size."""
@@ -291,13 +292,6 @@ def _kind(node: Node) -> tuple[RegionKind | None, Shape, Shape]:
 def makes_bits(group: Group) -> bool:
     """Whether a mask of bits is made in it: only elementwise regions walk memory in whole bytes of one."""
     return any(value.type.dtype is DType.BIT for node in group.members for value in node.outputs)
-
-
-def trailing(shape: Shape, axes: Shape) -> bool:
-    """Whether the reduced axes are the last ones, axes of size 1 aside."""
-    real = [axis for axis, size in enumerate(shape) if size != 1]
-    reduced = [axis for axis in real if axis in axes]
-    return real[len(real) - len(reduced) :] == reduced
 
 
 def combined(producer: Group, consumer: Group) -> tuple[RegionKind, Shape, Shape] | None:

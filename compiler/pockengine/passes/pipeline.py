@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from .. import debug
-from ..ir import Graph, render, verify
+from ..ir import Graph, render
 from ..ops import composites_of, expand, prune
 from .chunks import chunk_rows, chunk_rows_finely
 from .cleanup import cse, fold
@@ -26,6 +26,7 @@ from .saving import save_least
 from .simplify import simplify
 from .sparse import push_scale, push_select, scale_gradient_from_weights
 from .streamed_embeddings import stream_embeddings
+from .verify import verify, verify_forms
 from .winograd_marks import allow_winograd
 
 
@@ -251,15 +252,19 @@ SPARING = _listed(
 
 
 def optimise(graph: Graph, passes: tuple[Pass[C], ...], context: C, dump: Path | None = None) -> Graph:
-    """Run `passes`, verifying after each.
+    """Run `passes`, verifying before the first and after each.
 
     With `dump`, the graph after each pass is written to `dump/NN_name.txt`. Raises VerifyError for a pass that breaks
     the graph."""
+    verify(graph)
+    forms = set[Form]()
     for index, one in enumerate(passes):
         before, watch = graph, debug.Watch()
         graph = one.apply(graph, context)
+        forms |= {*one.needs} if one.makes is None else {*one.needs, one.makes}
         if graph is not before:
-            verify(graph, one.name)
+            verify(graph, one.name, set(before.nodes))
+            verify_forms(graph, forms, context, one.name)
         if debug.shows(debug.Level.SIZES):
             _say(one.name, before, graph, watch)
         if dump is not None:

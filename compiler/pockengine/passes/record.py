@@ -48,7 +48,8 @@ class Form(enum.Enum):
     REGIONS = "regions"
     """Every elementwise, reduction and contraction node is in a region: nodes can be lowered."""
     WRITABLE = "writable"
-    """A node makes every output, and one that may write there makes the new contents of every parameter and state."""
+    """A node makes every output, and one that may write there makes the new contents of every parameter and state; no
+    node reads the old contents later."""
     DECIDED = "decided"
     """What was decided about several programs, or about the memory of one, is in the graph."""
 

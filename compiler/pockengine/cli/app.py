@@ -17,6 +17,26 @@ import typer
 
 from ..errors import PockError, nearest
 from . import compiling
+from .options import (
+    BackendName,
+    Batch,
+    Compute,
+    Dims,
+    Fixed,
+    Functions,
+    ImportLosses,
+    JaxFactory,
+    Json,
+    KerasFactory,
+    Memory,
+    Model,
+    RecipeFile,
+    TargetName,
+    TorchFactory,
+    VerifiedData,
+    VerifiedDump,
+    VerifiedModel,
+)
 
 DIFFERS, BAD_INPUT, IO_FAILED = 1, 2, 4
 
@@ -27,32 +47,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-
-Model = Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="An ONNX model, opset 13 or newer.")]
-TargetName = Annotated[str, typer.Option("--target", help="A device of `pock targets`.")]
-Dims = Annotated[list[str] | None, typer.Option("--dim", metavar="NAME=VALUE", help="Size of a dynamic dimension.")]
-Batch = Annotated[int | None, typer.Option("--batch", min=1, help="Samples per step; default: the recipe's.")]
-Memory = Annotated[
-    str | None,
-    typer.Option("--memory", metavar="SIZE", help="What the process may take, such as 64MiB; nodes run twice to fit."),
-]
-Compute = Annotated[
-    str,
-    typer.Option(
-        "--compute", metavar="{f32|bf16|f16}", help="The format in which contractions multiply; sums are f32."
-    ),
-]
-BackendName = Annotated[
-    str,
-    typer.Option(
-        "--backend", metavar="{c|reference}", help="What makes the program: C kernels, or numpy's functions (slow)."
-    ),
-]
-ImportLosses = Annotated[
-    bool,
-    typer.Option("--import-losses", help="Import the Python functions that the recipe's losses name: they run here."),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def _show_version(wanted: bool) -> None:
@@ -75,7 +69,7 @@ def common(
 @app.command("compile")
 def compile_command(
     model: Model,
-    recipe: Annotated[Path, typer.Option("--recipe", metavar="R.yaml", help="Loss, optimizer and what to update.")],
+    recipe: RecipeFile,
     output: Annotated[Path, typer.Option("-o", "--output", metavar="OUT.pock", help="The artifact to write.")],
     target: TargetName = "host",
     batch: Batch = None,
@@ -138,60 +132,20 @@ def check_command(
 
 @app.command("verify")
 def verify_command(
-    recipe: Annotated[Path, typer.Option("--recipe", metavar="R.yaml", help="Loss, optimizer and what to update.")],
-    model: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="MODEL.onnx", help="An ONNX model; left out: what the factory makes.", show_default=False
-        ),
-    ] = None,
-    torch: Annotated[
-        str | None,
-        typer.Option(
-            "--torch",
-            metavar="MODULE:FACTORY",
-            help="Python that makes the module, or (module, example arguments). It runs here.",
-        ),
-    ] = None,
-    jax: Annotated[
-        str | None,
-        typer.Option(
-            "--jax", metavar="MODULE:FACTORY", help="The same: it makes (function, parameters, example arguments)."
-        ),
-    ] = None,
-    keras: Annotated[
-        str | None,
-        typer.Option(
-            "--keras", metavar="MODULE:FACTORY", help="The same: it makes the model, or (model, example arguments)."
-        ),
-    ] = None,
+    recipe: RecipeFile,
+    model: VerifiedModel = None,
+    torch: TorchFactory = None,
+    jax: JaxFactory = None,
+    keras: KerasFactory = None,
     steps: Annotated[int, typer.Option("--steps", min=1, max=100, help="Training steps.")] = 3,
-    data: Annotated[
-        Path | None,
-        typer.Option("--data", metavar="D.safetensors", help="Inputs and targets; default: random numbers."),
-    ] = None,
+    data: VerifiedData = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the random numbers.")] = 0,
     batch: Batch = None,
     threads: Annotated[int | None, typer.Option("--threads", min=1, help="Default: the machine's cores.")] = None,
     dim: Dims = None,
-    fixed: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--fixed", metavar="NAME", help="An argument whose contents are part of the model, as for from_torch."
-        ),
-    ] = None,
-    functions: Annotated[
-        str | None,
-        typer.Option(
-            "--functions",
-            metavar="MODULE:MAPPING",
-            help="Expressions for functions with a backward pass of their own, as for from_torch.",
-        ),
-    ] = None,
-    dump: Annotated[
-        Path | None,
-        typer.Option("--dump", metavar="DIR", help="Where they differ: the graph after each pass, the wrong kernel."),
-    ] = None,
+    fixed: Fixed = None,
+    functions: Functions = None,
+    dump: VerifiedDump = None,
     json: Json = False,
     import_losses: ImportLosses = False,
 ) -> None:
@@ -298,7 +252,7 @@ def profile_command(
 @app.command("tune")
 def tune_command(
     model: Model,
-    recipe: Annotated[Path, typer.Option("--recipe", metavar="R.yaml", help="Loss, optimizer and what to update.")],
+    recipe: RecipeFile,
     target: TargetName = "host",
     batch: Batch = None,
     threads: Annotated[int | None, typer.Option("--threads", min=1, help="Default: the target's cores.")] = None,

@@ -127,20 +127,27 @@ def verify(
         return of_module(module, args, kwargs, graph, recipe or default_recipe(graph), options)
     if kwargs or functions or fixed:
         raise ModelError("'kwargs', 'functions' and 'fixed' are for PyTorch modules alone: leave them out")
-    if _is_keras(module):
+    return _of_other(module, args, recipe, params, graph, options)
+
+
+def _of_other(
+    model: Any, args: Any, recipe: Recipe | None, params: Any, graph: Graph | None, options: Options
+) -> Report:
+    """A Keras model, or with `params` a JAX function, against its graph, which is imported where there is none yet."""
+    if _is_keras(model):
         arrays = args if isinstance(args, tuple | list) else (args,)
         if graph is None:
             batch = len(arrays[0]) if arrays else (recipe.batch if recipe else None)
-            graph = frontends.from_keras(module, batch or 1, verify=True)
-        return _of_keras(module, arrays, graph, recipe or default_recipe(graph), options)
-    if params is None or not callable(module):
+            graph = frontends.from_keras(model, batch or 1, verify=True)
+        return _of_keras(model, arrays, graph, recipe or default_recipe(graph), options)
+    if params is None or not callable(model):
         raise ModelError(
             f"verify takes a PyTorch module, a Keras model, or a JAX function with its 'params', not "
-            f"{type(module).__name__}"
+            f"{type(model).__name__}"
         )
     if graph is None:
-        graph = frontends.from_jax(module, params, args, verify=True)
-    return _of_jax(module, params, args, (), graph, recipe or default_recipe(graph), options)
+        graph = frontends.from_jax(model, params, args, verify=True)
+    return _of_jax(model, params, args, (), graph, recipe or default_recipe(graph), options)
 
 
 def of_module(

@@ -33,13 +33,37 @@ def from_keras(model: Any, batch: int = 1, *, verify: bool = False) -> Graph:
     operations are compared only with `verify`. Raises ModelError when TensorFlow or tf2onnx is not installed, the model
     cannot be exported, or another function is; DynamicShapeError for an input with an unknown dimension besides the
     batch."""
+    _refuse_unready(model)
+    import tensorflow as tf
+
+    trained, fixed = list(model.trainable_variables), list(model.non_trainable_variables)
+    inputs = [tf.TensorSpec(_shape(tensor, batch), tensor.dtype, name=tensor.name) for tensor in model.inputs]
+    variables = [
+        tf.TensorSpec(variable.shape, variable.dtype, name=f"weight_{index}")
+        for index, variable in enumerate([*trained, *fixed])
+    ]
+    signature = [*inputs, *variables]
+    function, proto = _exported(model, signature)
+    weights = {
+        f"weight_{index}": (variable.path, np.asarray(variable)) for index, variable in enumerate([*trained, *fixed])
+    }
+    for outer, inner in function.get_concrete_function(*signature).graph.captures:
+        if inner.dtype != tf.resource:
+            weights[inner.name] = (inner.name, np.asarray(outer))
+    untrained = _untrained(model, fixed)
+    parameters = {variable.path for variable in (*trained, *fixed) if untrained.get(variable.path) != _CONSTANT}
+    graph = import_model(with_weights(proto, weights), model.name, parameters=parameters)
+    if verify or operations(graph) <= MOST_OPERATIONS:
+        _refuse_other_outputs(graph, function, inputs, [*trained, *fixed])
+    return graph.with_(untrained=untrained)
+
+
+def _refuse_unready(model: Any) -> None:
+    """Raise ModelError where nothing can be exported here, or not this model."""
     try:
         import keras
-        import tensorflow as tf
-        import tf2onnx
-
-        from .gradients import GRADIENTS, traced
-        from .operators import HANDLERS
+        import tensorflow  # noqa: F401
+        import tf2onnx  # noqa: F401
     except ImportError:
         raise ModelError("from_keras needs tensorflow and tf2onnx: pip install 'pockengine[keras]'") from None
     if keras.backend.backend() != "tensorflow":
@@ -49,16 +73,18 @@ def from_keras(model: Any, batch: int = 1, *, verify: bool = False) -> Graph:
         )
     if not getattr(model, "built", False) or not getattr(model, "inputs", None):
         raise ModelError("the Keras model has no defined inputs: call it once, or build it with an Input layer")
-    trained, fixed = list(model.trainable_variables), list(model.non_trainable_variables)
-    inputs = [tf.TensorSpec(_shape(tensor, batch), tensor.dtype, name=tensor.name) for tensor in model.inputs]
-    variables = [
-        tf.TensorSpec(variable.shape, variable.dtype, name=f"weight_{index}")
-        for index, variable in enumerate([*trained, *fixed])
-    ]
+
+
+def _exported(model: Any, signature: Sequence[Any]) -> tuple[Any, onnx.ModelProto]:
+    """TensorFlow's function of inputs and variables, and what tf2onnx makes of it."""
+    import tensorflow as tf
+    import tf2onnx
+
+    from .gradients import GRADIENTS, traced
+    from .operators import HANDLERS
 
     try:
         with quiet():
-            signature = [*inputs, *variables]
             function = traced(tf.function(inference(model)), signature)
             proto, _ = tf2onnx.convert.from_function(
                 function,
@@ -71,23 +97,19 @@ def from_keras(model: Any, batch: int = 1, *, verify: bool = False) -> Graph:
         raise
     except Exception as error:
         raise ModelError(f"TensorFlow cannot export {type(model).__name__} to ONNX: {first_line(error)}") from error
-    weights = {
-        f"weight_{index}": (variable.path, np.asarray(variable)) for index, variable in enumerate([*trained, *fixed])
-    }
-    for outer, inner in function.get_concrete_function(*signature).graph.captures:
-        if inner.dtype != tf.resource:
-            weights[inner.name] = (inner.name, np.asarray(outer))
-    untrained = _untrained(model, fixed)
-    parameters = {variable.path for variable in (*trained, *fixed) if untrained.get(variable.path) != _CONSTANT}
-    graph = import_model(with_weights(proto, weights), model.name, parameters=parameters)
-    if verify or operations(graph) <= MOST_OPERATIONS:
-        feeds = {spec.name: drawn(tuple(spec.shape), spec.dtype.name) for spec in inputs}
-        given = [*feeds.values(), *(tf.convert_to_tensor(variable) for variable in (*trained, *fixed))]
-        expected = {key: np.asarray(value) for key, value in function(*given).items()}
-        used = {value.name for value in graph.inputs}
-        feeds = {key: array for key, array in feeds.items() if key in used}
-        refuse_another_function(graph, feeds, expected, "TensorFlow")
-    return graph.with_(untrained=untrained)
+    return function, proto
+
+
+def _refuse_other_outputs(graph: Graph, function: Any, inputs: Sequence[Any], variables: Sequence[Any]) -> None:
+    """Raise ModelError unless the graph computes on made-up inputs what TensorFlow's function does."""
+    import tensorflow as tf
+
+    feeds = {spec.name: drawn(tuple(spec.shape), spec.dtype.name) for spec in inputs}
+    given = [*feeds.values(), *(tf.convert_to_tensor(variable) for variable in variables)]
+    expected = {key: np.asarray(value) for key, value in function(*given).items()}
+    used = {value.name for value in graph.inputs}
+    feeds = {key: array for key, array in feeds.items() if key in used}
+    refuse_another_function(graph, feeds, expected, "TensorFlow")
 
 
 def inference(model: Any) -> Callable[..., dict[str, Any]]:

@@ -1,5 +1,6 @@
-"""Dropout of a module that is traced in evaluation mode, in which it does nothing (an export in training mode would
-compute with it)."""
+"""Dropout, which an export would lose: a module is traced in evaluation mode, in which it does nothing.
+
+An export in training mode would compute with it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Functions with a backward pass of their own (`torch.autograd.Function`), which an export would differentiate as if
-they had none. A backward pass that gives what autograd makes of the forward pass may be forgotten; so may one that
-hands the gradient on as it is, once it is said; so may one that multiplies each element's gradient by a factor
-(surrogate gradients, bounded slopes), which is computed as the backward pass computes it. Any other needs a rule of the
-user's."""
+"""Functions with a backward pass of their own (`torch.autograd.Function`): what becomes of it.
+
+An export would differentiate them as if they had none. A backward pass that gives what autograd makes of the forward
+pass may be forgotten; so may one that hands the gradient on as it is, once it is said; so may one that multiplies each
+element's gradient by a factor (surrogate gradients, bounded slopes), which is computed as the backward pass computes
+it. Any other needs a rule of the user's."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import math
 
 from ..ir import Builder, DType, TensorType, Value
 from ..ops import Emitter
-from ..recipe import Schedule
+from ..recipe import RateSchedule
 
 STEP = "step"
 
@@ -14,7 +14,7 @@ STEP = "step"
 class Rates:
     """Emits the learning rate of each group, each distinct one once."""
 
-    def __init__(self, builder: Builder, schedule: Schedule) -> None:
+    def __init__(self, builder: Builder, schedule: RateSchedule) -> None:
         self.builder, self.schedule = builder, schedule
         self.emitter = Emitter(builder)
         self._step: Value | None = None
@@ -40,7 +40,7 @@ class Rates:
         return self.emitter.mul(self._factor, lr)
 
 
-def factor(e: Emitter, schedule: Schedule, done: Value) -> Value:
+def factor(e: Emitter, schedule: RateSchedule, done: Value) -> Value:
     """The schedule's factor (f32 of rank 0) when `done` (i64) optimizer steps have been done."""
     count = e.cast(done, DType.F32)
     after = _after_warmup(e, schedule, count, done)
@@ -51,7 +51,7 @@ def factor(e: Emitter, schedule: Schedule, done: Value) -> Value:
     return e.where(e.less(count, float(schedule.warmup)), rising, after)
 
 
-def _after_warmup(e: Emitter, schedule: Schedule, count: Value, done: Value) -> Value:
+def _after_warmup(e: Emitter, schedule: RateSchedule, count: Value, done: Value) -> Value:
     if schedule.name == "constant":
         return e.scalar(1.0, count)
     if schedule.name == "step":

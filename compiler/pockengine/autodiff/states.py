@@ -13,7 +13,7 @@ from .generator import generator_of
 
 
 @dataclass(frozen=True)
-class Slot:
+class StateTensor:
     """One state tensor of a parameter: `state` holds the numbers, or codes where there is a `scale`. `root`: of the
     roots of the numbers."""
 
@@ -38,38 +38,41 @@ class States:
         block = self._block(x)
         return x if block is None else self.emitter.op("reshape", x, shape=(x.type.size // block, block), kept=True)
 
-    def slots(self, name: str, like: Value) -> list[Slot]:
+    def tensors(self, name: str, like: Value) -> list[StateTensor]:
         """The state tensors of a parameter, whose gradient is `like` as `view` gives it."""
         blocked = self._block(like) is not None
-        types = {slot: TensorType(like.type.dtype, shape) for slot, shape in self.spec.slots(like.type.shape).items()}
-        return [self._slot(f"{name}.{slot}", type, slot in self.spec.squares, blocked) for slot, type in types.items()]
+        shapes = self.spec.state_shapes(like.type.shape)
+        types = {what: TensorType(like.type.dtype, shape) for what, shape in shapes.items()}
+        return [
+            self._tensor(f"{name}.{what}", type, what in self.spec.squares, blocked) for what, type in types.items()
+        ]
 
-    def read(self, slot: Slot) -> Value:
+    def read(self, tensor: StateTensor) -> Value:
         """The numbers of a state tensor, f32."""
-        if slot.scale is None:
-            return slot.state
-        numbers = eight_bits.decode(self.emitter, slot.state, slot.scale)
-        return self.emitter.mul(numbers, numbers) if slot.root else numbers
+        if tensor.scale is None:
+            return tensor.state
+        numbers = eight_bits.decode(self.emitter, tensor.state, tensor.scale)
+        return self.emitter.mul(numbers, numbers) if tensor.root else numbers
 
-    def write(self, slot: Slot, new: Value) -> None:
+    def write(self, tensor: StateTensor, new: Value) -> None:
         """Register new numbers of a state tensor."""
         updates = self.builder.updates
-        if slot.scale is None:
-            updates[slot.state] = new
+        if tensor.scale is None:
+            updates[tensor.state] = new
             return
-        numbers = self.emitter.op("sqrt", new) if slot.root else new
-        codes = eight_bits.encode(self.emitter, numbers, slot.state.type.dtype, self._step_seed(), next(self.sites))
-        updates[slot.state], updates[slot.scale] = codes
+        numbers = self.emitter.op("sqrt", new) if tensor.root else new
+        codes = eight_bits.encode(self.emitter, numbers, tensor.state.type.dtype, self._step_seed(), next(self.sites))
+        updates[tensor.state], updates[tensor.scale] = codes
 
     def _block(self, x: Value) -> int | None:
         """Elements that share a scale; None where the state is f32."""
         return eight_bits.block_length(x.type.size) if self.eight_bits else None
 
-    def _slot(self, name: str, type: TensorType, root: bool, blocked: bool) -> Slot:
+    def _tensor(self, name: str, type: TensorType, root: bool, blocked: bool) -> StateTensor:
         if not blocked:
-            return Slot(self.builder.state(name, type))
+            return StateTensor(self.builder.state(name, type))
         codes = self.builder.state(name, type.with_dtype(DType.U8 if root else DType.I8))
-        return Slot(codes, self.builder.state(f"{name}.scale", type.with_shape((type.shape[0], 1))), root)
+        return StateTensor(codes, self.builder.state(f"{name}.scale", type.with_shape((type.shape[0], 1))), root)
 
     def _step_seed(self) -> Value:
         if self._seed is None:

@@ -123,14 +123,14 @@ class Updater:
     def _replace(self, param: Value, gradient: Value, shared: list[Value]) -> None:
         """Register the new contents of a parameter and of its optimizer state."""
         lr, decay = self.recipe.optimizer.rates_of(param.name)
-        slots = self.states.slots(param.name, gradient)
-        old, states = self._slice(param, param), [self.states.read(slot) for slot in slots]
+        kept = self.states.tensors(param.name, gradient)
+        old, states = self._slice(param, param), [self.states.read(tensor) for tensor in kept]
         inputs = (self.states.view(old), gradient, self.rates.rate(lr), *states, *shared)
         new, *new_states = self.emitter.multi(self.spec.op, inputs, **self.attrs, weight_decay=decay)
         self.changed[param] = self.emitter.reshape(new, old.type.shape)
         self.builder.updates[param] = self._with_slice(param, param, self.changed[param])
-        for slot, state in zip(slots, new_states, strict=True):
-            self.states.write(slot, state)
+        for tensor, state in zip(kept, new_states, strict=True):
+            self.states.write(tensor, state)
 
     def _average(self, decay: float) -> None:
         """Move the average of each parameter that this step changes towards its new contents."""

@@ -24,12 +24,15 @@ STEP = "step"
 
 @dataclass(frozen=True)
 class OptimizerSpec:
-    """op: the composite. slots: state tensors of a parameter, from its shape. shared: further inputs, each `step` or
-    the attribute name of a beta whose bias correction it is. attrs: names of the hyper-parameters it needs (defaults
-    are the recipe's). squares: slots of second moments."""
+    """
+    op            the composite
+    state_shapes  state tensors of a parameter, from its shape
+    shared        further inputs, each `step` or the attribute name of a beta whose bias correction it is
+    attrs         names of the hyper-parameters that it needs (defaults are the recipe's)
+    squares       those state tensors that are second moments"""
 
     op: str
-    slots: Callable[[Shape], dict[str, Shape]]
+    state_shapes: Callable[[Shape], dict[str, Shape]]
     shared: tuple[str, ...]
     attrs: tuple[str, ...]
     squares: tuple[str, ...] = ()
@@ -119,7 +122,7 @@ def _lion(e: Emitter, inputs: Sequence[Value], attrs: Attrs) -> Sequence[Value]:
     return [e.sub(w, e.mul(step, lr)), _blend(e, _number(attrs, "beta2"), m, g)]
 
 
-def _adafactor_slots(shape: Shape) -> dict[str, Shape]:
+def _adafactor_shapes(shape: Shape) -> dict[str, Shape]:
     """Means over the last axis and over the one before it; a vector keeps all of its second moment."""
     if len(shape) < 2:
         return {"variance": shape}
@@ -155,7 +158,7 @@ OPTIMIZERS: dict[str, OptimizerSpec] = {
     "adamw": OptimizerSpec("adamw", _alike("m", "v"), _BETAS, _ADAM_ATTRS, ("v",)),
     "lion": OptimizerSpec("lion", _alike("m"), (), ("beta1", "beta2", "weight_decay")),
     "adafactor": OptimizerSpec(
-        "adafactor", _adafactor_slots, (STEP,), ("beta2_decay", "eps1", "eps2", "d", "weight_decay")
+        "adafactor", _adafactor_shapes, (STEP,), ("beta2_decay", "eps1", "eps2", "d", "weight_decay")
     ),
     "lamb": OptimizerSpec("lamb", _alike("m", "v"), _BETAS, _ADAM_ATTRS, ("v",)),
 }
@@ -173,7 +176,7 @@ _SAMPLE = {"momentum": 0.9, "nesterov": False, "beta1": 0.9, "beta2": 0.99, "eps
 
 
 def _sample(spec: OptimizerSpec, shape: Shape = (5, 3), **changes: float | bool) -> Sample:
-    shapes = [shape, shape, (), *spec.slots(shape).values(), *[() for _ in spec.shared]]
+    shapes = [shape, shape, (), *spec.state_shapes(shape).values(), *[() for _ in spec.shared]]
     texts = tuple(f"f32[{','.join(map(str, dims))}]" for dims in shapes)
     return Sample(texts, {**{name: _SAMPLE[name] for name in spec.attrs}, **changes}, low=0.1)
 

@@ -1,11 +1,11 @@
-"""Checks a memory plan against its schedule; shares no code with the planner, recomputes everything, step by step."""
+"""Checks a memory plan against its demand; shares no code with the planner, recomputes everything, step by step."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import pairwise
 
 from ..errors import PockError
-from .schedule import MemoryPlan, Schedule, Slot
+from .demand import Demand, MemoryPlan, Slot
 
 
 class PlanError(PockError):
@@ -14,16 +14,16 @@ class PlanError(PockError):
     code = 1000
 
 
-def check(schedule: Schedule, plan: MemoryPlan) -> None:
-    """Raise PlanError unless `plan` holds every buffer of `schedule`, aligned, inside the arena, and no two overlap."""
+def check(demand: Demand, plan: MemoryPlan) -> None:
+    """Raise PlanError unless `plan` holds every buffer of `demand`, aligned, inside the arena, and no two overlap."""
     slots = _slots_by_name(plan)
-    _check_complete(schedule, slots)
+    _check_complete(demand, slots)
     for slot in plan.slots:
         if slot.offset % 64:
             raise PlanError(f"{_show(slot)} is misaligned: its offset is not a multiple of 64")
         if slot.offset < 0 or slot.offset + slot.nbytes > plan.arena_bytes:
             raise PlanError(f"{_show(slot)} lies outside the arena of {plan.arena_bytes} bytes")
-    peak = _walk(schedule.steps, plan.slots)
+    peak = _walk(demand.steps, plan.slots)
     if peak != plan.lower_bound_bytes:
         raise PlanError(f"the plan states a lower bound of {plan.lower_bound_bytes} bytes; the live slots need {peak}")
     if plan.arena_bytes < peak:
@@ -66,18 +66,18 @@ def _slots_by_name(plan: MemoryPlan) -> dict[str, Slot]:
     return slots
 
 
-def _check_complete(schedule: Schedule, slots: dict[str, Slot]) -> None:
-    needed = {buffer.name: buffer for buffer in schedule.buffers if buffer.nbytes > 0}
+def _check_complete(demand: Demand, slots: dict[str, Slot]) -> None:
+    needed = {buffer.name: buffer for buffer in demand.buffers if buffer.nbytes > 0}
     for name, buffer in needed.items():
         if name not in slots:
             raise PlanError(f"{name!r} ({buffer.nbytes} bytes, steps {buffer.first}..{buffer.last}) has no slot")
         slot = slots[name]
         if (slot.nbytes, slot.first, slot.last) != (buffer.nbytes, buffer.first, buffer.last):
             wanted = f"{buffer.nbytes} bytes in steps {buffer.first}..{buffer.last}"
-            raise PlanError(f"{_show(slot)} does not match the schedule, which wants {wanted}")
+            raise PlanError(f"{_show(slot)} does not match the demand, which wants {wanted}")
     for name, slot in slots.items():
         if name not in needed:
-            raise PlanError(f"{_show(slot)} is not a buffer of the schedule")
+            raise PlanError(f"{_show(slot)} is not a buffer of the demand")
 
 
 def _show(slot: Slot) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..ir import Array, Graph, Value
-from . import Buffer, Schedule, aligned, check, plan
+from . import Buffer, Demand, aligned, check, plan
 from .lives import Lower, base_of, lives_of, work_of
 from .program import Location, Program, Step
 
@@ -64,9 +64,9 @@ class _Placer:
 
     def program(self, name: str) -> Program:
         nodes = self.work.nodes
-        schedule = Schedule(max(1, len(nodes)), tuple(self._buffers()))
-        memory = plan(schedule)
-        check(schedule, memory)
+        demand = Demand(max(1, len(nodes)), tuple(self._buffers()))
+        memory = plan(demand)
+        check(demand, memory)
         offsets = {slot.value: slot.offset for slot in memory.slots}
         steps = tuple(
             Step(node, lowered, offsets.get(_workspace(step)) if lowered.workspace_bytes else None)

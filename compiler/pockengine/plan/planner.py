@@ -1,30 +1,30 @@
 """Chooses offsets so that the arena comes close to the lower bound: several greedy orders, then an improving search.
 
-Deterministic: the same schedule gives the same plan on every machine.
+Deterministic: the same demand gives the same plan on every machine.
 """
 
 import numpy as np
 
+from .demand import ALIGNMENT, Buffer, Demand, MemoryPlan, Slot, aligned, live_bytes
 from .placement import Attempt, Ints, Lifetimes, first_fit, skyline
-from .schedule import ALIGNMENT, Buffer, MemoryPlan, Schedule, Slot, aligned, live_bytes
 
 SEARCH_WORK = 40_000
-"""Buffers placed by the improving search before it stops: bounds its time whatever the size of the schedule."""
+"""Buffers placed by the improving search before it stops: bounds its time whatever the size of the demand."""
 CLOSE = 1.01
 """Where the search from the best order ends above this share of the lower bound, it starts from the others too."""
 
 UNLIMITED = 1 << 62
 
 
-def plan(schedule: Schedule) -> MemoryPlan:
-    """Give every buffer of `schedule` that is not empty a slot of one arena.
+def plan(demand: Demand) -> MemoryPlan:
+    """Give every buffer of `demand` that is not empty a slot of one arena.
 
     Two buffers that are alive in the same step never share a byte, and every offset is a multiple of ALIGNMENT.
     """
-    buffers = tuple(buffer for buffer in schedule.buffers if buffer.nbytes)
+    buffers = tuple(buffer for buffer in demand.buffers if buffer.nbytes)
     if not buffers:
         return MemoryPlan(slots=(), arena_bytes=0, lower_bound_bytes=0)
-    lower_bound = max(live_bytes(schedule.steps, buffers))
+    lower_bound = max(live_bytes(demand.steps, buffers))
     lives = _lifetimes(buffers)
     best = _place(lives, lower_bound // ALIGNMENT)
     slots = tuple(

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..ir import Graph, Node, Value
-from .schedule import MemoryPlan
+from .demand import MemoryPlan
 
 PACKED = "packed"
 """Attribute of a region whose contraction finds its frozen weight packed in memory (see packed_weights.py)."""

@@ -5,6 +5,7 @@ from .groups import Clip, Group
 from .lora import Lora, adapter_names, is_adapter, matches, module_of
 from .losses.kinds import Loss
 from .optimizer import OPTIMIZERS, SGD, Adafactor, Adam, AdamW, Lamb, Lion, Optimizer
+from .rate_schedule import RateSchedule
 from .recipe import Recipe
 from .resolution.layers import Layer, LayerParameter, layers_of, node_flops
 from .resolution.scheme import (
@@ -19,7 +20,6 @@ from .resolution.scheme import (
     without_gradient,
 )
 from .rules import ALL, FROZEN, UpdateRule
-from .schedule import Schedule
 
 __all__ = [
     "ALL",
@@ -40,8 +40,8 @@ __all__ = [
     "Lora",
     "Loss",
     "Optimizer",
+    "RateSchedule",
     "Recipe",
-    "Schedule",
     "Scheme",
     "Update",
     "UpdateRule",

@@ -10,7 +10,7 @@ from ..errors import RecipeError, nearest
 from .fields import as_flag, as_number, as_positive, as_rate, as_text, describe
 from .groups import Clip, Group, clip_of, first_match, groups_of, patterns_of, refuse_unmatched
 from .keys import canonical, key, read_keys
-from .schedule import CONSTANT, Schedule, schedule_of
+from .rate_schedule import CONSTANT, RateSchedule, schedule_of
 
 STATES = ("f32", "int8")
 
@@ -61,7 +61,7 @@ class Optimizer:
     lr: float = key(as_rate)
     weight_decay: float = key(as_rate, 0.0)
     exclude: tuple[str, ...] = key(patterns_of, (), always=False)
-    schedule: Schedule = key(schedule_of, CONSTANT, always=False)
+    schedule: RateSchedule = key(schedule_of, CONSTANT, always=False)
     groups: tuple[Group, ...] = key(groups_of, (), always=False)
     clip: Clip | None = key(clip_of, None)
     state: str = key(as_text, "f32", always=False)

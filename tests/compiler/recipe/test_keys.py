@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pockengine.errors import RecipeError
-from pockengine.recipe import OPTIMIZERS, Clip, Frozen, Group, Lora, Recipe, Schedule, UpdateRule
+from pockengine.recipe import OPTIMIZERS, Clip, Frozen, Group, Lora, RateSchedule, Recipe, UpdateRule
 from pockengine.recipe.fields import as_count, as_flag
 from pockengine.recipe.keys import canonical, key, keys_of, read_keys
 from pockengine.recipe.losses.own import LossGraph
@@ -24,7 +24,7 @@ SECTIONS = {
     "### Loss": tuple(LOSSES.values()),
     "### Losses of your own": (LossGraph,),
     "### Optimizer": (*OPTIMIZERS.values(), Group, Clip),
-    "#### Schedules": (Schedule,),
+    "#### Schedules": (RateSchedule,),
     "### Low-rank adapters": (Lora,),
     "### Frozen weights in fewer bits": (Frozen,),
     "## Update rules": (UpdateRule,),

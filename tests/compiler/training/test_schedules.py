@@ -18,7 +18,7 @@ from pockengine.compile import Request, compile, plan_programs
 from pockengine.errors import RecipeError
 from pockengine.ir import Builder, DType, TensorType
 from pockengine.ops import Emitter
-from pockengine.recipe import Recipe, Schedule
+from pockengine.recipe import RateSchedule, Recipe
 from pockengine.targets import get
 from pockengine.verify.sides.torch_optimizers import factor as torch_factor
 
@@ -76,7 +76,7 @@ SCHEDULES: dict[str, tuple[dict[str, Any], Scheduler, int]] = {
 }
 
 
-def _factors(schedule: Schedule, steps: int) -> list[float]:
+def _factors(schedule: RateSchedule, steps: int) -> list[float]:
     builder = Builder("factor")
     done = builder.input("done", TensorType(DType.I64, ()))
     builder.outputs = {"factor": factor(Emitter(builder), schedule, done)}
@@ -102,7 +102,7 @@ def test_factor_is_pytorchs(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["linear", "cosine"])
 def test_after_its_end_a_schedule_stays_there(name: str) -> None:
-    found = _factors(Schedule(name, warmup=2, steps=6, end=0.3), 20)
+    found = _factors(RateSchedule(name, warmup=2, steps=6, end=0.3), 20)
     np.testing.assert_allclose(found[6:], 0.3, rtol=1e-6)
 
 

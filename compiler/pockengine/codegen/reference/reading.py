@@ -15,8 +15,8 @@ import numpy as np
 from ... import ops
 from ...errors import ArtifactError
 from ...ir import Array, Attrs, Graph, Node, TensorType, Value, parse_type
+from ...plan.demand import ALIGNMENT
 from ...plan.program import Location
-from ...plan.schedule import ALIGNMENT
 from ..model import IN_FILE, LookedUp, Model, Tensor
 from .writing import FORMAT, PROGRAM
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ...recipe import Clip, Optimizer, Schedule
+from ...recipe import Clip, Optimizer, RateSchedule
 from ...recipe.optimizer import SGD, Adafactor, Adam, AdamW
 from ...recipe.optimizer import Lamb as LambSettings
 from ...recipe.optimizer import Lion as LionSettings
@@ -39,13 +39,13 @@ def optimizer_of(settings: Optimizer, leaves: Mapping[str, nn.Parameter]) -> tor
     raise NotImplementedError(f"there is no optimizer '{settings.name}' in PyTorch")
 
 
-def set_rates(optimizer: torch.optim.Optimizer, schedule: Schedule, done: int) -> None:
+def set_rates(optimizer: torch.optim.Optimizer, schedule: RateSchedule, done: int) -> None:
     """The rates of the step after `done` steps."""
     for group in optimizer.param_groups:
         group["lr"] = group["base_lr"] * factor(schedule, done)
 
 
-def factor(schedule: Schedule, done: int) -> float:
+def factor(schedule: RateSchedule, done: int) -> float:
     """What a schedule multiplies rates with after `done` steps (see docs/recipes.md)."""
     if done < schedule.warmup:
         return schedule.warmup_start + (1 - schedule.warmup_start) * done / schedule.warmup

@@ -28,7 +28,7 @@ def _factor(value: object, where: str) -> float:
 
 
 @dataclass(frozen=True)
-class Schedule:
+class RateSchedule:
     """A factor on every learning rate, as a function of the number of optimizer steps done.
 
     name          constant; linear or cosine, from 1 down to `end` at step `steps`, where it stays; step, times `gamma`
@@ -67,12 +67,12 @@ class Schedule:
         return {"name": self.name, **canonical(self, self.name)}
 
 
-CONSTANT = Schedule()
+CONSTANT = RateSchedule()
 
 
-def schedule_of(value: object, where: str = _WHERE) -> Schedule:
+def schedule_of(value: object, where: str = _WHERE) -> RateSchedule:
     """From a name, a mapping `{name, warmup, …}`, or a schedule; raises RecipeError."""
-    if isinstance(value, Schedule):
+    if isinstance(value, RateSchedule):
         return value
     if isinstance(value, str):
         value = {"name": value}
@@ -80,5 +80,5 @@ def schedule_of(value: object, where: str = _WHERE) -> Schedule:
         raise RecipeError(f"{where} must be a name or a mapping, not {describe(value)}")
     name = value.get("name", "constant")
     if not isinstance(name, str) or name not in KINDS:
-        return Schedule(str(name))
-    return Schedule(name, **read_keys(Schedule, value, f"{where} '{name}'", prefix=where, kind=name))
+        return RateSchedule(str(name))
+    return RateSchedule(name, **read_keys(RateSchedule, value, f"{where} '{name}'", prefix=where, kind=name))

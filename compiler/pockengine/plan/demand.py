@@ -16,7 +16,7 @@ def aligned(nbytes: int) -> int:
 class Buffer:
     """A value that needs `nbytes` bytes of the arena during the steps `first..last`, inclusive.
 
-    Values that share their bytes (views, in-place updates) are one buffer: whoever makes the schedule merges them.
+    Values that share their bytes (views, in-place updates) are one buffer: whoever makes the demand merges them.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Buffer:
 
 
 @dataclass(frozen=True)
-class Schedule:
+class Demand:
     """The buffers of a program of `steps` steps, in any order."""
 
     steps: int
@@ -63,7 +63,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """A slot for every buffer that is not empty, in the order of the schedule.
+    """A slot for every buffer that is not empty, in the order of the demand.
 
     `arena_bytes` is the size of the arena, `lower_bound_bytes` the largest sum of live bytes over the steps, which no
     placement can beat.

@@ -1,11 +1,11 @@
-"""Schedules shaped like a training step: activations nest like a stack, gradients follow them back."""
+"""Demands shaped like a training step: activations nest like a stack, gradients follow them back."""
 
 import random
 
-from pockengine.plan import Buffer, Schedule
+from pockengine.plan import Buffer, Demand
 
 
-def training_schedule(layers: int, seed: int, saved: float = 0.6) -> Schedule:
+def training_demand(layers: int, seed: int, saved: float = 0.6) -> Demand:
     """Forward then backward over `layers` layers of random sizes, with residuals, workspaces, gradients and updates.
 
     `saved` is the share of the activations that the backward pass reads.
@@ -28,10 +28,10 @@ def training_schedule(layers: int, seed: int, saved: float = 0.6) -> Schedule:
         buffers.append(Buffer(f"dw{layer}", chance.randint(64, 900_000), backward + 1, backward + 1, "gradient"))
         if chance.random() < 0.2:
             buffers.append(Buffer(f"dr{layer}", size, backward, min(steps - 1, backward + 5), "gradient"))
-    return Schedule(steps, tuple(buffers))
+    return Demand(steps, tuple(buffers))
 
 
-def inference_schedule(layers: int, seed: int) -> Schedule:
+def inference_demand(layers: int, seed: int) -> Demand:
     """Forward only: each activation dies with its reader, now and then a residual lives a few steps longer."""
     chance = random.Random(seed)
     buffers: list[Buffer] = []
@@ -43,10 +43,10 @@ def inference_schedule(layers: int, seed: int) -> Schedule:
         )
         if chance.random() < 0.5:
             buffers.append(Buffer(f"w{layer}", chance.randint(1_000, 2_000_000), layer, layer, "workspace"))
-    return Schedule(layers, tuple(buffers))
+    return Demand(layers, tuple(buffers))
 
 
-def random_schedule(count: int, steps: int, seed: int) -> Schedule:
+def random_demand(count: int, steps: int, seed: int) -> Demand:
     """Lifetimes without structure, mean length 20 steps: harder to pack than any model."""
     chance = random.Random(seed)
     buffers = []
@@ -54,4 +54,4 @@ def random_schedule(count: int, steps: int, seed: int) -> Schedule:
         first = chance.randrange(steps)
         last = min(steps - 1, first + int(chance.expovariate(1 / 20)))
         buffers.append(Buffer(f"b{index}", int(64 * 2 ** chance.uniform(0, 14)), first, last, "activation"))
-    return Schedule(steps, tuple(buffers))
+    return Demand(steps, tuple(buffers))

@@ -13,8 +13,8 @@ class RegionKind(StrEnum):
     anything that no output needs. Only elementwise regions make masks of bits."""
 
     ELEMENTWISE = "elementwise"
-    """Elementwise ops, and `broadcast_to` of inputs. Every output has the same shape, the loop space, and whatever is
-    read broadcasts to it."""
+    """Elementwise ops, and `broadcast_to` of inputs. Every result has the same shape, the loop space, and inputs
+    broadcast to it."""
 
     CONTRACTION = "contraction"
     """One contraction, the anchor. Each of its operands is an input of the region; or, for one of them, the
@@ -29,7 +29,8 @@ class RegionKind(StrEnum):
 
     COLUMN = "column"
     """An elementwise prologue on a loop space, reductions over the same axes of it, which are not trailing, and an
-    elementwise epilogue on the reduced shape. Every output has one of the two shapes."""
+    elementwise epilogue on the reduced shape. Every result has one of the two shapes, and nothing on the loop space is
+    made of what is reduced over it."""
 
     GRADIENTS = "gradients"
     """Both gradients of one depthwise convolution in NHWC, of the same dy; elementwise epilogues on the image and on

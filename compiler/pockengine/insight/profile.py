@@ -76,7 +76,7 @@ def profile(path: Path, data: Path | None = None, steps: int = 20, threads: int 
         if done.returncode != 0:
             raise PockError(done.stderr.strip() or f"the program ended with status {done.returncode}")
         report = json.loads(report_file.read_text("utf-8"))
-    target = _target(manifest)
+    target = Target.from_dict(manifest.target)
     measurer = backends.get(manifest.backend).measurer(target, int(report["threads"]))
     peak = measurer.peak() if measurer is not None and is_this_machine(target) else None
     return read(manifest, report, peak)
@@ -143,7 +143,3 @@ def _kernel(
         of_peak=call["flops"] / seconds / peak.flops if known and peak else None,
         of_bandwidth=sum(waits.values()) / seconds if known and waits else None,
     )
-
-
-def _target(manifest: Manifest) -> Target:
-    return Target(**{**manifest.target, "features": tuple(manifest.target["features"])})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from functools import cache
 from importlib import resources
@@ -18,6 +19,18 @@ _MULTIPLIES = {"bf16": frozenset(("amx_bf16", "avx512bf16", "bf16")), "f16": fro
 """CPU features of which one gives products of a format that are added up in f32."""
 
 
+HOST_MEMORY = "ram"
+"""The memory that every device has: its processor's own."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A memory in which tensors can lie, and its bytes."""
+
+    name: str
+    nbytes: int
+
+
 @dataclass(frozen=True)
 class Target:
     """One device.
@@ -27,6 +40,7 @@ class Target:
     vector_bytes, registers width and number of the vector registers
     mr, nr                  rows and columns (f32 elements) of the matrix micro-kernel
     ram_bytes, l1_bytes, l2_bytes   memory, and first and second level data cache per core
+    accelerators            what else computes there, by the memory that it has to itself
     compute                 the format in which contractions multiply, of COMPUTE; no property of the device, but of
                             what is built for it (see `computing`)
     """
@@ -45,6 +59,7 @@ class Target:
     nr: int
     l1_bytes: int
     l2_bytes: int
+    accelerators: tuple[Memory, ...] = ()
     compute: str = "f32"
 
     @property
@@ -89,9 +104,23 @@ class Target:
             )
         return replace(self, compute=name)
 
+    @property
+    def memories(self) -> tuple[Memory, ...]:
+        """The host's memory, then those of accelerators."""
+        return (Memory(HOST_MEMORY, self.ram_bytes), *self.accelerators)
+
     def to_dict(self) -> dict[str, Any]:
-        """Plain values only, as the manifest stores them."""
-        return {**asdict(self), "features": list(self.features)}
+        """Plain values only, as the manifest stores them; without `accelerators` where there are none."""
+        content = {**asdict(self), "features": list(self.features)}
+        if not self.accelerators:
+            del content["accelerators"]
+        return content
+
+    @staticmethod
+    def from_dict(content: Mapping[str, Any]) -> Target:
+        """What `to_dict` gave."""
+        accelerators = tuple(Memory(**one) for one in content.get("accelerators", ()))
+        return Target(**{**content, "features": tuple(content["features"]), "accelerators": accelerators})
 
 
 def get(name: str) -> Target:
@@ -114,6 +143,7 @@ def parse(text: str, origin: str) -> Target:
     except tomllib.TOMLDecodeError as error:
         raise TargetError(f"{origin} is not valid TOML: {error}") from None
     known = {field.name: field.type for field in fields(Target) if field.default is MISSING}
+    accelerators = _accelerators(content.pop("accelerators", []), origin)
     for key in content:
         if key not in known:
             raise TargetError(f"{origin} has an unknown key '{key}'{nearest(key, known)}")
@@ -122,7 +152,22 @@ def parse(text: str, origin: str) -> Target:
     missing = sorted(known.keys() - content.keys())
     if missing:
         raise TargetError(f"{origin} lacks {', '.join(missing)}")
-    return _checked({key: _typed(origin, key, known[key], value) for key, value in content.items()}, origin)
+    typed = {key: _typed(origin, key, known[key], value) for key, value in content.items()}
+    return _checked({**typed, "accelerators": accelerators}, origin)
+
+
+def _accelerators(listed: object, origin: str) -> tuple[Memory, ...]:
+    """The tables `[[accelerators]]`, each a memory of a name of its own."""
+    kinds = {field.name: field.type for field in fields(Memory)}
+    found: list[Memory] = []
+    for one in listed if isinstance(listed, list) else [listed]:
+        if not isinstance(one, dict) or one.keys() != kinds.keys():
+            raise TargetError(f"{origin}: each of [[accelerators]] must have {' and '.join(kinds)}, and nothing else")
+        typed: dict[str, Any] = {key: _typed(origin, key, kinds[key], value) for key, value in one.items()}
+        if typed["name"] in (HOST_MEMORY, *(memory.name for memory in found)):
+            raise TargetError(f"{origin}: a second memory is called '{typed['name']}'")
+        found.append(Memory(**typed))
+    return tuple(found)
 
 
 def _typed(origin: str, key: str, kind: object, value: object) -> object:

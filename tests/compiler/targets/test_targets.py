@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from pockengine.errors import TargetError
-from pockengine.targets import Target, get, machine, parse, processor
+from pockengine.targets import Memory, Target, get, machine, parse, processor
 from pockengine.targets import all as all_targets
 
 NAMES = {
@@ -159,3 +159,28 @@ def test_a_malformed_file_is_refused(before: str, after: str, message: str) -> N
     assert before in GOOD
     with pytest.raises(TargetError, match=message):
         parse(GOOD.replace(before, after), "toy.toml")
+
+
+GPU = "\n[[accelerators]]\nname = 'gpu'\nnbytes = 4096\n"
+
+
+def test_accelerators_have_memories_of_their_own() -> None:
+    plain, target = parse(GOOD, "toy.toml"), parse(GOOD + GPU, "toy.toml")
+    assert plain.memories == (Memory("ram", 1),) and "accelerators" not in plain.to_dict()
+    assert target.memories == (Memory("ram", 1), Memory("gpu", 4096))
+    assert [Target.from_dict(one.to_dict()) for one in (plain, target)] == [plain, target]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("accelerators = 3", "each of .*accelerators.* must have name and nbytes"),
+        ("[[accelerators]]\nname = 'gpu'", "must have name and nbytes"),
+        (GPU.replace("4096", "0"), "nbytes must be a positive whole number"),
+        (GPU.replace("gpu", "ram"), "a second memory is called 'ram'"),
+        (GPU + GPU, "a second memory is called 'gpu'"),
+    ],
+)
+def test_a_malformed_accelerator_is_refused(text: str, message: str) -> None:
+    with pytest.raises(TargetError, match=message):
+        parse(f"{GOOD}\n{text}\n", "toy.toml")

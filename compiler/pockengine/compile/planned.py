@@ -69,7 +69,7 @@ def plan(shaped: Shaped, backend: Backend) -> Planned:
     graphs = shaped.reduced.graphs
     resolved, spaces = graphs.resolved, Spaces()
     request, recipe, lowering = resolved.request, resolved.recipe, shaped.planning.lower
-    programs, packed = place_packed(shaped.programs, shaped.planning, spaces, request.dump)
+    programs, packed = place_packed(shaped.programs, shaped.planning, spaces, request.passes.packing, request.dump)
     clip, trained = recipe.optimizer.clip, resolved.scheme.trained()
     request.progress("plan", len(programs), len(programs))
     return Planned(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from ..ir import Graph
-from ..passes import Context, Pass, optimise
+from ..passes import optimise
 from ..plan.budget import NONE, Recomputed, fit
 from ..plan.lowering import Lowering
 from ..plan.memory import Spaces, place
@@ -27,15 +28,16 @@ class Shaped:
     recomputed: Recomputed = NONE
 
 
-def shape(reduced: Reduced, shaping: tuple[Pass[Context], ...], lowering: Lowering) -> Shaped:
-    """Run the passes of `shaping` on each program, then those that order what is lowered. Raises
-    UnsupportedOperatorError."""
+def shape(reduced: Reduced, lowering: Lowering, sparing: bool = False) -> Shaped:
+    """Run the shaping passes on each program, or those that keep fewer bytes, then those that order what is lowered.
+    Raises UnsupportedOperatorError."""
     graphs, programs = reduced.graphs, dict[str, Graph]()
     request = graphs.resolved.request
     planning = Planning(frozen=graphs.frozen, claims=request.backend.claims, lookups=graphs.lookups, lower=lowering)
+    passes = request.passes.sparing if sparing else request.passes.shaping
     for index, (kind, graph) in enumerate(reduced.programs.items()):
         request.progress("plan", index, len(reduced.programs))
-        regions = optimise(graph, shaping, planning, request.dumped(kind, "shaping"))
+        regions = optimise(graph, passes, planning, request.dumped(kind, "sparing" if sparing else "shaping"))
         programs[kind] = optimise(regions, request.passes.ordering, planning, request.dumped(kind, "ordering"))
     return Shaped(reduced, programs, planning)
 
@@ -45,5 +47,10 @@ def fitted(shaped: Shaped, memory: int) -> Shaped:
     process. Raises MemoryBudgetError."""
     spaces, lowering = Spaces(), shaped.planning.lower
     whole = {kind: place(kind, graph, lowering, spaces) for kind, graph in shaped.programs.items()}
-    fitting, recomputed = fit(whole, spaces, memory, lowering)
+    request = shaped.reduced.graphs.resolved.request
+
+    def dumped(kind: str) -> Path | None:
+        return request.dumped(kind, "recomputing")
+
+    fitting, recomputed = fit(whole, spaces, memory, lowering, request.passes.recomputing, dumped)
     return replace(shaped, programs={kind: one.graph for kind, one in fitting.items()}, recomputed=recomputed)

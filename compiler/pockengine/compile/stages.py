@@ -39,7 +39,7 @@ def plan_reduced(reduced: Reduced, backend: Backend) -> Planned:
     resolved = reduced.graphs.resolved
     request = resolved.request
     lowering = Lowering(backend, request.target, resolved.threads)
-    planned = plan(shape(reduced, request.passes.shaping, lowering), backend)
+    planned = plan(shape(reduced, lowering), backend)
     if request.memory is None or peak_bytes(planned.programs, planned.spaces) <= request.memory:
         return planned
-    return plan(fitted(shape(reduced, request.passes.sparing, lowering), request.memory), backend)
+    return plan(fitted(shape(reduced, lowering, sparing=True), request.memory), backend)

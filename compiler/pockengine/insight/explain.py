@@ -12,7 +12,7 @@ from ..codegen.common.identity import identity
 from ..codegen.common.region import anchor_of, body_of, needed
 from ..compile import Planned
 from ..ir import DType, Graph, RegionKind, Value
-from ..passes import missed_fusions
+from ..passes import unfused_neighbours
 from ..plan import Slot
 from ..plan.lives import base_of
 from ..plan.program import Program, Step
@@ -32,8 +32,8 @@ def explain(planned: Planned, tuning: Tuning) -> dict[str, Any]:
     return {
         "regions": [_region(index, step, updates) for index, step in enumerate(program.steps)],
         "not_fused": [
-            {"first": missed.producer.origin, "second": missed.consumer.origin, "reason": missed.reason}
-            for missed in missed_fusions(program.graph)
+            {"first": pair.producer.origin, "second": pair.consumer.origin, "reason": pair.reason}
+            for pair in unfused_neighbours(program.graph)
         ],
         "in_place": _in_place(program),
         "transposes": _transposes(program),

@@ -20,7 +20,7 @@ from .saving import save_least
 from .simplify import simplify
 from .sparse import push_scale, push_select, scale_gradient_from_weights
 from .streamed_embeddings import Lookup, lookups_of, stream_embeddings
-from .unfused import Missed, missed_fusions
+from .unfused import Unfused, unfused_neighbours
 from .winograd_marks import allow_winograd
 
 __all__ = [
@@ -34,8 +34,8 @@ __all__ = [
     "Context",
     "Form",
     "Lookup",
-    "Missed",
     "Pass",
+    "Unfused",
     "allow_winograd",
     "channels_last",
     "chunk_rows",
@@ -51,7 +51,6 @@ __all__ = [
     "lookups_of",
     "masks_as_bits",
     "merge_products",
-    "missed_fusions",
     "only_demanded",
     "optimise",
     "push_scale",
@@ -65,4 +64,5 @@ __all__ = [
     "simplify",
     "stream_embeddings",
     "tidy",
+    "unfused_neighbours",
 ]

@@ -12,7 +12,7 @@ from .fuse import MAX_INPUTS, Group, combined, makes_bits
 
 
 @dataclass(frozen=True)
-class Missed:
+class Unfused:
     """Two regions, or a region and a node that moves data, and what keeps them apart."""
 
     producer: Node
@@ -20,7 +20,7 @@ class Missed:
     reason: str
 
 
-def missed_fusions(graph: Graph) -> list[Missed]:
+def unfused_neighbours(graph: Graph) -> list[Unfused]:
     """The near misses, in the order of their producers: pairs whose kinds fit but that may not merge, and pairs where
     what one makes is read by nobody else but whose loops differ."""
     users, results = graph.users(), set(graph.results())
@@ -34,7 +34,7 @@ def missed_fusions(graph: Graph) -> list[Missed]:
             alone = len(consumers) == 1 and not results & set(node.outputs)
             reason = _reason(node, consumer, alone, made, position)
             if reason is not None:
-                found.append(Missed(node, consumer, reason))
+                found.append(Unfused(node, consumer, reason))
     return found
 
 

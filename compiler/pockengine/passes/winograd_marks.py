@@ -18,10 +18,10 @@ def allow_winograd(graph: Graph) -> Graph:
 
     conv2d(%x, %w)   ->   conv2d(%x, %w) {winograd: true}
     """
-    return graph.with_(nodes=tuple(_allowed(node) for node in graph.nodes))
+    return graph.with_(nodes=tuple(_marked(node) for node in graph.nodes))
 
 
-def _allowed(node: Node) -> Node:
+def _marked(node: Node) -> Node:
     if convolution_of(node) not in (Convolution.FORWARD, Convolution.IMAGE_GRADIENT):
         return node
     geometry, kernel = Geometry.of(node.attrs), node.inputs[1].type.shape[2:]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from ..errors import MemoryBudgetError
+from ..ir import Node
 from ..passes import optimise
 from .lowering import Lowering
 from .memory import RUNTIME_BYTES, Spaces, place
-from .pipeline import RECOMPUTING, Planning
+from .pipeline import Planning, PlanPasses
 from .program import Program
 from .recompute_search import Found, Search
 from .second_runs import Recomputing
@@ -39,8 +41,11 @@ NONE = Recomputed()
 
 @dataclass(frozen=True)
 class _Fitted:
+    """A program, and its nodes with those that run twice: (node, whether it is the second run)."""
+
     program: Program
     recomputed: Recomputed
+    order: Sequence[tuple[Node, bool]] = ()
 
 
 def peak_bytes(programs: Mapping[str, Program], spaces: Spaces) -> int:
@@ -50,9 +55,15 @@ def peak_bytes(programs: Mapping[str, Program], spaces: Spaces) -> int:
 
 
 def fit(
-    programs: Mapping[str, Program], spaces: Spaces, memory: int, lowering: Lowering
+    programs: Mapping[str, Program],
+    spaces: Spaces,
+    memory: int,
+    lowering: Lowering,
+    passes: PlanPasses,
+    dumped: Callable[[str], Path | None],
 ) -> tuple[dict[str, Program], Recomputed]:
-    """The programs within `memory` bytes for the whole process, RESERVE included, at the least extra time. Raises
+    """The programs within `memory` bytes for the whole process, RESERVE included, at the least extra time: with second
+    runs that `passes` put in. `dumped` names the folder for a program's graphs, where they are wanted. Raises
     MemoryBudgetError where that cannot be done."""
     fitted, recomputed = dict(programs), NONE
     arena = memory - RUNTIME_BYTES - RESERVE - sum(spaces.sizes.values())
@@ -60,10 +71,12 @@ def fit(
         if program.plan.arena_bytes <= arena:
             continue
         recomputing = Recomputing(program.graph, lowering)
-        found = _within(recomputing, arena, program, spaces)
+        found = _within(recomputing, arena, program, spaces, passes)
         if found.program.plan.arena_bytes > arena:
-            found = _least(kind, recomputing, arena, spaces)
+            found = _least(kind, recomputing, arena, spaces, passes)
         fitted[kind] = found.program
+        if folder := dumped(kind):
+            optimise(program.graph, passes, Planning(lower=lowering, order=found.order), folder)
         if kind == "train":
             recomputed = found.recomputed
     least = max(program.plan.arena_bytes for program in fitted.values())
@@ -72,12 +85,12 @@ def fit(
     return fitted, recomputed
 
 
-def _within(recomputing: Recomputing, arena: int, program: Program, spaces: Spaces) -> _Fitted:
+def _within(recomputing: Recomputing, arena: int, program: Program, spaces: Spaces, passes: PlanPasses) -> _Fitted:
     """The cheapest program found whose arena keeps to the limit, which `program` does not, or the smallest."""
     best, search, limit = _Fitted(program, NONE), Search(recomputing), arena
     for _ in range(ATTEMPTS):
         found = search.within(limit)
-        made = _made(program.name, recomputing, found, spaces)
+        made = _made(program.name, recomputing, found, spaces, passes)
         best = min(best, made, key=lambda one: one.program.plan.arena_bytes)
         if made.program.plan.arena_bytes <= arena or found.step.peak > limit:
             break
@@ -85,26 +98,26 @@ def _within(recomputing: Recomputing, arena: int, program: Program, spaces: Spac
     return best
 
 
-def _least(kind: str, recomputing: Recomputing, arena: int, spaces: Spaces) -> _Fitted:
+def _least(kind: str, recomputing: Recomputing, arena: int, spaces: Spaces, passes: PlanPasses) -> _Fitted:
     """The smallest program found, whatever `arena` is; where that leaves room, one that makes use of it."""
     search = Search(recomputing)
     lowest = search.lowest()
-    smallest = _made(kind, recomputing, lowest, spaces)
+    smallest = _made(kind, recomputing, lowest, spaces, passes)
     if smallest.program.plan.arena_bytes < arena:
-        cheaper = _made(kind, recomputing, search.relaxed(lowest, arena), spaces)
+        cheaper = _made(kind, recomputing, search.relaxed(lowest, arena), spaces, passes)
         if cheaper.program.plan.arena_bytes <= arena:
             return cheaper
     return smallest
 
 
-def _made(kind: str, recomputing: Recomputing, found: Found, spaces: Spaces) -> _Fitted:
+def _made(kind: str, recomputing: Recomputing, found: Found, spaces: Spaces, passes: PlanPasses) -> _Fitted:
     """The program that computes twice what was chosen."""
     order, lower = recomputing.nodes(found.step), recomputing.lowering
-    graph = optimise(recomputing.graph, RECOMPUTING, Planning(lower=lower, order=order))
+    graph = optimise(recomputing.graph, passes, Planning(lower=lower, order=order))
     program = place(kind, graph, lower, spaces)
     again = [node for node, second in order if second]
     flops = sum(call.flops for node in again for call in lower(node).calls)
-    return _Fitted(program, Recomputed(len(again), flops, found.step.cost / recomputing.total))
+    return _Fitted(program, Recomputed(len(again), flops, found.step.cost / recomputing.total), order)
 
 
 def _impossible(

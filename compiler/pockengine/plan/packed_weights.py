@@ -10,24 +10,24 @@ from ..ir import Graph
 from ..passes import optimise
 from .lowering import Lowering
 from .memory import Spaces, place
-from .pipeline import PACKING, Planning
+from .pipeline import Planning, PlanPasses
 from .program import Packing, Program
 
 
 def place_packed(
-    graphs: Mapping[str, Graph], planning: Planning, spaces: Spaces, dump: Path | None = None
+    graphs: Mapping[str, Graph], planning: Planning, spaces: Spaces, passes: PlanPasses, dump: Path | None = None
 ) -> tuple[dict[str, Program], dict[str, Packing]]:
     """The programs with the weights packed that every reader, in all programs, packs alike; name -> how.
 
-    `dump` is a folder for the graphs. The runtime permutes a weight in place, through the arena: none is larger than
-    that."""
+    `passes` mark their readers; `dump` is a folder for the graphs. The runtime permutes a weight in place, through the
+    arena: none is larger than that."""
     packings = _agreed(graphs, planning.frozen, planning.lower)
     sizes = {value.name: value.type.nbytes for graph in graphs.values() for value in graph.params}
     while True:
         programs = dict[str, Program]()
         for kind, graph in graphs.items():
             folder = dump / kind / "packing" if dump else None
-            marked = optimise(graph, PACKING, replace(planning, packed=packings), folder)
+            marked = optimise(graph, passes, replace(planning, packed=packings), folder)
             programs[kind] = place(kind, marked, planning.lower, spaces)
         arena = max(program.plan.arena_bytes for program in programs.values())
         fitting = {name: packing for name, packing in packings.items() if sizes[name] <= arena}

@@ -56,13 +56,15 @@ READ_PACKED = Pass[Planning](
     Form.DECIDED,
 )
 
-ORDERING: tuple[Pass[Planning], ...] = (COPY_UPDATES, PASSES["reorder"], LOWER_PEAK)
+PlanPasses = tuple[Pass[Planning], ...]
+
+ORDERING: PlanPasses = (COPY_UPDATES, PASSES["reorder"], LOWER_PEAK)
 """Of lowered nodes: what makes them a program that can be placed."""
 
-RECOMPUTING: tuple[Pass[Planning], ...] = (REMATERIALISE, LOWER_PEAK)
+RECOMPUTING: PlanPasses = (REMATERIALISE, LOWER_PEAK)
 """Of a program that must take less memory."""
 
-PACKING: tuple[Pass[Planning], ...] = (READ_PACKED,)
+PACKING: PlanPasses = (READ_PACKED,)
 """Last, when it is known which weights lie packed."""
 
 P = TypeVar("P", bound=Context)
@@ -84,9 +86,9 @@ class Pipeline:
     algebra: tuple[Pass[Context], ...] = ALGEBRA
     shaping: tuple[Pass[Context], ...] = SHAPING
     sparing: tuple[Pass[Context], ...] = SPARING
-    ordering: tuple[Pass[Planning], ...] = ORDERING
-    recomputing: tuple[Pass[Planning], ...] = RECOMPUTING
-    packing: tuple[Pass[Planning], ...] = PACKING
+    ordering: PlanPasses = ORDERING
+    recomputing: PlanPasses = RECOMPUTING
+    packing: PlanPasses = PACKING
 
     def __post_init__(self) -> None:
         for shaping in (self.shaping, self.sparing):

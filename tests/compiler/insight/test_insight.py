@@ -20,7 +20,7 @@ from pockengine.compile import Request, plan_programs
 from pockengine.errors import MemoryBudgetError
 from pockengine.frontends import load
 from pockengine.insight import explain
-from pockengine.passes import SPARING, missed_fusions
+from pockengine.passes import SPARING, unfused_neighbours
 from pockengine.passes.fuse import Group
 from pockengine.passes.unfused import misfit
 from pockengine.plan import aligned
@@ -268,6 +268,6 @@ def test_what_keeps_two_regions_apart_is_what_differs(first, second, sentence):
 def test_near_misses_are_few(files):
     recipe = Recipe.load(files / "recipe.yaml")
     graph = plan_programs(Request(load(files / "net.onnx", {}, 4), recipe, get("host"), 1)).programs["train"].graph
-    found = missed_fusions(graph)
+    found = unfused_neighbours(graph)
     assert 0 < len(found) < len(graph.nodes)
     assert all(missed.producer in graph.nodes and missed.consumer in graph.nodes for missed in found)

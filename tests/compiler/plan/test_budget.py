@@ -52,15 +52,20 @@ def test_a_cnn_at_the_least_memory_trains_alike(batch_norm: str, optimizer: str)
     _at_the_least("cnn", Recipe(optimizer=OPTIMIZERS[optimizer], update="full", batch_norm=batch_norm))
 
 
-def test_a_transformer_at_the_least_memory_trains_alike() -> None:
-    _at_the_least("transformer", Recipe(optimizer=OPTIMIZERS["momentum"], update="full"))
+def test_a_transformer_at_the_least_memory_trains_alike(tmp_path: Path) -> None:
+    """And what was done for it is among the graphs after each pass."""
+    _at_the_least("transformer", Recipe(optimizer=OPTIMIZERS["momentum"], update="full"), tmp_path)
+    folders = {folder.name: sorted(file.name for file in folder.iterdir()) for folder in (tmp_path / "train").iterdir()}
+    assert set(folders) == {"algebra", "shaping", "sparing", "ordering", "recomputing", "packing"}
+    assert folders["recomputing"] == ["00_rematerialise.txt", "01_lower_peak.txt"]
+    assert ".again : " in (tmp_path / "train" / "recomputing" / "00_rematerialise.txt").read_text()
 
 
-def _at_the_least(network: str, recipe: Recipe) -> None:
+def _at_the_least(network: str, recipe: Recipe, dump: Path | None = None) -> None:
     model, target = NETWORKS[network](batch=32), get("raspberry-pi-4")
     free = plan_programs(Request(model, recipe, target, threads=1))
     planned = plan_programs(
-        Request(model, recipe, target, threads=1, memory=least(model, recipe, target.name, threads=1))
+        Request(model, recipe, target, threads=1, memory=least(model, recipe, target.name, threads=1), dump=dump)
     )
     assert planned.recomputed.nodes and planned.arena_bytes < free.arena_bytes
     expected, found = simulated(free), simulated(planned)

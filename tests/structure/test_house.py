@@ -24,18 +24,17 @@ LISTS_OF_EQUALS: Mapping[str, str] = {
 """{folder that may have more modules than a room: why nobody has to look for one of them}."""
 
 BEYOND: Mapping[Rule, frozenset[str]] = {
-    Rule.FUNCTION_LINES: frozenset(f"compiler: {name}" for name in ("describe",)),
+    Rule.FUNCTION_LINES: frozenset(),
     Rule.PARAMETERS: frozenset(
         {
             # The Python API: what a person may say of a compilation, by name.
-            *(f"compiler: {name}" for name in ("compile", "verify", "tune", "Recipe.__init__")),
-            *(f"compiler: {name}" for name in ("_complete", "_turn", "_link")),
+            *(f"compiler: {name}" for name in ("compile", "verify", "Recipe.__init__")),
             # An operator's operands and attributes, as PyTorch has them.
             *(f"compiler: {name}" for name in ("_attention", "cross_entropy")),
             *(f"tests: {name}" for name in ("_attention", "_batch_norm", "_conv2d_dx")),
         }
     ),
-    Rule.FILE_LINES: frozenset({"compiler: schedule.py"}),
+    Rule.FILE_LINES: frozenset(),
     Rule.FOLDER: frozenset(),
     Rule.DOCSTRING: frozenset(f"compiler: {name}.py" for name in ("rows", "program")),
 }

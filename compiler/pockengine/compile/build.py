@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..codegen.model import IN_FILE, LookedUp, Model, Tensor
 from ..ir import DType, TensorType, Value
 from ..plan import aligned
@@ -25,69 +27,87 @@ def predicted_peak_bytes(planned: Planned) -> int:
 
 def describe(planned: Planned) -> Model:
     """What a backend makes the artifact's program of."""
-    places, trained, kinds = planned.spaces.places, set(planned.scheme.trained()), target_kinds(planned)
-    train = planned.programs["train"].graph
-    tables = {lookup.table for lookup in planned.lookups}
-    updated = {value.name for value in train.updates}
-    params = tuple(
+    params = _params(planned)
+    index_of = {tensor.name: index for index, tensor in enumerate(params)}
+    return Model(
+        name=planned.name,
+        target=planned.target.name,
+        threads=planned.threads,
+        batch=planned.batch,
+        params=params,
+        states=_states(planned, index_of),
+        consts=_consts(planned),
+        inputs=_inputs(planned),
+        programs=planned.programs,
+        space_bytes=space_bytes(planned),
+        predicted_peak_bytes=predicted_peak_bytes(planned),
+        accumulate_steps=planned.recipe.accumulate,
+        last_batch=planned.recipe.last_batch,
+        perplexity=has_perplexity(planned),
+        lookups=_lookups(planned, index_of),
+    )
+
+
+def _params(planned: Planned) -> tuple[Tensor, ...]:
+    """The parameters that programs read, or that stay in the weights file for lookups."""
+    places, tables = planned.spaces.places, {lookup.table for lookup in planned.lookups}
+    updated = {value.name for value in planned.programs["train"].graph.updates}
+    trained = updated | set(planned.scheme.trained())
+    return tuple(
         Tensor(
             value.name,
             value.type,
             places.get(("param", value.name), IN_FILE),
-            trained=value.name in updated or value.name in trained,
+            trained=value.name in trained,
             packing=planned.packed.get(value.name),
         )
         for value in planned.model.params
         if ("param", value.name) in places or value.name in tables
     )
-    types = {value.name: value.type for value in planned.inputs}
-    index_of = {tensor.name: index for index, tensor in enumerate(params)}
-    states = tuple(
+
+
+def _states(planned: Planned, index_of: Mapping[str, int]) -> tuple[Tensor, ...]:
+    """Optimizer state; `index_of` numbers the parameters, of which some states are averages."""
+    return tuple(
         Tensor(
             value.name,
             value.type,
-            places["state", value.name],
+            planned.spaces.places["state", value.name],
             trained=True,
             fill=0.0 if isinstance(fill, Value) else fill,
             average_of=index_of[fill.name] if isinstance(fill, Value) else None,
         )
-        for value, fill in train.states.items()
+        for value, fill in planned.programs["train"].graph.states.items()
     )
-    consts = tuple(
+
+
+def _consts(planned: Planned) -> tuple[Tensor, ...]:
+    return tuple(
         Tensor(CONST_NAME.format(index), TensorType(DType.of(array.dtype), tuple(array.shape)), location)
         for index, (location, array) in enumerate(planned.spaces.consts.values())
     )
-    inputs = tuple(
+
+
+def _inputs(planned: Planned) -> tuple[Tensor, ...]:
+    kinds, anything = target_kinds(planned), IntegerRange(0)
+    return tuple(
         Tensor(
             value.name,
             value.type,
-            places["input", value.name],
-            limit=planned.ranges.get(value.name, IntegerRange(0)).limit,
-            ignored=planned.ranges.get(value.name, IntegerRange(0)).ignored,
+            planned.spaces.places["input", value.name],
+            limit=planned.ranges.get(value.name, anything).limit,
+            ignored=planned.ranges.get(value.name, anything).ignored,
             target=kinds[value.name],
         )
         for value in planned.inputs
     )
-    lookups = tuple(
+
+
+def _lookups(planned: Planned, index_of: Mapping[str, int]) -> tuple[LookedUp, ...]:
+    places, types = planned.spaces.places, {value.name: value.type for value in planned.inputs}
+    return tuple(
         LookedUp(
             index_of[found.table], places["input", found.indices], types[found.indices], places["input", found.rows]
         )
         for found in planned.lookups
-    )
-    return Model(
-        planned.name,
-        planned.target.name,
-        planned.threads,
-        planned.batch,
-        params,
-        states,
-        consts,
-        inputs,
-        planned.programs,
-        space_bytes(planned),
-        predicted_peak_bytes(planned),
-        planned.recipe.accumulate,
-        planned.recipe.last_batch,
-        has_perplexity(planned),
-        lookups,
     )

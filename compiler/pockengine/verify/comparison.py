@@ -17,11 +17,11 @@ from ..ir import Array, Graph
 from ..progress import Progress, quiet
 from ..recipe import Channels, Recipe, Scheme, resolve, running_statistics
 from .blame import Question, blame
-from .culprit import NEITHER
+from .culprit import DEFINITION, PLAN, RIGHT
 from .data import batches_of_file, random_batches
 from .judge import Change, Exact, Verdict, compare_changes, compare_losses
 from .report import Report
-from .sides.ours import OurTraining, comparable, train
+from .sides.ours import OurTraining, comparable, train, train_by_reference
 from .sides.side import Side, Task
 from .sides.steps import Trained
 
@@ -101,13 +101,22 @@ def compared(
     first = side.parting(model, task, batch)
     if first is not None:
         return replace(report, first=first)
-    return with_culprit(report, Question(graph, recipe, task.scheme, batch, options.threads, options.dump))
+    return with_culprit(
+        report, Question(graph, recipe, task.scheme, batch, options.threads, options.dump), ours, batches
+    )
 
 
-def with_culprit(report: Report, question: Question) -> Report:
+def with_culprit(
+    report: Report, question: Question, ours: OurTraining, batches: Sequence[Mapping[str, Array]]
+) -> Report:
     """The report on a step whose gradients are right as they are imported, with the kernel or pass that is wrong."""
     culprit = blame(question)
-    return replace(report, first=culprit.sentence() if culprit else NEITHER, culprit=culprit)
+    if culprit is not None:
+        return replace(report, first=culprit.sentence(), culprit=culprit)
+    there = train_by_reference(question.model, question.recipe, batches)
+    names = question.scheme.trained()
+    alike = all(change.agrees for change in compare_changes(ours.initial, ours.tensors, there, names, len(batches)))
+    return replace(report, first=f"{RIGHT}; {DEFINITION if alike else PLAN}")
 
 
 def batches_for(

@@ -5,12 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-NEITHER = (
+RIGHT = (
     "all values and gradients of the imported model agree when they are computed one by one, every kernel computes "
-    "what its node says, and no pass changes what the step computes: what differs is the optimizer's update, or where "
-    "the memory plan puts a value"
+    "what its node says, and no pass changes what the step computes"
 )
-"""Half a sentence for where nobody is found."""
+"""Half a sentence for where nobody is found; one of the two below says what is left."""
+DEFINITION = (
+    "the reference backend trains as the compiled program does: what differs is how the optimizer's update is defined"
+)
+PLAN = (
+    "the reference backend trains otherwise than the compiled program: what differs is where the memory plan puts a "
+    "value, or how the program runs its kernels"
+)
 
 
 class Wrong(StrEnum):

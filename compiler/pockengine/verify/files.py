@@ -92,4 +92,5 @@ def _verified_alone(path: Path, graph: Graph, recipe: Recipe, options: Options) 
     if report.agrees or problems:
         return report
     batch = {name: x[: len(x) // recipe.accumulate] for name, x in batches[0].items()}
-    return with_culprit(report, Question(graph, recipe, scheme, batch, options.threads, options.dump))
+    question = Question(graph, recipe, scheme, batch, options.threads, options.dump)
+    return with_culprit(report, question, ours, batches)

@@ -6,10 +6,12 @@ import dataclasses
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pockengine.codegen.c.backend import CBackend
-from pockengine.ir import Graph, Node
+from pockengine.codegen.c.native.library import NativeModel
+from pockengine.ir import Array, Graph, Node
 from pockengine.plan.pipeline import PIPELINE, Pipeline, Planning
 from pockengine.plan.program import Lowered
 from pockengine.recipe import Recipe
@@ -66,3 +68,22 @@ def test_a_wrong_pass_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert culprit.wrong is Wrong.PASS and culprit.passes[-1] == "push_scale"
     assert culprit.operator == "sigmoid" and culprit.node == "node_tanh" and culprit.kernels and culprit.file is None
     assert "the pass 'push_scale' changes what the step computes" in culprit.sentence()
+
+
+def test_a_wrong_run_of_right_kernels_is_told_from_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the plan overwrote a weight: what `step` leaves is another, though each kernel is right."""
+    step = NativeModel.step
+
+    def wrong(self: NativeModel, batch: list[Array]) -> float:
+        loss = step(self, batch)
+        weight = np.empty((3, 6), np.float32)
+        self.get("head.weight", weight)
+        self.set("head.weight", weight + np.float32(0.5))
+        return loss
+
+    monkeypatch.setattr(NativeModel, "step", wrong)
+    report = verify(Block(), (X,), RECIPE, steps=1)
+    assert report.wrong == ("head.weight",) and report.culprit is None
+    assert "what differs is where the memory plan puts a value, or how the program runs its kernels" in str(
+        report.first
+    )

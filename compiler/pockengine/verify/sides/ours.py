@@ -69,3 +69,12 @@ def train(
         state = session.optimizer_state()
     gradients = {name: np.asarray(state[f"{name}.momentum"]) for name in scheme.trained()}
     return OurTraining(initial, losses, tensors, gradients)
+
+
+def train_by_reference(model: Graph, recipe: Recipe, batches: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
+    """All parameters after a step for each batch by the reference backend: the same passes and plan, other kernels.
+    Raises PockError where it cannot train the model."""
+    with compile(model, recipe, backend="reference").load() as session:
+        for feeds in batches:
+            session.step(feeds)
+        return session.state()

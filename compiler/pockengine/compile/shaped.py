@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from ..ir import Graph
 from ..passes import optimise
@@ -48,9 +47,5 @@ def fitted(shaped: Shaped, memory: int) -> Shaped:
     spaces, lowering = Spaces(), shaped.planning.lower
     whole = {kind: place(kind, graph, lowering, spaces) for kind, graph in shaped.programs.items()}
     request = shaped.reduced.graphs.resolved.request
-
-    def dumped(kind: str) -> Path | None:
-        return request.dumped(kind, "recomputing")
-
-    fitting, recomputed = fit(whole, spaces, memory, lowering, request.passes.recomputing, dumped)
+    fitting, recomputed = fit(whole, spaces, memory, lowering, request.passes.recomputing, request.dump)
     return replace(shaped, programs={kind: one.graph for kind, one in fitting.items()}, recomputed=recomputed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,11 +60,10 @@ def fit(
     memory: int,
     lowering: Lowering,
     passes: PlanPasses,
-    dumped: Callable[[str], Path | None],
+    dump: Path | None = None,
 ) -> tuple[dict[str, Program], Recomputed]:
     """The programs within `memory` bytes for the whole process, RESERVE included, at the least extra time: with second
-    runs that `passes` put in. `dumped` names the folder for a program's graphs, where they are wanted. Raises
-    MemoryBudgetError where that cannot be done."""
+    runs that `passes` put in. `dump` is a folder for the graphs. Raises MemoryBudgetError where that cannot be done."""
     fitted, recomputed = dict(programs), NONE
     arena = memory - RUNTIME_BYTES - RESERVE - sum(spaces.sizes.values())
     for kind, program in programs.items():
@@ -75,8 +74,9 @@ def fit(
         if found.program.plan.arena_bytes > arena:
             found = _least(kind, recomputing, arena, spaces, passes)
         fitted[kind] = found.program
-        if folder := dumped(kind):
-            optimise(program.graph, passes, Planning(lower=lowering, order=found.order), folder)
+        if dump is not None:
+            planning = Planning(lower=lowering, order=found.order)
+            optimise(program.graph, passes, planning, dump / kind / "recomputing")
         if kind == "train":
             recomputed = found.recomputed
     least = max(program.plan.arena_bytes for program in fitted.values())

@@ -63,6 +63,7 @@ class Machine:
             raise ArtifactError("this session is closed; load the artifact again")
         if program not in self.scripts:
             raise DataError(f"this model was compiled without the program '{program}'")
+        values.check_count(self.model, batch)
         for tensor, array in zip(self.model.inputs, batch, strict=True):
             if array is not None:
                 self.write(tensor, array)
@@ -80,6 +81,7 @@ class Machine:
 
     def step(self, batch: list[Array]) -> float:
         """See OpenModel."""
+        values.check_count(self.model, batch)
         count = self.model.accumulate_steps if "accumulate" in self.scripts else 1
         pieces = [self._micro_batch(batch, index) for index in range(count)]
         for index, piece in enumerate(pieces):
@@ -93,7 +95,10 @@ class Machine:
     def predict(self, batch: Sequence[Array | None], outputs: list[Array]) -> None:
         """See OpenModel."""
         values.check_batch(self.model, batch, "the batch", 0)
-        for output, array in zip(outputs, self.run("predict", batch).values(), strict=True):
+        found = list(self.run("predict", batch).values())
+        if [array.shape for array in found] != [array.shape for array in outputs]:
+            raise DataError("the outputs are not of the shapes that the program has")
+        for output, array in zip(outputs, found, strict=True):
             output[...] = array
 
     def evaluate(self, batch: list[Array], columns: Array) -> None:

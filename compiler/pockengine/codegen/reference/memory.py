@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from ...errors import DataError
 from ...ir import Array, TensorType
 from ...plan.program import Location
 from ..common.storage import loaded, stored
@@ -25,7 +26,9 @@ class Memory:
         return loaded(type, self._bytes(location, type).tobytes())
 
     def write(self, location: Location, type: TensorType, array: Array) -> None:
-        """Put an array of the type's shape there, its elements made the type's."""
+        """Put an array there, its elements made the type's. Raises DataError where it is not of the type's shape."""
+        if np.shape(array) != type.shape:
+            raise DataError(f"contents of shape {list(np.shape(array))} are given for a tensor of type {type}")
         raw = stored(type, np.asarray(array, type.dtype.numpy))
         self._bytes(location, type)[:] = np.frombuffer(raw, np.uint8)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ... import ops
 from ...errors import ArtifactError
-from ...ir import Array, Attrs, Graph, Node, TensorType, Value, parse_type
+from ...ir import Array, Attrs, DType, Graph, Node, TensorType, Value, parse_type
 from ...plan.demand import ALIGNMENT
 from ...plan.program import Location
 from ..model import IN_FILE, LookedUp, Model, Tensor
@@ -23,6 +23,7 @@ from .writing import FORMAT, PROGRAM
 SPACES = ("arena", "param", "state", "const", "input")
 PROGRAMS = ("train", "eval", "predict", "accumulate")
 MOST_AXES = 32
+READ = ("loss", "sample_loss", "loss_weight", "correct", "counted")
 LAST_BATCHES = ("wrap", "drop", "partial")
 Json = Mapping[str, Any]
 Kind = TypeVar("Kind")
@@ -109,7 +110,7 @@ class _Reader:
         last_batch = _get(content, "last_batch", str)
         if last_batch not in LAST_BATCHES:
             raise _Wrong(f"its last_batch is '{last_batch}'")
-        params = tuple(map(self._tensor, _get(content, "params", list)))
+        params = tuple(self._tensor(one, may_stay=True) for one in _get(content, "params", list))
         model = Model(
             name=_get(content, "name", str),
             target=_get(content, "target", str),
@@ -130,7 +131,10 @@ class _Reader:
         programs = _get(content, "programs", dict)
         if unknown := programs.keys() - set(PROGRAMS):
             raise _Wrong(f"it has a program '{min(unknown)}'")
-        return Scripted(model, {name: self._script(name, one) for name, one in programs.items()})
+        scripts = {name: self._script(name, one) for name, one in programs.items()}
+        for name, script in scripts.items():
+            _check_outputs(name, script, model.batch)
+        return Scripted(model, scripts)
 
     def _type(self, text: object) -> TensorType:
         """A type that is not larger than memory."""
@@ -152,10 +156,11 @@ class _Reader:
             raise _Wrong(f"{place.type} at {place.offset} is not within the {size} bytes of '{place.space}'")
         return place
 
-    def _tensor(self, item: object) -> Tensor:
+    def _tensor(self, item: object, may_stay: bool = False) -> Tensor:
+        """A named tensor; with `may_stay` it may be left in the weights file."""
         where = _get(item, "place", list)
         type = self._type(_get(item, "type", str))
-        in_file = where == [IN_FILE.space, IN_FILE.offset]
+        in_file = may_stay and where == [IN_FILE.space, IN_FILE.offset]
         place = None if in_file else self._place([*where, str(type)])
         location = IN_FILE if place is None else Location(place.space, place.offset)
         return Tensor(_get(item, "name", str), type, location, trained=_get(item, "trained", bool))
@@ -174,8 +179,10 @@ class _Reader:
 
     def _lookup(self, item: object, params: tuple[Tensor, ...]) -> LookedUp:
         table, type = _get(item, "table", int), self._type(_get(item, "type", str))
-        if not 0 <= table < len(params) or not params[table].type.rank or type.dtype.is_float:
+        if not 0 <= table < len(params) or not params[table].type.size or type.dtype.is_float:
             raise _Wrong("it looks up rows of no table")
+        if not params[table].type.rank:
+            raise _Wrong("it looks up rows of a number")
         rows = params[table].type.with_shape((type.size, *params[table].type.shape[1:]))
         indices = self._place([*_get(item, "indices", list), str(type)])
         place = self._place([*_get(item, "rows", list), str(rows)])
@@ -221,6 +228,14 @@ class _Reader:
             values += written
         outputs = {str(n): _numbered(values, one) for n, one in enumerate(_get(content, "outputs", list))}
         return Graph("body", tuple(inputs), consts=consts, nodes=tuple(nodes), outputs=outputs)
+
+
+def _check_outputs(name: str, script: Script, batch: int) -> None:
+    """Those that a run reads itself: one loss of a step, and one number for each sample of an evaluation."""
+    for key, place in script.outputs.items():
+        wanted = () if key == "loss" else (batch,)
+        if name != "predict" and key in READ and place.type != TensorType(DType.F32, wanted):
+            raise _Wrong(f"the output '{key}' of {name} is {place.type}")
 
 
 def _numbered(values: list[Value], number: object) -> Value:

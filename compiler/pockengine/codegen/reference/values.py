@@ -11,8 +11,15 @@ from ...ir import Array, DType
 from ..model import Model, Tensor
 
 
+def check_count(model: Model, batch: Sequence[Array | None]) -> None:
+    """One array for each input."""
+    if len(batch) != len(model.inputs):
+        raise DataError(f"a batch has {len(model.inputs)} inputs, not {len(batch)}")
+
+
 def check_batch(model: Model, batch: Sequence[Array | None], where: str, sample: int) -> None:
     """No NaN, and integers that are classes or rows of tables; `sample` is the number of the first one."""
+    check_count(model, batch)
     for tensor, array in zip(model.inputs, batch, strict=True):
         if array is not None:
             check_values(tensor, array, where, sample, max(1, array.size // model.batch))

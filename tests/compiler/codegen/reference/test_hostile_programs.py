@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from pockengine.codegen import backends
+from pockengine.codegen.reference.machine import Machine
 from pockengine.codegen.reference.reading import parse
 from pockengine.compile import Request, plan_programs
 from pockengine.compile.build import describe
-from pockengine.errors import ArtifactError
+from pockengine.errors import ArtifactError, DataError
 from pockengine.recipe import Recipe
 from pockengine.targets import get
 from tests.compiler.training.networks import BATCH, CNN
@@ -70,6 +74,16 @@ CHANGES: dict[str, tuple[Change, str]] = {
         lambda c: c["lookups"].append({"table": 99, "indices": ["input", 0], "type": "i64[1]", "rows": ["input", 0]}),
         "looks up rows of no table",
     ),
+    "a state in the file": (lambda c: c["states"][0].update(place=["file", 0]), "a place is"),
+    "an input in the file": (lambda c: c["inputs"][0].update(place=["file", 0]), "a place is"),
+    "a loss of many": (
+        lambda c: c["programs"]["train"]["outputs"]["loss"].__setitem__(2, "f32[3]"),
+        "the output 'loss' of train is f32[3]",
+    ),
+    "losses of other samples": (
+        lambda c: c["programs"]["eval"]["outputs"]["sample_loss"].__setitem__(2, "f32[1]"),
+        "the output 'sample_loss' of eval is f32[1]",
+    ),
     "a batch of none": (lambda c: c.update(batch=0), "not at least 1"),
     "a batch as text": (lambda c: c.update(batch="4"), "'batch' is no int"),
     "an unknown last batch": (lambda c: c.update(last_batch="round"), "its last_batch is 'round'"),
@@ -101,3 +115,20 @@ def test_a_changed_program_is_refused(name: str) -> None:
 def test_other_files_are_refused(data: bytes) -> None:
     with pytest.raises(ArtifactError, match=r"program\.json"):
         parse(data)
+
+
+def test_batches_of_another_shape_are_a_sentence(tmp_path: Path) -> None:
+    """A manifest may say other inputs and outputs than the program has."""
+    save_file(dict(CNN.build(BATCH).data), tmp_path / "params.safetensors")
+    program = json.loads(_program())
+    program["consts"] = []
+    machine = Machine(parse(json.dumps(program).encode()), tmp_path / "params.safetensors", None)
+    x = np.zeros(machine.model.inputs[0].type.shape, np.float32)
+    rest: list[Any] = [None] * (len(machine.model.inputs) - 1)
+    for batch in ([x, *rest, None], [x[:1], *rest]):
+        with pytest.raises(DataError):
+            machine.run("predict", batch)
+    with pytest.raises(DataError, match="inputs, not 1"):
+        machine.step([x])
+    with pytest.raises(DataError, match="not of the shapes"):
+        machine.predict([x, *rest], [np.zeros(1, np.float32)])

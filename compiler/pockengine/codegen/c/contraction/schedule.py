@@ -17,6 +17,8 @@ STRIPS = (1, 2, 3, 4, 6, 8)
 class _Word(StrEnum):
     """A word that is part of kernels' titles and of stored choices, as which it prints."""
 
+    __hash__ = str.__hash__  # a schedule is hashed often; that of Enum is not as quick
+
     def __repr__(self) -> str:
         return repr(self.value)
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from ..ir import TensorType
 from ..plan.program import Location, Packing, Program
+from ..plan.space import Space
 
-IN_FILE = Location("file", 0)
+IN_FILE = Location(Space.FILE, 0)
 """The place of a table that is not in memory."""
 
 
@@ -57,7 +58,7 @@ class Model:
     consts: tuple[Tensor, ...]
     inputs: tuple[Tensor, ...]
     programs: Mapping[str, Program]
-    space_bytes: Mapping[str, int]
+    space_bytes: Mapping[Space, int]
     predicted_peak_bytes: int
     accumulate_steps: int = 1
     last_batch: str = "wrap"

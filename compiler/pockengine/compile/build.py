@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from ..codegen.model import IN_FILE, LookedUp, Model, Tensor
 from ..ir import DType, TensorType, Value
-from ..plan import aligned
-from ..plan.memory import RUNTIME_BYTES
+from ..plan import Space, aligned
+from ..plan.budget import RUNTIME_BYTES
 from .inputs import has_perplexity, target_kinds
 from .planned import Planned
 from .ranges import IntegerRange
@@ -15,9 +15,9 @@ from .ranges import IntegerRange
 CONST_NAME = "const.{}"
 
 
-def space_bytes(planned: Planned) -> dict[str, int]:
+def space_bytes(planned: Planned) -> dict[Space, int]:
     """Bytes of each of the five blocks of memory."""
-    return {"arena": aligned(planned.arena_bytes), **planned.spaces.sizes}
+    return {Space.ARENA: aligned(planned.arena_bytes), **planned.spaces.sizes}
 
 
 def predicted_peak_bytes(planned: Planned) -> int:
@@ -57,12 +57,12 @@ def _params(planned: Planned) -> tuple[Tensor, ...]:
         Tensor(
             value.name,
             value.type,
-            places.get(("param", value.name), IN_FILE),
+            places.get((Space.PARAM, value.name), IN_FILE),
             trained=value.name in trained,
             packing=planned.packed.get(value.name),
         )
         for value in planned.model.params
-        if ("param", value.name) in places or value.name in tables
+        if (Space.PARAM, value.name) in places or value.name in tables
     )
 
 
@@ -72,7 +72,7 @@ def _states(planned: Planned, index_of: Mapping[str, int]) -> tuple[Tensor, ...]
         Tensor(
             value.name,
             value.type,
-            planned.spaces.places["state", value.name],
+            planned.spaces.places[Space.STATE, value.name],
             trained=True,
             fill=0.0 if isinstance(fill, Value) else fill,
             average_of=index_of[fill.name] if isinstance(fill, Value) else None,
@@ -94,7 +94,7 @@ def _inputs(planned: Planned) -> tuple[Tensor, ...]:
         Tensor(
             value.name,
             value.type,
-            planned.spaces.places["input", value.name],
+            planned.spaces.places[Space.INPUT, value.name],
             limit=planned.ranges.get(value.name, anything).limit,
             ignored=planned.ranges.get(value.name, anything).ignored,
             target=kinds[value.name],
@@ -107,7 +107,10 @@ def _lookups(planned: Planned, index_of: Mapping[str, int]) -> tuple[LookedUp, .
     places, types = planned.spaces.places, {value.name: value.type for value in planned.inputs}
     return tuple(
         LookedUp(
-            index_of[found.table], places["input", found.indices], types[found.indices], places["input", found.rows]
+            index_of[found.table],
+            places[Space.INPUT, found.indices],
+            types[found.indices],
+            places[Space.INPUT, found.rows],
         )
         for found in planned.lookups
     )

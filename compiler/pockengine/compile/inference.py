@@ -8,9 +8,10 @@ from ..codegen import backends
 from ..ir import Graph
 from ..passes import optimise
 from ..plan.lowering import Lowering
-from ..plan.memory import Spaces, place
 from ..plan.pipeline import Planning
+from ..plan.place import place
 from ..plan.program import Program
+from ..plan.shared_spaces import Spaces
 from ..targets import Target
 
 

@@ -12,6 +12,7 @@ from ..codegen.common.region import touched
 from ..ir import Node, Value, render
 from ..ops import is_kind
 from ..plan.program import Program, Step
+from ..plan.space import Space
 from ..recipe import ALL, FROZEN, Channels
 from ..tune import Tuning
 from .build import CONST_NAME, predicted_peak_bytes, space_bytes
@@ -57,12 +58,12 @@ def summary(planned: Planned, kernels: int) -> dict[str, Any]:
     return {
         "compute": planned.target.compute,
         "batch": planned.batch,
-        "arena_bytes": sizes["arena"],
+        "arena_bytes": sizes[Space.ARENA],
         "lower_bound_bytes": planned.lower_bound_bytes,
-        "param_bytes": sizes["param"],
-        "state_bytes": sizes["state"],
-        "const_bytes": sizes["const"],
-        "input_bytes": sizes["input"],
+        "param_bytes": sizes[Space.PARAM],
+        "state_bytes": sizes[Space.STATE],
+        "const_bytes": sizes[Space.CONST],
+        "input_bytes": sizes[Space.INPUT],
         "predicted_peak_bytes": predicted_peak_bytes(planned),
         "clip_norm_bytes": planned.clip_norm_bytes,
         "nodes_forward": counts.forward,

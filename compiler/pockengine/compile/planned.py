@@ -11,9 +11,9 @@ from ..ir import Graph, Value
 from ..passes import Lookup
 from ..plan.budget import NONE, Recomputed
 from ..plan.clipping import waiting_bytes
-from ..plan.memory import Spaces
 from ..plan.packed_weights import place_packed
 from ..plan.program import Packing, Program
+from ..plan.shared_spaces import Spaces
 from ..recipe import Recipe, Scheme, batch_of
 from ..targets import Target
 from .ranges import IntegerRange, integer_ranges

@@ -9,8 +9,9 @@ from ..ir import Graph
 from ..passes import optimise
 from ..plan.budget import NONE, Recomputed, fit
 from ..plan.lowering import Lowering
-from ..plan.memory import Spaces, place
 from ..plan.pipeline import Planning
+from ..plan.place import place
+from ..plan.shared_spaces import Spaces
 from .reduced import Reduced
 
 

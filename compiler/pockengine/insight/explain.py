@@ -152,10 +152,7 @@ def _masks(program: Program) -> list[dict[str, Any]]:
 def _peak(program: Program) -> dict[str, Any]:
     """The step at which most bytes of the arena are in use, and what is alive there, the largest first."""
     slots, steps = program.plan.slots, program.steps
-    live = [0] * (len(steps) + 1)
-    for slot in slots:
-        for step in range(slot.first, slot.last + 1):
-            live[step] += slot.nbytes
+    live = program.plan.live(max(1, len(steps)))
     top = max(range(len(live)), key=live.__getitem__)
     alive = sorted((slot for slot in slots if slot.first <= top <= slot.last), key=lambda slot: -slot.nbytes)
     return {

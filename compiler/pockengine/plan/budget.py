@@ -10,14 +10,20 @@ from ..errors import MemoryBudgetError
 from ..ir import Node
 from ..passes import optimise
 from .lowering import Lowering
-from .memory import RUNTIME_BYTES, Spaces, place
 from .pipeline import Planning, PlanPasses
+from .place import place
 from .program import Program
 from .recompute_search import Found, Search
 from .second_runs import Recomputing
+from .shared_spaces import Spaces
+from .space import Space
 
 ATTEMPTS = 4
 """Searches for one program: a plan may lie a little above the bytes that are alive at once."""
+
+RUNTIME_BYTES = 1 << 20
+"""What the running executable needs beside its five blocks of memory: code, tables, C library, stacks of two threads
+and the buffers of file reading. A constant, stated in docs/reference/binary.md and checked by a test."""
 
 RESERVE = 512 << 10
 """What a process may measure above its predicted peak: kernels are code, which the prediction takes for a constant."""
@@ -128,10 +134,10 @@ def _impossible(
     kind, program = max(programs.items(), key=lambda item: item[1].plan.arena_bytes)
     parts = {
         "activations and gradients": arena,
-        "parameters": sizes["param"],
-        "optimizer state": sizes["state"],
-        "constants": sizes["const"],
-        "inputs": sizes["input"],
+        "parameters": sizes[Space.PARAM],
+        "optimizer state": sizes[Space.STATE],
+        "constants": sizes[Space.CONST],
+        "inputs": sizes[Space.INPUT],
         "the program itself": RUNTIME_BYTES + RESERVE,
     }
     shown = ", ".join(f"{mebibytes(size)} {what}" for what, size in parts.items() if size)
@@ -146,10 +152,7 @@ def _impossible(
 
 def _largest(program: Program) -> str:
     """The node that runs when most bytes are alive, with its result."""
-    live = [0] * len(program.steps)
-    for slot in program.plan.slots:
-        for step in range(slot.first, slot.last + 1):
-            live[step] += slot.nbytes
+    live = program.plan.live(len(program.steps))
     node = program.steps[live.index(max(live))].node
     return f"'{node.origin or node.outputs[0].name}' ({node.outputs[0].type})"
 

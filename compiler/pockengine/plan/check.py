@@ -1,4 +1,4 @@
-"""Checks a memory plan against its demand; shares no code with the planner, recomputes everything, step by step."""
+"""Checks a memory plan against its lifetimes; shares no code with the planner, recomputes everything, step by step."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ class PlanError(PockError):
 
 
 def check(demand: Demand, plan: MemoryPlan) -> None:
-    """Raise PlanError unless `plan` holds every buffer of `demand`, aligned, inside the arena, and no two overlap."""
+    """Raise PlanError unless `plan` holds every buffer, aligned, inside the arena, and no two live ones overlap."""
     slots = _slots_by_name(plan)
     _check_complete(demand, slots)
     for slot in plan.slots:

@@ -6,9 +6,9 @@ from collections.abc import Collection
 from functools import reduce
 from operator import and_
 
-from . import aligned
 from .lives import base_of
 from .program import Program
+from .space import aligned
 
 
 def waiting_bytes(train: Program, trained: Collection[str]) -> int:

@@ -1,15 +1,8 @@
-"""What the memory planner takes and gives: lifetimes in, offsets out. Plain data, without graphs or kernels."""
+"""What finding offsets takes and gives: lifetimes of buffers in, slots of the arena out. Plain data, without graphs."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-
-ALIGNMENT = 64
-"""Every offset is a multiple of this many bytes: a cache line, and the widest vector register of any target."""
-
-
-def aligned(nbytes: int) -> int:
-    """`nbytes` rounded up to a multiple of ALIGNMENT."""
-    return -(-nbytes // ALIGNMENT) * ALIGNMENT
+from itertools import accumulate
 
 
 @dataclass(frozen=True)
@@ -73,15 +66,15 @@ class MemoryPlan:
     arena_bytes: int
     lower_bound_bytes: int
 
+    def live(self, steps: int) -> list[int]:
+        """The bytes of slots that are alive at each of the program's steps, not rounded up."""
+        return alive(steps, ((slot.nbytes, slot.first, slot.last) for slot in self.slots))
 
-def live_bytes(steps: int, buffers: Iterable[Buffer]) -> list[int]:
-    """The aligned bytes that are alive at each step."""
+
+def alive(steps: int, lives: Iterable[tuple[int, int, int]]) -> list[int]:
+    """The bytes that are alive at each of so many steps; of each buffer (bytes, first step, last step)."""
     change = [0] * (steps + 1)
-    for buffer in buffers:
-        change[buffer.first] += aligned(buffer.nbytes)
-        change[buffer.last + 1] -= aligned(buffer.nbytes)
-    live, total = [], 0
-    for step in range(steps):
-        total += change[step]
-        live.append(total)
-    return live
+    for nbytes, first, last in lives:
+        change[first] += nbytes
+        change[last + 1] -= nbytes
+    return list(accumulate(change[:steps]))

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from ..ir import Graph, Node, Value
 from ..ops import is_view
-from . import aligned
+from .demand import alive
 from .program import Lowered
+from .space import aligned
 
 Lower = Callable[[Node], Lowered]
 
@@ -124,12 +125,6 @@ def _dying(
 def live_bytes(operations: Sequence[Operation], sizes: Sequence[int], kept: Sequence[int]) -> list[int]:
     """Bytes of the arena that are alive at each step."""
     lives = lives_of(operations, sizes, kept)
-    change = [0] * (len(operations) + 1)
-    for value, start in lives.first.items():
-        change[start] += sizes[value]
-        change[lives.last[value] + 1] -= sizes[value]
-    live, total = [], 0
-    for step, operation in enumerate(operations):
-        total += change[step]
-        live.append(total + operation.workspace)
-    return live
+    buffers = ((sizes[value], first, lives.last[value]) for value, first in lives.first.items())
+    held = alive(len(operations), buffers)
+    return [nbytes + operation.workspace for nbytes, operation in zip(held, operations, strict=True)]

@@ -9,9 +9,10 @@ from pathlib import Path
 from ..ir import Graph
 from ..passes import optimise
 from .lowering import Lowering
-from .memory import Spaces, place
 from .pipeline import Planning, PlanPasses
+from .place import place
 from .program import Packing, Program
+from .shared_spaces import Spaces
 
 
 def place_packed(

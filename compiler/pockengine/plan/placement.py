@@ -1,4 +1,4 @@
-"""Ways to give offsets to lifetimes, in units of ALIGNMENT. Heuristics only: `planner` chooses among them.
+"""Ways to give offsets to lifetimes, in units of the arena's alignment. Heuristics only: `planner` chooses among them.
 
 First-fit over a good order fills holes well; the skyline (Sekiyama et al., "Profile-guided memory optimization for deep
 neural networks", 2018) packs nested lifetimes, the shape of a training step, almost without holes.
@@ -13,8 +13,8 @@ Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Lifetimes:
-    """Sizes (in units of ALIGNMENT, all positive) and inclusive lifetimes of the buffers to place; arrays [n]."""
+class Rectangles:
+    """Buffers to place: sizes in units of the arena's alignment, none 0, and inclusive lifetimes; arrays [n]."""
 
     size: Ints
     first: Ints
@@ -38,7 +38,7 @@ class Attempt:
     failed: int | None = None
 
 
-def first_fit(lives: Lifetimes, order: Ints, limit: int) -> Attempt:
+def first_fit(lives: Rectangles, order: Ints, limit: int) -> Attempt:
     """Place the buffers in `order`, each in the lowest hole that is free during its whole lifetime.
 
     Gives up at the first buffer that would end above `limit`.
@@ -76,7 +76,7 @@ def _lowest_hole(starts: Ints, ends: Ints, size: int) -> int:
     return int(floor[first] if fits[first] else floor[-1])
 
 
-def skyline(lives: Lifetimes, rank: Ints, limit: int) -> Attempt:
+def skyline(lives: Rectangles, rank: Ints, limit: int) -> Attempt:
     """Fill the lowest stretch of steps first, with the fitting buffer that comes first in `rank` (a permutation).
 
     The skyline is the height reached at each step. A stretch that nothing fits is raised to its lower neighbour.

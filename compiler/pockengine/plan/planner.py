@@ -1,12 +1,16 @@
 """Chooses offsets so that the arena comes close to the lower bound: several greedy orders, then an improving search.
 
-Deterministic: the same demand gives the same plan on every machine.
+Deterministic: the same lifetimes gives the same plan on every machine.
 """
 
 import numpy as np
 
-from .demand import ALIGNMENT, Buffer, Demand, MemoryPlan, Slot, aligned, live_bytes
-from .placement import Attempt, Ints, Lifetimes, first_fit, skyline
+from .demand import Buffer, Demand, MemoryPlan, Slot, alive
+from .placement import Attempt, Ints, Rectangles, first_fit, skyline
+from .space import Space, aligned
+
+UNIT = Space.ARENA.alignment
+"""Sizes and offsets are counted in it while places are searched."""
 
 SEARCH_WORK = 40_000
 """Buffers placed by the improving search before it stops: bounds its time whatever the size of the demand."""
@@ -19,30 +23,30 @@ UNLIMITED = 1 << 62
 def plan(demand: Demand) -> MemoryPlan:
     """Give every buffer of `demand` that is not empty a slot of one arena.
 
-    Two buffers that are alive in the same step never share a byte, and every offset is a multiple of ALIGNMENT.
+    Two buffers that are alive in the same step never share a byte, and every offset is a multiple of UNIT.
     """
     buffers = tuple(buffer for buffer in demand.buffers if buffer.nbytes)
     if not buffers:
         return MemoryPlan(slots=(), arena_bytes=0, lower_bound_bytes=0)
-    lower_bound = max(live_bytes(demand.steps, buffers))
-    lives = _lifetimes(buffers)
-    best = _place(lives, lower_bound // ALIGNMENT)
+    lower_bound = max(alive(demand.steps, ((aligned(b.nbytes), b.first, b.last) for b in buffers)))
+    lives = _rectangles(buffers)
+    best = _place(lives, lower_bound // UNIT)
     slots = tuple(
-        Slot(buffer.name, int(offset) * ALIGNMENT, buffer.nbytes, buffer.first, buffer.last, buffer.kind)
+        Slot(buffer.name, int(offset) * UNIT, buffer.nbytes, buffer.first, buffer.last, buffer.kind)
         for buffer, offset in zip(buffers, best.offset, strict=True)
     )
-    return MemoryPlan(slots, best.height * ALIGNMENT, lower_bound)
+    return MemoryPlan(slots, best.height * UNIT, lower_bound)
 
 
-def _lifetimes(buffers: tuple[Buffer, ...]) -> Lifetimes:
-    return Lifetimes(
-        size=np.array([aligned(buffer.nbytes) // ALIGNMENT for buffer in buffers], dtype=np.int64),
+def _rectangles(buffers: tuple[Buffer, ...]) -> Rectangles:
+    return Rectangles(
+        size=np.array([aligned(buffer.nbytes) // UNIT for buffer in buffers], dtype=np.int64),
         first=np.array([buffer.first for buffer in buffers], dtype=np.int64),
         last=np.array([buffer.last for buffer in buffers], dtype=np.int64),
     )
 
 
-def _place(lives: Lifetimes, lower_bound: int) -> Attempt:
+def _place(lives: Rectangles, lower_bound: int) -> Attempt:
     attempts: list[Attempt] = []
     starts: list[tuple[Attempt, Ints]] = []
     for order in _orders(lives):
@@ -60,14 +64,14 @@ def _place(lives: Lifetimes, lower_bound: int) -> Attempt:
     return min(attempts, key=lambda attempt: attempt.height)
 
 
-def _orders(lives: Lifetimes) -> list[Ints]:
+def _orders(lives: Rectangles) -> list[Ints]:
     """Orders that are good starts: the first key decides, the later ones break ties."""
     size, duration, area = -lives.size, -lives.duration, -(lives.size * lives.duration)
     keys = [(duration, size), (size, duration), (area, duration), (lives.first, duration), (-lives.last, duration)]
     return [np.lexsort((lives.first, second, key)) for key, second in keys]
 
 
-def _improve(lives: Lifetimes, best: Attempt, order: Ints, lower_bound: int, tries: int) -> Attempt:
+def _improve(lives: Rectangles, best: Attempt, order: Ints, lower_bound: int, tries: int) -> Attempt:
     """The skyline again and again; what did not fit is ranked first next time.
 
     The limit is half-way from the best height to the lower bound: a closer one makes steps too small to matter, a

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ..ir import Graph, Node, Value
 from .demand import MemoryPlan
+from .space import Space
 
 PACKED = "packed"
 """Attribute of a region whose contraction finds its frozen weight packed in memory (see packed_weights.py)."""
@@ -85,9 +86,9 @@ class Packing:
 
 @dataclass(frozen=True)
 class Location:
-    """Where a value lives at run time. `space` is one of arena, param, state, const, input."""
+    """Where a value lives at run time."""
 
-    space: str
+    space: Space
     offset: int
 
 

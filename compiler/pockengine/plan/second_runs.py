@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 from ..ir import Graph, Node, Value
 from ..passes.rematerialise import second_run
-from . import aligned
 from .lives import Operation, Work, base_of, live_bytes, operation_of, work_of
 from .lowering import Lowering
 from .program import SCRATCH
+from .space import aligned
 
 Choice = frozenset[int]
 """Numbers of the operations that run twice."""

@@ -19,7 +19,7 @@ from ..compile import Planned, compile
 from ..compile.build import describe
 from ..compile.pack import pack
 from ..ir import Array, DType, Graph, Node, Value
-from ..plan.memory import place
+from ..plan.place import place
 from ..plan.program import Lowered, Program
 from ..progress import quiet
 from ..recipe import Recipe

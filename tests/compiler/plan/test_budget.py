@@ -22,7 +22,7 @@ from pockengine.targets import get
 from tests.compiler.models import zoo
 from tests.compiler.passes.networks import batch
 from tests.compiler.plan.simulation import Memory, simulate
-from tests.compiler.plan.test_memory import NETWORKS, OPTIMIZERS
+from tests.compiler.plan.test_place import NETWORKS, OPTIMIZERS
 
 MOMENTUM = SGD(lr=1e-3, momentum=0.9)
 FULL = Recipe(optimizer=MOMENTUM, update="full", batch=zoo.BATCH)

@@ -18,6 +18,7 @@ from safetensors.numpy import save
 
 from ...errors import DataError, PockError
 from ...ir import Array
+from ...plan.space import Space
 from ..files import write_whole
 from ..model import Model
 from .dataset import Dataset
@@ -199,7 +200,7 @@ class Job:
         sizes = self.model.space_bytes
         event = {"event": "start", "entry": program, "target": self.model.target, "threads": self.machine.threads}
         event |= {"arena_bytes": self.machine.scripts[program].arena_bytes}
-        event |= {f"{space}_bytes": sizes[space] for space in ("param", "state")}
+        event |= {f"{space}_bytes": sizes[space] for space in (Space.PARAM, Space.STATE)}
         event |= {"steps": steps} | ({"epochs": self.options.epochs} if self.options.epochs else {})
         emit({**event, "first_step": 0})
 

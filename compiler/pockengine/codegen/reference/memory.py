@@ -9,6 +9,7 @@ import numpy as np
 from ...errors import DataError
 from ...ir import Array, TensorType
 from ...plan.program import Location
+from ...plan.space import Space
 from ..common.storage import loaded, stored
 
 GARBAGE = 0xA5
@@ -18,7 +19,7 @@ GARBAGE = 0xA5
 class Memory:
     """Blocks by name. Every tensor lies within its block: whoever made the places checked that."""
 
-    def __init__(self, sizes: Mapping[str, int]) -> None:
+    def __init__(self, sizes: Mapping[Space, int]) -> None:
         self._blocks = {space: np.full(size, GARBAGE, np.uint8) for space, size in sizes.items()}
 
     def read(self, location: Location, type: TensorType) -> Array:

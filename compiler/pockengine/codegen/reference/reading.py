@@ -15,12 +15,11 @@ import numpy as np
 from ... import ops
 from ...errors import ArtifactError
 from ...ir import Array, Attrs, DType, Graph, Node, TensorType, Value, parse_type
-from ...plan.demand import ALIGNMENT
 from ...plan.program import Location
+from ...plan.space import IN_MEMORY, Space
 from ..model import IN_FILE, LookedUp, Model, Tensor
 from .writing import FORMAT, PROGRAM
 
-SPACES = ("arena", "param", "state", "const", "input")
 PROGRAMS = ("train", "eval", "predict", "accumulate")
 MOST_AXES = 32
 READ = ("loss", "sample_loss", "loss_weight", "correct", "counted")
@@ -33,7 +32,7 @@ Kind = TypeVar("Kind")
 class Place:
     """Where a tensor lies: a block of memory, bytes from its beginning, and its type."""
 
-    space: str
+    space: Space
     offset: int
     type: TensorType
 
@@ -98,7 +97,7 @@ class _Reader:
         self._content = content
         self._memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         spaces = _get(content, "spaces", dict)
-        self._sizes = {space: _get(spaces, space, int) for space in SPACES}
+        self._sizes = {space: _get(spaces, space, int) for space in IN_MEMORY}
         if min(self._sizes.values()) < 0 or sum(self._sizes.values()) > self._memory:
             raise _Wrong(f"it takes {sum(self._sizes.values())} bytes, and this machine has {self._memory}")
 
@@ -148,10 +147,11 @@ class _Reader:
 
     def _place(self, item: object) -> Place:
         """[space, offset, type], within the block."""
-        if not isinstance(item, list) or len(item) != 3 or item[0] not in SPACES or type(item[1]) is not int:
+        if not isinstance(item, list) or len(item) != 3 or item[0] not in IN_MEMORY or type(item[1]) is not int:
             raise _Wrong(f"a place is {str(item)[:80]}")
-        place = Place(item[0], item[1], self._type(item[2]))
-        if place.offset < 0 or place.offset % ALIGNMENT or place.offset + place.type.nbytes > self._sizes[place.space]:
+        place = Place(Space(item[0]), item[1], self._type(item[2]))
+        outside = place.offset < 0 or place.offset + place.type.nbytes > self._sizes[place.space]
+        if outside or place.offset % place.space.alignment:
             size = self._sizes[place.space]
             raise _Wrong(f"{place.type} at {place.offset} is not within the {size} bytes of '{place.space}'")
         return place

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ....ir import DType, Node, Value
-from ....plan.demand import aligned
 from ....plan.program import Kernel, Lowered
+from ....plan.space import aligned
 from ....targets import Target
 from ..emit.calls import call
 from ..emit.dialect import literal

@@ -8,8 +8,8 @@ from functools import cached_property
 
 from ....ir import Node
 from ....ops.quantised import significant_bits
-from ....plan.demand import aligned
 from ....plan.program import PACKED
+from ....plan.space import aligned
 from ....targets import Target
 from ...common.index_maps import Contraction, contractions_of
 from ...common.memo import Memo

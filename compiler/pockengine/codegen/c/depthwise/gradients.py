@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from ....ir import Node, Value
 from ....passes.gradients import Gradients, Part
-from ....plan.demand import aligned
 from ....plan.program import Kernel, Lowered
+from ....plan.space import aligned
 from ....targets import Target
 from ...common.expressions import Body
 from ...common.indexing import broadcast_strides

@@ -8,7 +8,7 @@ from typing import Any
 
 from ....ir import Node
 from ....ops.contraction import Geometry, channels_of_group, filters_of
-from ....plan.demand import aligned
+from ....plan.space import aligned
 from ....targets import Target
 from ...common.index_maps import Access, Axis, Contraction, Digit
 from ...common.region import anchor_of

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ....ir import TensorType, Value
 from ....plan.program import Location, Loops, Program, Step, Tasks
+from ....plan.space import IN_MEMORY, Space
 from ...model import LookedUp, Model, Tensor
 from .source import Code
 
@@ -14,7 +15,6 @@ MOST_LOOPS = 3
 """Of an axis of packed weights: what the runtime counts with."""
 PROGRAMS = ("train", "eval", "predict", "accumulate")
 _PLAIN = frozenset(string.ascii_letters + string.digits + " !#$%&'()*+,-./:;<=>@[]^_`{|}~")
-SPACES = ("arena", "param", "state", "const", "input")
 
 
 def emit_model(model: Model) -> str:
@@ -52,8 +52,8 @@ def _model(code: Code, model: Model, groups: Mapping[str, Sequence[Tensor]]) -> 
     code.line(f"    .accumulate_steps = {model.accumulate_steps},")
     code.line(f"    .last_batch = POCK_{model.last_batch.upper()},")
     code.line(f"    .perplexity = {int(model.perplexity)},")
-    sizes = ", ".join(str(model.space_bytes.get(space, 0)) for space in SPACES)
-    code.line(f"    .space_bytes = {{{sizes}}}, /* {', '.join(SPACES)} */")
+    sizes = ", ".join(str(model.space_bytes.get(space, 0)) for space in IN_MEMORY)
+    code.line(f"    .space_bytes = {{{sizes}}}, /* {', '.join(IN_MEMORY)} */")
     code.line(f"    .predicted_peak_bytes = {model.predicted_peak_bytes},")
     for group, tensors in groups.items():
         code.line(f"    .{group} = {group if tensors else '0'},")
@@ -162,7 +162,7 @@ def emit_program(code: Code, name: str, program: Program) -> None:
 
 def _workspace(step: Step) -> Location:
     assert step.workspace is not None, f"{step.node.op} needs a workspace and got none"
-    return Location("arena", step.workspace)
+    return Location(Space.ARENA, step.workspace)
 
 
 def _shape_list(values: Iterable[Value]) -> str:

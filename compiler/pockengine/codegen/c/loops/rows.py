@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from ....ir import Graph, Node, Value
-from ....plan.demand import aligned
 from ....plan.program import Kernel, Lowered
+from ....plan.space import aligned
 from ...common.expressions import Body
 from ...common.indexing import broadcast_strides, flat_offset
 from ...common.region import body_of, inplace_pairs

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ....ir import Graph
-from ....plan import MemoryPlan
+from ....plan import MemoryPlan, Space
 from ....plan.program import Location, Lowered, Program, Step
 from ....targets import Target
 from ...tunable import Report, Run, RunLimits, Trial
@@ -58,8 +58,10 @@ def tables(trials: Sequence[Trial]) -> str:
 
 def _program(name: str, trial: Trial, lowered: Lowered) -> Program:
     node = trial.node
-    locations = {value: Location("input", at) for value, at in zip(node.inputs, trial.input_offsets, strict=True)}
-    locations |= {value: Location("arena", at) for value, at in zip(node.outputs, trial.output_offsets, strict=True)}
+    locations = {value: Location(Space.INPUT, at) for value, at in zip(node.inputs, trial.input_offsets, strict=True)}
+    locations |= {
+        value: Location(Space.ARENA, at) for value, at in zip(node.outputs, trial.output_offsets, strict=True)
+    }
     step = Step(node, lowered, trial.output_bytes if lowered.workspace_bytes else None)
     plan = MemoryPlan((), trial.arena_bytes(), trial.arena_bytes())
     return Program(name, Graph(name), (step,), locations, {}, plan)

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ....ir import Node
-from ....plan.demand import aligned
 from ....plan.program import Kernel, Lowered
+from ....plan.space import aligned
 from ...common.index_maps import contractions_of
 from ...common.region import anchor_of, body_of, elementwise_pairs
 from ..contraction import microkernel

@@ -11,7 +11,7 @@ from typing import Any
 from ....ir import Node
 from ....ops.contraction import Geometry
 from ....passes.winograd_marks import WINOGRAD
-from ....plan.demand import aligned
+from ....plan.space import aligned
 from ....targets import Target
 from ..contraction.models.cost import BARRIER_CYCLES, MOVE_CYCLES
 from ..contraction.models.f32 import tile_cycles

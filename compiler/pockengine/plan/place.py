@@ -7,48 +7,21 @@ operand that dies in it. What is left needs a buffer, and `plan` finds its offse
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
-import numpy as np
-
-from ..ir import Array, Graph, Value
-from . import Buffer, Demand, aligned, check, plan
+from ..ir import Graph, Value
+from .check import check
+from .check_program import check_program
+from .demand import Buffer, Demand
 from .lives import Lower, base_of, lives_of, work_of
+from .planner import plan
 from .program import Location, Program, Step
-
-RUNTIME_BYTES = 1 << 20
-"""What the running executable needs beside its five blocks of memory: code, tables, C library, stacks of two threads
-and the buffers of file reading. A constant, stated in docs/reference/binary.md and checked by a test."""
-
-
-@dataclass
-class Spaces:
-    """Offsets in the blocks that all programs share: parameters, optimizer state, constants, inputs."""
-
-    sizes: dict[str, int] = field(default_factory=lambda: {"param": 0, "state": 0, "const": 0, "input": 0})
-    places: dict[tuple[str, str], Location] = field(default_factory=dict)
-    consts: dict[bytes, tuple[Location, Array]] = field(default_factory=dict)
-
-    def add(self, space: str, value: Value) -> None:
-        """Give a parameter, state or input its place; the same name twice is the same place."""
-        if (space, value.name) not in self.places:
-            self.places[space, value.name] = self._allocate(space, value.type.nbytes)
-
-    def const(self, array: Array) -> Location:
-        """The place of a constant; equal contents share one."""
-        key = str((array.dtype, array.shape)).encode() + np.asarray(array, order="C").tobytes()
-        if key not in self.consts:
-            self.consts[key] = (self._allocate("const", array.nbytes), array)
-        return self.consts[key][0]
-
-    def _allocate(self, space: str, nbytes: int) -> Location:
-        offset = self.sizes[space]
-        self.sizes[space] = offset + aligned(nbytes)
-        return Location(space, offset)
+from .shared_spaces import Spaces
+from .space import Space
 
 
 def place(name: str, graph: Graph, lower: Lower, spaces: Spaces) -> Program:
-    """Lower each node, find lifetimes, plan the arena (and check the plan), and say where every value lives."""
+    """Lower each node, find lifetimes, plan the arena, and say where every value lives; checked
+    before it is given away."""
     placer = _Placer(graph, lower, spaces)
     return placer.program(name)
 
@@ -72,13 +45,15 @@ class _Placer:
             Step(node, lowered, offsets.get(_workspace(step)) if lowered.workspace_bytes else None)
             for step, (node, lowered) in enumerate(zip(nodes, self.lowered, strict=True))
         )
-        return Program(name, self.graph, steps, self._locations(offsets), dict(self.graph.outputs), memory)
+        program = Program(name, self.graph, steps, self._locations(offsets), dict(self.graph.outputs), memory)
+        check_program(program, self.spaces.sizes)
+        return program
 
     def _outside(self) -> dict[Value, Location]:
         """Where the values lie that are not in the arena: sources, and new contents over old ones."""
         graph, places = self.graph, self.spaces.places
         found: dict[Value, Location] = {}
-        for space, values in (("input", graph.inputs), ("param", graph.params), ("state", graph.states)):
+        for space, values in ((Space.INPUT, graph.inputs), (Space.PARAM, graph.params), (Space.STATE, graph.states)):
             for value in values:
                 self.spaces.add(space, value)
                 found[value] = places[space, value.name]
@@ -104,7 +79,7 @@ class _Placer:
         """The place of every value, views included."""
         values, root = self.work.values, self.lives.root
         arena = {
-            value: Location("arena", offsets.get(values[root[index]].name, 0)) for index, value in enumerate(values)
+            value: Location(Space.ARENA, offsets.get(values[root[index]].name, 0)) for index, value in enumerate(values)
         }
         known = self.outside | arena
         return {value: known[base] for value, base in self.base.items() if base in known}

@@ -20,6 +20,7 @@ from pockengine.codegen.c.native.toolchain import RUNTIME
 from pockengine.codegen.model import Model
 from pockengine.ir import Array, TensorType
 from pockengine.plan.program import Location
+from pockengine.plan.space import Space
 
 PROGRAMS = ("train", "eval", "predict", "accumulate")
 THREADS = 2
@@ -129,7 +130,7 @@ def _file_level_names(text: str) -> set[str]:
 class Blocks:
     """The five blocks of memory of a model, each between canaries, full of garbage."""
 
-    def __init__(self, sizes: Mapping[str, int]) -> None:
+    def __init__(self, sizes: Mapping[Space, int]) -> None:
         self.sizes = sizes
         self.raw = {name: np.full(size + 2 * CANARY + 64, 0x5A, np.uint8) for name, size in sizes.items()}
         self.start = {name: CANARY + (-(raw.ctypes.data + CANARY)) % 64 for name, raw in self.raw.items()}

@@ -17,7 +17,7 @@ from benchmarks.shared_object import THREADS, Blocks, SharedObject
 from pockengine.codegen.model import Model, Tensor
 from pockengine.compile import Inference, plan_inference
 from pockengine.ir import DType, TensorType
-from pockengine.plan import aligned
+from pockengine.plan import Space, aligned
 from pockengine.targets import get
 
 from .backends import Failure, Verdict, compare, imported
@@ -33,14 +33,14 @@ class _Planned:
     symbol: str
 
     @property
-    def space_bytes(self) -> dict[str, int]:
-        return {"arena": aligned(self.inference.program.plan.arena_bytes), **self.inference.spaces.sizes}
+    def space_bytes(self) -> dict[Space, int]:
+        return {Space.ARENA: aligned(self.inference.program.plan.arena_bytes), **self.inference.spaces.sizes}
 
     @cached_property
     def model(self) -> Model:
         """The tables, as `compile/build.py` makes them for a model that is not trained."""
         spaces, graph = self.inference.spaces, self.inference.program.graph
-        inputs = tuple(Tensor(value.name, value.type, spaces.places["input", value.name]) for value in graph.inputs)
+        inputs = tuple(Tensor(value.name, value.type, spaces.places[Space.INPUT, value.name]) for value in graph.inputs)
         consts = tuple(
             Tensor(f"const.{index}", TensorType(DType.of(array.dtype), tuple(array.shape)), location)
             for index, (location, array) in enumerate(spaces.consts.values())
@@ -54,7 +54,7 @@ class _Planned:
         for location, array in spaces.consts.values():
             blocks.write(location, array)
         for name, array in self.case.feeds.items():
-            blocks.write(spaces.places["input", name], array)
+            blocks.write(spaces.places[Space.INPUT, name], array)
         return blocks
 
 

@@ -1,6 +1,6 @@
 """Chooses offsets so that the arena comes close to the lower bound: several greedy orders, then an improving search.
 
-Deterministic: the same lifetimes gives the same plan on every machine.
+Deterministic: the same demand gives the same plan on every machine.
 """
 
 import numpy as np

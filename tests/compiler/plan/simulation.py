@@ -13,12 +13,13 @@ from pockengine.codegen.common.storage import loaded, stored
 from pockengine.compile import Planned, space_bytes
 from pockengine.ir import Array, Value
 from pockengine.plan.program import Location, Program
+from pockengine.plan.space import Space
 
 
 class Blocks:
     """The five blocks as bytes."""
 
-    def __init__(self, sizes: Mapping[str, int]) -> None:
+    def __init__(self, sizes: Mapping[Space, int]) -> None:
         self.blocks = {space: np.full(size + 64, 0xA5, np.uint8) for space, size in sizes.items()}
 
     def write(self, place: Location, array: Array) -> None:
@@ -41,11 +42,11 @@ class Memory(Blocks):
         for location, array in planned.spaces.consts.values():
             self.write(location, array)
         for value in planned.model.params:
-            self.write(planned.spaces.places["param", value.name], planned.model.data[value.name])
+            self.write(planned.spaces.places[Space.PARAM, value.name], planned.model.data[value.name])
         for value, fill in planned.programs["train"].graph.states.items():
             first = planned.model.data[fill.name] if isinstance(fill, Value) else fill
             contents = np.broadcast_to(np.asarray(first, value.type.dtype.numpy), value.type.shape)
-            self.write(planned.spaces.places["state", value.name], contents)
+            self.write(planned.spaces.places[Space.STATE, value.name], contents)
 
 
 def simulate(program: Program, memory: Blocks) -> dict[str, Array]:
@@ -55,7 +56,7 @@ def simulate(program: Program, memory: Blocks) -> dict[str, Array]:
         node, where = step.node, program.locations
         arrays = [memory.read(where[v], v) if v in where else literals[v] for v in node.inputs]
         if step.workspace is not None:
-            memory.write(Location("arena", step.workspace), np.full(step.lowered.workspace_bytes, 0x5A, np.uint8))
+            memory.write(Location(Space.ARENA, step.workspace), np.full(step.lowered.workspace_bytes, 0x5A, np.uint8))
         for value, array in zip(node.outputs, interp.run_node(node, arrays), strict=True):
             raw = stored(value.type, np.asarray(array, value.type.dtype.numpy))
             memory.put(where[value], np.frombuffer(raw, np.uint8))

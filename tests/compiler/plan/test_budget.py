@@ -16,6 +16,7 @@ from pockengine.check import check
 from pockengine.compile import Planned, Request, compile, plan_programs, predicted_peak_bytes, summary
 from pockengine.errors import MemoryBudgetError
 from pockengine.ir import Array, Graph
+from pockengine.plan import Space
 from pockengine.plan.budget import RESERVE
 from pockengine.recipe import SGD, Recipe
 from pockengine.targets import get
@@ -80,10 +81,12 @@ def simulated(planned: Planned) -> dict[str, Array]:
     for seed in range(3):
         arrays = batch(planned.model, seed)
         for value in planned.inputs:
-            memory.write(planned.spaces.places["input", value.name], arrays[value.name].astype(value.type.dtype.numpy))
+            memory.write(
+                planned.spaces.places[Space.INPUT, value.name], arrays[value.name].astype(value.type.dtype.numpy)
+            )
         results[f"loss {seed}"] = simulate(planned.programs["train"], memory)["loss"]
     for value in planned.model.params:
-        results[value.name] = memory.read(planned.spaces.places["param", value.name], value)
+        results[value.name] = memory.read(planned.spaces.places[Space.PARAM, value.name], value)
     return results
 
 

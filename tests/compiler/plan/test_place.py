@@ -10,6 +10,7 @@ from pockengine.autodiff import eval_graph, train_graph
 from pockengine.compile import Planned, Request, plan_programs
 from pockengine.compile.ranges import IntegerRange
 from pockengine.ir import DType, TensorType
+from pockengine.plan import Space
 from pockengine.recipe import Recipe, Scheme, resolve
 from pockengine.targets import get
 from tests.compiler.passes.networks import Net, batch, cnn, transformer
@@ -45,11 +46,13 @@ def assert_trains_alike(planned: Planned, scheme: Scheme) -> None:
     for seed in range(3):
         arrays = batch(planned.model, seed)
         for value in planned.inputs:
-            memory.write(planned.spaces.places["input", value.name], arrays[value.name].astype(value.type.dtype.numpy))
+            memory.write(
+                planned.spaces.places[Space.INPUT, value.name], arrays[value.name].astype(value.type.dtype.numpy)
+            )
         found = simulate(planned.programs["train"], memory)["loss"]
         np.testing.assert_allclose(found, interp.step(graph, arrays, tensors)["loss"], rtol=1e-4)
     for value in planned.model.params:
-        found = memory.read(planned.spaces.places["param", value.name], value)
+        found = memory.read(planned.spaces.places[Space.PARAM, value.name], value)
         np.testing.assert_allclose(found, tensors[value.name], rtol=5e-3, atol=1e-4, err_msg=value.name)
 
 
@@ -72,7 +75,7 @@ def test_evaluation_shares_the_trained_parameters() -> None:
     planned, _ = planned_for("cnn", "full", "momentum")
     memory, arrays = Memory(planned), batch(planned.model)
     for value in planned.inputs:
-        memory.write(planned.spaces.places["input", value.name], arrays[value.name])
+        memory.write(planned.spaces.places[Space.INPUT, value.name], arrays[value.name])
     found = simulate(planned.programs["eval"], memory)
     expected = interp.evaluate(eval_graph(planned.model, planned.recipe), arrays)
     for name, array in expected.items():
@@ -103,6 +106,6 @@ def test_an_output_that_the_last_node_reads_keeps_its_place() -> None:
     recipe = Recipe(loss={"name": "mse", "output": "logits"})
     planned = plan_programs(Request(graph, recipe, get("raspberry-pi-4"), threads=1))
     memory, arrays = Memory(planned), batch(planned.model)
-    memory.write(planned.spaces.places["input", "x"], arrays["x"])
+    memory.write(planned.spaces.places[Space.INPUT, "x"], arrays["x"])
     found = simulate(planned.programs["predict"], memory)
     np.testing.assert_allclose(found["aside"], np.tanh(arrays["x"])[:, 1:], rtol=1e-6)

@@ -11,7 +11,7 @@ from pockengine.codegen.reference.machine import Machine
 from pockengine.codegen.reference.reading import parse
 from pockengine.codegen.reference.writing import render
 from pockengine.ir import Graph, Node
-from pockengine.plan import MemoryPlan, aligned
+from pockengine.plan import MemoryPlan, Space, aligned
 from pockengine.plan.program import Location, Lowered, Program, Step
 
 
@@ -20,12 +20,12 @@ def model_of(node: Node, lowered: Lowered, over: tuple[int, int] | None = None) 
     inputs, at = list[Tensor](), 0
     locations = {}
     for value in dict.fromkeys(node.inputs):
-        locations[value] = Location("input", at)
+        locations[value] = Location(Space.INPUT, at)
         inputs.append(Tensor(value.name, value.type, locations[value]))
         at += aligned(value.type.nbytes)
     arena = 0
     for index, value in enumerate(node.outputs):
-        locations[value] = Location("arena", arena)
+        locations[value] = Location(Space.ARENA, arena)
         if over is not None and over[1] == index:
             locations[value] = locations[node.inputs[over[0]]]
         arena += aligned(value.type.nbytes)

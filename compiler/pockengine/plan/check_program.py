@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 
 from ..ir import Array, Graph, Value
 from ..ops import is_view
-from .check import PlanError
 from .demand import Slot
+from .offsets.check import PlanError
 from .program import Location, Program, Step
 from .space import Space
 

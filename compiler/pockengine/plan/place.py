@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ..ir import Graph, Value
-from .check import check
 from .check_program import check_program
 from .demand import Buffer, Demand
 from .lives import Lower, base_of, lives_of, work_of
-from .planner import plan
+from .offsets.check import check
+from .offsets.planner import plan
 from .program import Location, Program, Step
 from .shared_spaces import Spaces
 from .space import Space

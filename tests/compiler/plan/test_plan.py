@@ -64,7 +64,7 @@ def test_the_search_closes_the_gap_that_the_greedy_orders_leave(seed: int, monke
     demand = random_demand(1000, 500, seed)
     searched = plan(demand)
     check(demand, searched)
-    monkeypatch.setattr("pockengine.plan.planner._improve", lambda lives, best, *_: best)
+    monkeypatch.setattr("pockengine.plan.offsets.planner._improve", lambda lives, best, *_: best)
     greedy = plan(demand)
     assert searched.arena_bytes < greedy.arena_bytes
     assert searched.arena_bytes <= 1.01 * searched.lower_bound_bytes

@@ -4,8 +4,8 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import pairwise
 
-from ..errors import PockError
-from .demand import Demand, MemoryPlan, Slot
+from ...errors import PockError
+from ..demand import Demand, MemoryPlan, Slot
 
 
 class PlanError(PockError):

@@ -5,9 +5,9 @@ Deterministic: the same demand gives the same plan on every machine.
 
 import numpy as np
 
-from .demand import Buffer, Demand, MemoryPlan, Slot, alive
+from ..demand import Buffer, Demand, MemoryPlan, Slot, alive
+from ..space import Space, aligned
 from .placement import Attempt, Ints, Rectangles, first_fit, skyline
-from .space import Space, aligned
 
 UNIT = Space.ARENA.alignment
 """Sizes and offsets are counted in it while places are searched."""

@@ -252,7 +252,7 @@ SPARING = _listed(
 
 
 def optimise(graph: Graph, passes: tuple[Pass[C], ...], context: C, dump: Path | None = None) -> Graph:
-    """Run `passes`, verifying before the first and after each.
+    """Run `passes`, verifying before the first and after each, and after the last the forms that were needed or made.
 
     With `dump`, the graph after each pass is written to `dump/NN_name.txt`. Raises VerifyError for a pass that breaks
     the graph."""
@@ -264,12 +264,12 @@ def optimise(graph: Graph, passes: tuple[Pass[C], ...], context: C, dump: Path |
         forms |= {*one.needs} if one.makes is None else {*one.needs, one.makes}
         if graph is not before:
             verify(graph, one.name, set(before.nodes))
-            verify_forms(graph, forms, context, one.name)
         if debug.shows(debug.Level.SIZES):
             _say(one.name, before, graph, watch)
         if dump is not None:
             dump.mkdir(parents=True, exist_ok=True)
             (dump / f"{index:02d}_{one.name}.txt").write_text(render(graph))
+    verify_forms(graph, forms, context, f"after {passes[-1].name}" if passes else "")
     return graph
 
 

@@ -40,7 +40,8 @@ class Net(nn.Module):
     def forward(self, image: torch.Tensor) -> torch.Tensor:
         for block in self.blocks:
             image = torch.relu(block(image))
-        return self.head(image.mean((2, 3)))
+        scores: torch.Tensor = self.head(image.mean((2, 3)))
+        return scores
 
 
 def pretrained(images: torch.Tensor, labels: torch.Tensor) -> Net:

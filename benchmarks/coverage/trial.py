@@ -132,7 +132,7 @@ class Twin:
             for parameter in parameters.values():
                 parameter.grad = None
             loss = self.loss(module, step, kind)
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             with torch.no_grad():
                 for parameter in parameters.values():
                     if parameter.grad is not None:
@@ -253,7 +253,7 @@ def _seeded(module: nn.Module, batch: Inputs, seed: int) -> dict[str, torch.Tens
 def _rate(twin: Twin) -> float:
     module = copy.deepcopy(twin.module)
     loss = twin.loss(module, 0, torch.float32)
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()
     squares = sum(float(p.grad.double().square().sum()) for p in module.parameters() if p.grad is not None)
     if not squares:
         raise ValueError("every gradient is zero")

@@ -123,7 +123,7 @@ class ServiceDouble:
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
-        self.server.handle_error = lambda *unused: None  # type: ignore[method-assign,assignment]  # cut connections
+        self.server.handle_error = lambda *unused: None  # type: ignore[method-assign]  # cut connections
         threading.Thread(target=lambda: self.server.serve_forever(0.02), daemon=True).start()
 
     @property

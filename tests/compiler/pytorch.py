@@ -244,10 +244,10 @@ def _attention(
 
 
 def _cross_entropy(
-    logits: Tensor, labels: Tensor, *weights: Tensor, label_smoothing: float, ignore_index: int
+    logits: Tensor, labels: Tensor, weight: Tensor | None = None, *, label_smoothing: float, ignore_index: int
 ) -> Tensor:
     return F.cross_entropy(
-        logits.reshape(-1, logits.shape[-1]), labels.reshape(-1), *weights, ignore_index=ignore_index,
+        logits.reshape(-1, logits.shape[-1]), labels.reshape(-1), weight, ignore_index=ignore_index,
         reduction="none", label_smoothing=label_smoothing,
     ).reshape(labels.shape)  # fmt: skip
 

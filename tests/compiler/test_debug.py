@@ -10,6 +10,7 @@ import torch
 import pockengine as pock
 from pockengine.debug import VARIABLE, Level, shows, timed
 from pockengine.errors import PockError
+from pockengine.ir import Graph
 from pockengine.progress import quiet
 from pockengine.recipe import Recipe
 
@@ -22,13 +23,13 @@ SHOWN = {
 
 
 @pytest.fixture(scope="module")
-def graph() -> pock.Graph:
+def graph() -> Graph:
     return pock.from_torch(torch.nn.Linear(3, 2), (torch.zeros(4, 3),))
 
 
 @pytest.mark.parametrize("level", Level)
 def test_a_level_shows_its_own_and_all_below(
-    level: Level, graph: pock.Graph, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    level: Level, graph: Graph, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv(VARIABLE, str(level.value))
     pock.compile(graph, Recipe("mse"))

@@ -282,6 +282,7 @@ def test_redis_obeys_api_and_worker_alone(deployment: Deployment) -> None:
     def said(who: str, *words: str) -> str:
         return machine.execute("api", "python", "-c", code, who, *words).strip()
 
+    words: tuple[str, ...]
     for words in (("GET", "x"), ("FLUSHALL",), ("CONFIG", "GET", "dir")):
         assert said(stranger, *words) == "AuthenticationError", words
     for words in (("FLUSHALL",), ("CONFIG", "SET", "dir", "/"), ("REPLICAOF", "127.0.0.1", "1"), ("SHUTDOWN",)):

@@ -98,7 +98,7 @@ class Deployment:
     def start_device(self) -> None:
         """Start the agent; it is enrolled."""
         with self._log("device").open("wb") as log:
-            line = [sys.executable, "-m", "tests.faults.device", self.state]
+            line = [sys.executable, "-m", "tests.faults.device", str(self.state)]
             environment = {**os.environ, **self._clock("device")}
             self.device = subprocess.Popen(line, cwd=ROOT, stderr=log, env=environment)
 

@@ -62,7 +62,12 @@ def _store(how: str, deployment: Deployment) -> None:
 def _broker(how: str, deployment: Deployment) -> None:
     assert deployment.around.broker is not None
     broker = deployment.around.broker
-    {"kill": broker.stop, "start": broker.start, "empty": broker.client.flushall}[how]()
+    acts: dict[str, Callable[[], object]] = {
+        "kill": broker.stop,
+        "start": broker.start,
+        "empty": broker.client.flushall,
+    }
+    acts[how]()
 
 
 def _network(whose: str, how: str, deployment: Deployment) -> None:

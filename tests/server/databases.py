@@ -151,7 +151,7 @@ class PostgresServer:
     def execute(self, statement: sql.Composed | str) -> None:
         """Run an administrator's statement outside of any transaction."""
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
-            connection.execute(statement)  # type: ignore[arg-type]
+            connection.execute(statement)
 
 
 @dataclass
@@ -231,7 +231,9 @@ def _unprivileged() -> dict[str, Any]:
 
 def _own(*paths: Path) -> None:
     user = _user()
-    for path in paths if user else ():
+    if user is None:
+        return
+    for path in paths:
         os.chown(path, user.pw_uid, user.pw_gid)
 
 

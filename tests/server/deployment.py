@@ -117,8 +117,18 @@ def deployed(folder: Path, options: dict[str, Any]) -> Iterator[Deployment]:
     """The deployment while the block runs; `options` are settings of an empty migrated database and of a store."""
     with ExitStack() as stack:
         broker = stack.enter_context(running_redis(folder / "redis"))
-        own = {"data_dir": folder / "data", "compiler_cache_dir": str(folder / "compiler"), "sandbox": "off"}
-        own |= {"runner": "celery", "broker_url": broker.url, "builds_per_workspace": 2, "log_level": "warning"}
+        own: dict[str, Any] = {
+            "data_dir": folder / "data",
+            "compiler_cache_dir": str(folder / "compiler"),
+            "sandbox": "off",
+        }
+        own |= {
+            "sandbox": "off",
+            "runner": "celery",
+            "broker_url": broker.url,
+            "builds_per_workspace": 2,
+            "log_level": "warning",
+        }
         settings = Settings(**own, **options)
         settings.data_dir.mkdir()
         variables = {f"POCK_{name.upper()}": str(getattr(settings, name)) for name in settings.model_fields_set}

@@ -20,11 +20,10 @@ from pathlib import Path
 import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pock_server.clock import SystemClock
 from pock_server.http.guard import Guard
 from pock_server.http.protocol import protocol_class
 from tests.server.databases import Databases, PostgresDatabases, SqliteDatabases, find_postgres, running_postgres
-from tests.server.harness import Server, describe_compiler, make_client, make_settings
+from tests.server.harness import MovableClock, Server, describe_compiler, make_client, make_settings
 
 # What the document does not state is not checked: what a deleted object answers, which valid data is refused, and why.
 CHECKS = (
@@ -134,7 +133,7 @@ def fuzz(databases: Databases, folder: Path, requests: int) -> bool:
     settings = make_settings(folder, databases, **UNLIMITED)
     describe_compiler(settings)
     client, services = make_client(settings, None)
-    server = Server(client, services, SystemClock())
+    server = Server(client, services, MovableClock())
     app, good, seed = Counted(client.app), True, 1
     with client, listening(app, server) as url:
         while sum(app.answers.values()) < requests:

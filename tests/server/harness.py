@@ -307,14 +307,14 @@ def command(server: Server, *words: object, say: str | None = None) -> Result:
     """What comes of `pock-server WORDS` on the server's machine; `say` answers its questions."""
     settings = server.services.settings
     environment = {"POCK_DATA_DIR": str(settings.data_dir), "POCK_DATABASE_URL": settings.effective_database_url}
-    program = get_command(cli_app)
+    program: Any = get_command(cli_app)  # Typer has a Click of its own inside, which Click's runner runs too
     inner = program.main
 
     def main(*arguments: Any, **options: Any) -> Any:
         with sentences():  # as the program's entry point has it
             return inner(*arguments, **options)
 
-    program.main = main  # type: ignore[method-assign]
+    program.main = main
     return CliRunner(env=environment).invoke(program, [str(word) for word in words], input=say)
 
 

@@ -13,6 +13,7 @@ import sys
 import time
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -69,20 +70,22 @@ def wait(folder: Path, told: "dict[str, Any]") -> None:
     artifact(folder)
 
 
+def _beginning(path: Path) -> object:
+    return os.listdir(path) if path.is_dir() else path.read_bytes()[:40]
+
+
 def read(folder: Path, told: "dict[str, Any]") -> None:
     """Read whatever there is to steal."""
     for path in told["paths"]:
-        tried(
-            f"read {path}", lambda path=path: os.listdir(path) if os.path.isdir(path) else Path(path).read_bytes()[:40]
-        )
+        tried(f"read {path}", partial(_beginning, Path(path)))
     for pid in filter(str.isdecimal, os.listdir("/proc")):
         for name in ("environ", "root/etc/shadow", "cwd"):
             if int(pid) != os.getpid():
-                tried(f"read /proc/PID/{name}", lambda pid=pid, name=name: Path(f"/proc/{pid}/{name}").read_bytes())
+                tried(f"read /proc/PID/{name}", Path(f"/proc/{pid}/{name}").read_bytes)
     secrets = [name for name in os.environ if name.startswith("POCK_") or "SECRET" in name]
     say(event="log", text=f"environment: {'SUCCEEDED ' + str(secrets) if secrets else 'failed'}")
     for path in ("/usr/owned", "/base/owned", "/etc/owned", "/owned", str(Path(sys.prefix) / "owned")):
-        tried(f"write {path}", lambda path=path: Path(path).write_text("owned"))
+        tried(f"write {path}", partial(Path(path).write_text, "owned"))
     tried("mount", lambda: subprocess.run(["mount", "-t", "tmpfs", "x", "/tmp"], check=True, capture_output=True))
     tried("become root", lambda: os.setuid(0))
     artifact(folder)
@@ -91,7 +94,7 @@ def read(folder: Path, told: "dict[str, Any]") -> None:
 def connect(folder: Path, told: "dict[str, Any]") -> None:
     """Reach other services of the machine, or other machines."""
     for port in told["ports"]:
-        tried(f"connect to port {port}", lambda port=port: socket.create_connection(("127.0.0.1", port), 3))
+        tried(f"connect to port {port}", partial(socket.create_connection, ("127.0.0.1", port), 3))
     local = socket.socket(socket.AF_UNIX)
     tried("connect to an abstract socket", lambda: local.connect("\0" + told["abstract"]))
     tried("connect to the world", lambda: socket.create_connection(("192.0.2.1", 80), 3))

@@ -47,14 +47,14 @@ def where_they_part(
         met[value] = call, result
         if result.requires_grad:
             keep: Callable[[Tensor], None] = lambda gradient: arrived.__setitem__(value, array(gradient))  # noqa: E731
-            result.register_hook(keep)  # type: ignore[no-untyped-call]
+            result.register_hook(keep)
 
     with Trace(module, contents, seen) as trace:
         loss = loss_of(trainable, task, tensors_of(feeds))
     first = trace.first_difference([loss])
     if first is not None:
         return f"the two part in the forward part, at {first}"
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()
     last = _last_difference(forward, wanted, {value: call for value, (call, _) in met.items()}, arrived, feeds)
     if last is not None:
         return f"all values of the forward part agree; the two part in the backward part, at the gradient of {last}"
@@ -108,7 +108,7 @@ def what_differs(model: Graph, side: Side, task: Task, feeds: Mapping[str, Array
     for name, output in trainable.outputs({name: given[name] for name in task.inputs}).items():
         if name in model.outputs and not relative_error(ours[name], array(output)) <= _APART:
             return f"the two part in the forward part: the output '{name}' differs"
-    loss_of(trainable, task, given).backward()  # type: ignore[no-untyped-call]
+    loss_of(trainable, task, given).backward()
     theirs = {value: trainable.tensors[value.name].grad for value in wanted}
     largest = max((_rms(array(x)) for x in theirs.values() if x is not None), default=0.0)
     for value in _from_the_loss(model, wanted):

@@ -168,7 +168,7 @@ def test_a_binary_for_another_processor_is_refused_with_advice(device: Device) -
 
 
 def test_an_emulator_is_found_by_the_binarys_own_header(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(target.shutil, "which", lambda name: f"/usr/bin/{name}" if name == "qemu-arm-static" else None)
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}" if name == "qemu-arm-static" else None)
     monkeypatch.setattr(target, "machine", lambda: "x86_64")
     binary = tmp_path / "model"
     binary.write_bytes(elf(40, b""))
@@ -182,7 +182,7 @@ def test_an_emulator_is_found_by_the_binarys_own_header(tmp_path: Path, monkeypa
 def _launched(command: list[str], agent: int) -> tuple[int, str]:
     """What the launcher, started for an agent's process, ends with and tells."""
     read_end, write_end = os.pipe()
-    about = {"folder": "/", "environment": {}, "limits": {}, "user": None, "agent": agent}
+    about: dict[str, Any] = {"folder": "/", "environment": {}, "limits": {}, "user": None, "agent": agent}
     specification = {**about, "command": command, "status_descriptor": write_end}
     done = subprocess.run(
         [sys.executable, "-I", "-S", launcher.__file__, json.dumps(specification)],

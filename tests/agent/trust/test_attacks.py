@@ -113,7 +113,7 @@ def change(payload: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
 
 
 BLOB = {"sha256": "ab" * 32, "size": 1}
-MALFORMED = {
+MALFORMED: dict[str, tuple[str, Any, str]] = {
     "an unknown field": ("shell", "rm -rf /", "unknown field 'shell'"),
     "an unknown field in artifact": ("artifact/url", "http://evil", "unknown field 'url'"),
     "an unknown field in data": ("data/test", None, "unknown field 'test'"),

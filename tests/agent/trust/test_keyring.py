@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 
 import pytest
 
 from pock_agent import cli
-from pock_agent.disk import files
 from pock_agent.errors import Refused
 from pock_agent.trust import keyring
 from pock_agent.trust.document import MAX_VERSION
@@ -219,10 +219,10 @@ def test_a_full_disk_leaves_the_version_of_before(
         raise OSError(28, "No space left on device")
 
     authority.rotate()
-    monkeypatch.setattr(files.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     keys = modern.keys
     service = service_of(modern)
-    service._token = "x"
+    service._session._token = "x"
     keys.catch_up(service, 2)
     assert keys.version == 1
     monkeypatch.undo()

@@ -8,6 +8,7 @@ import random
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -150,7 +151,7 @@ def test_failed_save_leaves_nothing(artifact: Artifact, tmp_path: Path) -> None:
         def chunks(self) -> None:
             raise OSError(28, "No space left on device")
 
-    broken = dataclasses.replace(artifact, contents={**artifact.contents, "graph.txt": Broken()})
+    broken = dataclasses.replace(artifact, contents={**artifact.contents, "graph.txt": cast(Any, Broken())})
     (tmp_path / "toy.pock").write_bytes(b"old")
     with pytest.raises(OSError, match="No space"):
         broken.save(tmp_path / "toy.pock")

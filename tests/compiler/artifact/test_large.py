@@ -61,13 +61,14 @@ def test_members_behind_4_gib_are_found(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("extra", [{}, {"nul\nl": np.zeros((), np.float32)}, {"none": np.zeros((0, 3), np.int8)}])
 def test_tensors_are_the_librarys_bytes(extra: dict[str, np.ndarray]) -> None:
     rng = np.random.default_rng(0)
-    arrays = {
+    arrays: dict[str, np.ndarray] = {
         f"{name}.{dtype.value}": np.asarray(rng.integers(0, 2, (3, 5)), dtype.numpy)
         for name in ("b", "a", "é")
         for dtype in DType
         if dtype is not DType.BIT
     }
-    arrays |= {"transposed": np.arange(12, dtype=np.float32).reshape(3, 4).T, "wide": rng.random((700, 600))} | extra
+    arrays["transposed"] = np.arange(12, dtype=np.float32).reshape(3, 4).T
+    arrays |= {"wide": rng.random((700, 600)), **extra}
     contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     assert arrays["a.bf16"].dtype == ml_dtypes.bfloat16
     assert b"".join(Tensors(arrays).chunks()) == save(contiguous)

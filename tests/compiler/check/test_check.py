@@ -109,6 +109,7 @@ def test_saved_activations_are_those_alive_between_forward_and_backward():
 
 def test_a_device_that_is_too_small():
     report = check(zoo.graph("bert"), Recipe(update="full", batch=zoo.BATCH))
+    assert report.estimate is not None
     fit = {device.target: device for device in report.estimate.devices}
     assert fit["raspberry-pi-zero-2"].fits
     small = estimate(zoo.graph("bert"), Recipe(update="full"), get("raspberry-pi-zero-2")).devices

@@ -281,7 +281,12 @@ def test_help_of_running(artifact, run):
 
 def test_the_service_is_started_with_the_options_given(run, monkeypatch):
     started = []
-    monkeypatch.setattr(subprocess, "call", lambda command: started.append(command) or 0)
+
+    def call(command):
+        started.append(command)
+        return 0
+
+    monkeypatch.setattr(subprocess, "call", call)
     assert run("serve", "--data-dir", "here", "--help")[0] == 0
     assert [Path(started[0][0]).name, *started[0][1:]] == ["pock-server", "serve", "--data-dir", "here", "--help"]
 

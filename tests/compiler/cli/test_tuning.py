@@ -88,7 +88,7 @@ def test_the_tuned_program_trains_as_the_untuned_one(run, files):
     compiled(run, "plain.pock")
     compiled(run, "tuned.pock", "--tune", "fast")
     rng = np.random.default_rng(0)
-    batch = {"x": rng.normal(size=(4, 32)).astype(np.float32), "labels": rng.integers(0, 8, 4)}
+    batch: dict[str, np.ndarray] = {"x": rng.normal(size=(4, 32)).astype(np.float32), "labels": rng.integers(0, 8, 4)}
     losses = []
     for name in ("plain.pock", "tuned.pock"):
         with Artifact.open(files / name).load(threads=2) as session:

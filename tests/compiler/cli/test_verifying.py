@@ -87,7 +87,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     x, labels = rng.standard_normal((6, 6)).astype(np.float32), rng.integers(0, 3, 6)
     save_file({"x": x, "labels": labels}, folder / "data.safetensors")
     torch.manual_seed(0)
-    options = {"dynamo": True, "optimize": False, "external_data": False, "verbose": False}
+    options: dict[str, Any] = {"dynamo": True, "optimize": False, "external_data": False, "verbose": False}
     torch.onnx.export(Net().eval(), (torch.randn(4, 6),), folder / "net.onnx", input_names=["x"], **options)
     return folder
 

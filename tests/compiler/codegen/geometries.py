@@ -158,7 +158,7 @@ def depthwise_gradients(rng: np.random.Generator) -> Case:
     attrs = {name: value for name, value in anchor.attrs.items() if name != "size"}
     dw = e.op("conv2d_dw", x, dy, kernel=w_type.shape[2:], **attrs)
     dx = e.op("conv2d_dx", dy, w, **anchor.attrs)
-    masked = e.op("where", e.less(0.0, x), e.mul(dx, scale), e.const(np.float32(0.0)))
+    masked = e.op("where", e.less(0.0, x), e.mul(dx, scale), e.const(np.zeros((), np.float32)))
     update = e.add(e.mul(momentum, 0.9), dw)
     builder.outputs = {"update": update, "weights": e.sub(w, e.mul(update, 0.1))}
     image, sums = rng.random() < 0.7, rng.random() < 0.7

@@ -86,9 +86,9 @@ def test_kernels_agree_with_pytorch(tmp_path: Path) -> None:
         seen[..., 0] = True  # PyTorch gives a row that sees nothing no number
         seen = np.tril(seen) if causal else seen
         case = _backward(replace(forward, inputs=(*forward.inputs[:3], seen)), rng)
-        tensors = [torch.from_numpy(array).requires_grad_() for array in case.inputs[:3]]
+        query, key, value = tensors = [torch.from_numpy(array).requires_grad_() for array in case.inputs[:3]]
         y = functional.scaled_dot_product_attention(
-            *tensors, attn_mask=torch.from_numpy(seen), scale=0.3, enable_gqa=True
+            query, key, value, attn_mask=torch.from_numpy(seen), scale=0.3, enable_gqa=True
         )
         y.backward(torch.from_numpy(case.inputs[5]))
         cases += [replace(forward, inputs=(*forward.inputs[:3], seen)), case]

@@ -80,7 +80,7 @@ def test_contractions_of_compressed_weights_on_aarch64(tmp_path: Path) -> None:
 def exact(case: Case, rng: np.random.Generator) -> Case:
     """The case with numbers that bf16 holds: powers of two as scales, activations rounded."""
     other, packed, scales, bias = case.inputs
-    powers = (2.0 ** rng.integers(-9, -3, scales.shape)).astype(np.float16)
+    powers = np.asarray(2.0 ** rng.integers(-9, -3, scales.shape), np.float16)
     return replace(case, inputs=(to_bf16(other), packed, powers.view(np.uint16), bias))
 
 

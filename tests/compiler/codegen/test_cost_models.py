@@ -9,7 +9,7 @@ import pytest
 from pockengine.codegen.c import CBackend
 from pockengine.codegen.c.contraction import plan
 from pockengine.codegen.c.contraction.formats import Instruction, f32, fastest
-from pockengine.codegen.c.contraction.models import model_for, model_of
+from pockengine.codegen.c.contraction.models import model_for, model_of, schedules_of
 from pockengine.codegen.c.contraction.models.f32 import F32Model
 from pockengine.codegen.c.contraction.models.narrow import TileModel, VectorModel
 from pockengine.codegen.c.contraction.plan import products_of
@@ -54,16 +54,17 @@ def test_a_backend_ranks_a_contraction_once(monkeypatch: pytest.MonkeyPatch) -> 
 
     def counting(*arguments):
         asked.append(arguments)
-        return ranked(*arguments)
+        return schedules_of(*arguments)
 
-    ranked = plan.schedules_of
     monkeypatch.setattr(plan, "schedules_of", counting)
     target, backend = get("raspberry-pi-4"), CBackend()
     lowered = backend.lower(product(), target, 2)
     assert backend.lower(product(), target, 2).calls[0].kernel is lowered.calls[0].kernel
     backend.lower(relu_product(), target, 2)
     backend.scratch(product(), target, 2)
-    tuned = backend.tuned({identity(relu_product()): backend.tunable(relu_product(), target, 2).candidates()[1].choice})
+    tunable = backend.tunable(relu_product(), target, 2)
+    assert tunable is not None
+    tuned = backend.tuned({identity(relu_product()): tunable.candidates()[1].choice})
     assert tuned.lower(product(), target, 2).calls[0].kernel is lowered.calls[0].kernel
     assert tuned.lower(relu_product(), target, 2) != backend.lower(relu_product(), target, 2)
     assert len(asked) == 1

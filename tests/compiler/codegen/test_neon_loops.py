@@ -49,7 +49,7 @@ def compiled(target_name: str, shape: tuple[int, int, int], folder: Path) -> str
 
 def inner_loops(text: str) -> list[tuple[str, list[str]]]:
     """(function, instructions) of the blocks that branch back to their own beginning."""
-    function, label, block, found = "", "", [], []
+    function, label, block, found = "", "", list[str](), []
     for line in (line.split("//")[0].strip() for line in text.splitlines()):
         if name := re.fullmatch(r"(\w+):", line):
             function, label, block = name[1], "", []

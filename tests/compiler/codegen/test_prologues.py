@@ -48,7 +48,7 @@ def _made(e: Emitter, side: int, value: Value, rng: np.random.Generator) -> Valu
         return e.mul(x, c)
     y = e.builder.input(f"y{side}", value.type)
     mask = e.builder.input(f"m{side}", TensorType(DType.BOOL, (1,) * (len(shape) - 1) + shape[-1:]))
-    return e.op("where", mask, e.add(x, e.mul(y, c)), e.const(np.float32(0)))
+    return e.op("where", mask, e.add(x, e.mul(y, c)), e.const(np.zeros((), np.float32)))
 
 
 def cases(seed: int, count: int) -> list[Case]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import strategies as st
 
 from pockengine.ir import DType, TensorType, Value
@@ -135,7 +137,7 @@ def attention(draw: Draw, s: Sketch, x: Value) -> Value:
     masks = []
     if draw(st.booleans()):
         masks.append(s.param("bias", x.type.shape[-2], x.type.shape[-2]))
-    attrs = {"dropout": 0.25} if draw(st.integers(0, 3)) == 0 else {}
+    attrs: dict[str, Any] = {"dropout": 0.25} if draw(st.integers(0, 3)) == 0 else {}
     causal = draw(st.booleans())
     return e.multi("attention", (q, x, x, *masks), scale=0.5, causal=causal, **attrs)[0]
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from pockengine.compile import Request, plan_programs
 from pockengine.errors import MemoryBudgetError
 from pockengine.frontends import load
 from pockengine.insight import explain
+from pockengine.ir.regions import RegionKind
 from pockengine.passes import SPARING, unfused_neighbours
 from pockengine.passes.fuse import Group
 from pockengine.passes.unfused import misfit
@@ -37,7 +39,7 @@ optimizer: {name: sgd, lr: 0.05, momentum: 0.9}
 batch: 4
 update: [{params: "dw.*"}, {params: "pw.*"}, {params: "fc.*"}]
 """
-NODES = (
+NODES: tuple[tuple[str, list[str], str, dict[str, Any]], ...] = (
     ("Conv", ["x", "conv1.weight"], "conv1", {"pads": [1, 1, 1, 1], "strides": [2, 2]}),
     ("BatchNormalization", ["conv1", "bn.weight", "bn.bias", "bn.running_mean", "bn.running_var"], "bn", {}),
     ("Relu", ["bn"], "relu1", {}),
@@ -215,7 +217,9 @@ def test_explain_says_what_is_computed_twice(files):
     recipe = recipe.with_(update="full")
     with pytest.raises(MemoryBudgetError) as refused:
         plan_programs(Request(graph, recipe, get("host"), 1, memory=1))
-    least = int(re.search(r"\((\d+) bytes\)", str(refused.value))[1])
+    told = re.search(r"\((\d+) bytes\)", str(refused.value))
+    assert told is not None
+    least = int(told[1])
     planned = plan_programs(Request(graph, recipe, get("host"), 1, memory=least))
     found = explain(planned, Tuning())["recomputed"]
     again = [row for row in found["values"] if "would not fit" in row["why"]]
@@ -245,18 +249,18 @@ def test_explain_says_what_arithmetic_makes_again(tmp_path):
     "first, second, sentence",
     [
         (
-            Group(0, "elementwise", (8, 32)),
-            Group(1, "elementwise", (8, 16)),
+            Group(0, RegionKind.ELEMENTWISE, (8, 32)),
+            Group(1, RegionKind.ELEMENTWISE, (8, 16)),
             "they walk over different shapes, [8, 32] and [8, 16]: axis 1 is 32 and 16",
         ),
         (
-            Group(0, "column", (8, 4, 32), (0, 1)),
-            Group(1, "column", (8, 4, 32), (0,)),
+            Group(0, RegionKind.COLUMN, (8, 4, 32), (0, 1)),
+            Group(1, RegionKind.COLUMN, (8, 4, 32), (0,)),
             "of [8, 4, 32] one reduces axes 0, 1 and the other axis 0",
         ),
         (
-            Group(0, "column", (8, 4, 32), (0, 1)),
-            Group(1, "elementwise", (8, 4, 32)),
+            Group(0, RegionKind.COLUMN, (8, 4, 32), (0, 1)),
+            Group(1, RegionKind.ELEMENTWISE, (8, 4, 32)),
             "the sum over axes 0, 1 of [8, 4, 32] comes first, and the other one walks over all of it again",
         ),
     ],

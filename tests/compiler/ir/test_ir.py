@@ -71,7 +71,7 @@ def test_text_keeps_odd_names_constants_states_and_bodies() -> None:
     x = builder.input('in, "put" %1 : é', TensorType(DType.F32, ()))
     state = builder.state("momentum", TensorType(DType.F32, ()), 0.25)
     builder.state("average", TensorType(DType.F32, ()), builder.param('odd "w"', TensorType(DType.F32, ())))
-    y = e.op("clip", e.add(x, e.const(np.float32(-0.0))), lo=float("-inf"), hi=1e-30)
+    y = e.op("clip", e.add(x, e.const(np.asarray(-0.0, np.float32))), lo=float("-inf"), hi=1e-30)
     body = Graph("body", (x,), nodes=(Node("neg", (x,), (Value("n", x.type),)),), outputs={})
     body = body.with_(outputs={"n": body.nodes[0].output})
     region = builder.node("region", [x], [x.type], {"kind": "elementwise"}, body)
@@ -95,6 +95,6 @@ def test_text_that_is_no_graph_is_refused(text: str) -> None:
 
 def test_equal_constants_are_one_value() -> None:
     builder = Builder()
-    assert builder.const(1.0, DType.F32) is builder.const(np.float32(1.0))
+    assert builder.const(1.0, DType.F32) is builder.const(np.asarray(1.0, np.float32))
     assert builder.const(0.0, DType.F32) is not builder.const(-0.0, DType.F32)
     assert builder.const(1.0, DType.F32) is not builder.const(1, DType.I64)

@@ -159,7 +159,8 @@ def _compare(
 def _change_error(found: Array, expected: Array, initial: Array) -> float:
     """Difference relative to what was changed, without what rounding to float32 after each step may do."""
     rounding = STEPS * np.finfo(np.float32).eps * np.linalg.norm(expected)
-    return float(max(np.linalg.norm(found - expected) - rounding, 0.0) / max(np.linalg.norm(expected - initial), TINY))
+    wrong, change = float(np.linalg.norm(found - expected)), float(np.linalg.norm(expected - initial))
+    return max(wrong - float(rounding), 0.0) / max(change, TINY)
 
 
 def error(found: Array, expected: Array) -> float:

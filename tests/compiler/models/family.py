@@ -165,8 +165,10 @@ def settle(module: nn.Module, inputs: Batch) -> nn.Module:
             module.train()(**{name: torch.cat([batch[name] for batch in batches]) for name in batches[0]})
         for norm in norms:
             norm.momentum = 0.1
-            norm.running_mean.add_(0.1 * norm.running_var.sqrt() * noise(norm.running_mean))
-            norm.running_var.mul_(2.0 * torch.exp(0.2 * noise(norm.running_var)))
+            mean, variance = norm.running_mean, norm.running_var
+            assert mean is not None and variance is not None
+            mean.add_(0.1 * variance.sqrt() * noise(mean))
+            variance.mul_(2.0 * torch.exp(0.2 * noise(variance)))
     return module.eval()
 
 

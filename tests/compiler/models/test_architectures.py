@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -58,7 +59,7 @@ def test_inputs_have_one_shape_and_other_contents_for_every_seed() -> None:
 
 
 def test_a_text_has_as_many_places_as_its_sound_has_features() -> None:
-    model = build(architectures()["voxtral"])
+    model: Any = build(architectures()["voxtral"])
     batch = inputs(model, 0)
     with torch.no_grad():
         features = model.model.get_audio_features(batch["input_features"]).pooler_output

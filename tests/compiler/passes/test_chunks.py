@@ -137,6 +137,7 @@ def test_compiled_steps_against_pytorch(name: str) -> None:
         with torch.no_grad():
             for key, param in params.items():
                 if case.update == "full" or key in case.update:
+                    assert param.grad is not None
                     param -= LR * param.grad
                 param.grad = None
     evaluated = case.torch(logits_of(params, given["tokens"]), given["labels"], given).item()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,7 +41,7 @@ def _half(name: str, shape: tuple[int, ...]) -> str | Channels:
     return Channels(axis, tuple(range(0, shape[axis], 2)))
 
 
-def training(network: str, scheme: str, optimizer: str = "momentum", **recipe: str) -> tuple[Graph, Graph, Scheme]:
+def training(network: str, scheme: str, optimizer: str = "momentum", **recipe: Any) -> tuple[Graph, Graph, Scheme]:
     """(model, training graph, scheme)."""
     model = NETWORKS[network]()
     chosen = SCHEMES[scheme](model)

@@ -104,8 +104,10 @@ class _Attention(torch.nn.Module):
         super().__init__()
         self.causal = causal
 
-    def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *mask: torch.Tensor) -> torch.Tensor:
-        return torch.nn.functional.scaled_dot_product_attention(q, k, v, *mask, is_causal=self.causal)
+    def forward(
+        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, mask, is_causal=self.causal)
 
 
 @pytest.mark.parametrize("causal", [True, False])

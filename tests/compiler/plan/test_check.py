@@ -1,6 +1,7 @@
 """The plan checker finds each kind of broken plan and names the slots."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ DEMAND = Demand(
 )
 
 
-def changed(index: int, **fields: object) -> MemoryPlan:
+def changed(index: int, **fields: Any) -> MemoryPlan:
     """A good plan of DEMAND with one slot altered."""
     good = plan(DEMAND)
     slots = list(good.slots)

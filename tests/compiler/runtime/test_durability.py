@@ -43,11 +43,11 @@ def test_killed_at_any_moment_and_resumed(executable: Path, run: Run, data: Path
     steps = 400
     expected = run("train", "--data", data, "--steps", steps).losses
     checkpoint = tmp_path / "c.safetensors"
-    command = [executable, "train", "--data", data, "--steps", str(steps)]
+    command: list[str | Path] = [executable, "train", "--data", data, "--steps", str(steps)]
     command += ["--checkpoint", checkpoint, "--checkpoint-every", "3"]
-    draw, kills, seen = random.Random(0), 0, {}
+    draw, kills, seen = random.Random(0), 0, dict[int, float]()
     for _ in range(200):
-        resume = ["--resume", checkpoint] if checkpoint.exists() else []
+        resume: list[str | Path] = ["--resume", checkpoint] if checkpoint.exists() else []
         process = subprocess.Popen([*command, *resume], stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         told = list(itertools.islice(process.stdout, draw.randint(0, 60)))  # then it dies, wherever it is
@@ -149,7 +149,7 @@ def test_devices_are_not_overwritten(run: Run, data: Path) -> None:
 
 def test_full_standard_output(executable: Path, data: Path) -> None:
     with open("/dev/full", "w") as full:
-        command = [executable, "train", "--data", data, "--steps", "1"]
+        command: list[str | Path] = [executable, "train", "--data", data, "--steps", "1"]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr) == (4, "cannot write to standard output: No space left on device\n")
 

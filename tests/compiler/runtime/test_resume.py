@@ -145,7 +145,7 @@ def test_killed_while_it_saves(run: Run, tmp_path: Path) -> None:
     (tmp_path / "w").unlink()
     checkpoint = tmp_path / "c"
     command = [str(way.binary), *map(str, way.arguments), "--checkpoint", "c", "--checkpoint-every", "1"]
-    draw, kills, torn, seen, begun = random.Random(0), 0, 0, {}, list[str]()
+    draw, kills, torn, seen, begun = random.Random(0), 0, 0, dict[int, Any](), list[str]()
     for _ in range(200):
         resume = ["--resume", "c"] if checkpoint.exists() else []
         process = subprocess.Popen([*command, *resume], stdout=subprocess.PIPE, text=True, cwd=tmp_path)

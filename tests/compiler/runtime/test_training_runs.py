@@ -156,7 +156,7 @@ def misleading(run: Run, tmp_path: Path) -> tuple[object, ...]:
 
 
 def test_early_stopping_keeps_the_best_weights(misleading: tuple[object, ...], run: Run, tmp_path: Path) -> None:
-    everything = [event["loss"] for event in evals(run(*misleading, "--steps", 60))]
+    everything = [float(str(event["loss"])) for event in evals(run(*misleading, "--steps", 60))]
     expected_stop = expected_best = 0
     best = np.inf
     for step, loss in enumerate(everything, 1):

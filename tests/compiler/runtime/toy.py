@@ -7,9 +7,10 @@ model adds a number to the loss that its state `generator` decides, and its lear
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from safetensors.numpy import save_file
 from pockengine.codegen.c.native import toolchain
 from pockengine.targets import Target
 
-Tensors = Mapping[str, NDArray[np.generic]]
+Tensors = Mapping[str, NDArray[Any]]
 
 FORWARD = """
 #include <stdint.h>
@@ -285,7 +286,7 @@ class Toy:
             "scale": np.linspace(0.5, 1.5, self.features, dtype=np.float32),
         }
 
-    def dataset(self, samples: int = 20) -> dict[str, NDArray[np.generic]]:
+    def dataset(self, samples: int = 20) -> dict[str, NDArray[Any]]:
         """Samples whose class can be learnt."""
         draw = np.random.default_rng(1)
         labels = draw.integers(0, self.classes, samples)
@@ -293,7 +294,7 @@ class Toy:
         x = centres[labels] + draw.normal(size=(samples, self.features))
         return {"input": x.astype(np.float32), "labels": labels.astype(np.int64)}
 
-    def reference(self, batches: list[Tensors]) -> tuple[list[float], Tensors]:
+    def reference(self, batches: Sequence[Tensors]) -> tuple[list[float], Tensors]:
         """Losses and final parameters of training steps on the batches, by numpy."""
         params = {name: value.astype(np.float64) for name, value in self.params().items()}
         velocity = np.zeros_like(params["fc.weight"])

@@ -3,6 +3,8 @@ The samples are their real output, so that none of them is needed."""
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from benchmarks.raspberry_pi import pipeline, tools
@@ -51,7 +53,7 @@ def test_cycles_are_those_of_one_iteration() -> None:
 
 
 def test_a_missing_tool_names_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tools.shutil, "which", lambda name: None)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
     tools.tool.cache_clear()
     with pytest.raises(tools.MissingTool, match="llvm-19"):
         tools.tool("llvm-mca")

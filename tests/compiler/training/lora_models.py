@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -71,7 +72,7 @@ def adapt(module: nn.Module, tensors: Mapping[str, Array], scale: float, dropout
         layer.register_forward_hook(lambda layer, inputs, y: y + scale * _branch(layer, inputs[0], dropout))
 
 
-def _branch(layer: nn.Module, x: torch.Tensor, dropout: nn.Module | None) -> torch.Tensor:
+def _branch(layer: Any, x: torch.Tensor, dropout: nn.Module | None) -> torch.Tensor:
     a, b = layer.lora_A.weight, layer.lora_B.weight
     x = dropout(x) if dropout is not None else x
     if isinstance(layer, nn.Conv2d):

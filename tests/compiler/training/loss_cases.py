@@ -115,9 +115,9 @@ def _masked_causal(outputs: Tensors, feeds: Tensors) -> torch.Tensor:
 
 def _masked_weighted(outputs: Tensors, feeds: Tensors) -> torch.Tensor:
     """Mask, class weights, smoothing and a custom ignored label at once."""
-    target, options = feeds["labels"], {"weight": CLASS_WEIGHTS, "ignore_index": 2}
+    target = feeds["labels"]
     losses = F.cross_entropy(
-        outputs["logits"].transpose(1, 2), target, reduction="none", label_smoothing=0.1, **options
+        outputs["logits"].transpose(1, 2), target, CLASS_WEIGHTS, ignore_index=2, reduction="none", label_smoothing=0.1
     )
     counted = feeds["mask"] * (target != 2)
     return (losses * counted).sum() / (CLASS_WEIGHTS[target] * counted).sum()
@@ -265,7 +265,7 @@ CASES = {
     "kl of pixels": Case(
         "images",
         {"name": "kl", "temperature": 2, "axis": 1},
-        lambda o, f: distilled(*(x.movedim(1, -1) for x in (o["logits"], f["teacher_logits"])), 2.0),
+        lambda o, f: distilled(o["logits"].movedim(1, -1), f["teacher_logits"].movedim(1, -1), 2.0),
         numbers("teacher_logits", BATCH, CLASSES, 4, 5),
     ),
     "kl against an output": Case(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -30,7 +32,7 @@ def test_micro_batches_are_one_batch(network: Network, update: object, optimizer
     recipe = Recipe(optimizer=optimizer, update=update, accumulate=MICRO)
     side = Torch.of(network, recipe)
     torch_optimizer = torch.optim.SGD(side.leaves.values(), lr=0.1, momentum=0.9)
-    extra = {}
+    extra: dict[str, Any] = {}
     if "clip" in optimizer:
         extra["clip"] = lambda p: torch.nn.utils.clip_grad_norm_(p, 0.2)
         extra["scheduler"] = torch.optim.lr_scheduler.LambdaLR(

@@ -70,8 +70,8 @@ def test_the_average_starts_with_the_weights_and_again_with_loaded_ones(tmp_path
     for name, tensor in side.start.items():
         np.testing.assert_array_equal(fresh.optimizer_state()[f"{name}.ema"], tensor.numpy(), name)
     fresh.load(tmp_path / "weights.safetensors")
-    for name, tensor in saved.items():
-        np.testing.assert_array_equal(fresh.optimizer_state()[f"{name}.ema"], tensor, name)
+    for name, array in saved.items():
+        np.testing.assert_array_equal(fresh.optimizer_state()[f"{name}.ema"], array, name)
     fresh.set_tensor("fc2.bias", np.zeros(4, np.float32))
     assert not fresh.optimizer_state()["fc2.bias.ema"].any()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
 from unittest import mock
 
 import numpy as np
@@ -22,13 +23,15 @@ from pockengine.ops.random import philox2x32
 from pockengine.recipe import Recipe, resolve
 from tests.compiler.models import zoo
 
-SGD = {"name": "sgd", "lr": 1e-2, "momentum": 0.9}
+SGD: dict[str, Any] = {"name": "sgd", "lr": 1e-2, "momentum": 0.9}
 STEPS = 10
 
 
 def mask(shape: tuple[int, ...], keep: float, site: int, generator: int) -> np.ndarray:
     attrs = {"shape": shape, "p": keep, "site": site}
-    return ops.get("bernoulli").reference([np.int64(generator)], attrs)[0]
+    reference = ops.get("bernoulli").reference
+    assert reference is not None
+    return reference([np.asarray(generator, np.int64)], attrs)[0]
 
 
 @pytest.mark.parametrize(
@@ -40,7 +43,8 @@ def mask(shape: tuple[int, ...], keep: float, site: int, generator: int) -> np.n
     ],
 )
 def test_known_answers_of_the_generator(counter, key, words):
-    first, second = philox2x32((np.uint32(counter[0]), np.uint32(counter[1])), np.uint32(key))
+    high, low, word = (np.asarray(number, np.uint32) for number in (*counter, key))
+    first, second = philox2x32((high, low), word)
     assert (int(first), int(second)) == words
 
 
@@ -162,7 +166,7 @@ class Masks:
 def _torch_losses(module: nn.Module, seed: int) -> list[float]:
     """Ten steps of BERT in PyTorch's training mode under our masks; attention written out, so that it drops by call."""
     torch.set_num_threads(1)
-    module.set_attn_implementation("eager")
+    cast(Any, module).set_attn_implementation("eager")
     module.train()
     optimizer = torch.optim.SGD(module.parameters(), lr=SGD["lr"], momentum=SGD["momentum"])
     masks, losses = Masks(seed), []

@@ -15,7 +15,7 @@ from pockengine.compile import compile
 from pockengine.errors import RecipeError
 from pockengine.frontends import from_torch
 from pockengine.ir import Array, Graph
-from pockengine.recipe import ALL, FROZEN, Channels, Recipe, resolve
+from pockengine.recipe import ALL, FROZEN, Channels, Lora, Recipe, resolve
 from tests.compiler.training.lora_models import adapt, batch, mixed, train
 from tests.compiler.training.test_dropout import mask
 
@@ -54,7 +54,7 @@ def test_ten_steps(lora, update, also):
         initial = session.state()
         losses = [session.step(feeds) for feeds in BATCHES]
         found = session.state()
-    adapt(module, initial, recipe.lora.scale)
+    adapt(module, initial, adapter_of(recipe).scale)
     for name, parameter in module.named_parameters():
         parameter.requires_grad_(".lora_" in name or name.startswith(tuple(also)))
     trained = {name for name, parameter in module.named_parameters() if parameter.requires_grad}
@@ -72,10 +72,15 @@ def test_ten_steps(lora, update, also):
             np.testing.assert_array_equal(tensor, initial[name], name)
 
 
+def adapter_of(recipe: Recipe) -> Lora:
+    assert recipe.lora is not None
+    return recipe.lora
+
+
 def test_which_layers_a_pattern_adapts_and_how_they_start():
     """All that multiply: not the grouped convolution, the table, the norm. Nothing changes before the first step."""
     recipe = Recipe(lora={"params": "*", "rank": 3})
-    model = with_adapters(graph(), recipe.lora)
+    model = with_adapters(graph(), adapter_of(recipe))
     made = adapters(dict(model.data))
     assert sorted(made) == sorted(f"{name}.lora_{side}.weight" for name in ADAPTED for side in "AB")
     assert {name: made[name].shape for name in made if name.startswith(("conv", "signal", "wide"))} == {
@@ -102,7 +107,9 @@ def test_which_layers_a_pattern_adapts_and_how_they_start():
 
 def test_the_seed_decides_the_initial_contents():
     def first(seed: int) -> Array:
-        return with_adapters(graph(), Recipe(lora={"params": "head", "seed": seed}).lora).data["head.lora_A.weight"]
+        return with_adapters(graph(), adapter_of(Recipe(lora={"params": "head", "seed": seed}))).data[
+            "head.lora_A.weight"
+        ]
 
     np.testing.assert_array_equal(first(1), first(1))
     assert not np.array_equal(first(1), first(2))
@@ -112,7 +119,7 @@ def test_the_product_of_both_matrices_never_exists_in_training():
     module = nn.Sequential(nn.Linear(33, 47), nn.Tanh(), nn.Linear(47, 5)).eval()
     model = from_torch(module, torch.randn(4, 33))
     recipe = Recipe(lora={"params": "0", "rank": 2})
-    adapted = with_adapters(model, recipe.lora)
+    adapted = with_adapters(model, adapter_of(recipe))
     step = train_graph(adapted, recipe, resolve(recipe, adapted))
     made = {value.type.size for node in step.nodes for value in node.outputs if node.op not in ("transpose", "reshape")}
     assert 33 * 47 not in made
@@ -121,11 +128,11 @@ def test_the_product_of_both_matrices_never_exists_in_training():
 
 def test_rules_apply_to_the_model_and_adapters_are_trained_besides():
     recipe = Recipe(lora={"params": "*", "rank": 2}, update=[{"params": "*.weight", "last": 1}])
-    scheme = resolve(recipe, with_adapters(graph(), recipe.lora))
+    scheme = resolve(recipe, with_adapters(graph(), adapter_of(recipe)))
     assert scheme.of("head.weight") == ALL and scheme.of("shared.weight") == FROZEN
     assert all(scheme.of(f"{name}.lora_A.weight") == ALL for name in ADAPTED)
     sparse = Recipe(lora={"params": "head", "rank": 2}, update=[{"params": "shared.weight", "channels": 0.5}])
-    assert isinstance(resolve(sparse, with_adapters(graph(), sparse.lora)).of("shared.weight"), Channels)
+    assert isinstance(resolve(sparse, with_adapters(graph(), adapter_of(sparse))).of("shared.weight"), Channels)
 
 
 def test_adapters_beside_a_channel_sparse_weight():
@@ -133,14 +140,15 @@ def test_adapters_beside_a_channel_sparse_weight():
     recipe = Recipe(
         optimizer=SGD, lora={"params": "*", "rank": 2}, update=[{"params": "shared.weight", "channels": 0.5}]
     )
-    channels = resolve(recipe, with_adapters(graph(), recipe.lora)).of("shared.weight")
+    channels = resolve(recipe, with_adapters(graph(), adapter_of(recipe))).of("shared.weight")
     module = mixed()
     with compile(graph(), recipe).load() as session:
         initial = session.state()
         losses = [session.step(feeds) for feeds in BATCHES]
         found = session.state()
-    adapt(module, initial, recipe.lora.scale)
+    adapt(module, initial, adapter_of(recipe).scale)
     kept = torch.zeros(16, 16)
+    assert isinstance(channels, Channels)
     kept[:, list(channels.indices)] = 1.0
     module.shared.weight.requires_grad_(True).register_hook(lambda gradient: gradient * kept)
     optimizer = torch.optim.SGD([p for p in module.parameters() if p.requires_grad], lr=0.02, momentum=0.9)
@@ -170,7 +178,7 @@ def test_dropout_of_the_adapters_input():
         initial = session.state()
         losses = [session.step(feeds) for feeds in BATCHES]
         assert session.optimizer_state()[GENERATOR] == len(BATCHES)
-    adapt(module, initial, recipe.lora.scale, MaskedDropout(0.3))
+    adapt(module, initial, adapter_of(recipe).scale, MaskedDropout(0.3))
     optimizer = torch.optim.SGD([p for p in module.parameters() if p.requires_grad], lr=0.02, momentum=0.9)
     np.testing.assert_allclose(losses, train(module, optimizer, BATCHES), rtol=1e-4)
 
@@ -201,11 +209,11 @@ def test_check_counts_adapters():
 )
 def test_bad_recipes(lora, message):
     with pytest.raises(RecipeError, match=message):
-        with_adapters(graph(), Recipe(lora=lora).lora)
+        with_adapters(graph(), adapter_of(Recipe(lora=lora)))
 
 
 def test_a_second_adapter_is_an_error():
-    lora = Recipe(lora={"params": "head"}).lora
+    lora = adapter_of(Recipe(lora={"params": "head"}))
     with pytest.raises(RecipeError, match="has an adapter already"):
         with_adapters(with_adapters(graph(), lora), lora)
 

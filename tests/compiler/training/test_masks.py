@@ -132,7 +132,15 @@ def test_aarch64_trains_as_the_host_does(tmp_path: Path) -> None:
     graph, batch = imported(module), example(module)
     save_file({graph.inputs[0].name: batch["x"], "labels": batch["labels"]}, tmp_path / "data.safetensors")
     model = compile(graph, BIASES, "raspberry-pi-4", 2).unpack() / "bin/model"
-    command = [str(EMULATOR), model, "train", "--data", tmp_path / "data.safetensors", "--steps", str(STEPS)]
+    command: list[str | Path] = [
+        str(EMULATOR),
+        model,
+        "train",
+        "--data",
+        tmp_path / "data.safetensors",
+        "--steps",
+        str(STEPS),
+    ]
     command += ["--no-shuffle", "--report", tmp_path / "report.json"]
     subprocess.run(command, check=True, timeout=300)
     found = json.loads((tmp_path / "report.json").read_text())["loss"]

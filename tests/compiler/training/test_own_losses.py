@@ -198,7 +198,7 @@ def _external_initializer() -> onnx.ModelProto:
 
 def _external_constant() -> onnx.ModelProto:
     proto = squares(BATCH, CLASSES, initializers={"axes": np.array([1])})
-    constant = _elsewhere(numpy_helper.from_array(np.float32(2)))
+    constant = _elsewhere(numpy_helper.from_array(np.asarray(2, np.float32)))
     proto.graph.node.insert(0, helper.make_node("Constant", [], ["scale"], value=constant))
     return proto
 

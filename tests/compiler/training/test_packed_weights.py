@@ -88,7 +88,9 @@ def test_everyone_gets_the_original(tmp_path: Path) -> None:
         loss.backward()
         assert abs(session.step(batch) - loss.item()) < 1e-5 * abs(loss.item())
         with torch.no_grad():
-            leaf["fc.weight"] -= 0.1 * leaf["fc.weight"].grad
+            gradient = leaf["fc.weight"].grad
+            assert gradient is not None
+            leaf["fc.weight"] -= 0.1 * gradient
         leaf["fc.weight"].grad = None
     session.save(tmp_path / "saved.safetensors")
     saved = load_file(tmp_path / "saved.safetensors")
@@ -113,7 +115,7 @@ def test_aarch64_gives_the_hosts_loss(tmp_path: Path) -> None:
     model, batch = compile(_graph(), RECIPE, "raspberry-pi-4").unpack() / "bin/model", _batch()
     save_file(batch, tmp_path / "data.safetensors")
     paths = {name: tmp_path / name for name in ("report", "saved")}
-    options = ["--steps", "1", "--no-shuffle", "--report", paths["report"], "--save", paths["saved"]]
+    options: list[str | Path] = ["--steps", "1", "--no-shuffle", "--report", paths["report"], "--save", paths["saved"]]
     subprocess.run([str(EMULATOR), model, "train", "--data", tmp_path / "data.safetensors", *options], check=True)
     logits = _logits(_tensors(_weights()), torch.from_numpy(batch["x"]))
     expected = F.cross_entropy(logits, torch.from_numpy(batch["labels"])).item()

@@ -81,7 +81,7 @@ def _factors(schedule: RateSchedule, steps: int) -> list[float]:
     done = builder.input("done", TensorType(DType.I64, ()))
     builder.outputs = {"factor": factor(Emitter(builder), schedule, done)}
     graph = builder.finish()
-    return [float(interp.evaluate(graph, {"done": np.int64(step)})["factor"]) for step in range(steps)]
+    return [float(interp.evaluate(graph, {"done": np.asarray(step, np.int64)})["factor"]) for step in range(steps)]
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
@@ -121,7 +121,7 @@ def test_training_under_a_schedule_follows_pytorch(name: str) -> None:
         }
     )
     side = Torch.of(MLP, recipe)
-    groups = [
+    groups: list[dict[str, Any]] = [
         {"params": [leaf for name, leaf in side.leaves.items() if name.startswith("fc1")], "lr": 0.05},
         {"params": [leaf for name, leaf in side.leaves.items() if name.startswith("fc2")]},
     ]

@@ -128,7 +128,15 @@ def test_aarch64_trains_as_the_host_does(tmp_path: Path) -> None:
     for target in ("host", "raspberry-pi-4"):
         model = compile(network(), recipe(OPTIMIZERS["adamw"]), target, 1).unpack() / "bin/model"
         report, checkpoint = tmp_path / f"{target}.json", tmp_path / f"{target}.safetensors"
-        command = [model, "train", "--data", tmp_path / "data.safetensors", "--steps", "3", "--no-shuffle"]
+        command: list[str | Path] = [
+            model,
+            "train",
+            "--data",
+            tmp_path / "data.safetensors",
+            "--steps",
+            "3",
+            "--no-shuffle",
+        ]
         command += ["--seed", "5", "--report", report, "--checkpoint", checkpoint, "--checkpoint-every", "3"]
         subprocess.run([*([] if target == "host" else [str(EMULATOR)]), *command], check=True, timeout=300)
         reports.append(json.loads(report.read_text())["loss"])

@@ -91,7 +91,9 @@ def test_steps_and_everyone_else_find_the_contents(tmp_path: Path) -> None:
         loss.backward()
         assert session.step(batch) == pytest.approx(loss.item(), rel=1e-5)
         with torch.no_grad():
-            leaf["fc.weight"] -= 0.1 * leaf["fc.weight"].grad
+            gradient = leaf["fc.weight"].grad
+            assert gradient is not None
+            leaf["fc.weight"] -= 0.1 * gradient
         leaf["fc.weight"].grad = None
     np.testing.assert_array_equal(session.state()[TABLE], weights[TABLE])
     session.save(tmp_path / "saved.safetensors")
@@ -118,7 +120,14 @@ def test_the_executable_goes_on_from_a_checkpoint(tmp_path: Path) -> None:
     save_file(data, tmp_path / "data.safetensors")
 
     def train(steps: int, name: str, *more: str) -> list[float]:
-        options = ["--steps", str(steps), "--report", tmp_path / name, "--save", tmp_path / f"{name}.safetensors"]
+        options: list[str | Path] = [
+            "--steps",
+            str(steps),
+            "--report",
+            tmp_path / name,
+            "--save",
+            tmp_path / f"{name}.safetensors",
+        ]
         subprocess.run([model, "train", "--data", tmp_path / "data.safetensors", *options, *more], check=True)
         return list(json.loads((tmp_path / name).read_text())["loss"])
 

@@ -62,6 +62,7 @@ def test_steps_are_pytorchs() -> None:
         assert abs(session.step(batch) - loss.item()) < 1e-5 * abs(loss.item())
         with torch.no_grad():
             for weight in trained:
+                assert weight.grad is not None
                 weight -= 0.1 * weight.grad
                 weight.grad = None
     for name, array in session.state().items():

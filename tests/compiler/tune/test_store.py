@@ -7,6 +7,7 @@ import multiprocessing
 import sqlite3
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -100,7 +101,7 @@ def test_whoever_has_the_file_open_is_alone(store, damaged, monkeypatch):
         store.path.write_bytes(b"x" * 5000)
     connect, opened = sqlite3.connect, []
 
-    def checked(path: Path, **options: float) -> sqlite3.Connection:
+    def checked(path: Path, **options: Any) -> sqlite3.Connection:
         with store.path.with_name("tuning.lock").open() as lock, pytest.raises(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         opened.append(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -63,7 +64,7 @@ def test_every_candidate_computes_what_the_reference_says(cache, tmp_path):
         runs = measurement.run(index, inputs, RunLimits(2, 1e3, 1 << 12))
         wanted = expected(trial.node, inputs)
         for one in runs:
-            assert one.failure is None and not one.overrun
+            assert one.failure is None and not one.overrun and one.output is not None
             assert len(one.ms) == 2 and min(one.ms) > 0
             assert differs(trial.node, one.output.read_bytes(), wanted, trial.output_offsets) is None
 
@@ -225,7 +226,7 @@ def test_close_shapes_are_tried_first(store, cache):
 
     tune(workloads_of([product(72)], HOST, THREADS, Changed(spy)), "fast", store, cache)
     assert result.workloads[0].choice != far
-    first, wanted = tried[1].parts[0], far.parts[0]
+    first, wanted = cast(Any, tried[1]).parts[0], cast(Any, far).parts[0]
     assert (first.split, first.vectors) == (wanted.split, wanted.vectors)
 
 
@@ -255,6 +256,7 @@ def test_who_wins(monkeypatch, store, cache, model, other, wins):
     space = TunableContraction(product(), HOST, THREADS).candidates()
     assert one.choice == space[1 if wins else 0].choice
     assert one.unsteady == (max(model) > 2 * min(model))
+    assert one.ms is not None and one.model_ms is not None
     assert (one.ms < one.model_ms) == wins
 
 

@@ -12,7 +12,7 @@ import pytest
 from pockengine.codegen.c.backend import CBackend
 from pockengine.codegen.c.native.library import NativeModel
 from pockengine.ir import Array, Graph, Node
-from pockengine.plan.pipeline import PIPELINE, Pipeline, Planning
+from pockengine.plan.pipeline import PIPELINE, Pipeline
 from pockengine.plan.program import Lowered
 from pockengine.recipe import Recipe
 from pockengine.targets import Target
@@ -55,7 +55,7 @@ def test_a_wrong_kernel_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 
 def test_a_wrong_pass_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def wrong(graph: Graph, context: Planning) -> Graph:
+    def wrong(graph: Graph, context: object) -> Graph:
         nodes = (dataclasses.replace(node, op="sigmoid") if node.op == "tanh" else node for node in graph.nodes)
         return graph.with_(nodes=tuple(nodes))
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from jax2onnx.plugins.plugin_system import PLUGIN_REGISTRY
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
@@ -120,20 +121,24 @@ def test_float64_is_float64_and_close(known: Any, framework: str) -> None:
     recipe = recipe.bound(graph)
     ids, x = (value.name for value in graph.inputs)
     task = Task((ids, x), recipe, resolve(recipe, graph), (), dict(graph.data))
-    feeds = [{ids: IDS, x: X, "labels": RNG.integers(0, 3, BATCH)} for _ in range(3)]
+    feeds: list[dict[Any, np.ndarray]] = [{ids: IDS, x: X, "labels": RNG.integers(0, 3, BATCH)} for _ in range(3)]
     single, double = train(side, task, feeds), train(side, task, feeds, double=True)
     assert all(gradient.dtype == np.float64 for gradient in double.gradients.values())
     assert 0 < max(abs(a - b) for a, b in zip(single.losses, double.losses, strict=True)) < 1e-6
     names = task.scheme.trained()
     for change in compare_changes(dict(graph.data), single.tensors, double.tensors, names, 3):
         assert change.agrees or "key.bias" in change.name, change
-    assert not jax.config.jax_enable_x64
+    assert not jax.config.read("jax_enable_x64")
 
 
 @pytest.mark.parametrize("framework", ["jax", "keras"])
 def test_adapters_channels_and_micro_batches(known: Any, framework: str) -> None:
     _, _, (adapted, sparse) = known[framework]
-    how = {"optimizer": {"name": "sgd", "lr": 0.1}, "accumulate": 2, "lora": {"params": [adapted], "rank": 2}}
+    how: dict[str, Any] = {
+        "optimizer": {"name": "sgd", "lr": 0.1},
+        "accumulate": 2,
+        "lora": {"params": [adapted], "rank": 2},
+    }
     recipe = Recipe(**how, update=[{"params": sparse, "channels": 0.5}])
     if framework == "jax":
         report = of_jax(recipe, steps=2)
@@ -160,7 +165,7 @@ def test_importing_from_jax_verifies_when_asked(monkeypatch: pytest.MonkeyPatch)
     from pockengine.frontends.jax import gradients as jax_gradients
 
     assert pock.from_jax(BLOCK.apply, VARIABLES, (IDS, X), verify=True).outputs
-    monkeypatch.setattr(jax_gradients, "_StopGradient", lambda: jax_gradients.PLUGIN_REGISTRY["stop_gradient"])
+    monkeypatch.setattr(jax_gradients, "_StopGradient", lambda: PLUGIN_REGISTRY["stop_gradient"])
     assert pock.from_jax(BLOCK.apply, VARIABLES, (IDS, X)).outputs
     with pytest.raises(ModelError, match=r"Block does not train as JAX does: .* that of 'params.embed.embedding'"):
         pock.from_jax(BLOCK.apply, VARIABLES, (IDS, X), verify=True)

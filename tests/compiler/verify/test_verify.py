@@ -67,9 +67,11 @@ def test_a_wrong_gradient_is_found_and_named(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_wrong_update_is_told_from_a_wrong_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
     record = registry.get("sgd")
+    expand = record.expand
+    assert expand is not None
 
-    def wrong(e, inputs, attrs):  # type: ignore[no-untyped-def]
-        return record.expand(e, [inputs[0], e.mul(inputs[1], 2.0), *inputs[2:]], attrs)
+    def wrong(e, inputs, attrs):
+        return expand(e, [inputs[0], e.mul(inputs[1], 2.0), *inputs[2:]], attrs)
 
     monkeypatch.setitem(registry._REGISTRY, "sgd", dataclasses.replace(record, expand=wrong))
     report = verify(Block(), (X,), Recipe(optimizer={"name": "sgd", "lr": 0.1}), steps=1)
@@ -91,11 +93,11 @@ class Doubled(torch.autograd.Function):
     """x, whose gradient is doubled."""
 
     @staticmethod
-    def forward(ctx, x):  # type: ignore[no-untyped-def]
+    def forward(ctx, x):
         return x.clone()
 
     @staticmethod
-    def backward(ctx, gradient):  # type: ignore[no-untyped-def]
+    def backward(ctx, gradient):
         return 2.0 * gradient
 
 
@@ -108,7 +110,7 @@ class Pooled(nn.Module):
         self.fc, self.head = nn.Linear(6, 5), nn.Linear(5, 3)
 
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
-        parts = torch.split(Doubled.apply(self.fc(x)), lengths.tolist(), dim=1)  # type: ignore[no-untyped-call]
+        parts = torch.split(Doubled.apply(self.fc(x)), lengths.tolist(), dim=1)
         return self.head(sum(part.sum(1).tanh() for part in parts))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import typer
+from sqlalchemy import update
 from typer.testing import CliRunner
 
 from pock_server.auth.roles import Role
@@ -62,7 +63,7 @@ def test_each_command_that_changes_something_is_one_entry(server: Server, comman
     if command == ("revoke-devices",):
         server.device(server.person())
         with server.services.database.write() as unit:
-            unit.session.execute(DeviceRecord.__table__.update().values(signing_key_id="0" * 16))
+            unit.session.execute(update(DeviceRecord).values(signing_key_id="0" * 16))
     arguments, action = COMMANDS[command]
     if command == ("trust", "publish"):
         arguments = [*arguments[:-1], str(signed_draft(runner, Path(environment["POCK_DATA_DIR"])))]

@@ -37,7 +37,7 @@ class Runner:
     """A process with a folder, a child in it that no sandbox ends, and a control group around that where possible."""
 
     def __init__(self, root: Path) -> None:
-        line = [sys.executable, "-c", _RUNNER, root, FAKE_WORKER]
+        line = [sys.executable, "-c", _RUNNER, str(root), str(FAKE_WORKER)]
         self.process = subprocess.Popen(line, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         pid, folder, *group = self.process.stdout.readline().split()

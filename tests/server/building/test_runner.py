@@ -18,6 +18,7 @@ from sqlalchemy.exc import OperationalError
 
 from pock_server.runner import background, process
 from pock_server.runner.claims import Broken
+from pock_server.runner.description import ask_compiler
 from pock_server.runner.hearing import Description, Hearing, read_lines
 from pock_server.runner.workplace import workspace_cache
 from pock_server.sandbox.confinement import Den, Mechanism
@@ -153,12 +154,11 @@ def test_the_compiler_is_asked_until_it_is_described(
     start_server: ServerFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     troubles = iter([OSError(28, "No space left on device"), OperationalError("COMMIT", {}, Exception("away"))])
-    real = background.ask_compiler
 
     async def ask(services: Services) -> Description:
         for trouble in troubles:
             raise trouble
-        return await real(services)
+        return await ask_compiler(services)
 
     monkeypatch.setattr(background, "ask_compiler", ask)
     monkeypatch.setattr(background, "_RETRY_SECONDS", 0.01)

@@ -5,7 +5,7 @@ import re
 import socket
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import psutil
@@ -293,14 +293,14 @@ def test_root_without_a_sandbox_is_refused(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_the_report_names_what_is_enforced(tmp_path: Path, mechanism: str) -> None:
-    found = choose_sandbox(Settings(data_dir=tmp_path, sandbox=mechanism)).protections
+    found = choose_sandbox(Settings(data_dir=tmp_path, sandbox=cast(Any, mechanism))).protections
     assert all(item.enforced for item in found), found
     names = {"unprivileged user", "no capabilities", "no network", "own processes", "own files", "memory", "disk"}
     assert names <= {item.name for item in found}
 
 
 def test_the_doctor_looks_at_the_sandbox(tmp_path: Path, mechanism: str) -> None:
-    found = list(check(Settings(data_dir=tmp_path, sandbox=mechanism)))
+    found = list(check(Settings(data_dir=tmp_path, sandbox=cast(Any, mechanism))))
     assert [(finding.outcome, mechanism in finding.says) for finding in found] == [(Outcome.OK, True)]
     assert [finding.outcome for finding in check(Settings(data_dir=tmp_path, sandbox="off"))] == [Outcome.WARN]
     assert not list(check(Settings(data_dir=tmp_path, runner="none")))

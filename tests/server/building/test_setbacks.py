@@ -13,8 +13,9 @@ from sqlalchemy.exc import OperationalError
 from pock_server.blobs.faults import StoreFailed
 from pock_server.blobs.store import BlobStore
 from pock_server.runner import background, sweeper
-from pock_server.runner.claims import Broken, claim_next, put_off
+from pock_server.runner.claims import Broken, claim_next, finish, put_off
 from pock_server.runner.rest import Rest
+from pock_server.runs.leases import sweep
 from tests.server.building.test_runner import finished, wait_for
 from tests.server.conftest import ServerFactory
 from tests.server.harness import FAKE_WORKER, Device, MovableClock, Person, Server
@@ -53,12 +54,11 @@ def test_a_store_that_is_away_costs_no_attempt(what: str, runner: Server, monkey
 
 def test_a_database_that_is_away_at_the_end_loses_no_build(runner: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     person, tries = runner.person(), iter(range(3))
-    real = background.finish
 
     def away(*arguments: Any) -> None:
         if next(tries, None) is not None:
             raise OperationalError("COMMIT", {}, Exception("it is away"))
-        real(*arguments)
+        finish(*arguments)
 
     monkeypatch.setattr(background, "finish", away)
     build = person.build(name="succeed").json()["id"]
@@ -111,12 +111,11 @@ def test_what_cannot_be_swept_holds_nothing_up(
 ) -> None:
     build = server.built(person)["id"]
     runs = [server.run(person, device, build, queue_deadline_seconds=1).json()["id"] for _ in range(3)]
-    real = sweeper.sweep
 
     def break_at_one(unit: Any, run: Any, *arguments: Any) -> None:
         if run.id == runs[1]:
             raise RuntimeError("a fault of ours")
-        real(unit, run, *arguments)
+        sweep(unit, run, *arguments)
 
     monkeypatch.setattr(sweeper, "sweep", break_at_one)
     server.clock.advance(10)

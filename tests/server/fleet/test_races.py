@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -42,7 +43,7 @@ def codes(answers: Sequence[Any]) -> Counter[int]:
 def test_a_token_lets_one_device_in(server: Server, person: Person, _: int) -> None:
     token = person.post("/enrollment-tokens", {}).json()["token"]
     devices = [Device(server.client, Ed25519PrivateKey.generate()) for _ in range(8)]
-    answers = together([lambda device=device: device.enrol(token) for device in devices])
+    answers = together([partial(device.enrol, token) for device in devices])
     assert codes(answers) == {201: 1, 401: 7}
     assert {answer.json()["failure_code"] for answer in answers if answer.status_code == 401} == {1017}
     assert len(person.get("/devices").json()["items"]) == 1
@@ -52,7 +53,7 @@ def test_a_token_lets_one_device_in(server: Server, person: Person, _: int) -> N
 def test_a_counter_opens_one_session(server: Server, person: Person, device: Device, _: int) -> None:
     copies = [Device(server.client, device.private_key, id=device.id) for _ in range(6)]
     moment = device.now()
-    answers = together([lambda copy=copy: copy.open_session(counter=7, signed_at=moment) for copy in copies])
+    answers = together([partial(copy.open_session, counter=7, signed_at=moment) for copy in copies])
     assert codes(answers) == {200: 1, 425: 5}
 
 
@@ -168,7 +169,7 @@ def test_builds_with_the_same_members_end_at_once(server: Server, person: Person
         person.build(model_id=model, recipe={"batch": batch})
     claims = [claim for _ in range(3) if (claim := claim_next(server.services))]
     built = make_artifact(server.services, "same")
-    together([lambda claim=claim: finish(server.services, claim, built) for claim in claims])
+    together([partial(finish, server.services, claim, built) for claim in claims])
     assert [build["state"] for build in person.get("/builds").json()["items"]] == ["succeeded"] * 3
 
 

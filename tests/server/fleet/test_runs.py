@@ -296,8 +296,9 @@ def test_requests_that_cannot_run(server: Server, person: Person, device: Device
     server.finish_build()
     for change in ("build_id", "device_id", "dataset_id", "eval_dataset_id"):
         assert_problem(server.run(person, device, **{"build_id": queued, change: unknown}), 404, 1005)
-    for change in ({"steps": 0}, {"entry": "predict"}, {"threads": 0}, {"seed": -1}):
-        assert_problem(server.run(person, device, queued, **change), 422, 1006)
+    wrong: list[dict[str, Any]] = [{"steps": 0}, {"entry": "predict"}, {"threads": 0}, {"seed": -1}]
+    for options in wrong:
+        assert_problem(server.run(person, device, queued, **options), 422, 1006)
     assert person.get("/runs").json()["items"] == []
 
 

@@ -53,7 +53,7 @@ def test_with_a_token_whoever_has_it_reads_them(start_server: ServerFactory) -> 
     for client in (server.client, stranger):
         assert client.get("/metrics", headers={"Authorization": "Bearer a-token"}).status_code == 200
         for wrong in ("", "Bearer", "Bearer a-toke", "Basic a-token", "Bearer é"):
-            assert_problem(client.get("/metrics", headers={"Authorization": wrong.encode()}), 401, 1001)
+            assert_problem(client.get("/metrics", headers={b"Authorization": wrong.encode()}), 401, 1001)
 
 
 def test_what_happens_is_counted(server: Server, person: Person, device: Device) -> None:

@@ -98,8 +98,8 @@ def _fill(old: Release, variables: dict[str, str], folder: Path) -> Scene:
         devices = [device_of(old, state) for state in states]
         done = person.run(build, devices[0])
         old.work_once(states[0])
-        waiting = [person.run(build, device) for device in devices]
-        return Scene(key, build, states, (done, *waiting), {**_answers(person), "url": url})
+        first, second = (person.run(build, device) for device in devices)
+        return Scene(key, build, states, (done, first, second), {**_answers(person), "url": url})
 
 
 def _answers(person: Person) -> dict[str, Any]:

@@ -165,5 +165,5 @@ def test_events_of_an_odd_phase(server: Server, person: Person, device: Device, 
 def test_facts_are_small(device: Device) -> None:
     facts = {"cpu": "x" * (MAX_FACTS_CHARACTERS - 20)}
     assert device.call("POST", "/heartbeat", json={"state": "idle", "facts": facts}).status_code == 200
-    facts = {f"{n}": n for n in range(MAX_FACTS_CHARACTERS // 2)}
-    assert_problem(device.call("POST", "/heartbeat", json={"state": "idle", "facts": facts}), 422, 1006)
+    many = {f"{n}": n for n in range(MAX_FACTS_CHARACTERS // 2)}
+    assert_problem(device.call("POST", "/heartbeat", json={"state": "idle", "facts": many}), 422, 1006)

@@ -23,6 +23,7 @@ from pock_server.http.problems import Problem
 from pock_server.hub import Hub
 from pock_server.idempotency.service import Reservation, reserve
 from pock_server.idempotency.tables import IdempotencyRecord
+from pock_server.models.service import create_model
 from tests.server.harness import Person, Server, assert_problem
 
 DAY = 86_400
@@ -149,7 +150,7 @@ def test_many_at_once_make_one(person: Person) -> None:
 def test_work_and_answer_are_kept_together(server: Server, person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that dies at any moment has done the work and remembers it, or neither: killed before the commit,
     nothing is there; killed after it, a repeat gets the first answer."""
-    create, commit = pock_server.models.endpoints.create, Session.commit
+    commit = Session.commit
     moments = iter(["before", "after"])
 
     def work(unit: Unit, *rest: Any) -> Any:
@@ -159,7 +160,7 @@ def test_work_and_answer_are_kept_together(server: Server, person: Person, monke
             raise RuntimeError("killed")
 
         monkeypatch.setattr(unit.session, "commit", partial(killed, unit.session))
-        return create(unit, *rest)
+        return create_model(unit, *rest)
 
     monkeypatch.setattr(Reservation, "release", lambda self: None)  # nobody is left to do it
     with monkeypatch.context() as patch:
@@ -177,14 +178,13 @@ def test_a_request_slower_than_its_reservation_does_nothing(
     server: Server, person: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another request has taken its key meanwhile: only that one's work counts."""
-    real = pock_server.models.endpoints.create
 
     def slow(*arguments: Any) -> Any:
-        monkeypatch.setattr(pock_server.models.endpoints, "create", real)
+        monkeypatch.setattr(pock_server.models.endpoints, "create", create_model)
         server.clock.advance(301)
         # The other request's reservation, in this one's transaction: SQLite has one writer at a time.
         arguments[0].session.execute(update(IdempotencyRecord).values(created_at=server.clock.now()))
-        return real(*arguments)
+        return create_model(*arguments)
 
     monkeypatch.setattr(pock_server.models.endpoints, "create", slow)
     assert_problem(post(person, "k"), 409, 1009)

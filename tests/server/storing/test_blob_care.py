@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -124,7 +125,7 @@ def test_scrub_finds_what_nobody_has_asked_for(server: Server, person: Person) -
     assert person.get(f"/blobs/sha256/{missing}").content == DATA + b"2"
 
 
-def scrub(server: Server, status: int) -> dict[str, object]:
+def scrub(server: Server, status: int) -> dict[str, Any]:
     outcome = CliRunner().invoke(app, ["scrub", "--json"], env=variables(server.services.settings))
     assert outcome.exit_code == status, outcome.output
     return dict(json.loads(outcome.stdout))

@@ -67,7 +67,7 @@ def _changed_before(server: Server, change: Callable[[Path], None]) -> Path:
     return path
 
 
-@pytest.fixture(params=CHANGES.values(), ids=CHANGES)
+@pytest.fixture(params=list(CHANGES.values()), ids=list(CHANGES))
 def key(request: pytest.FixtureRequest, server: Server, device: Device) -> Path:
     """Where the key of a service with one device was, or where another one is now."""
     path = request.param(server)

@@ -59,7 +59,7 @@ class _Training:
         for micro in _split(feeds, recipe.accumulate):
             try:
                 loss = loss_of(self.trainable, self.task, tensors_of(micro, self.double)) / recipe.accumulate
-                loss.backward()  # type: ignore[no-untyped-call]
+                loss.backward()
             except (RuntimeError, TypeError, ValueError, IndexError) as error:
                 format = "float64" if self.double else self.side.framework
                 reason = str(error).splitlines()[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -26,15 +27,19 @@ def graph(
 ) -> onnx.GraphProto:
     """A sub-graph on numbers; of its inputs and outputs only those that steer a loop have a shape."""
     steering = {"i": TensorProto.INT64, "given": TensorProto.BOOL, "go_on": TensorProto.BOOL}
-    ends = [
+    entering, leaving = (
         [
             helper.make_tensor_value_info(name, steering.get(name, TensorProto.FLOAT), [] if name in steering else None)
             for name in names
         ]
         for names in (inputs, outputs)
-    ]
+    )
     return helper.make_graph(
-        list(nodes), "inside", *ends, [numpy_helper.from_array(array, name) for name, array in constants.items()]
+        list(nodes),
+        "inside",
+        entering,
+        leaving,
+        [numpy_helper.from_array(array, name) for name, array in constants.items()],
     )
 
 
@@ -108,7 +113,11 @@ def test_a_scan_is_written_out(tmp_path: Path, axis: int, reverse: int) -> None:
     nodes = [helper.make_node("Add", ["sum", "part"], ["new"]), helper.make_node("Mul", ["new", "part"], ["shown"])]
     body = graph(nodes, ["sum", "part"], ["new", "shown"])
     start = np.zeros(X.shape[1 - axis], np.float32)
-    attrs = {"scan_input_axes": [axis], "scan_input_directions": [reverse], "scan_output_directions": [reverse]}
+    attrs: dict[str, Any] = {
+        "scan_input_axes": [axis],
+        "scan_input_directions": [reverse],
+        "scan_output_directions": [reverse],
+    }
     node = helper.make_node("Scan", ["start", "x"], ["y", "all"], body=body, num_scan_inputs=1, **attrs)
     proto = model([node], INPUT, ["y", "all"], {"start": start})
     walked = np.moveaxis(X, axis, 0)[:: -1 if reverse else 1]

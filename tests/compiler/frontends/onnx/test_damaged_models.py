@@ -150,7 +150,7 @@ def test_keepdims_is_1_or_not(tmp_path, keepdims, shape):
 
 
 def test_a_one_hot_encoding_of_nothing_or_of_everything(tmp_path):
-    arrays = [np.zeros(2, I64), np.asarray(3, I64), np.zeros(0, F32)]
+    arrays: list[np.ndarray | None] = [np.zeros(2, I64), np.asarray(3, I64), np.zeros(0, F32)]
     assert "slice" in refusal(single("OneHot", arrays, constants=(1, 2))[0], tmp_path)
     arrays = [np.zeros(2, I64), np.asarray(2**40, I64), np.asarray([0, 1], F32)]
     assert "classes" in refusal(single("OneHot", arrays, constants=(1, 2))[0], tmp_path)

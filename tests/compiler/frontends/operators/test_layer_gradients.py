@@ -28,8 +28,15 @@ def i(*values: int) -> np.ndarray:
     return np.array(values, np.int64)
 
 
-ATTENTION = [f(1, 4, 3, 5), f(1, 2, 3, 5), f(1, 2, 3, 5), f(3, 7), f(1, 2, 4, 5), f(1, 2, 4, 5)]
-LINEAR = [f(2, 3, 8), f(2, 3, 4), f(2, 3, 6), f(2, 2, 2, 3), f(2, 3, 2), f(2, 3, 1)]
+ATTENTION: list[np.ndarray | None] = [
+    f(1, 4, 3, 5),
+    f(1, 2, 3, 5),
+    f(1, 2, 3, 5),
+    f(3, 7),
+    f(1, 2, 4, 5),
+    f(1, 2, 4, 5),
+]
+LINEAR: list[np.ndarray | None] = [f(2, 3, 8), f(2, 3, 4), f(2, 3, 6), f(2, 2, 2, 3), f(2, 3, 2), f(2, 3, 1)]
 CASES: dict[str, tuple[str, list[np.ndarray | None], list[int], dict[str, Any]]] = {
     "deformable": (
         "DeformConv",

@@ -45,7 +45,10 @@ def agree(
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
-CONV = {
+Case = tuple[np.ndarray, np.ndarray, dict[str, Any]]
+"""What a convolution is given: (x, weight, attributes)."""
+
+CONV: dict[str, Case] = {
     "1d": (f(2, 4, 11), f(6, 2, 3), {"group": 2, "strides": [2], "pads": [0, 2]}),
     "2d-same": (f(1, 3, 7, 8), f(4, 3, 3, 2), {"auto_pad": "SAME_LOWER", "strides": [2, 3]}),
     "3d": (f(2, 4, 6, 7, 5), f(6, 2, 3, 2, 3), {"group": 2, "strides": [2, 1, 2], "pads": [1, 0, 2, 0, 1, 1]}),
@@ -61,7 +64,7 @@ def test_convolution(name: str, tmp_path: Path) -> None:
     agree(tmp_path, "Conv", [x, w, f(len(w))], **attrs)
 
 
-TRANSPOSED = {
+TRANSPOSED: dict[str, Case] = {
     "1d": (f(2, 4, 5), f(4, 3, 4), {"strides": [3], "pads": [1, 2], "output_padding": [2]}),
     "2d-groups": (f(2, 4, 5, 4), f(4, 3, 2, 3), {"group": 2, "dilations": [2, 1], "strides": [1, 2]}),
     "2d-shape": (f(1, 2, 4, 4), f(2, 3, 3, 3), {"strides": [2, 3], "output_shape": [8, 11]}),
@@ -90,7 +93,9 @@ POOLS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("op", ["MaxPool", "AveragePool", "counted", "LpPool"])
 @pytest.mark.parametrize("index", range(len(POOLS)))
 def test_pooling(op: str, rank: int, index: int, tmp_path: Path) -> None:
-    attrs = {key: value[:rank] if isinstance(value, list) else value for key, value in POOLS[index].items()}
+    attrs: dict[str, Any] = {
+        key: value[:rank] if isinstance(value, list) else value for key, value in POOLS[index].items()
+    }
     if "pads" in attrs:
         attrs["pads"] = [*POOLS[index]["pads"][:rank], *POOLS[index]["pads"][3 : 3 + rank]]
     if op == "LpPool":
@@ -103,14 +108,19 @@ def test_pooling(op: str, rank: int, index: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("order", [0, 1])
 @pytest.mark.parametrize("rank", SHAPES)
 def test_places_of_maxima(rank: int, order: int, tmp_path: Path) -> None:
-    attrs = {"kernel_shape": [3] * rank, "strides": [2] * rank, "pads": [1] * (2 * rank), "storage_order": order}
+    attrs: dict[str, Any] = {
+        "kernel_shape": [3] * rank,
+        "strides": [2] * rank,
+        "pads": [1] * (2 * rank),
+        "storage_order": order,
+    }
     agree(tmp_path, "MaxPool", [f(*SHAPES[rank])], outputs=2, **attrs)
 
 
 def test_overlapping_maxima_go_back_once() -> None:
     x = torch.from_numpy(f(2, 3, 9, 9))
     y, places = torch.nn.functional.max_pool2d(x, 3, 2, return_indices=True)
-    expected = torch.nn.functional.max_unpool2d(y, places, 3, 2).numpy()
+    expected = torch.nn.functional.max_unpool2d(y, places, [3, 3], [2, 2]).numpy()
     flat = (places + (torch.arange(6) * 81).reshape(2, 3, 1, 1)).numpy()
     proto, feeds = single("MaxUnpool", [y.numpy(), flat], kernel_shape=[3, 3], strides=[2, 2])
     assert (np.bincount(flat.reshape(-1)) > 1).any()

@@ -35,8 +35,8 @@ IMAGE = f(2, 4, 9, 7)
 Case = tuple[str, list[np.ndarray | None], dict[str, Any]]
 
 
-def case(op: str, *arrays: np.ndarray | None, **attrs: Any) -> Case:
-    return op, list(arrays), attrs
+def case(op: str, *arrays: np.ndarray | np.generic | None, **attrs: Any) -> Case:
+    return op, [None if array is None else np.asarray(array) for array in arrays], attrs
 
 
 UNARY = [

@@ -83,8 +83,8 @@ def test_grid_sample(tmp_path, mode, padding, align):
 @pytest.mark.parametrize("coordinates", ["half_pixel", "output_half_pixel"])
 def test_roi_align(tmp_path, coordinates):
     rois = np.array([[0, 0, 9, 8], [2, 1, 5, 7.5], [-3, 2, 4, 14]], np.float32)
-    attrs = {"output_height": 3, "output_width": 2, "sampling_ratio": 2, "spatial_scale": 0.6}
-    arrays = [IMAGE, rois, np.array([0, 1, 0], np.int64)]
+    attrs: dict[str, Any] = {"output_height": 3, "output_width": 2, "sampling_ratio": 2, "spatial_scale": 0.6}
+    arrays: list[Array | None] = [IMAGE, rois, np.array([0, 1, 0], np.int64)]
     _agrees(tmp_path, "RoiAlign", arrays, opset=16, coordinate_transformation_mode=coordinates, **attrs)
 
 

@@ -17,6 +17,8 @@ Expression = Callable[["Small", Tensor], Tensor]
 class Small(nn.Module):
     """Two layers, a codebook and a running mean for a form to play with."""
 
+    centre: Tensor
+
     def __init__(self, form: Expression) -> None:
         super().__init__()
         generator = torch.Generator().manual_seed(3)

@@ -24,6 +24,10 @@ from pockengine.ir import render
 class Net(nn.Module):
     """Views of one tensor as buffers, attention seen through views, two widths of numbers."""
 
+    turned: Tensor
+    part: Tensor
+    narrow: Tensor
+
     def __init__(self) -> None:
         super().__init__()
         torch.manual_seed(0)
@@ -36,7 +40,7 @@ class Net(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         h = F.relu(self.norm(self.conv(x))).permute(0, 2, 3, 1).flatten(1, 2)
-        q, k, v = (f(h).view(len(x), -1, 2, 4).transpose(1, 2) for f in (self.query, self.key, self.value))
+        q, k, v = (f(h).view(x.shape[0], -1, 2, 4).transpose(1, 2) for f in (self.query, self.key, self.value))
         mixed = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).contiguous().view(h.shape)
         return (h + mixed + self.narrow.float() + self.part[:, :8].sum(0) + self.turned.mean(0)).mean(1)
 

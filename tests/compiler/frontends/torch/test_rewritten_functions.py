@@ -179,6 +179,9 @@ def test_a_layer_made_what_it_is_and_a_tensor_returned_twice() -> None:
 class Padding(nn.Module):
     """Pads as audio codecs do, by whole numbers that it keeps as buffers, and counts its calls."""
 
+    stride: torch.Tensor
+    calls: torch.Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.layer = nn.Conv1d(2, 2, 3, stride=2)

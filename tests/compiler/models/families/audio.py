@@ -34,6 +34,8 @@ class EnCodec(nn.Module):
     """Defossez et al. 2022: a strided encoder, three codebooks one after the other, a decoder; losses in time and in
     magnitudes of a spectrogram."""
 
+    window: Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.encoder = nn.Sequential(

@@ -100,6 +100,8 @@ class ConvNeXtV2(nn.Module):
 class RelativeAttention(nn.Module):
     """Attention over all positions with a learned bias for each offset (CoAtNet, MaxViT)."""
 
+    index: Tensor
+
     def __init__(self, side: int, heads: int = 2) -> None:
         super().__init__()
         self.heads = heads

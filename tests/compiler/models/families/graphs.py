@@ -23,6 +23,9 @@ def _sum_at(values: Tensor, targets: Tensor) -> Tensor:
 class GCN(nn.Module):
     """Kipf & Welling 2017, with the normalised adjacency as a sparse sum over edges."""
 
+    edges: Tensor
+    norm: Tensor
+
     def __init__(self, width: int = 16) -> None:
         super().__init__()
         self.first, self.second = nn.Linear(FEATURES, width), nn.Linear(width, CLASSES)

@@ -110,6 +110,8 @@ class PointTransformer(nn.Module):
 class Completion(nn.Module):
     """Points from a code (FoldingNet, Yang et al. 2018), compared by Chamfer distance."""
 
+    grid: Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.encoder, self.fold = shared(3, 16), nn.Sequential(nn.Linear(18, 24), nn.ReLU(), nn.Linear(24, 3))

@@ -18,6 +18,8 @@ Output = dict[str, Tensor]
 class Spline(nn.Module):
     """A layer of a Kolmogorov-Arnold network: a cubic B-spline on each edge beside a SiLU (Liu et al. 2024)."""
 
+    grid: Tensor
+
     def __init__(self, inputs: int, outputs: int, cells: int = 4, order: int = 3) -> None:
         super().__init__()
         self.order = order
@@ -49,6 +51,8 @@ class KAN(nn.Module):
 
 class ChebyshevKAN(nn.Module):
     """Edges as Chebyshev polynomials of arc cosines."""
+
+    degrees: Tensor
 
     def __init__(self, degree: int = 4) -> None:
         super().__init__()
@@ -88,6 +92,9 @@ class RealNVP(nn.Module):
 
 class MAF(nn.Module):
     """Papamakarios et al. 2017: an autoregressive network of masked weights."""
+
+    first: Tensor
+    last: Tensor
 
     def __init__(self, hidden: int = 12) -> None:
         super().__init__()
@@ -206,6 +213,8 @@ class PoissonPINN(nn.Module):
 class ForcesNet(nn.Module):
     """An energy of atoms' places whose negative gradient is compared with forces (as in interatomic potentials)."""
 
+    centres: Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.net = nn.Sequential(nn.Linear(8, 16), nn.SiLU(), nn.Linear(16, 1))
@@ -290,6 +299,8 @@ class NeuralODE(nn.Module):
 class NeRF(nn.Module):
     """Mildenhall et al. 2020: colours along rays, weighed by what they pass through."""
 
+    bands: Tensor
+
     def __init__(self, bands: int = 3) -> None:
         super().__init__()
         self.register_buffer("bands", 2.0 ** torch.arange(bands) * math.pi)
@@ -307,6 +318,8 @@ class NeRF(nn.Module):
 
 class ScoreNet(nn.Module):
     """Denoising score matching with Fourier features of the noise level (Song et al. 2021)."""
+
+    waves: Tensor
 
     def __init__(self) -> None:
         super().__init__()

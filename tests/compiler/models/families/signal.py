@@ -88,7 +88,7 @@ class Conv1d(nn.Module):
 class Recurrent(nn.Module):
     """Two layers over a series of fixed length; a class for each of its moments or for all of it."""
 
-    def __init__(self, kind: type[nn.RNNBase], bidirectional: bool, each: bool) -> None:
+    def __init__(self, kind: type[nn.RNN | nn.LSTM | nn.GRU], bidirectional: bool, each: bool) -> None:
         super().__init__()
         self.layers = kind(8, 16, num_layers=2, batch_first=True, bidirectional=bidirectional)
         self.head = nn.Linear(32 if bidirectional else 16, CLASSES)

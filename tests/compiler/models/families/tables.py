@@ -54,6 +54,8 @@ class TabNet(nn.Module):
 class FTTransformer(nn.Module):
     """Gorishniy et al. 2021: every feature a token."""
 
+    offsets: Tensor
+
     def __init__(self, width: int = 16) -> None:
         super().__init__()
         self.scale, self.shift = nn.Parameter(torch.randn(NUMBERS, width)), nn.Parameter(torch.randn(NUMBERS, width))
@@ -110,6 +112,8 @@ class SAINT(nn.Module):
 
 class DLRM(nn.Module):
     """Naumov et al. 2019: bags of categories from large tables, and products of all pairs."""
+
+    places: Tensor
 
     def __init__(self, width: int = 8) -> None:
         super().__init__()

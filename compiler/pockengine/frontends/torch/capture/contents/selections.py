@@ -90,7 +90,7 @@ def _operands(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Tens
     if len(args) != 2 or not isinstance(args[1], Tensor) or args[1].dtype is not torch.bool or not args[1].dim():
         return None
     if function in _SELECT:
-        x, mask = torch.broadcast_tensors(*args)  # type: ignore[no-untyped-call]
+        x, mask = torch.broadcast_tensors(*args)
         return x, mask
     return (args[0], args[1]) if function is torch.Tensor.__getitem__ else None
 

@@ -2,6 +2,7 @@
 # make serve  the service with the demo's data                make bench  comparisons with peers
 # make setup  .venv with everything installed                 make web    the dashboard's assets
 # make docs   the documentation as a site
+# make coverage   the tests again, with the lines and branches that none of them reaches
 # make faults kill -9, cuts and clock jumps, on a quiet machine
 
 SHELL := /bin/bash
@@ -19,7 +20,7 @@ SETUP_INPUTS := requirements/dev.txt requirements/lock.txt $(wildcard */pyprojec
 WEB := .cache/web-stamp
 WEB_INPUTS := docker/build-page $(shell find web -type f -not -path '*/node_modules/*' -not -path '*/test-results/*' -not -name schema.ts 2>/dev/null)
 
-.PHONY: help setup web demo serve docs test lint unit faults web-test bench bench-quick bench-more lock clean
+.PHONY: help setup web demo serve docs test lint unit coverage faults web-test bench bench-quick bench-more lock clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -73,6 +74,10 @@ lint: $(SETUP)
 unit: $(SETUP) web
 	$(SAY) "pytest"
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope $(PYTEST_ARGS)
+
+coverage: $(SETUP) web
+	$(SAY) "pytest, counting lines and branches: .cache/coverage/html/index.html"
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope --cov --cov-branch --cov-report=term-missing --cov-report=html:.cache/coverage/html $(PYTEST_ARGS)
 
 faults: $(SETUP)
 	@$(BIN)/python -m pytest -q tests/faults/test_faults.py $(PYTEST_ARGS)

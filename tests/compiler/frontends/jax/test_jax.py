@@ -35,7 +35,7 @@ class Attention(linen.Module):
     @linen.compact
     def __call__(self, ids):
         x = linen.Embed(32, 16)(ids)
-        x = x + linen.SelfAttention(num_heads=2)(linen.LayerNorm()(x))
+        x = x + linen.MultiHeadDotProductAttention(num_heads=2)(linen.LayerNorm()(x))
         x = x + linen.Dense(16)(linen.silu(linen.Dense(32)(x)))
         return linen.Dense(5)(x.mean(1))
 

@@ -22,6 +22,8 @@ OTHERS = torch.tensor([2, 2, 1])
 
 
 class Deciding(nn.Module):
+    probability: Tensor
+
     def __init__(self, expression: Expression) -> None:
         super().__init__()
         self.fc = nn.Linear(4, 4)
@@ -72,7 +74,8 @@ def test_nobody_is_told_where_nothing_is_decided(recwarn: pytest.WarningsRecorde
 def test_a_decision_by_inputs_is_the_examples_and_nothing_is_wrong_in_silence(name: str) -> None:
     torch.manual_seed(0)
     module, x = Deciding(DECIDED[name]), torch.randn(5, 4)
-    graph = from_torch(module, (x, LENGTHS))
+    with pytest.warns(UserWarning, match="the contents of tensors decide"):
+        graph = from_torch(module, (x, LENGTHS))
     found = evaluate(graph, {"x": x.numpy(), "lengths": LENGTHS.numpy(), **graph.data})["output"]
     np.testing.assert_allclose(found, module(x, LENGTHS).detach().numpy(), rtol=1e-5, atol=1e-6)
     others = OTHERS if name != "whole numbers chosen by a mask" else torch.tensor([1, 1, 3])
@@ -81,9 +84,10 @@ def test_a_decision_by_inputs_is_the_examples_and_nothing_is_wrong_in_silence(na
 
 def test_a_decision_by_a_buffer_is_taken() -> None:
     torch.manual_seed(0)
-    module = Deciding(lambda m, x, lengths: m.fc(x) if m.probability[1] > 0 else x)  # type: ignore[index]
+    module = Deciding(lambda m, x, lengths: m.fc(x) if m.probability[1] > 0 else x)
     x = torch.randn(5, 4)
-    graph = from_torch(module, (x, LENGTHS))
+    with pytest.warns(UserWarning, match="the contents of tensors decide"):
+        graph = from_torch(module, (x, LENGTHS))
     found = evaluate(graph, {"x": x.numpy(), "lengths": LENGTHS.numpy(), **graph.data})["output"]
     np.testing.assert_allclose(found, module(x, LENGTHS).detach().numpy(), rtol=1e-5, atol=1e-6)
 

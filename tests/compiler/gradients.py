@@ -13,6 +13,7 @@ from pockengine.codegen.model import Model
 from pockengine.compile import Inference, plan_inference
 from pockengine.ir import Array, Builder, Graph, Value
 from pockengine.ops import Emitter
+from pockengine.plan.space import Space
 from pockengine.targets import get
 
 WEIGHTS = "weights"
@@ -53,16 +54,16 @@ def in_machine_code(
 
 
 def _described(plan: Inference) -> Model:
-    sizes = {"arena": plan.program.plan.arena_bytes, **plan.spaces.sizes}
+    sizes = {Space.ARENA: plan.program.plan.arena_bytes, **plan.spaces.sizes}
     return Model("graph", "host", THREADS, 1, (), (), (), (), {"predict": plan.program}, sizes, 0)
 
 
 def _run(library: SharedObject, symbol: str, plan: Inference, inputs: Mapping[str, Array]) -> dict[str, Array] | str:
-    blocks = Blocks({"arena": plan.program.plan.arena_bytes, **plan.spaces.sizes})
+    blocks = Blocks({Space.ARENA: plan.program.plan.arena_bytes, **plan.spaces.sizes})
     for location, array in plan.spaces.consts.values():
         blocks.write(location, array)
     for value in plan.program.graph.inputs:
-        place = plan.spaces.places.get(("input", value.name))
+        place = plan.spaces.places.get((Space.INPUT, value.name))
         if place is not None:
             blocks.write(place, inputs[value.name])
     library.run(symbol, "predict", blocks)

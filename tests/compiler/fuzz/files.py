@@ -17,6 +17,7 @@ from pockengine.frontends import load, survey
 from pockengine.ir import Array, Graph
 from pockengine.plan import aligned
 from pockengine.plan.program import Location
+from pockengine.plan.space import Space
 from pockengine.recipe import Recipe
 from pockengine.targets import get
 from tests.compiler.plan.simulation import Blocks, simulate
@@ -72,7 +73,7 @@ def _train(path: Path, model: Graph) -> None:
 
 def _infer(path: Path, model: Graph, seed: int) -> str:
     inference = plan_inference(model, get("host"), threads=2)
-    sizes = {"arena": aligned(inference.program.plan.arena_bytes), **inference.spaces.sizes}
+    sizes = {Space.ARENA: aligned(inference.program.plan.arena_bytes), **inference.spaces.sizes}
     if sum(sizes.values()) > MOST_BYTES:
         return ONLY_OURS
     if not all(np.isfinite(array).all() for array in model.data.values() if array.dtype == np.float32):
@@ -87,7 +88,7 @@ def _infer(path: Path, model: Graph, seed: int) -> str:
     for location, array in inference.spaces.consts.values():
         memory.write(location, array)
     for value in model.params:
-        place = inference.spaces.places.get(("param", value.name))
+        place = inference.spaces.places.get((Space.PARAM, value.name))
         if place:
             memory.write(place, model.data[value.name])
     for value in inference.program.graph.inputs:
@@ -98,8 +99,8 @@ def _infer(path: Path, model: Graph, seed: int) -> str:
     return RIGHT
 
 
-def _input(places: dict[tuple[str, str], Location], name: str) -> Location:
-    return places["input", name]
+def _input(places: dict[tuple[Space, str], Location], name: str) -> Location:
+    return places[Space.INPUT, name]
 
 
 def _expected(path: Path, arrays: dict[str, Array]) -> dict[str, Array]:

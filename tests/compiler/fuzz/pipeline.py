@@ -15,6 +15,7 @@ from pockengine.compile.build import describe
 from pockengine.errors import PockError
 from pockengine.ir import Array, Graph, Value, parse, render
 from pockengine.plan.program import Location, Loops, Packing
+from pockengine.plan.space import Space
 from pockengine.recipe import Recipe
 from pockengine.targets import get
 from tests.compiler.plan.simulation import Memory, simulate
@@ -80,7 +81,7 @@ def in_memory(one: Prepared) -> Results:
 
     def run(program: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
         for name, array in arrays.items():
-            memory.write(planned.spaces.places["input", name], array)
+            memory.write(planned.spaces.places[Space.INPUT, name], array)
         return simulate(planned.programs[program], memory)
 
     with np.errstate(all="ignore"):
@@ -103,16 +104,16 @@ def _executed(one: Prepared, library: SharedObject, symbol: str) -> Results | st
     blocks, places = Blocks(space_bytes(planned)), planned.spaces.places
     for location, array in planned.spaces.consts.values():
         blocks.write(location, array)
-    packed = {places["param", name]: panels(packing) for name, packing in planned.packed.items()}
+    packed = {places[Space.PARAM, name]: panels(packing) for name, packing in planned.packed.items()}
     for value in planned.model.params:
-        if ("param", value.name) in places:
-            place, array = places["param", value.name], planned.model.data[value.name]
+        if (Space.PARAM, value.name) in places:
+            place, array = places[Space.PARAM, value.name], planned.model.data[value.name]
             blocks.write(place, array.reshape(-1)[packed[place]] if place in packed else array)
     library.init_states(symbol, blocks)
 
     def run(program: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
         for name, array in arrays.items():
-            blocks.write(places["input", name], array)
+            blocks.write(places[Space.INPUT, name], array)
         library.run(symbol, program, blocks)
         planned_program = planned.programs[program]
         return {
@@ -149,7 +150,7 @@ def _results(one: Prepared, run: Run, read: Read) -> Results:
     for number, (program, arrays) in enumerate(schedule(one.case, planned.recipe.accumulate, planned.inputs)):
         results |= {f"{program} {number}: {name}": array for name, array in run(program, arrays).items()}
     train: Graph = planned.programs["train"].graph
-    for space, values in (("param", planned.model.params), ("state", tuple(train.states))):
+    for space, values in ((Space.PARAM, planned.model.params), (Space.STATE, tuple(train.states))):
         for value in values:
             if (space, value.name) in planned.spaces.places:
                 results[f"after: {value.name}"] = read(planned.spaces.places[space, value.name], value)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 from itertools import islice, pairwise
+from typing import Any
 
 import pytest
 
@@ -128,7 +129,7 @@ def step_twice(program: Program) -> Iterator[Program]:
         yield replace(program, steps=(*program.steps[:index], step, *program.steps[index:]))
 
 
-def changed_step(program: Program, index: int, **fields: object) -> Program:
+def changed_step(program: Program, index: int, **fields: Any) -> Program:
     steps = list(program.steps)
     steps[index] = replace(steps[index], **fields)
     return replace(program, steps=tuple(steps))

@@ -32,7 +32,7 @@ def model_of(node: Node, lowered: Lowered, over: tuple[int, int] | None = None) 
     outputs = {value.name: value for value in node.outputs}
     plan = MemoryPlan((), arena, arena)
     program = Program("predict", Graph("predict"), (Step(node, lowered, None),), locations, outputs, plan)
-    spaces = {"arena": arena, "param": 0, "state": 0, "const": 0, "input": at}
+    spaces: dict[Space, int] = {Space.ARENA: arena, Space.PARAM: 0, Space.STATE: 0, Space.CONST: 0, Space.INPUT: at}
     return Model("one", "host", 1, 1, (), (), (), tuple(inputs), {"predict": program}, spaces, 0)
 
 

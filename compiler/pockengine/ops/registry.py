@@ -206,12 +206,13 @@ def passes_gradient(node: Node, index: int) -> bool:
 
 def is_kind(node: Node, *kinds: str) -> bool:
     """Whether the node's op is of one of these kinds (regions are of kind `region`)."""
-    return record_of(node).kind in kinds
+    return (_REGISTRY.get(node.op) or record_of(node)).kind in kinds  # asked very often
 
 
 def is_view(node: Node) -> bool:
     """Whether the node's result is its operand's bytes under another shape."""
-    return record_of(node).view
+    record = _REGISTRY.get(node.op)  # asked very often; no region is one
+    return record is not None and record.view
 
 
 def reads_rows(node: Node) -> bool:

@@ -18,7 +18,7 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -66,21 +66,22 @@ def sweep(
     done: Callable[[Record], None],
 ) -> None:
     """Try all of `chosen`, `jobs` at a time; results are appended to `file` and given to `done`."""
-    _warm()
-    waiting = list(chosen)[::-1]
-    running: dict[Connection, _Running] = {}
-    while waiting or running:
-        while waiting and len(running) < jobs:
-            started = _start(waiting.pop(), until, engine)
-            running[started.pipe] = started
-        wait(list(running), timeout=1.0)
-        for pipe, trial in list(running.items()):
-            if (record := trial.ended()) is not None:
-                del running[pipe]
-                if file is not None:
-                    with file.open("a") as lines:
-                        lines.write(json.dumps(record) + "\n")
-                done(record)
+    with _alone():
+        _warm()
+        waiting = list(chosen)[::-1]
+        running: dict[Connection, _Running] = {}
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                started = _start(waiting.pop(), until, engine)
+                running[started.pipe] = started
+            wait(list(running), timeout=1.0)
+            for pipe, trial in list(running.items()):
+                if (record := trial.ended()) is not None:
+                    del running[pipe]
+                    if file is not None:
+                        with file.open("a") as lines:
+                            lines.write(json.dumps(record) + "\n")
+                    done(record)
 
 
 @dataclass
@@ -147,11 +148,23 @@ def _child(architecture: Architecture, pipe: Connection, until: Until, engine: E
     os._exit(0)
 
 
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """One thread, no warnings and no log, for the trials and as long as they run."""
+    threads, disabled = torch.get_num_threads(), logging.root.manager.disable
+    torch.set_num_threads(1)
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(disabled)
+        torch.set_num_threads(threads)
+
+
 def _warm() -> None:
     """Import what every trial imports, and export once, so that the processes start with all of it."""
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore")
-    logging.disable(logging.CRITICAL)
     for name in ("llama", "bert", "clip", "wav2vec2", "mixtral", "t5"):
         importlib.import_module(f"transformers.models.{name}.modeling_{name}")
     torch_2_5.get_torchlib_ops = functools.cache(torch_2_5.get_torchlib_ops)  # a third of the time of an export

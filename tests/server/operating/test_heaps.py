@@ -7,7 +7,7 @@ from pathlib import Path
 
 _HEAPS = """
 import ctypes, sys, threading
-from pock_server.cli.process import share_heaps
+from pock_server.processes.one import share_heaps
 if sys.argv[1] == "shared":
     share_heaps()
 libc = ctypes.CDLL(None)

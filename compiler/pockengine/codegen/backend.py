@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from ..ir import Node
+from ..plan.lowering import Lowers
 from ..plan.pipeline import Pipeline
-from ..plan.program import Lowered, Packing
 from ..progress import Progress
 from ..targets import HOST_MEMORY, Target
 from .model import Model
@@ -66,7 +66,7 @@ class Description:
     share_of_peak: float | None
 
 
-class Backend(Protocol):
+class Backend(Lowers, Protocol):
     """Turns legal nodes into kernels, and planned programs into what runs on a device."""
 
     @property
@@ -80,25 +80,8 @@ class Backend(Protocol):
     def limits(self, target: Target) -> Limits:
         """What it can make for a target."""
 
-    def unsupported(self, node: Node) -> str | None:
-        """Why this node cannot be lowered, or None."""
-
     def claims(self, node: Node) -> bool:
         """Whether a composite is lowered whole, which must be possible, instead of being expanded."""
-
-    def lower(self, node: Node, target: Target, threads: int) -> Lowered:
-        """The kernels of one node."""
-
-    def cost(self, lowered: Lowered, target: Target, threads: int) -> float:
-        """About how long a lowered node takes, in cycles of the target: to compare nodes with each other."""
-
-    def packing(self, node: Node, target: Target, threads: int) -> tuple[int, Packing] | None:
-        """A variant of a node's lowering: the input that it would pack whole each time, and how that input could lie in
-        memory instead. None where there is none."""
-
-    def scratch(self, node: Node, target: Target, threads: int) -> Sequence[tuple[int, float]]:
-        """Variants of a node's lowering: (bytes of workspace, time in parts of the usual one) of the ways to compute it
-        in less than the usual workspace, the quickest first."""
 
     def identity(self, node: Node) -> str | None:
         """What a choice for this node is known by; nodes with equal ones are computed alike. None: there is no

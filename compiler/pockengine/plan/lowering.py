@@ -12,17 +12,24 @@ from .program import Lowered, Packing
 
 
 class Lowers(Protocol):
-    """The part of a backend that planning asks; `codegen.backend.Backend` says what each method promises."""
+    """The part of a `codegen.backend.Backend` that planning asks."""
 
-    def unsupported(self, node: Node) -> str | None: ...
+    def unsupported(self, node: Node) -> str | None:
+        """Why this node cannot be lowered, or None."""
 
-    def lower(self, node: Node, target: Target, threads: int) -> Lowered: ...
+    def lower(self, node: Node, target: Target, threads: int) -> Lowered:
+        """The kernels of one node."""
 
-    def cost(self, lowered: Lowered, target: Target, threads: int) -> float: ...
+    def cost(self, lowered: Lowered, target: Target, threads: int) -> float:
+        """About how long a lowered node takes, in cycles of the target: to compare nodes with each other."""
 
-    def packing(self, node: Node, target: Target, threads: int) -> tuple[int, Packing] | None: ...
+    def packing(self, node: Node, target: Target, threads: int) -> tuple[int, Packing] | None:
+        """A variant of a node's lowering: the input that it would pack whole each time, and how that input could lie in
+        memory instead. None where there is none."""
 
-    def scratch(self, node: Node, target: Target, threads: int) -> Sequence[tuple[int, float]]: ...
+    def scratch(self, node: Node, target: Target, threads: int) -> Sequence[tuple[int, float]]:
+        """Variants of a node's lowering: (bytes of workspace, time in parts of the usual one) of the ways to compute it
+        in less than the usual workspace, the quickest first."""
 
 
 class Lowering:

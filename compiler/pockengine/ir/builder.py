@@ -107,11 +107,13 @@ class Builder:
         attrs: Attrs | None = None,
         body: Graph | None = None,
         names: Sequence[str] = (),
+        inferred: bool = False,
     ) -> tuple[Value, ...]:
-        """Append a node and return its outputs."""
+        """Append a node and return its outputs. `inferred` says that its op's record gave the types."""
         hints = list(names) or [""] * len(types)
         outputs = tuple(Value(self.fresh(hint), type) for hint, type in zip(hints, types, strict=True))
-        self.keep(Node(op, tuple(inputs), outputs, dict(attrs or {}), body, self.phase, self.origin))
+        node = Node(op, tuple(inputs), outputs, dict(attrs or {}), body, self.phase, self.origin)
+        self.keep(_inferred(node) if inferred else node)
         return outputs
 
     def keep(self, node: Node) -> None:
@@ -167,7 +169,14 @@ def substitute(node: Node, mapping: Mapping[Value, Value]) -> Node:
     if mapping.keys().isdisjoint(node.inputs):
         return node
     inputs = tuple(mapping.get(value, value) for value in node.inputs)
-    return Node(node.op, inputs, node.outputs, node.attrs, node.body, node.phase, node.origin)
+    made = Node(node.op, inputs, node.outputs, node.attrs, node.body, node.phase, node.origin)
+    alike = all(new.type == old.type for new, old in zip(inputs, node.inputs, strict=True))
+    return _inferred(made) if node.inferred and alike else made
+
+
+def _inferred(node: Node) -> Node:
+    object.__setattr__(node, "inferred", True)
+    return node
 
 
 def _const_key(array: Array) -> tuple[str, tuple[int, ...], bytes]:

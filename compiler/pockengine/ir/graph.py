@@ -35,7 +35,8 @@ class Value:
 @dataclass(frozen=True, eq=False)
 class Node:
     """One operation. `body` is set only for regions; `phase` says which part of the step it belongs to; `origin` is the
-    name of the user's node or parameter it came from, for error messages and profiles."""
+    name of the user's node or parameter it came from, for error messages and profiles. Of an `inferred` node the types
+    are known to be what its op's record infers: who made it has asked the record. No copy is, but of `substitute`."""
 
     op: str
     inputs: tuple[Value, ...]
@@ -44,6 +45,7 @@ class Node:
     body: Graph | None = None
     phase: str = "forward"
     origin: str = ""
+    inferred: bool = field(default=False, init=False, repr=False)
 
     @property
     def output(self) -> Value:

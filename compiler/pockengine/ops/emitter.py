@@ -29,7 +29,7 @@ class Emitter:
                 raise ModelError(f"the result of {op} is {type}, which no machine can hold")
             if min(type.shape, default=0) < 0:
                 raise ModelError(f"the result of {op} would be {type}, and no axis has less than 0 elements")
-        return self.builder.node(op, inputs, types, attrs, names=names)
+        return self.builder.node(op, inputs, types, attrs, names=names, inferred=True)
 
     def op(self, op: str, *inputs: Value, **attrs: Attr) -> Value:
         """Append an op with one output and return it."""

@@ -50,6 +50,8 @@ def _verify_node(node: Node, where: str, known: Collection[Node]) -> None:
 
 def _ill_typed(node: Node) -> str | None:
     """How the types of a node's outputs differ from what its op's record infers."""
+    if node.inferred:
+        return None
     stored = tuple(value.type for value in node.outputs)
     try:
         inferred = tuple(get(node.op).infer([value.type for value in node.inputs], node.attrs))

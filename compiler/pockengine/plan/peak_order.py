@@ -167,10 +167,10 @@ class _Search:
     def __init__(self, work: Work, waits: Waits) -> None:
         self.work, self.exhausted, self.left = work, False, 0
         self.waits = [sum(1 << other for other in before) for before in waits]
-        self.followers: list[list[int]] = [[] for _ in waits]
+        self.followers: list[list[tuple[int, int]]] = [[] for _ in waits]
         for number, before in enumerate(waits):
             for other in before:
-                self.followers[other].append(number)
+                self.followers[other].append((number, self.waits[number]))
         self.reads = [tuple(set(operation.reads)) for operation in work.operations]
         self.readers = [0] * len(work.sizes)
         for number, operation in enumerate(work.operations):
@@ -179,19 +179,16 @@ class _Search:
         for value in work.kept:
             self.readers[value] |= 1 << len(waits)
         self.concerned = [reduce(or_, (self.readers[value] for value in read), 0) for read in self.reads]
-        self.known: dict[tuple[int, int], tuple[int, int]] = {}
+        self.known: list[dict[int, tuple[int, int]]] = [{} for _ in waits]
 
     def within(self, limit: int) -> tuple[int, ...]:
         """An order with at most `limit` bytes alive, or nothing; `exhausted` tells whether there is none for sure."""
         everything = (1 << len(self.waits)) - 1
         self.left = WORK + WORK_PER_NODE * len(self.waits)
         self.exhausted = False
-        start = tuple(number for number, before in enumerate(self.waits) if not before)
-        stack, seen = [_State(0, 0, start, None)], set[int]()
-        while stack:
-            state = stack.pop()
-            if state.done in seen:
-                continue
+        state = _State(0, 0, tuple(number for number, before in enumerate(self.waits) if not before), None)
+        stack, seen = list[tuple[_State, int, int]](), set[int]()
+        while True:
             seen.add(state.done)
             state = self._settled(state, limit)
             if state.done == everything:
@@ -200,16 +197,20 @@ class _Search:
                 return ()
             seen.add(state.done)
             stack += self._choices(state, limit)
-        self.exhausted = True
-        return ()
+            while stack and (stack[-1][0].done | 1 << stack[-1][1]) in seen:
+                stack.pop()
+            if not stack:
+                self.exhausted = True
+                return ()
+            state = self._after(*stack.pop())
 
-    def _choices(self, state: _State, limit: int) -> list[_State]:
-        """The states after each node that fits, the first one last."""
+    def _choices(self, state: _State, limit: int) -> list[tuple[_State, int, int]]:
+        """The state, with each node that may run next and the bytes that are alive then; the first one last."""
         found = []
         for number in reversed(state.ready):
             while_it_runs, after = self._effect(number, state.done)
             if state.live + while_it_runs <= limit:
-                found.append(self._after(state, number, state.live + after))
+                found.append((state, number, state.live + after))
         return found
 
     def _settled(self, state: _State, limit: int) -> _State:
@@ -232,11 +233,14 @@ class _Search:
         run: list[int] = []
         done, live, candidates = state.done, state.live, [number]
         while candidates and len(run) < LONGEST_RUN:
-            effects = [(*self._effect(one, done), one) for one in candidates]
-            fitting = [(after, one) for while_it_runs, after, one in effects if live + while_it_runs <= limit]
-            if not fitting:
+            best: tuple[int, int] | None = None
+            for one in candidates:
+                while_it_runs, after = self._effect(one, done)
+                if live + while_it_runs <= limit and (best is None or (after, one) < best):
+                    best = after, one
+            if best is None:
                 return None
-            after, chosen = min(fitting)
+            after, chosen = best
             run.append(chosen)
             done, live = done | 1 << chosen, live + after
             if live <= state.live:
@@ -246,21 +250,23 @@ class _Search:
         return None
 
     def _after(self, state: _State, number: int, live: int) -> _State:
-        done = state.done | 1 << number
-        others = (one for one in state.ready if one != number)
-        ready = tuple(sorted((*others, *self._made_ready(number, done))))
-        return _State(done, live, ready, (state.ran, number))
+        done, place = state.done | 1 << number, state.ready.index(number)
+        others = state.ready[:place] + state.ready[place + 1 :]
+        made = self._made_ready(number, done)
+        return _State(done, live, tuple(sorted((*others, *made))) if made else others, (state.ran, number))
 
-    def _made_ready(self, number: int, done: int) -> Iterator[int]:
-        return (one for one in self.followers[number] if not self.waits[one] & ~done)
+    def _made_ready(self, number: int, done: int) -> list[int]:
+        left = ~done
+        return [one for one, waits in self.followers[number] if not waits & left]
 
     def _effect(self, number: int, done: int) -> tuple[int, int]:
         """Bytes that an operation adds to those alive: while it runs, and afterwards."""
         self.left -= 1
-        key = number, done & self.concerned[number]
-        if key not in self.known:
-            self.known[key] = self._computed_effect(*key)
-        return self.known[key]
+        known, concerned = self.known[number], done & self.concerned[number]
+        found = known.get(concerned)
+        if found is None:
+            found = known[concerned] = self._computed_effect(number, concerned)
+        return found
 
     def _computed_effect(self, number: int, done: int) -> tuple[int, int]:
         operation, sizes = self.work.operations[number], self.work.sizes

@@ -58,6 +58,17 @@ class Access:
 
     def linear(self, axis: Axis) -> int | None:
         """The stride of the whole axis when it is walked as one loop."""
+        known = self._linear
+        if axis not in known:
+            known[axis] = self._linear_stride(axis)
+        return known[axis]
+
+    @cached_property
+    def _linear(self) -> dict[Axis, int | None]:
+        """Axes that `linear` was asked for: cost models ask for each of their proposals."""
+        return {}
+
+    def _linear_stride(self, axis: Axis) -> int | None:
         if self.windows and self.touches(axis):
             return None
         if len(axis) == 1:
@@ -107,6 +118,11 @@ class Contraction:
     def _sizes(self) -> tuple[int, int, int, int]:
         batch, m, n, k = (math.prod(digit.extent for digit in axis) for axis in (self.b, self.m, self.n, self.k))
         return batch, m, n, k
+
+    @cached_property
+    def result_steps(self) -> Mapping[str, int]:
+        """Digit -> stride in the result."""
+        return self.steps(row_major(self.shape))
 
     def swapped(self) -> Contraction:
         """The same contraction with rows and columns exchanged: out^T = B^T A^T."""

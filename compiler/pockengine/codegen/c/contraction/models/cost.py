@@ -9,7 +9,6 @@ from typing import ClassVar
 
 from .....targets import Target
 from ....common.index_maps import Access, Axis, Contraction
-from ....common.indexing import row_major
 from ..formats import CompressedOperand, Format
 from ..reading import contiguous, run_length
 from ..schedule import Schedule, Split, striped
@@ -127,7 +126,7 @@ def gather_cycles(access: Access, *axes: Axis) -> float:
 
 def result_cycles(c: Contraction, s: Schedule) -> float:
     """Cycles per element of the result to finish and write it."""
-    steps = c.steps(row_major(c.shape))
+    steps = c.result_steps
     if c.stored and s.split != Split.COLUMNS:
         return REORDER_CYCLES
     along = [not axis or steps.get(axis[-1].name, 0) == 1 for axis in (c.n, c.m)]

@@ -14,7 +14,7 @@ from ..ir import Graph, Node
 from ..recipe import Recipe
 from ..targets import Target
 from ..targets import all as all_targets
-from .beside import beside
+from .forked import beside
 
 GIVEN = "recipe"
 """What the user's own recipe is called beside `full`, `head` and `bias`."""

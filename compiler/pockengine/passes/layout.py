@@ -8,7 +8,7 @@ from ..ir import Builder, Graph, Node, Value
 from ..ops import Emitter, Role
 from ..ops.movement import ints
 from ..ops.registry import permuted, roles_of
-from .blocks import Blocks, alike, divisions, images, moves, reads_images, same_order, spread
+from .axis_groups import Blocks, alike, divisions, images, moves, reads_images, same_order, spread
 from .cleanup import FOLD_LIMIT
 from .cut import ENDLESS, near_side
 

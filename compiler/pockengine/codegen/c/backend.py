@@ -30,8 +30,8 @@ from .emit.dialect import C
 from .loops import (
     column_reductions,
     elementwise,
+    gather_scatter,
     generic_contraction,
-    lookup,
     movement,
     pooling,
     random,
@@ -44,7 +44,9 @@ from .native import toolchain
 from .tunable import TunableContraction, schedules_in
 
 BARE: Mapping[str, Callable[[Node], Lowered]] = {
-    op: family.lower for family in (compressed, lookup, movement, scans, pooling, random, resample) for op in family.OPS
+    op: family.lower
+    for family in (compressed, gather_scatter, movement, scans, pooling, random, resample)
+    for op in family.OPS
 }
 """Operators that never stand in a region."""
 

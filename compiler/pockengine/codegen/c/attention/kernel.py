@@ -16,7 +16,7 @@ from ..emit.calls import call
 from ..emit.dialect import literal
 from ..emit.mathlib import functions
 from ..emit.source import SIGNATURE, Code, declare, kernel
-from .tiles import Blocks, Product, emit_adjust, emit_products, emit_turn, emit_widen
+from .tiling import Blocks, Product, emit_adjust, emit_products, emit_turn, emit_widen
 
 OPS = frozenset(("attention", "attention_backward"))
 LEAST_SCORES = 64 * 64

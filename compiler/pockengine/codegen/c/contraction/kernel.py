@@ -18,9 +18,9 @@ from ..emit.source import SIGNATURE, Code, kernel
 from . import microkernel, narrow
 from .compressed import dequantization
 from .packers import transposition
+from .partial_sums import emit_epilogue, reduce_kernel, title, workspace_index
 from .plan import ContractionPlan
 from .schedule import Right, Schedule, Split
-from .waiting_sums import emit_epilogue, reduce_kernel, title, workspace_index
 
 
 def lower(

@@ -9,14 +9,14 @@ import threading
 
 import pytest
 
-from pockengine.check.beside import beside
+from pockengine.check.forked import beside
 
 
 @pytest.mark.skipif(sys.platform != "linux" or len(os.sched_getaffinity(0)) < 2, reason="answers come from here")
 def test_the_answer_comes_from_another_process():
     program = (
         "import os\n"
-        "from pockengine.check.beside import beside\n"
+        "from pockengine.check.forked import beside\n"
         "for answer in [beside(lambda: (os.getpid(), 'plain')) for _ in range(2)]:\n"
         "    process, told = answer()\n"
         "    assert told == 'plain' and process != os.getpid()\n"

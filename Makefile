@@ -35,8 +35,8 @@ $(SETUP): $(SETUP_INPUTS)
 	@$(BIN)/pip --disable-pip-version-check install torch==2.13.0
 	$(SAY) "installing pinned requirements"
 	@$(PIP) install -r requirements/dev.txt -c requirements/lock.txt
-	$(SAY) "installing pockengine, pock-server and pock-agent from this checkout"
-	@$(PIP) install -c requirements/lock.txt -e compiler -e server -e device_agent
+	$(SAY) "installing pockengine, pock-server, pock-agent and pock-client from this checkout"
+	@$(PIP) install -c requirements/lock.txt -e compiler -e server -e device_agent -e client
 	$(SAY) "building the C libraries of two targets (once, about 2 minutes)"
 	@$(BIN)/python -m pockengine.codegen.prepare host raspberry-pi-4
 	@touch $@

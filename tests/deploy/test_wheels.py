@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 from tests.deploy.clean_folder import run
 from tests.deploy.dockerfile import ROOT, WEB_DIST, context_files
 
-PACKAGES = {"pock_agent": "device_agent", "pock_server": "server", "pockengine": "compiler"}
+PACKAGES = {"pock_agent": "device_agent", "pock_client": "client", "pock_server": "server", "pockengine": "compiler"}
 """Distribution, as wheels spell it -> its folder."""
 
 MODEL = """

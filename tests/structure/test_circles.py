@@ -1,4 +1,4 @@
-"""No module of the compiler, the service or the agent needs itself: the imports of modules have no circle."""
+"""No module of compiler, service, agent or client needs itself: the imports of modules have no circle."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def circle(imports: Mapping[str, Iterable[str]]) -> list[str]:
     return []
 
 
-@pytest.mark.parametrize("package", ["pockengine", "pock_server", "pock_agent"])
+@pytest.mark.parametrize("package", ["pockengine", "pock_server", "pock_agent", "pock_client"])
 def test_modules_import_without_circles(package: str) -> None:
     """Imports inside of functions count; those for type checkers alone do not."""
     graph = grimp.build_graph(package, exclude_type_checking_imports=True, cache_dir=None)

@@ -11,7 +11,7 @@ import pytest
 from tests.structure.house import Finding, Rule, measure, read
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("compiler", "server", "device_agent", "benchmarks", "demo", "tests")
+FOLDERS = ("compiler", "server", "device_agent", "client", "benchmarks", "demo", "tests")
 
 LISTS_OF_EQUALS: Mapping[str, str] = {
     "compiler/pockengine/ops": "one family of operators a module",

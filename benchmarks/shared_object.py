@@ -69,13 +69,13 @@ class SharedObject:
         missing = self.refused.keys() & kernel_sources(model.programs.values()).keys()
         return self.refused[min(missing)] if missing else None
 
-    def init_states(self, symbol: str, blocks: Blocks) -> None:
+    def init_states(self, symbol: str, memory: Memory) -> None:
         """Gives optimizer states their first contents."""
-        self.library.pock_init_states(ctypes.byref(self._table(symbol)), blocks.addresses())
+        self.library.pock_init_states(ctypes.byref(self._table(symbol)), memory.addresses())
 
-    def run(self, symbol: str, program: str, blocks: Blocks) -> None:
+    def run(self, symbol: str, program: str, memory: Memory) -> None:
         """One run of a model's program."""
-        self.library.run_program(ctypes.byref(self._table(symbol)), PROGRAMS.index(program), blocks.addresses())
+        self.library.run_program(ctypes.byref(self._table(symbol)), PROGRAMS.index(program), memory.addresses())
 
     def _table(self, symbol: str) -> ctypes.c_char:
         return ctypes.c_char.in_dll(self.library, symbol)
@@ -127,7 +127,7 @@ def _file_level_names(text: str) -> set[str]:
     return {*_STATIC.findall(bare), *_TYPEDEF.findall(bare)}
 
 
-class Blocks:
+class Memory:
     """The five blocks of memory of a model, each between canaries, full of garbage."""
 
     def __init__(self, sizes: Mapping[Space, int]) -> None:

@@ -13,7 +13,7 @@ from functools import cached_property
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from benchmarks.shared_object import THREADS, Blocks, SharedObject
+from benchmarks.shared_object import THREADS, Memory, SharedObject
 from pockengine.codegen.model import Model, Tensor
 from pockengine.compile import Inference, plan_inference
 from pockengine.ir import DType, TensorType
@@ -48,14 +48,14 @@ class _Planned:
         program = {"predict": self.inference.program}
         return Model(self.case.name, "host", THREADS, 1, (), (), consts, inputs, program, self.space_bytes, 0)
 
-    def blocks(self) -> Blocks:
+    def memory(self) -> Memory:
         """The memory, with constants and inputs in their places."""
-        blocks, spaces = Blocks(self.space_bytes), self.inference.spaces
+        memory, spaces = Memory(self.space_bytes), self.inference.spaces
         for location, array in spaces.consts.values():
-            blocks.write(location, array)
+            memory.write(location, array)
         for name, array in self.case.feeds.items():
-            blocks.write(spaces.places[Space.INPUT, name], array)
-        return blocks
+            memory.write(spaces.places[Space.INPUT, name], array)
+        return memory
 
 
 def run_machine_code(cases: Sequence[Case]) -> dict[str, Verdict]:
@@ -108,10 +108,10 @@ def _report(planned: Sequence[_Planned], library: SharedObject, answers: Connect
 
 
 def _run(one: _Planned, library: SharedObject) -> Verdict:
-    blocks = one.blocks()
-    library.run(one.symbol, "predict", blocks)
-    if not blocks.intact():
+    memory = one.memory()
+    library.run(one.symbol, "predict", memory)
+    if not memory.intact():
         return Failure("broken", "wrote outside its memory")
     program = one.inference.program
-    found = [blocks.read(program.locations[value], value.type) for value in program.outputs.values()]
+    found = [memory.read(program.locations[value], value.type) for value in program.outputs.values()]
     return compare(one.case, found)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.shared_object import THREADS, Blocks, SharedObject
+from benchmarks.shared_object import THREADS, Memory, SharedObject
 from pockengine.autodiff import backward, prepare
 from pockengine.codegen.model import Model
 from pockengine.compile import Inference, plan_inference
@@ -59,19 +59,19 @@ def _described(plan: Inference) -> Model:
 
 
 def _run(library: SharedObject, symbol: str, plan: Inference, inputs: Mapping[str, Array]) -> dict[str, Array] | str:
-    blocks = Blocks({Space.ARENA: plan.program.plan.arena_bytes, **plan.spaces.sizes})
+    memory = Memory({Space.ARENA: plan.program.plan.arena_bytes, **plan.spaces.sizes})
     for location, array in plan.spaces.consts.values():
-        blocks.write(location, array)
+        memory.write(location, array)
     for value in plan.program.graph.inputs:
         place = plan.spaces.places.get((Space.INPUT, value.name))
         if place is not None:
-            blocks.write(place, inputs[value.name])
-    library.run(symbol, "predict", blocks)
-    if not blocks.intact():
+            memory.write(place, inputs[value.name])
+    library.run(symbol, "predict", memory)
+    if not memory.intact():
         return "wrote outside its memory"
-    return {name: _read(blocks, plan, value) for name, value in plan.program.outputs.items()}
+    return {name: _read(memory, plan, value) for name, value in plan.program.outputs.items()}
 
 
-def _read(blocks: Blocks, plan: Inference, value: Value) -> Array:
+def _read(memory: Memory, plan: Inference, value: Value) -> Array:
     literal = plan.program.graph.consts.get(value)
-    return literal if literal is not None else blocks.read(plan.program.locations[value], value.type)
+    return literal if literal is not None else memory.read(plan.program.locations[value], value.type)

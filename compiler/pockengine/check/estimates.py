@@ -14,7 +14,7 @@ from ..ir import Graph, Node
 from ..recipe import Recipe
 from ..targets import Target
 from ..targets import all as all_targets
-from .forked import beside
+from .forked import in_fork
 
 GIVEN = "recipe"
 """What the user's own recipe is called beside `full`, `head` and `bias`."""
@@ -112,7 +112,7 @@ def compare(
 
     With `memory`, forward nodes are computed twice where that makes a step fit, and what cannot fit is a sentence."""
     comparison = _Comparison(graph, recipe, target, memory, backends.get(backend))
-    others = beside(lambda: comparison.estimates(("bias", GIVEN), NOT_KNOWN_YET))
+    others = in_fork(lambda: comparison.estimates(("bias", GIVEN), NOT_KNOWN_YET))
     full = comparison.estimates(("full",), None)
     told = full["full"]
     if isinstance(told, str):  # something has no gradient, so each recipe finds out what is dense for it

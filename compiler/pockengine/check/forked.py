@@ -13,7 +13,7 @@ from typing import TypeVar
 Answer = TypeVar("Answer")
 
 
-def beside(question: Callable[[], Answer]) -> Callable[[], Answer]:
+def in_fork(question: Callable[[], Answer]) -> Callable[[], Answer]:
     """Begin to answer in another process; the function that is returned waits for the answer, which must be plain data.
 
     Where a process cannot be forked safely (other threads run, or the system's libraries forbid it), where there is one

@@ -34,7 +34,7 @@ class Tensor:
 
 
 @dataclass(frozen=True)
-class LookedUp:
+class StreamedRows:
     """Before a run, `rows` gets for each of the integers at `indices` that row of the parameter number `table`."""
 
     table: int
@@ -63,4 +63,4 @@ class Model:
     accumulate_steps: int = 1
     last_batch: str = "wrap"
     perplexity: bool = False
-    lookups: tuple[LookedUp, ...] = ()
+    streamed: tuple[StreamedRows, ...] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..codegen.model import IN_FILE, LookedUp, Model, Tensor
+from ..codegen.model import IN_FILE, Model, StreamedRows, Tensor
 from ..ir import DType, TensorType, Value
 from ..plan import Space, aligned
 from ..plan.budget import RUNTIME_BYTES
@@ -44,13 +44,13 @@ def describe(planned: Planned) -> Model:
         accumulate_steps=planned.recipe.accumulate,
         last_batch=planned.recipe.last_batch,
         perplexity=has_perplexity(planned),
-        lookups=_lookups(planned, index_of),
+        streamed=_streamed(planned, index_of),
     )
 
 
 def _params(planned: Planned) -> tuple[Tensor, ...]:
-    """The parameters that programs read, or that stay in the weights file for lookups."""
-    places, tables = planned.spaces.places, {lookup.table for lookup in planned.lookups}
+    """The parameters that programs read, or that stay in the weights file."""
+    places, tables = planned.spaces.places, {one.table for one in planned.streamed}
     updated = {value.name for value in planned.programs["train"].graph.updates}
     trained = updated | set(planned.scheme.trained())
     return tuple(
@@ -103,14 +103,14 @@ def _inputs(planned: Planned) -> tuple[Tensor, ...]:
     )
 
 
-def _lookups(planned: Planned, index_of: Mapping[str, int]) -> tuple[LookedUp, ...]:
+def _streamed(planned: Planned, index_of: Mapping[str, int]) -> tuple[StreamedRows, ...]:
     places, types = planned.spaces.places, {value.name: value.type for value in planned.inputs}
     return tuple(
-        LookedUp(
+        StreamedRows(
             index_of[found.table],
             places[Space.INPUT, found.indices],
             types[found.indices],
             places[Space.INPUT, found.rows],
         )
-        for found in planned.lookups
+        for found in planned.streamed
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..autodiff import accumulate_graph, averaged, eval_graph, predict_graph, train_graph
 from ..ir import Graph
-from ..passes import Lookup, lookups_of
+from ..passes import StreamedEmbedding, embeddings_to_stream
 from .request import Scope
 from .resolved import Resolved
 
@@ -18,12 +18,12 @@ class Graphs:
 
     programs  name of a program (`train`, `eval`, `predict`, `accumulate`) -> its graph
     frozen    the parameters that no update changes
-    lookups   the frozen tables that will stay in the weights file"""
+    streamed  the frozen tables that will stay in the weights file"""
 
     resolved: Resolved
     programs: Mapping[str, Graph]
     frozen: frozenset[str]
-    lookups: tuple[Lookup, ...]
+    streamed: tuple[StreamedEmbedding, ...]
 
     @property
     def asked(self) -> Graph:
@@ -38,8 +38,8 @@ def build_graphs(resolved: Resolved) -> Graphs:
     frozen = unchanged(resolved.model, train)
     graphs = {"train": train}
     if resolved.request.scope is Scope.ALL:
-        graphs |= _beside(resolved, frozen)
-    return Graphs(resolved, graphs, frozen, lookups_of(graphs, frozen))
+        graphs |= _other_programs(resolved, frozen)
+    return Graphs(resolved, graphs, frozen, embeddings_to_stream(graphs, frozen))
 
 
 def unchanged(model: Graph, train: Graph) -> frozenset[str]:
@@ -47,7 +47,7 @@ def unchanged(model: Graph, train: Graph) -> frozenset[str]:
     return frozenset({value.name for value in model.params} - {value.name for value in train.updates})
 
 
-def _beside(resolved: Resolved, frozen: frozenset[str]) -> dict[str, Graph]:
+def _other_programs(resolved: Resolved, frozen: frozenset[str]) -> dict[str, Graph]:
     """The programs beside `train`."""
     model, recipe = resolved.model, resolved.recipe
     learned = [value for value in model.params if value.name not in frozen]

@@ -11,7 +11,7 @@ from .planned import Planned
 def target_kinds(planned: Planned) -> dict[str, str]:
     """Input name -> `not_target`, `target` or `sample_weight`, as pock.h's pock_target."""
     read = _read(planned.programs["predict"].graph)
-    read |= {lookup.indices for lookup in planned.lookups if lookup.rows in read}
+    read |= {one.indices for one in planned.streamed if one.rows in read}
     return {value.name: "not_target" if value.name in read else _kind(planned, value.name) for value in planned.inputs}
 
 

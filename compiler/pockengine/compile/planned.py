@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ..autodiff import Quantised
 from ..codegen.backend import Backend
 from ..ir import Graph, Value
-from ..passes import Lookup
+from ..passes import StreamedEmbedding
 from ..plan.budget import NONE, Recomputed
 from ..plan.clipping import waiting_bytes
 from ..plan.packed_weights import place_packed
@@ -32,7 +32,7 @@ class Planned:
     recomputed       what it takes to keep to the memory allowed: forward nodes that run twice, products in strips
     quantised        how the quantised weights are stored
     packed           the frozen weights that lie in memory as panels
-    lookups          the frozen tables that stay in the weights file"""
+    streamed         the frozen tables that stay in the weights file"""
 
     name: str
     imported: Graph
@@ -52,7 +52,7 @@ class Planned:
     recomputed: Recomputed = NONE
     quantised: tuple[Quantised, ...] = ()
     packed: Mapping[str, Packing] = field(default_factory=dict)
-    lookups: tuple[Lookup, ...] = ()
+    streamed: tuple[StreamedEmbedding, ...] = ()
 
     @property
     def arena_bytes(self) -> int:
@@ -91,5 +91,5 @@ def plan(shaped: Shaped, backend: Backend) -> Planned:
         recomputed=shaped.recomputed,
         quantised=resolved.quantised,
         packed=packed,
-        lookups=graphs.lookups,
+        streamed=graphs.streamed,
     )

@@ -40,7 +40,7 @@ class Reduced:
 def reduce(graphs: Graphs) -> Reduced:
     """Run the algebra's passes on each program, and count what is left of the training step."""
     request, programs = graphs.resolved.request, dict[str, Graph]()
-    context = Context(frozen=graphs.frozen, claims=request.backend.claims, lookups=graphs.lookups)
+    context = Context(frozen=graphs.frozen, claims=request.backend.claims, streamed=graphs.streamed)
     for index, (kind, graph) in enumerate(graphs.programs.items()):
         request.progress("optimise", index, len(graphs.programs))
         programs[kind] = optimise(graph, request.passes.algebra, context, request.dumped(kind, "algebra"))

@@ -33,7 +33,7 @@ def shape(reduced: Reduced, lowering: Lowering, sparing: bool = False) -> Shaped
     Raises UnsupportedOperatorError."""
     graphs, programs = reduced.graphs, dict[str, Graph]()
     request = graphs.resolved.request
-    planning = Planning(frozen=graphs.frozen, claims=request.backend.claims, lookups=graphs.lookups, lower=lowering)
+    planning = Planning(frozen=graphs.frozen, claims=request.backend.claims, streamed=graphs.streamed, lower=lowering)
     passes = request.passes.sparing if sparing else request.passes.shaping
     for index, (kind, graph) in enumerate(reduced.programs.items()):
         request.progress("plan", index, len(reduced.programs))

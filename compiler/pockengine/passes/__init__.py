@@ -19,7 +19,7 @@ from .record import NOTHING, Claims, Context, Form, Pass
 from .saving import save_least
 from .simplify import simplify
 from .sparse import push_scale, push_select, scale_gradient_from_weights
-from .streamed_embeddings import Lookup, lookups_of, stream_embeddings
+from .streamed_embeddings import StreamedEmbedding, embeddings_to_stream, stream_embeddings
 from .unfused import Unfused, unfused_neighbours
 from .winograd_marks import allow_winograd
 
@@ -33,8 +33,8 @@ __all__ = [
     "Claims",
     "Context",
     "Form",
-    "Lookup",
     "Pass",
+    "StreamedEmbedding",
     "Unfused",
     "allow_winograd",
     "channels_last",
@@ -43,12 +43,12 @@ __all__ = [
     "compute_while_packing",
     "cse",
     "decompress_inside",
+    "embeddings_to_stream",
     "expand_composites",
     "factor_gradients",
     "fold",
     "fuse",
     "heads_inside",
-    "lookups_of",
     "masks_as_bits",
     "merge_products",
     "only_demanded",

@@ -15,8 +15,8 @@ from ..ops.registry import roles_of
 
 
 @dataclass(frozen=True)
-class Blocks:
-    """Axes [0, start) stay; [start, middle) and those from `middle` on can change places. One of these two blocks is
+class AxisGroups:
+    """Axes [0, start) stay; [start, middle) and those from `middle` on can change places. One of these two groups is
     the channels: the later one where `last`."""
 
     start: int
@@ -27,23 +27,23 @@ class Blocks:
         """exchanged = transpose(value, perm)."""
         return (*range(self.start), *range(self.middle, rank), *range(self.start, self.middle))
 
-    def exchanged(self, rank: int) -> Blocks:
+    def exchanged(self, rank: int) -> AxisGroups:
         """How the exchanged value divides."""
-        return Blocks(self.start, self.start + rank - self.middle, not self.last)
+        return AxisGroups(self.start, self.start + rank - self.middle, not self.last)
 
     def sizes(self, shape: Sequence[int]) -> tuple[int, int]:
-        """Elements of the axes that stay and of the first block."""
+        """Elements of the axes that stay and of the first group."""
         return math.prod(shape[: self.start]), math.prod(shape[self.start : self.middle])
 
-    def in_shape(self, shape: Sequence[int], target: Sequence[int]) -> Blocks | None:
+    def in_shape(self, shape: Sequence[int], target: Sequence[int]) -> AxisGroups | None:
         """The same division of the same elements in another shape; axes of size 1 go where they were, or left."""
         stay, first = self.sizes(shape)
         start = _reach(target, 0, stay, self.start)
         middle = None if start is None else _reach(target, start, first, self.middle)
-        return None if start is None or middle is None else Blocks(start, middle, self.last)
+        return None if start is None or middle is None else AxisGroups(start, middle, self.last)
 
 
-IMAGE = Blocks(1, 2, False)
+IMAGE = AxisGroups(1, 2, False)
 """Of [batch, channels, height, width]."""
 
 
@@ -90,16 +90,16 @@ def spread(node: Node) -> list[Value]:
     return [] if record_of(node).indices else [value for value in node.inputs if len(value.type.shape) < rank]
 
 
-def divisions(graph: Graph, corresponding: Mapping[Node, tuple[Value, ...]]) -> dict[Value, Blocks]:
+def groups_of_axes(graph: Graph, corresponding: Mapping[Node, tuple[Value, ...]]) -> dict[Value, AxisGroups]:
     """The values that hang together with images, through operators that can be computed in either layout.
 
     corresponding  `alike` of every node"""
-    found: dict[Value, Blocks] = {}
+    found: dict[Value, AxisGroups] = {}
     waiting: deque[Value] = deque()
 
-    def note(value: Value, blocks: Blocks) -> None:
+    def note(value: Value, groups: AxisGroups) -> None:
         if value not in found and value.type.rank > 2 and value.type.size:
-            found[value] = blocks
+            found[value] = groups
             waiting.append(value)
 
     for node in graph.nodes:
@@ -110,37 +110,37 @@ def divisions(graph: Graph, corresponding: Mapping[Node, tuple[Value, ...]]) -> 
     done: set[Node] = set()
     while waiting:
         value = waiting.popleft()
-        blocks = found[value]
+        groups = found[value]
         for node in (*users[value], *((made[value],) if value in made else ())):
             if node in done:
                 continue
             if node.op in ("reshape", "transpose"):
-                for target in _following(node, value, blocks):
+                for target in _following(node, value, groups):
                     note(node.inputs[0] if value is node.output else node.output, target)
             elif value in corresponding[node]:
                 done.add(node)
                 for other in corresponding[node]:
-                    note(other, blocks)
+                    note(other, groups)
     return found
 
 
-def _following(node: Node, value: Value, blocks: Blocks) -> Iterator[Blocks]:
+def _following(node: Node, value: Value, groups: AxisGroups) -> Iterator[AxisGroups]:
     """How the other value of a reshape or transpose has to divide if it is to be computed in either layout; the first
     that fits."""
     forth = value is node.inputs[0]
     if node.op == "transpose":
-        for target in (blocks.exchanged(value.type.rank), blocks):
-            x, y = (blocks, target) if forth else (target, blocks)
-            if same_order(node, x, y) or (target is blocks and _within(node, blocks)):
+        for target in (groups.exchanged(value.type.rank), groups):
+            x, y = (groups, target) if forth else (target, groups)
+            if same_order(node, x, y) or (target is groups and _within(node, groups)):
                 yield target
                 return
     elif not node.attrs.get("kept"):
         shape = (node.output if forth else node.inputs[0]).type.shape
-        if (found := blocks.in_shape(value.type.shape, shape)) is not None:
+        if (found := groups.in_shape(value.type.shape, shape)) is not None:
             yield found
 
 
-def same_order(node: Node, x: Blocks, y: Blocks) -> bool:
+def same_order(node: Node, x: AxisGroups, y: AxisGroups) -> bool:
     """Whether what a transpose makes lies in memory as what it reads, in either layout."""
     perm, shape, made = ints(node.attrs, "perm"), node.inputs[0].type.shape, node.output.type.shape
     if x.last == y.last:
@@ -150,8 +150,8 @@ def same_order(node: Node, x: Blocks, y: Blocks) -> bool:
     return not moves([perm[axis] for axis in back], shape) and x.sizes(shape) == sizes
 
 
-def _within(node: Node, blocks: Blocks) -> bool:
-    """Whether a transpose leaves each axis in its block."""
+def _within(node: Node, groups: AxisGroups) -> bool:
+    """Whether a transpose leaves each axis in its group."""
     perm = ints(node.attrs, "perm")
-    bounds = (0, blocks.start, blocks.middle, len(perm))
+    bounds = (0, groups.start, groups.middle, len(perm))
     return all(set(perm[a:b]) == set(range(a, b)) for a, b in pairwise(bounds))

@@ -118,7 +118,7 @@ class _Part:
         made beside, until there is no new one."""
         beside: set[Node] = set()
         while self._spread(beside):
-            more = self._beside()
+            more = self._wide_operands()
             if not more:
                 return True
             beside |= more
@@ -152,7 +152,7 @@ class _Part:
                 self.nodes.add(node)
                 needed.update(value for value in node.inputs if value in after)
 
-    def _beside(self) -> set[Node]:
+    def _wide_operands(self) -> set[Node]:
         """What makes wide operands of the part outside of it, such as the labels as one number for each class."""
         sources = {self.made[value] for node in self.nodes for value in node.inputs if value in self.made}
         views = {source: self.made.get(source.inputs[0]) for source in sources if is_view(source)}

@@ -118,7 +118,7 @@ class _Fuser:
             if id in self.groups and id != group.id and not (waits and self.groups[id].kind is CONTRACTION):
                 self._try_merge(self.groups[id], group)
         if is_kind(node, "reduction"):
-            self._merge_beside(node)
+            self._merge_reductions(node)
         if convolution_of(node) in (Convolution.IMAGE_GRADIENT, Convolution.FILTER_GRADIENT):
             self._merge_gradients(node)
 
@@ -146,7 +146,7 @@ class _Fuser:
                 pending += [user for output in current.outputs for user in self.users[output]]
         return False
 
-    def _merge_beside(self, node: Node) -> None:
+    def _merge_reductions(self, node: Node) -> None:
         """Reductions over the same data share one pass over it."""
         for value in self._inputs(self.group_of[node].members):
             if value.type.shape != self.group_of[node].space:

@@ -61,7 +61,7 @@ _EACH: tuple[Pass[Context], ...] = (
     ),
     Pass(
         "stream_embeddings",
-        lambda graph, context: stream_embeddings(graph, context.lookups),
+        lambda graph, context: stream_embeddings(graph, context.streamed),
         "the rows of a large frozen embedding become an input; the table stays in the weights file",
         makes=Form.DECIDED,
     ),

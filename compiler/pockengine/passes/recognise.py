@@ -87,10 +87,10 @@ class _Matcher:
         (q, of_queries), (k, of_keys) = map(self._unscaled, products.inputs)
         turned = not products.attrs["trans_b"], bool(node.attrs["trans_b"])
         shapes = tuple(x.type.shape for x in products.inputs)
-        plain = tuple(self._boolean(mask) if guarded else mask for mask in masks)
-        if any(mask.blind and plain[0].kind == "add" for mask in plain[1:]):
+        seen = tuple(self._boolean(mask) if guarded else mask for mask in masks)
+        if any(mask.blind and seen[0].kind == "add" for mask in seen[1:]):
             return None  # what is added would get a gradient, too
-        return _Found(q, k, node.inputs[1], shapes, *turned, scale * of_queries * of_keys, plain)
+        return _Found(q, k, node.inputs[1], shapes, *turned, scale * of_queries * of_keys, seen)
 
     def _weights(self, value: Value) -> tuple[Node | None, bool]:
         """The softmax, and whether weights that are no numbers become zeros after it: so PyTorch's exporter writes that

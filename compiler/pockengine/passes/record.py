@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from ..ir import Graph, Node
-from .streamed_embeddings import Lookup
+from .streamed_embeddings import StreamedEmbedding
 
 Claims = Callable[[Node], bool]
 """Whether the backend computes a composite whole: `Backend.claims`."""
@@ -25,11 +25,11 @@ class Context:
 
     frozen   names of the parameters that no update changes
     claims   which composites stay whole
-    lookups  the frozen tables that stay in the weights file"""
+    streamed the frozen tables that stay in the weights file"""
 
     frozen: Collection[str] = frozenset()
     claims: Claims = claims_nothing
-    lookups: Sequence[Lookup] = ()
+    streamed: Sequence[StreamedEmbedding] = ()
 
 
 NOTHING = Context()

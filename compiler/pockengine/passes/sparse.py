@@ -102,14 +102,14 @@ def push_scale(graph: Graph) -> Graph:
         split = _channel_scale(e, node.inputs[0 if of_image else 1])
         if split is None:
             return None
-        plain, scale = split
+        unscaled, scale = split
         other = node.inputs[1 if of_image else 0]
-        if of_image and (other.type.nbytes > plain.type.nbytes or _compressed(e, other)):
+        if of_image and (other.type.nbytes > unscaled.type.nbytes or _compressed(e, other)):
             return None
         column = e.reshape(scale, (scale.type.size, 1, 1, 1))
         if of_image:
-            return [e.op(node.op, plain, e.mul(other, column), **node.attrs)]
-        return [e.mul(e.op(node.op, other, plain, **node.attrs), column)]
+            return [e.op(node.op, unscaled, e.mul(other, column), **node.attrs)]
+        return [e.mul(e.op(node.op, other, unscaled, **node.attrs), column)]
 
     walk = Rewriting(graph)
     for node in walk:
@@ -127,9 +127,9 @@ def _channel_scale(e: Emitter, image: Value) -> tuple[Value, Value] | None:
     node = e.builder.producers.get(image)
     if node is None or node.op != "mul":
         return None
-    for plain, scale in (node.inputs, node.inputs[::-1]):
-        if plain.type == image.type and scale.type.shape == (1, image.type.shape[1], 1, 1):
-            return plain, scale
+    for unscaled, scale in (node.inputs, node.inputs[::-1]):
+        if unscaled.type == image.type and scale.type.shape == (1, image.type.shape[1], 1, 1):
+            return unscaled, scale
     return None
 
 

@@ -17,7 +17,7 @@ SHARE = 4
 
 
 @dataclass(frozen=True)
-class Lookup:
+class StreamedEmbedding:
     """`rows` is the input that holds, for each number of the input `indices`, that row of the parameter `table`."""
 
     table: str
@@ -25,13 +25,13 @@ class Lookup:
     rows: str
 
 
-def lookups_of(graphs: Mapping[str, Graph], frozen: Collection[str]) -> tuple[Lookup, ...]:
+def embeddings_to_stream(graphs: Mapping[str, Graph], frozen: Collection[str]) -> tuple[StreamedEmbedding, ...]:
     """The tables that all programs together can leave in the weights file."""
     found = [_found(name, graphs) for name in sorted(frozen)]
-    return tuple(lookup for lookup in found if lookup is not None)
+    return tuple(one for one in found if one is not None)
 
 
-def _found(table: str, graphs: Mapping[str, Graph]) -> Lookup | None:
+def _found(table: str, graphs: Mapping[str, Graph]) -> StreamedEmbedding | None:
     """How a parameter is read, if that is by the same input in all programs and never as a whole."""
     indices: set[str] = set()
     for graph in graphs.values():
@@ -48,7 +48,7 @@ def _found(table: str, graphs: Mapping[str, Graph]) -> Lookup | None:
             if node.output.type.nbytes * SHARE > value.type.nbytes:
                 return None
             indices.add(source.name)
-    return Lookup(table, indices.pop(), f"{table}.rows") if len(indices) == 1 else None
+    return StreamedEmbedding(table, indices.pop(), f"{table}.rows") if len(indices) == 1 else None
 
 
 def _views_of_inputs(graph: Graph) -> dict[Value, Value]:
@@ -60,18 +60,18 @@ def _views_of_inputs(graph: Graph) -> dict[Value, Value]:
     return given
 
 
-def stream_embeddings(graph: Graph, lookups: Sequence[Lookup]) -> Graph:
+def stream_embeddings(graph: Graph, streamed: Sequence[StreamedEmbedding]) -> Graph:
     """Rows in the place of tables.
 
     %h = gather(%table, %ids)   ->   %h = %rows, an input"""
-    if not lookups:
+    if not streamed:
         return graph
     rows: dict[str, Value] = {}
     tables = {value.name: value for value in graph.params}
     inputs = {value.name: value for value in graph.inputs}
-    for lookup in lookups:
-        table, indices = tables[lookup.table].type, inputs[lookup.indices].type
-        rows[lookup.table] = Value(lookup.rows, TensorType(table.dtype, (*indices.shape, *table.shape[1:])))
+    for one in streamed:
+        table, indices = tables[one.table].type, inputs[one.indices].type
+        rows[one.table] = Value(one.rows, TensorType(table.dtype, (*indices.shape, *table.shape[1:])))
 
     def read(node: Node) -> Node:
         """The node, or a view of the rows."""

@@ -73,7 +73,7 @@ def _blame(question: Question, folder: str | Path) -> Culprit | None:
 def _with_rows(watched: Watched, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
     """With the rows of tables that stay in the weights file, which the runtime looks up before a step."""
     data = watched.planned.model.data
-    return {**feeds, **{one.rows: data[one.table][feeds[one.indices]] for one in watched.planned.lookups}}
+    return {**feeds, **{one.rows: data[one.table][feeds[one.indices]] for one in watched.planned.streamed}}
 
 
 def _wrong_kernel(watched: Watched, trail: Trail, feeds: Mapping[str, Array], dump: Path | None) -> Culprit | None:

@@ -9,15 +9,15 @@ import threading
 
 import pytest
 
-from pockengine.check.forked import beside
+from pockengine.check.forked import in_fork
 
 
 @pytest.mark.skipif(sys.platform != "linux" or len(os.sched_getaffinity(0)) < 2, reason="answers come from here")
 def test_the_answer_comes_from_another_process():
     program = (
         "import os\n"
-        "from pockengine.check.forked import beside\n"
-        "for answer in [beside(lambda: (os.getpid(), 'plain')) for _ in range(2)]:\n"
+        "from pockengine.check.forked import in_fork\n"
+        "for answer in [in_fork(lambda: (os.getpid(), 'plain')) for _ in range(2)]:\n"
         "    process, told = answer()\n"
         "    assert told == 'plain' and process != os.getpid()\n"
         "try:\n"
@@ -34,7 +34,7 @@ def test_an_error_is_raised_here():
         raise ValueError(f"asked in {os.getpid()}")
 
     with pytest.raises(ValueError, match=f"asked in {os.getpid()}"):
-        beside(question)()
+        in_fork(question)()
 
 
 def test_a_process_that_dies_is_made_good_for():
@@ -45,7 +45,7 @@ def test_a_process_that_dies_is_made_good_for():
             os._exit(3)
         return "answered"
 
-    assert beside(question)() == "answered"
+    assert in_fork(question)() == "answered"
 
 
 def test_nothing_is_forked_while_other_threads_run():
@@ -53,7 +53,7 @@ def test_nothing_is_forked_while_other_threads_run():
     thread = threading.Thread(target=done.wait)
     thread.start()
     try:
-        assert beside(os.getpid)() == os.getpid()
+        assert in_fork(os.getpid)() == os.getpid()
     finally:
         done.set()
         thread.join()

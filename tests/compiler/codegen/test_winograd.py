@@ -12,7 +12,7 @@ import pytest
 from pockengine.codegen.c.tunable import TunableContraction
 from pockengine.codegen.c.winograd import kernel as winograd
 from pockengine.codegen.c.winograd.plan import Winograd, candidates, fits
-from pockengine.codegen.c.winograd.transforms import POINTS, TAPS, filtering
+from pockengine.codegen.c.winograd.transforms import POINTS, TAPS, transforms_of
 from pockengine.codegen.common.region import anchor_of, as_region
 from pockengine.ir import Builder, DType, Node, TensorType
 from pockengine.ops import Emitter
@@ -70,7 +70,7 @@ def planned(given: list[Case], target: Target, threads: int) -> tuple[list[Case]
 @pytest.mark.parametrize("outputs", sorted(POINTS))
 def test_the_transforms_are_exact(outputs: int) -> None:
     """Along one axis, in rational numbers."""
-    f = filtering(outputs)
+    f = transforms_of(outputs)
     rng = np.random.default_rng(outputs)
     d, g = ([Fraction(int(v)) for v in rng.integers(-9, 10, size)] for size in (f.side, TAPS))
     times = [

@@ -20,7 +20,7 @@ from pockengine.plan.program import Location
 from pockengine.plan.space import Space
 from pockengine.recipe import Recipe
 from pockengine.targets import get
-from tests.compiler.plan.simulation import Blocks, simulate
+from tests.compiler.plan.simulation import Memory, simulate
 
 from . import seeds
 from .isolated import ONLY_OURS, RIGHT, foreign
@@ -84,7 +84,7 @@ def _infer(path: Path, model: Graph, seed: int) -> str:
             expected = _expected(path, arrays)
     except Exception:  # whatever ONNX Runtime raises: a file that it does not take has no right result
         return ONLY_OURS
-    memory = Blocks(sizes)
+    memory = Memory(sizes)
     for location, array in inference.spaces.consts.values():
         memory.write(location, array)
     for value in model.params:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.shared_object import THREADS, Blocks, SharedObject
+from benchmarks.shared_object import THREADS, Memory, SharedObject
 from pockengine.compile import Planned, Request, plan_programs, space_bytes
 from pockengine.compile.build import describe
 from pockengine.errors import PockError
@@ -18,7 +18,7 @@ from pockengine.plan.program import Location, Loops, Packing
 from pockengine.plan.space import Space
 from pockengine.recipe import Recipe
 from pockengine.targets import get
-from tests.compiler.plan.simulation import Memory, simulate
+from tests.compiler.plan.simulation import TrainingMemory, simulate
 
 from .cases import Case
 from .reference import Expected, Results, schedule
@@ -77,7 +77,7 @@ Read = Callable[[Location, Value], Array]
 def in_memory(one: Prepared) -> Results:
     """The case on simulated memory."""
     planned = _planned(one)
-    memory = Memory(planned)
+    memory = TrainingMemory(planned)
 
     def run(program: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
         for name, array in arrays.items():
@@ -101,32 +101,32 @@ def in_machine_code(prepared: Sequence[Prepared], folder: Path) -> Iterator[tupl
 
 def _executed(one: Prepared, library: SharedObject, symbol: str) -> Results | str:
     planned = _planned(one)
-    blocks, places = Blocks(space_bytes(planned)), planned.spaces.places
+    memory, places = Memory(space_bytes(planned)), planned.spaces.places
     for location, array in planned.spaces.consts.values():
-        blocks.write(location, array)
+        memory.write(location, array)
     packed = {places[Space.PARAM, name]: panels(packing) for name, packing in planned.packed.items()}
     for value in planned.model.params:
         if (Space.PARAM, value.name) in places:
             place, array = places[Space.PARAM, value.name], planned.model.data[value.name]
-            blocks.write(place, array.reshape(-1)[packed[place]] if place in packed else array)
-    library.init_states(symbol, blocks)
+            memory.write(place, array.reshape(-1)[packed[place]] if place in packed else array)
+    library.init_states(symbol, memory)
 
     def run(program: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
         for name, array in arrays.items():
-            blocks.write(places[Space.INPUT, name], array)
-        library.run(symbol, program, blocks)
+            memory.write(places[Space.INPUT, name], array)
+        library.run(symbol, program, memory)
         planned_program = planned.programs[program]
         return {
-            name: blocks.read(planned_program.locations[value], value.type)
+            name: memory.read(planned_program.locations[value], value.type)
             for name, value in planned_program.outputs.items()
         }
 
     def read(place: Location, value: Value) -> Array:
-        array = blocks.read(place, value.type)
+        array = memory.read(place, value.type)
         return array.reshape(-1)[np.argsort(packed[place])].reshape(array.shape) if place in packed else array
 
     results = _results(one, run, read)
-    return results if blocks.intact() else "wrote outside its memory"
+    return results if memory.intact() else "wrote outside its memory"
 
 
 def panels(packing: Packing) -> Array:

@@ -15,7 +15,7 @@ from pockengine.ir import Builder, DType, Graph, Node, TensorType, Value, verify
 from pockengine.ops import Emitter
 from pockengine.ops.resample import DEFAULTS
 from pockengine.passes import ALGEBRA, PASSES, channels_last, tidy
-from pockengine.passes.layout import Layouts, Rewrite
+from pockengine.passes.layout import Freedom, Layouts, Rewrite
 from pockengine.recipe import Recipe
 from tests.compiler.passes.networks import Net, optimised
 from tests.compiler.passes.test_passes import SCHEMES, assert_same_step, frozen_of
@@ -208,8 +208,8 @@ def test_no_other_choice_moves_fewer_bytes(seed: int) -> None:
     layouts = Layouts(graph)
     variables = [
         node
-        for node, role in layouts.roles.items()
-        if role in ("both", "any") and not layouts.blocks.keys().isdisjoint(node.outputs)
+        for node, freedom in layouts.freedoms.items()
+        if freedom in (Freedom.TOGETHER, Freedom.ANY) and not layouts.groups.keys().isdisjoint(node.outputs)
     ]
     assert len(variables) < 10
     every = (set(some) for count in range(len(variables) + 1) for some in itertools.combinations(variables, count))

@@ -16,25 +16,25 @@ from pockengine.plan.program import Location, Program
 from pockengine.plan.space import Space
 
 
-class Blocks:
+class Memory:
     """The five blocks as bytes."""
 
     def __init__(self, sizes: Mapping[Space, int]) -> None:
-        self.blocks = {space: np.full(size + 64, 0xA5, np.uint8) for space, size in sizes.items()}
+        self.spaces = {space: np.full(size + 64, 0xA5, np.uint8) for space, size in sizes.items()}
 
     def write(self, place: Location, array: Array) -> None:
         self.put(place, np.asarray(array, order="C").reshape(-1).view(np.uint8))
 
     def put(self, place: Location, raw: Array) -> None:
         """Write bytes."""
-        self.blocks[place.space][place.offset : place.offset + raw.size] = raw
+        self.spaces[place.space][place.offset : place.offset + raw.size] = raw
 
     def read(self, place: Location, value: Value) -> Array:
-        raw = self.blocks[place.space][place.offset : place.offset + value.type.nbytes]
+        raw = self.spaces[place.space][place.offset : place.offset + value.type.nbytes]
         return loaded(value.type, raw.tobytes())
 
 
-class Memory(Blocks):
+class TrainingMemory(Memory):
     """The blocks of a model that trains, with parameters, states and constants in their places."""
 
     def __init__(self, planned: Planned) -> None:
@@ -49,7 +49,7 @@ class Memory(Blocks):
             self.write(planned.spaces.places[Space.STATE, value.name], contents)
 
 
-def simulate(program: Program, memory: Blocks) -> dict[str, Array]:
+def simulate(program: Program, memory: Memory) -> dict[str, Array]:
     """Run the program's steps in order; its outputs."""
     literals = program.graph.consts
     for step in program.steps:

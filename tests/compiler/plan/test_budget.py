@@ -22,7 +22,7 @@ from pockengine.recipe import SGD, Recipe
 from pockengine.targets import get
 from tests.compiler.models import zoo
 from tests.compiler.passes.networks import batch
-from tests.compiler.plan.simulation import Memory, simulate
+from tests.compiler.plan.simulation import TrainingMemory, simulate
 from tests.compiler.plan.test_place import NETWORKS, OPTIMIZERS
 
 MOMENTUM = SGD(lr=1e-3, momentum=0.9)
@@ -77,7 +77,7 @@ def _at_the_least(network: str, recipe: Recipe, dump: Path | None = None) -> Non
 
 def simulated(planned: Planned) -> dict[str, Array]:
     """Losses of three steps in the planned memory, and the parameters after them."""
-    memory, results = Memory(planned), {}
+    memory, results = TrainingMemory(planned), {}
     for seed in range(3):
         arrays = batch(planned.model, seed)
         for value in planned.inputs:

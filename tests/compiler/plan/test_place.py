@@ -14,7 +14,7 @@ from pockengine.plan import Space
 from pockengine.recipe import Recipe, Scheme, resolve
 from pockengine.targets import get
 from tests.compiler.passes.networks import Net, batch, cnn, transformer
-from tests.compiler.plan.simulation import Memory, simulate
+from tests.compiler.plan.simulation import TrainingMemory, simulate
 
 NETWORKS = {"cnn": cnn, "transformer": transformer}
 UPDATES = {
@@ -41,7 +41,7 @@ def planned_for(network: str, update: str, optimizer: str, batch_norm: str = "fr
 
 def assert_trains_alike(planned: Planned, scheme: Scheme) -> None:
     """Three simulated steps give the losses and tensors of the unoptimised graph."""
-    memory, tensors = Memory(planned), dict(planned.model.data)
+    memory, tensors = TrainingMemory(planned), dict(planned.model.data)
     graph = train_graph(planned.model, planned.recipe, scheme)
     for seed in range(3):
         arrays = batch(planned.model, seed)
@@ -73,7 +73,7 @@ def test_batch_norm_in_training_mode_in_memory() -> None:
 
 def test_evaluation_shares_the_trained_parameters() -> None:
     planned, _ = planned_for("cnn", "full", "momentum")
-    memory, arrays = Memory(planned), batch(planned.model)
+    memory, arrays = TrainingMemory(planned), batch(planned.model)
     for value in planned.inputs:
         memory.write(planned.spaces.places[Space.INPUT, value.name], arrays[value.name])
     found = simulate(planned.programs["eval"], memory)
@@ -105,7 +105,7 @@ def test_an_output_that_the_last_node_reads_keeps_its_place() -> None:
     graph = graph.with_(outputs={**graph.outputs, "aside": aside})
     recipe = Recipe(loss={"name": "mse", "output": "logits"})
     planned = plan_programs(Request(graph, recipe, get("raspberry-pi-4"), threads=1))
-    memory, arrays = Memory(planned), batch(planned.model)
+    memory, arrays = TrainingMemory(planned), batch(planned.model)
     memory.write(planned.spaces.places[Space.INPUT, "x"], arrays["x"])
     found = simulate(planned.programs["predict"], memory)
     np.testing.assert_allclose(found["aside"], np.tanh(arrays["x"])[:, 1:], rtol=1e-6)

@@ -64,7 +64,7 @@ def _tensors(weights: dict[str, np.ndarray]) -> dict[str, Tensor]:
 
 def test_a_table_takes_the_memory_of_its_rows() -> None:
     planned = plan_programs(Request(_graph(), RECIPE, get("raspberry-pi-4")))
-    assert [lookup.table for lookup in planned.lookups] == [TABLE]
+    assert [one.table for one in planned.streamed] == [TABLE]
     sizes = summary(planned, kernels=0)
     assert sizes["param_bytes"] == CLASSES * WIDTH * 4, "the last layer alone"
     assert sizes["input_bytes"] < 2 * BATCH * TOKENS * WIDTH * 4
@@ -73,11 +73,11 @@ def test_a_table_takes_the_memory_of_its_rows() -> None:
 
 @pytest.mark.parametrize("graph", [_graph(tied=True), _graph(shifted=True)], ids=["tied", "shifted"])
 def test_other_tables_are_in_memory(graph: Graph) -> None:
-    assert not plan_programs(Request(graph, RECIPE, get("raspberry-pi-4"))).lookups
+    assert not plan_programs(Request(graph, RECIPE, get("raspberry-pi-4"))).streamed
 
 
 def test_a_trained_table_is_in_memory() -> None:
-    assert not plan_programs(Request(_graph(), RECIPE.with_(update="full"), get("raspberry-pi-4"))).lookups
+    assert not plan_programs(Request(_graph(), RECIPE.with_(update="full"), get("raspberry-pi-4"))).streamed
 
 
 def test_steps_and_everyone_else_find_the_contents(tmp_path: Path) -> None:

@@ -67,12 +67,12 @@ class Machine:
         for tensor, array in zip(self.model.inputs, batch, strict=True):
             if array is not None:
                 self.write(tensor, array)
-        for lookup in self.model.lookups:
-            table = self.read(self.model.params[lookup.table])
-            indices = self._memory.read(lookup.indices, lookup.type).reshape(-1)
+        for one in self.model.streamed:
+            table = self.read(self.model.params[one.table])
+            indices = self._memory.read(one.indices, one.type).reshape(-1)
             rows = np.clip(np.where(indices < 0, indices + len(table), indices), 0, len(table) - 1)
-            type = self.model.params[lookup.table].type.with_shape((rows.size, *table.shape[1:]))
-            self._memory.write(lookup.rows, type, table[rows])
+            type = self.model.params[one.table].type.with_shape((rows.size, *table.shape[1:]))
+            self._memory.write(one.rows, type, table[rows])
         script = self.scripts[program]
         with np.errstate(all="ignore"):
             for index, step in enumerate(script.steps):

@@ -17,7 +17,7 @@ from ...errors import ArtifactError
 from ...ir import Array, Attrs, DType, Graph, Node, TensorType, Value, parse_type
 from ...plan.program import Location
 from ...plan.space import IN_MEMORY, Space
-from ..model import IN_FILE, LookedUp, Model, Tensor
+from ..model import IN_FILE, Model, StreamedRows, Tensor
 from .writing import FORMAT, PROGRAM
 
 PROGRAMS = ("train", "eval", "predict", "accumulate")
@@ -125,7 +125,7 @@ class _Reader:
             accumulate_steps=counts["accumulate_steps"],
             last_batch=last_batch,
             perplexity=_get(content, "perplexity", bool),
-            lookups=tuple(self._lookup(one, params) for one in _get(content, "lookups", list)),
+            streamed=tuple(self._streamed(one, params) for one in _get(content, "lookups", list)),
         )
         programs = _get(content, "programs", dict)
         if unknown := programs.keys() - set(PROGRAMS):
@@ -177,7 +177,7 @@ class _Reader:
         limit, ignored = _get(item, "limit", int), _get(item, "ignored", int)
         return replace(self._tensor(item), target=_get(item, "target", str), limit=limit, ignored=ignored)
 
-    def _lookup(self, item: object, params: tuple[Tensor, ...]) -> LookedUp:
+    def _streamed(self, item: object, params: tuple[Tensor, ...]) -> StreamedRows:
         table, type = _get(item, "table", int), self._type(_get(item, "type", str))
         if not 0 <= table < len(params) or not params[table].type.size or type.dtype.is_float:
             raise _Wrong("it looks up rows of no table")
@@ -186,7 +186,7 @@ class _Reader:
         rows = params[table].type.with_shape((type.size, *params[table].type.shape[1:]))
         indices = self._place([*_get(item, "indices", list), str(type)])
         place = self._place([*_get(item, "rows", list), str(rows)])
-        return LookedUp(table, Location(indices.space, indices.offset), type, Location(place.space, place.offset))
+        return StreamedRows(table, Location(indices.space, indices.offset), type, Location(place.space, place.offset))
 
     def _script(self, name: str, content: object) -> Script:
         stated = enumerate(_get(content, "steps", list))

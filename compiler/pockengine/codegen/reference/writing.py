@@ -44,12 +44,12 @@ def render(model: Model) -> bytes:
         "spaces": dict(model.space_bytes),
         "lookups": [
             {
-                "table": lookup.table,
-                "indices": _place(lookup.indices),
-                "type": str(lookup.type),
-                "rows": _place(lookup.rows),
+                "table": one.table,
+                "indices": _place(one.indices),
+                "type": str(one.type),
+                "rows": _place(one.rows),
             }
-            for lookup in model.lookups
+            for one in model.streamed
         ],
         "programs": {name: _program(program) for name, program in model.programs.items()},
     }

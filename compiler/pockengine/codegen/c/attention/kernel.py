@@ -16,7 +16,7 @@ from ..emit.calls import call
 from ..emit.dialect import literal
 from ..emit.mathlib import functions
 from ..emit.source import SIGNATURE, Code, declare, kernel
-from .tiling import Blocks, Product, emit_adjust, emit_products, emit_turn, emit_widen
+from .tiling import Product, Tiling, emit_adjust, emit_products, emit_turn, emit_widen
 
 OPS = frozenset(("attention", "attention_backward"))
 LEAST_SCORES = 64 * 64
@@ -46,8 +46,8 @@ def pays(node: Node) -> bool:
 
 def lower(node: Node, target: Target, threads: int) -> Lowered:
     """The kernel of one node."""
-    blocks = Blocks.of(node, target)
-    writer = _Forward(node, blocks) if node.op == "attention" else _Backward(node, blocks)
+    tiling = Tiling.of(node, target)
+    writer = _Forward(node, tiling) if node.op == "attention" else _Backward(node, tiling)
     return Lowered((call(node, writer.kernel(), workspace=True),), writer.area.total * threads)
 
 
@@ -77,30 +77,30 @@ class _Writer:
     """What both kernels have in common."""
 
     node: Node
-    blocks: Blocks
+    tiling: Tiling
 
     def __post_init__(self) -> None:
         self.code, self.area = Code(), _Area()
-        self.wide_depth, self.wide_width = (self.blocks.padded(size) for size in (self.blocks.depth, self.blocks.width))
+        self.wide_depth, self.wide_width = (self.tiling.padded(size) for size in (self.tiling.depth, self.tiling.width))
         self.key_row, self.value_row = (
-            self.blocks.row(self.blocks.key_heads, size) for size in (self.blocks.depth, self.blocks.width)
+            self.tiling.row(self.tiling.key_heads, size) for size in (self.tiling.depth, self.tiling.width)
         )
-        self.pads = (self.wide_depth, self.wide_width) != (self.blocks.depth, self.blocks.width) or self.blocks.inside
+        self.pads = (self.wide_depth, self.wide_width) != (self.tiling.depth, self.tiling.width) or self.tiling.inside
 
     @property
     def _adjusts(self) -> bool:
-        return bool(_masks(self.node) or self.blocks.softcap or self.blocks.causal)
+        return bool(_masks(self.node) or self.tiling.softcap or self.tiling.causal)
 
     def _helpers(self, products: list[Product], depths: list[int], widens: bool) -> set[str]:
         """Functions before the kernel; returns the math functions that they need."""
-        emit_products(self.code, self.blocks, products)
-        emit_turn(self.code, self.blocks, depths)
+        emit_products(self.code, self.tiling, products)
+        emit_turn(self.code, self.tiling, depths)
         if widens:
             emit_widen(self.code)
         if not self._adjusts:
             return {"exp"}
         places = [(self.node.inputs.index(mask), mask) for mask in _masks(self.node)]
-        return {"exp"} | emit_adjust(self.code, self.blocks, places)
+        return {"exp"} | emit_adjust(self.code, self.tiling, places)
 
     def _declare(self, inputs: list[str], outputs: list[str]) -> None:
         named = [(name, value.type, False) for name, value in zip(inputs, self.node.inputs, strict=False)]
@@ -112,7 +112,7 @@ class _Writer:
 
     def _scores(self) -> None:
         """The block's scores in `s`, as [key][query]."""
-        b = self.blocks
+        b = self.tiling
         self.code.line(f"const ptrdiff_t keys = {b.n} - key0 < {b.keys} ? {b.n} - key0 : {b.keys};")
         self.code.line(f"score(keys, {b.depth}, key + key0 * {self.key_row}, turned, s, 0);")
         if self._adjusts:
@@ -120,7 +120,7 @@ class _Writer:
             self.code.line(f"adjust(arg, batch, head % {b.heads}, q0, queries, key0, keys, s, {bound});")
 
     def _start_block(self) -> None:
-        b = self.blocks
+        b = self.tiling
         self.code.line(f"const ptrdiff_t queries = {b.m} - q0 < {b.queries} ? {b.m} - q0 : {b.queries};")
         self.code.line(f"const float *const query = q + {b.place('head', b.heads, b.m, b.depth, 'q0')};")
         self.code.line(f"turn_{b.depth}(query, queries, {literal(b.scale, DType.F32)}, turned);")
@@ -128,20 +128,20 @@ class _Writer:
     @property
     def _visible(self) -> str:
         """The loop over the blocks of keys of which some query sees any."""
-        b = self.blocks
+        b = self.tiling
         seen = f" && key0 < q0 + queries + {b.n - b.m}" if b.causal else ""
         return f"for (ptrdiff_t key0 = 0; key0 < {b.n}{seen}; key0 += {b.keys})"
 
     def _title(self) -> str:
         shapes = ", ".join(str(value.type) for value in self.node.inputs)
-        return f"{self.node.op}({shapes}) {dict(self.node.attrs)}: {self.blocks}"
+        return f"{self.node.op}({shapes}) {dict(self.node.attrs)}: {self.tiling.title}"
 
 
 class _Forward(_Writer):
     """Per row of a block: `peak` is the greatest score so far, `total` the sum of exponentials relative to it."""
 
     def kernel(self) -> Kernel:
-        b, code = self.blocks, self.code
+        b, code = self.tiling, self.code
         score = Product("score", frozenset(b.key_counts), b.queries, self.key_row, 1, b.queries, b.queries)
         weigh = Product(
             "weigh", frozenset(b.query_counts), self.wide_width, 1, b.queries, self.wide_width, self.wide_width
@@ -175,7 +175,7 @@ class _Forward(_Writer):
         return kernel("attention", self._title(), code.text(), functions(needs))
 
     def _values(self, widens: bool) -> None:
-        b, code = self.blocks, self.code
+        b, code = self.tiling, self.code
         start = f"v + {b.place('own', b.key_heads, b.n, b.width)}"
         if not widens:
             code.line(f"const float *const value = {start};")
@@ -186,7 +186,7 @@ class _Forward(_Writer):
         code.line("const float *const value = wide;")
 
     def _block(self) -> None:
-        b, code, wide = self.blocks, self.code, self.wide_width
+        b, code, wide = self.tiling, self.code, self.wide_width
         code.line(f"float peak[{b.queries}], total[{b.queries}], factor[{b.queries}];")
         with code.loop("i", b.queries):
             code.line(f"peak[i] = {_LEAST};")
@@ -210,7 +210,7 @@ class _Forward(_Writer):
 
     def _weights(self) -> None:
         """The scores become exponentials; what was summed up before is scaled to the new peak."""
-        b, code = self.blocks, self.code
+        b, code = self.tiling, self.code
         with code.loop("i", b.queries, vectorize=True):
             code.line("factor[i] = peak[i];")
         with code.loop("j", "keys"), code.loop("i", b.queries, vectorize=True):
@@ -230,7 +230,7 @@ class _Backward(_Writer):
     (D in the paper), which is the result's gradient times the result."""
 
     def kernel(self) -> Kernel:
-        b, code = self.blocks, self.code
+        b, code = self.tiling, self.code
         keys, queries = frozenset(b.key_counts), frozenset(b.query_counts)
         same = b.depth == b.width
         products = [
@@ -252,7 +252,7 @@ class _Backward(_Writer):
         return kernel("attention_backward", self._title(), code.text(), functions(needs))
 
     def _reserve(self) -> None:
-        b, tile = self.blocks, self.blocks.keys * self.blocks.queries
+        b, tile = self.tiling, self.tiling.keys * self.tiling.queries
         sizes = {"turned": b.depth * b.queries, "turned_dy": b.width * b.queries, "turned_y": b.width * b.queries}
         sizes |= {"s": tile, "d": tile} | ({"bound": tile} if b.softcap else {})
         if self.pads:
@@ -263,7 +263,7 @@ class _Backward(_Writer):
             self.area.add(name, size)
 
     def _unit(self) -> None:
-        b, code = self.blocks, self.code
+        b, code = self.tiling, self.code
         code.line(f"const ptrdiff_t batch = unit / {b.key_heads};")
         for name, operand, size in (("key", "k", b.depth), ("value", "v", b.width)):
             code.line(f"const float *const {name} = {operand} + {b.place('unit', b.key_heads, b.n, size)};")
@@ -293,7 +293,7 @@ class _Backward(_Writer):
                         code.line(f"row[j] = own_{name}[i * {wide} + j];")
 
     def _block(self) -> None:
-        b, code = self.blocks, self.code
+        b, code = self.tiling, self.code
         code.line(f"const float *const slope_rows = dy + {b.place('head', b.heads, b.m, b.width, 'q0')};")
         code.line(f"turn_{b.width}(slope_rows, queries, 1.0f, turned_dy);")
         code.line(f"turn_{b.width}(y + {b.place('head', b.heads, b.m, b.width, 'q0')}, queries, 1.0f, turned_y);")
@@ -321,7 +321,7 @@ class _Backward(_Writer):
                     code.line(f"row[j] = own_dq[i * {self.wide_depth} + j];")
 
     def _rows(self) -> None:
-        b, code = self.blocks, self.code
+        b, code = self.tiling, self.code
         code.line(f"float peak[{b.queries}], level[{b.queries}], mean[{b.queries}];")
         with code.loop("i", b.queries):
             code.line(f"const float *const own = levels + 2 * (head * {b.m} + q0 + i);")
@@ -332,13 +332,13 @@ class _Backward(_Writer):
             code.line(f"mean[i] += turned_dy[j * {b.queries} + i] * turned_y[j * {b.queries} + i];")
 
     def _weights(self) -> None:
-        b, code = self.blocks, self.code
+        b, code = self.tiling, self.code
         with code.loop("j", "keys"), code.loop("i", b.queries, vectorize=True):
             code.line(f"s[j * {b.queries} + i] = pock_exp(s[j * {b.queries} + i] - peak[i] - level[i]);")
 
     def _slopes(self) -> None:
         """From the gradients of the weights to those of the products."""
-        b, code = self.blocks, self.code
+        b, code = self.tiling, self.code
         at = f"[j * {b.queries} + i]"
         with code.loop("j", "keys"), code.loop("i", b.queries, vectorize=True):
             bent = f" * (1.0f - bound{at} * bound{at})" if b.softcap else ""

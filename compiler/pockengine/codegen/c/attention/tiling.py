@@ -8,7 +8,7 @@ gradient are transposed."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from ....ir import DType, Node, Value
 from ....ops.attention import HEADS
@@ -25,13 +25,13 @@ QUERIES, KEYS = 64, 64
 
 
 @dataclass(frozen=True)
-class Blocks:
-    """Sizes of an attention and of its blocks.
+class Tiling:
+    """Sizes of an attention, of the blocks in which it is computed, and of their register tile.
 
     batch, heads, key_heads, m, n   queries are [batch, heads, m, depth], keys [batch, key heads, n, depth]
     inside                          they are [batch, m, heads, depth] and [batch, n, key heads, depth] instead
     depth, width                    elements of a query or key, and of a value
-    queries, keys                   of a block; `queries` is a multiple of `columns`
+    queries, keys                   of a block of scores; `queries` is a multiple of `columns`
     rows, vectors, lanes            the register tile"""
 
     batch: int
@@ -53,7 +53,7 @@ class Blocks:
     format: Format = field(repr=False)
 
     @classmethod
-    def of(cls, node: Node, target: Target) -> Blocks:
+    def of(cls, node: Node, target: Target) -> Tiling:
         inside = bool(node.attrs.get("heads_inside"))
         q, k, v = (_outside(value.type.shape, inside) for value in node.inputs[:3])
         lanes = target.vector_bytes // 4
@@ -66,6 +66,12 @@ class Blocks:
             q[0], q[1], k[1], q[2], k[2], q[3], v[3], queries, min(KEYS, k[2]), rows, vectors, lanes,
             float(attrs["scale"]), float(attrs.get("softcap", 0.0)), bool(attrs["causal"]), inside, f32(target),
         )  # fmt: skip
+
+    @property
+    def title(self) -> str:
+        """All of it in one line, for the reader of a kernel."""
+        sizes = ", ".join(f"{one.name}={getattr(self, one.name)}" for one in fields(self) if one.repr)
+        return f"Blocks({sizes})"
 
     def padded(self, size: int) -> int:
         """Rounded up to whole vectors."""
@@ -113,28 +119,28 @@ class Product:
     b_k: int
     c_row: int
 
-    def emit(self, code: Code, blocks: Blocks) -> None:
+    def emit(self, code: Code, tiling: Tiling) -> None:
         """Define `void NAME(ptrdiff_t rows, ptrdiff_t depth, const float *a, const float *b, float *c, int more)`."""
-        full, rest = divmod(self.width // blocks.lanes, blocks.vectors)
-        panels = ([(blocks.vectors, full)] if full else []) + ([(rest, 1)] if rest else [])
-        heights = {blocks.rows for count in self.counts if count >= blocks.rows}
-        heights |= {count % blocks.rows for count in self.counts} - {0}
+        full, rest = divmod(self.width // tiling.lanes, tiling.vectors)
+        panels = ([(tiling.vectors, full)] if full else []) + ([(rest, 1)] if rest else [])
+        heights = {tiling.rows for count in self.counts if count >= tiling.rows}
+        heights |= {count % tiling.rows for count in self.counts} - {0}
         tiles = {
             (height, vectors): microkernel.Tile(
-                height, vectors, blocks.lanes, self.a_row, self.a_k, self.b_k, self.c_row
+                height, vectors, tiling.lanes, self.a_row, self.a_k, self.b_k, self.c_row
             )
             for height in sorted(heights, reverse=True)
             for vectors, _ in panels
         }
         for tile in tiles.values():
-            code.line(microkernel.define(tile, blocks.format).replace(tile.name, f"{self.name}_{tile.name}"))
+            code.line(microkernel.define(tile, tiling.format).replace(tile.name, f"{self.name}_{tile.name}"))
             code.line()
         header = f"static void\n{self.name}(ptrdiff_t rows, ptrdiff_t depth, const float *a, const float *b, float *c, "
-        with code.block(header + "int more)"), code.block(f"for (ptrdiff_t m = 0; m < rows; m += {blocks.rows})"):
-            code.line(f"const ptrdiff_t left = rows - m < {blocks.rows} ? rows - m : {blocks.rows};")
+        with code.block(header + "int more)"), code.block(f"for (ptrdiff_t m = 0; m < rows; m += {tiling.rows})"):
+            code.line(f"const ptrdiff_t left = rows - m < {tiling.rows} ? rows - m : {tiling.rows};")
             start = 0
             for vectors, count in panels:
-                step = vectors * blocks.lanes
+                step = vectors * tiling.lanes
                 with code.block(f"for (ptrdiff_t n = {start}; n < {start + count * step}; n += {step})"):
                     for height in sorted(heights, reverse=True):
                         call = f"{self.name}_{tiles[height, vectors].name}(depth, a + m * {self.a_row}, b + n, "
@@ -144,22 +150,22 @@ class Product:
         code.line()
 
 
-def emit_products(code: Code, blocks: Blocks, products: Iterable[Product]) -> None:
+def emit_products(code: Code, tiling: Tiling, products: Iterable[Product]) -> None:
     """Define the vector type and the products."""
-    code.line(microkernel.vector_type(blocks.lanes))
+    code.line(microkernel.vector_type(tiling.lanes))
     code.line()
     for product in products:
-        product.emit(code, blocks)
+        product.emit(code, tiling)
 
 
-def emit_turn(code: Code, blocks: Blocks, depths: Iterable[int]) -> None:
+def emit_turn(code: Code, tiling: Tiling, depths: Iterable[int]) -> None:
     """Define, for each depth, `void turn_DEPTH(const float *from, ptrdiff_t rows, float factor, float *to)`: a head's
     rows of that length become columns of a block, times a factor; columns beyond `rows` become zeros."""
-    code.line(transposition(blocks.lanes))
+    code.line(transposition(tiling.lanes))
     code.line()
-    lanes, queries = blocks.lanes, blocks.queries
+    lanes, queries = tiling.lanes, tiling.queries
     for depth in sorted(set(depths)):
-        whole, row = depth // lanes * lanes, blocks.row(blocks.heads, depth)
+        whole, row = depth // lanes * lanes, tiling.row(tiling.heads, depth)
         header = f"static void\nturn_{depth}(const float *from, ptrdiff_t rows, float factor, float *to)"
         with code.block(header), code.block(f"for (ptrdiff_t q = 0; q < {queries}; q += {lanes})"):
             code.line(f"const ptrdiff_t done = q + {lanes} <= rows ? {whole} : 0;")
@@ -185,43 +191,43 @@ def emit_widen(code: Code) -> None:
     code.line()
 
 
-def emit_adjust(code: Code, blocks: Blocks, masks: Sequence[tuple[int, Value]]) -> set[str]:
+def emit_adjust(code: Code, tiling: Tiling, masks: Sequence[tuple[int, Value]]) -> set[str]:
     """Define `void adjust(void *const *arg, ptrdiff_t batch, ptrdiff_t head, ptrdiff_t q0, ptrdiff_t queries, ptrdiff_t
     key0, ptrdiff_t keys, float *s, float *bound)`: softcap, masks and triangle on a block of products; `bound` gets the
     tangents of a softcap. `masks` come with their argument index. Returns the math functions it needs."""
     header = "static void\nadjust(void *const *arg, ptrdiff_t batch, ptrdiff_t head, ptrdiff_t q0, ptrdiff_t queries,"
     header += "\n    ptrdiff_t key0, ptrdiff_t keys, float *s, float *bound)"
     with code.block(header):
-        if blocks.softcap:
-            cap, inverse = (literal(x, DType.F32) for x in (blocks.softcap, 1.0 / blocks.softcap))
-            with code.loop("i", f"keys * {blocks.queries}", vectorize=True):
+        if tiling.softcap:
+            cap, inverse = (literal(x, DType.F32) for x in (tiling.softcap, 1.0 / tiling.softcap))
+            with code.loop("i", f"keys * {tiling.queries}", vectorize=True):
                 code.line(f"bound[i] = pock_tanh(s[i] * {inverse});")
                 code.line(f"s[i] = {cap} * bound[i];")
         for index, mask in masks:
-            _emit_mask(code, blocks, index, mask)
-        if blocks.causal:
-            ahead = blocks.n - blocks.m
+            _emit_mask(code, tiling, index, mask)
+        if tiling.causal:
+            ahead = tiling.n - tiling.m
             with (
                 code.block(f"if (key0 + keys - 1 > q0 + {ahead})"),
                 code.loop("key", "keys"),
-                code.loop("q", blocks.queries, vectorize=True),
+                code.loop("q", tiling.queries, vectorize=True),
             ):
                 hidden = f"key0 + key > q0 + q + {ahead}"
                 code.line(
-                    f"s[key * {blocks.queries} + q] = {hidden} ? -__builtin_inff() : s[key * {blocks.queries} + q];"
+                    f"s[key * {tiling.queries} + q] = {hidden} ? -__builtin_inff() : s[key * {tiling.queries} + q];"
                 )
     code.line()
-    return {"tanh"} if blocks.softcap else set()
+    return {"tanh"} if tiling.softcap else set()
 
 
-def _emit_mask(code: Code, blocks: Blocks, index: int, mask: Value) -> None:
-    *outer, query, key = broadcast_strides(mask.type.shape, (blocks.batch, blocks.heads, blocks.m, blocks.n))
+def _emit_mask(code: Code, tiling: Tiling, index: int, mask: Value) -> None:
+    *outer, query, key = broadcast_strides(mask.type.shape, (tiling.batch, tiling.heads, tiling.m, tiling.n))
     start = dot(["batch", "head", "q0", "key0"], [*outer, query, key])
     type = c_type(mask.type.dtype)
     with code.block(""):
         code.line(f"const {type} *const mask = (const {type} *)arg[{index}] + {start};")
         with code.loop("key", "keys"):
-            code.line(f"float *const row = s + key * {blocks.queries};")
+            code.line(f"float *const row = s + key * {tiling.queries};")
             with code.loop("q", "queries", vectorize=True):
                 seen = f"mask[{dot(['key', 'q'], [key, query])}]"
                 hides = mask.type.dtype is DType.BOOL

@@ -109,10 +109,10 @@ def fastest(target: Target) -> Format:
 
 def formats_of(contraction: Contraction, target: Target) -> list[Format]:
     """The formats in which a contraction may compute on a target: what `target.compute` names, or what is as exact."""
-    plain, found = f32(target), fastest(target)
-    if found == plain or min(contraction.sizes()[1:]) < LEAST_SIZE:
-        return [plain]
-    return [plain, found] if found.exact else [found]
+    exact, found = f32(target), fastest(target)
+    if found == exact or min(contraction.sizes()[1:]) < LEAST_SIZE:
+        return [exact]
+    return [exact, found] if found.exact else [found]
 
 
 def named(name: str, target: Target) -> Format:

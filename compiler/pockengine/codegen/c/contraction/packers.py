@@ -70,7 +70,7 @@ class Packer:
         return self._storage_order() is not None
 
     def _is_matrix(self) -> bool:
-        """Whether the operand is a plain matrix whose rows lie along `across`."""
+        """Whether the operand is a matrix whose rows lie along `across`."""
         return self.x_step == 1 and self.access.linear(self.across) == 1 and self._are_linear(self.across, self.k)
 
     def _are_linear(self, *axes: Axis) -> bool:

@@ -76,7 +76,7 @@ class MaskLoop:
 
     @contextmanager
     def loop(self, code: Code, index: str, stop: object, start: object = 0, pragma: str = VECTORIZE) -> Iterator[None]:
-        """The loop over `index`: a plain one where there is no such mask."""
+        """The loop over `index`: one over single elements where there is no such mask."""
         if not self.reads and not self.writes:
             code.line(pragma)
             with code.loop(index, stop, start):

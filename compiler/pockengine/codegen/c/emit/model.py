@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ....ir import TensorType, Value
 from ....plan.program import Location, Loops, Program, Step, Tasks
 from ....plan.space import IN_MEMORY, Space
-from ...model import LookedUp, Model, Tensor
+from ...model import Model, StreamedRows, Tensor
 from .source import Code
 
 MOST_LOOPS = 3
@@ -34,7 +34,7 @@ def emit_model(model: Model) -> str:
     groups = {"params": model.params, "states": model.states, "consts": model.consts, "inputs": model.inputs}
     for group, tensors in groups.items():
         _tensors(code, group, tensors)
-    _lookups(code, model.lookups)
+    _streamed(code, model.streamed)
     for name in PROGRAMS:
         if name in model.programs:
             emit_program(code, name, model.programs[name])
@@ -58,8 +58,8 @@ def _model(code: Code, model: Model, groups: Mapping[str, Sequence[Tensor]]) -> 
     for group, tensors in groups.items():
         code.line(f"    .{group} = {group if tensors else '0'},")
         code.line(f"    .{group[:-1]}_count = {len(tensors)},")
-    if model.lookups:
-        code.line(f"    .lookups = lookups, .lookup_count = {len(model.lookups)},")
+    if model.streamed:
+        code.line(f"    .streamed = streamed, .streamed_count = {len(model.streamed)},")
     for name in PROGRAMS:
         code.line(f"    .{name} = {f'&{name}_program' if name in model.programs else '0'},")
     code.line("};")
@@ -78,14 +78,14 @@ def _tensors(code: Code, name: str, tensors: Sequence[Tensor]) -> None:
     code.line("};")
 
 
-def _lookups(code: Code, lookups: Sequence[LookedUp]) -> None:
-    if not lookups:
+def _streamed(code: Code, streamed: Sequence[StreamedRows]) -> None:
+    if not streamed:
         return
     code.line()
-    code.line("static const pock_lookup lookups[] = {")
-    for lookup in lookups:
-        kind = f"POCK_{lookup.type.dtype.value.upper()}"
-        fields = [f"&params[{lookup.table}]", _ref(lookup.indices), kind, lookup.type.size, _ref(lookup.rows)]
+    code.line("static const pock_streamed streamed[] = {")
+    for one in streamed:
+        kind = f"POCK_{one.type.dtype.value.upper()}"
+        fields = [f"&params[{one.table}]", _ref(one.indices), kind, one.type.size, _ref(one.rows)]
         code.line(f"    {{{', '.join(map(str, fields))}}},")
     code.line("};")
 

@@ -11,7 +11,7 @@ typedef struct {
     char *space[POCK_SPACES];
     size_t mapped[POCK_SPACES];
     pock_pool *pool;
-    struct pock_table *tables; /* one for each of the model's lookups */
+    struct pock_table *tables; /* one for each of the tables that stay in the file */
     uint32_t threads;
 } pock_machine;
 

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A parameter in POCK_FILE is not in memory: programs get the rows they read as inputs (pock_lookup). */
+/* A parameter in POCK_FILE is not in memory: programs get the rows they read as inputs (pock_streamed). */
 enum pock_space { POCK_ARENA, POCK_PARAM, POCK_STATE, POCK_CONST, POCK_INPUT, POCK_SPACES, POCK_FILE = POCK_SPACES };
 enum pock_dtype {
     POCK_F32, POCK_F64, POCK_F16, POCK_BF16, POCK_I8, POCK_U8, POCK_I32, POCK_I64, POCK_BOOL,
@@ -72,7 +72,7 @@ typedef struct {
     uint8_t dtype; /* of the indices */
     uint64_t count;
     pock_ref rows;
-} pock_lookup;
+} pock_streamed;
 
 /* One kernel does share `task` of `tasks` of its work on the operands `arg`; shares never write the same bytes.
  * Operands come in the order of the call's refs; the last one is the workspace when the kernel has one. */
@@ -108,8 +108,8 @@ typedef struct {
     uint64_t predicted_peak_bytes;
     const pock_tensor *params, *states, *consts, *inputs;
     uint32_t param_count, state_count, const_count, input_count;
-    const pock_lookup *lookups; /* each of another table */
-    uint32_t lookup_count;
+    const pock_streamed *streamed; /* each of another table */
+    uint32_t streamed_count;
     /* `accumulate` (NULL when `accumulate_steps` is 1) adds a micro-batch's gradients to states and has the output "loss".
      * One optimizer step is accumulate_steps - 1 runs of it and then one of train, each on the next micro-batch. */
     const pock_program *train, *eval, *predict, *accumulate;

@@ -14,7 +14,7 @@ int pock_is_table(const pock_tensor *tensor) {
 
 static pock_table *table_of(const pock_machine *machine, const pock_tensor *tensor) {
     uint32_t index = 0;
-    while (machine->model->lookups[index].table != tensor) {
+    while (machine->model->streamed[index].table != tensor) {
         index++;
     }
     return &machine->tables[index];
@@ -22,17 +22,17 @@ static pock_table *table_of(const pock_machine *machine, const pock_tensor *tens
 
 int pock_tables_open(pock_machine *machine, const char *path, pock_error *error) {
     const pock_model *model = machine->model;
-    if (!model->lookup_count) {
+    if (!model->streamed_count) {
         return POCK_OK;
     }
-    machine->tables = calloc(model->lookup_count, sizeof *machine->tables);
+    machine->tables = calloc(model->streamed_count, sizeof *machine->tables);
     if (!machine->tables) {
         return pock_fail(error, POCK_MEMORY, "out of memory opening %s", path);
     }
     pock_tensor_file file = {0};
     int code = pock_tensor_file_open(&file, path, error);
-    for (uint32_t i = 0; i < model->lookup_count && !code; i++) {
-        const pock_tensor *tensor = model->lookups[i].table;
+    for (uint32_t i = 0; i < model->streamed_count && !code; i++) {
+        const pock_tensor *tensor = model->streamed[i].table;
         const pock_stored *stored = pock_tensor_file_find(&file, tensor->name);
         pock_table *table = &machine->tables[i];
         code = stored ? pock_tensor_file_fits(&file, stored, tensor, error)
@@ -49,7 +49,7 @@ int pock_tables_open(pock_machine *machine, const char *path, pock_error *error)
 }
 
 void pock_tables_close(pock_machine *machine) {
-    for (uint32_t i = 0; machine->tables && i < machine->model->lookup_count; i++) {
+    for (uint32_t i = 0; machine->tables && i < machine->model->streamed_count; i++) {
         if (machine->tables[i].open) {
             close(machine->tables[i].descriptor);
         }
@@ -76,14 +76,14 @@ static uint64_t row_at(const void *indices, uint8_t dtype, size_t position, int6
 
 int pock_tables_fetch(const pock_machine *machine, pock_error *error) {
     int code = POCK_OK;
-    for (uint32_t i = 0; i < machine->model->lookup_count; i++) {
-        const pock_lookup *lookup = &machine->model->lookups[i];
-        const void *indices = machine->space[lookup->indices.space] + (size_t)lookup->indices.offset;
-        char *to = machine->space[lookup->rows.space] + (size_t)lookup->rows.offset;
-        size_t bytes = (size_t)lookup->table->nbytes / (size_t)lookup->table->shape[0];
-        for (size_t at = 0; at < lookup->count && !code; at++) {
-            uint64_t row = row_at(indices, lookup->dtype, at, lookup->table->shape[0]);
-            code = read_part(&machine->tables[i], lookup->table, to + at * bytes, bytes, row * bytes, error);
+    for (uint32_t i = 0; i < machine->model->streamed_count; i++) {
+        const pock_streamed *one = &machine->model->streamed[i];
+        const void *indices = machine->space[one->indices.space] + (size_t)one->indices.offset;
+        char *to = machine->space[one->rows.space] + (size_t)one->rows.offset;
+        size_t bytes = (size_t)one->table->nbytes / (size_t)one->table->shape[0];
+        for (size_t at = 0; at < one->count && !code; at++) {
+            uint64_t row = row_at(indices, one->dtype, at, one->table->shape[0]);
+            code = read_part(&machine->tables[i], one->table, to + at * bytes, bytes, row * bytes, error);
         }
     }
     return code;

@@ -6,7 +6,7 @@
 #include "memory.h"
 #include "tensor_file.h"
 
-/* Where the contents of a lookup's table begin. */
+/* Where the contents of a streamed table begin. */
 typedef struct pock_table {
     int open, descriptor;
     uint64_t begin;

@@ -133,8 +133,8 @@ class _Writer:
         """Define `image`: tiles first .. last - 1 become rows [point][tile][channel]; pixels beyond the edges are
         zero."""
         p = self.plan
-        side, lanes, (height, width) = p.filtering.side, p.lanes, p.source
-        emit_line(code, "image_line", p.filtering.image)
+        side, lanes, (height, width) = p.transforms.side, p.lanes, p.source
+        emit_line(code, "image_line", p.transforms.image)
         code.line(f"static const float zeros[{p.depth}];")
         code.line()
         with (
@@ -175,10 +175,10 @@ class _Writer:
     def _emit_weights(self, code: Code) -> None:
         """Define `weights`: the panel of columns n0 .. becomes [point][k][column]."""
         p = self.plan
-        side, lanes, taps = p.filtering.side, p.lanes, TAPS * TAPS
+        side, lanes, taps = p.transforms.side, p.lanes, TAPS * TAPS
         code.line(transposition(lanes))
         code.line()
-        emit_line(code, "taps_line", p.filtering.taps)
+        emit_line(code, "taps_line", p.transforms.taps)
         with code.block("static void\ntransform(const float *taps, float *to)"):
             tap = [f"taps + ({r * TAPS} + j) * {lanes}" for r in range(TAPS)]
             self._both_ways(code, "taps_line", side, tap, f"to + i * {side * p.weight_step}", p.weight_step)
@@ -238,7 +238,7 @@ class _Writer:
         header = "static void\nmultiply(ptrdiff_t count, const float *image, const float *weights, float *sums)"
         with (
             code.block(header),
-            code.loop("point", p.filtering.points),
+            code.loop("point", p.transforms.points),
             code.block(f"for (ptrdiff_t m = 0; m < count; m += {p.rows})"),
         ):
             code.line(f"const ptrdiff_t rows = count - m < {p.rows} ? count - m : {p.rows};")
@@ -253,8 +253,8 @@ class _Writer:
     def _emit_results(self, code: Code) -> None:
         """Define `results`: tiles of sums become pixels, which the epilogue finishes row by row."""
         p = self.plan
-        side, lanes, m, (height, width) = p.filtering.side, p.lanes, p.outputs, p.result
-        emit_line(code, "result_line", p.filtering.result)
+        side, lanes, m, (height, width) = p.transforms.side, p.lanes, p.outputs, p.result
+        emit_line(code, "result_line", p.transforms.result)
         header = "static void\nresults(void *const *arg, ptrdiff_t start, ptrdiff_t count, ptrdiff_t n0, "
         with code.block(header + "const float *sums)"), code.loop("tile", "count"):
             self._place(code, "start + tile")

@@ -1,4 +1,4 @@
-"""Whether and how a convolution is computed by minimal filtering (winograd.py): size of tiles, what threads share,
+"""Whether and how a convolution is computed by minimal filtering (`kernel.py`): size of tiles, what threads share,
 sizes of the arrays between the transforms, and the analytical model that weighs it against the direct product."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ....plan.space import aligned
 from ....targets import Target
 from ..contraction.models.cost import BARRIER_CYCLES, MOVE_CYCLES
 from ..contraction.models.f32 import tile_cycles
-from .transforms import TAPS, Filtering, filtering
+from .transforms import TAPS, Transforms, transforms_of
 
 MOST_ROWS = 24
 BLOCK = 56
@@ -94,8 +94,8 @@ class Winograd:
         return self.anchor.op == "conv2d_dx"
 
     @property
-    def filtering(self) -> Filtering:
-        return filtering(self.outputs)
+    def transforms(self) -> Transforms:
+        return transforms_of(self.outputs)
 
     # sizes of the image read (height, width) and written, channels of both
     @cached_property
@@ -180,21 +180,21 @@ class Winograd:
 
     @property
     def panel_step(self) -> int:
-        return self.filtering.points * self.weight_step
+        return self.transforms.points * self.weight_step
 
     # workspace: what all tasks read, then per task its own operand and the sums
     @property
     def shared_bytes(self) -> int:
-        all_panels, image = self.panels * self.panel_step, self.filtering.points * self.image_step
+        all_panels, image = self.panels * self.panel_step, self.transforms.points * self.image_step
         return aligned(4 * (all_panels if self.split is Share.TILES else image))
 
     @property
     def own_bytes(self) -> int:
-        return 4 * (self.filtering.points * self.image_step if self.split is Share.TILES else self.panel_step)
+        return 4 * (self.transforms.points * self.image_step if self.split is Share.TILES else self.panel_step)
 
     @property
     def task_bytes(self) -> int:
-        return aligned(self.own_bytes) + aligned(4 * self.filtering.points * self.sums_step)
+        return aligned(self.own_bytes) + aligned(4 * self.transforms.points * self.sums_step)
 
     @property
     def workspace_bytes(self) -> int:
@@ -203,7 +203,7 @@ class Winograd:
     @cached_property
     def cycles(self) -> float:
         """What the busiest task takes, as the analytical model of direct products counts."""
-        points, lanes, threads = self.filtering.points, self.lanes, self.threads
+        points, lanes, threads = self.transforms.points, self.lanes, self.threads
         shared = self.units if self.split is Share.TILES else self.panels
         part = -(-shared // threads) / shared  # of the busiest task
         heights = {self.rows: self.tiles // self.rows, self.tiles % self.rows: 1}
@@ -219,7 +219,7 @@ class Winograd:
     def _traffic(self, part: float) -> float:
         """Cycles to write and read the transformed operands: what tasks share is read once for each block of tiles, or
         once for each panel; what is a task's own, once for each panel or block."""
-        points = self.filtering.points
+        points = self.transforms.points
         blocks = max(1.0, self.tiles * (part if self.split is Share.TILES else 1.0) / self.block)
         panels = self.panels * (part if self.split is Share.PANELS else 1.0)
         image, weights = points * self.tiles * self.depth, points * self.depth * self.width
@@ -244,8 +244,8 @@ def fits(anchor: Node, target: Target) -> bool:
     if not anchor.attrs.get(WINOGRAD) or anchor.attrs["layout"] != "NHWC" or not anchor.output.type.size:
         return False
     geometry, weights, lanes = Geometry.of(anchor.attrs), anchor.inputs[1].type.shape, target.vector_bytes // 4
-    plain = geometry.stride == geometry.dilation == (1, 1) and geometry.groups == 1
-    return plain and weights[2:] == (TAPS, TAPS) and not (weights[0] % lanes or weights[1] % lanes)
+    dense = geometry.stride == geometry.dilation == (1, 1) and geometry.groups == 1
+    return dense and weights[2:] == (TAPS, TAPS) and not (weights[0] % lanes or weights[1] % lanes)
 
 
 def ranked(anchor: Node, target: Target, threads: int) -> list[tuple[float, Winograd]]:

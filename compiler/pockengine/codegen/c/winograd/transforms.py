@@ -21,7 +21,7 @@ Row = tuple[Fraction, ...]
 
 
 @dataclass(frozen=True)
-class Filtering:
+class Transforms:
     """The three matrices: `image` is B^T, `taps` is G, `result` is A^T."""
 
     outputs: int
@@ -41,7 +41,7 @@ class Filtering:
 
 
 @cache
-def filtering(outputs: int) -> Filtering:
+def transforms_of(outputs: int) -> Transforms:
     """F(m x m, 3 x 3) for the m of POINTS."""
     points = [Fraction(text) for text in POINTS[outputs]]
     image, taps = [], []
@@ -56,7 +56,7 @@ def filtering(outputs: int) -> Filtering:
     image.append(tuple(_product(points)))
     taps.append((Fraction(0),) * (TAPS - 1) + (Fraction(1),))
     result = [(*(point**i for point in points), Fraction(int(i == outputs - 1))) for i in range(outputs)]
-    return Filtering(outputs, tuple(image), tuple(taps), tuple(result))
+    return Transforms(outputs, tuple(image), tuple(taps), tuple(result))
 
 
 def _product(roots: Sequence[Fraction]) -> list[Fraction]:

@@ -24,7 +24,7 @@ from pockengine.codegen.common.region import CONTRACTIONS, anchor_of
 from pockengine.compile import Planned
 from pockengine.compile.build import describe
 from pockengine.ir import Node, RegionKind
-from pockengine.ops.contraction import channels_of_group
+from pockengine.ops.convolution import channels_of_group
 
 Shape = tuple[int, int, int, int]
 """Batch, rows, columns and depth of a matrix product."""

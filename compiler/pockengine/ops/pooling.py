@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ..ir import Array, Attr, Attrs, Node, TensorType, Value
-from .contraction import Geometry
+from .convolution import Geometry
 from .emitter import Emitter
 from .movement import ints
 from .registry import LINEAR, Kind, Op, Role, Sample, register

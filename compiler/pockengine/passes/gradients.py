@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from ..ir import DType, Node, Value
 from ..ops import Convolution, convolution_of, is_kind
-from ..ops.contraction import channels_of_group, filters_of
+from ..ops.convolution import channels_of_group, filters_of
 
 
 class Part(StrEnum):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ..ir import DType, Graph, Node, RegionKind, Value
 from ..ops import convolution_of, get, is_kind
-from ..ops.contraction import Geometry, filters_of
+from ..ops.convolution import Geometry, filters_of
 from ..ops.quantised import DEQUANTIZE
 from .order import overwrites
 from .winograd_marks import WINOGRAD

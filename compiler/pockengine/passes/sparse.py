@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from ..ir import Graph, Node, Value
 from ..ops import Convolution, Emitter, Rewriting, axes_of, convolution_of, record_of
-from ..ops.contraction import GEOMETRY_KEYS
+from ..ops.convolution import GEOMETRY_KEYS
 from ..ops.movement import ints
 from ..ops.quantised import DEQUANTIZE
 from .order import hoist

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ..ir import Graph, Node
 from ..ops import Convolution, convolution_of
-from ..ops.contraction import Geometry
+from ..ops.convolution import Geometry
 
 WINOGRAD = "winograd"
 """Attribute of a convolution that may be computed so."""

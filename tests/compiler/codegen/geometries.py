@@ -8,7 +8,7 @@ import numpy as np
 
 from pockengine.ir import Builder, DType, RegionKind, TensorType, Value
 from pockengine.ops import Emitter, Sample, prune
-from pockengine.ops.contraction import Geometry
+from pockengine.ops.convolution import Geometry
 from tests.compiler.codegen.harness import Case, draw, region_case, sample_case
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ...ir import Node
-from ...ops.contraction import Geometry
+from ...ops.convolution import Geometry
 from .indexing import Ints, collapse, row_major
 
 

@@ -10,7 +10,7 @@ from onnx import helper
 
 from ... import ops
 from ...ir import DType, Node, Value
-from ...ops.contraction import Geometry
+from ...ops.convolution import Geometry
 from ...ops.movement import ints
 from ...ops.resample import matrix
 from .writer import Writer

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ....ir import Node
-from ....ops.contraction import Geometry, channels_of_group, filters_of
+from ....ops.convolution import Geometry, channels_of_group, filters_of
 from ....plan.space import aligned
 from ....targets import Target
 from ...common.index_maps import Access, Axis, Contraction, Digit

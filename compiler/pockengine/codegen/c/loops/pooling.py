@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 
 from ....ir import Node
-from ....ops.contraction import Geometry
+from ....ops.convolution import Geometry
 from ....ops.movement import ints
 from ....plan.program import Kernel, Lowered
 from ...common.indexing import row_major

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from ....ir import Node
-from ....ops.contraction import Geometry
+from ....ops.convolution import Geometry
 from ....passes.winograd_marks import WINOGRAD
 from ....plan.space import aligned
 from ....targets import Target

@@ -1,7 +1,7 @@
 # make demo   the main job, end to end, on this machine       make test   every check and test
 # make serve  the service with the demo's data                make bench  comparisons with peers
 # make setup  .venv with everything installed                 make web    the dashboard's assets
-# make docs   the documentation as a site
+# make docs   the documentation as a site                     make agent  the device agent as one file
 # make coverage   the tests again, with the lines and branches that none of them reaches
 # make faults kill -9, cuts and clock jumps, on a quiet machine
 
@@ -20,7 +20,7 @@ SETUP_INPUTS := requirements/dev.txt requirements/lock.txt $(wildcard */pyprojec
 WEB := .cache/web-stamp
 WEB_INPUTS := docker/build-page $(shell find web -type f -not -path '*/node_modules/*' -not -path '*/test-results/*' -not -name schema.ts 2>/dev/null)
 
-.PHONY: help setup web demo serve docs test lint unit coverage faults web-test bench bench-quick bench-more lock clean
+.PHONY: help setup web demo serve docs agent test lint unit coverage faults web-test bench bench-quick bench-more lock clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -59,6 +59,9 @@ serve: $(SETUP) web
 docs: $(SETUP)
 	$(SAY) "documentation: .cache/docs/index.html"
 	@$(BIN)/python -m sphinx -W --keep-going -q -d .cache/docs-trees docs .cache/docs
+
+agent: $(SETUP)
+	@$(BIN)/python -m device_agent.onefile.build --to .cache/agent
 
 test: lint unit web-test
 

@@ -1,0 +1,1 @@
+"""The agent as one file, for devices without pip."""

@@ -42,16 +42,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         case = Case.named(name)
         target = get("host").computing(case.workload.compute)
         planned = plan_programs(Request(graph_of(case), recipe_of(case), target, options.threads, scope=Scope.TRAINING))
-        rows.append([case.workload.title, *_figures(planned.programs["train"])])
+        rows.append([case.workload.title, *_figures(planned.programs["train"], planned.spaces.alignment)])
         print(table(HEAD, rows), flush=True)
     if options.write:
         write_section(options.write, "bounds", table(HEAD, rows))
     return 0
 
 
-def _figures(program: Program) -> list[str]:
+def _figures(program: Program, alignment: int) -> list[str]:
     lowered = {step.node: step.lowered for step in program.steps}
-    work = work_of(program.graph, lambda node: lowered[node])
+    work = work_of(program.graph, lambda node: lowered[node], alignment)
     waits = waits_of(program.graph, work.nodes)
     forced = forced_bytes(work, waits)
     arena, bound = program.plan.arena_bytes, lowest_order(work, waits).bound

@@ -34,7 +34,10 @@ class _Planned:
 
     @property
     def space_bytes(self) -> dict[Space, int]:
-        return {Space.ARENA: aligned(self.inference.program.plan.arena_bytes), **self.inference.spaces.sizes}
+        return {
+            Space.ARENA: aligned(self.inference.program.plan.arena_bytes, self.inference.spaces.alignment),
+            **self.inference.spaces.sizes,
+        }
 
     @cached_property
     def model(self) -> Model:

@@ -14,7 +14,7 @@ from ..ir import Node
 from ..plan.lowering import Lowers
 from ..plan.pipeline import Pipeline
 from ..progress import Progress
-from ..targets import HOST_MEMORY, Target
+from ..targets import Target
 from .model import Model
 from .tunable import Choice, Measurer, Picks, Tunable
 
@@ -24,12 +24,10 @@ class Limits:
     """What a backend can make for a target, beside single nodes.
 
     formats  the number formats in which contractions may multiply, of `targets.COMPUTE`
-    tunes    whether it has choices that can be measured
-    memory   the memory of the target, of `Target.memories`, in which the blocks of tensors lie"""
+    tunes    whether it has choices that can be measured"""
 
     formats: tuple[str, ...]
     tunes: bool
-    memory: str = HOST_MEMORY
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ..ir import TensorType
 from ..plan.program import Location, Packing, Program
 from ..plan.space import Space
+from ..targets import ALIGNMENT
 
 IN_FILE = Location(Space.FILE, 0)
 """The place of a table that is not in memory."""
@@ -46,7 +47,8 @@ class StreamedRows:
 @dataclass(frozen=True)
 class Model:
     """Everything that an artifact's program knows of its model. `space_bytes` gives the size of each block of memory
-    by name; the arena's is the largest program's. `accumulate_steps` is the number of micro-batches of an optimizer
+    by name; the arena's is the largest program's. Blocks, and values in them, begin at multiples of `alignment` bytes.
+    `accumulate_steps` is the number of micro-batches of an optimizer
     step."""
 
     name: str
@@ -64,3 +66,4 @@ class Model:
     last_batch: str = "wrap"
     perplexity: bool = False
     streamed: tuple[StreamedRows, ...] = ()
+    alignment: int = ALIGNMENT

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ..ir import Array, Node
-from ..plan import aligned
 from ..plan.program import Lowered
+from .common.scratch import aligned
 from .common.storage import stored
 
 Report = Callable[[int, int], None]

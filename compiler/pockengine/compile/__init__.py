@@ -14,7 +14,7 @@ from ..artifact import Artifact
 from ..codegen import backends
 from ..codegen.backend import Backend
 from ..codegen.folder_cache import default_folder
-from ..errors import PockError, TargetError, nearest
+from ..errors import PockError, TargetError
 from ..ir import Graph
 from ..plan.budget import RUNTIME_BYTES
 from ..plan.pipeline import Pipeline
@@ -129,12 +129,6 @@ def _check_limits(backend: Backend, target: Target, tune: str) -> None:
         raise TargetError(
             f"the backend '{backend.name}' does not multiply in {target.compute}: choose {' or '.join(limits.formats)} "
             "with --compute"
-        )
-    known = [memory.name for memory in target.memories]
-    if limits.memory not in known:
-        raise TargetError(
-            f"the backend '{backend.name}' needs the memory '{limits.memory}', which the target '{target.name}' "
-            f"does not have{nearest(limits.memory, known)}"
         )
     if tune != "off" and not limits.tunes:
         raise PockError(f"the backend '{backend.name}' has nothing to tune: leave --tune out")

@@ -17,7 +17,7 @@ CONST_NAME = "const.{}"
 
 def space_bytes(planned: Planned) -> dict[Space, int]:
     """Bytes of each of the five blocks of memory."""
-    return {Space.ARENA: aligned(planned.arena_bytes), **planned.spaces.sizes}
+    return {Space.ARENA: aligned(planned.arena_bytes, planned.spaces.alignment), **planned.spaces.sizes}
 
 
 def predicted_peak_bytes(planned: Planned) -> int:
@@ -40,6 +40,7 @@ def describe(planned: Planned) -> Model:
         inputs=_inputs(planned),
         programs=planned.programs,
         space_bytes=space_bytes(planned),
+        alignment=planned.spaces.alignment,
         predicted_peak_bytes=predicted_peak_bytes(planned),
         accumulate_steps=planned.recipe.accumulate,
         last_batch=planned.recipe.last_batch,

@@ -25,8 +25,9 @@ class Inference:
 
 def plan_inference(model: Graph, target: Target, threads: int | None = None) -> Inference:
     """Plan only what computes the model's outputs, without a recipe. Raises UnsupportedOperatorError."""
-    backend, spaces = backends.get(), Spaces()
+    backend = backends.get()
     lowering = Lowering(backend, target, threads or target.cores)
+    spaces = Spaces(lowering.alignment)
     frozen = frozenset(value.name for value in model.params)
     planning, passes = Planning(frozen=frozen, claims=backend.claims, lower=lowering), backend.pipeline
     graph = model

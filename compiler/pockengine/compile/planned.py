@@ -67,10 +67,12 @@ def plan(shaped: Shaped, backend: Backend) -> Planned:
     """Give every value its place, frozen weights packed where all programs read them so; `backend` lowered the
     nodes."""
     graphs = shaped.reduced.graphs
-    resolved, spaces = graphs.resolved, Spaces()
-    request, recipe, lowering = resolved.request, resolved.recipe, shaped.planning.lower
+    resolved, lowering = graphs.resolved, shaped.planning.lower
+    request, recipe, spaces = resolved.request, resolved.recipe, Spaces(lowering.alignment)
     programs, packed = place_packed(shaped.programs, shaped.planning, spaces, request.passes.packing, request.dump)
-    clip, trained = recipe.optimizer.clip, resolved.scheme.trained()
+    clip, waiting = recipe.optimizer.clip, 0
+    if clip and clip.norm is not None:
+        waiting = waiting_bytes(programs["train"], resolved.scheme.trained(), lowering.alignment)
     request.progress("plan", len(programs), len(programs))
     return Planned(
         name=request.name or resolved.model.name,
@@ -87,7 +89,7 @@ def plan(shaped: Shaped, backend: Backend) -> Planned:
         counts=shaped.reduced.counts,
         inputs=graphs.asked.inputs,
         ranges=integer_ranges(graphs.asked),
-        clip_norm_bytes=waiting_bytes(programs["train"], trained) if clip and clip.norm is not None else 0,
+        clip_norm_bytes=waiting,
         recomputed=shaped.recomputed,
         quantised=resolved.quantised,
         packed=packed,

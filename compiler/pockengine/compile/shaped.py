@@ -45,7 +45,8 @@ def shape(reduced: Reduced, lowering: Lowering, sparing: bool = False) -> Shaped
 def fitted(shaped: Shaped, memory: int) -> Shaped:
     """The programs with forward nodes computed twice where they would take more than `memory` bytes for the whole
     process. Raises MemoryBudgetError."""
-    spaces, lowering = Spaces(), shaped.planning.lower
+    lowering = shaped.planning.lower
+    spaces = Spaces(lowering.alignment)
     whole = {kind: place(kind, graph, lowering, spaces) for kind, graph in shaped.programs.items()}
     request = shaped.reduced.graphs.resolved.request
     fitting, recomputed = fit(whole, spaces, memory, lowering, request.passes.recomputing, request.dump)

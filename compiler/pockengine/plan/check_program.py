@@ -20,16 +20,17 @@ Span = tuple[Space, int, int]
 """(space, first byte, byte after the last one)."""
 
 
-def check_program(program: Program, sizes: Mapping[Space, int]) -> None:
-    """Raise PlanError unless the steps are the graph's nodes in an order that works, every operand lies within its
-    space (of so many bytes; the arena's are the plan's) and is untouched when it is read, scratch memory is the step's
-    own, updates lie over what they update, and the slots of the plan say the same."""
-    _Checker(program, {**sizes, Space.ARENA: program.plan.arena_bytes}).check()
+def check_program(program: Program, sizes: Mapping[Space, int], alignment: int) -> None:
+    """Raise PlanError unless the steps are the graph's nodes in an order that works, every operand begins
+    at a multiple of `alignment`, lies within its space (of so many bytes; the arena's are the plan's) and is untouched
+    when it is read, scratch memory is the step's own, updates lie over what they update, and the slots of the plan
+    say the same."""
+    _Checker(program, {**sizes, Space.ARENA: program.plan.arena_bytes}, alignment).check()
 
 
 class _Checker:
-    def __init__(self, program: Program, sizes: Mapping[Space, int]) -> None:
-        self.program, self.graph, self.sizes = program, program.graph, sizes
+    def __init__(self, program: Program, sizes: Mapping[Space, int], alignment: int) -> None:
+        self.program, self.graph, self.sizes, self.alignment = program, program.graph, sizes, alignment
         self.base = _bases(program.graph)
         self.memory = _Memory()
         self.lives: dict[Value, tuple[int, int]] = {}  # of values in the arena: the steps that write and last read them
@@ -153,8 +154,8 @@ class _Checker:
 
     def _checked(self, location: Location, nbytes: int, what: str) -> Span:
         space = location.space
-        if location.offset % space.alignment:
-            raise self._error(f"{what} is misaligned: {location.offset} is not a multiple of {space.alignment}")
+        if location.offset % self.alignment:
+            raise self._error(f"{what} is misaligned: {location.offset} is not a multiple of {self.alignment}")
         end = location.offset + nbytes
         if location.offset < 0 or end > self.sizes[space]:
             raise self._error(f"{what} lies outside of the {self.sizes[space]} bytes of '{space}'")

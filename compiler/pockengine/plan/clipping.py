@@ -11,7 +11,7 @@ from .program import Program
 from .space import aligned
 
 
-def waiting_bytes(train: Program, trained: Collection[str]) -> int:
+def waiting_bytes(train: Program, trained: Collection[str], alignment: int) -> int:
     """Bytes of the arena that gradients take at once when their norm is known: where the longest computation ends that
     the updates of all `trained` parameters share. Before it, none of them can have run."""
     base, nodes = base_of(train.graph), [step.node for step in train.steps]
@@ -27,4 +27,4 @@ def waiting_bytes(train: Program, trained: Collection[str]) -> int:
     known = max((step for step in range(len(nodes)) if shared >> step & 1), key=lambda step: before[step].bit_count())
     norm = {train.locations[value].offset for value in nodes[known].outputs}
     waiting = (slot for slot in train.plan.slots if before[known] >> slot.first & 1 and slot.last > known)
-    return sum(aligned(slot.nbytes) for slot in waiting if slot.kind != "output" and slot.offset not in norm)
+    return sum(aligned(slot.nbytes, alignment) for slot in waiting if slot.kind != "output" and slot.offset not in norm)

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import accumulate
 
+from ..targets import ALIGNMENT
+
 
 @dataclass(frozen=True)
 class Buffer:
@@ -27,10 +29,12 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Demand:
-    """The buffers of a program of `steps` steps, in any order."""
+    """The buffers of a program of `steps` steps, in any order, for an arena where each begins at a multiple of
+    `alignment` bytes."""
 
     steps: int
     buffers: tuple[Buffer, ...]
+    alignment: int = ALIGNMENT
 
     def __post_init__(self) -> None:
         names: set[str] = set()

@@ -64,19 +64,23 @@ def base_of(graph: Graph) -> dict[Value, Value]:
     return base
 
 
-def work_of(graph: Graph, lower: Lower) -> Work:
-    """The graph as numbers. New contents of a parameter or state lie over the old ones, outside of the arena."""
+def work_of(graph: Graph, lower: Lower, alignment: int) -> Work:
+    """The graph as numbers, sizes rounded up to the alignment. New contents of a parameter or state lie over the old
+    ones, outside of the arena."""
     base = base_of(graph)
     overwriting = {base[new] for new in graph.updates.values()}
     nodes = tuple(node for node in graph.nodes if not is_view(node))
     values = tuple(value for node in nodes for value in node.outputs if value not in overwriting)
     index = {value: number for number, value in enumerate(values)}
-    operations = tuple(operation_of(node, lower(node), base, index) for node in nodes)
+    sizes = tuple(aligned(value.type.nbytes, alignment) for value in values)
+    operations = tuple(operation_of(node, lower(node), alignment, base, index) for node in nodes)
     kept = tuple(index[base[value]] for value in graph.outputs.values() if base[value] in index)
-    return Work(nodes, operations, values, tuple(aligned(value.type.nbytes) for value in values), kept)
+    return Work(nodes, operations, values, sizes, kept)
 
 
-def operation_of(node: Node, lowered: Lowered, base: Mapping[Value, Value], index: Mapping[Value, int]) -> Operation:
+def operation_of(
+    node: Node, lowered: Lowered, alignment: int, base: Mapping[Value, Value], index: Mapping[Value, int]
+) -> Operation:
     """One node as numbers; `index` has the values that lie in the arena."""
     reads = tuple(index[base[value]] for value in node.inputs if base[value] in index)
     writes = tuple(index[value] for value in node.outputs if value in index)
@@ -85,7 +89,7 @@ def operation_of(node: Node, lowered: Lowered, base: Mapping[Value, Value], inde
         for old, new in ((node.inputs[i], node.outputs[o]) for i, o in lowered.inplace)
         if base[old] in index and new in index
     )
-    return Operation(reads, writes, over, aligned(lowered.workspace_bytes))
+    return Operation(reads, writes, over, aligned(lowered.workspace_bytes, alignment))
 
 
 def lives_of(operations: Sequence[Operation], sizes: Sequence[int], kept: Sequence[int]) -> Lives:

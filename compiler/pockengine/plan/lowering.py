@@ -7,12 +7,15 @@ from typing import Protocol
 
 from ..errors import UnsupportedOperatorError
 from ..ir import Node
-from ..targets import Target
+from ..targets import Memory, Target
 from .program import Lowered, Packing
 
 
 class Lowers(Protocol):
     """The part of a `codegen.backend.Backend` that planning asks."""
+
+    def memory(self, target: Target) -> Memory:
+        """In which of the target's memories the blocks of tensors lie. Raises TargetError where it has none such."""
 
     def unsupported(self, node: Node) -> str | None:
         """Why this node cannot be lowered, or None."""
@@ -33,10 +36,13 @@ class Lowers(Protocol):
 
 
 class Lowering:
-    """A backend's answers about nodes, for one target and number of threads; no node is lowered twice."""
+    """A backend's answers about nodes, for one target and number of threads; no node is lowered twice.
+
+    memory  in which the blocks of tensors lie"""
 
     def __init__(self, backend: Lowers, target: Target, threads: int) -> None:
         self.target, self.threads = target, threads
+        self.memory = backend.memory(target)
         self._backend = backend
         self._known: dict[Node, Lowered] = {}
 
@@ -54,6 +60,11 @@ class Lowering:
                 )
             self._known[node] = self._backend.lower(node, self.target, self.threads)
         return self._known[node]
+
+    @property
+    def alignment(self) -> int:
+        """Every tensor begins at a multiple of this many bytes."""
+        return self.memory.alignment
 
     def cycles(self, node: Node) -> float:
         """About how long a node takes, in cycles of the target."""

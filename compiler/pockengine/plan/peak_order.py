@@ -45,12 +45,12 @@ class Ordered:
     bound: int
 
 
-def lower_peak(graph: Graph, lower: Lower) -> Graph:
+def lower_peak(graph: Graph, lower: Lower, alignment: int) -> Graph:
     """The graph, its nodes in an order with a lower peak where one is found that is worth it.
 
     %a = f(%x), %b = g(%x), %c = h(%a)   ->   %a = f(%x), %c = h(%a), %b = g(%x)
     """
-    work = work_of(graph, lower)
+    work = work_of(graph, lower, alignment)
     found = lowest_order(work, waits_of(graph, work.nodes))
     return ordered(graph, [work.nodes[number] for number in found.order]) if found.order else graph
 

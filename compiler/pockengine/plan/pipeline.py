@@ -37,7 +37,7 @@ COPY_UPDATES = Pass[Planning](
 )
 LOWER_PEAK = Pass[Planning](
     "lower_peak",
-    lambda graph, planning: lower_peak(graph, planning.lower),
+    lambda graph, planning: lower_peak(graph, planning.lower, planning.lower.alignment),
     "an order with fewer bytes alive at once, where the search finds one",
     (Form.REGIONS,),
 )

@@ -30,14 +30,14 @@ class _Placer:
     def __init__(self, graph: Graph, lower: Lower, spaces: Spaces) -> None:
         self.graph, self.spaces = graph, spaces
         self.base = base_of(graph)
-        self.work = work_of(graph, lower)
+        self.work = work_of(graph, lower, spaces.alignment)
         self.lowered = [lower(node) for node in self.work.nodes]
         self.lives = lives_of(self.work.operations, self.work.sizes, self.work.kept)
         self.outside = self._outside()
 
     def program(self, name: str) -> Program:
         nodes = self.work.nodes
-        demand = Demand(max(1, len(nodes)), tuple(self._buffers()))
+        demand = Demand(max(1, len(nodes)), tuple(self._buffers()), self.spaces.alignment)
         memory = plan(demand)
         check(demand, memory)
         offsets = {slot.value: slot.offset for slot in memory.slots}
@@ -46,7 +46,7 @@ class _Placer:
             for step, (node, lowered) in enumerate(zip(nodes, self.lowered, strict=True))
         )
         program = Program(name, self.graph, steps, self._locations(offsets), dict(self.graph.outputs), memory)
-        check_program(program, self.spaces.sizes)
+        check_program(program, self.spaces.sizes, self.spaces.alignment)
         return program
 
     def _outside(self) -> dict[Value, Location]:

@@ -59,7 +59,7 @@ class Recomputing:
     def __init__(self, graph: Graph, lowering: Lowering) -> None:
         self.graph, self.lowering = graph, lowering
         self._ways: dict[int, list[tuple[int, float]]] = {}
-        self.work: Work = work_of(graph, lowering)
+        self.work: Work = work_of(graph, lowering, lowering.alignment)
         nodes = self.work.nodes
         self.maker = {value: i for i, operation in enumerate(self.work.operations) for value in operation.writes}
         self.start = next((i for i, node in enumerate(nodes) if node.phase == "backward"), 0)
@@ -74,7 +74,9 @@ class Recomputing:
             found = second_run(node, wanted)
             if found is None or found.phase == "update":
                 return None
-            return Run(found, operation_of(found, lowering(found), base, index), lowering.cycles(found))
+            return Run(
+                found, operation_of(found, lowering(found), lowering.alignment, base, index), lowering.cycles(found)
+            )
 
         early, late = self._readers()
         self.first: dict[int, Run] = {}
@@ -124,13 +126,14 @@ class Recomputing:
                 operation = _renamed(operation, copies)
             order.append((number, False))
             ran.append(self.first[number].operation if number in chosen and number in self.first else operation)
+        alignment = self.lowering.alignment
         live, scratch = live_bytes(ran, sizes, self.work.kept), dict[int, int]()
         for step, nbytes in enumerate(live):
             usual = ran[step].workspace
             if nbytes > limit and usual and (ways := self._ways_of(order[step][0])):
                 room = limit - (nbytes - usual)
-                scratch[step], more = next((way for way in ways if aligned(way[0]) <= room), ways[-1])
-                live[step] += aligned(scratch[step]) - usual
+                scratch[step], more = next((way for way in ways if aligned(way[0], alignment) <= room), ways[-1])
+                live[step] += aligned(scratch[step], alignment) - usual
                 cost += more
         return Spliced(tuple(order), tuple(live), cost, scratch)
 

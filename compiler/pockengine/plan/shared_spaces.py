@@ -7,16 +7,20 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..ir import Array, Value
+from ..targets import ALIGNMENT
 from .program import Location
-from .space import Space
+from .space import Space, aligned
 
 SHARED = (Space.PARAM, Space.STATE, Space.CONST, Space.INPUT)
 
 
 @dataclass
 class Spaces:
-    """Offsets in the blocks that all programs share: parameters, optimizer state, constants, inputs."""
+    """Offsets in the blocks that all programs share: parameters, optimizer state, constants, inputs.
 
+    alignment  every value begins at a multiple of this many bytes, in these blocks and in the arena"""
+
+    alignment: int = ALIGNMENT
     sizes: dict[Space, int] = field(default_factory=lambda: dict.fromkeys(SHARED, 0))
     places: dict[tuple[Space, str], Location] = field(default_factory=dict)
     consts: dict[bytes, tuple[Location, Array]] = field(default_factory=dict)
@@ -35,5 +39,5 @@ class Spaces:
 
     def _allocate(self, space: Space, nbytes: int) -> Location:
         offset = self.sizes[space]
-        self.sizes[space] = offset + space.aligned(nbytes)
+        self.sizes[space] = offset + aligned(nbytes, self.alignment)
         return Location(space, offset)

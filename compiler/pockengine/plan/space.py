@@ -1,4 +1,4 @@
-"""The blocks of memory that a program runs over, and how values are aligned in each."""
+"""The blocks of memory that a program runs over. How values are aligned there, the memory says in which they lie."""
 
 from __future__ import annotations
 
@@ -21,21 +21,11 @@ class Space(StrEnum):
     FILE = "file"
     """Not in memory: tables that stay in the weights file."""
 
-    @property
-    def alignment(self) -> int:
-        """Every value begins at a multiple of this many bytes: a cache line, and the widest vector register of any
-        target."""
-        return 64
-
-    def aligned(self, nbytes: int) -> int:
-        """`nbytes` rounded up, so that another value may follow."""
-        return -(-nbytes // self.alignment) * self.alignment
-
 
 IN_MEMORY = (Space.ARENA, Space.PARAM, Space.STATE, Space.CONST, Space.INPUT)
 """The five blocks, in the order of the runtime."""
 
 
-def aligned(nbytes: int) -> int:
-    """Bytes that a value, or a part of a node's scratch memory, takes in the arena."""
-    return Space.ARENA.aligned(nbytes)
+def aligned(nbytes: int, alignment: int) -> int:
+    """`nbytes` rounded up to a multiple of the alignment, so that another value may follow."""
+    return -(-nbytes // alignment) * alignment

@@ -1,5 +1,5 @@
 """Devices the compiler builds for: one TOML file each."""
 
-from pockengine.targets.registry import HOST_MEMORY, Memory, Target, all, get, parse
+from pockengine.targets.registry import ALIGNMENT, HOST_MEMORY, Memory, Target, all, get, parse
 
-__all__ = ["HOST_MEMORY", "Memory", "Target", "all", "get", "parse"]
+__all__ = ["ALIGNMENT", "HOST_MEMORY", "Memory", "Target", "all", "get", "parse"]

@@ -21,14 +21,22 @@ _MULTIPLIES = {"bf16": frozenset(("amx_bf16", "avx512bf16", "bf16")), "f16": fro
 
 HOST_MEMORY = "ram"
 """The memory that every device has: its processor's own."""
+ALIGNMENT = 64
+"""Of memories that say nothing else: a cache line, and the widest vector register of any target."""
+LEAST_ALIGNMENT, MOST_ALIGNMENT = 16, 4096
+"""Twice the widest element, and the smallest page: blocks of memory begin on pages."""
 
 
 @dataclass(frozen=True)
 class Memory:
-    """A memory in which tensors can lie, and its bytes."""
+    """A memory in which tensors can lie.
+
+    nbytes     its size
+    alignment  every tensor begins at a multiple of this many bytes"""
 
     name: str
     nbytes: int
+    alignment: int = ALIGNMENT
 
 
 @dataclass(frozen=True)
@@ -43,6 +51,7 @@ class Target:
     accelerators            what else computes there, by the memory that it has to itself
     compute                 the format in which contractions multiply, of COMPUTE; no property of the device, but of
                             what is built for it (see `computing`)
+    ram_alignment           every tensor in the processor's memory begins at a multiple of this many bytes
     """
 
     name: str
@@ -61,6 +70,7 @@ class Target:
     l2_bytes: int
     accelerators: tuple[Memory, ...] = ()
     compute: str = "f32"
+    ram_alignment: int = ALIGNMENT
 
     @property
     def arch(self) -> str:
@@ -107,20 +117,33 @@ class Target:
     @property
     def memories(self) -> tuple[Memory, ...]:
         """The host's memory, then those of accelerators."""
-        return (Memory(HOST_MEMORY, self.ram_bytes), *self.accelerators)
+        return (Memory(HOST_MEMORY, self.ram_bytes, self.ram_alignment), *self.accelerators)
+
+    def memory(self, name: str) -> Memory:
+        """The memory called `name`. TargetError where the device has none such."""
+        for memory in self.memories:
+            if memory.name == name:
+                return memory
+        known = [memory.name for memory in self.memories]
+        raise TargetError(f"the target '{self.name}' does not have the memory '{name}'{nearest(name, known)}")
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values only, as the manifest stores them; without `accelerators` where there are none."""
-        content = {**asdict(self), "features": list(self.features)}
-        if not self.accelerators:
-            del content["accelerators"]
-        return content
+        """Plain values only, as the manifest stores them; without `accelerators` where there are none, and without
+        alignments that are the usual one."""
+        accelerators = [_said(asdict(one), alignment=ALIGNMENT) for one in self.accelerators]
+        content = {**asdict(self), "features": list(self.features), "accelerators": accelerators}
+        return _said(content, accelerators=[], ram_alignment=ALIGNMENT)
 
     @staticmethod
     def from_dict(content: Mapping[str, Any]) -> Target:
         """What `to_dict` gave."""
         accelerators = tuple(Memory(**one) for one in content.get("accelerators", ()))
         return Target(**{**content, "features": tuple(content["features"]), "accelerators": accelerators})
+
+
+def _said(content: Mapping[str, Any], **usual: object) -> dict[str, Any]:
+    """What is not as usual."""
+    return {key: value for key, value in content.items() if key not in usual or value != usual[key]}
 
 
 def get(name: str) -> Target:
@@ -143,26 +166,31 @@ def parse(text: str, origin: str) -> Target:
     except tomllib.TOMLDecodeError as error:
         raise TargetError(f"{origin} is not valid TOML: {error}") from None
     known = {field.name: field.type for field in fields(Target) if field.default is MISSING}
+    optional = {"ram_alignment": "int"}
     accelerators = _accelerators(content.pop("accelerators", []), origin)
     for key in content:
-        if key not in known:
-            raise TargetError(f"{origin} has an unknown key '{key}'{nearest(key, known)}")
+        if key not in known | optional:
+            raise TargetError(f"{origin} has an unknown key '{key}'{nearest(key, known | optional)}")
     if content.get("cpu") == processor.NATIVE:
         content = {**content, **machine.measure()}
     missing = sorted(known.keys() - content.keys())
     if missing:
         raise TargetError(f"{origin} lacks {', '.join(missing)}")
-    typed = {key: _typed(origin, key, known[key], value) for key, value in content.items()}
+    typed = {key: _typed(origin, key, (known | optional)[key], value) for key, value in content.items()}
     return _checked({**typed, "accelerators": accelerators}, origin)
 
 
 def _accelerators(listed: object, origin: str) -> tuple[Memory, ...]:
     """The tables `[[accelerators]]`, each a memory of a name of its own."""
     kinds = {field.name: field.type for field in fields(Memory)}
+    needed = [field.name for field in fields(Memory) if field.default is MISSING]
     found: list[Memory] = []
     for one in listed if isinstance(listed, list) else [listed]:
-        if not isinstance(one, dict) or one.keys() != kinds.keys():
-            raise TargetError(f"{origin}: each of [[accelerators]] must have {' and '.join(kinds)}, and nothing else")
+        if not isinstance(one, dict) or not set(needed) <= one.keys() <= kinds.keys():
+            raise TargetError(
+                f"{origin}: each of [[accelerators]] must have {' and '.join(needed)}, may have alignment, "
+                "and nothing else"
+            )
         typed: dict[str, Any] = {key: _typed(origin, key, kinds[key], value) for key, value in one.items()}
         if typed["name"] in (HOST_MEMORY, *(memory.name for memory in found)):
             raise TargetError(f"{origin}: a second memory is called '{typed['name']}'")
@@ -193,6 +221,12 @@ def _checked(content: dict[str, Any], origin: str) -> Target:
         raise TargetError(f"{origin}: os '{target.os}' is not supported{nearest(target.os, _OPERATING_SYSTEMS)}")
     if target.os not in target.triple:
         raise TargetError(f"{origin}: triple '{target.triple}' is not for os '{target.os}'")
+    for memory in target.memories:
+        if not LEAST_ALIGNMENT <= memory.alignment <= MOST_ALIGNMENT or memory.alignment.bit_count() != 1:
+            raise TargetError(
+                f"{origin}: the memory '{memory.name}' has an alignment of {memory.alignment} bytes: it must be a "
+                f"power of two from {LEAST_ALIGNMENT} to {MOST_ALIGNMENT}"
+            )
     return target
 
 

@@ -73,7 +73,10 @@ def _train(path: Path, model: Graph) -> None:
 
 def _infer(path: Path, model: Graph, seed: int) -> str:
     inference = plan_inference(model, get("host"), threads=2)
-    sizes = {Space.ARENA: aligned(inference.program.plan.arena_bytes), **inference.spaces.sizes}
+    sizes = {
+        Space.ARENA: aligned(inference.program.plan.arena_bytes, inference.spaces.alignment),
+        **inference.spaces.sizes,
+    }
     if sum(sizes.values()) > MOST_BYTES:
         return ONLY_OURS
     if not all(np.isfinite(array).all() for array in model.data.values() if array.dtype == np.float32):

@@ -28,7 +28,7 @@ from pockengine.passes.unfused import misfit
 from pockengine.plan import aligned
 from pockengine.plan.pipeline import Pipeline
 from pockengine.recipe import Recipe
-from pockengine.targets import get
+from pockengine.targets import ALIGNMENT, get
 from pockengine.tune import Tuning
 from tests.compiler.cli.command import pock
 from tests.compiler.frontends.onnx_models import model, save
@@ -187,7 +187,11 @@ def test_explain_says_what_the_graph_has(compiled):
 def test_explain_names_what_is_alive_at_the_peak(compiled):
     peak = compiled["explain"]["peak"]
     assert peak["live_bytes"] == sum(row["nbytes"] for row in peak["alive"])
-    assert sum(aligned(row["nbytes"]) for row in peak["alive"]) == compiled["lower_bound_bytes"] <= peak["arena_bytes"]
+    assert (
+        sum(aligned(row["nbytes"], ALIGNMENT) for row in peak["alive"])
+        == compiled["lower_bound_bytes"]
+        <= peak["arena_bytes"]
+    )
     assert all(row["first"] <= peak["index"] <= row["last"] for row in peak["alive"])
     assert [row["nbytes"] for row in peak["alive"]] == sorted((row["nbytes"] for row in peak["alive"]), reverse=True)
 

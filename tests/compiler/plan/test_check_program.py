@@ -16,7 +16,7 @@ from pockengine.plan import PlanError, Slot, Space
 from pockengine.plan.check_program import check_program
 from pockengine.plan.program import Location, Program
 from pockengine.recipe import Recipe
-from pockengine.targets import get
+from pockengine.targets import ALIGNMENT, get
 from tests.compiler.training.networks import CNN
 
 EACH = 4
@@ -224,7 +224,7 @@ DEFECTS = (
 
 def test_a_planned_program_passes() -> None:
     for program in planned().programs.values():
-        check_program(program, planned().spaces.sizes)
+        check_program(program, planned().spaces.sizes, ALIGNMENT)
 
 
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.__name__)
@@ -234,4 +234,4 @@ def test_each_defect_is_found(defect: Callable[[Program], Iterator[Program]]) ->
     assert broken
     for program in broken:
         with pytest.raises(PlanError):
-            check_program(program, planned().spaces.sizes)
+            check_program(program, planned().spaces.sizes, ALIGNMENT)

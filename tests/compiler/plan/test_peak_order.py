@@ -15,7 +15,7 @@ from pockengine.ir import Graph, verify
 from pockengine.passes.order import overwrites
 from pockengine.plan.lives import Lower, Operation, Work, live_bytes, work_of
 from pockengine.plan.peak_order import Waits, forced_bytes, lower_peak, lowest_order, ordered, waits_of
-from pockengine.targets import get
+from pockengine.targets import ALIGNMENT, get
 
 from ..passes.networks import cnn, transformer
 
@@ -66,7 +66,7 @@ def test_nodes_in_a_bad_order_are_put_into_a_good_one(network: Callable[[int], G
     program = plan_programs(Request(network(8), recipe, get("raspberry-pi-4"), scope=Scope.TRAINING)).programs["train"]
     lowered = {step.node: step.lowered for step in program.steps}
     bad = _badly_ordered(program.graph, lowered.__getitem__)
-    good = verify(lower_peak(bad, lowered.__getitem__))
+    good = verify(lower_peak(bad, lowered.__getitem__, ALIGNMENT))
     assert _peak_of(bad, lowered.__getitem__) > program.plan.lower_bound_bytes
     assert _peak_of(good, lowered.__getitem__) <= 1.02 * program.plan.lower_bound_bytes
     assert set(good.nodes) == set(bad.nodes)
@@ -76,13 +76,13 @@ def test_nodes_in_a_bad_order_are_put_into_a_good_one(network: Callable[[int], G
 
 
 def _peak_of(graph: Graph, lower: Lower) -> int:
-    work = work_of(graph, lower)
+    work = work_of(graph, lower, ALIGNMENT)
     return max(live_bytes(work.operations, work.sizes, work.kept))
 
 
 def _badly_ordered(graph: Graph, lower: Lower) -> Graph:
     """Updates, which free what they read, as late as they can be."""
-    work = work_of(graph, lower)
+    work = work_of(graph, lower, ALIGNMENT)
     waits = waits_of(graph, work.nodes)
     order: list[int] = []
     while len(order) < len(waits):
@@ -95,7 +95,7 @@ def test_a_networks_arena_is_above_its_bound() -> None:
     recipe = pock.Recipe(loss="cross_entropy", optimizer="sgd", batch=2)
     program = plan_programs(Request(cnn(2), recipe, get("raspberry-pi-4"), scope=Scope.TRAINING)).programs["train"]
     lowered = {step.node: step.lowered for step in program.steps}
-    work = work_of(program.graph, lowered.__getitem__)
+    work = work_of(program.graph, lowered.__getitem__, ALIGNMENT)
     bound = max(forced_bytes(work, waits_of(program.graph, work.nodes)))
     assert 0 < bound <= program.plan.arena_bytes <= 1.2 * bound
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pockengine.plan import Buffer, Demand, Space, check, plan
+from pockengine.plan import Buffer, Demand, check, plan
 from tests.compiler.plan.demands import inference_demand, random_demand, training_demand
 
 
@@ -81,7 +81,7 @@ def test_the_last_step_of_one_buffer_keeps_the_first_step_of_the_next_apart() ->
     demand = Demand(2, (Buffer("a", 64, 0, 1, "activation"), Buffer("b", 64, 1, 1, "activation")))
     first, second = plan(demand).slots
     assert first.offset != second.offset
-    assert first.offset % Space.ARENA.alignment == second.offset % Space.ARENA.alignment == 0
+    assert first.offset % demand.alignment == second.offset % demand.alignment == 0
 
 
 def test_nothing_to_place_needs_no_arena() -> None:

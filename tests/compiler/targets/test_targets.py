@@ -169,11 +169,28 @@ def test_accelerators_have_memories_of_their_own() -> None:
     assert plain.memories == (Memory("ram", 1),) and "accelerators" not in plain.to_dict()
     assert target.memories == (Memory("ram", 1), Memory("gpu", 4096))
     assert [Target.from_dict(one.to_dict()) for one in (plain, target)] == [plain, target]
+    assert target.memory("gpu") == Memory("gpu", 4096)
+    with pytest.raises(TargetError, match="the target 'toy' does not have the memory 'gpus' .did you mean 'gpu'"):
+        target.memory("gpus")
+
+
+def test_memories_have_alignments() -> None:
+    plain, target = parse(GOOD, "toy.toml"), parse(f"{GOOD}ram_alignment = 128\n{GPU}alignment = 256\n", "toy.toml")
+    assert [memory.alignment for memory in plain.memories] == [64] and "ram_alignment" not in plain.to_dict()
+    assert [memory.alignment for memory in target.memories] == [128, 256]
+    assert Target.from_dict(target.to_dict()) == target
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("ram_alignment = 8", "'ram' has an alignment of 8 bytes: it must be a power of two from 16 to 4096"),
+        ("ram_alignment = 96", "an alignment of 96 bytes"),
+        ("ram_alignment = 8192", "an alignment of 8192 bytes"),
+        ("ram_alignment = '64'", "ram_alignment must be a positive whole number"),
+        (GPU + "alignment = 0", "alignment must be a positive whole number"),
+        (GPU + "alignment = 100", "'gpu' has an alignment of 100 bytes"),
+        (GPU + "speed = 9", "each of .*accelerators.* must have name and nbytes, may have alignment, and nothing else"),
         ("accelerators = 3", "each of .*accelerators.* must have name and nbytes"),
         ("[[accelerators]]\nname = 'gpu'", "must have name and nbytes"),
         (GPU.replace("4096", "0"), "nbytes must be a positive whole number"),
@@ -181,6 +198,6 @@ def test_accelerators_have_memories_of_their_own() -> None:
         (GPU + GPU, "a second memory is called 'gpu'"),
     ],
 )
-def test_a_malformed_accelerator_is_refused(text: str, message: str) -> None:
+def test_a_malformed_memory_is_refused(text: str, message: str) -> None:
     with pytest.raises(TargetError, match=message):
         parse(f"{GOOD}\n{text}\n", "toy.toml")

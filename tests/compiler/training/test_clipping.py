@@ -14,7 +14,7 @@ from pockengine.compile import Request, compile, plan_programs, summary
 from pockengine.errors import RecipeError
 from pockengine.plan import aligned
 from pockengine.recipe import Recipe
-from pockengine.targets import get
+from pockengine.targets import ALIGNMENT, get
 
 from .networks import CNN, MLP, TIED, Network, Torch, assert_same_training
 
@@ -60,7 +60,7 @@ def test_the_plan_says_what_the_global_norm_costs() -> None:
         plan_programs(Request(MLP.build(8), Recipe(optimizer={"name": "sgd", "clip": clip}), get("raspberry-pi-4"), 1))
         for clip in (None, {"norm": 1.0}, {"value": 1.0})
     )
-    waiting = sum(aligned(value.type.nbytes) for value in norm.model.params)
+    waiting = sum(aligned(value.type.nbytes, ALIGNMENT) for value in norm.model.params)
     assert norm.clip_norm_bytes == summary(norm, 0)["clip_norm_bytes"] == waiting
     assert 0 < norm.programs["train"].plan.arena_bytes - plain.programs["train"].plan.arena_bytes <= waiting
     assert plain.clip_norm_bytes == value.clip_norm_bytes == 0
@@ -74,7 +74,7 @@ def test_only_gradients_of_what_is_trained_wait_for_the_norm() -> None:
     planned = plan_programs(Request(CNN.build(8), Recipe(optimizer=adam, update=SPARSE), get("raspberry-pi-4"), 1))
     sizes = {value.name: value.type.nbytes for value in planned.model.params}
     expected = [sizes["fc.weight"], sizes["fc.bias"], sizes["conv2.weight"] // 2]
-    assert planned.clip_norm_bytes == sum(map(aligned, expected))
+    assert planned.clip_norm_bytes == sum(aligned(nbytes, ALIGNMENT) for nbytes in expected)
 
 
 @pytest.mark.parametrize(

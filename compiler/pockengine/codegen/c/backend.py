@@ -12,7 +12,7 @@ from ...ir import DType, Node, RegionKind
 from ...plan.pipeline import PIPELINE, Pipeline
 from ...plan.program import PACKED, SCRATCH, Lowered, Packing
 from ...progress import Progress
-from ...targets import Target
+from ...targets import HOST_MEMORY, Memory, Target
 from ..backend import Built, Description, Limits
 from ..common import expressions
 from ..common.identity import attributes, identity
@@ -73,6 +73,10 @@ class CBackend:
     def limits(self, target: Target) -> Limits:
         """What the processor's instructions allow."""
         return Limits(target.formats, tunes=True)
+
+    def memory(self, target: Target) -> Memory:
+        """The processor's own."""
+        return target.memory(HOST_MEMORY)
 
     def unsupported(self, node: Node) -> str | None:
         """Why this node cannot be lowered, or None."""

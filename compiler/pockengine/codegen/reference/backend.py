@@ -11,7 +11,7 @@ from ...passes import PASSES
 from ...plan.pipeline import Pipeline
 from ...plan.program import Call, Kernel, Lowered, Packing, Whole
 from ...progress import Progress
-from ...targets import Target
+from ...targets import HOST_MEMORY, Memory, Target
 from ..backend import Built, Description, Limits
 from ..common.region import bytes_of, flops_of, inplace_pairs
 from ..model import Model
@@ -37,6 +37,10 @@ class ReferenceBackend:
     def limits(self, target: Target) -> Limits:
         """Products are numpy's, in the type of their operands."""
         return Limits(("f32",), tunes=False)
+
+    def memory(self, target: Target) -> Memory:
+        """The processor's own."""
+        return target.memory(HOST_MEMORY)
 
     def unsupported(self, node: Node) -> str | None:
         """Nothing that has a record is."""

@@ -17,6 +17,7 @@ from ...errors import ArtifactError
 from ...ir import Array, Attrs, DType, Graph, Node, TensorType, Value, parse_type
 from ...plan.program import Location
 from ...plan.space import IN_MEMORY, Space
+from ...targets import ALIGNMENT
 from ..model import IN_FILE, Model, StreamedRows, Tensor
 from .writing import FORMAT, PROGRAM
 
@@ -100,6 +101,9 @@ class _Reader:
         self._sizes = {space: _get(spaces, space, int) for space in IN_MEMORY}
         if min(self._sizes.values()) < 0 or sum(self._sizes.values()) > self._memory:
             raise _Wrong(f"it takes {sum(self._sizes.values())} bytes, and this machine has {self._memory}")
+        self._alignment = _get(content, "alignment", int) if "alignment" in content else ALIGNMENT
+        if self._alignment < 1:
+            raise _Wrong(f"its alignment is {self._alignment} bytes")
 
     def scripted(self) -> Scripted:
         content = self._content
@@ -121,6 +125,7 @@ class _Reader:
             inputs=tuple(map(self._input, _get(content, "inputs", list))),
             programs={},
             space_bytes=self._sizes,
+            alignment=self._alignment,
             predicted_peak_bytes=_get(content, "predicted_peak_bytes", int),
             accumulate_steps=counts["accumulate_steps"],
             last_batch=last_batch,
@@ -151,7 +156,7 @@ class _Reader:
             raise _Wrong(f"a place is {str(item)[:80]}")
         place = Place(Space(item[0]), item[1], self._type(item[2]))
         outside = place.offset < 0 or place.offset + place.type.nbytes > self._sizes[place.space]
-        if outside or place.offset % place.space.alignment:
+        if outside or place.offset % self._alignment:
             size = self._sizes[place.space]
             raise _Wrong(f"{place.type} at {place.offset} is not within the {size} bytes of '{place.space}'")
         return place

@@ -1,6 +1,6 @@
 """A model's planned programs as JSON: what each step computes, and where its operands lie. `reading.py` reads it.
 
-    {"format": 1, "name": …, "batch": …, "spaces": {"arena": 4096, …},
+    {"format": 1, "name": …, "batch": …, "spaces": {"arena": 4096, …}, "alignment": 64,
      "params": [{"name": "w", "type": "f32[4,2]", "place": ["param", 0], …}], "states": …, "consts": …, "inputs": …,
      "programs": {"train": {"steps": [{"op": "matmul", "attrs": {…}, "origin": "fc",
                                        "reads": [["input", 0, "f32[8,4]"], …], "writes": [["arena", 64, "f32[8,2]"]]}],
@@ -42,6 +42,7 @@ def render(model: Model) -> bytes:
         "perplexity": model.perplexity,
         "predicted_peak_bytes": model.predicted_peak_bytes,
         "spaces": dict(model.space_bytes),
+        "alignment": model.alignment,
         "lookups": [
             {
                 "table": one.table,

@@ -19,11 +19,11 @@ def check(demand: Demand, plan: MemoryPlan) -> None:
     slots = _slots_by_name(plan)
     _check_complete(demand, slots)
     for slot in plan.slots:
-        if slot.offset % 64:
-            raise PlanError(f"{_show(slot)} is misaligned: its offset is not a multiple of 64")
+        if slot.offset % demand.alignment:
+            raise PlanError(f"{_show(slot)} is misaligned: its offset is not a multiple of {demand.alignment}")
         if slot.offset < 0 or slot.offset + slot.nbytes > plan.arena_bytes:
             raise PlanError(f"{_show(slot)} lies outside the arena of {plan.arena_bytes} bytes")
-    peak = _walk(demand.steps, plan.slots)
+    peak = _walk(demand.steps, demand.alignment, plan.slots)
     if peak != plan.lower_bound_bytes:
         raise PlanError(f"the plan states a lower bound of {plan.lower_bound_bytes} bytes; the live slots need {peak}")
     if plan.arena_bytes < peak:
@@ -32,7 +32,7 @@ def check(demand: Demand, plan: MemoryPlan) -> None:
         )
 
 
-def _walk(steps: int, slots: Sequence[Slot]) -> int:
+def _walk(steps: int, alignment: int, slots: Sequence[Slot]) -> int:
     """Go through the steps with the live slots sorted by offset: each is held against its neighbours when it comes.
     Returns the most bytes that are alive at once, each slot rounded up to its alignment."""
     coming: list[list[Slot]] = [[] for _ in range(steps)]
@@ -45,14 +45,14 @@ def _walk(steps: int, slots: Sequence[Slot]) -> int:
     for step in range(steps):
         for slot in going[step]:
             live.pop(bisect_left(live, (slot.offset, slot.value)))
-            total -= (slot.nbytes + 63) // 64 * 64
+            total -= (slot.nbytes + alignment - 1) // alignment * alignment
         for slot in coming[step]:
             at = bisect_left(live, (slot.offset, slot.value))
             live.insert(at, (slot.offset, slot.value, slot))
             for (_, _, below), (_, _, above) in pairwise(live[max(0, at - 1) : at + 2]):
                 if below.offset + below.nbytes > above.offset:
                     raise PlanError(f"{_show(below)} and {_show(above)} overlap and are both alive in step {step}")
-            total += (slot.nbytes + 63) // 64 * 64
+            total += (slot.nbytes + alignment - 1) // alignment * alignment
         peak = max(peak, total)
     return peak
 

@@ -6,11 +6,8 @@ Deterministic: the same demand gives the same plan on every machine.
 import numpy as np
 
 from ..demand import Buffer, Demand, MemoryPlan, Slot, alive
-from ..space import Space, aligned
+from ..space import aligned
 from .placement import Attempt, Ints, Rectangles, first_fit, skyline
-
-UNIT = Space.ARENA.alignment
-"""Sizes and offsets are counted in it while places are searched."""
 
 SEARCH_WORK = 40_000
 """Buffers placed by the improving search before it stops: bounds its time whatever the size of the demand."""
@@ -23,24 +20,26 @@ UNLIMITED = 1 << 62
 def plan(demand: Demand) -> MemoryPlan:
     """Give every buffer of `demand` that is not empty a slot of one arena.
 
-    Two buffers that are alive in the same step never share a byte, and every offset is a multiple of UNIT.
+    Two buffers that are alive in the same step never share a byte, and every offset is a multiple of the alignment, in
+    which sizes and offsets are counted while places are searched.
     """
+    unit = demand.alignment
     buffers = tuple(buffer for buffer in demand.buffers if buffer.nbytes)
     if not buffers:
         return MemoryPlan(slots=(), arena_bytes=0, lower_bound_bytes=0)
-    lower_bound = max(alive(demand.steps, ((aligned(b.nbytes), b.first, b.last) for b in buffers)))
-    lives = _rectangles(buffers)
-    best = _place(lives, lower_bound // UNIT)
+    lower_bound = max(alive(demand.steps, ((aligned(b.nbytes, unit), b.first, b.last) for b in buffers)))
+    lives = _rectangles(buffers, unit)
+    best = _place(lives, lower_bound // unit)
     slots = tuple(
-        Slot(buffer.name, int(offset) * UNIT, buffer.nbytes, buffer.first, buffer.last, buffer.kind)
+        Slot(buffer.name, int(offset) * unit, buffer.nbytes, buffer.first, buffer.last, buffer.kind)
         for buffer, offset in zip(buffers, best.offset, strict=True)
     )
-    return MemoryPlan(slots, best.height * UNIT, lower_bound)
+    return MemoryPlan(slots, best.height * unit, lower_bound)
 
 
-def _rectangles(buffers: tuple[Buffer, ...]) -> Rectangles:
+def _rectangles(buffers: tuple[Buffer, ...], unit: int) -> Rectangles:
     return Rectangles(
-        size=np.array([aligned(buffer.nbytes) // UNIT for buffer in buffers], dtype=np.int64),
+        size=np.array([aligned(buffer.nbytes, unit) // unit for buffer in buffers], dtype=np.int64),
         first=np.array([buffer.first for buffer in buffers], dtype=np.int64),
         last=np.array([buffer.last for buffer in buffers], dtype=np.int64),
     )

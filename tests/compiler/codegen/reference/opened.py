@@ -13,6 +13,7 @@ from pockengine.codegen.reference.writing import render
 from pockengine.ir import Graph, Node
 from pockengine.plan import MemoryPlan, Space, aligned
 from pockengine.plan.program import Location, Lowered, Program, Step
+from pockengine.targets import ALIGNMENT
 
 
 def model_of(node: Node, lowered: Lowered, over: tuple[int, int] | None = None) -> Model:
@@ -22,13 +23,13 @@ def model_of(node: Node, lowered: Lowered, over: tuple[int, int] | None = None) 
     for value in dict.fromkeys(node.inputs):
         locations[value] = Location(Space.INPUT, at)
         inputs.append(Tensor(value.name, value.type, locations[value]))
-        at += aligned(value.type.nbytes)
+        at += aligned(value.type.nbytes, ALIGNMENT)
     arena = 0
     for index, value in enumerate(node.outputs):
         locations[value] = Location(Space.ARENA, arena)
         if over is not None and over[1] == index:
             locations[value] = locations[node.inputs[over[0]]]
-        arena += aligned(value.type.nbytes)
+        arena += aligned(value.type.nbytes, ALIGNMENT)
     outputs = {value.name: value for value in node.outputs}
     plan = MemoryPlan((), arena, arena)
     program = Program("predict", Graph("predict"), (Step(node, lowered, None),), locations, outputs, plan)

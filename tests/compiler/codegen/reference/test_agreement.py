@@ -15,7 +15,6 @@ from safetensors.numpy import load_file, save_file
 
 from pockengine.artifact import Artifact
 from pockengine.artifact.run import model_command
-from pockengine.codegen.backend import Limits
 from pockengine.codegen.reference import ReferenceBackend
 from pockengine.compile import compile
 from pockengine.errors import PockError, TargetError
@@ -152,9 +151,8 @@ def test_errors_are_one_sentence_with_the_executables_codes(
 def test_what_the_backend_cannot_make_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TargetError, match="does not multiply in bf16"):
         compile(CNN.build(BATCH), SPARSE, replace(get("host"), compute="bf16"), backend="reference")
-    limits = Limits(("f32",), tunes=False, memory="gpu")
-    monkeypatch.setattr(ReferenceBackend, "limits", lambda backend, target: limits)
-    with pytest.raises(TargetError, match="needs the memory 'gpu', which the target 'host' does not have"):
+    monkeypatch.setattr(ReferenceBackend, "memory", lambda backend, target: target.memory("gpu"))
+    with pytest.raises(TargetError, match="the target 'host' does not have the memory 'gpu'"):
         compile(CNN.build(BATCH), SPARSE, backend="reference")
     monkeypatch.undo()
     with pytest.raises(PockError, match="nothing to tune"):

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from ....ir import DType, Node, Value
 from ....plan.program import Kernel, Lowered
-from ....plan.space import aligned
 from ....targets import Target
+from ...common.scratch import aligned
 from ..emit.calls import call
 from ..emit.dialect import literal
 from ..emit.mathlib import functions

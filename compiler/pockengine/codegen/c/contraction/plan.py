@@ -9,11 +9,11 @@ from functools import cached_property
 from ....ir import Node
 from ....ops.quantised import significant_bits
 from ....plan.program import PACKED
-from ....plan.space import aligned
 from ....targets import Target
 from ...common.index_maps import Contraction, contractions_of
 from ...common.memo import Memo
 from ...common.region import anchor_of, body_of
+from ...common.scratch import aligned
 from ..emit.operands import Operand, computed_operands
 from .compressed import Compressed, dequantization
 from .formats import CompressedOperand, Format, named

@@ -9,11 +9,11 @@ from dataclasses import replace
 from ....ir import Node, Value
 from ....passes.gradients import Gradients, Part
 from ....plan.program import Kernel, Lowered
-from ....plan.space import aligned
 from ....targets import Target
 from ...common.expressions import Body
 from ...common.indexing import broadcast_strides
 from ...common.region import body_of, inplace_pairs, needed
+from ...common.scratch import aligned
 from ..emit.bits import bit, is_bits
 from ..emit.calls import PARALLEL_BYTES, call
 from ..emit.dialect import C, c_type

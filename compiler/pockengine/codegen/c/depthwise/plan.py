@@ -8,10 +8,10 @@ from typing import Any
 
 from ....ir import Node
 from ....ops.convolution import Geometry, channels_of_group, filters_of
-from ....plan.space import aligned
 from ....targets import Target
 from ...common.index_maps import Access, Axis, Contraction, Digit
 from ...common.region import anchor_of
+from ...common.scratch import aligned
 
 GROUPS = (1, 2, 4, 8, 16)
 """Channels of a group that these templates know: whole groups fill registers."""

@@ -54,6 +54,7 @@ def _model(code: Code, model: Model, groups: Mapping[str, Sequence[Tensor]]) -> 
     code.line(f"    .perplexity = {int(model.perplexity)},")
     sizes = ", ".join(str(model.space_bytes.get(space, 0)) for space in IN_MEMORY)
     code.line(f"    .space_bytes = {{{sizes}}}, /* {', '.join(IN_MEMORY)} */")
+    code.line(f"    .alignment = {model.alignment},")
     code.line(f"    .predicted_peak_bytes = {model.predicted_peak_bytes},")
     for group, tensors in groups.items():
         code.line(f"    .{group} = {group if tensors else '0'},")

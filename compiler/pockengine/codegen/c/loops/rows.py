@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from ....ir import Graph, Node, Value
 from ....plan.program import Kernel, Lowered
-from ....plan.space import aligned
 from ...common.expressions import Body
 from ...common.indexing import broadcast_strides, flat_offset
 from ...common.region import body_of, inplace_pairs
+from ...common.scratch import aligned
 from ..emit.bits import block_of, declare_row, element, is_bits, load_word, of_word
 from ..emit.calls import call, input_names, output_names
 from ..emit.dialect import C, c_type, highest, literal, lowest

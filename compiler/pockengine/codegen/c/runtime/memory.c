@@ -45,7 +45,8 @@ static int fits_in_free_memory(const pock_model *model, uint64_t needed, pock_er
 }
 #endif
 
-/* Big blocks start at a huge page's boundary, so that walking them costs few page-table lookups. */
+/* Blocks start on pages, which is aligned for every model; big ones at a huge page's boundary, so that walking them costs
+ * few page-table lookups. */
 static char *map_block(size_t bytes, size_t *mapped) {
     size_t extra = bytes >= 2 * HUGE_PAGE ? HUGE_PAGE : 0;
     char *start = mmap(NULL, bytes + extra, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0);

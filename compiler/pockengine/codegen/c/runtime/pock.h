@@ -27,7 +27,7 @@ enum pock_last_batch { POCK_WRAP, POCK_DROP, POCK_PARTIAL };
 /* The most operands one call may have, workspace included. */
 #define POCK_MAX_OPERANDS 256
 
-/* Where a value lives: byte offset in a space; offsets are multiples of 64. */
+/* Where a value lives: byte offset in a space; offsets are multiples of the model's alignment. */
 typedef struct {
     uint64_t space : 4;
     uint64_t offset : 60;
@@ -106,6 +106,7 @@ typedef struct {
     uint32_t batch;
     uint64_t space_bytes[POCK_SPACES];
     uint64_t predicted_peak_bytes;
+    uint32_t alignment;                /* spaces, and values in them, begin at multiples of it; a power of two, at most 4096 */
     const pock_tensor *params, *states, *consts, *inputs;
     uint32_t param_count, state_count, const_count, input_count;
     const pock_streamed *streamed; /* each of another table */
@@ -127,7 +128,8 @@ typedef void (*pock_parallel)(void *context, pock_kernel kernel, void *const *ar
 /* Called after each kernel when not NULL (profiling). */
 typedef void (*pock_observer)(void *context, uint32_t call);
 
-/* Runs all calls of a program in order. `space` holds the five base addresses, each 64-byte aligned. */
+/* Runs all calls of a program in order. `space` holds the five base addresses, each a multiple of the model's
+ * alignment. */
 void pock_run(const pock_program *program, char *const space[POCK_SPACES], pock_parallel parallel, void *context,
               pock_observer observer, void *observer_context);
 

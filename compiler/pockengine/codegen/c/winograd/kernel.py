@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from ....ir import Node
 from ....plan.program import Kernel, Lowered
-from ....plan.space import aligned
 from ...common.index_maps import contractions_of
 from ...common.region import anchor_of, body_of, elementwise_pairs
+from ...common.scratch import aligned
 from ..contraction import microkernel
 from ..contraction.formats import f32
 from ..contraction.packers import transposition

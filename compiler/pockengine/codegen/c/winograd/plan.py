@@ -11,8 +11,8 @@ from typing import Any
 from ....ir import Node
 from ....ops.convolution import Geometry
 from ....passes.winograd_marks import WINOGRAD
-from ....plan.space import aligned
 from ....targets import Target
+from ...common.scratch import aligned
 from ..contraction.models.cost import BARRIER_CYCLES, MOVE_CYCLES
 from ..contraction.models.f32 import tile_cycles
 from .transforms import TAPS, Transforms, transforms_of

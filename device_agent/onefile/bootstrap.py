@@ -46,7 +46,7 @@ def main(archive: str) -> None:
     sys.exit(run())
 
 
-def damage() -> type:
+def damage() -> "type[Exception]":
     """What the decompressor of the libraries raises; a Python without it cannot unpack them."""
     import lzma
 

@@ -52,7 +52,8 @@ def _fetch(architecture: str, wheels: Path) -> None:
         for python, cffi in CFFI.items():
             _download((f"cffi=={cffi}",), architecture, python, wheels)
         _download(FOR_ALL, architecture, "3.9.2", wheels)
-    listed = dict(reversed(line.split()) for line in (HERE / "wheels.txt").read_text().splitlines())
+    lines = (HERE / "wheels.txt").read_text().splitlines()
+    listed = {name: digest for digest, name in map(str.split, lines)}
     for wheel in sorted(wheels.iterdir()):
         digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
         if listed.get(wheel.name) != digest:

@@ -20,10 +20,11 @@ from benchmarks.workloads import FAMILIES, LEARNING_RATE, MOMENTUM, WORKLOADS, F
 from pockengine.codegen.c import emit_model, kernel_sources
 from pockengine.codegen.c.native import toolchain
 from pockengine.codegen.common.index_maps import contractions_of
-from pockengine.codegen.common.region import CONTRACTIONS, anchor_of
+from pockengine.codegen.common.region import anchor_of
 from pockengine.compile import Planned
 from pockengine.compile.build import describe
 from pockengine.ir import Node, RegionKind
+from pockengine.ops import get
 from pockengine.ops.convolution import channels_of_group
 
 Shape = tuple[int, int, int, int]
@@ -121,7 +122,7 @@ def _compiled(case: Case, target: str) -> tuple[pock.Artifact, Planned]:
 
 
 def _kind(node: Node) -> str:
-    kind = str(node.attrs["kind"]) if node.op == "region" else "contraction" if node.op in CONTRACTIONS else node.op
+    kind = str(node.attrs["kind"]) if node.body is not None else get(node.op).kind
     if kind != "contraction":
         return "depthwise" if kind == RegionKind.GRADIENTS else kind
     return "depthwise" if channels_of_group(anchor_of(node)) == 1 else "product"

@@ -18,7 +18,7 @@ from ..errors import RecipeError, nearest
 from ..ir import Array, DType, Graph, Node, TensorType, Value, verify
 from ..ops import Convolution, Emitter, Rewriting, convolution_of, reads_rows
 from ..recipe import Lora, adapter_names, matches, module_of
-from ..recipe.resolution.channels import contracted, readers
+from ..recipe.resolution.channels import contracted, multiplies, readers
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,6 +162,6 @@ def _unfit(node: Node, value: Value) -> str | None:
         return "it is an embedding table (or shared with one)"
     if convolution_of(node) is Convolution.FORWARD and node.inputs[1] is value:
         return "its convolution is grouped" if node.attrs["groups"] != 1 else None
-    if node.op == "matmul" and value.type.rank == 2 and node.inputs[0] is not node.inputs[1]:
+    if multiplies(node, value):
         return None
     return f"{node.op} reads it (node '{node.origin}'), which is no linear layer and no convolution"

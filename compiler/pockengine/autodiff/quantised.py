@@ -19,7 +19,7 @@ from ..ir import Array, DType, Graph, Node, TensorType, Value, verify
 from ..ops import Convolution, Emitter, Rewriting, convolution_of, prune, reads_rows
 from ..ops.quantised import DEQUANTIZE, dequantize, quantize, relative_error
 from ..recipe import FROZEN, Frozen, Scheme, is_adapter, matches, module_of
-from ..recipe.resolution.channels import Axes, contracted, readers
+from ..recipe.resolution.channels import Axes, contracted, multiplies, readers
 
 LEAST_BYTES = 64 << 10
 """Weights that nobody named are quantised above this size: small ones save little."""
@@ -228,7 +228,7 @@ def _use(node: Node, value: Value, axes: Axes, rank: int) -> _Read | str:
     elif convolution_of(node) is Convolution.FORWARD and operand == 1:
         if node.attrs["groups"] != 1:
             return "its convolution is grouped"
-    elif node.op == "matmul" and value.type.rank == 2 and node.inputs[0] is not node.inputs[1]:
+    elif multiplies(node, value):
         if contracted(node, value, (0, 1)) == 0:
             order = [1, 0]
     else:

@@ -6,7 +6,7 @@ import dataclasses
 
 from ..errors import RecipeError
 from ..ir import Builder, DType, Graph, Value, verify
-from ..ops import prune
+from ..ops import prune, statistics_of
 from ..recipe import Recipe, Scheme, without_gradient
 from .backward import backward, prepare
 from .dropout import with_dropout
@@ -63,8 +63,7 @@ def _training_norms(model: Graph) -> Graph:
     """
     nodes, updates = [], dict(model.updates)
     for node in model.nodes:
-        if node.op == "batch_norm":
-            statistics = node.inputs[3:5]
+        if statistics := statistics_of(node):
             new = [Value(f"{value.name}.new", value.type) for value in statistics]
             node = dataclasses.replace(node, outputs=(node.output, *new), attrs={**node.attrs, "training": True})
             updates.update(zip(statistics, new, strict=True))

@@ -25,9 +25,10 @@ def integer_ranges(graph: Graph) -> dict[str, IntegerRange]:
     ranges: dict[str, IntegerRange] = {}
     base = {value: value.name for value in graph.inputs}
     for node in graph.nodes:
-        if node.inputs and node.inputs[0] in base and node.op in ("reshape", "slice", "cast"):
+        record = record_of(node)
+        if record.carries is not None and node.inputs[0] in base:
             base[node.output] = base[node.inputs[0]]
-        indices = record_of(node).indices
+        indices = record.indices
         if indices is not None and node.inputs[indices.operand] in base:
             name = base[node.inputs[indices.operand]]
             found = IntegerRange(indices.limit(node), int(node.attrs[indices.ignored]) if indices.ignored else 0)

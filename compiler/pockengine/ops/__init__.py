@@ -28,6 +28,8 @@ from . import (
 )
 from .emitter import Emitter
 from .registry import (
+    Carried,
+    Combination,
     Convolution,
     Kind,
     Op,
@@ -35,7 +37,9 @@ from .registry import (
     Sample,
     all_ops,
     axes_of,
+    combination_of,
     convolution_of,
+    decompresses,
     differentiable,
     get,
     is_kind,
@@ -44,10 +48,13 @@ from .registry import (
     reads_rows,
     record_of,
     register,
+    statistics_of,
 )
 from .rewrite import Rewriting, composites_of, expand, prune
 
 __all__ = [
+    "Carried",
+    "Combination",
     "Convolution",
     "Emitter",
     "Kind",
@@ -57,8 +64,10 @@ __all__ = [
     "Sample",
     "all_ops",
     "axes_of",
+    "combination_of",
     "composites_of",
     "convolution_of",
+    "decompresses",
     "differentiable",
     "expand",
     "get",
@@ -69,6 +78,7 @@ __all__ = [
     "reads_rows",
     "record_of",
     "register",
+    "statistics_of",
 ]
 
 del (

@@ -18,6 +18,7 @@ def composite(
     vjps: Sequence[Vjp | None] = (),
     singular: Sequence[Sample] | str = (),
     indices: Indices | None = None,
+    running: tuple[int, ...] = (),
 ) -> None:
     """Register a composite; its type rule is to expand it on the side and look."""
 
@@ -41,6 +42,7 @@ def composite(
             samples=tuple(samples),
             singular=points,
             indices=indices,
+            running=running,
         )
     )
 
@@ -176,6 +178,7 @@ composite(
         )
         for training in (False, True)
     ),
+    running=(3, 4),
 )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import ModelError
 from ..ir import Array, Attrs, DType, Node, TensorType, Value
 from .emitter import Emitter
-from .registry import LINEAR, Kind, Op, Sample, Vjp, register
+from .registry import LINEAR, Carried, Kind, Op, Sample, Vjp, register
 
 UnaryVjp = Callable[[Emitter, Node, Value], Value]
 
@@ -304,6 +304,7 @@ register(
         lambda inputs, attrs: (inputs[0].with_dtype(DType(attrs["to"])),),
         _cast_reference,
         vjps=(_cast_vjp,),
+        carries=Carried.ALL,
         samples=tuple(
             Sample((f"{a}[3,5]",), {"to": b})
             for a, b in [

@@ -11,7 +11,7 @@ from ..errors import ModelError
 from ..ir import Array, Attrs, DType, Node, TensorType, Value
 from .axes import broadcast, of_shape, reshaped, transposed
 from .emitter import Emitter
-from .registry import LINEAR, MOVES, AxisAttr, Indices, Kind, Op, Sample, Vjp, register
+from .registry import LINEAR, MOVES, AxisAttr, Carried, Indices, Kind, Op, Sample, Vjp, register
 
 
 def ints(attrs: Attrs, key: str) -> tuple[int, ...]:
@@ -49,6 +49,7 @@ register(
         axes=reshaped,
         sized=of_shape,
         view=True,
+        carries=Carried.ALL,
         selectable=True,
         samples=(Sample(("f32[3,4]",), {"shape": (2, 6)}), Sample(("f32[1,5]",), {"shape": (5,)})),
     )
@@ -64,6 +65,7 @@ register(
         cost=_free,
         singular=MOVES,
         axes=transposed,
+        carries=Carried.ALL,
         selectable=True,
         samples=(
             Sample(("f32[3,4]",), {"perm": (1, 0)}),
@@ -94,6 +96,7 @@ register(
         singular=MOVES,
         axes=broadcast,
         sized=of_shape,
+        carries=Carried.ALL,
         axis_attrs={"shape": AxisAttr.EACH},
         samples=(
             Sample(("f32[4]",), {"shape": (3, 4)}),
@@ -137,6 +140,7 @@ register(
         vjps=(_slice_vjp,),
         cost=_free,
         singular=MOVES,
+        carries=Carried.SOME,
         axis_attrs={"starts": AxisAttr.EACH, "stops": AxisAttr.EACH, "steps": AxisAttr.EACH},
         samples=(
             Sample(("f32[5,6]",), {"starts": (1, 0), "stops": (4, 6), "steps": (1, 1)}),

@@ -146,6 +146,7 @@ register(
         Kind.MOVEMENT,
         _type,
         _reference,
+        decompresses=True,
         samples=tuple(
             Sample(shapes, {"bits": bits, "block": block, "shape": shape}, ints=256 if bits == 4 else 127, fixed=scales)
             for shapes, bits, block, shape, scales in (

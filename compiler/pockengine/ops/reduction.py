@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from ..ir import Array, Attrs, DType, Node, TensorType, Value
 from .axes import of_attribute
 from .emitter import Emitter
-from .registry import AxisAttr, Kind, Op, Sample, Vjp, register
+from .registry import AxisAttr, Combination, Kind, Op, Sample, Vjp, register
 
 
 def _reduced(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
@@ -35,9 +35,17 @@ def _extreme(least: bool) -> Identity:
     return identity
 
 
+_FUNCTIONS: Mapping[Combination, Callable[..., Array]] = {
+    Combination.SUM: np.sum,
+    Combination.PRODUCT: np.prod,
+    Combination.MAXIMUM: np.max,
+    Combination.MINIMUM: np.min,
+}
+
+
 def _reduction(
     name: str,
-    function: Callable[..., Array],
+    combines: Combination,
     vjp: Vjp,
     low: float = -2.0,
     identity: Identity | None = None,
@@ -49,7 +57,7 @@ def _reduction(
 
     def reference(inputs: Sequence[Array], attrs: Attrs) -> Sequence[Array]:
         start = {"initial": identity(inputs[0].dtype)} if identity and inputs[0].size == 0 else {}
-        result = function(inputs[0], axis=attrs["axes"], keepdims=True, **start)
+        result = _FUNCTIONS[combines](inputs[0], axis=attrs["axes"], keepdims=True, **start)
         return [np.asarray(result).astype(inputs[0].dtype, copy=False)]
 
     cases = (
@@ -73,7 +81,8 @@ def _reduction(
             cost=lambda i, o, a: i[0].size,
             axes=of_attribute("axes"),
             axis_attrs={"axes": AxisAttr.SOME},
-            selectable=function is np.sum,
+            selectable=combines is Combination.SUM,
+            combines=combines,
             samples=samples + more,
             singular=(
                 Sample((f"f32[{len(singular) // 3},3]",), {"axes": (1,)}, fixed=((0, singular),)),
@@ -97,9 +106,11 @@ def _extremum_vjp(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
     return e.mul(hit, e.div(dys[0], e.sum(hit, axes)))
 
 
-_reduction("reduce_sum", np.sum, lambda e, n, dys: e.broadcast_to(dys[0], n.inputs[0].type.shape), singular=_TIES)
-_reduction("reduce_max", np.max, _extremum_vjp, identity=_extreme(least=True), singular=_TIES)
-_reduction("reduce_min", np.min, _extremum_vjp, identity=_extreme(least=False), singular=_TIES)
+_reduction(
+    "reduce_sum", Combination.SUM, lambda e, n, dys: e.broadcast_to(dys[0], n.inputs[0].type.shape), singular=_TIES
+)
+_reduction("reduce_max", Combination.MAXIMUM, _extremum_vjp, identity=_extreme(least=True), singular=_TIES)
+_reduction("reduce_min", Combination.MINIMUM, _extremum_vjp, identity=_extreme(least=False), singular=_TIES)
 
 
 def _product_vjp(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
@@ -117,7 +128,7 @@ def _product_vjp(e: Emitter, node: Node, dys: Sequence[Value]) -> Value:
 _FACTORS = (0.0, 2.0, 3.0, 0.0, 0.0, 3.0, 1.0, 2.0, 3.0, 0.0, 0.0, 0.0)
 _OF_ONE = Sample(("f32[3,1]",), {"axes": (1,)})
 _WITH_ZERO = Sample(("f32[4]",), {"axes": (0,)}, fixed=((0, (2, 0, 3, 5)),))
-_reduction("reduce_prod", np.prod, _product_vjp, low=0.5, more=(_WITH_ZERO, _OF_ONE), singular=_FACTORS)
+_reduction("reduce_prod", Combination.PRODUCT, _product_vjp, low=0.5, more=(_WITH_ZERO, _OF_ONE), singular=_FACTORS)
 
 
 def _argmax_type(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:

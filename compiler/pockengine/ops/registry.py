@@ -70,6 +70,25 @@ class Convolution(Enum):
     """(image, gradient of the result) -> gradient of the filters"""
 
 
+class Combination(Enum):
+    """How a reduction makes one element of two."""
+
+    SUM = "sum"
+    PRODUCT = "product"
+    MAXIMUM = "maximum"
+    """The greater one; NaN if either is."""
+    MINIMUM = "minimum"
+    """The lesser one; NaN if either is."""
+
+
+class Carried(Enum):
+    """Which elements of its first operand an operator passes on. Their order, their shape and their type may change,
+    and one may come several times; nothing else is in the result."""
+
+    ALL = "all"
+    SOME = "some"
+
+
 class AxisAttr(Enum):
     """How an attribute speaks of axes."""
 
@@ -133,6 +152,11 @@ class Op:
     selectable   a selection from the result moves to the operands: it is of the sums and products that weight gradients
                  are made of. Not of what an activation is made of as well, which would be computed twice
     convolution  which of a convolution's three operators it is
+    combines     of a reduction: how two elements become one
+    carries      the result is made of elements of the first operand, and of which
+    decompresses the result is the numbers of a tensor that is smaller in memory: they are made where they are read
+    running      the operands that are running statistics: with attribute `training`, results after the first are their
+                 new contents
     """
 
     name: str
@@ -152,6 +176,10 @@ class Op:
     view: bool = False
     selectable: bool = False
     convolution: Convolution | None = None
+    combines: Combination | None = None
+    carries: Carried | None = None
+    decompresses: bool = False
+    running: tuple[int, ...] = ()
 
 
 LINEAR = "linear: its gradient is the same everywhere"
@@ -224,6 +252,21 @@ def reads_rows(node: Node) -> bool:
 def convolution_of(node: Node) -> Convolution | None:
     """Which of a convolution's three operators the node is; None for any other."""
     return record_of(node).convolution
+
+
+def combination_of(node: Node) -> Combination | None:
+    """How the node, a reduction, makes one element of two; None for any other."""
+    return record_of(node).combines
+
+
+def decompresses(node: Node) -> bool:
+    """Whether the node makes numbers of a compressed tensor."""
+    return record_of(node).decompresses
+
+
+def statistics_of(node: Node) -> tuple[Value, ...]:
+    """The node's operands that are running statistics."""
+    return tuple(node.inputs[index] for index in record_of(node).running)
 
 
 def roles_of(node: Node) -> list[tuple[Value, Role]]:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 
 from ..ir import Builder, Graph, Node, Value, substitute
-from ..ops import Emitter, is_kind, is_view, record_of
+from ..ops import Combination, Emitter, combination_of, is_kind, is_view, record_of
 from ..ops.registry import along, broadcasts, reduced_axes
 from ..ops.split import joined
 
@@ -193,7 +193,7 @@ class _Part:
         if all(axis >= lead for axis in axes):
             return ROWS
         whole = all(axis in axes or shape[axis] == 1 for axis in range(lead))
-        return TERM if node.op == "reduce_sum" and whole else None
+        return TERM if combination_of(node) is Combination.SUM and whole else None
 
     def _kind_of_product(self, node: Node) -> str | None:
         (a, b), turned = node.inputs, (node.attrs["trans_a"], node.attrs["trans_b"])

@@ -6,8 +6,7 @@ from collections.abc import Collection, Mapping
 
 from .. import interp
 from ..ir import Array, Builder, Graph, Node, Value, substitute
-from ..ops import prune
-from ..ops.quantised import DEQUANTIZE
+from ..ops import decompresses, prune
 
 FOLD_LIMIT = 64 * 1024
 """Bytes up to which a value that depends only on frozen parameters is computed at compile time: beyond it, carrying
@@ -69,7 +68,7 @@ def fold(graph: Graph, frozen: Collection[str] = ()) -> Graph:
 def _foldable(node: Node, known: Mapping[Value, Array]) -> bool:
     return (
         bool(node.inputs)
-        and node.op != DEQUANTIZE  # a weight is compressed so that it is never there in full
+        and not decompresses(node)  # a weight is compressed so that it is never there in full
         and all(map(known.__contains__, node.inputs))
         and sum(value.type.nbytes for value in node.outputs) <= FOLD_LIMIT
     )

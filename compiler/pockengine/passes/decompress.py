@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ..ir import Graph, Node, RegionKind, Value
-from ..ops import is_kind, prune
-from ..ops.quantised import DEQUANTIZE
+from ..ops import decompresses, is_kind, prune
 
 
 def decompress_inside(graph: Graph) -> Graph:
@@ -13,7 +12,7 @@ def decompress_inside(graph: Graph) -> Graph:
 
     %d = dequantize_blocks(%q, %s); %y = region(%x, %d) {contraction}   ->   %y = region(%x, %q, %s) {contraction}
     """
-    unpacking = {node.output: node for node in graph.nodes if node.op == DEQUANTIZE}
+    unpacking = {node.output: node for node in graph.nodes if decompresses(node)}
     if not unpacking:
         return graph
     return prune(graph.with_(nodes=tuple(_absorbed(node, unpacking) for node in graph.nodes)))

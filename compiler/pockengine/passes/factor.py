@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..ir import Graph, Node, Value
-from ..ops import Emitter, Rewriting, is_kind
+from ..ops import Emitter, Rewriting, is_kind, is_view
 
 
 def factor_gradients(graph: Graph) -> Graph:
@@ -76,7 +76,7 @@ class _Factoring:
                 waiting.pop()
             elif made is None or made.phase == "forward":
                 self.early[current] = True
-            elif made.op != "reshape" and not is_kind(made, "elementwise"):
+            elif not is_view(made) and not is_kind(made, "elementwise"):
                 self.early[current] = False
             else:
                 missing = [operand for operand in made.inputs if operand not in self.early]

@@ -280,7 +280,7 @@ class _Fuser:
 
 def _kind(node: Node) -> tuple[RegionKind | None, Shape, Shape]:
     """Kind, loop space and reduced axes of one node alone."""
-    if node.op == "region" or is_kind(node, "movement", "pooling", "random", "composite"):
+    if is_kind(node, "region", "movement", "pooling", "random", "composite"):
         return None, (), ()
     if is_kind(node, "reduction"):
         axes, shape = ints(node.attrs, "axes"), node.inputs[0].type.shape

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ..ir import DType, Node, Value
-from ..ops import Convolution, convolution_of, is_kind
+from ..ops import Combination, Convolution, combination_of, convolution_of, is_kind
 from ..ops.convolution import channels_of_group, filters_of
 
 
@@ -96,4 +96,4 @@ def _adds_pixels(node: Node, part: dict[Value, Part], dy: Value) -> bool:
     """Whether a reduction sums dy, or a value of the image, over all pixels (axes of size 1 aside)."""
     value = node.inputs[0]
     summed = value is dy or (part.get(value) is Part.IMAGE and value.type.dtype is DType.F32)
-    return node.op == "reduce_sum" and summed and node.output.type.shape == (1, 1, 1, dy.type.shape[3])
+    return combination_of(node) is Combination.SUM and summed and node.output.type.shape == (1, 1, 1, dy.type.shape[3])

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..ir import DType, Graph, Node, RegionKind, Value
-from ..ops import convolution_of, get, is_kind
+from ..ops import convolution_of, decompresses, get, is_kind
 from ..ops.convolution import Geometry, filters_of
-from ..ops.quantised import DEQUANTIZE
 from .order import overwrites
 from .winograd_marks import WINOGRAD
 
@@ -69,7 +68,7 @@ class _Prologues:
 
     def _is_coded(self, value: Value) -> bool:
         """Whether its elements do not lie in memory as numbers that a packer could read."""
-        return value.type.dtype is DType.BIT or (value in self.made and self.made[value].op == DEQUANTIZE)
+        return value.type.dtype is DType.BIT or (value in self.made and decompresses(self.made[value]))
 
     def _waiting(self, made: Node) -> int:
         """Bytes that the region is the last to need, and that would wait for the contraction instead of its result."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from ..ir import DType, Graph, Node, RegionKind, Value
-from ..ops import is_kind
+from ..ops import decompresses, is_kind
 from ..ops.movement import ints
-from ..ops.quantised import DEQUANTIZE
 from .gradients import Gradients
 
 Shape = tuple[int, ...]
@@ -82,7 +81,7 @@ def _operand(operand: Value, body: Graph, made: Mapping[Value, Node]) -> str | N
         return None
     if operand not in made:
         return f"the contraction's operand {operand.name} is a constant"
-    if made[operand].op == DEQUANTIZE:
+    if decompresses(made[operand]):
         outside = all(value in body.inputs for value in made[operand].inputs)
         return None if outside else f"{operand.name} is decompressed of what is no input"
     prologue = _needed([made[operand]], made) | {made[operand]}

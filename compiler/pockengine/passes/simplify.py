@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..ir import Graph, Node, Value
-from ..ops import Emitter, Rewriting, is_kind
+from ..ops import Emitter, Rewriting, is_kind, is_view
 from ..ops.elementwise import broadcast_shape
 from ..ops.movement import exchanged, ints
 
@@ -222,7 +222,7 @@ def _is_source(e: Emitter, value: Value, depth: int = 4) -> bool:
     node = e.builder.producers.get(value)
     if node is None:
         return True
-    follows = node.op == "reshape" or is_kind(node, "elementwise")
+    follows = is_view(node) or is_kind(node, "elementwise")
     return depth > 0 and follows and all(_is_source(e, v, depth - 1) for v in node.inputs)
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..ir import Graph, Node, Value
-from ..ops import Convolution, Emitter, Rewriting, axes_of, convolution_of, record_of
+from ..ops import Convolution, Emitter, Rewriting, axes_of, convolution_of, decompresses, record_of
 from ..ops.convolution import GEOMETRY_KEYS
 from ..ops.movement import ints
-from ..ops.quantised import DEQUANTIZE
 from .order import hoist
 
 Take = Callable[[Value, int], Value]
@@ -119,7 +118,7 @@ def push_scale(graph: Graph) -> Graph:
 
 def _compressed(e: Emitter, weights: Value) -> bool:
     made = e.builder.producers.get(weights)
-    return made is not None and made.op == DEQUANTIZE
+    return made is not None and decompresses(made)
 
 
 def _channel_scale(e: Emitter, image: Value) -> tuple[Value, Value] | None:

@@ -12,7 +12,7 @@ from ..codegen.common.region import anchor_of, body_of
 from ..codegen.common.storage import loaded
 from ..interp import environment, evaluate
 from ..ir import Array, DType, Node
-from ..ops.quantised import DEQUANTIZE
+from ..ops import decompresses
 from ..passes.winograd_marks import WINOGRAD
 
 RELATIVE, ABSOLUTE = 1e-4, 1e-5
@@ -27,7 +27,7 @@ def draw(node: Node, seed: int = 0) -> list[Array]:
     """Contents of a region's inputs, the same for the same seed."""
     rng = np.random.default_rng(seed)
     multiplied = set(anchor_of(node).inputs)
-    scales = {inner.inputs[1] for inner in body_of(node).nodes if inner.op == DEQUANTIZE}
+    scales = {inner.inputs[1] for inner in body_of(node).nodes if decompresses(inner)}
     return [
         rng.choice(_SCALES, value.type.shape)
         if value in scales

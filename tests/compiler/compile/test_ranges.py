@@ -22,3 +22,12 @@ def test_each_index_is_bounded_by_all_that_it_chooses_from() -> None:
         "places": IntegerRange(7),
         "labels": IntegerRange(4, -100),
     }
+
+
+def test_a_bound_is_that_of_the_input_whatever_order_and_shape_its_integers_are_read_in() -> None:
+    builder = Builder("turned")
+    e = Emitter(builder)
+    table, ids = (builder.input(name, parse_type(text)) for name, text in (("table", "f32[9,4]"), ("ids", "i32[2,3]")))
+    wide = e.broadcast_to(e.op("cast", e.transpose(ids, (1, 0)), to="i64"), (5, 3, 2))
+    builder.outputs = {"rows": e.op("gather", table, wide, axis=0)}
+    assert integer_ranges(builder.finish()) == {"ids": IntegerRange(9)}

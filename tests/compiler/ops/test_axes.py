@@ -9,7 +9,7 @@ import pytest
 
 from pockengine import interp
 from pockengine.ir import Array, Node
-from pockengine.ops import Convolution, Op, Role, Sample, all_ops, axes_of, record_of
+from pockengine.ops import Carried, Combination, Convolution, Kind, Op, Role, Sample, all_ops, axes_of, record_of
 from pockengine.ops.registry import AxisAttr, broadcasts, consumed_axes, permuted, reduced_axes, roles_of
 from tests.compiler.records import all_samples, graph_of, inputs_of
 
@@ -99,6 +99,52 @@ def test_indices_below_their_limit_and_none_above_can_be_read(op: Op) -> None:
             arrays[operand] = np.full_like(arrays[operand], limit)
             with pytest.raises(IndexError):
                 _evaluated(node, arrays, dict(node.attrs))
+
+
+@_ops(lambda op: op.carries)
+def test_what_carries_elements_makes_none_of_its_own(op: Op) -> None:
+    for sample in op.samples:
+        node, arrays = _node_of(op, sample)
+        with np.errstate(invalid="ignore"):
+            given = set(arrays[0].astype(node.output.type.dtype.numpy).reshape(-1).tolist())
+        made = set(_evaluated(node, arrays, dict(node.attrs))[0].reshape(-1).tolist())
+        assert made == given if op.carries is Carried.ALL else made < given
+
+
+@_ops(lambda op: op.kind is Kind.REDUCTION or op.combines)
+def test_a_reduction_combines_as_its_record_says(op: Op) -> None:
+    functions = {
+        Combination.SUM: np.add,
+        Combination.PRODUCT: np.multiply,
+        Combination.MAXIMUM: np.maximum,
+        Combination.MINIMUM: np.minimum,
+    }
+    assert op.combines is not None
+    for sample in op.samples:
+        node, arrays = _node_of(op, sample)
+        wanted = functions[op.combines].reduce(arrays[0], axis=node.attrs["axes"], keepdims=True)
+        np.testing.assert_allclose(_evaluated(node, arrays, dict(node.attrs))[0], wanted, rtol=1e-5)
+
+
+@_ops(lambda op: op.decompresses)
+def test_what_decompresses_makes_more_bytes_than_it_reads(op: Op) -> None:
+    for sample in op.samples:
+        node, _ = _node_of(op, sample)
+        assert node.output.type.nbytes > sum(value.type.nbytes for value in node.inputs)
+
+
+@_ops(lambda op: op.running)
+def test_running_statistics_are_replaced_in_training_alone(op: Op) -> None:
+    """A momentum of 0 leaves them as they are."""
+    seen = set()
+    for sample in op.samples:
+        node, arrays = _node_of(op, sample)
+        new = _evaluated(node, arrays, {**node.attrs, "momentum": 0.0})[1:]
+        assert len(new) == (len(op.running) if node.attrs["training"] else 0)
+        for result, index in zip(new, op.running, strict=False):
+            np.testing.assert_array_equal(result, arrays[index])
+        seen.add(node.attrs["training"])
+    assert seen == {False, True}
 
 
 def test_each_operator_of_a_convolution_has_images_and_filters_where_its_enumeration_says() -> None:

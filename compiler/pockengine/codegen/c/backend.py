@@ -17,7 +17,7 @@ from ..backend import Built, Description, Limits
 from ..common import expressions
 from ..common.identity import attributes, identity
 from ..common.memo import Memo
-from ..common.region import CONTRACTIONS, anchor_of, as_region, body_of
+from ..common.region import anchor_of, as_region
 from ..model import Model
 from ..tunable import Choice, Picks
 from .attention import kernel as attention
@@ -91,8 +91,8 @@ class CBackend:
         if node.op in BARE:
             bits = any(value.type.dtype is DType.BIT for value in (*node.inputs, *node.outputs))
             return f"the C backend has no {node.op} of bit" if bits else None
-        if node.op == "region":
-            inside = (inner for inner in body_of(node).nodes if inner.op not in compressed.OPS)
+        if node.body is not None:
+            inside = (inner for inner in node.body.nodes if not ops.decompresses(inner))
             return next((reason for inner in inside if (reason := _unsupported_inside(inner))), None)
         if ops.get(node.op).kind in ("elementwise", "reduction", "contraction"):
             return _unsupported_inside(node)
@@ -200,7 +200,7 @@ class CBackend:
             kind = (node.region_kind, node.attrs.get(PACKED), node.attrs.get(SCRATCH))
             return (what, target, threads, *kind, text, first, self._picks.get(text))
         types = tuple(value.type for value in (*node.inputs, *node.outputs))
-        pick = self._picked(node) if node.op in CONTRACTIONS else None
+        pick = self._picked(node) if ops.is_kind(node, "contraction") else None
         return (what, target, threads, node.op, types, attributes(node.attrs), first, pick)
 
     def _picked(self, node: Node) -> Choice | None:
@@ -224,11 +224,11 @@ def _unsupported_inside(node: Node) -> str | None:
     reason = expressions.unsupported_types((*node.inputs, *node.outputs), C)
     if reason:
         return reason
-    if node.op == "conv2d_dx" and math.prod(node.attrs["stride"]) > MOST_STRIDE:
+    if ops.convolution_of(node) is ops.Convolution.IMAGE_GRADIENT and math.prod(node.attrs["stride"]) > MOST_STRIDE:
         return f"the C backend has no strides as large as {list(node.attrs['stride'])} there"
-    if node.op in CONTRACTIONS:
+    if ops.is_kind(node, "contraction"):
         return f"the C backend has no {node.op} of bool" if node.output.type.dtype is DType.BOOL else None
-    if node.op.startswith("reduce_"):
-        adds = node.op not in ("reduce_max", "reduce_min")
+    if (how := ops.combination_of(node)) is not None:
+        adds = how in (ops.Combination.SUM, ops.Combination.PRODUCT)
         return f"the C backend has no {node.op} of bool" if adds and node.output.type.dtype is DType.BOOL else None
     return expressions.unsupported(node, C)

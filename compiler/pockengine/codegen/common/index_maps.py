@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ...ir import Node
+from ...ops import Convolution, convolution_of
 from ...ops.convolution import Geometry
 from .indexing import Ints, collapse, row_major
 
@@ -150,16 +151,21 @@ class Contraction:
 def contractions_of(
     anchor: Node, computed: Collection[int] = (), strides: Mapping[int, Ints] | None = None
 ) -> list[Contraction]:
-    """The index maps of a matmul, conv2d, conv2d_dx or conv2d_dw node: one contraction, but for the input gradient of a
-    strided convolution one per residue of the pixel modulo the stride, since each residue sees other taps.
+    """The index maps of a product of matrices, or of an operator of a convolution: one contraction. The input gradient
+    of a strided convolution has one for each residue of the pixel modulo the stride, as each sees other taps.
 
     computed   the operands that are computed while they are packed
     strides    of operands that do not lie in memory as tensors of their shape do"""
     lies = {i: row_major(value.type.shape) for i, value in enumerate(anchor.inputs)} | dict(strides or {})
-    if anchor.op == "conv2d_dx":
-        made = _conv_dx(anchor, lies)
-    else:
-        made = [{"matmul": _matmul, "conv2d": _conv, "conv2d_dw": _conv_dw}[anchor.op](anchor, lies)]
+    match convolution_of(anchor):
+        case Convolution.IMAGE_GRADIENT:
+            made = _conv_dx(anchor, lies)
+        case Convolution.FORWARD:
+            made = [_conv(anchor, lies)]
+        case Convolution.FILTER_GRADIENT:
+            made = [_conv_dw(anchor, lies)]
+        case _:
+            made = [_matmul(anchor, lies)]
     return [_marked(contraction.simplified(), computed) for contraction in made]
 
 

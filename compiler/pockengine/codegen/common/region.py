@@ -35,12 +35,9 @@ def body_of(node: Node) -> Graph:
     return node.body
 
 
-CONTRACTIONS = frozenset(("matmul", "conv2d", "conv2d_dx", "conv2d_dw"))
-
-
 def anchor_of(node: Node) -> Node:
     """The contraction inside a region."""
-    return next(inner for inner in body_of(node).nodes if inner.op in CONTRACTIONS)
+    return next(inner for inner in body_of(node).nodes if ops.is_kind(inner, "contraction"))
 
 
 def flops_of(node: Node) -> int:
@@ -50,14 +47,12 @@ def flops_of(node: Node) -> int:
     return sum(flops_of(inner) for inner in node.body.nodes)
 
 
-_PICKS = ("gather", "slice")
-"""Operators that read of their first operand no more than they write."""
-
-
 def touched(node: Node) -> dict[Value, int]:
-    """The bytes of each operand and result that a node reads and writes at least."""
+    """The bytes of each operand and result that a node reads and writes at least: of what it picks elements from, no
+    more than it writes."""
     sizes = {value: value.type.nbytes for value in (*node.inputs, *node.outputs)}
-    if node.op in _PICKS:
+    record = ops.record_of(node)
+    if record.carries is ops.Carried.SOME or (record.indices is not None and record.indices.reads):
         sizes[node.inputs[0]] = min(sizes[node.inputs[0]], node.output.type.nbytes)
     return sizes
 

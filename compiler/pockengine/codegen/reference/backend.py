@@ -44,8 +44,8 @@ class ReferenceBackend:
 
     def unsupported(self, node: Node) -> str | None:
         """Nothing that has a record is."""
-        if node.op == "reshape":
-            return "the planner makes reshape an alias"
+        if ops.is_view(node):
+            return f"the planner makes {node.op} an alias"
         return None if node.body is not None or ops.get(node.op) else ""
 
     def claims(self, node: Node) -> bool:

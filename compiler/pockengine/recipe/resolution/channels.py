@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ...errors import RecipeError
 from ...ir import Graph, Node, Value
-from ...ops import Kind, Role, axes_of, is_kind, reads_rows, record_of
+from ...ops import Kind, Role, axes_of, convolution_of, is_kind, reads_rows, record_of
 from ...ops.registry import consumed_axes, roles_of
 
 Axes = tuple[int | None, ...]
@@ -63,6 +63,12 @@ def _moved(node: Node, axes: Axes) -> Axes | None:
     sources = [source[0] if source is not None else None for source in axes_of(node) or ()]
     whole = all(size == 1 or axis in sources for axis, size in enumerate(shape))
     return tuple(None if source is None else axes[source] for source in sources) if whole else None
+
+
+def multiplies(node: Node, value: Value) -> bool:
+    """Whether a node is the product of something with `value`, a matrix: a linear layer, if that is its weight."""
+    product = is_kind(node, Kind.CONTRACTION) and convolution_of(node) is None
+    return product and value.type.rank == 2 and node.inputs[0] is not node.inputs[1]
 
 
 def contracted(node: Node, value: Value, axes: Axes) -> int | None:

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...ir import Graph, Node, Value
-from ...ops import get
+from ...ops import Carried, get, record_of
 from ..rules import ALL, FROZEN
 from .scheme import Channels, Scheme
-
-_MOVES = ("transpose", "reshape", "cast", "broadcast_to")
 
 
 @dataclass(frozen=True)
@@ -80,7 +78,7 @@ def layers_of(graph: Graph, scheme: Scheme | None = None, saved: Mapping[str, in
     growing: dict[str, _Growing] = {}
     current = "inputs"
     for node in graph.nodes:
-        if node.op in _MOVES:
+        if record_of(node).carries is Carried.ALL:
             if node.inputs[0] in owners:
                 owners[node.output] = owners[node.inputs[0]]
             elif current in growing:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...errors import PockError, RecipeError, UnsupportedOperatorError, nearest
 from ...ir import Array, Graph, Node, Value
-from ...ops import passes_gradient
+from ...ops import passes_gradient, statistics_of
 from ..lora import is_adapter
 from ..losses.kinds import OwnLoss
 from ..losses.own import LossGraph
@@ -64,7 +64,7 @@ def parameter_order(graph: Graph) -> tuple[Value, ...]:
 
 def running_statistics(graph: Graph) -> set[Value]:
     """Means and variances of batch norms: updated by the forward pass, never by an optimizer."""
-    return {value for node in graph.nodes if node.op == "batch_norm" for value in node.inputs[3:5]}
+    return {value for node in graph.nodes for value in statistics_of(node)}
 
 
 def reaching(graph: Graph, outputs: Iterable[Value]) -> set[Value]:

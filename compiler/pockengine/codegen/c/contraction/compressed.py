@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 
 from ....ir import Node
+from ....ops import decompresses
 from ....ops.movement import ints
 from ....ops.quantised import DEQUANTIZE
 from ....plan.program import Lowered
@@ -111,7 +112,7 @@ class Compressed:
 
 def dequantization(node: Node) -> Node | None:
     """The node inside a contraction region that decompresses one of its operands, if there is one."""
-    return next((inner for inner in body_of(node).nodes if inner.op == DEQUANTIZE), None)
+    return next((inner for inner in body_of(node).nodes if decompresses(inner)), None)
 
 
 def lower(node: Node) -> Lowered:

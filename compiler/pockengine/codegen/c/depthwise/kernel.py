@@ -25,7 +25,7 @@ def tiles(node: Node, target: Target, threads: int) -> list[DepthwiseTile]:
     """What may be chosen for a region whose anchor is depthwise, the usual choice first."""
     usual = Depthwise.of(node, target, threads)
     narrow, wide, least = usual.lanes // 2, usual.lanes * 2, max(4, usual.group)
-    most = max(target.vector_bytes // 4, usual.lanes) if usual.anchor.op == "conv2d_dw" else target.vector_bytes // 2
+    most = max(target.vector_bytes // 4, usual.lanes) if usual.sums_filters else target.vector_bytes // 2
     lanes = [usual.lanes, *(one for one in (wide, narrow) if least <= one <= most)]
     pixels = [usual.pixels, usual.pixels * 2, usual.pixels // 2]
     return [DepthwiseTile(one, count) for one in lanes for count in pixels]
@@ -39,7 +39,7 @@ def lower(node: Node, target: Target, threads: int, tile: DepthwiseTile | None =
     code = Code()
     emit_types(plan, code)
     needs = Epilogue(body_of(node), plan.anchor, plan.maps(), columns=plan.narrowest).emit(code)
-    if plan.anchor.op == "conv2d_dw":
+    if plan.sums_filters:
         _emit_weight_gradient(plan, code)
         workspace = plan.weight_bytes
     else:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ....ir import Node
+from ....ops import Convolution, convolution_of
 from ....ops.convolution import Geometry, channels_of_group, filters_of
 from ....targets import Target
 from ...common.index_maps import Access, Axis, Contraction, Digit
@@ -100,7 +101,8 @@ class Depthwise:
         anchor = anchor or anchor_of(node)
         geometry = Geometry.of(anchor.attrs)
         n, c, h, w = geometry.nchw(anchor.inputs[0].type.shape)
-        other = anchor.inputs[1] if anchor.op == "conv2d_dw" else anchor.output
+        sums_filters = convolution_of(anchor) is Convolution.FILTER_GRADIENT
+        other = anchor.inputs[1] if sums_filters else anchor.output
         _, _, p, q = geometry.nchw(other.type.shape)
         taps = filters_of(anchor).type.shape[2:]
         if tile is not None:
@@ -108,17 +110,27 @@ class Depthwise:
             return cls(node, anchor, geometry, n, c, *sizes, tile.lanes, threads, tile.pixels)
         group = channels_of_group(anchor)
         lanes = max(group, target.vector_bytes // 4)
-        if anchor.op != "conv2d_dw" and target.registers >= 32 and c >= 2 * lanes and group == 1:
+        if not sums_filters and target.registers >= 32 and c >= 2 * lanes and group == 1:
             lanes *= 2  # two registers a value: whole pairs of cache lines at each pixel
-        while anchor.op == "conv2d_dw" and -(-c // lanes) < threads and lanes > max(4, group):
+        while sums_filters and -(-c // lanes) < threads and lanes > max(4, group):
             lanes //= 2
         plan = cls(node, anchor, geometry, n, c, (taps[0], taps[1]), (h, w), (p, q), lanes, threads)
-        if anchor.op == "conv2d_dw" or group == 1:
+        if sums_filters or group == 1:
             return plan
         low, high = plan.phases()[0].interior(q, w)
         registers = lanes * 4 // target.vector_bytes
         blocks = max(1, -(-(high - low) // max(1, 3 * target.registers // 8 // registers)))
         return replace(plan, pixels=max(1, -(-(high - low) // blocks)))
+
+    @property
+    def convolution(self) -> Convolution | None:
+        """Which of a convolution's three operators the anchor is."""
+        return convolution_of(self.anchor)
+
+    @property
+    def sums_filters(self) -> bool:
+        """Whether the anchor is the weight gradient: its result is small, and sums over all pixels."""
+        return self.convolution is Convolution.FILTER_GRADIENT
 
     @property
     def group(self) -> int:
@@ -153,7 +165,7 @@ class Depthwise:
     def phases(self) -> list[Phase]:
         """Forward: one phase. Input gradient: one per residue of the column modulo the stride."""
         (_, stride), (_, left, _, _), (_, dilation) = self.geometry.stride, self.geometry.pad, self.geometry.dilation
-        if self.anchor.op == "conv2d":
+        if self.convolution is Convolution.FORWARD:
             return [Phase(0, 1, stride, tuple((s, s * dilation - left) for s in range(self.taps[1])))]
         phases = []
         for residue in range(min(stride, self.result[1])):
@@ -173,7 +185,7 @@ class Depthwise:
     def maps(self) -> Contraction:
         """The anchor's shape in terms of (m, n): pixels and channels, or taps and channels."""
         nothing = Access(0, {})
-        if self.anchor.op == "conv2d_dw":
+        if self.sums_filters:
             m: Axis = (Digit("r", self.taps[0]), Digit("s", self.taps[1]), Digit("j", self.group))
             m = m if self.group > 1 else m[:2]
             places = ((("c", 1),), (("j", 1),) if self.group > 1 else (), (("r", 1),), (("s", 1),))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 
+from ....ops import Convolution
 from ..emit.source import Code
 from .plan import Depthwise, Phase
 
@@ -48,7 +49,7 @@ def emit_weights(plan: Depthwise, code: Code) -> None:
             code.line(f"weights[t * {c} + c] = given[c * {taps} + t];")
         return
     source = f"(c * {group} + j)"
-    if plan.anchor.op == "conv2d_dx":
+    if plan.convolution is Convolution.IMAGE_GRADIENT:
         source = f"((c / {group} * {group} + j) * {group} + c % {group})"
     with code.block(f"for (ptrdiff_t c0 = 0; c0 < {c}; c0 += {COPIED})"):
         code.line(f"const ptrdiff_t c1 = {c} - c0 < {COPIED} ? {c} : c0 + {COPIED};")
@@ -92,7 +93,7 @@ def emit_row(plan: Depthwise, code: Code, lanes: int) -> None:
 def _source_row(plan: Depthwise, code: Code) -> None:
     """Declare `from`, the source row that tap row r sees, or continue."""
     (stride, _), (top, _, _, _), (dilation, _) = plan.geometry.stride, plan.geometry.pad, plan.geometry.dilation
-    if plan.anchor.op == "conv2d":
+    if plan.convolution is Convolution.FORWARD:
         code.line(f"const ptrdiff_t from = row * {stride} + r * {dilation} - {top};")
         code.line(f"if (from < 0 || from >= {plan.source[0]})")
     elif stride == 1:

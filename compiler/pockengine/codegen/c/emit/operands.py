@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ....ir import Graph, Node, Value
-from ....ops.quantised import DEQUANTIZE
+from ....ops import decompresses
 from ...common.expressions import Body
 from ...common.index_maps import Access, Axis, contractions_of
 from ...common.indexing import broadcast_strides, flat_offset
@@ -121,4 +121,4 @@ class Operand:
 def computed_operands(body: Graph, anchor: Node) -> frozenset[int]:
     """The operands of a region's contraction that have a prologue."""
     made = body.producers()
-    return frozenset(i for i, v in enumerate(anchor.inputs) if v in made and made[v].op != DEQUANTIZE)
+    return frozenset(i for i, v in enumerate(anchor.inputs) if v in made and not decompresses(made[v]))

@@ -9,6 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from ....ir import Graph, Node, Value
+from ....ops import is_kind
 from ....plan.program import Kernel, Lowered
 from ...common.expressions import Body
 from ...common.indexing import broadcast_strides, digits, dot, row_major
@@ -41,7 +42,7 @@ class ColumnPlan:
     @classmethod
     def of(cls, node: Node, threads: int) -> ColumnPlan:
         graph = body_of(node)
-        reductions = [inner for inner in graph.nodes if inner.op.startswith("reduce_")]
+        reductions = [inner for inner in graph.nodes if is_kind(inner, "reduction")]
         space = reductions[0].inputs[0].type.shape
         axes = reductions[0].attrs["axes"]
         assert isinstance(axes, tuple)
@@ -72,13 +73,13 @@ class ColumnPlan:
         return -(-self.columns // self.block)
 
     def reductions(self) -> list[Node]:
-        return [node for node in self.graph.nodes if node.op.startswith("reduce_")]
+        return [node for node in self.graph.nodes if is_kind(node, "reduction")]
 
     def full_outputs(self) -> list[Value]:
         """Outputs written while walking: those that come before the reductions."""
         after: set[Value] = set()
         for node in self.graph.nodes:
-            if node.op.startswith("reduce_") or any(value in after for value in node.inputs):
+            if is_kind(node, "reduction") or any(value in after for value in node.inputs):
                 after.add(node.output)
         return [value for value in self.graph.outputs.values() if value not in after]
 
@@ -141,7 +142,7 @@ class _Writer:
                     self._row(reductions)
                 with code.loop("j", "width", vectorize=True):
                     for i, node in enumerate(reductions):
-                        code.line(f"total{i}[j] = {combine(node.op, f'total{i}[j]', f'part{i}[j]', node)};")
+                        code.line(f"total{i}[j] = {combine(node, f'total{i}[j]', f'part{i}[j]')};")
             self._finish(reductions)
         code.line()
 
@@ -207,7 +208,7 @@ class _Writer:
             self.body.compute(code, nodes)
             for i, node in enumerate(reductions):
                 term = self.body.names[node.inputs[0]]
-                code.line(f"part{i}[j] = {combine(node.op, f'part{i}[j]', term, node)};")
+                code.line(f"part{i}[j] = {combine(node, f'part{i}[j]', term)};")
             for name, value in self.results.items():
                 if value in self.full:
                     code.line(f"{name}_row[{self._column(value)}] = {self.body.names[value]};")

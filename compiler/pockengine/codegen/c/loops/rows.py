@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from ....ir import Graph, Node, Value
+from ....ops import Combination, combination_of, is_kind
 from ....plan.program import Kernel, Lowered
 from ...common.expressions import Body
 from ...common.indexing import broadcast_strides, flat_offset
@@ -57,7 +58,7 @@ class RowPlan:
     @classmethod
     def of(cls, node: Node) -> RowPlan:
         graph = body_of(node)
-        reductions = [inner for inner in graph.nodes if inner.op.startswith("reduce_")]
+        reductions = [inner for inner in graph.nodes if is_kind(inner, "reduction")]
         space = reductions[0].inputs[0].type.shape
         split = min(min(_axes(inner), default=len(space)) for inner in reductions)
         full: set[Value] = set()
@@ -67,7 +68,7 @@ class RowPlan:
                 full.add(value)
         for inner in graph.nodes:
             level[inner.output] = max((level[v] for v in inner.inputs), default=0)
-            if inner.op.startswith("reduce_"):
+            if is_kind(inner, "reduction"):
                 level[inner.output] += 1
             elif any(v in full for v in inner.inputs) or _fills_row(inner, split, len(space)):
                 full.add(inner.output)
@@ -85,7 +86,7 @@ class RowPlan:
 
     def reductions(self, number: int) -> list[Node]:
         """The reductions accumulated in pass `number`."""
-        return [n for n in self.graph.nodes if n.op.startswith("reduce_") and self.level[n.output] == number + 1]
+        return [n for n in self.graph.nodes if is_kind(n, "reduction") and self.level[n.output] == number + 1]
 
     @property
     def temporaries(self) -> list[Value]:
@@ -151,7 +152,7 @@ def _sink(graph: Graph, full: Collection[Value], level: dict[Value, int]) -> Non
 
 def _pass_of(node: Node, level: Mapping[Value, int]) -> int:
     """The pass in which a node reads its operands."""
-    return level[node.output] - (1 if node.op.startswith("reduce_") else 0)
+    return level[node.output] - (1 if is_kind(node, "reduction") else 0)
 
 
 def _fills_row(node: Node, split: int, rank: int) -> bool:
@@ -211,7 +212,7 @@ class _Writer:
     def _pass(self, number: int) -> None:
         """Scalars that are now known, then one walk over the row."""
         plan, code = self.plan, self.code
-        here = [n for n in self.graph.nodes if plan.level[n.output] == number and not n.op.startswith("reduce_")]
+        here = [n for n in self.graph.nodes if plan.level[n.output] == number and not is_kind(n, "reduction")]
         self.body.compute(code, [n for n in here if n.output not in plan.full])
         reductions = plan.reductions(number)
         wanted = {node.inputs[0] for node in reductions}
@@ -291,7 +292,7 @@ class _Writer:
                     code.line(f"{name}_row[{self._within(value)}] = {names[value]};")
             for i, node in enumerate(reductions):
                 accumulator = f"acc{number}_{i}[lane]"
-                code.line(f"{accumulator} = {combine(node.op, accumulator, names[node.inputs[0]], node)};")
+                code.line(f"{accumulator} = {combine(node, accumulator, names[node.inputs[0]])};")
         names.clear()
         names.update(before)
 
@@ -313,26 +314,31 @@ class _Writer:
             self.code.block(f"for (ptrdiff_t width = {width}; width > 0; width /= 2)"),
             self.code.loop("lane", "width"),
         ):
-            self.code.line(f"{name}[lane] = {combine(node.op, f'{name}[lane]', f'{name}[lane + width]', node)};")
+            self.code.line(f"{name}[lane] = {combine(node, f'{name}[lane]', f'{name}[lane + width]')};")
         self.code.line(f"const {c_type(node.output.type.dtype)} {result} = {name}[0];")
 
 
 def identity(node: Node) -> str:
     """What a reduction starts from, as a C literal."""
     dtype = node.output.type.dtype
-    return {
-        "reduce_sum": literal(0, dtype),
-        "reduce_prod": literal(1, dtype),
-        "reduce_max": lowest(dtype),
-        "reduce_min": highest(dtype),
-    }[node.op]
+    match combination_of(node):
+        case Combination.SUM:
+            return literal(0, dtype)
+        case Combination.PRODUCT:
+            return literal(1, dtype)
+        case Combination.MAXIMUM:
+            return lowest(dtype)
+        case Combination.MINIMUM:
+            return highest(dtype)
+    raise AssertionError(f"{node.op} is no reduction")
 
 
-def combine(op: str, a: str, b: str, node: Node) -> str:
+def combine(node: Node, a: str, b: str) -> str:
     """C expression of one step of a reduction; NaN wins in max and min."""
-    if op in ("reduce_sum", "reduce_prod"):
-        return f"{a} {'+' if op == 'reduce_sum' else '*'} {b}"
-    sign = ">" if op == "reduce_max" else "<"
+    how = combination_of(node)
+    if how in (Combination.SUM, Combination.PRODUCT):
+        return f"{a} {'+' if how is Combination.SUM else '*'} {b}"
+    sign = ">" if how is Combination.MAXIMUM else "<"
     if node.output.type.dtype.is_float:
         return f"(({b} {sign} {a}) | ({b} != {b})) ? {b} : {a}"
     return f"{b} {sign} {a} ? {b} : {a}"

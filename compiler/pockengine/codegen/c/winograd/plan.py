@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from ....ir import Node
+from ....ops import Convolution, convolution_of
 from ....ops.convolution import Geometry
 from ....passes.winograd_marks import WINOGRAD
 from ....targets import Target
@@ -91,7 +92,7 @@ class Winograd:
     @property
     def gradient(self) -> bool:
         """Whether it is the input gradient."""
-        return self.anchor.op == "conv2d_dx"
+        return convolution_of(self.anchor) is Convolution.IMAGE_GRADIENT
 
     @property
     def transforms(self) -> Transforms:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..codegen import backends
 from ..codegen.backend import Backend
 from ..compile import Planned, Request, Scope, plan_programs, predicted_peak_bytes, summary
-from ..errors import MemoryBudgetError, RecipeError, UnsupportedOperatorError
+from ..errors import MemoryBudgetError, RecipeError, TargetError, UnsupportedOperatorError
 from ..ir import Graph, Node
 from ..recipe import Recipe
-from ..targets import Target
+from ..targets import Memory, Target
 from ..targets import all as all_targets
 from .forked import in_fork
 
@@ -20,7 +20,7 @@ GIVEN = "recipe"
 """What the user's own recipe is called beside `full`, `head` and `bias`."""
 
 SYSTEM_SHARE = 1 / 4
-"""The part of a device's memory that is left to the system."""
+"""The part of a memory that is left to others: the system; what drives an accelerator."""
 
 NEAR = 0.1
 """Within this distance of a device's limit, the step is planned for that device; elsewhere the plan for another one
@@ -29,49 +29,48 @@ tells, since devices differ in scratch memory only."""
 
 @dataclass(frozen=True)
 class Fit:
-    """Whether a step fits a device: peak memory of the process against the device's memory, in bytes."""
+    """Whether a step fits a device: its peak in bytes against the memory in which the backend keeps tensors there.
+
+    ram_bytes  memory of the device's processor"""
 
     target: str
     predicted_peak_bytes: int
     ram_bytes: int
+    memory: Memory
 
     @property
     def fits(self) -> bool:
-        """Whether the peak leaves the system its share."""
-        return fits(self.predicted_peak_bytes, self.ram_bytes)
+        """Whether the peak leaves others their share."""
+        return self.predicted_peak_bytes <= _limit(self.memory)
+
+    def to_mapping(self) -> dict[str, Any]:
+        return {
+            "predicted_peak_bytes": self.predicted_peak_bytes,
+            "ram_bytes": self.ram_bytes,
+            "memory": self.memory.name,
+            "memory_bytes": self.memory.nbytes,
+            "fits": self.fits,
+        }
 
 
 @dataclass(frozen=True)
 class Estimate:
     """What one recipe takes on a target, from the plan.
 
+    fit          whether it fits the target
     summary      the figures of docs/reference/binary.md: bytes, nodes, floating-point operations
-    ram_bytes    memory of the target
     saved_bytes  origin of a forward node -> bytes of its results that the backward pass needs
-    devices      the same for every target"""
+    devices      the same for every target that has the memory in which the backend keeps tensors"""
 
-    target: str
+    fit: Fit
     threads: int
-    ram_bytes: int
     summary: Mapping[str, Any]
     saved_bytes: Mapping[str, int]
     devices: tuple[Fit, ...] = field(default=())
 
-    @property
-    def fits(self) -> bool:
-        """Whether the predicted peak leaves a quarter of the target's memory to the system."""
-        return fits(self.summary["predicted_peak_bytes"], self.ram_bytes)
-
     def to_mapping(self) -> dict[str, Any]:
-        about = {"target": self.target, "threads": self.threads, "ram_bytes": self.ram_bytes, "fits": self.fits}
-        devices = {
-            fit.target: {
-                "predicted_peak_bytes": fit.predicted_peak_bytes,
-                "ram_bytes": fit.ram_bytes,
-                "fits": fit.fits,
-            }
-            for fit in self.devices
-        }
+        about = {"target": self.fit.target, "threads": self.threads, **self.fit.to_mapping()}
+        devices = {fit.target: fit.to_mapping() for fit in self.devices}
         return {**about, **self.summary, "saved_bytes": sum(self.saved_bytes.values()), "targets": devices}
 
 
@@ -79,9 +78,9 @@ Compared = Mapping[str, Estimate | str]
 """Name of a recipe -> its estimate, or the sentence that says why it cannot be used on this model."""
 
 
-def fits(peak_bytes: int, ram_bytes: int) -> bool:
-    """Whether a process of this size leaves the system its share of a device's memory."""
-    return peak_bytes <= ram_bytes * (1 - SYSTEM_SHARE)
+def _limit(memory: Memory) -> float:
+    """Bytes of a memory that a step may take."""
+    return memory.nbytes * (1 - SYSTEM_SHARE)
 
 
 def estimate(
@@ -96,8 +95,8 @@ def _read_off(planned: Planned, graph: Graph, memory: int | None) -> Estimate:
     calls = [call for program in planned.programs.values() for step in program.steps for call in step.lowered.calls]
     figures = summary(planned, kernels=len({call.kernel.symbol for call in calls}))
     peak, target = figures["predicted_peak_bytes"], planned.target
-    devices = tuple(_fit(planned, graph, device, peak, memory) for device in all_targets())
-    return Estimate(target.name, planned.threads, target.ram_bytes, figures, _saved(planned), devices)
+    fit = Fit(target.name, peak, target.ram_bytes, planned.backend.memory(target))
+    return Estimate(fit, planned.threads, figures, _saved(planned), tuple(_fits(planned, graph, peak, memory)))
 
 
 def compare(
@@ -168,16 +167,26 @@ class _Comparison:
         return _read_off(plan_programs(request), self._graph, self._memory)
 
 
-def _fit(planned: Planned, graph: Graph, device: Target, peak: int, memory: int | None) -> Fit:
+def _fits(planned: Planned, graph: Graph, peak: int, memory: int | None) -> Iterator[Fit]:
+    """Of each target that has the memory in which the backend keeps tensors."""
+    for device in all_targets():
+        try:
+            runs_in = planned.backend.memory(device)
+        except TargetError:
+            continue
+        yield _fit(planned, graph, device, runs_in, peak, memory)
+
+
+def _fit(planned: Planned, graph: Graph, device: Target, runs_in: Memory, peak: int, memory: int | None) -> Fit:
     """Plans anew only where the answer could depend on the device's scratch memory."""
-    limit = device.ram_bytes * (1 - SYSTEM_SHARE)
+    limit = _limit(runs_in)
     if device.name != planned.target.name and abs(peak - limit) < NEAR * limit:
         request = Request(graph, planned.recipe, device, memory=memory, backend=planned.backend)
         try:
             peak = predicted_peak_bytes(plan_programs(request))
         except MemoryBudgetError as error:
             peak = error.least_bytes
-    return Fit(device.name, peak, device.ram_bytes)
+    return Fit(device.name, peak, device.ram_bytes, runs_in)
 
 
 def _usual_loss(graph: Graph) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from rich.table import Table
 from ..check import GIVEN, CheckReport, Compared, Estimate
 from ..frontends import UnsupportedNode
 from ..recipe import ALL, Layer
+from ..targets import HOST_MEMORY, Memory
 from .console import count, figures, pairs, size
 
 
@@ -106,13 +107,18 @@ def _device_table(recipes: Compared) -> Table:
     table = _table("\nFits", "target", "memory", *(_NAMES[name] for name in estimates))
     for index, fit in enumerate(next(iter(estimates.values())).devices if estimates else ()):
         row = ["yes" if found.devices[index].fits else "no" for found in estimates.values()]
-        table.add_row(fit.target, size(fit.ram_bytes), *row)
+        table.add_row(fit.target, _memory(fit.memory), *row)
     return table
 
 
 def _estimate_rows(estimate: Estimate) -> dict[str, str]:
-    verdict = "fits" if estimate.fits else "does not fit"
+    fit, verdict = estimate.fit, "fits" if estimate.fit.fits else "does not fit"
     return {
-        "\ntarget": f"\n{estimate.target}, {estimate.threads} threads, {size(estimate.ram_bytes)}: {verdict}",
+        "\ntarget": f"\n{fit.target}, {estimate.threads} threads, {_memory(fit.memory)}: {verdict}",
         **figures(estimate.summary),
     }
+
+
+def _memory(memory: Memory) -> str:
+    """Its size, and its name where it is not the processor's own."""
+    return size(memory.nbytes) + (f" of '{memory.name}'" if memory.name != HOST_MEMORY else "")

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from ..codegen.backend import Backend
-from ..plan.budget import peak_bytes
+from ..plan.budget import allowed_bytes, peak_bytes
 from ..plan.lowering import Lowering
 from .graphs import build_graphs
 from .planned import Planned, plan
@@ -40,6 +40,9 @@ def plan_reduced(reduced: Reduced, backend: Backend) -> Planned:
     request = resolved.request
     lowering = Lowering(backend, request.target, resolved.threads)
     planned = plan(shape(reduced, lowering), backend)
-    if request.memory is None or peak_bytes(planned.programs, planned.spaces) <= request.memory:
+    if request.memory is None:
         return planned
-    return plan(fitted(shape(reduced, lowering, sparing=True), request.memory), backend)
+    memory = allowed_bytes(request.memory, lowering)
+    if peak_bytes(planned.programs, planned.spaces) <= memory:
+        return planned
+    return plan(fitted(shape(reduced, lowering, sparing=True), memory), backend)

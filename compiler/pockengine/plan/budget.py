@@ -9,6 +9,7 @@ from pathlib import Path
 from ..errors import MemoryBudgetError
 from ..ir import Node
 from ..passes import optimise
+from ..targets import HOST_MEMORY
 from .lowering import Lowering
 from .pipeline import Planning, PlanPasses
 from .place import place
@@ -60,6 +61,11 @@ def peak_bytes(programs: Mapping[str, Program], spaces: Spaces) -> int:
     return RUNTIME_BYTES + RESERVE + sum(spaces.sizes.values()) + arena
 
 
+def allowed_bytes(memory: int, lowering: Lowering) -> int:
+    """What a step may take of the memory in which it runs: what the user allows, and no more than there is."""
+    return min(memory, lowering.memory.nbytes)
+
+
 def fit(
     programs: Mapping[str, Program],
     spaces: Spaces,
@@ -87,7 +93,7 @@ def fit(
             recomputed = found.recomputed
     least = max(program.plan.arena_bytes for program in fitted.values())
     if least > arena:
-        raise _impossible(memory, least, spaces, fitted, recomputed)
+        raise _impossible(_shown(memory, lowering), least, spaces, fitted, recomputed)
     return fitted, recomputed
 
 
@@ -127,7 +133,7 @@ def _made(kind: str, recomputing: Recomputing, found: Found, spaces: Spaces, pas
 
 
 def _impossible(
-    memory: int, arena: int, spaces: Spaces, programs: Mapping[str, Program], recomputed: Recomputed
+    allowed: str, arena: int, spaces: Spaces, programs: Mapping[str, Program], recomputed: Recomputed
 ) -> MemoryBudgetError:
     sizes = spaces.sizes
     least = RUNTIME_BYTES + RESERVE + sum(sizes.values()) + arena
@@ -143,11 +149,19 @@ def _impossible(
     shown = ", ".join(f"{mebibytes(size)} {what}" for what, size in parts.items() if size)
     share = f", {recomputed.nodes} nodes computed twice" if recomputed.nodes else ""
     text = (
-        f"training needs at least {mebibytes(least)} ({least} bytes), more than the {mebibytes(memory)} allowed: "
+        f"training needs at least {mebibytes(least)} ({least} bytes), more than the {allowed}: "
         f"{shown}{share}; the arena is largest at {_largest(program)} of '{kind}': use a smaller batch, train less, or "
         "take an optimizer with less state"
     )
     return MemoryBudgetError(text, least)
+
+
+def _shown(memory: int, lowering: Lowering) -> str:
+    """The limit, and whose it is: the user's, or that of the memory in which the step runs."""
+    name, target = lowering.memory.name, lowering.target
+    if memory >= lowering.memory.nbytes:
+        return f"{mebibytes(memory)} that the target '{target.name}' has in its memory '{name}'"
+    return f"{mebibytes(memory)} allowed" + (f" in the memory '{name}'" if name != HOST_MEMORY else "")
 
 
 def _largest(program: Program) -> str:

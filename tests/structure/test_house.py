@@ -20,6 +20,7 @@ LISTS_OF_EQUALS: Mapping[str, str] = {
     "tests/compiler/models/families": "one family of models a module",
     "tests/compiler/training": "one way to train a module",
     "tests/compiler/fuzz": "one thing to make up a module",
+    "server/pock_server/migrations/versions": "one change of the tables a module, in order",
 }
 """{folder that may have more modules than a room: why nobody has to look for one of them}."""
 

@@ -44,6 +44,7 @@ class Action(StrEnum):
     RUN_DELETE = "run.delete"
     ENROLMENT_TOKEN_CREATE = "enrolment_token.create"
     DEVICE_ENROL = "device.enrol"
+    DEVICE_CHANGE = "device.change"
     DEVICE_QUARANTINE = "device.quarantine"
     DEVICE_REVOKE = "device.revoke"
     BACKUP_MAKE = "backup.make"

@@ -72,19 +72,28 @@ def _owner(unit: Unit, workspace_id: str, name: str, role: Role | None, now: dat
 def create_token(
     name: Annotated[str | None, typer.Option(help="Name of the device.")] = None,
     pool: Annotated[str, typer.Option(help="Group of devices.")] = "default",
+    label: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="Of the device; more than once.")] = None,
     ttl_seconds: Annotated[int, typer.Option(min=1, max=MAX_TOKEN_SECONDS)] = MAX_TOKEN_SECONDS,
     workspace: Workspace = "default",
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
     """Make an enrolment token for one device and print it, this once."""
+    labels = dict(_label(text) for text in label or ())
     services = migrated(data_dir)
     now = services.clock.now()
-    with services.database.write(command_line()) as unit:
+    with refusals(), services.database.write(command_line()) as unit:
         home = find_or_add_workspace(unit, workspace, now)
-        order = TokenIn(name=name, pool=pool, ttl_seconds=ttl_seconds)
+        order = TokenIn(name=name, pool=pool, labels=labels, ttl_seconds=ttl_seconds)
         made = make_token(unit, home.id, order, now)
     print(made.model_dump_json() if as_json else made.token)
+
+
+def _label(text: str) -> tuple[str, str]:
+    key, sign, value = text.partition("=")
+    if not sign:
+        raise refuse(f"--label {text}: write KEY=VALUE")
+    return key, value
 
 
 def revoke_devices(

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
-from sqlalchemy import ColumnElement, Select, select, tuple_
+from sqlalchemy import ColumnElement, Select, func, select, tuple_
 from sqlalchemy.orm import Session
 
 from pock_server.db.base import WorkspaceRow
@@ -64,6 +64,11 @@ class Repository(Generic[Row]):
             return RowPage(rows, None)
         last = rows[request.limit - 1]
         return RowPage(rows[: request.limit], Position(last.created_at, last.id).encode())
+
+    def count(self, *filters: ColumnElement[bool]) -> int:
+        """How many rows of the workspace meet the filters."""
+        query = select(func.count()).select_from(self.row_class).where(self.row_class.workspace_id == self.workspace_id)
+        return self.session.scalar(query.where(*filters)) or 0
 
     def add(self, row: Row) -> Row:
         """Insert the row now, so that constraints speak inside the request that broke them."""

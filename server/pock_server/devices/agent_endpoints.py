@@ -7,6 +7,7 @@ from fastapi import APIRouter, Request
 from pock_server.actor import Actor, ActorKind, source_of
 from pock_server.dependencies import Agent, ServicesDep
 from pock_server.devices import service
+from pock_server.devices.facts import note_facts
 from pock_server.devices.repository import Devices
 from pock_server.devices.schemas import EnrolIn, EnrolOut, HeartbeatIn, HeartbeatOut, SessionIn, SessionOut
 from pock_server.devices.sessions import open_session
@@ -50,7 +51,7 @@ def agent_heartbeat(body: HeartbeatIn, agent: Agent, services: ServicesDep) -> H
     """Tell that the device is alive, and learn which runs to stop."""
     if body.facts is not None:
         with services.database.write() as unit:
-            service.note_facts(Devices(unit.session, agent.workspace_id).require(agent.device_id), body.facts)
+            note_facts(Devices(unit.session, agent.workspace_id).require(agent.device_id), body.facts)
     cancel = []
     if body.run_id is not None:
         with services.database.read() as session:

@@ -6,7 +6,7 @@ from sqlalchemy import bindparam, func, select, update
 from sqlalchemy.orm import Session, defer
 
 from pock_server.db.repository import Repository
-from pock_server.devices.schemas import DeviceStatus
+from pock_server.devices.states import DeviceStatus
 from pock_server.devices.tables import DeviceRecord, EnrolmentTokenRecord
 
 _OF_SESSION = (

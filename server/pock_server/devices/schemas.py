@@ -5,6 +5,8 @@ from enum import StrEnum
 
 from pydantic import BaseModel, Field
 
+from pock_server.devices.labels import LabelChanges, Labels
+from pock_server.devices.states import DeviceState
 from pock_server.http.fields import Base64Key, Base64Signature, Facts, Id, JsonObject, Name
 from pock_server.http.pages import PageOut
 from pock_server.trust.schemas import TrustDocument
@@ -12,29 +14,12 @@ from pock_server.trust.schemas import TrustDocument
 MAX_TOKEN_SECONDS = 900
 
 
-class DeviceStatus(StrEnum):
-    """What the service decided about a device."""
-
-    ACTIVE = "active"
-    QUARANTINED = "quarantined"
-    REVOKED = "revoked"
-
-
-class DeviceState(StrEnum):
-    """What a person sees: the status, or for active devices what they are doing."""
-
-    ONLINE = "online"
-    OFFLINE = "offline"
-    BUSY = "busy"
-    QUARANTINED = "quarantined"
-    REVOKED = "revoked"
-
-
 class TokenIn(BaseModel):
     """An enrolment token to make."""
 
     name: Name | None = Field(default=None, description="Name of the device; default: the one it gives itself.")
     pool: Name = "default"
+    labels: Labels = Field(default_factory=dict, description="Of the device.")
     ttl_seconds: int = Field(default=MAX_TOKEN_SECONDS, ge=1, le=MAX_TOKEN_SECONDS)
 
 
@@ -52,6 +37,7 @@ class DeviceOut(BaseModel):
     id: Id
     name: str
     pool: str
+    labels: dict[str, str] = Field(description="What operators say about it, in the order of the keys.")
     target: str | None = Field(description="The target that the device says it is.")
     state: DeviceState
     last_seen_at: datetime | None
@@ -63,6 +49,16 @@ class DeviceOut(BaseModel):
 
 class DevicePage(PageOut[DeviceOut]):
     """Devices, newest first."""
+
+    total: int = Field(description="Of all pages, now.")
+
+
+class DeviceChange(BaseModel):
+    """What is to change about a device; what is left out stays."""
+
+    name: Name | None = None
+    pool: Name | None = None
+    labels: LabelChanges = Field(default_factory=dict)
 
 
 class EnrolIn(BaseModel):

@@ -1,20 +1,21 @@
 """Lets devices in, shows them, and sends them away."""
 
 from datetime import datetime, timedelta
-from typing import Any
 
 from pock_server.audit.service import Action, changed, made, record
 from pock_server.auth import secrets
 from pock_server.clock import new_id
 from pock_server.db.unit import Unit
+from pock_server.devices.facts import note_facts
+from pock_server.devices.labels import change_labels, labels_of
+from pock_server.devices.presence import state_of
 from pock_server.devices.repository import Devices, EnrolmentTokens, find_token_anywhere
-from pock_server.devices.schemas import DeviceOut, DeviceState, DeviceStatus, EnrolIn, TokenCreated, TokenIn
+from pock_server.devices.schemas import DeviceChange, DeviceOut, EnrolIn, TokenCreated, TokenIn
 from pock_server.devices.sessions import end_session
+from pock_server.devices.states import DeviceStatus
 from pock_server.devices.tables import DeviceRecord, EnrolmentTokenRecord
 from pock_server.http.problems import Failure, Problem
 from pock_server.observing.facts import Counted
-
-_MISSED_HEARTBEATS = 3
 
 
 def create_token(unit: Unit, workspace_id: str, order: TokenIn, now: datetime) -> TokenCreated:
@@ -26,12 +27,13 @@ def create_token(unit: Unit, workspace_id: str, order: TokenIn, now: datetime) -
         created_at=now,
         name=order.name,
         pool=order.pool,
+        labels=order.labels or None,
         secret_hash=credential.hash,
         expires_at=now + timedelta(seconds=order.ttl_seconds),
         used_at=None,
     )
     EnrolmentTokens(unit.session, workspace_id).add(row)
-    changes = made(pool=row.pool, expires_at=row.expires_at.isoformat())
+    changes = made(pool=row.pool, labels=row.labels, expires_at=row.expires_at.isoformat())
     record(unit, Action.ENROLMENT_TOKEN_CREATE, row, row.name or "", now, changes)
     return TokenCreated(id=row.id, token=credential.text, expires_at=row.expires_at)
 
@@ -58,7 +60,9 @@ def enrol(unit: Unit, order: EnrolIn, key_id: str, now: datetime) -> DeviceRecor
     note_facts(device, order.facts)
     unit.happened(Counted("devices", "enrolled"))
     Devices(unit.session, token.workspace_id).add(device)
-    record(unit, Action.DEVICE_ENROL, device, device.name, now, made(pool=device.pool, token_id=token.id))
+    labels = change_labels(unit.session, device, token.labels or {}) or None
+    told = made(pool=device.pool, labels=labels, token_id=token.id)
+    record(unit, Action.DEVICE_ENROL, device, device.name, now, told)
     return device
 
 
@@ -75,14 +79,18 @@ def _take_token(unit: Unit, text: str, now: datetime) -> EnrolmentTokenRecord:
     return token
 
 
-def note_facts(device: DeviceRecord, facts: dict[str, Any]) -> None:
-    """Keep what the agent reports about its device."""
-    device.facts = facts
-    target, version = facts.get("target"), facts.get("agent_version")
-    if isinstance(target, str):
-        device.target = target[:100]
-    if isinstance(version, str):
-        device.agent_version = version[:100]
+def change_device(unit: Unit, devices: Devices, device_id: str, order: DeviceChange, now: datetime) -> DeviceRecord:
+    """Change what `order` names; runs keep the name that the device had when they were asked for."""
+    device = devices.require(device_id, lock=True)
+    labels = labels_of(unit.session, [device])[device.id]
+    before = {"name": device.name, "pool": device.pool, "labels": labels}
+    device.name = order.name or device.name
+    device.pool = order.pool or device.pool
+    after = {"name": device.name, "pool": device.pool, "labels": change_labels(unit.session, device, order.labels)}
+    changes = changed(before, after)
+    if changes:
+        record(unit, Action.DEVICE_CHANGE, device, device.name, now, changes)
+    return device
 
 
 def revoke(unit: Unit, devices: Devices, device_id: str, now: datetime) -> DeviceRecord:
@@ -98,26 +106,18 @@ def revoke(unit: Unit, devices: Devices, device_id: str, now: datetime) -> Devic
     return device
 
 
-def describe(row: DeviceRecord, now: datetime, heartbeat: float) -> DeviceOut:
-    """The device as the API shows it; `heartbeat` is the present interval in seconds."""
+def describe(row: DeviceRecord, labels: dict[str, str], since: datetime) -> DeviceOut:
+    """The device as the API shows it; `since` is what `heard_since` says."""
     return DeviceOut(
         id=row.id,
         name=row.name,
         pool=row.pool,
+        labels=labels,
         target=row.target,
-        state=_state(row, now, heartbeat),
+        state=state_of(row, since),
         last_seen_at=row.last_seen_at,
         facts=row.facts,
         agent_version=row.agent_version,
         current_run_id=row.current_run_id,
         created_at=row.created_at,
     )
-
-
-def _state(row: DeviceRecord, now: datetime, heartbeat: float) -> DeviceState:
-    if row.status != DeviceStatus.ACTIVE:
-        return DeviceState(row.status)
-    limit = timedelta(seconds=_MISSED_HEARTBEATS * heartbeat)
-    if row.last_seen_at is None or now - row.last_seen_at > limit:
-        return DeviceState.OFFLINE
-    return DeviceState.BUSY if row.current_run_id else DeviceState.ONLINE

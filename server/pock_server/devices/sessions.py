@@ -11,7 +11,8 @@ from pock_server.auth import secrets
 from pock_server.clock import new_id
 from pock_server.db.unit import Database, Unit
 from pock_server.devices.repository import find_device_anywhere, find_session_anywhere
-from pock_server.devices.schemas import DeviceStatus, SessionIn
+from pock_server.devices.schemas import SessionIn
+from pock_server.devices.states import DeviceStatus
 from pock_server.devices.tables import DeviceRecord
 from pock_server.http.problems import Failure, Problem
 from pock_server.observing.facts import Counted

@@ -3,10 +3,10 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey, Index, Integer, String
+from sqlalchemy import BigInteger, ForeignKey, Index, Integer, String
 from sqlalchemy.orm import Mapped, mapped_column
 
-from pock_server.db.base import WorkspaceRow, page_index
+from pock_server.db.base import Base, WorkspaceRow, page_index
 
 
 class EnrolmentTokenRecord(WorkspaceRow):
@@ -16,13 +16,17 @@ class EnrolmentTokenRecord(WorkspaceRow):
 
     name: Mapped[str | None] = mapped_column(String(200))
     pool: Mapped[str] = mapped_column(String(200))
+    labels: Mapped[dict[str, Any] | None]
     secret_hash: Mapped[str] = mapped_column(String(64))
     expires_at: Mapped[datetime]
     used_at: Mapped[datetime | None]
 
 
 class DeviceRecord(WorkspaceRow):
-    """A device; it has at most one session, and its counters only grow."""
+    """A device; it has at most one session, and its counters only grow.
+
+    Of its facts, those that devices are chosen by are columns as well. `agent_rank` orders the versions of agents.
+    """
 
     __tablename__ = "devices"
     __table_args__ = (
@@ -37,6 +41,10 @@ class DeviceRecord(WorkspaceRow):
     target: Mapped[str | None] = mapped_column(String(100))
     facts: Mapped[dict[str, Any]]
     agent_version: Mapped[str | None] = mapped_column(String(100))
+    agent_rank: Mapped[int | None] = mapped_column(BigInteger)
+    arch: Mapped[str | None] = mapped_column(String(40))
+    memory_bytes: Mapped[int | None] = mapped_column(BigInteger)
+    cores: Mapped[int | None] = mapped_column(Integer)
     last_seen_at: Mapped[datetime | None]
     current_run_id: Mapped[str | None] = mapped_column(String(36))
     signing_key_id: Mapped[str | None] = mapped_column(String(16))
@@ -49,3 +57,13 @@ class DeviceRecord(WorkspaceRow):
     work_counter: Mapped[int] = mapped_column(Integer)
     work_signed_at: Mapped[datetime | None]
     token_id: Mapped[str] = mapped_column(String(36), ForeignKey("enrolment_tokens.id"))
+
+
+class DeviceLabelRecord(Base):
+    """What operators say about a device."""
+
+    __tablename__ = "device_labels"
+
+    device_id: Mapped[str] = mapped_column(String(36), ForeignKey("devices.id"), primary_key=True)
+    key: Mapped[str] = mapped_column(String(63), primary_key=True)
+    value: Mapped[str] = mapped_column(String(200))

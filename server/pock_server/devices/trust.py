@@ -8,9 +8,9 @@ from sqlalchemy.orm import Session
 
 from pock_server.db.unit import Database, Unit
 from pock_server.devices.repository import Devices
-from pock_server.devices.schemas import DeviceStatus
 from pock_server.devices.service import revoke
 from pock_server.devices.sessions import AgentCaller
+from pock_server.devices.states import DeviceStatus
 from pock_server.devices.tables import DeviceRecord
 
 _ENROLLED = DeviceRecord.status != DeviceStatus.REVOKED

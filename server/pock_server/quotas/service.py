@@ -20,7 +20,7 @@ from pock_server.builds.tables import BuildRecord
 from pock_server.datasets.tables import DatasetRecord
 from pock_server.db.base import WorkspaceRow
 from pock_server.db.unit import Unit
-from pock_server.devices.schemas import DeviceStatus
+from pock_server.devices.states import DeviceStatus
 from pock_server.devices.tables import DeviceRecord, EnrolmentTokenRecord
 from pock_server.http.problems import Failure, Problem
 from pock_server.models.tables import ModelRecord

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from pock_server.db.unit import Unit
 from pock_server.devices.repository import Devices
-from pock_server.devices.schemas import DeviceStatus
+from pock_server.devices.states import DeviceStatus
 from pock_server.devices.tables import DeviceRecord
 from pock_server.http.problems import Failure, Problem
 from pock_server.observing.context import tell

@@ -18,7 +18,7 @@ from pock_server.datasets.repository import Datasets
 from pock_server.datasets.tables import DatasetRecord
 from pock_server.db.unit import Unit
 from pock_server.devices.repository import Devices
-from pock_server.devices.schemas import DeviceStatus
+from pock_server.devices.states import DeviceStatus
 from pock_server.events.repository import Events
 from pock_server.http.problems import Failure, Problem
 from pock_server.observing.context import request_id, traceparent

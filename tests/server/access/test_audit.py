@@ -76,6 +76,11 @@ def _token(server: Server, person: Person) -> Act:
     return lambda: person.post("/enrollment-tokens", {"pool": "lab"})
 
 
+def _change_device(server: Server, person: Person) -> Act:
+    device = server.device(person)
+    return lambda: person.call("PATCH", f"/devices/{device.id}", json={"labels": {"room": "attic"}})
+
+
 def _revoke_device(server: Server, person: Person) -> Act:
     device = server.device(person)
     return lambda: person.call("DELETE", f"/devices/{device.id}")
@@ -138,6 +143,7 @@ CHANGES: dict[tuple[str, str], tuple[Callable[[Server, Person], Act], str]] = {
     ("DELETE", "/builds/{build_id}"): (_delete(_build, "/builds"), "build.delete"),
     ("DELETE", "/runs/{run_id}"): (_delete(_run, "/runs"), "run.delete"),
     ("POST", "/enrollment-tokens"): (_token, "enrolment_token.create"),
+    ("PATCH", "/devices/{device_id}"): (_change_device, "device.change"),
     ("DELETE", "/devices/{device_id}"): (_revoke_device, "device.revoke"),
     ("POST", "/api-keys"): (_key, "api_key.create"),
     ("DELETE", "/api-keys/{key_id}"): (_revoke_key, "api_key.revoke"),

@@ -1,5 +1,6 @@
 """Migrations make exactly the tables that the code expects, on empty databases and on ones with data."""
 
+import json
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import Engine, inspect, text
+from sqlalchemy import Connection, Engine, inspect, text
 from sqlalchemy.exc import OperationalError, TimeoutError
 
 from pock_server.app import create_app
@@ -61,12 +62,38 @@ def test_each_migration_keeps_the_data(engine: Engine) -> None:
                 f"('b', 'w', '{TIME}', 'k', 'm', 'net', 'net', 'host', 1, '{{}}', '1', 'queued', 0)"
             )
         )
+    upgrade(engine, "0016")
+    with engine.begin() as connection:
+        _add_devices(connection)
     upgrade(engine)
     assert current_revision(engine) == head_revision()
     with engine.connect() as connection:
+        chosen_by = connection.execute(text("SELECT agent_rank, arch, memory_bytes, cores FROM devices ORDER BY id"))
+        assert chosen_by.all() == [(1_000_002_000_003, "aarch64", 5, 4), (None, None, None, None)]
         assert connection.execute(text("SELECT name, size FROM models")).all() == [("net", 5)]
         assert connection.execute(text("SELECT state FROM builds")).all() == [("queued",)]
     upgrade(engine)
+
+
+def _add_devices(connection: Connection) -> None:
+    """One whose agent reports what it should, and one that reports anything."""
+    connection.execute(
+        text(
+            "INSERT INTO enrolment_tokens (id, workspace_id, created_at, pool, secret_hash, expires_at) "
+            f"VALUES ('t', 'w', '{TIME}', 'p', 'h', '{TIME}')"
+        )
+    )
+    good = {"memory_bytes": 5, "cpus": 4, "machine": "aarch64"}
+    odd = {"memory_bytes": 2**64 - 1, "cpus": True, "machine": ["x"]}
+    for name, facts, version in (("d1", good, "1.2.3"), ("d2", odd, "unknown")):
+        connection.execute(
+            text(
+                "INSERT INTO devices (id, workspace_id, created_at, name, pool, status, public_key, facts, "
+                "agent_version, session_counter, work_counter, token_id) VALUES "
+                f"(:id, 'w', '{TIME}', 'board', 'p', 'active', 'k', :facts, :version, 0, 0, 't')"
+            ),
+            {"id": name, "facts": json.dumps(facts), "version": version},
+        )
 
 
 def test_nothing_but_migrations_makes_tables(settings: Settings, engine: Engine) -> None:

@@ -1,0 +1,1 @@
+"""Selectors: which devices people mean."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import os
 import platform
 import signal
 import sys
@@ -14,7 +15,10 @@ from types import FrameType
 from urllib.parse import urlsplit
 
 from pock_agent import __version__
+from pock_agent.care import doctor, systemd
+from pock_agent.care.finding import Outcome
 from pock_agent.disk.directory import StateDirectory, default_state_directory
+from pock_agent.disk.identity import Identity
 from pock_agent.errors import AgentError, NotWelcome
 from pock_agent.life import agent, enrollment
 from pock_agent.settings import Settings
@@ -62,7 +66,15 @@ def _parser() -> argparse.ArgumentParser:
     show = commands.add_parser("status", help="show who this device is and what it is doing")
     show.add_argument("--json", action="store_true", help="print one JSON object")
     show.set_defaults(act=_status)
-    for command in (enroll, run, show):
+    look = commands.add_parser("doctor", help="look at all that a job needs, and say what to do")
+    look.add_argument("--json", action="store_true", help="print one JSON object")
+    look.set_defaults(act=_doctor)
+    install = commands.add_parser("install", help="run as a service of systemd, from now on and at every start")
+    kind = install.add_mutually_exclusive_group()
+    kind.add_argument("--print", action="store_true", dest="show", help="only show the unit")
+    kind.add_argument("--remove", action="store_true", help="stop it and take the unit away")
+    install.set_defaults(act=_install)
+    for command in (enroll, run, show, look, install):
         command.add_argument(
             "--state-dir",
             type=Path,
@@ -90,6 +102,32 @@ def _enroll(options: argparse.Namespace) -> int:
 def _run(options: argparse.Namespace) -> int:
     succeeded = agent.run(StateDirectory(options.state_dir), Settings(), options.once)
     return 0 if succeeded else 1
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    found = list(doctor.examine(StateDirectory(options.state_dir), Settings()))
+    broken = any(one.outcome is Outcome.FAIL for one in found)
+    if options.json:
+        print(json.dumps(doctor.as_json(found)))
+        return int(broken)
+    width = max(len(one.item) for one in found)
+    for one in found:
+        print(f"{one.outcome.value:4}  {one.item:{width}}  {one.says}")
+    return int(broken)
+
+
+def _install(options: argparse.Namespace) -> int:
+    as_root = os.geteuid() == 0
+    path = systemd.path_for(as_root)
+    if options.show:
+        print(systemd.unit(options.state_dir, as_root), end="")
+    elif options.remove:
+        systemd.remove(path, as_root)
+        print(f"{path} is gone; {options.state_dir} stays")
+    else:
+        Identity.load(StateDirectory(options.state_dir))
+        print("\n".join(systemd.install(options.state_dir, path, as_root)))
+    return 0
 
 
 def _status(options: argparse.Namespace) -> int:

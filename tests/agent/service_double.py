@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 ROUTES = (
+    ("GET", r"/healthz", "healthz"),
     ("POST", r"/v1/enroll", "enroll"),
     ("POST", r"/v1/agent/session", "session"),
     ("POST", r"/v1/agent/heartbeat", "heartbeat"),
@@ -240,11 +241,13 @@ class ServiceDouble:
             handler.close_connection = True
 
     def answer(self, request: Request) -> Answer:
-        if request.route not in ("enroll", "session", "trust"):
+        if request.route not in ("enroll", "healthz", "session", "trust"):
             token = (request.headers.get("Authorization") or "").removeprefix("Bearer ")
             if token not in self.sessions:
                 return problem(401, "the session is unknown or has ended", 1023)
-        answer: Answer = getattr(self, "answer_" + request.route)(request)
+        answer: Answer = (
+            as_json({}) if request.route == "healthz" else getattr(self, "answer_" + request.route)(request)
+        )
         return answer
 
     def answer_enroll(self, request: Request) -> Answer:

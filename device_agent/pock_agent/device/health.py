@@ -12,10 +12,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from pock_agent.device.firmware import NOW, firmware_word
 from pock_agent.values import JsonObject
-
-# Bits 0-3 of the Raspberry Pi firmware's word: under-voltage, frequency capped, throttled, soft temperature limit.
-_PI_THROTTLED_NOW = 0xF
 
 
 @dataclass(frozen=True)
@@ -35,7 +33,7 @@ class HealthReader:
     """Reads samples below `root` (normally `/`). The throttle counters count from the reader's creation."""
 
     def __init__(self, root: Path = Path("/")) -> None:
-        self._sys, self._proc = root / "sys", root / "proc"
+        self._root, self._sys, self._proc = root, root / "sys", root / "proc"
         self._start = time.monotonic()
         self._first_throttles = self._throttle_count()
 
@@ -61,12 +59,9 @@ class HealthReader:
         return max(values) / 1000 if values else None
 
     def _throttled(self) -> bool | None:
-        firmware = _text(self._sys / "devices/platform/soc/soc:firmware/get_throttled")
-        if firmware:
-            try:
-                return bool(int(firmware, 16) & _PI_THROTTLED_NOW)
-            except ValueError:
-                return None
+        firmware = firmware_word(self._root)
+        if firmware is not None:
+            return bool(firmware & NOW)
         count = self._throttle_count()
         if count is None or self._first_throttles is None:
             return None

@@ -1,0 +1,136 @@
+"""Checks of the machine: processor, memory, disk, heat, power. All is read below one root, as `device.health` does."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pock_agent.care.finding import Finding, fail, ok, warn
+from pock_agent.device.facts import emulated
+from pock_agent.device.firmware import Firmware, firmware_word
+from pock_agent.device.health import HealthReader
+from pock_agent.device.target import machine
+from pock_agent.settings import MIB, Settings
+
+LITTLE_MEMORY, LITTLE_DISK = 128 * MIB, 256 * MIB
+HOT_C = 80.0
+"""A Raspberry Pi slows down from 80 to 85 degrees, most phones earlier."""
+
+_ARM_V8_2 = frozenset({"atomics", "asimdhp", "asimddp"})
+FEATURES = {
+    "x86-64-v3": frozenset({"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"}),
+    "raspberry-pi-4": frozenset({"asimd", "crc32"}),
+    "raspberry-pi-zero-2": frozenset({"asimd", "crc32"}),
+    "raspberry-pi-5": _ARM_V8_2,
+    "jetson-orin-nano": _ARM_V8_2,
+    "snapdragon-8-gen-3": _ARM_V8_2 | {"i8mm", "bf16"},
+}
+"""Target -> what its executables use of a processor, in the words of Linux's `/proc/cpuinfo` (for ARM
+Documentation/arch/arm64/elf_hwcaps.rst of the kernel)."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What is looked at. `root` is `/` but in tests."""
+
+    target: str | None
+    state: Path
+    settings: Settings
+    root: Path = Path("/")
+
+
+def examine(at: Machine) -> Iterator[Finding]:
+    """Every check of the machine, one after the other."""
+    sample = HealthReader(at.root).sample()
+    yield _processor(at)
+    yield _memory(sample.free_memory_bytes)
+    yield _disk(at)
+    yield _heat(sample.temperature_c, sample.throttled)
+    yield _governor(at.root)
+    yield _power(at.root, sample.on_battery, sample.battery_percent)
+
+
+def _processor(at: Machine) -> Finding:
+    if at.target is None:
+        return ok("processor", machine())
+    if emulated(at.target):
+        emulator = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
+        if emulator is None:
+            says = f"this is {machine()} and no {at.target}: install qemu-user-static to emulate it, or enrol anew"
+            return fail("processor", says)
+        return warn("processor", f"{at.target} is emulated by {emulator}: losses count, times and memory do not")
+    lacking = FEATURES.get(at.target, frozenset()) - _cpu_features(at.root)
+    if lacking:
+        names = ", ".join(sorted(lacking))
+        says = f"it lacks {names}, which executables for {at.target} use: enrol anew with the right --target"
+        return fail("processor", says)
+    return ok("processor", f"{machine()}, all that executables for {at.target} use")
+
+
+def _cpu_features(root: Path) -> frozenset[str]:
+    try:
+        lines = (root / "proc/cpuinfo").read_text(errors="replace").splitlines()
+    except OSError:
+        return frozenset()
+    found = next((line for line in lines if line.lower().startswith(("flags", "features"))), "")
+    return frozenset(found.partition(":")[2].split())
+
+
+def _memory(free: int | None) -> Finding:
+    if free is None:
+        return ok("memory", "this system does not say how much is free")
+    if free < LITTLE_MEMORY:
+        return warn("memory", f"{free // MIB} MiB are free: stop other programs, or only the smallest jobs start")
+    return ok("memory", f"{free // MIB} MiB are free")
+
+
+def _disk(at: Machine) -> Finding:
+    folder = next(path for path in (at.state, *at.state.parents) if path.exists())
+    free = shutil.disk_usage(folder).free
+    if not os.access(folder, os.W_OK):
+        return fail("disk", f"{folder} cannot be written to: run as its owner, or name another with --state-dir")
+    if free < LITTLE_DISK:
+        return fail("disk", f"{free // MIB} MiB are free where {at.state} lies: make room, or move it")
+    if free < at.settings.cache_bytes:
+        wanted = at.settings.cache_bytes // MIB
+        return warn("disk", f"{free // MIB} MiB are free, less than the {wanted} MiB that downloads may take")
+    return ok("disk", f"{free // MIB} MiB are free")
+
+
+def _heat(temperature: float | None, throttled: bool | None) -> Finding:
+    if temperature is None:
+        return ok("heat", "this machine has no sensor that can be read")
+    if throttled or temperature >= HOT_C:
+        slowed = "and slowed down" if throttled else "and will slow down"
+        return warn("heat", f"{temperature:.0f} °C {slowed}: cool it, or benchmarks will not be stable")
+    return ok("heat", f"{temperature:.0f} °C")
+
+
+def _governor(root: Path) -> Finding:
+    found = set()
+    for path in root.glob("sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor"):
+        try:
+            found.add(path.read_text().strip())
+        except OSError:
+            continue
+    if "powersave" in found and not (root / "sys/devices/system/cpu/intel_pstate").exists():
+        says = "the governor 'powersave' keeps it at its lowest frequency: say cpupower frequency-set -g schedutil"
+        return warn("frequency", says)
+    return ok("frequency", f"governor {', '.join(sorted(found))}" if found else "not controlled by this system")
+
+
+def _power(root: Path, on_battery: bool | None, percent: float | None) -> Finding:
+    word = firmware_word(root)
+    if word is not None and word & Firmware.UNDER_VOLTAGE:
+        return warn(
+            "power", "the supply's voltage is too low now: use one of 5 V and 3 A (Pi 5: 5 A), and a short cable"
+        )
+    if word is not None and word & Firmware.UNDER_VOLTAGE_SEEN:
+        return warn("power", "the supply's voltage was too low since the start: use a stronger one, or a shorter cable")
+    if on_battery:
+        left = "" if percent is None else f", {percent:.0f} % left"
+        return warn("power", f"on battery{left}: plug it in for benchmarks")
+    return ok("power", "from the mains" if on_battery is False else "no complaint")

@@ -105,8 +105,7 @@ class ServiceDouble:
         self.results: dict[str, list[Any]] = defaultdict(list)
         self.uploads: dict[str, bytes] = {}
         self.counts: dict[str, int] = defaultdict(int)
-        self.bytes_sent = 0
-        self.work_counter = 0
+        self.bytes_sent = self.work_counter = 0
         self.faults: dict[str, Callable[[Request], Answer | None]] = {}
         self.lock = threading.Condition()
         double = self

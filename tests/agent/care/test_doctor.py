@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import time
 from collections import namedtuple
@@ -72,8 +73,8 @@ def test_a_service_that_is_gone(device: Device) -> None:
     ("skew", "outcome", "words"),
     [
         (5.0, Outcome.OK, "as the service's"),
-        (-90.0, Outcome.WARN, "90 s behind"),
-        (86_400.0, Outcome.FAIL, "86400 s ahead of"),
+        (-90.0, Outcome.WARN, "(89|90) s behind"),
+        (86_400.0, Outcome.FAIL, "8640[01] s ahead of"),
     ],
 )
 def test_a_clock_that_is_off(
@@ -81,8 +82,8 @@ def test_a_clock_that_is_off(
 ) -> None:
     clock = SimpleNamespace(time=lambda: time.time() + skew, monotonic=time.monotonic)
     monkeypatch.setattr(doctor, "time", clock)
-    finding = by_item(device)["clock"]
-    assert finding.outcome is outcome and words in finding.says
+    finding = by_item(device)["clock"]  # the service's Date has whole seconds
+    assert finding.outcome is outcome and re.search(words, finding.says)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
-"""What the exporters of other frameworks than PyTorch have in common. The weights are made inputs of the exported
-function, so that each keeps its name and layout, and are put back as initializers here; what was imported is compared
-with what the framework computes."""
+"""What importers through a framework's own exporter have in common.
+
+JAX and Keras: the weights are made inputs of the exported function, so that each keeps its name and layout, and are put
+back as initializers here. What was imported is compared with what the framework computes."""
 
 from __future__ import annotations
 

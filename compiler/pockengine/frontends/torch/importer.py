@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import io
-import logging
 import re
 import traceback
-import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +14,7 @@ import numpy as np
 
 from ...errors import DynamicShapeError, ModelError, PockError, nearest
 from ...ir import Array, Graph
+from ..exported import quiet
 from ..onnx.file import from_proto
 from ..onnx.importer import import_model
 
@@ -121,7 +119,7 @@ def _imported(
         with custom.observed(), selections.observed(), decisions.observed():
             returned = derivatives.run(module, positional, {**named, **constants})
         outputs = [(name, x.detach() if isinstance(x, Tensor) else x) for name, x in named_tensors(returned)]
-    with _explained(f"PyTorch cannot export {name} to ONNX", ", so write that in other functions of PyTorch"), _quiet():
+    with _explained(f"PyTorch cannot export {name} to ONNX", ", so write that in other functions of PyTorch"), quiet():
         watched = captured(module, custom, selections, decisions, constants)
         with watched, derivatives.written_out(module, positional, named):
             traced = _traced(module, positional, named)
@@ -292,19 +290,6 @@ def named_tensors(result: Any, prefix: str = "") -> Iterator[tuple[str, Tensor]]
             yield from named_tensors(item, f"{prefix or 'output'}.{index}")
     else:
         yield prefix or "output", result
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """The exporter's chatter says nothing to our user; its errors arrive as exceptions."""
-    previous = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(previous)
 
 
 def _summary(error: BaseException, advice: str) -> str:

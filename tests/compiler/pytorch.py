@@ -89,10 +89,9 @@ def _conv2d(x: Tensor, w: Tensor, *, stride: Any, pad: Any, dilation: Any, group
     return _inside(F.conv2d(image, w, None, stride, 0, dilation, groups), layout)
 
 
-def _conv2d_dx(
-    dy: Tensor, w: Tensor, *, size: Any, stride: Any, pad: Any, dilation: Any, groups: int, layout: str
-) -> Tensor:
-    full = F.conv_transpose2d(_outside(dy, layout), w, None, stride, 0, 0, groups, dilation)
+def _conv2d_dx(dy: Tensor, w: Tensor, *, size: Any, pad: Any, layout: str, **geometry: Any) -> Tensor:
+    """geometry: stride, dilation and groups, as PyTorch calls them, too"""
+    full = F.conv_transpose2d(_outside(dy, layout), w, **geometry)
     top, left, bottom, right = pad
     height, width = size[0] + top + bottom, size[1] + left + right
     full = F.pad(full, (0, width - full.shape[3], 0, height - full.shape[2]))
@@ -212,9 +211,9 @@ def _rms_norm(x: Tensor, scale: Tensor, *, axis: int, epsilon: float) -> Tensor:
 
 
 def _batch_norm(
-    x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor, *, epsilon: float, momentum: float,
-    training: bool,
-) -> list[Tensor]:  # fmt: skip
+    x: Tensor, scale: Tensor, bias: Tensor, *running: Tensor, epsilon: float, momentum: float, training: bool
+) -> list[Tensor]:
+    mean, variance = running
     if not training:  # by its formula, through which the statistics have gradients, too
         shape = [-1 if axis == 1 else 1 for axis in range(x.dim())]
         factor = (scale * (variance + epsilon).rsqrt()).reshape(shape)
@@ -225,9 +224,14 @@ def _batch_norm(
 
 
 def _attention(
-    q: Tensor, k: Tensor, v: Tensor, *masks: Tensor, scale: float, causal: bool, softcap: float = 0.0,
-    dropout: float = 0.0, heads_inside: bool = False,
-) -> Tensor:  # fmt: skip
+    *operands: Tensor,
+    scale: float,
+    causal: bool,
+    softcap: float = 0.0,
+    dropout: float = 0.0,
+    heads_inside: bool = False,
+) -> Tensor:
+    q, k, v, *masks = operands
     if heads_inside:
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))
     assert not softcap, "PyTorch's attention has none"

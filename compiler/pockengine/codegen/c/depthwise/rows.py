@@ -1,5 +1,7 @@
-"""One row of a depthwise convolution's result, or of its input gradient's, for a block of channels; on the way, where
-the plan asks for both gradients, what the row adds to the weight gradient."""
+"""C text that computes one row of a depthwise convolution's result, or of its input gradient.
+
+It is a function for a block of channels. Where the plan asks for both gradients, it also adds the row's share to the
+weight gradient."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Compiles candidate kernels in batches into one program, runs it, and says what each candidate computed and how long
-it took. The program is a process of its own, so a candidate that crashes takes nothing with it."""
+"""Candidates of tuning as one program: what each computed, and how long it took.
+
+Kernels are compiled in batches and linked. The program is a process of its own, so a candidate that crashes takes
+nothing with it."""
 
 from __future__ import annotations
 

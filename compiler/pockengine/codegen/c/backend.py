@@ -68,7 +68,7 @@ class CBackend:
         """`picks` has choices by `identity`, for one target and number of threads; the model chooses the rest. `memo`
         is that of another backend, from which this one differs in its picks."""
         self._picks = picks or {}
-        self._memo = memo or Memo()
+        self._memo = Memo() if memo is None else memo
 
     def limits(self, target: Target) -> Limits:
         """What the processor's instructions allow."""

@@ -51,11 +51,23 @@ class ServiceError(PockClientError):
 
 
 class Unreachable(PockClientError):
-    """No answer: the name or address is wrong, nothing listens there, or the connection broke again and again."""
+    """No answer: the name or address is wrong, nothing listens there, or the connection broke again and again.
+
+    `sent` is whether the service may have served the request, `may_pass` whether trying again makes sense.
+    """
+
+    def __init__(self, message: str, *, sent: bool = True, may_pass: bool = True) -> None:
+        super().__init__(message)
+        self.sent = sent
+        self.may_pass = may_pass
 
 
 class CredentialsError(PockClientError):
     """No address or key is known, the key is not one, or the service does not take it."""
+
+
+class KeyRefused(ServiceError, CredentialsError):
+    """The service does not take the key: unknown, expired, revoked, or of a member who is disabled (status 401)."""
 
 
 class Damaged(PockClientError):

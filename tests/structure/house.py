@@ -18,6 +18,7 @@ MOST_LINES_OF_A_FILE = 400
 MOST_MODULES_OF_A_FOLDER = 16
 _OPTION = re.compile(r"\btyper\.(Option|Argument)\(")
 _ENDPOINTS = frozenset({"get", "post", "put", "patch", "delete", "head"})
+_GENERATED = re.compile(r"\bGenerated from .* by `python -m [\w.]+`\.$")
 _SENTENCE = re.compile(r"[.!?:](\s|$)")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -32,7 +33,7 @@ class Rule(Enum):
     """`self` and `cls` are not counted. Exempt: commands, whose parameters are the options that a person types, and
     endpoints, whose parameters are the request. The fields of a dataclass are no parameters."""
     FILE_LINES = f"a Python file has at most {MOST_LINES_OF_A_FILE} lines"
-    """All lines count, comments and empty ones as well."""
+    """All lines count, comments and empty ones as well. Exempt: what a program writes, as its first line says."""
     FOLDER = f"a folder has at most {MOST_MODULES_OF_A_FOLDER} modules"
     """`__init__.py` is not counted. Exempt: lists of equals, which the test names with a reason each."""
     DOCSTRING = "a module begins with a docstring whose first line has the end of a sentence"
@@ -66,9 +67,9 @@ def read(text: str, path: str) -> Iterator[Finding]:
     home, _, file = path.partition("/")
     file = file.rpartition("/")[2]
     lines = len(text.splitlines())
-    if lines > MOST_LINES_OF_A_FILE:
-        yield Finding(Rule.FILE_LINES, f"{home}: {file}", f"{path} has {lines} lines")
     first = (ast.get_docstring(tree) or "").partition("\n")[0]
+    if lines > MOST_LINES_OF_A_FILE and not _GENERATED.search(first):
+        yield Finding(Rule.FILE_LINES, f"{home}: {file}", f"{path} has {lines} lines")
     if not _SENTENCE.search(first):
         yield Finding(Rule.DOCSTRING, f"{home}: {file}", f"{path} begins with {first!r}")
     for name, node in _functions(tree):

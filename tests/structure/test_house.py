@@ -82,6 +82,7 @@ MANY = ", ".join("abcdefgh")
         (function(parameters=MANY, before="@cache\n"), "a/b.py", [Rule.PARAMETERS]),
         ('"""A module."""\n' + "\n" * 399, "a/b.py", []),
         ('"""A module."""\n' + "\n" * 400, "a/b.py", [Rule.FILE_LINES]),
+        ('"""Types. Generated from a file by `python -m a.b`."""\n' + "\n" * 400, "a/b.py", []),
         ("import os\n", "a/b.py", [Rule.DOCSTRING]),
         ('"""A line that goes on\nand on."""\n', "a/b.py", [Rule.DOCSTRING]),
         ('"""A line. It goes on\nand on."""\n', "a/b.py", []),

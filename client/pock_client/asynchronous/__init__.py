@@ -1,0 +1,1 @@
+"""The client as it is written, with async and await; `synchronous` is made from it by `python -m client.generate`."""

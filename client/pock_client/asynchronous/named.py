@@ -1,0 +1,58 @@
+"""What models, datasets and the like have in common: they are listed, found by name, and deleted."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from pock_client.asynchronous.transport import Page, Transport
+from pock_client.calls import Call, part
+from pock_client.errors import PockClientError
+from pock_client.pausing import AsyncStream
+from pock_client.references import Reference, known_id
+
+T = TypeVar("T")
+
+
+class Named(Generic[T]):
+    """Things at one path, each with an id and a name."""
+
+    words = ""
+    path = ""
+    kind: type[T]
+    page: type[Page[T]]
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def get(self, ident: str) -> T:
+        """The one with this id. Raises ServiceError with status 404 if there is none."""
+        return await self._transport.json(Call("GET", f"{self.path}/{part(ident)}"), self.kind)
+
+    def list(self, **filters: str | None) -> AsyncStream[T]:
+        """All of them, newest first, fetched page by page; `filters` are those of the service's interface."""
+        return self._transport.pages(self.path, self.page, filters)
+
+    async def find(self, reference: str) -> T:
+        """The one with this id, or the newest of this name. Raises PockClientError if there is none."""
+        ident = known_id(reference)
+        if ident is not None:
+            return await self.get(ident)
+        found = await self._transport.first(self.path, self.page, {}, lambda one: self.fits(one, reference))
+        if found is None:
+            raise PockClientError(f"there is no {self.words} {reference!r}")
+        return found
+
+    def fits(self, one: T, name: str) -> bool:
+        """Whether a name means this one."""
+        return getattr(one, "name", None) == name
+
+    async def id_of(self, reference: Reference) -> str:
+        """The id of what is given: of an id nothing is asked."""
+        ident = known_id(reference)
+        if ident is not None or not isinstance(reference, str):
+            return ident or ""
+        return str(getattr(await self.find(reference), "id", ""))
+
+    async def delete(self, ident: str) -> None:
+        """Forget it. Raises ServiceError with status 409 while something was made of it."""
+        await self._transport.read(Call("DELETE", f"{self.path}/{part(ident)}"))

@@ -1,0 +1,90 @@
+# Generated from pock_client/asynchronous by `python -m client.generate`.
+"""Builds: asked for, followed, waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from msgspec import UNSET
+
+from pock_client.calls import Call, part, sending
+from pock_client.errors import BuildCancelled, BuildFailed
+from pock_client.events import FINAL, Event
+from pock_client.pausing import Stream
+from pock_client.references import Reference, recipe_text
+from pock_client.schema import Build, BuildIn, BuildPage
+from pock_client.synchronous.files import Models
+from pock_client.synchronous.named import Named
+from pock_client.synchronous.streams import Subject, follow, watch
+from pock_client.synchronous.transport import Transport
+
+
+class Builds(Named[Build]):
+    """`client.builds`."""
+
+    words = "build"
+    path = "/builds"
+    kind = Build
+    page = BuildPage
+
+    def __init__(self, transport: Transport, models: Models) -> None:
+        super().__init__(transport)
+        self._models = models
+
+    def create(
+        self,
+        *,
+        model: Reference,
+        recipe: str | dict[str, Any] | Path,
+        target: str,
+        threads: int | None = None,
+        name: str | None = None,
+        priority: int = 0,
+    ) -> Build:
+        """Ask for a build. `recipe` is YAML text, an object, or the path of a file. The same request finds the same
+        build while it is queued, running or succeeded."""
+        body = BuildIn(
+            model_id=self._models.id_of(model),
+            recipe=recipe_text(recipe),
+            target=target,
+            threads=threads or UNSET,
+            name=name or UNSET,
+            priority=priority or UNSET,
+        )
+        return self._transport.json(sending("POST", self.path, body, once=True), Build)
+
+    def cancel(self, ident: str) -> Build:
+        """Cancel a build that is queued or running."""
+        return self._transport.json(sending("POST", f"{self.path}/{part(ident)}/cancel"), Build)
+
+    def log(self, ident: str) -> str:
+        """The build's log."""
+        return self._transport.text(Call("GET", f"{self.path}/{part(ident)}/log"))
+
+    def events(self, ident: str, after: int = 0) -> Stream[Event]:
+        """What happens, from the beginning or after the event of that number, each event once, until it is over; cut
+        connections and restarts of the service do not end it."""
+        return follow(self._transport, self._subject(ident), after)
+
+    def wait(
+        self, ident: str, on_event: Callable[[Event], object] | None = None, timeout: float | None = None
+    ) -> Build:
+        """The build once it succeeded. Raises BuildFailed, BuildCancelled, or WaitTimeout after `timeout` seconds."""
+        watch(self._transport, self._subject(ident), on_event, timeout)
+        return _succeeded(self.get(ident))
+
+    def _subject(self, ident: str) -> Subject:
+        def is_over() -> bool:
+            return (self.get(ident)).state in FINAL
+
+        return Subject(f"{self.path}/{part(ident)}", f"build {ident}", is_over)
+
+
+def _succeeded(build: Build) -> Build:
+    """The build, if it is over and well."""
+    if build.state == "succeeded":
+        return build
+    code, detail = (build.failure.code, build.failure.detail) if build.failure else (None, "")
+    raise (BuildCancelled if build.state == "cancelled" else BuildFailed)(build.id, build.state, code, detail)

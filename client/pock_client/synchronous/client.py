@@ -1,0 +1,78 @@
+# Generated from pock_client/asynchronous by `python -m client.generate`.
+"""The client: one connection to a service, and what the service has as attributes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import httpx
+
+from pock_client import credentials
+from pock_client.calls import Call, Options
+from pock_client.schema import Me
+from pock_client.synchronous.blobs import Blobs
+from pock_client.synchronous.builds import Builds
+from pock_client.synchronous.files import Artifacts, Datasets, Models
+from pock_client.synchronous.fleet import Devices, EnrolmentTokens, Targets
+from pock_client.synchronous.runs import Runs, Sources
+from pock_client.synchronous.transport import Transport
+from pock_client.synchronous.workspace import Audit, Keys, Members
+
+
+class Client:
+    """A service, spoken to with one key. It is open until `close`, or the end of a `with` block.
+
+    `url` and `key` are found, where they are not given, in POCK_URL and POCK_KEY, then in what `pock login` saved (of
+    `profile`). `timeout` is the longest silence of the service in seconds, `patience` how long a request that fails is
+    tried again, `ca_file` has the certificates to believe instead of the system's, `transport` is httpx's own.
+    Raises CredentialsError where no address or no key is known.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        key: str | None = None,
+        *,
+        profile: str | None = None,
+        timeout: float = 30.0,
+        patience: float = 60.0,
+        ca_file: str | Path | None = None,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        options = Options(timeout, patience, None if ca_file is None else Path(ca_file))
+        self._transport = Transport(credentials.find(url, key, profile), options, transport)
+        self.blobs = Blobs(self._transport)
+        self.models = Models(self._transport, self.blobs)
+        self.datasets = Datasets(self._transport, self.blobs)
+        self.artifacts = Artifacts(self._transport, self.blobs)
+        self.builds = Builds(self._transport, self.models)
+        self.devices = Devices(self._transport)
+        self.enrolment_tokens = EnrolmentTokens(self._transport)
+        self.runs = Runs(self._transport, Sources(self.builds, self.datasets, self.devices, self.blobs))
+        self.targets = Targets(self._transport)
+        self.members = Members(self._transport)
+        self.keys = Keys(self._transport)
+        self.audit = Audit(self._transport)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def url(self) -> str:
+        """The address of the service."""
+        return self._transport.url
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._transport.close()
+
+    def me(self) -> Me:
+        """Whose key this is, and what it may do."""
+        return self._transport.json(Call("GET", "/me"), Me)

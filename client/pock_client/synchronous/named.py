@@ -1,0 +1,59 @@
+# Generated from pock_client/asynchronous by `python -m client.generate`.
+"""What models, datasets and the like have in common: they are listed, found by name, and deleted."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from pock_client.calls import Call, part
+from pock_client.errors import PockClientError
+from pock_client.pausing import Stream
+from pock_client.references import Reference, known_id
+from pock_client.synchronous.transport import Page, Transport
+
+T = TypeVar("T")
+
+
+class Named(Generic[T]):
+    """Things at one path, each with an id and a name."""
+
+    words = ""
+    path = ""
+    kind: type[T]
+    page: type[Page[T]]
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def get(self, ident: str) -> T:
+        """The one with this id. Raises ServiceError with status 404 if there is none."""
+        return self._transport.json(Call("GET", f"{self.path}/{part(ident)}"), self.kind)
+
+    def list(self, **filters: str | None) -> Stream[T]:
+        """All of them, newest first, fetched page by page; `filters` are those of the service's interface."""
+        return self._transport.pages(self.path, self.page, filters)
+
+    def find(self, reference: str) -> T:
+        """The one with this id, or the newest of this name. Raises PockClientError if there is none."""
+        ident = known_id(reference)
+        if ident is not None:
+            return self.get(ident)
+        found = self._transport.first(self.path, self.page, {}, lambda one: self.fits(one, reference))
+        if found is None:
+            raise PockClientError(f"there is no {self.words} {reference!r}")
+        return found
+
+    def fits(self, one: T, name: str) -> bool:
+        """Whether a name means this one."""
+        return getattr(one, "name", None) == name
+
+    def id_of(self, reference: Reference) -> str:
+        """The id of what is given: of an id nothing is asked."""
+        ident = known_id(reference)
+        if ident is not None or not isinstance(reference, str):
+            return ident or ""
+        return str(getattr(self.find(reference), "id", ""))
+
+    def delete(self, ident: str) -> None:
+        """Forget it. Raises ServiceError with status 409 while something was made of it."""
+        self._transport.read(Call("DELETE", f"{self.path}/{part(ident)}"))

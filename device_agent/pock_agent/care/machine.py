@@ -10,9 +10,10 @@ from pathlib import Path
 
 from pock_agent.care.finding import Finding, fail, ok, warn
 from pock_agent.device.facts import emulated
+from pock_agent.device.files import text
 from pock_agent.device.firmware import Firmware, firmware_word
 from pock_agent.device.health import HealthReader
-from pock_agent.device.target import machine
+from pock_agent.device.target import X86_64_V3, cpu_features, machine
 from pock_agent.settings import MIB, Settings
 
 LITTLE_MEMORY, LITTLE_DISK = 128 * MIB, 256 * MIB
@@ -21,7 +22,7 @@ HOT_C = 80.0
 
 _ARM_V8_2 = frozenset({"atomics", "asimdhp", "asimddp"})
 FEATURES = {
-    "x86-64-v3": frozenset({"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"}),
+    "x86-64-v3": X86_64_V3,
     "raspberry-pi-4": frozenset({"asimd", "crc32"}),
     "raspberry-pi-zero-2": frozenset({"asimd", "crc32"}),
     "raspberry-pi-5": _ARM_V8_2,
@@ -62,21 +63,12 @@ def _processor(at: Machine) -> Finding:
             says = f"this is {machine()} and no {at.target}: install qemu-user-static to emulate it, or enrol anew"
             return fail("processor", says)
         return warn("processor", f"{at.target} is emulated by {emulator}: losses count, times and memory do not")
-    lacking = FEATURES.get(at.target, frozenset()) - _cpu_features(at.root)
+    lacking = FEATURES.get(at.target, frozenset()) - cpu_features(at.root)
     if lacking:
         names = ", ".join(sorted(lacking))
         says = f"it lacks {names}, which executables for {at.target} use: enrol anew with the right --target"
         return fail("processor", says)
     return ok("processor", f"{machine()}, all that executables for {at.target} use")
-
-
-def _cpu_features(root: Path) -> frozenset[str]:
-    try:
-        lines = (root / "proc/cpuinfo").read_text(errors="replace").splitlines()
-    except OSError:
-        return frozenset()
-    found = next((line for line in lines if line.lower().startswith(("flags", "features"))), "")
-    return frozenset(found.partition(":")[2].split())
 
 
 def _memory(free: int | None) -> Finding:
@@ -112,10 +104,7 @@ def _heat(temperature: float | None, throttled: bool | None) -> Finding:
 def _governor(root: Path) -> Finding:
     found = set()
     for path in root.glob("sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor"):
-        try:
-            found.add(path.read_text().strip())
-        except OSError:
-            continue
+        found.add(text(path) or "unreadable")
     if "powersave" in found and not (root / "sys/devices/system/cpu/intel_pstate").exists():
         says = "the governor 'powersave' keeps it at its lowest frequency: say cpupower frequency-set -g schedutil"
         return warn("frequency", says)

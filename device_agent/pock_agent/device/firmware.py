@@ -10,6 +10,8 @@ import subprocess
 from enum import IntFlag
 from pathlib import Path
 
+from pock_agent.device.files import text
+
 PATIENCE = 2.0
 """Seconds for the command, which hangs where the firmware does."""
 
@@ -38,12 +40,11 @@ NOW = Firmware.UNDER_VOLTAGE | Firmware.CAPPED | Firmware.THROTTLED | Firmware.S
 
 def firmware_word(root: Path = Path("/")) -> Firmware | None:
     """The word; None where there is no such firmware, or it says nothing that can be read."""
+    said = text(root / "sys/devices/platform/soc/soc:firmware/get_throttled")
+    if said is None:
+        said = _asked() if root == Path("/") else ""
     try:
-        text = (root / "sys/devices/platform/soc/soc:firmware/get_throttled").read_text(errors="replace")
-    except OSError:
-        text = _asked() if root == Path("/") else ""
-    try:
-        return Firmware(int(text.strip().rpartition("=")[2], 16) & 0xF000F)
+        return Firmware(int(said.strip().rpartition("=")[2], 16) & 0xF000F)
     except ValueError:
         return None
 

@@ -12,13 +12,15 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from pock_agent.device.files import number, text
 from pock_agent.device.firmware import NOW, firmware_word
+from pock_agent.device.power import find_power
 from pock_agent.values import JsonObject
 
 
 @dataclass(frozen=True)
 class HealthSample:
-    """One reading; None where this device has no such sensor. Degrees Celsius, MHz, percent, bytes."""
+    """One reading; None where this device has no such sensor. Degrees Celsius, MHz, percent, watts, bytes."""
 
     seconds: float
     temperature_c: float | None
@@ -27,6 +29,8 @@ class HealthSample:
     battery_percent: float | None
     on_battery: bool | None
     free_memory_bytes: int | None
+    gpu_load_percent: float | None = None
+    power_w: float | None = None
 
 
 class HealthReader:
@@ -36,6 +40,17 @@ class HealthReader:
         self._root, self._sys, self._proc = root, root / "sys", root / "proc"
         self._start = time.monotonic()
         self._first_throttles = self._throttle_count()
+        self._power = find_power(root)
+
+    def sources(self) -> dict[str, str]:
+        """Where readings come from, as far as there is a choice: of the present hottest zone its name, of power what is
+        measured."""
+        found = {}
+        if self._zones():
+            found["temperature_c"] = max(self._zones())[1]
+        if self._power is not None and self._power.watts is not None:
+            found["power_w"] = f"{self._power.name} ({self._power.covers.value})"
+        return found
 
     def sample(self) -> HealthSample:
         """Read everything now."""
@@ -47,12 +62,35 @@ class HealthReader:
             battery_percent=self._battery("capacity"),
             on_battery=self._on_battery(),
             free_memory_bytes=free_memory(self._proc),
+            gpu_load_percent=self._gpu_load(),
+            power_w=None if self._power is None or self._power.watts is None else self._power.watts(),
         )
 
     def _temperature(self) -> float | None:
-        zones = _numbers(self._sys.glob("class/thermal/thermal_zone*/temp"))
-        plausible = [value / 1000 for value in zones if -40_000 < value < 200_000]
-        return max(plausible) if plausible else None
+        return max(self._zones())[0] if self._zones() else None
+
+    def _zones(self) -> list[tuple[float, str]]:
+        """Temperature and name of each zone. Some say nonsense while what they measure is off."""
+        found = []
+        for path in self._sys.glob("class/thermal/thermal_zone*"):
+            value = number(path / "temp")
+            if value is not None and -40_000 < value < 200_000:
+                found.append((value / 1000, f"{path.name} ({text(path / 'type') or 'unnamed'})"))
+        return found
+
+    def _gpu_load(self) -> float | None:
+        """The load of a Jetson's GPU (in thousandths), an Adreno's or another's (in percent)."""
+        for path in ("devices/platform/gpu.0/load", "devices/gpu.0/load", "devices/platform/17000000.gpu/load"):
+            load = number(self._sys / path)
+            if load is not None:
+                return load / 10
+        shown = [self._sys / "class/kgsl/kgsl-3d0/gpu_busy_percentage"]
+        for file in shown + sorted(self._sys.glob("class/drm/card[0-9]*/device/gpu_busy_percent")):
+            try:
+                return float((text(file) or "").rstrip(" %"))
+            except ValueError:
+                continue
+        return None
 
     def _frequency(self) -> float | None:
         values = _numbers(self._sys.glob("devices/system/cpu/cpu[0-9]*/cpufreq/scaling_cur_freq"))
@@ -76,7 +114,7 @@ class HealthReader:
         return min(values) if values else None
 
     def _on_battery(self) -> bool | None:
-        states = [text for path in self._sys.glob("class/power_supply/*/status") if (text := _text(path))]
+        states = [state for path in self._sys.glob("class/power_supply/*/status") if (state := text(path))]
         return any(state == "Discharging" for state in states) if states else None
 
 
@@ -112,13 +150,14 @@ class HealthLog:
             "min_frequency_mhz": min(frequencies, default=None),
             "max_frequency_mhz": max(frequencies, default=None),
             "throttled": any(throttled) if throttled else None,
+            "sources": self._reader.sources(),
             "samples": [asdict(sample) for sample in self._samples],
         }
 
 
 def free_memory(proc: Path = Path("/proc")) -> int | None:
     """Bytes that a new process can take without swapping (`MemAvailable`); None where the system does not say."""
-    for line in (_text(proc / "meminfo") or "").splitlines():
+    for line in (text(proc / "meminfo") or "").splitlines():
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) * 1024
     return None
@@ -129,18 +168,5 @@ def total_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def _text(path: Path) -> str | None:
-    try:
-        return path.read_text(errors="replace").strip()
-    except OSError:
-        return None
-
-
 def _numbers(paths: Iterable[Path]) -> list[float]:
-    values: list[float] = []
-    for path in paths:
-        try:
-            values.append(float(_text(path) or ""))
-        except ValueError:
-            continue
-    return values
+    return [value for value in map(number, paths) if value is not None]

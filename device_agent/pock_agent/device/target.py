@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import platform
 import shutil
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from pock_agent.device.files import text
 from pock_agent.errors import FailureCode, JobFailed
 
 _ELF_MACHINES = {62: "x86_64", 183: "aarch64", 40: "arm", 3: "i386", 243: "riscv64"}
@@ -21,7 +23,8 @@ _BOARDS = (
     ("Jetson Orin Nano", "jetson-orin-nano"),
     ("Orin Nano", "jetson-orin-nano"),
 )
-_X86_64_V3 = {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"}
+_CHIPS = {"SM8650": "snapdragon-8-gen-3"}
+X86_64_V3 = frozenset({"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"})
 
 
 @dataclass(frozen=True)
@@ -68,36 +71,45 @@ def emulation_for(path: Path) -> Emulation:
     )
 
 
-def detect_target(url: str) -> str | None:
-    """The compiler's name for this device, or None when nothing that can be read here tells it.
+def detect_target(url: str, root: Path = Path("/")) -> str | None:
+    """The compiler's name for this device, or None when nothing that can be read here tells it. `root` is `/` but in
+    tests.
 
     A device that reaches the service over a loopback address is the service's own machine: target `host`.
     """
     if sys.platform == "darwin":
         return "apple-m1" if machine() == "aarch64" else None
-    board = _board_model()
+    board = text(root / "proc/device-tree/model") or ""
     for words, name in _BOARDS:
         if words in board:
             return name
+    if _android_chip() in _CHIPS:
+        return _CHIPS[_android_chip()]
     if (urlsplit(url).hostname or "") in ("127.0.0.1", "localhost", "::1"):
         return "host"
-    if machine() == "x86_64" and _cpu_flags() >= _X86_64_V3:
+    if machine() == "x86_64" and cpu_features(root) >= X86_64_V3:
         return "x86-64-v3"
     return None
 
 
-def _board_model() -> str:
+def _android_chip() -> str:
+    """The chip's model as Android says it, also to programs in Termux; "" elsewhere."""
+    program = shutil.which("getprop")
+    if program is None:
+        return ""
     try:
-        return Path("/proc/device-tree/model").read_text(errors="replace").strip("\0 \n")
-    except OSError:
+        return subprocess.run(
+            [program, "ro.soc.model"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=5
+        ).stdout.strip()
+    except (OSError, subprocess.TimeoutExpired):
         return ""
 
 
-def _cpu_flags() -> set[str]:
+def cpu_features(root: Path = Path("/")) -> frozenset[str]:
+    """What the processor can do, in the words of Linux's `/proc/cpuinfo`; nothing where there is none."""
     try:
-        for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
-            if line.startswith("flags"):
-                return set(line.split(":", 1)[1].split())
+        lines = (root / "proc/cpuinfo").read_text(errors="replace").splitlines()
     except OSError:
-        pass
-    return set()
+        return frozenset()
+    found = next((line for line in lines if line.lower().startswith(("flags", "features"))), "")
+    return frozenset(found.partition(":")[2].split())

@@ -54,6 +54,15 @@ def _quantile(ordered: Sequence[float], fraction: float) -> float | None:
     return ordered[low] + (ordered[high] - ordered[low]) * (position - low)
 
 
+def per_step(energy: JsonObject | None, report: JsonObject, resumed: bool, emulated: bool) -> JsonObject | None:
+    """The energy of a phase with `joules_per_step`: all of the process, its start included. None where nothing was
+    measured, or the phase was begun by an earlier process, or only emulated."""
+    steps = report.get("steps")
+    if energy is None or resumed or emulated or not isinstance(steps, int) or steps < 1:
+        return None
+    return {**energy, "joules_per_step": energy["joules"] / steps}
+
+
 def numbers(values: object) -> list[float]:
     """The finite numbers of a list; nothing where there is no list."""
     items = values if isinstance(values, list) else []

@@ -17,6 +17,7 @@ from pock_agent.connection import backoff
 from pock_agent.connection.heartbeat import Heartbeat, Occupation
 from pock_agent.connection.service import Service
 from pock_agent.device.health import HealthLog, HealthReader
+from pock_agent.device.power import EnergyMeter, find_power
 from pock_agent.disk.blobs import BlobCache, file_digest
 from pock_agent.disk.directory import StateDirectory
 from pock_agent.disk.files import read_json, write_json
@@ -37,7 +38,7 @@ from pock_agent.job.lease import LeaseKeeper
 from pock_agent.job.phase_events import PhaseEvents
 from pock_agent.job.phases import PHASES, check_memory, run_phase
 from pock_agent.job.record import JobRecord, remember_last
-from pock_agent.job.report import step_times, thinned
+from pock_agent.job.report import per_step, step_times, thinned
 from pock_agent.job.spool import EventSender, EventSpool
 from pock_agent.job.stability import judge
 from pock_agent.job.states import FINAL, State, Trigger
@@ -184,7 +185,11 @@ class Worker:
         """The phase's report. A benchmark is repeated until it is stable, or has been tried often enough."""
         tries = 0
         while True:
-            report, ended = run_phase(workplace, phase, entry, resume, events.append, self._control, self._deadline)
+            meter = EnergyMeter(find_power()).start()
+            try:
+                report, ended = run_phase(workplace, phase, entry, resume, events.append, self._control, self._deadline)
+            finally:
+                energy = meter.stop()
             tries += 1
             report = events.complete(report)
             self._remember_exit(report, ended)
@@ -192,7 +197,8 @@ class Worker:
                 return report
             stability = judge(step_times(report), self._settings.bench_interval)
             if entry is Entry.TRAIN or stability.stable or tries == self._settings.bench_tries:
-                return {**report, "stability": {**asdict(stability), "tries": tries}}
+                found = per_step(energy, report, resume, workplace.emulation.emulated)
+                return {**report, "energy": found, "stability": {**asdict(stability), "tries": tries}}
 
     def _first_event(self, phase: State) -> int:
         """The sequence number where a phase first began, on disk before it does."""

@@ -17,7 +17,7 @@ VARIABLE = "POCK_DEBUG"
 
 
 class Level(IntEnum):
-    """How much is shown.
+    """How much is shown. What is about one program says which: `train: fuse: …`.
 
     OFF      nothing
     STAGES   each stage with the seconds that it took

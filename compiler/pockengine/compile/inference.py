@@ -32,5 +32,5 @@ def plan_inference(model: Graph, target: Target, threads: int | None = None) -> 
     planning, passes = Planning(frozen=frozen, claims=backend.claims, lower=lowering), backend.pipeline
     graph = model
     for each in (passes.preparing, passes.algebra, passes.shaping, passes.ordering):
-        graph = optimise(graph, each, planning)
+        graph = optimise(graph, each, planning, program="predict")
     return Inference(place("predict", graph, lowering, spaces), spaces)

@@ -43,7 +43,7 @@ def reduce(graphs: Graphs) -> Reduced:
     context = Context(frozen=graphs.frozen, claims=request.backend.claims, streamed=graphs.streamed)
     for index, (kind, graph) in enumerate(graphs.programs.items()):
         request.progress("optimise", index, len(graphs.programs))
-        programs[kind] = optimise(graph, request.passes.algebra, context, request.dumped(kind, "algebra"))
+        programs[kind] = optimise(graph, request.passes.algebra, context, request.dumped(kind, "algebra"), kind)
     counts = _counts(programs["train"], graphs.resolved)
     request.progress("optimise", len(programs), len(programs))
     return Reduced(graphs, programs, counts)
@@ -68,7 +68,7 @@ def _dense_backward_nodes(resolved: Resolved) -> int | None:
     except UnsupportedOperatorError:
         return None
     context = Context(frozen=unchanged(model, graph), claims=request.backend.claims)
-    nodes = _nodes(optimise(graph, request.passes.algebra, context))
+    nodes = _nodes(optimise(graph, request.passes.algebra, context, program="train, all of it"))
     return nodes["backward"] + nodes["update"]
 
 

@@ -44,7 +44,7 @@ def resolve(request: Request) -> Resolved:
     adapted = request.model if recipe.lora is None else with_adapters(request.model, recipe.lora)
     scheme, everything = resolve_scheme(recipe, adapted), resolve_scheme(recipe.with_(update="full"), adapted)
     plain = adapted if recipe.dropout else without_dropout(adapted)
-    model = unstored = optimise(plain, request.passes.preparing, NOTHING, request.dumped("preparing"))
+    model = unstored = optimise(plain, request.passes.preparing, NOTHING, request.dumped("preparing"), "model")
     quantised: tuple[Quantised, ...] = ()
     if recipe.frozen is not None:
         model, quantised = with_quantised(model, recipe.frozen, scheme)

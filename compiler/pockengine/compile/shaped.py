@@ -37,8 +37,9 @@ def shape(reduced: Reduced, lowering: Lowering, sparing: bool = False) -> Shaped
     passes = request.passes.sparing if sparing else request.passes.shaping
     for index, (kind, graph) in enumerate(reduced.programs.items()):
         request.progress("plan", index, len(reduced.programs))
-        regions = optimise(graph, passes, planning, request.dumped(kind, "sparing" if sparing else "shaping"))
-        programs[kind] = optimise(regions, request.passes.ordering, planning, request.dumped(kind, "ordering"))
+        dump = request.dumped(kind, "sparing" if sparing else "shaping")
+        regions = optimise(graph, passes, planning, dump, kind)
+        programs[kind] = optimise(regions, request.passes.ordering, planning, request.dumped(kind, "ordering"), kind)
     return Shaped(reduced, programs, planning)
 
 

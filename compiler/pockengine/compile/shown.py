@@ -5,24 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ..debug import Level, say, shows
-from ..plan.program import Program
+from ..plan.program import Kernel, Program
 
 
 def show_plan(programs: Mapping[str, Program]) -> None:
     """Say the plan of each program, and each kernel once; nothing below level 4."""
     if not shows(Level.SOURCES):
         return
-    sources: dict[str, str] = {}
-    for program in programs.values():
-        say("\n".join(_lines(program)))
-        sources |= {call.kernel.symbol: call.kernel.source for step in program.steps for call in step.lowered.calls}
-    for symbol, source in sources.items():
-        say(f"kernel {symbol}\n{source}")
+    kernels: dict[Kernel, dict[str, None]] = {}
+    for name, program in programs.items():
+        say("\n".join(f"{name}: {line}" for line in _lines(program)))
+        for kernel in (call.kernel for step in program.steps for call in step.lowered.calls):
+            kernels.setdefault(kernel, {})[name] = None
+    for kernel, users in kernels.items():
+        say(f"{', '.join(users)}: kernel {kernel.symbol}\n{kernel.source}")
 
 
 def _lines(program: Program) -> Iterator[str]:
     plan = program.plan
-    yield f"plan {program.name}: {len(program.steps)} steps, {plan.arena_bytes} bytes of arena"
+    yield f"plan: {len(program.steps)} steps, {plan.arena_bytes} bytes of arena"
     for index, step in enumerate(program.steps):
         kernels = ", ".join(call.kernel.symbol for call in step.lowered.calls)
         places = ", ".join(

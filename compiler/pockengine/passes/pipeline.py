@@ -251,10 +251,13 @@ SPARING = _listed(
 """The same with the fewest bytes kept for the backward part: for steps that would not fit otherwise."""
 
 
-def optimise(graph: Graph, passes: tuple[Pass[C], ...], context: C, dump: Path | None = None) -> Graph:
+def optimise(
+    graph: Graph, passes: tuple[Pass[C], ...], context: C, dump: Path | None = None, program: str = "graph"
+) -> Graph:
     """Run `passes`, verifying before the first and after each, and after the last the forms that were needed or made.
 
-    With `dump`, the graph after each pass is written to `dump/NN_name.txt`. Raises VerifyError for a pass that breaks
+    With `dump`, the graph after each pass is written to `dump/NN_name.txt`. `program` is what `POCK_DEBUG` calls the
+    graph: the program that it becomes. Raises VerifyError for a pass that breaks
     the graph."""
     verify(graph)
     forms = set[Form]()
@@ -265,7 +268,7 @@ def optimise(graph: Graph, passes: tuple[Pass[C], ...], context: C, dump: Path |
         if graph is not before:
             verify(graph, one.name, set(before.nodes))
         if debug.shows(debug.Level.SIZES):
-            _say(one.name, before, graph, watch)
+            _say(f"{program}: {one.name}", before, graph, watch)
         if dump is not None:
             dump.mkdir(parents=True, exist_ok=True)
             (dump / f"{index:02d}_{one.name}.txt").write_text(render(graph))
@@ -273,9 +276,9 @@ def optimise(graph: Graph, passes: tuple[Pass[C], ...], context: C, dump: Path |
     return graph
 
 
-def _say(name: str, before: Graph, graph: Graph, watch: debug.Watch) -> None:
-    """What a pass made of a graph."""
+def _say(what: str, before: Graph, graph: Graph, watch: debug.Watch) -> None:
+    """What a pass made of a graph: `what` names the program and the pass."""
     nbytes = sum(value.type.nbytes for node in graph.nodes for value in node.outputs)
-    debug.say(f"{name}: {len(before.nodes)} -> {len(graph.nodes)} nodes, {nbytes} bytes of values, {watch}")
+    debug.say(f"{what}: {len(before.nodes)} -> {len(graph.nodes)} nodes, {nbytes} bytes of values, {watch}")
     if graph is not before and debug.shows(debug.Level.GRAPHS):
         debug.say(render(graph))

@@ -88,7 +88,7 @@ def fit(
         fitted[kind] = found.program
         if dump is not None:
             planning = Planning(lower=lowering, order=found.order)
-            optimise(program.graph, passes, planning, dump / kind / "recomputing")
+            optimise(program.graph, passes, planning, dump / kind / "recomputing", kind)
         if kind == "train":
             recomputed = found.recomputed
     least = max(program.plan.arena_bytes for program in fitted.values())
@@ -125,7 +125,7 @@ def _least(kind: str, recomputing: Recomputing, arena: int, spaces: Spaces, pass
 def _made(kind: str, recomputing: Recomputing, found: Found, spaces: Spaces, passes: PlanPasses) -> _Fitted:
     """The program that computes twice what was chosen."""
     order, lower = recomputing.nodes(found.step), recomputing.lowering
-    graph = optimise(recomputing.graph, passes, Planning(lower=lower, order=order))
+    graph = optimise(recomputing.graph, passes, Planning(lower=lower, order=order), program=kind)
     program = place(kind, graph, lower, spaces)
     again = [node for node, second in order if second]
     flops = sum(call.flops for node in again for call in lower(node).calls)

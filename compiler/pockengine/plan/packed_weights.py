@@ -28,7 +28,7 @@ def place_packed(
         programs = dict[str, Program]()
         for kind, graph in graphs.items():
             folder = dump / kind / "packing" if dump else None
-            marked = optimise(graph, passes, replace(planning, packed=packings), folder)
+            marked = optimise(graph, passes, replace(planning, packed=packings), folder, kind)
             programs[kind] = place(kind, marked, planning.lower, spaces)
         arena = max(program.plan.arena_bytes for program in programs.values())
         fitting = {name: packing for name, packing in packings.items() if sizes[name] <= arena}

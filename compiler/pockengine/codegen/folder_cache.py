@@ -1,9 +1,9 @@
-"""Folders that can be made again, kept to be found: compiled kernels, unpacked artifacts. Safe with concurrent
-processes.
+"""Folders that can be made again, kept to be found: compiled kernels, unpacked artifacts.
 
-An entry is a folder; it appears by one rename, so it is whole or absent, and its time of modification says when it was
-used last. The least recently used ones go when there are too many. An entry that a process holds stays: the lock is
-the kernel's (flock), so it ends with the process, however that ends. Knows nothing of what entries contain.
+Processes may use them at once. An entry is a folder; it appears by one rename, so it is whole or absent. Its time of
+modification says when it was used last, and the least recently used ones go when there are too many. An entry that a
+process holds stays: the lock is the kernel's (flock), so it ends with the process, however that ends. Knows nothing of
+what entries contain.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""What a backend makes an artifact's program of: planned programs, the blocks of memory that they share, and the named
-tensors in them. Knows no backend and no files."""
+"""What a backend makes an artifact's program of: planned programs, and where named tensors lie.
+
+Knows no backend and no files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m pockengine.codegen.prepare NAME…`: makes ready what builds for targets need, so that first ones are quick.
+"""`python -m pockengine.codegen.prepare NAME…`: makes ready what builds need, so that the first is quick.
 
 The C compiler builds its C library once for each architecture, which takes most of a minute: set-up scripts and images
 do it ahead.

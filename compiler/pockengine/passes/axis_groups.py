@@ -1,4 +1,4 @@
-"""Which values can lie in memory with channels first or last, and how their axes divide."""
+"""Which values can lie in memory with channels first or last, and into which groups their axes divide."""
 
 from __future__ import annotations
 

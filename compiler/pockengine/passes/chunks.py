@@ -1,5 +1,7 @@
-"""Logits of a large vocabulary, some rows at a time: since the loss is the end of the graph, each chunk's gradient is
-known at once and becomes that of the hidden state (and a term of the weight's) before the next chunk's logits exist."""
+"""Logits of a large vocabulary, some rows at a time, so that they are never all in memory.
+
+The loss is the end of the graph, so each chunk's gradient is known at once. Before the next chunk's logits exist, it
+becomes the gradient of the hidden state, and a term of the weight's gradient."""
 
 from __future__ import annotations
 

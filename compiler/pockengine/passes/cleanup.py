@@ -1,4 +1,4 @@
-"""Common subexpressions, constants, dead code."""
+"""Equal nodes become one, and what depends on constants and frozen parameters alone is computed here."""
 
 from __future__ import annotations
 

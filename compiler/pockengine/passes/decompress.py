@@ -1,4 +1,4 @@
-"""Decompression of weights inside the contractions that read them."""
+"""Frozen weights are decompressed inside the contractions that read them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Only what is read of a tensor is computed: where a model goes on with the first token alone, the last layer's other
-rows are never made, nor is there a gradient of them."""
+"""Only what is read of a tensor is computed.
+
+Where a model goes on with the first token alone, the last layer's other rows are never made, nor is their gradient."""
 
 from __future__ import annotations
 

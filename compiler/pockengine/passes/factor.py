@@ -1,4 +1,4 @@
-"""A gradient as one product: what comes from above, times what the forward part knows."""
+"""A gradient becomes one product: of the gradient from above, and of what the forward part knows."""
 
 from __future__ import annotations
 

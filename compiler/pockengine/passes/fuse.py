@@ -1,9 +1,9 @@
-"""Fusion as data: neighbouring nodes become one region node, whose body is the sub-graph it replaces.
+"""Fusion: neighbouring nodes become one region, a node whose body is the part of the graph that it replaces.
 
-Every elementwise, reduction and contraction node starts as a region of its own; regions merge along producer-consumer
-edges (and side by side for reductions over the same data) while the kinds fit (see docs/design/compiler.md) and no
-cycle appears. Overwriting a parameter counts as an edge from every reader of its old contents, so that fusing an
-update into its gradient never makes it wait for itself.
+Every elementwise, reduction and contraction node starts as a region of its own. Regions merge with those that make
+their operands, and reductions with others over the same data, while the kinds fit (docs/design/compiler.md) and no
+cycle appears. Every reader of a parameter's old contents comes before the node that overwrites it: that is an edge,
+too. So a region never has to wait for itself where an update is fused into its gradient.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ MAX_MEMBERS = 256
 MAX_INPUTS = 24
 """Operands of one region: beyond this, pointers spill and the kernel is no faster than two."""
 WINDOW = 16
-"""`Group.reach` counts windows of so many places in the graph. A node that joins a group is mostly in the window to
-which the group reaches already: its reach stays, and so do those of all groups that depend on it."""
+"""Nodes of one window of `Group.reach`, which counts windows and not nodes so that it changes rarely: a node that joins
+a group is mostly in the last window already. Where a reach changes, so do those of all groups that depend on it."""
 
 Shape = tuple[int, ...]
 
@@ -40,7 +40,7 @@ class Group:
     kind   None for a node that stays as it is
     space  the loop space
     axes   the reduced axes, of row and column regions
-    reach  the last window of places in the graph that holds a member, or a member of a group that this one depends on
+    reach  number of the last window of the graph that holds a member, or a member of a group that this one depends on
     """
 
     id: int
@@ -123,9 +123,10 @@ class _Fuser:
             self._merge_gradients(node)
 
     def _waits_for_reduction(self, node: Node) -> bool:
-        """Whether an elementwise node makes what only reductions read, of a tensor that somebody needs after them, as
-        the square in a gradient's norm: the reduction can make it on the way, a contraction would have to write it
-        beside that tensor."""
+        """Whether an elementwise node is left to the reductions that read it, as the square in a gradient's norm.
+
+        So it is if only reductions read it, and if all it is made of is needed after them. A reduction computes it on
+        the way. A contraction would have to write it to memory, beside the tensor it is made of."""
         users = self.users[node.output]
         if not is_kind(node, "elementwise") or not users or not all(is_kind(user, "reduction") for user in users):
             return False
@@ -185,7 +186,7 @@ class _Fuser:
     def _depends(self, group: Group, on: Group, directly: bool = True) -> bool:
         """Whether `group` needs results of `on`; with `directly` false, whether it does so through a third group.
 
-        What needs `on` reaches as far as `on` does, which most groups do not: the search is short."""
+        The search is short, since it skips each group that reaches less far than `on`: that cannot need `on`."""
         seen = {group.id, on.id}
         pending = [group]
         while pending:
@@ -208,7 +209,7 @@ class _Fuser:
             self._raise(into, gone.reach)
 
     def _raise(self, group: Group, reach: int) -> None:
-        """The group reaches so far, and with it all that depends on it."""
+        """Let the group, and all groups that depend on it, reach so far at least."""
         group.reach = reach
         pending = [group]
         while pending:

@@ -1,6 +1,6 @@
-"""Both gradients of a depthwise convolution as one region: each element of dy is read once for the two, and the sums
-of whole images that biases get are added up on the way. Such a region has three parts, each with a loop of its own.
+"""Both gradients of a depthwise convolution as one region, which reads each element of dy once for the two.
 
+The sums over pixels that biases get are added up on the way. Such a region has three parts, each with its own loop.
 Knows nothing of how regions grow: `fuse` asks whether nodes would make one."""
 
 from __future__ import annotations

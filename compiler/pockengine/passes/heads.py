@@ -1,4 +1,4 @@
-"""Attention reads and writes its heads where projections leave them and find them."""
+"""Attention reads its heads where projections leave them, and writes them where they are read: no transposes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where channels lie: last, as the kernels of image operators want them, or where the model has them."""
+"""Where the channels of each value lie: last, as kernels of images want them, or where the model has them."""
 
 from __future__ import annotations
 

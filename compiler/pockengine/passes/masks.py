@@ -1,4 +1,4 @@
-"""Masks wait for the backward part as bits, eight to a byte."""
+"""Masks that the backward part reads are kept until then as bits, eight to a byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of nodes: when updates happen, and what runs earlier than it was written."""
+"""The order of nodes: updates run as early as they may, and some other nodes earlier than they were written."""
 
 from __future__ import annotations
 
@@ -66,8 +66,10 @@ def _waits(graph: Graph) -> dict[Node, set[Node]]:
 
 
 def _keys(graph: Graph, waits: dict[Node, set[Node]]) -> dict[Node, float]:
-    """When each node would like to run: its place in the graph; for updates and views right after what they wait for,
-    and when that is nothing, or only others of this kind, right before their first user."""
+    """When each node would like to run. A number between two places of the graph means: between those nodes.
+
+    Mostly it is the node's own place. An update or a view runs right after what it waits for. If that is nothing, or
+    only other updates and views, it runs right before its first user."""
     keys: dict[Node, float] = {}
     for index, node in enumerate(graph.nodes):
         soon = node.phase == "update" or is_view(node)

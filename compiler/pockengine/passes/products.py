@@ -1,4 +1,4 @@
-"""Sums of many thin matrix products, as one product: the gradient of a weight that every step of a sequence reads."""
+"""A sum of many thin matrix products becomes one product: the gradient of a weight that every time step reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elementwise arithmetic on an operand of a contraction, computed while the contraction packs that operand."""
+"""Elementwise arithmetic on an operand of a contraction moves into the contraction, whose packer computes it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ LEAST_BYTES = 64 << 10
 
 
 def compute_while_packing(graph: Graph) -> Graph:
-    """Move elementwise regions into the contraction that alone reads their result, and reads each element once: the
-    packer of that operand computes it, and the tensor is in memory for no one.
+    """Move an elementwise region into a contraction, if that alone reads its result, and reads each element once. The
+    packer of the operand then computes the result, which is never in memory as a whole.
 
     %s = region(%w, %c) {elementwise}; %y = region(%x, %s) {contraction}   ->   %y = region(%x, %w, %c) {contraction}
     """
@@ -67,20 +67,23 @@ class _Prologues:
         return self._waiting(made) <= made.output.type.nbytes and self._may_wait(made, node)
 
     def _is_coded(self, value: Value) -> bool:
-        """Whether its elements do not lie in memory as numbers that a packer could read."""
+        """Whether its elements are not numbers in memory: a packer could not read them."""
         return value.type.dtype is DType.BIT or (value in self.made and decompresses(self.made[value]))
 
     def _waiting(self, made: Node) -> int:
-        """Bytes that the region is the last to need, and that would wait for the contraction instead of its result."""
+        """Bytes of the operands that only the region reads: moved, they are needed until the contraction has run."""
         return sum(v.type.nbytes for v in set(made.inputs) - self.sources - self.results if len(self.users[v]) == 1)
 
     def _may_wait(self, made: Node, node: Node) -> bool:
-        """Whether the updates of what the region reads may wait for the contraction, which then reads the old contents.
+        """Whether the updates of the parameters that the region reads may wait for the contraction.
 
-        Mostly the region scales a weight, the contraction is the image's gradient, and the update comes from the
-        weight's gradient. Both gradients read dy: the second one finds it in a cache if the first one wrote little.
-        So no update waits for a contraction that writes more than its largest operand. Nor does an update wait for a
-        contraction that needs it."""
+        Once the region is part of it, the contraction reads the parameters' old contents. So the updates wait. Two
+        contractions are not waited for:
+
+        - One that needs such an update itself.
+        - One that writes more than its largest operand. The usual case is a region that scales a weight, for an image's
+          gradient, while the update comes from the weight's gradient. Both gradients read dy. The second finds it in a
+          cache if the first wrote little."""
         writers = {writer for writer, readers in self.overwritten.items() if made in readers}
         if not writers:
             return True
@@ -107,8 +110,8 @@ def _anchor(region: Node) -> Node:
 
 
 def _packed(anchor: Node) -> list[Value]:
-    """The operands of which a contraction packs each element once for a pass over it: not images that windows read
-    several times, nor what templates of their own read (groups, and products by minimal filtering)."""
+    """The operands that a contraction packs, each element once. No images that windows read several times, and no
+    operands of a template that packs differently: convolutions with groups, and by minimal filtering."""
     if anchor.output.type.dtype is not DType.F32:
         return []
     if convolution_of(anchor) is None:

@@ -1,4 +1,4 @@
-"""What each kind of region promises of its body (`ir.RegionKind` has the words), as checks."""
+"""Checks of what each kind of region promises of its body. `ir.RegionKind` has the promises in words."""
 
 from __future__ import annotations
 

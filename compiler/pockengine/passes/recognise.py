@@ -1,6 +1,6 @@
-"""Attention that a model spells out becomes the composite, so that a backend can compute it whole.
+"""Attention that a model spells out becomes the one operator, so that a backend can compute it whole.
 
-What exporters say around it (scales, masks, repeated heads) becomes its attributes and operands."""
+What exporters write around it (scales, masks, repeated heads) becomes its attributes and operands."""
 
 from __future__ import annotations
 

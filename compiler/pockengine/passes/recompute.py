@@ -1,9 +1,9 @@
-"""Which forward values to keep for the backward part, where elementwise arithmetic can make others from them again.
+"""Which forward values are kept for the backward part, where elementwise arithmetic can make the others again.
 
 The kept values are a minimum cut (as in PyTorch's `min_cut_rematerialization_partition`): the fewest bytes between what
 elementwise nodes are made of and what the backward part reads. What is made again fuses with its reader, so nothing
-more is read or written; only an operand of a contraction takes a pass over memory, far less than the contraction does
-(of a GELU, one tensor is kept instead of its result and its derivative).
+more is read or written. Only an operand of a contraction takes a pass over memory, far less than the contraction
+itself. Of a GELU, for example, one tensor is kept instead of its result and its derivative.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Computing a forward value again where the backward part needs it, instead of keeping it until then."""
+"""Forward values are computed again where the backward part needs them, instead of being kept until then."""
 
 from __future__ import annotations
 

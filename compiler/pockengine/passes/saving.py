@@ -1,4 +1,4 @@
-"""What is saved between the forward and the backward part, where both could make it."""
+"""What waits for the backward part: forward values, or what backward nodes make of nothing but them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ BACKWARD: Key = ("backward", None)
 
 
 def save_least(graph: Graph) -> Graph:
-    """Backward nodes that need nothing but forward values run in the forward part where that leaves fewer bytes to
-    keep: a relu's mask, of one bit (`masks_as_bits`), instead of its output of 32, the derivative of a GELU instead of
-    what it is made of. The fewest bytes are a minimum cut; no arithmetic is added.
+    """Run backward nodes that need forward values alone in the forward part, where fewer bytes wait that way.
+
+    A relu's mask, of one bit (`masks_as_bits`), waits instead of its output, of 32. The derivative of a GELU waits
+    instead of what it is made of. The fewest bytes are a minimum cut. No arithmetic is added.
 
         forward %y … backward: %m = less(0, %y)   ->   forward %y, %m = less(0, %y) … backward: (reads only %m)
     """

@@ -1,4 +1,4 @@
-"""Canonical forms: fewer spellings of the same thing, so that later passes need to know only one."""
+"""Of several ways to write the same thing, one remains, so that later passes need to know only that."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Algebra that makes the sparse step cheap: selections and scales move through gradients to where they cost least."""
+"""Selections and scales move through gradients to where they cost least: it makes sparse steps cheap."""
 
 from __future__ import annotations
 

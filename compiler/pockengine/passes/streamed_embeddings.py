@@ -1,6 +1,6 @@
-"""Tables that stay in the weights file: of a large frozen embedding, a step reads the rows that its batch names.
+"""Large frozen embeddings stay in the weights file: a step gets the rows that its batch names.
 
-The runtime puts those rows into the input block before each run, and the table takes no memory.
+The runtime puts those rows into the input block before each run. The table itself takes no memory.
 """
 
 from __future__ import annotations

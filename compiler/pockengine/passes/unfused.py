@@ -1,4 +1,4 @@
-"""Which neighbouring regions of a fused graph stayed apart although they nearly fit, and why: for a person who asks."""
+"""Why neighbouring regions that nearly fit stayed apart: for a person who asks."""
 
 from __future__ import annotations
 

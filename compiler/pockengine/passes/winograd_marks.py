@@ -1,4 +1,4 @@
-"""Which convolutions may be computed with fewer multiplications than their definition has."""
+"""Marks the convolutions that Winograd's minimal filtering may compute, with fewer multiplications."""
 
 from __future__ import annotations
 

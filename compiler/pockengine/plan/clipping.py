@@ -1,4 +1,4 @@
-"""What `clip: {norm: …}` keeps in memory: the gradients that wait for the norm of all of them."""
+"""The memory that `clip: {norm: …}` takes: gradients wait until the norm of all of them is known."""
 
 from __future__ import annotations
 

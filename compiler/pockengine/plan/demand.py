@@ -1,4 +1,6 @@
-"""What finding offsets takes and gives: lifetimes of buffers in, slots of the arena out. Plain data, without graphs."""
+"""What finding offsets starts from: lifetimes of buffers. And what it gives: slots of the arena.
+
+Plain data, without graphs."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

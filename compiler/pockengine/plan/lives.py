@@ -1,6 +1,7 @@
-"""When each value of a program needs bytes of the arena: a graph as plain numbers, and what an order of them costs.
+"""When each value of a program needs bytes of the arena.
 
-The planner's input comes from here, and so does what searches for a better order, or for what to compute twice, try.
+The graph is numbers here, so that many orders can be tried quickly. The planner's input comes from here. So do the
+trials of those who search for a better order, or for what to compute twice.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Frozen weights that lie in memory as their contractions read them, so that no step packs them again."""
+"""Which frozen weights lie in memory as their contractions read them, so that no step packs them again."""
 
 from __future__ import annotations
 

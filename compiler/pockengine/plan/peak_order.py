@@ -1,9 +1,9 @@
-"""An order of a program's nodes in which fewer bytes of the arena are alive at once, and what no order can go below.
+"""An order of a program's nodes in which fewer bytes of the arena are alive at once, and a bound for all orders.
 
-Whether some order keeps to a limit is searched depth first, first as the nodes stand. Two rules leave few choices, and
-no order that keeps to the limit is lost by them: a node after which no more bytes are alive than before runs at once if
-it fits, and so does such a run of nodes, each made ready by those before it (Liu, "An application of generalized tree
-pebbling to sparse matrix factorization", 1987). The limit is bisected.
+Whether some order keeps to a limit is searched depth first, and the limit is bisected. Two rules leave few choices. A
+node after which no more bytes are alive than before runs at once if it fits. So does a run of such nodes, each made
+ready by those before it (Liu, "An application of generalized tree pebbling to sparse matrix factorization", 1987). No
+order that keeps to the limit is lost by either rule.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Training within a given memory: which forward nodes to compute twice, so that the step fits at the least extra time.
+"""Which forward nodes to compute twice, so that a step fits into a given memory at the least extra time.
 
-A greedy search takes, again and again, the nodes that free most of what lies above the limit for their time; where
-it gets stuck, it starts again from even segments of the forward part of which only the borders are kept (Chen et al.,
+A greedy search takes, again and again, the nodes that free most of what lies above the limit for their time. Where it
+gets stuck, it starts again from even segments of the forward part, of which only the borders are kept (Chen et al.,
 "Training deep nets with sublinear memory cost", 2016). What turns out not to be needed is given up at the end.
 """
 

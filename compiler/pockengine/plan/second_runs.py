@@ -1,8 +1,9 @@
-"""What it takes and what it frees to run some forward nodes a second time: the step as numbers, with a choice of nodes.
+"""What it costs, and what it frees, to run some forward nodes a second time.
 
-A chosen node runs again right before the first node of the backward part that reads one of its results, once, after
-those of its operands that are computed again themselves; its first run leaves out what only they read. A node that
-still does not fit is computed in less scratch memory where it can be, in the quickest way that fits.
+The step is numbers here, and a choice is a set of nodes. A chosen node runs again right before the first node of the
+backward part that reads one of its results. It runs again only once, after those of its operands that are computed
+again themselves. Its first run leaves out what only they read. A node that still does not fit is computed in less
+scratch memory where it can be, in the quickest way that fits.
 """
 
 from __future__ import annotations

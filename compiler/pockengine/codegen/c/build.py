@@ -1,5 +1,4 @@
-"""From a model's planned programs to machine code: compiled kernels and the model's tables, linked into an executable
-and a library."""
+"""From planned programs to machine code: an executable and a library of compiled kernels and the model's tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The choices for a contraction of f32, in the order in which they are worth trying: the space that tuning searches."""
+"""What tuning may choose for a contraction of f32, in the order in which it is worth trying."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from .winograd import plan as winograd_plan
 from .winograd.plan import Winograd
 
 _VARIED = 4
-"""Of the best schedules, those whose neighbours belong to the wide space; of Winograd's plans, those that belong to the
-space."""
+"""So many of the best schedules have their neighbours in the wide space; so many of Winograd's plans are in any."""
 
 
 def candidates(node: Node, target: Target, threads: int, wide: bool = False) -> list[Candidate]:
     """The choices for a contraction region. The model's choice is first.
 
-    A convolution may have two kinds of choices: direct products, and Winograd's minimal filtering. Then the best of the
-    kind that the model does not prefer is second. All others follow by the cycles that the model expects. `wide` adds
-    neighbours of the best direct ones: they differ in what the model decides without weighing."""
+    A convolution may be computed in two ways: directly, and by Winograd's minimal filtering. Then the first choice is
+    the best of the way that the model prefers, and the second choice the best of the other way. All others follow by
+    the cycles that the model expects. `wide` adds neighbours of the best direct choices: they differ in what the model
+    decides without weighing."""
     if by_channels(anchor_of(node)):
         return [Candidate(tile, None) for tile in depthwise.tiles(node, target, threads)]
     direct = _direct(node, target, threads, wide)
@@ -41,8 +41,8 @@ def candidates(node: Node, target: Target, threads: int, wide: bool = False) -> 
 
 
 def winograd_plans(node: Node, target: Target, threads: int) -> tuple[float, list[tuple[float, Winograd]]]:
-    """Cycles of the best direct product, and beside them the plans of minimal filtering with their cycles, the cheapest
-    first: none where it may not be used."""
+    """(cycles of the best direct choice, plans of Winograd's minimal filtering with their cycles). The cheapest plan is
+    first. There are none where minimal filtering may not be used."""
     anchor = anchor_of(node)
     if not anchor.attrs.get(WINOGRAD) or compressed_operand(node) is not None:
         return 0.0, []

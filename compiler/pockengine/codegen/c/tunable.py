@@ -1,4 +1,4 @@
-"""A contraction of f32 whose template leaves a choice: which template computes it, and with which choice."""
+"""A contraction of f32 as tuning sees it: which choices it has, and the kernels that each one gives."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Contractions as index maps: matmul, convolution and its two gradients are all out[b, m, n] = sum over k of A(b, m,
-k) * B(b, k, n), where each of b, m, n, k stands for several loops ("digits") and each operand is read through a map
-from digits to an offset. Knows nothing of C."""
+"""Contractions as index maps: products of matrices and the three operators of a convolution are all alike.
+
+Each is out[b, m, n] = sum over k of A(b, m, k) * B(b, k, n). Each of b, m, n, k stands for several loops, its *digits*,
+and an operand is read through a map from digits to an offset. Knows nothing of C."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Index arithmetic shared by the templates: strides, broadcasting, collapsing of loops, and decoding of flat
-indices."""
+"""Index arithmetic that templates share: strides, broadcasting, loops that collapse, digits of a flat index."""
 
 from __future__ import annotations
 

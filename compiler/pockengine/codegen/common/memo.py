@@ -1,4 +1,4 @@
-"""What a backend has worked out, so that it does so once: a backend owns one, so it lives as long as the backend."""
+"""What a backend has worked out, so that it does so once. A backend owns one, which lives as long as it does."""
 
 from __future__ import annotations
 

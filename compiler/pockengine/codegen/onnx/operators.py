@@ -1,5 +1,6 @@
-"""How each operator is written in ONNX: one function per operator, in a table. What is not in it is expanded, or
-refused with a reason."""
+"""How each operator is written in ONNX: one function for each, in a table.
+
+What is not in the table is expanded, or refused with a reason."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""One run of the reference runner's command line: events on stdout and the report, as docs/reference/binary.md has
-them."""
+"""One run of the reference runner's command line: its events on stdout, and its report.
+
+docs/reference/binary.md says what they hold."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""The command line of the reference runner: which of the executable's options (docs/reference/binary.md) it has, and a
-sentence for the rest."""
+"""The command line of the reference runner: the executable's options that it has, and a sentence for the rest.
+
+docs/reference/binary.md lists the executable's options."""
 
 from __future__ import annotations
 

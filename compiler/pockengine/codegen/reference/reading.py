@@ -1,5 +1,7 @@
-"""Reads what `writing.py` wrote, and believes none of it: every place lies within its block, every type is the one that
-the op's own rule gives, and nothing is larger than this machine, before anything runs. Raises ArtifactError.
+"""Reads what `writing.py` wrote, and believes none of it.
+
+Before anything runs, every place lies within its block, every type is the one that the op's own rule gives, and nothing
+is larger than this machine. Raises ArtifactError.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checks a memory plan against its demand; shares no code with the planner, recomputes everything, step by step."""
+"""Checks a memory plan against its demand. It shares no code with the planner, and recomputes everything."""
 
 from bisect import bisect_left
 from collections.abc import Sequence

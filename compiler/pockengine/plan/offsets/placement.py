@@ -1,7 +1,7 @@
-"""Ways to give offsets to lifetimes, in units of the arena's alignment. Heuristics only: `planner` chooses among them.
+"""Ways to give offsets to lifetimes, in units of the arena's alignment. `planner` chooses among them.
 
-First-fit over a good order fills holes well; the skyline (Sekiyama et al., "Profile-guided memory optimization for deep
-neural networks", 2018) packs nested lifetimes, the shape of a training step, almost without holes.
+All are heuristics. First-fit over a good order fills holes well. The skyline (Sekiyama et al., "Profile-guided memory
+optimization for deep neural networks", 2018) packs nested lifetimes almost without holes: a training step's are.
 """
 
 from dataclasses import dataclass

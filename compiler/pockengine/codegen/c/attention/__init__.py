@@ -1,1 +1,1 @@
-"""Attention and its gradient in tiles."""
+"""Attention and its gradient, a block of scores at a time."""

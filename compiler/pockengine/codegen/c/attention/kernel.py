@@ -1,8 +1,10 @@
-"""Kernels of attention and its gradient in tiles: T. Dao, "FlashAttention-2" (2023), algorithms 1 and 2. Of the scores,
-only a block of queries x keys is there at a time; the gradient makes it again from the saved log-sum-exp of each row.
+"""Kernels of attention and its gradient, after T. Dao, "FlashAttention-2" (2023), algorithms 1 and 2.
 
-Forward, threads share batch x heads x blocks of queries; backward, batch x key heads, since each key head's gradients
-are sums over all queries to it."""
+The scores are never there as a whole: a block of queries x keys is made, used and overwritten. The gradient makes each
+block again, from the log-sum-exp of each row that the forward kernel saved.
+
+Forward, threads share batch x heads x blocks of queries. Backward, they share batch x key heads: the gradient of a key
+head is a sum over all queries to it."""
 
 from __future__ import annotations
 

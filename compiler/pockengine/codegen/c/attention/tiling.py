@@ -1,9 +1,8 @@
-"""What attention's forward and backward kernels are made of: blocks of queries x keys, the products of a block by the
-register micro-kernel, transposition of queries, masks.
+"""The parts of which attention's kernels are made: sizes of blocks, products, transposition of queries, masks.
 
-A block of scores lies as [key][query], so that the softmax over keys is arithmetic on vectors of queries, and so that
-every product reads keys, values, weights and gradients where they are: only blocks of queries and of the result's
-gradient are transposed."""
+A block of scores lies as [key][query]. So the softmax over keys is arithmetic on vectors of queries, and every product
+reads keys, values, weights and gradients where they are. Only blocks of queries and of the result's gradient are
+transposed."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Block-quantised weights in C: the decompression of one weight into a tensor, and the packer of a contraction that
-reads a compressed operand, so that the whole weight never exists in f32."""
+"""Block-quantised weights in C: how one weight is decompressed, and how a contraction packs one.
+
+The packer of a compressed operand decompresses it on the way, so that the whole weight never exists in f32."""
 
 from __future__ import annotations
 

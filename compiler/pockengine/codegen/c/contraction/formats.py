@@ -1,5 +1,4 @@
-"""In which format the operands of a contraction are packed, and which instruction multiplies them. Products of all
-formats are added up in f32."""
+"""The number formats in which contractions multiply, and the instruction of each. Sums are always in f32."""
 
 from __future__ import annotations
 

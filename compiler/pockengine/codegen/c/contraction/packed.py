@@ -1,5 +1,4 @@
-"""How the packed operands of a contraction lie, and what packs them: of f32 as they are, of 16-bit formats converted on
-the way."""
+"""The layout of packed operands, and which packer makes it: f32 as it is, 16-bit formats converted on the way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packers: copy a block of an operand of a contraction into the order the micro-kernel reads, through its index map."""
+"""Packers: they copy a block of an operand, through its index map, into the order in which the micro-kernel reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weights of frozen layers that lie in memory as the panels their contraction reads: a permutation of the original."""
+"""Frozen weights that lie in memory as the panels that their contraction reads: a permutation of the original."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Sums of a contraction that wait in the workspace: parts of a k that threads share, and whole rows that are put into
-the result's order before the epilogue."""
+"""Sums of a contraction that stay in the workspace until they are finished.
+
+There are two reasons. Where threads share a long k, each has a sum of its own part, and a second kernel adds them up.
+Where results lie in another order than they are computed in, whole rows are put in order before the epilogue."""
 
 from __future__ import annotations
 

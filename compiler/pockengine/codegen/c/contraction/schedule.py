@@ -1,5 +1,6 @@
-"""How a contraction is computed: orientation, register tile, blocking, packing, and how threads share the work. Nothing
-here affects results beyond rounding; models/ ranks schedules."""
+"""How a contraction is computed: orientation, register tile, cache blocks, packing, and how threads share the work.
+
+No schedule changes results beyond rounding. `models/` ranks them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Contractions in less scratch memory: a packed operand that exists a strip at a time. Every result is made of the same
-operations in the same order, so its bits stay as they are."""
+"""Contractions in less workspace: only a strip of a packed operand exists at a time.
+
+Every result is made of the same operations in the same order, so its bits are the same."""
 
 from __future__ import annotations
 

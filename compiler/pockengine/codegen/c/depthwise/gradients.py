@@ -1,6 +1,7 @@
-"""Kernels of `gradients` regions: input and weight gradient of one depthwise convolution in a single pass over dy, and
-sums of whole images. A first kernel walks rows of the input gradient, and each task adds up its own part of what
-belongs to a channel; a second one adds the parts and finishes them."""
+"""Kernels of `gradients` regions: both gradients of a depthwise convolution, and sums over pixels, in one pass over dy.
+
+The first kernel walks the rows of the input gradient; each task adds up its own share of what belongs to a channel. The
+second kernel adds the shares and finishes them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,11 @@
-"""Kernels of convolution with few channels a group in NHWC, depthwise above all: forward, input gradient and weight
-gradient, vectorised along channels. A group's channels are spread over its lanes one after the other.
+"""Kernels of convolutions with few channels a group, in NHWC: forward, input gradient and weight gradient.
 
-Forward and input gradient are one template: a row of the result is, per residue of its column, a sum over taps of a
-row of the source at a constant distance. The epilogue is that of the other contractions."""
+Most are depthwise: one channel a group. They are vectorised along channels. Of a group with several channels, each in
+turn is spread over the group's lanes.
+
+Forward and input gradient are one template. Result columns that see the same taps, which is one set for each residue of
+the column modulo the stride, are computed alike: each is a sum over taps of the source at a constant distance. The
+epilogue is that of all contractions."""
 
 from __future__ import annotations
 

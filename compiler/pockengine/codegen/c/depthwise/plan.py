@@ -1,5 +1,4 @@
-"""What a kernel of depthwise convolution knows of its sizes: blocks of channels, taps, and which columns see which of
-them."""
+"""The sizes of one kernel of a depthwise convolution: blocks of channels, taps, and which columns see which taps."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Masks of one bit an element (`DType.BIT`): how kernels read and write them, in blocks of neighbours where they can.
+"""How kernels read and write masks of one bit an element (`DType.BIT`), in blocks of neighbours where they can.
 
-Element i is bit `i & 7` of byte `i >> 3`. Where other operands have a pointer to their row, these have the index of its
-first element, named `NAME_row` as well."""
+Element i is bit `i & 7` of byte `i >> 3`. Bits have no address. So where other operands have a pointer to their row,
+`NAME_row`, a mask has the index of its first element under that name."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What a contraction reads for an operand: the operand where it lies in memory, or what its *prologue* makes it of,
-elementwise arithmetic that is computed while the operand is packed."""
+"""How a contraction reads an operand: where it lies in memory, or computed by its *prologue* while it is packed."""
 
 from __future__ import annotations
 

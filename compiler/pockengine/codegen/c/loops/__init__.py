@@ -1,1 +1,1 @@
-"""Templates that are loops over one index space: elementwise, reductions, movement, pooling, look-ups, scans."""
+"""Templates that are loops over one index space: elementwise, reductions, movement, pooling, gather, scatter, scans."""

@@ -1,6 +1,6 @@
-"""Kernels of `column` regions (bias gradients, batch-norm statistics, global pooling): reductions over axes that are
-not trailing. A unit of work owns a block of neighbouring columns, keeps their sums in L1 and walks down the reduced
-axes."""
+"""Kernels of `column` regions (bias gradients, batch-norm statistics, global pooling): the last axis stays.
+
+A unit of work owns a block of neighbouring columns. It keeps their sums in L1 and walks down the reduced axes."""
 
 from __future__ import annotations
 

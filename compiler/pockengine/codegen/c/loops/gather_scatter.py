@@ -1,4 +1,4 @@
-"""Kernels that read or write where indices say: gather and the scatters; and argmax, which makes indices."""
+"""Kernels that read or write where indices say, the gather and the scatters; and argmax, which makes indices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels of `contraction` regions of other types than f32: loops as the index maps say, without packing."""
+"""Kernels of contractions of other types than f32: loops as the index maps say, without packing."""
 
 from __future__ import annotations
 

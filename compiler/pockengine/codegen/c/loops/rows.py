@@ -1,7 +1,7 @@
-"""Kernels of `row` regions (softmax, layer norm and its gradient, losses): everything about one row before the next.
+"""Kernels of `row` regions (softmax, layer norm and its gradient, losses): one row is finished before the next.
 
-A row is walked in passes; a pass computes what needs only earlier reductions, accumulates the reductions it feeds, and
-keeps in row temporaries (workspace) what later passes read."""
+A row is walked several times. Each walk computes what needs only the reductions before it, adds to the reductions that
+it feeds, and leaves in the workspace what a later walk of the row reads."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""How fast this machine is at best: arithmetic by our own micro-kernels on data in the first-level cache, in whichever
-format of the target's is quickest; memory level by level (streams.py)."""
+"""How fast this machine is at best.
+
+Arithmetic is measured by our own micro-kernels on data in the first-level cache, in the quickest of the target's
+formats. Memory is measured level by level (`streams.py`)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""How fast threads read and write each level of memory: loops over arrays that fit into it and into none that is
-nearer."""
+"""How fast threads read and write each level of memory, by loops over arrays that fit into no nearer one."""
 
 from __future__ import annotations
 

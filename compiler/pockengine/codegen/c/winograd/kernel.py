@@ -1,10 +1,11 @@
-"""Kernels of 3 x 3 convolutions of stride 1, and of their input gradients, by Winograd's minimal filtering: transformed
-tiles of the image times transformed weights, one product for each of the points of a tile, then the results' transform
-with the epilogue. The input gradient is the convolution of dy with the taps turned around.
+"""Kernels of 3 x 3 convolutions of stride 1, and of their input gradients, by Winograd's minimal filtering.
 
-Weights are transformed in every step, so they take no memory beside the original: either a first call transforms all of
-them for tasks that share the tiles of the image, or a first call transforms the image for tasks that share the columns
-of the weights, of which each transforms a panel at a time, which stays in its second-level cache."""
+Tiles of the image are transformed, and so are the weights. Then there is one product for each point of a tile. The
+results are transformed back, with the epilogue. An input gradient is the convolution of dy with the taps turned around.
+
+Weights are transformed in every step, so they take no memory beside the original. Where threads share the tiles of the
+image, a first call transforms all weights. Where they share the columns of the weights, a first call transforms the
+image, and each thread transforms a panel of weights at a time, which stays in its second-level cache."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Whether and how a convolution is computed by minimal filtering (`kernel.py`): size of tiles, what threads share,
-sizes of the arrays between the transforms, and the analytical model that weighs it against the direct product."""
+"""Whether and how a convolution is computed by Winograd's minimal filtering.
+
+A plan says how large tiles are, what threads share, and how large the arrays between the transforms are. An analytical
+model weighs it against the direct product."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Winograd's minimal filtering F(m x m, 3 x 3): y = A^T ((G g G^T) * (B^T d B)) A for m x m results y, taps g and the
-(m + 2) x (m + 2) window d (A. Lavin, S. Gray, "Fast Algorithms for Convolutional Neural Networks", 2016). The matrices
-come from Toom and Cook's interpolation in m + 1 points and infinity, exactly; the C text is lines of vectors."""
+"""The transforms of Winograd's minimal filtering F(m x m, 3 x 3), as matrices and as C.
+
+y = A^T ((G g G^T) * (B^T d B)) A for m x m results y, taps g and the (m + 2) x (m + 2) window d (A. Lavin, S. Gray,
+"Fast Algorithms for Convolutional Neural Networks", 2016). The matrices come from Toom and Cook's interpolation in
+m + 1 points and infinity, exactly. Their C is lines of vectors."""
 
 from __future__ import annotations
 

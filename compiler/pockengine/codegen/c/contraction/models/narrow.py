@@ -1,5 +1,7 @@
-"""Models of packed 16-bit numbers: the same decisions as in f32.py, but both operands are always packed, since packing
-converts, and arithmetic is so quick that packing and results count more."""
+"""Models of contractions that multiply 16-bit numbers.
+
+They make the same decisions as f32.py, but for two things. Both operands are always packed, since packing converts.
+Packing and results count for more, since the arithmetic is quick."""
 
 from __future__ import annotations
 

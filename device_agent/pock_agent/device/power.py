@@ -117,13 +117,12 @@ class EnergyMeter:
 
     def __init__(self, source: PowerSource | None, interval: float = INTERVAL) -> None:
         self._source, self._interval = source, interval
-        self._joules, self._complete = 0.0, source is not None
+        self._joules, self._seconds, self._complete = 0.0, 0.0, source is not None
         self._done = threading.Event()
         self._thread: threading.Thread | None = None
 
     def start(self) -> EnergyMeter:
         """Begin to measure; harmless where there is nothing to measure with."""
-        self._started = time.monotonic()
         if self._source is not None:
             self._thread = threading.Thread(target=self._run, name="energy", daemon=True)
             self._thread.start()
@@ -135,12 +134,11 @@ class EnergyMeter:
         if self._thread is None or self._source is None:
             return None
         self._thread.join()
-        seconds = time.monotonic() - self._started
-        if not self._complete or seconds <= 0:
+        if not self._complete or self._seconds <= 0:
             return None
         return {
             "joules": self._joules,
-            "mean_watts": self._joules / seconds,
+            "mean_watts": self._joules / self._seconds,
             "source": self._source.name,
             "covers": self._source.covers.value,
         }
@@ -157,6 +155,7 @@ class EnergyMeter:
                 self._joules += value - last if value >= last else value - last + self._source.range
             else:
                 self._joules += (value + last) / 2 * (now - at)
+            self._seconds += now - at
             last, at = value, now
             if ended:
                 return

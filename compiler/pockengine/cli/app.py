@@ -259,6 +259,7 @@ def tune_command(
     dim: Dims = None,
     mode: Annotated[str, typer.Option("--mode", metavar="{fast|full}", help="How many candidates are run.")] = "full",
     compute: Compute = "f32",
+    backend: BackendName = "c",
     json: Json = False,
     import_losses: ImportLosses = False,
 ) -> None:
@@ -266,7 +267,7 @@ def tune_command(
     from . import tuning
 
     dims = compiling.parse_dims(dim or [])
-    request = tuning.TuneRequest(model, recipe, target, batch, threads, dims, mode, compute, import_losses)
+    request = tuning.TuneRequest(model, recipe, target, batch, threads, dims, mode, compute, import_losses, backend)
     tuning.tune_model(request, as_json=json)
 
 

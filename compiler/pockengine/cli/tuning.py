@@ -10,7 +10,9 @@ from typing import Any
 
 from rich.table import Table
 
-from ..compile import Measuring, Request, plan_programs, tune_planned
+from ..codegen.backends import DEFAULT
+from ..codegen.backends import get as get_backend
+from ..compile import Measuring, Request, check_limits, plan_programs, tune_planned
 from ..errors import PockError, nearest
 from ..frontends import load
 from ..recipe import Recipe
@@ -33,6 +35,7 @@ class TuneRequest:
     mode: str
     compute: str = "f32"
     import_losses: bool = False
+    backend: str = DEFAULT
 
 
 def tune_model(request: TuneRequest, *, as_json: bool) -> None:
@@ -41,14 +44,16 @@ def tune_model(request: TuneRequest, *, as_json: bool) -> None:
     target = get_target(request.target).computing(request.compute)
     if request.mode not in MODES[1:]:
         raise PockError(f"there is no --mode '{request.mode}'{nearest(request.mode, MODES[1:])}")
+    backend = get_backend(request.backend)
+    check_limits(backend, target, request.mode)
     if not is_this_machine(target):
         raise PockError(f"{target.name} is another machine than this one: kernels for it cannot be measured here")
     batch = request.batch if request.batch is not None else recipe.batch
     with progress() as report:
         report("import", 0, 1)
         graph = load(request.model, request.dims, batch)
-        wanted = Request(graph, recipe.with_batch(batch), target, request.threads, progress=report)
-        tuning = tune_planned(plan_programs(wanted), wanted.backend, Measuring(request.mode), report)
+        wanted = Request(graph, recipe.with_batch(batch), target, request.threads, backend=backend, progress=report)
+        tuning = tune_planned(plan_programs(wanted), backend, Measuring(request.mode), report)
     if as_json:
         print(json.dumps({**tuning.summary(), **tuning.statistics()}))
     else:

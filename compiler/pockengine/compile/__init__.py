@@ -39,6 +39,7 @@ __all__ = [
     "Planned",
     "Request",
     "Scope",
+    "check_limits",
     "compile",
     "plan_inference",
     "plan_programs",
@@ -93,7 +94,7 @@ def compile(
     request = Request(
         graph, recipe, _device(target, compute), threads, name, memory, pipeline, backends.get(backend), dump, progress
     )
-    _check_limits(request.backend, request.target, check_mode(tune))
+    check_limits(request.backend, request.target, check_mode(tune))
     return _artifact(request, Measuring(tune, cache, store), inspect)
 
 
@@ -122,7 +123,7 @@ def _device(target: str | Target, compute: str | None) -> Target:
     return device if compute is None else device.computing(compute)
 
 
-def _check_limits(backend: Backend, target: Target, tune: str) -> None:
+def check_limits(backend: Backend, target: Target, tune: str) -> None:
     """Raises TargetError or PockError where a backend cannot make what is asked for."""
     limits = backend.limits(target)
     if target.compute not in limits.formats:
@@ -131,7 +132,9 @@ def _check_limits(backend: Backend, target: Target, tune: str) -> None:
             "with --compute"
         )
     if tune != "off" and not limits.tunes:
-        raise PockError(f"the backend '{backend.name}' has nothing to tune: leave --tune out")
+        raise PockError(
+            f"the backend '{backend.name}' has nothing to tune: build untuned, or choose another with --backend"
+        )
 
 
 @contextmanager

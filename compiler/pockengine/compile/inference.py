@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..codegen import backends
+from ..codegen.backend import Backend
 from ..ir import Graph
 from ..passes import optimise
 from ..plan.lowering import Lowering
@@ -23,9 +24,12 @@ class Inference:
     spaces: Spaces
 
 
-def plan_inference(model: Graph, target: Target, threads: int | None = None) -> Inference:
-    """Plan only what computes the model's outputs, without a recipe. Raises UnsupportedOperatorError."""
-    backend = backends.get()
+def plan_inference(
+    model: Graph, target: Target, threads: int | None = None, backend: Backend | None = None
+) -> Inference:
+    """Plan only what computes the model's outputs, without a recipe, as `backend` (default: the usual one) computes it.
+    Raises UnsupportedOperatorError."""
+    backend = backend or backends.get()
     lowering = Lowering(backend, target, threads or target.cores)
     spaces = Spaces(lowering.alignment)
     frozen = frozenset(value.name for value in model.params)

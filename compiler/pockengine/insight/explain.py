@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..autodiff import Quantised
-from ..codegen.common.identity import identity
 from ..codegen.common.region import anchor_of, body_of, needed
 from ..compile import Planned
 from ..ir import DType, Graph, RegionKind, Value
@@ -181,7 +180,7 @@ def _contractions(planned: Planned, tuning: Tuning) -> list[dict[str, Any]]:
         tunable = backend.tunable(node, planned.target, planned.threads)
         if tunable is None:
             continue
-        tuned = known.get(identity(node)) if known else None
+        tuned = known.get(backend.identity(node) or "") if known else None
         usual = tunable.candidates()[0].choice
         choice = tuned.choice if tuned is not None and tuned.choice is not None else usual
         rows.append(

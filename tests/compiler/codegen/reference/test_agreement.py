@@ -15,11 +15,14 @@ from safetensors.numpy import load_file, save_file
 
 from pockengine.artifact import Artifact
 from pockengine.artifact.run import model_command
+from pockengine.codegen import backends
 from pockengine.codegen.reference import ReferenceBackend
-from pockengine.compile import compile
+from pockengine.compile import Request, compile, plan_inference, plan_programs
 from pockengine.errors import PockError, TargetError
+from pockengine.insight import explain
 from pockengine.recipe import Recipe
 from pockengine.targets import get
+from pockengine.tune import Tuning
 from tests.compiler.cli.command import pock
 from tests.compiler.cli.test_cli import classifier
 from tests.compiler.frontends.onnx_models import save
@@ -184,6 +187,37 @@ def test_commands_take_the_backend(
         2,
         "pock: the reference backend is not measured: compile with --backend c to measure a step\n",
     )
-    for command in (["check", model], ["compile", model, "--recipe", recipe, "-o", artifact]):
+    tuned = ["tune", model, "--recipe", recipe]
+    refused = pock(*tuned, "--backend", "reference", capsys=capsys, monkeypatch=monkeypatch)
+    sentence = "the backend 'reference' has nothing to tune: build untuned, or choose another with --backend"
+    assert refused == (2, "", f"pock: {sentence}\n")
+    for command in (["check", model], ["compile", model, "--recipe", recipe, "-o", artifact], tuned):
         code, _, err = pock(*command, "--backend", "referenc", capsys=capsys, monkeypatch=monkeypatch)
         assert (code, err) == (2, "pock: there is no backend 'referenc' (did you mean 'reference'?)\n")
+
+
+def test_explaining_asks_the_backend_that_was_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(classifier(4), tmp_path / "model.onnx")
+    (tmp_path / "r.yaml").write_text("{loss: cross_entropy, optimizer: sgd, update: full}\n")
+    monkeypatch.chdir(tmp_path)
+    build = ("compile", "model.onnx", "--recipe", "r.yaml", "-o", "model.pock", "--explain")
+    told = {}
+    for backend in ("c", "reference"):
+        code, out, err = pock(*build, "--json", "--backend", backend, capsys=capsys, monkeypatch=monkeypatch)
+        assert code == 0, err
+        told[backend] = json.loads(out)["explain"]
+    assert told["c"]["contractions"] and not told["reference"]["contractions"]
+    assert any(len(region["operators"]) > 1 for region in told["c"]["regions"])
+    assert all(len(region["operators"]) == 1 for region in told["reference"]["regions"])
+    planned = plan_programs(Request(CNN.build(BATCH), SPARSE, get("host"), 2, backend=ReferenceBackend()))
+    monkeypatch.setattr(backends, "get", lambda name=backends.DEFAULT: pytest.fail(f"{name} was asked too"))
+    assert explain(planned, Tuning())["contractions"] == []
+
+
+@pytest.mark.parametrize("name", backends.NAMES)
+def test_inference_is_planned_for_the_backend_that_was_asked_for(name: str) -> None:
+    steps = plan_inference(CNN.build(BATCH), get("host"), 2, backends.get(name)).program.steps
+    kernels = [call.kernel.symbol for step in steps for call in step.lowered.calls]
+    assert kernels and all(kernel.startswith("numpy_") == (name == "reference") for kernel in kernels)

@@ -65,23 +65,24 @@ class Transport:
 
     async def read(self, call: Call) -> bytes:
         """The body of the answer, after as many attempts as it takes."""
-        attempts = Attempts(self.patience)
-        while True:
-            try:
-                async with self.answer(call) as response:
-                    return await self._body(response)
-            except (ServiceError, Unreachable) as error:
-                await sleep_async(attempts.pause(error, call.repeatable))
+        return (await self._whole(call))[1]
 
     async def head(self, call: Call) -> httpx.Headers:
         """The headers of the answer, after as many attempts as it takes."""
+        return (await self._whole(call))[0].headers
+
+    async def _whole(self, call: Call) -> tuple[httpx.Response, bytes]:
         attempts = Attempts(self.patience)
         while True:
             try:
-                async with self.answer(call) as response:
-                    return response.headers
+                return await self.once(call)
             except (ServiceError, Unreachable) as error:
                 await sleep_async(attempts.pause(error, call.repeatable))
+
+    async def once(self, call: Call) -> tuple[httpx.Response, bytes]:
+        """One attempt: the answer and its body. What was read to its end leaves the connection to the next request."""
+        async with self.answer(call) as response:
+            return response, await self._body(response)
 
     @asynccontextmanager
     async def answer(self, call: Call) -> AsyncIterator[httpx.Response]:

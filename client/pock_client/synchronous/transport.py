@@ -64,23 +64,24 @@ class Transport:
 
     def read(self, call: Call) -> bytes:
         """The body of the answer, after as many attempts as it takes."""
-        attempts = Attempts(self.patience)
-        while True:
-            try:
-                with self.answer(call) as response:
-                    return self._body(response)
-            except (ServiceError, Unreachable) as error:
-                sleep(attempts.pause(error, call.repeatable))
+        return (self._whole(call))[1]
 
     def head(self, call: Call) -> httpx.Headers:
         """The headers of the answer, after as many attempts as it takes."""
+        return (self._whole(call))[0].headers
+
+    def _whole(self, call: Call) -> tuple[httpx.Response, bytes]:
         attempts = Attempts(self.patience)
         while True:
             try:
-                with self.answer(call) as response:
-                    return response.headers
+                return self.once(call)
             except (ServiceError, Unreachable) as error:
                 sleep(attempts.pause(error, call.repeatable))
+
+    def once(self, call: Call) -> tuple[httpx.Response, bytes]:
+        """One attempt: the answer and its body. What was read to its end leaves the connection to the next request."""
+        with self.answer(call) as response:
+            return response, self._body(response)
 
     @contextmanager
     def answer(self, call: Call) -> Iterator[httpx.Response]:

@@ -31,6 +31,8 @@ _UNIX = 3
 _ELSEWHERE = (1 << 32) - 1
 """A field of 32 bits that refers to Zip64's; also the least number that cannot be told otherwise."""
 _ZIP64 = 1
+_NAME_LENGTH = 26
+"""Where a local header says how long the name is, and then the extra field, which are its end: 4.3.7."""
 _DAMAGE = (
     zipfile.BadZipFile, EOFError, zlib.error, struct.error, ValueError, IndexError, NotImplementedError, RuntimeError,
 )  # fmt: skip
@@ -71,6 +73,18 @@ class Stored:
                     yield piece
         except _DAMAGE as error:
             raise NotAnArchiveError(f"{self.archive} is damaged at '{self.name}': {error}") from None
+
+    def place(self) -> tuple[int, int]:
+        """Where the bytes lie in the archive, which compresses nothing: (the first one, how many). Raises
+        NotAnArchiveError when the archive is damaged."""
+        try:
+            with zipfile.ZipFile(self.archive) as opened, self.archive.open("rb") as file:
+                entry = opened.getinfo(self.name)
+                file.seek(entry.header_offset + _NAME_LENGTH)
+                name, extra = struct.unpack("<HH", file.read(4))
+        except (*_DAMAGE, KeyError) as error:
+            raise NotAnArchiveError(f"{self.archive} is damaged at '{self.name}': {error}") from None
+        return entry.header_offset + _NAME_LENGTH + 4 + name + extra, entry.file_size
 
 
 def digest(content: Content) -> tuple[str, int]:

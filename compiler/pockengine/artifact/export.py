@@ -1,32 +1,37 @@
 """A fine-tuned model out of an artifact and weights: as safetensors that PyTorch loads, or as an ONNX model to predict
-with; adapters merged, kept apart, or alone."""
+with; adapters merged, kept apart, or alone. Tensors are read, changed and written one after the other: of a large model
+one is in memory at a time, but for an ONNX file that holds its weights itself."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load, load_file, save
+from safetensors.numpy import load
 
-from pockengine.autodiff import Quantised, adapters_of, with_adapters
+from pockengine.autodiff import Adapter, Quantised, adapters_of, with_adapters
 from pockengine.codegen.files import write_whole
 from pockengine.codegen.onnx import graph_to_onnx
 from pockengine.errors import ArtifactError, DataError, PockError, nearest
-from pockengine.ir import Array, Graph
+from pockengine.ir import Array, DType, Graph
 from pockengine.ops import prune
 from pockengine.recipe import Lora, Recipe
 
+from .archive import Content, Stored
 from .errors import quantised_sentence
 from .model_text import MODEL, read_model
+from .tensors import Deferred, Tensors, stored_tensors
 
 if TYPE_CHECKING:
     from .artifact import Artifact
 
 FORMATS = {"safetensors": ".safetensors", "onnx": ".onnx"}
 Weights = Mapping[str, Array]
+Lazily = Mapping[str, Array | Deferred]
+"""Tensors by name, perhaps not in memory."""
 
 
 def export(
@@ -43,18 +48,20 @@ def export(
         raise PockError("adapters alone are no model: export them with --format safetensors")
     if MODEL not in artifact.contents:
         raise ArtifactError(f"the artifact has no {MODEL}, so it cannot be exported: compile it again")
-    initial = load(artifact.read("params.safetensors"))
+    initial = _initial(artifact.contents["params.safetensors"])
     quantised = [Quantised.of(*item) for item in artifact.manifest.summary.get("quantised", {}).items()]
     tensors = _restored({**initial, **_given(weights, initial, quantised)}, quantised)
-    model = read_model(artifact.contents, artifact.read, tensors)
+    held = cast(Weights, tensors)  # whatever makes an array of one gets its contents
+    model = read_model(artifact.contents, artifact.read, held)
     if adapters:
         return [_save(path, _adapters(model, lora, tensors), lora)]
     if merge and lora is not None:
         tensors = _merged(model, lora, tensors)
+        held = cast(Weights, tensors)
     if format == "safetensors":
         return [_save(path, tensors, None if merge else lora)]
     predicted = _predicting(model if merge or lora is None else with_adapters(model, lora), artifact)
-    return graph_to_onnx(predicted.with_(data=tensors)).save(path)
+    return graph_to_onnx(predicted.with_(data=held)).save(path)
 
 
 def _format(path: Path, format: str | None) -> str:
@@ -71,18 +78,32 @@ def _format(path: Path, format: str | None) -> str:
     return format
 
 
-def _given(weights: Path | Weights | None, initial: Weights, quantised: Sequence[Quantised]) -> Weights:
+def _initial(content: Content) -> Lazily:
+    """The weights as they were compiled in, from wherever they are."""
+    if isinstance(content, Tensors):
+        return content.arrays
+    if isinstance(content, Stored):
+        try:
+            return stored_tensors(content.archive, *content.place())
+        except ValueError as error:
+            raise ArtifactError(f"'{content.name}' in {content.archive} is not a safetensors file: {error}") from None
+    return load(b"".join(content.chunks()))
+
+
+def _given(weights: Path | Weights | None, initial: Lazily, quantised: Sequence[Quantised]) -> Lazily:
     """The weights to export, checked against those of the artifact; what is missing stays as it was compiled in."""
     if weights is None:
         return {}
     if isinstance(weights, Path):
         try:
-            weights = load_file(weights)
+            given: Lazily = stored_tensors(weights)
         except FileNotFoundError:
             raise DataError(f"there is no file of weights '{weights}'") from None
-        except SafetensorError as error:
+        except ValueError as error:
             raise DataError(f"'{weights}' is not a safetensors file: {error}") from None
-    for name, array in weights.items():
+    else:
+        given = weights
+    for name, array in given.items():
         if name not in initial:
             if stored := next((one for one in quantised if one.name == name), None):
                 raise DataError(quantised_sentence(name, stored.bits))
@@ -90,28 +111,40 @@ def _given(weights: Path | Weights | None, initial: Weights, quantised: Sequence
         if array.dtype != initial[name].dtype or array.shape != initial[name].shape:
             said, wanted = (f"{a.dtype.name}{list(a.shape)}" for a in (array, initial[name]))
             raise DataError(f"'{name}' is {wanted}, not {said}")
-    return weights
+    return given
 
 
-def _restored(tensors: Weights, quantised: Sequence[Quantised]) -> dict[str, Array]:
+def _restored(tensors: Lazily, quantised: Sequence[Quantised]) -> Lazily:
     """The tensors with each quantised weight as the user's framework stores it."""
     packed = {name for one in quantised for name in one.names}
     kept = {name: array for name, array in tensors.items() if name not in packed}
-    return kept | {one.name: one.restored(tensors) for one in quantised}
+
+    def restored(one: Quantised) -> Array:
+        return one.restored({name: np.asarray(tensors[name]) for name in one.names})
+
+    return kept | {
+        one.name: Deferred(np.dtype(DType(one.dtype).numpy), one.shape, partial(restored, one)) for one in quantised
+    }
 
 
-def _adapters(model: Graph, lora: Lora | None, tensors: Weights) -> dict[str, Array]:
+def _adapters(model: Graph, lora: Lora | None, tensors: Lazily) -> Lazily:
     assert lora is not None
     return {name: tensors[name] for adapter in adapters_of(model, lora) for name in adapter.names}
 
 
-def _merged(model: Graph, lora: Lora, tensors: Weights) -> dict[str, Array]:
+def _merged(model: Graph, lora: Lora, tensors: Lazily) -> Lazily:
     """The model's own tensors, each adapter added to its weight."""
     result = {value.name: tensors[value.name] for value in model.params}
     for adapter in adapters_of(model, lora):
         name, (a, b) = adapter.weight.name, adapter.names
-        result[name] = adapter.merged(tensors[name], tensors[a], tensors[b], lora.scale)
+        parts, weight = (tensors[name], tensors[a], tensors[b]), tensors[name]
+        result[name] = Deferred(weight.dtype, weight.shape, partial(_merge, adapter, parts, lora.scale))
     return result
+
+
+def _merge(adapter: Adapter, parts: Sequence[Array | Deferred], scale: float) -> Array:
+    weight, a, b = map(np.asarray, parts)
+    return adapter.merged(weight, a, b, scale)
 
 
 def _predicting(model: Graph, artifact: Artifact) -> Graph:
@@ -122,13 +155,12 @@ def _predicting(model: Graph, artifact: Artifact) -> Graph:
     return pruned.with_(inputs=tuple(value for value in model.inputs if value in read))
 
 
-def _save(path: Path, tensors: Weights, lora: Lora | None) -> Path:
+def _save(path: Path, tensors: Lazily, lora: Lora | None) -> Path:
     """Safetensors; with adapters the header says rank and alpha, without which nobody could apply them."""
     metadata = {"format": "pt"}
     if lora is not None:
         metadata |= {"lora_rank": str(lora.rank), "lora_alpha": f"{lora.alpha:g}"}
-    arrays = {name: np.asarray(array, order="C") for name, array in tensors.items()}
-    return write_whole(path, [save(arrays, metadata)])
+    return write_whole(path, Tensors(tensors, metadata).chunks())
 
 
 __all__ = ["FORMATS", "Weights", "export"]

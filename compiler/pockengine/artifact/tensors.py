@@ -1,20 +1,27 @@
-"""Tensors as a safetensors file, made piece by piece: the weights of a large model are never in memory twice.
+"""Tensors as a safetensors file, written and read one after the other: a large model need not be in memory.
 
-Its bytes are those of the safetensors library, which makes whole files only.
+What is written are the bytes of the safetensors library, which makes whole files only. A file is read where every
+tensor lies in its place and nothing lies between them, as the library wants it too.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from pockengine.errors import DataError
 from pockengine.ir import Array, DType
 
 _CHUNK = 1 << 20
+_MOST_HEADER, _MOST_AXES = 100_000_000, 32
 _NAMES = {
     DType.U64: "U64", DType.I64: "I64", DType.F64: "F64", DType.F32: "F32", DType.U32: "U32", DType.I32: "I32",
     DType.BF16: "BF16", DType.F16: "F16", DType.U16: "U16", DType.I16: "I16", DType.I8: "I8", DType.U8: "U8",
@@ -24,17 +31,40 @@ _NAMES = {
 _ORDER = tuple(_NAMES)
 
 
+_TYPES = {name: dtype.numpy for dtype, name in _NAMES.items()}
+
+
+@dataclass(frozen=True)
+class Deferred:
+    """An array whose contents are made when `numpy.asarray` asks for them, each time anew."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    make: Callable[[], Array]
+
+    @property
+    def nbytes(self) -> int:
+        """Of the contents."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def __array__(self, dtype: np.dtype[Any] | None = None, copy: bool | None = None) -> Array:
+        made = self.make()
+        return made if dtype is None else made.astype(dtype)
+
+
 @dataclass(frozen=True)
 class Tensors:
-    """Arrays by name, as a member's content. Whoever reads them must not change them meanwhile."""
+    """Arrays by name, as a member's content, with texts for the header. Whoever reads them must not change them
+    meanwhile."""
 
-    arrays: Mapping[str, Array]
+    arrays: Mapping[str, Array | Deferred]
+    metadata: Mapping[str, str] | None = None
 
     def chunks(self) -> Iterator[bytes]:
         """The header, then the contents of each tensor in its order. See archive.Content."""
         kinds = {name: DType.of(array.dtype) for name, array in self.arrays.items()}
         names = sorted(self.arrays, key=lambda name: (_ORDER.index(kinds[name]), name))
-        header: dict[str, object] = {}
+        header: dict[str, object] = {"__metadata__": dict(self.metadata)} if self.metadata else {}
         end = 0
         for name in names:
             array = self.arrays[name]
@@ -45,6 +75,69 @@ class Tensors:
         text += b" " * (-len(text) % 8)
         yield struct.pack("<Q", len(text)) + text
         for name in names:
-            flat = np.asarray(self.arrays[name], order="C").reshape(-1).view(np.uint8)
-            for start in range(0, flat.size, _CHUNK):
-                yield flat[start : start + _CHUNK].tobytes()
+            yield from _pieces(self.arrays[name])
+
+
+def _pieces(array: Array | Deferred) -> Iterator[bytes]:
+    """Contents; they are given up before those of the next one are made."""
+    flat = np.asarray(array, order="C").reshape(-1).view(np.uint8)
+    for start in range(0, flat.size, _CHUNK):
+        yield flat[start : start + _CHUNK].tobytes()
+
+
+def stored_tensors(file: Path, start: int = 0, size: int | None = None) -> dict[str, Deferred]:
+    """The tensors of a safetensors file, which is `size` bytes of `file` from `start` on (default: all of it). Raises
+    ValueError, with the end of a sentence, where it is none, and OSError; reading a tensor later raises DataError."""
+    size = file.stat().st_size if size is None else size
+    with file.open("rb") as opened:
+        opened.seek(start)
+        length = int.from_bytes(opened.read(8), "little")
+        if size < 8 or length > min(_MOST_HEADER, size - 8):
+            raise ValueError(f"its header of {length} bytes does not fit")
+        text = opened.read(length)
+    begin = start + 8 + length
+    try:
+        header = json.loads(text, object_pairs_hook=_once)
+        header.pop("__metadata__", None)
+        rows = sorted((_row(name, about) for name, about in header.items()), key=lambda row: row[3:])
+    except (AttributeError, KeyError, TypeError, RecursionError, ValueError) as error:
+        raise ValueError(f"its header is none: {error}") from None
+    end = 0
+    for name, _, _, first, behind in rows:
+        if first != end:
+            raise ValueError(f"'{name}' does not begin where the tensor before it ends")
+        end = behind
+    if end != size - 8 - length:
+        raise ValueError(f"its tensors take {end} bytes of {size - 8 - length}")
+    return {
+        name: Deferred(dtype, shape, partial(_contents, file, begin + first, dtype, shape))
+        for name, dtype, shape, first, _ in rows
+    }
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key is there twice")
+    return found
+
+
+def _row(name: str, about: Any) -> tuple[str, np.dtype[Any], tuple[int, ...], int, int]:
+    """A tensor's name, type, shape, first byte, and the byte behind its last one."""
+    dtype, shape, (first, behind) = np.dtype(_TYPES[about["dtype"]]), tuple(about["shape"]), about["data_offsets"]
+    numbers = (*shape, first, behind)
+    if any(type(number) is not int or number < 0 for number in numbers) or len(shape) > _MOST_AXES:
+        raise ValueError(f"'{name}' has the shape {str(shape)[:80]} at {str(about['data_offsets'])[:80]}")
+    if behind - first != math.prod(shape) * dtype.itemsize:
+        raise ValueError(f"'{name}' is not as large as its type and shape say")
+    return name, dtype, shape, first, behind
+
+
+def _contents(file: Path, at: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+    nbytes = math.prod(shape) * dtype.itemsize
+    with file.open("rb") as opened:
+        opened.seek(at)
+        raw = np.fromfile(opened, np.uint8, nbytes)
+    if raw.size < nbytes:
+        raise DataError(f"{file} was shortened while it was read")
+    return raw.view(dtype).reshape(shape)

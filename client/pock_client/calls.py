@@ -135,7 +135,7 @@ def unreachable(url: str, error: httpx.TransportError) -> Unreachable:
             f"{url} shows a certificate that is not believed: {certificate.verify_message}", sent=False, may_pass=False
         )
     before = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
-    words = str(error) or {"ReadTimeout": "it stays silent"}.get(type(error).__name__, type(error).__name__)
+    words = "it stays silent" if isinstance(error, httpx.ReadTimeout) else str(error) or type(error).__name__
     return Unreachable(f"{url} does not answer: {words}", sent=not before)
 
 

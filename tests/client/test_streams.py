@@ -138,7 +138,7 @@ OVER = (9, "state", {"state": "succeeded"})
 def test_each_kind_of_event_has_its_type(connect: Connect, hostile: Hostile) -> None:
     evaluation = {"phase": "eval_after", "samples": 8, "loss": 0.5, "accuracy": None, "of": "a newer service"}
     steps = {"items": [{"step": 1, "loss": None, "ms": 2}]}
-    events = ((1, "steps", steps), (2, "eval", evaluation), (3, "weather", {}), OVER)
+    events: tuple[Any, ...] = ((1, "steps", steps), (2, "eval", evaluation), (3, "weather", {}), OVER)
     hostile.in_turn(stream(b": ping\n\n", sse(*events)))
     first, second, third, last = connect(hostile.url).runs.events(ID)
     assert isinstance(first, StepsEvent) and first.items[0].loss is None
@@ -148,7 +148,7 @@ def test_each_kind_of_event_has_its_type(connect: Connect, hostile: Hostile) -> 
 
 
 def test_what_comes_again_is_told_once(connect: Connect, hostile: Hostile, quick: None) -> None:
-    step = {"items": []}
+    step: dict[str, Any] = {"items": []}
     hostile.in_turn(
         stream(sse((1, "steps", step), (2, "steps", step))),
         problem(503, 1024, retryable=True),

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from pock_client.errors import CredentialsError
 
-DEFAULT_PROFILE = "default"
+_DEFAULT_PROFILE = "default"
 _MOST_BYTES = 1 << 20
 _PROFILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _KEY = re.compile(r"[\x21-\x7e]{1,512}")
@@ -44,7 +44,7 @@ def find(url: str | None = None, key: str | None = None, profile: str | None = N
         key = key or os.environ.get("POCK_KEY") or None
     if url and key:
         return checked(url, key)
-    name = profile or os.environ.get("POCK_PROFILE") or DEFAULT_PROFILE
+    name = chosen_profile(profile)
     saved = load().get(name)
     if saved is None:
         missing = "key" if url else "address of a service"
@@ -54,6 +54,11 @@ def find(url: str | None = None, key: str | None = None, profile: str | None = N
     if url and address(url) != saved.url:
         raise CredentialsError(f"no key is known for {url}: the profile '{name}' has one for {saved.url}; {_HINT}")
     return Credentials(saved.url, checked(saved.url, key).key if key else saved.key)
+
+
+def chosen_profile(profile: str | None) -> str:
+    """The profile that is meant: the one given, else POCK_PROFILE, else 'default'."""
+    return profile or os.environ.get("POCK_PROFILE") or _DEFAULT_PROFILE
 
 
 def checked(url: str, key: str) -> Credentials:

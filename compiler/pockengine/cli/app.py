@@ -17,6 +17,7 @@ import typer
 
 from ..errors import PockError, nearest
 from . import compiling
+from .mounting import Commands, Entry
 from .options import (
     BackendName,
     Batch,
@@ -42,8 +43,8 @@ DIFFERS, BAD_INPUT, IO_FAILED = 1, 2, 4
 
 app = typer.Typer(
     name="pock",
+    cls=Commands,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -63,7 +64,7 @@ def common(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Compile a fine-tuning step into a native program for one device, and run it."""
+    """Compile a fine-tuning step into a native program for one device, and run it here or on a fleet."""
 
 
 @app.command("compile")
@@ -178,9 +179,6 @@ def verify_command(
         raise typer.Exit(DIFFERS)
 
 
-_ENTRIES = ("train", "eval", "predict", "bench", "info")
-
-
 @app.command(
     "run",
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
@@ -195,7 +193,9 @@ def run_command(
     json: Annotated[bool, typer.Option("--json", help="Print the program's events, one JSON object a line.")] = False,
     help: Annotated[bool, typer.Option("--help", help="Show this message, or after an entry its options.")] = False,
 ) -> None:
-    """Run an artifact's program; every further option goes to it (docs/reference/binary.md)."""
+    """Run an artifact's program; every further option goes to it (docs/reference/binary.md).
+
+    If the first argument is no artifact, builds run on devices of a service: pock run BUILD --help."""
     from . import running
 
     if help and entry is None:
@@ -203,8 +203,8 @@ def run_command(
         return
     if artifact is None or entry is None:
         raise PockError("say which artifact to run, and what of it: pock run OUT.pock train --data D.safetensors …")
-    if entry not in _ENTRIES:
-        raise PockError(f"an artifact has no entry '{entry}'{nearest(entry, _ENTRIES)}")
+    if entry not in list(Entry):
+        raise PockError(f"an artifact has no entry '{entry}'{nearest(entry, Entry)}")
     arguments = [*context.args, "--help"] if help else context.args
     raise typer.Exit(running.run_model(artifact, entry, arguments, as_json=json))
 

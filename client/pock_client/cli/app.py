@@ -1,0 +1,70 @@
+"""The commands of `pock-client` in one list, and its entry point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib.metadata import version as version_of
+from typing import Annotated, Any
+
+import typer
+from typer.main import get_group
+
+from .commands.building import build, builds
+from .commands.comparing import compare
+from .commands.devices import devices, enroll_token
+from .commands.downloading import download
+from .commands.following import cancel, logs
+from .commands.pushing import datasets, models, push, targets
+from .commands.running import bench, run, runs
+from .commands.signing_in import login, logout, whoami
+from .faults import ServiceCommand
+
+_COMMANDS: tuple[Callable[..., None], ...] = (
+    login,
+    logout,
+    whoami,
+    push,
+    models,
+    datasets,
+    targets,
+    build,
+    builds,
+    run,
+    bench,
+    runs,
+    compare,
+    logs,
+    cancel,
+    download,
+    devices,
+    enroll_token,
+)
+
+app = typer.Typer(name="pock-client", no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
+for command in _COMMANDS:
+    app.command(cls=ServiceCommand)(command)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"pock-client {version_of('pock-client')}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Push models, build and run training on the devices of a service, and compare what they measured."""
+
+
+def commands() -> Mapping[str, Any]:
+    """The commands by name, to be had in another program."""
+    return get_group(app).commands
+
+
+def main() -> None:
+    """Entry point of `pock-client`."""
+    app()

@@ -1,0 +1,193 @@
+"""`run`, `bench`, `runs`: training and measuring on devices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Annotated, Any
+
+import typer
+
+from ... import Client
+from ..comparison import measured, show_comparison
+from ..console import ago, note, number, plain, share, short, show_json, show_table, visible
+from ..faults import Refused, Status, program
+from ..lookup import BuildNames, chosen, find_builds
+from ..options import Json, Limit, Names, Profile, Timeout, Wait, Yes
+from ..session import connected, patient
+from ..watching import labelled, look_at_run, wait_for_all
+
+_MOST_DEVICES = 100
+_MANY_DEVICES = 10
+
+Builds = Annotated[
+    list[str], typer.Argument(metavar="BUILD", help="Builds or models, by name, glob or id.", show_default=False)
+]
+Selector = Annotated[
+    str, typer.Option("--on", metavar="SELECTOR", help="Devices, such as 'pool=kitchen,ram>=2GiB' or 'pi-*'.")
+]
+Data = Annotated[str, typer.Option("--data", metavar="DATASET", help="A dataset's name, NAME:v3 or id.")]
+EvalData = Annotated[
+    str | None, typer.Option("--eval-data", metavar="DATASET", help="Evaluate on it before and after training.")
+]
+Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Default: those of the build.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Of the order of samples.")]
+Deadline = Annotated[
+    int | None, typer.Option("--deadline", metavar="SECONDS", min=1, help="Longest time of each run on its device.")
+]
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is run wherever it fits: the fields of a run but for its build and device."""
+
+    builds: Sequence[str]
+    on: str
+    data: str
+    options: dict[str, Any]
+    yes: bool
+    wait: bool
+    timeout: float | None
+
+
+def run(
+    context: typer.Context,
+    builds: Builds,
+    on: Selector,
+    data: Data,
+    eval_data: EvalData = None,
+    steps: Annotated[int, typer.Option("--steps", min=1, help="Training steps.")] = 100,
+    seed: Seed = 0,
+    threads: Threads = None,
+    save_weights: Annotated[
+        bool, typer.Option("--save-weights", help="Bring the trained weights back: `download RUN` fetches them.")
+    ] = False,
+    deadline: Deadline = None,
+    yes: Yes = False,
+    wait: Wait = True,
+    timeout: Timeout = None,
+    profile: Profile = None,
+    json: Json = False,
+) -> None:
+    """Train on every device that matches, each with the newest build for its target."""
+    options = {"entry": "train", "steps": steps, "seed": seed, "threads": threads, "save_weights": save_weights}
+    options |= {"deadline": deadline, "eval_dataset": eval_data}
+    order = Order(builds, on, data, options, yes, wait, timeout)
+    _run(context, order, profile, as_json=json)
+
+
+def bench(
+    context: typer.Context,
+    builds: Builds,
+    on: Selector,
+    data: Data,
+    steps: Annotated[int, typer.Option("--steps", min=1, help="Measured steps.")] = 50,
+    threads: Threads = None,
+    deadline: Deadline = None,
+    yes: Yes = False,
+    wait: Wait = True,
+    timeout: Timeout = None,
+    profile: Profile = None,
+    json: Json = False,
+) -> None:
+    """Measure steps on every device that matches; each repeats until its times are stable, or five times."""
+    options = {"entry": "bench", "steps": steps, "threads": threads, "deadline": deadline}
+    _run(context, Order(builds, on, data, options, yes, wait, timeout), profile, as_json=json)
+
+
+def runs(
+    names: Names = None,
+    state: Annotated[str | None, typer.Option("--state", help="Such as queued, running, succeeded.")] = None,
+    limit: Limit = 50,
+    profile: Profile = None,
+    json: Json = False,
+) -> None:
+    """List runs, newest first; a name is that of a build."""
+    with connected(profile) as client:
+        known = BuildNames(client)
+        filters = {} if state is None else {"state": state}
+        all_runs = client.runs.list(**filters)
+        found = chosen(all_runs, names, known.all_of, limit)
+        if json:
+            show_json({"items": plain(found)})
+            return
+        rows = [(short(one.id), known.of(one), *_result(one), ago(one.created_at)) for one in found]
+    show_table(("run", "build", *_TITLES, "asked for"), rows, "no runs; `run BUILD --on SELECTOR --data D` makes one")
+
+
+_TITLES = ("device", "entry", "state", "steps", "loss", "accuracy", "step ms")
+
+
+def _result(one: Any) -> tuple[str, ...]:
+    """What became of a run, under `_TITLES`."""
+    report = one.report
+    main = None if report is None else (report.train or report.eval_after or report.eval_before)
+    losses = [] if main is None or not main.loss else main.loss
+    loss = " → ".join(number(value) for value in dict.fromkeys((*losses[:1], *losses[-1:]))) or "–"
+    before, after = (None, None) if report is None else (report.eval_before, report.eval_after)
+    accuracy = share(after.accuracy) if after else "–"
+    if before and after:
+        accuracy = f"{share(before.accuracy)} → {accuracy}"
+    times = None if main is None or main.step_ms is None else main.step_ms.median
+    return one.device_name, str(one.entry), str(one.state), str(one.steps), loss, accuracy, number(times)
+
+
+def _run(context: typer.Context, order: Order, profile: str | None, *, as_json: bool) -> None:
+    """Ask for the runs and, if it is wanted, wait for them."""
+    with connected(profile) as client:
+        pairs = _pairs(client, order)
+        if len(pairs) > _MANY_DEVICES and not order.yes:
+            typer.confirm(f"run on {len(pairs)} devices?", abort=True, err=True)
+        dataset = client.datasets.find(order.data)
+        options = {name: value for name, value in order.options.items() if value is not None}
+        if "eval_dataset" in options:
+            options["eval_dataset"] = client.datasets.find(options["eval_dataset"]).id
+        made = [client.runs.create(build=b.id, device=d.id, dataset=dataset.id, **options) for b, d in pairs]
+        names = {one.id: build.name for one, (build, _) in zip(made, pairs, strict=True)}
+    if order.wait:
+        with patient(profile) as client:
+            word, name = short(made[0].id) if len(made) == 1 else "RUN", program(context)
+            after = f"it goes on; `{name} logs {word} -f` follows it, `{name} cancel {word}` ends it"
+            things = labelled(made, lambda one: f"{names[one.id]} on {one.device_name}")
+            made = wait_for_all(things, client.runs.get, look_at_run, order.timeout, after)
+    _show(context, made, names, order, as_json=as_json)
+
+
+def _pairs(client: Client, order: Order) -> list[tuple[Any, Any]]:
+    """Each device that matches with each thing to run there: the newest build of it for the device's target."""
+    count = client.devices.count(order.on)  # a service that knows no selectors would list all devices, and no count
+    if not count:
+        raise Refused(f"no device matches '{order.on}'; `devices` lists all")
+    if count > _MOST_DEVICES:
+        raise Refused(f"'{order.on}' matches {count} devices, and at most {_MOST_DEVICES} run at once; narrow it down")
+    devices = list(islice(client.devices.list(order.on), _MOST_DEVICES))
+    built = find_builds(client, order.builds, "succeeded")
+    pairs = [(build, device) for device in devices for build in built if build.target == device.target]
+    for device in devices:
+        if not any(device is one for _, one in pairs):
+            note(f"left out {device.name}: nothing is built for its target, {device.target or 'which is not known'}")
+    if not pairs:
+        targets = ", ".join(sorted({visible(build.target) for build in built}))
+        raise Refused(f"none of these devices is of a target that this is built for ({targets})")
+    return pairs
+
+
+def _show(context: typer.Context, made: Sequence[Any], names: dict[str, str], order: Order, *, as_json: bool) -> None:
+    """The runs as they stand; ends with FAILED if one that was waited for did not succeed."""
+    if as_json:
+        show_json({"runs": plain(made)})
+    elif order.wait and order.options["entry"] == "bench":
+        show_comparison([measured(one, names[one.id]) for one in made])
+    else:
+        show_table(("run", "build", *_TITLES), [(short(one.id), names[one.id], *_result(one)) for one in made], "")
+    if not order.wait:
+        return
+    for one in made:
+        if one.failure is not None:
+            note(f"{names[one.id]} on {one.device_name}: {one.failure.detail} ({one.failure.code})")
+    bad = sum(one.state != "succeeded" for one in made)
+    if bad:
+        raise typer.Exit(Status.FAILED)
+    if len(made) > 1 and not as_json and order.options["entry"] != "bench":
+        note(f"side by side: {program(context)} compare {' '.join(short(one.id) for one in made)}")

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from demo.client import Client
 from demo.processes import StartError, program, running, tail
+from pock_client import Client
 
 PI = "raspberry-pi-4"
 
@@ -39,14 +39,13 @@ def can_run_aarch64() -> bool:
 
 def enroll(device: Device, url: str, client: Client) -> str:
     """Enrol the device with a one-time token; returns its id. StartError holds what the agent said."""
-    token = client.post("/enrollment-tokens", {"name": device.name})["token"]
+    token = client.enrolment_tokens.create(name=device.name).token
     command = [program("pock-agent"), "enroll", url, token, "--name", device.name]
     command += ["--target", device.target, "--state-dir", str(device.folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise StartError(f"{device.name} could not enrol: {done.stderr.strip()}")
-    known = {entry["name"]: entry["id"] for entry in client.get("/devices")["items"]}
-    return str(known[device.name])
+    return client.devices.find(device.name).id
 
 
 @contextlib.contextmanager

@@ -2,16 +2,15 @@
 
 import shutil
 import sys
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from demo import fleet, service
-from demo.client import Client, Json, ServiceError
 from demo.processes import StartError, treat_sigterm_as_interrupt
 from demo.progress import Progress, bar, console
 from demo.service import HOME
 from demo.table import Outcome, largest_difference, outcome_table, size
+from pock_client import Build, Client, Dataset, Event, PockClientError, ProgressEvent, StepsEvent
 
 MODELS = Path(".cache/models")
 RECIPE = Path(__file__).with_name("recipe.yaml")
@@ -26,6 +25,14 @@ class DemoError(Exception):
     """Something did not come out as the demo promises."""
 
 
+@dataclass(frozen=True)
+class Data:
+    """What the devices learn from, and what they are judged on."""
+
+    train: Dataset
+    held_out: Dataset
+
+
 def main() -> int:
     """Run the demo; the exit code."""
     treat_sigterm_as_interrupt()
@@ -33,7 +40,7 @@ def main() -> int:
         service.refuse_second(HOME)
         shutil.rmtree(HOME, ignore_errors=True)
         demonstrate()
-    except (DemoError, ServiceError, StartError) as error:
+    except (DemoError, PockClientError, StartError) as error:
         console.print(f"make demo: {error}", markup=False)
         return 1
     except KeyboardInterrupt:
@@ -61,10 +68,7 @@ def demonstrate() -> None:
         ids = {device.name: fleet.enroll(device, address.url, client) for device in members}
         with fleet.agents_running(members):
             builds = build_both(client, made.path)
-            data = {
-                "dataset_id": add_dataset(client, train_file),
-                "eval_dataset_id": add_dataset(client, eval_file),
-            }
+            data = Data(client.datasets.push(train_file), client.datasets.push(eval_file))
             outcomes = run_all(client, members, ids, builds, data)
     console.print(outcome_table(outcomes))
     check_recovery(outcomes[0])
@@ -73,66 +77,63 @@ def demonstrate() -> None:
     console.print("The demo's service has ended; [bold]make serve[/] brings it up again at this address.")
 
 
-def build_both(client: Client, onnx: Path) -> dict[str, Json]:
-    """Upload the model, request a build for each target, wait for both; the builds by target."""
-    created = client.post("/models", {"name": "mobilenet_v2-digits", "digest": client.upload(onnx)})
+def build_both(client: Client, onnx: Path) -> dict[str, Build]:
+    """Push the model, request a build for each target, wait for both; the builds by target."""
+    model = client.models.push(onnx, name="mobilenet_v2-digits")
     requests = {
-        target: client.post(
-            "/builds", {"model_id": created["id"], "recipe": RECIPE.read_text(), "target": target, "threads": threads}
-        )
+        target: client.builds.create(model=model, recipe=RECIPE, target=target, threads=threads)
         for target, threads in (("host", 2), (fleet.PI, 4))
     }
     builds = {}
     for target, request in requests.items():
         with bar(f"building for {target}") as progress:
-            build = client.wait(f"/builds/{request['id']}", partial(show_build, progress=progress), BUILD_SECONDS)
-        builds[target] = build
-        summary = build["summary"]
+
+            def show(event: Event, progress: Progress = progress) -> None:
+                if isinstance(event, ProgressEvent):
+                    progress(round(100 * event.fraction), 100)
+
+            build = builds[target] = client.builds.wait(request.id, on_event=show, timeout=BUILD_SECONDS)
+        summary = build.summary
+        assert summary is not None and summary.arena_bytes is not None and summary.lower_bound_bytes is not None
         console.print(
-            f"  {summary['nodes_backward']} of {summary['nodes_backward_dense']} backward nodes kept, "
-            f"arena {size(summary['arena_bytes'])}, lower bound {size(summary['lower_bound_bytes'])}"
+            f"  {summary.nodes_backward} of {summary.nodes_backward_dense} backward nodes kept, "
+            f"arena {size(summary.arena_bytes)}, lower bound {size(summary.lower_bound_bytes)}"
         )
     return builds
-
-
-def show_build(build: Json, progress: Progress) -> None:
-    """Move the bar to where the build is."""
-    state = build.get("progress") or {}
-    progress(round(100 * float(state.get("fraction") or 0.0)), 100)
-
-
-def add_dataset(client: Client, path: Path) -> str:
-    """Upload a dataset; its id."""
-    return str(client.post("/datasets", {"name": path.stem, "digest": client.upload(path)})["id"])
 
 
 def run_all(
     client: Client,
     members: tuple[fleet.Device, ...],
     ids: dict[str, str],
-    builds: dict[str, Json],
-    data: dict[str, str],
+    builds: dict[str, Build],
+    data: Data,
 ) -> list[Outcome]:
     """One run on each device, one after the other so that they do not disturb each other's times."""
     outcomes = []
     for device in members:
         steps = HOST_STEPS if device.target == "host" else PI_STEPS
-        body: dict[str, Any] = {"build_id": builds[device.target]["id"], "device_id": ids[device.name], "steps": steps}
-        request = client.post("/runs", {**body, **data, "entry": "train", "save_weights": True})
+        request = client.runs.create(
+            build=builds[device.target],
+            device=ids[device.name],
+            dataset=data.train,
+            eval_dataset=data.held_out,
+            steps=steps,
+            save_weights=True,
+        )
         with bar(f"fine-tuning on {device.name}") as progress:
+
+            def show(event: Event, progress: Progress = progress, steps: int = steps) -> None:
+                if isinstance(event, StepsEvent) and event.items:
+                    progress(event.items[-1].step, steps)
+
             try:
-                seen = partial(show_run, progress=progress, steps=steps)
-                run = client.wait(f"/runs/{request['id']}", seen, RUN_SECONDS)
-            except ServiceError as error:
+                run = client.runs.wait(request.id, on_event=show, timeout=RUN_SECONDS)
+            except PockClientError as error:
                 raise DemoError(f"{error}\nThe agent said:\n{fleet.last_words(device)}") from error
+            progress(steps, steps)
         outcomes.append(Outcome(device.name, device.target != "host", run))
     return outcomes
-
-
-def show_run(run: Json, progress: Progress, steps: int) -> None:
-    """Move the bar to the step that the run has reported."""
-    state = run.get("progress") or {}
-    progress(steps if run["state"] == "succeeded" else int(state.get("step") or 0), steps)
 
 
 def check_recovery(outcome: Outcome) -> None:

@@ -1,10 +1,14 @@
 """The one table of the demo, from the reports of the runs."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 from rich.table import Table
 
+from pock_client import Run
+from pock_client.schema import Report
+
+T = TypeVar("T")
 KIB, MIB = 1 << 10, 1 << 20
 TITLES = (
     "\n\nsteps",
@@ -23,16 +27,28 @@ class Outcome:
 
     device: str
     emulated: bool
-    run: dict[str, Any]
+    run: Run
+
+    @property
+    def train(self) -> Report:
+        """What the training binary measured."""
+        return _there(_there(self.run.report).train)
 
     @property
     def losses(self) -> list[float]:
         """The loss of every training step."""
-        return [float(loss) for loss in self.run["report"]["train"]["loss"]]
+        return _there(self.train.loss)
 
     def accuracy(self, when: str) -> float:
         """Accuracy on the held-out, shifted digits: `when` is "before" or "after"."""
-        return float(self.run["report"][f"eval_{when}"]["accuracy"])
+        reports = _there(self.run.report)
+        return _there(_there(reports.eval_before if when == "before" else reports.eval_after).accuracy)
+
+
+def _there(value: T | None) -> T:
+    """What the report of a run with an evaluation set has."""
+    assert value is not None, "the run's report is not whole"
+    return value
 
 
 def outcome_table(outcomes: list[Outcome]) -> Table:
@@ -48,15 +64,15 @@ def outcome_table(outcomes: list[Outcome]) -> Table:
     for title in TITLES:
         table.add_column(title, justify="right", no_wrap=True)
     for outcome in outcomes:
-        report = outcome.run["report"]["train"]
-        step = report["step_ms"]
+        report = outcome.train
+        step = _there(report.step_ms)
         table.add_row(
             outcome.device + "*" * outcome.emulated,
-            str(report["steps"]),
-            f"{step['median']:.2f}",
-            f"{step['p90']:.2f}",
-            f"{report['arena_bytes'] / MIB:.2f}",
-            f"{report['peak_rss_bytes'] / MIB:.2f}",
+            str(report.steps),
+            f"{_there(step.median):.2f}",
+            f"{_there(step.p90):.2f}",
+            f"{_there(report.arena_bytes) / MIB:.2f}",
+            f"{_there(report.peak_rss_bytes) / MIB:.2f}",
             f"{outcome.losses[0]:.2f} → {outcome.losses[-1]:.2f}",
             f"{100 * outcome.accuracy('before'):.1f} → {100 * outcome.accuracy('after'):.1f}",
         )

@@ -2,8 +2,8 @@
 
     python -m examples.fleet
 
-Everything runs on this machine, in folders that are removed at the end. `demo/client.py` is a small client of the REST
-interface (docs/reference/api.md), `demo/service.py` and `demo/fleet.py` start the processes.
+Everything runs on this machine, in folders that are removed at the end. `pock_client` speaks to the service
+(docs/reference/client.md), `demo/service.py` and `demo/fleet.py` start the processes.
 """
 
 import tempfile
@@ -15,7 +15,7 @@ from safetensors.numpy import save_file
 from torch import nn
 
 from demo import fleet, service
-from demo.client import Client
+from pock_client import Client
 
 RECIPE = "{loss: cross_entropy, optimizer: {name: adamw, lr: 0.01}, batch: 8, update: full}"
 STEPS = 200
@@ -29,17 +29,18 @@ def main() -> None:
         with service.serving(folder) as address, Client(address.url, address.key) as client:
             device_id = fleet.enroll(device, address.url, client)
             with fleet.agents_running((device,)):
-                named = client.post("/models", {"name": "net", "digest": client.upload(model)})
-                order = {"model_id": named["id"], "recipe": RECIPE, "target": "host", "threads": 2}
-                build = client.wait(f"/builds/{client.post('/builds', order)['id']}", lambda seen: None, 300)
-                print(f"built: arena {build['summary']['arena_bytes']} bytes")
+                asked = client.builds.create(model=client.models.push(model), recipe=RECIPE, target="host", threads=2)
+                build = client.builds.wait(asked.id, timeout=300)
+                assert build.summary is not None
+                print(f"built: arena {build.summary.arena_bytes} bytes")
 
-                rows = client.post("/datasets", {"name": "rows", "digest": client.upload(data)})
-                order = {"build_id": build["id"], "device_id": device_id, "dataset_id": rows["id"]}
-                asked = client.post("/runs", {**order, "entry": "train", "steps": STEPS})
-                report = client.wait(f"/runs/{asked['id']}", lambda seen: None, 120)["report"]["train"]
-    print(f"ran on {device.name}: loss {report['loss'][0]:.2f} -> {report['loss'][-1]:.2f}")
-    assert report["loss"][-1] < report["loss"][0]
+                rows = client.datasets.push(data)
+                run = client.runs.create(build=build, device=device_id, dataset=rows, steps=STEPS)
+                report = client.runs.wait(run.id, timeout=120).report
+    assert report is not None and report.train is not None and report.train.loss is not None
+    loss = report.train.loss
+    print(f"ran on {device.name}: loss {loss[0]:.2f} -> {loss[-1]:.2f}")
+    assert loss[-1] < loss[0]
 
 
 def make_files(folder: Path) -> tuple[Path, Path]:

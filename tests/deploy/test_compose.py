@@ -22,8 +22,8 @@ from typing import Any
 import httpx
 import pytest
 
-from demo.client import Client
 from demo.processes import program
+from pock_client import Client
 from tests.agent import fake_model
 from tests.deploy.containers import Container, Machine, children, make_secrets, wait_for
 from tests.deploy.dockerfile import ROOT
@@ -59,18 +59,15 @@ class Deployment:
 
     def http(self, **options: Any) -> httpx.Client:
         """A browser, or a script."""
-        transport = httpx.HTTPTransport(
-            verify=ssl.create_default_context(cafile=str(self.authority)), local_address=STRANGER
-        )
-        return httpx.Client(base_url=self.url, transport=transport, trust_env=False, timeout=60, **options)
+        return httpx.Client(base_url=self.url, transport=self._wire(), trust_env=False, timeout=60, **options)
 
     def client(self) -> Client:
         """The same with an API key."""
-        client = Client(self.url, self.key)
-        client._http.close()
-        client._http = self.http(headers={"Authorization": f"Bearer {self.key}"})
-        client._http.base_url = httpx.URL(f"{self.url}/v1")
-        return client
+        return Client(self.url, self.key, transport=self._wire())
+
+    def _wire(self) -> httpx.HTTPTransport:
+        trusted = ssl.create_default_context(cafile=str(self.authority))
+        return httpx.HTTPTransport(verify=trusted, local_address=STRANGER)
 
 
 @pytest.fixture(scope="module")
@@ -224,30 +221,30 @@ def test_from_a_model_to_trained_weights_while_processes_are_killed(deployment: 
     with deployment.client() as client:
         wait_for(lambda: targets(deployment), "a worker to describe the compiler")
         (tmp_path / "model").write_bytes(b"a model")
-        model = client.post("/models", {"name": "net", "digest": client.upload(tmp_path / "model")})
-        build = client.post("/builds", {"model_id": model["id"], "recipe": {"batch": 2}, "target": "host"})
-        heard = Listener(deployment, f"/builds/{build['id']}")
+        model = client.models.push(tmp_path / "model", name="net")
+        build = client.builds.create(model=model, recipe={"batch": 2}, target="host")
+        heard = Listener(deployment, f"/builds/{build.id}")
         wait_for(lambda: builder(deployment.workers), "a worker to build")
         killed = builder(deployment.workers)
         assert killed is not None
         copy = deployment.workers.index(killed)
         killed.kill()
-        client.wait(f"/builds/{build['id']}", lambda answer: None, 120)
+        client.builds.wait(build.id, timeout=120)
         deployment.workers[copy] = machine.start("worker", copy)
 
-        token = client.post("/enrollment-tokens", {"name": "device"})["token"]
+        token = client.enrolment_tokens.create(name="device").token
         state, trusting = str(tmp_path / "device"), {**os.environ, "SSL_CERT_FILE": str(deployment.authority)}
         enroll = [program("pock-agent"), "enroll", deployment.url, token, "--target", "host", "--state-dir", state]
         subprocess.run(enroll, env=trusting, check=True, capture_output=True, timeout=60)
-        device = client.get("/devices")["items"][0]["id"]
         held = tmp_path / "held"
         held.touch()
         tmp_path.chmod(0o755)
         (tmp_path / "data").write_bytes(fake_model.dataset({"train": {"hang_after": 3, "hang_at": str(held)}}))
-        data = client.post("/datasets", {"name": "data", "digest": client.upload(tmp_path / "data")})["id"]
-        order = {"build_id": build["id"], "device_id": device, "dataset_id": data, "eval_dataset_id": data}
-        run = client.post("/runs", {**order, "entry": "train", "steps": 5, "save_weights": True})
-        watched = Listener(deployment, f"/runs/{run['id']}")
+        data = client.datasets.push(tmp_path / "data")
+        run = client.runs.create(
+            build=build, device="device", dataset=data, eval_dataset=data, steps=5, save_weights=True
+        )
+        watched = Listener(deployment, f"/runs/{run.id}")
         with (tmp_path / "agent.log").open("wb") as log:
             agent = subprocess.Popen(
                 [program("pock-agent"), "run", "--state-dir", state], env=trusting, stdout=log, stderr=log
@@ -256,17 +253,18 @@ def test_from_a_model_to_trained_weights_while_processes_are_killed(deployment: 
             wait_for(lambda: any(kind == "steps" for kind, _ in watched.events), "steps")
             deployment.apis[0].kill()
             held.unlink()
-            done = client.wait(f"/runs/{run['id']}", lambda answer: None, 120)
+            done = client.runs.wait(run.id, timeout=120)
             deployment.apis[0] = machine.start("api", 0)
             wait_for(lambda: "succeeded" in watched.states() and "succeeded" in heard.states(), "the streams' end")
         finally:
             agent.send_signal(signal.SIGTERM)
             agent.wait(timeout=30)
-        weights = client._http.get(f"/blobs/sha256/{done['weights_digest']}").content
+        client.runs.weights(done, tmp_path / "weights")
     for listener in (heard, watched):
         listener.stopped.set()
-    assert hashlib.sha256(weights).hexdigest() == done["weights_digest"]
-    assert done["report"]["train"]["loss"] == [1 / step for step in range(1, 6)]
+    assert hashlib.sha256((tmp_path / "weights").read_bytes()).hexdigest() == done.weights_digest
+    assert done.report is not None and done.report.train is not None
+    assert done.report.train.loss == [1 / step for step in range(1, 6)]
     assert heard.states().count("running") == 2, "killed with its worker, built by the other one"
     for worker in deployment.workers:
         assert "builds run in a sandbox: bubblewrap" in worker.said()

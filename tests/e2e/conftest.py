@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from demo import fleet, service
-from demo.client import Client, Json
+from pock_client import Client
 from tests.e2e.small_model import RECIPE, Files, make_files
 
 BUILD_SECONDS = 300.0
@@ -21,8 +22,8 @@ class Scene:
     url: str
     client: Client
     home: Path
-    builds: dict[str, Json]
-    data: dict[str, str]
+    builds: dict[str, Any]
+    data: dict[str, Any]
 
     def enroll(self, name: str, target: str, folder: Path) -> tuple[fleet.Device, str]:
         """A new device and its id."""
@@ -30,13 +31,13 @@ class Scene:
         return device, fleet.enroll(device, self.url, self.client)
 
     def request_run(self, device_id: str, target: str, steps: int) -> str:
-        """Ask the device to train; the run's path."""
-        body = {"build_id": self.builds[target]["id"], "device_id": device_id, "entry": "train", "steps": steps}
-        return f"/runs/{self.client.post('/runs', {**body, **self.data, 'save_weights': True})['id']}"
+        """Ask the device to train; the run's id."""
+        build = self.builds[target]
+        return self.client.runs.create(build=build, device=device_id, steps=steps, save_weights=True, **self.data).id
 
-    def finished(self, path: str) -> Json:
-        """The run once it has succeeded."""
-        return self.client.wait(path, lambda answer: None, RUN_SECONDS)
+    def finished(self, run_id: str) -> Any:
+        """The run once it succeeded, of which tests read what they know to be there."""
+        return self.client.runs.wait(run_id, timeout=RUN_SECONDS)
 
 
 @pytest.fixture(scope="session")
@@ -48,16 +49,10 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 def scene(files: Files, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     home = tmp_path_factory.mktemp("service")
     with service.serving(home) as address, Client(address.url, address.key) as client:
-        model = client.post("/models", {"name": "small", "digest": client.upload(files.model)})
-        builds = {}
+        model = client.models.push(files.model)
+        builds: dict[str, Any] = {}
         for target in ("host", fleet.PI):
-            order = {"model_id": model["id"], "recipe": RECIPE, "target": target, "threads": 2}
-            request = client.post("/builds", order)
-            builds[target] = client.wait(f"/builds/{request['id']}", lambda answer: None, BUILD_SECONDS)
-        data = {
-            "dataset_id": client.post("/datasets", {"name": "train", "digest": client.upload(files.train)})["id"],
-            "eval_dataset_id": client.post("/datasets", {"name": "eval", "digest": client.upload(files.held_out)})[
-                "id"
-            ],
-        }
+            request = client.builds.create(model=model, recipe=RECIPE, target=target, threads=2)
+            builds[target] = client.builds.wait(request.id, timeout=BUILD_SECONDS)
+        data = {"dataset": client.datasets.push(files.train), "eval_dataset": client.datasets.push(files.held_out)}
         yield Scene(address.url, client, home, builds, data)

@@ -60,7 +60,7 @@ def common(
     """Push models, build and run training on the devices of a service, and compare what they measured."""
 
 
-def commands() -> Mapping[str, Any]:
+def all_commands() -> Mapping[str, Any]:
     """The commands by name, to be had in another program."""
     return get_group(app).commands
 

@@ -125,9 +125,15 @@ def plain(value: Any) -> Any:
     return msgspec.to_builtins(value)
 
 
+class _Stdout(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave it to who calls; a reader that has seen enough is no error."""
+        raise BrokenPipeError
+
+
 def _stdout() -> Console:
     """As wide as the terminal, or wide where a file or a pipe takes it."""
-    console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
-    if console.is_terminal:
-        return console
-    return Console(highlight=False, soft_wrap=True, markup=False, emoji=False, width=_WIDE)
+    console = _Stdout(highlight=False, soft_wrap=True, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = _WIDE
+    return console

@@ -51,9 +51,9 @@ class Commands(TyperGroup):
         own = super().get_command(ctx, name)
         if own is not None and (name != "run" or runs_here(rest)):
             return name, own, rest
-        if name.startswith("-") or ctx.resilient_parsing:
-            return super().resolve_command(ctx, args)
         commands = _of_the_service()
+        if name.startswith("-") or (ctx.resilient_parsing and name not in (commands or ())):
+            return super().resolve_command(ctx, args)
         if commands is None and own is not None:
             raise PockError(f"'{rest[0]}' is no artifact (a file that ends in .pock); {_INSTALL}")
         if commands is None or name not in commands:
@@ -98,9 +98,9 @@ def _write(formatter: Any, title: str, commands: Mapping[str, Any]) -> None:
 def _of_the_service() -> Mapping[str, Any] | None:
     """The commands of pock-client by name, or None where it is not installed."""
     try:
-        from pock_client.cli import commands
+        from pock_client.cli import all_commands
     except ModuleNotFoundError as error:
-        if error.name != "pock_client":
+        if error.name not in ("pock_client", "pock_client.cli"):
             raise
         return None
-    return commands()
+    return all_commands()

@@ -40,8 +40,8 @@ def test_the_session_of_a_new_user(tmp_path: Path) -> None:
     assert status == 0, err.read_text()
     said = out.read_text()
     assert re.search(r"signed in to http://127.0.0.1:\d+ as me, workspace default", said)
-    (titles,) = blocks("text")
-    columns = titles.split()
+    (table,) = blocks("text")
+    columns = table.splitlines()[0].split()
     comparisons = [line for line in said.splitlines() if line.split() == columns]
     assert len(comparisons) == 2, "bench and compare end with the same table"
     *_, left, right, fetched = said.splitlines()

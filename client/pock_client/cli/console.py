@@ -88,7 +88,7 @@ def reference(thing: Any) -> str:
 
 def show_table(titles: Sequence[str], rows: Iterable[Sequence[object]], empty: str) -> None:
     """Rows under titles on stdout; the sentence `empty` where there are none."""
-    made = Table(*titles, box=None, header_style="bold")
+    made = Table(*titles, box=None, pad_edge=False, header_style="bold")
     for row in rows:
         made.add_row(*(Text(visible(cell)) for cell in row))
     if made.row_count:

@@ -135,16 +135,29 @@ def test_an_interrupted_wait_says_how_to_go_on_and_ends_nothing(person: Person) 
 def test_many_devices_are_asked_about(person: Person, pock: Pock, monkeypatch) -> None:
     person.built()
     pock("push", person.dataset())
-    monkeypatch.setattr("pock_client.cli.commands.running._MANY_DEVICES", 1)
+    monkeypatch.setattr("pock_client.cli.commands.running._MANY", 1)
     run = ("run", "net", "--on", "*", "--data", "digits", "--steps", "2", "--no-wait")
     with person.device("one", stalls=True), person.device("two", stalls=True):
         refused = pock(*run, say="n\n")
-        assert refused.status == 130 and "run on 2 devices?" in refused.err and person.json("runs")["items"] == []
+        assert refused.status == 130 and "ask for 2 runs?" in refused.err and person.json("runs")["items"] == []
         assert pock(*run, say="y\n").status == 0
         assert pock(*run, "--yes").status == 0
-    monkeypatch.setattr("pock_client.cli.commands.running._MOST_DEVICES", 1)
+    monkeypatch.setattr("pock_client.cli.commands.running._MOST", 1)
     said = pock(*run)
-    assert said.status == 1 and "'*' matches 2 devices, and at most 1 run at once" in said.err
+    assert said.status == 1 and "'*' matches 2 devices, and at most 1 are asked at once" in said.err
+
+
+def test_what_one_device_refuses_keeps_no_other_from_its_run(person: Person, pock: Pock) -> None:
+    person.built("net", "host")
+    person.built("net", "raspberry-pi-4")
+    pock("push", person.dataset())
+    key = person.service.key(person.workspace, Scope.READ)
+    with person.device("one", stalls=True), person.device("two", "raspberry-pi-4", stalls=True):
+        run = ("run", "net", "--data", "digits", "--steps", "2", "--no-wait", "--json")
+        said = pock(*run, "--on", "*", POCK_KEY=key)
+        assert said.status == 1 and said.err.count(" is refused: ") == 2 and said.json == {"runs": []}
+        said = pock(*run, "--on", "*", "--threads", "256")
+        assert said.status == 0 and len(said.json["runs"]) == 2
 
 
 def test_a_reader_that_goes_away_is_no_error(person: Person) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from ... import Client
+from ...errors import ServiceError
 from ..comparison import measured, show_comparison
 from ..console import ago, note, number, plain, share, short, show_json, show_table, visible
 from ..faults import Refused, Status, program
@@ -18,8 +19,10 @@ from ..options import Json, Limit, Names, Profile, Timeout, Wait, Yes
 from ..session import connected, patient
 from ..watching import labelled, look_at_run, wait_for_all
 
-_MOST_DEVICES = 100
-_MANY_DEVICES = 10
+_MOST = 100
+"""Runs that one command asks for."""
+_MANY = 10
+"""More are asked about."""
 
 Builds = Annotated[
     list[str], typer.Argument(metavar="BUILD", help="Builds or models, by name, glob or id.", show_default=False)
@@ -137,21 +140,30 @@ def _run(context: typer.Context, order: Order, profile: str | None, *, as_json: 
     """Ask for the runs and, if it is wanted, wait for them."""
     with connected(profile) as client:
         pairs = _pairs(client, order)
-        if len(pairs) > _MANY_DEVICES and not order.yes:
-            typer.confirm(f"run on {len(pairs)} devices?", abort=True, err=True)
+        if len(pairs) > _MANY and not order.yes:
+            typer.confirm(f"ask for {len(pairs)} runs?", abort=True, err=True)
         dataset = client.datasets.find(order.data)
         options = {name: value for name, value in order.options.items() if value is not None}
         if "eval_dataset" in options:
             options["eval_dataset"] = client.datasets.find(options["eval_dataset"]).id
-        made = [client.runs.create(build=b.id, device=d.id, dataset=dataset.id, **options) for b, d in pairs]
-        names = {one.id: build.name for one, (build, _) in zip(made, pairs, strict=True)}
-    if order.wait:
+        names, refused = dict[str, str](), 0
+        made: list[Any] = []
+        for build, device in pairs:
+            try:
+                made.append(client.runs.create(build=build.id, device=device.id, dataset=dataset.id, **options))
+                names[made[-1].id] = build.name
+            except ServiceError as error:
+                refused += 1
+                note(f"{build.name} on {device.name} is refused: {error}")
+    if order.wait and made:
         with patient(profile) as client:
             word, name = short(made[0].id) if len(made) == 1 else "RUN", program(context)
             after = f"it goes on; `{name} logs {word} -f` follows it, `{name} cancel {word}` ends it"
             things = labelled(made, lambda one: f"{names[one.id]} on {one.device_name}")
             made = wait_for_all(things, client.runs.get, look_at_run, order.timeout, after)
     _show(context, made, names, order, as_json=as_json)
+    if refused:
+        raise typer.Exit(Status.REFUSED)
 
 
 def _pairs(client: Client, order: Order) -> list[tuple[Any, Any]]:
@@ -159,14 +171,16 @@ def _pairs(client: Client, order: Order) -> list[tuple[Any, Any]]:
     count = client.devices.count(order.on)  # a service that knows no selectors would list all devices, and no count
     if not count:
         raise Refused(f"no device matches '{order.on}'; `devices` lists all")
-    if count > _MOST_DEVICES:
-        raise Refused(f"'{order.on}' matches {count} devices, and at most {_MOST_DEVICES} run at once; narrow it down")
-    devices = list(islice(client.devices.list(order.on), _MOST_DEVICES))
+    if count > _MOST:
+        raise Refused(f"'{order.on}' matches {count} devices, and at most {_MOST} are asked at once; narrow it down")
+    devices = list(islice(client.devices.list(order.on), _MOST))
     built = find_builds(client, order.builds, "succeeded")
     pairs = [(build, device) for device in devices for build in built if build.target == device.target]
     for device in devices:
         if not any(device is one for _, one in pairs):
             note(f"left out {device.name}: nothing is built for its target, {device.target or 'which is not known'}")
+    if len(pairs) > _MOST:
+        raise Refused(f"that would be {len(pairs)} runs, and at most {_MOST} are asked for at once; narrow it down")
     if not pairs:
         targets = ", ".join(sorted({visible(build.target) for build in built}))
         raise Refused(f"none of these devices is of a target that this is built for ({targets})")

@@ -203,6 +203,13 @@ RUN = {
     "created_at": "2026-11-23T00:00:00Z",
 }
 """A run of a newer service, in a state that this client does not know."""
+OVER_RUN = {**RUN, "state": "succeeded"}
+
+
+def test_the_last_event_is_not_lost_to_a_stream_that_ends_just_before_it(connect: Connect, hostile: Hostile) -> None:
+    streams = [stream(sse((1, "steps", {"items": []}))), stream(sse(OVER))]
+    hostile.answers = lambda asked: streams.pop(0) if asked.path.endswith("/events") else as_json(OVER_RUN)
+    assert [event.id for event in connect(hostile.url).runs.events(ID)] == [1, 9]
 
 
 def test_a_run_that_is_gone_ends_its_events(connect: Connect, service: Service) -> None:

@@ -42,6 +42,7 @@ async def follow(
 ) -> AsyncStream[Event]:
     """The events after number `after`, until the last one. Raises WaitTimeout at `ends` (of `time.monotonic`)."""
     attempts = Attempts(transport.patience * _PATIENCE)
+    over = False
     while True:
         began = time.monotonic()
         try:
@@ -52,8 +53,10 @@ async def follow(
                     yield event
                     if isinstance(event, StateEvent) and event.state in FINAL:
                         return
-            if await subject.is_over():
+            if over:
                 return
+            if over := await subject.is_over():
+                continue  # once more: the last event may have come between the stream's end and this answer
             if time.monotonic() - began > _LIVED_SECONDS:
                 attempts.progressed()
             pause = attempts.pause(Unreachable(f"{transport.url} ends the events of {subject.words} early"), True)

@@ -41,6 +41,7 @@ class Subject:
 def follow(transport: Transport, subject: Subject, after: int = 0, ends: float | None = None) -> Stream[Event]:
     """The events after number `after`, until the last one. Raises WaitTimeout at `ends` (of `time.monotonic`)."""
     attempts = Attempts(transport.patience * _PATIENCE)
+    over = False
     while True:
         began = time.monotonic()
         try:
@@ -51,8 +52,10 @@ def follow(transport: Transport, subject: Subject, after: int = 0, ends: float |
                     yield event
                     if isinstance(event, StateEvent) and event.state in FINAL:
                         return
-            if subject.is_over():
+            if over:
                 return
+            if over := subject.is_over():
+                continue  # once more: the last event may have come between the stream's end and this answer
             if time.monotonic() - began > _LIVED_SECONDS:
                 attempts.progressed()
             pause = attempts.pause(Unreachable(f"{transport.url} ends the events of {subject.words} early"), True)

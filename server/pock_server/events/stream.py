@@ -47,6 +47,7 @@ class Subject:
 async def stream(services: Services, subject: Subject, after: int) -> AsyncIterator[ServerSentEvent]:
     """All events after number `after`; ends with the event of a final state, or when the caller may see no more."""
     check_at = time.monotonic() + _CHECK_SECONDS
+    over = False
     with services.hub.listen(subject.topic) as bell:
         while not services.hub.closing:
             if time.monotonic() >= check_at:
@@ -60,8 +61,11 @@ async def stream(services: Services, subject: Subject, after: int) -> AsyncItera
                 if row.kind == "state" and row.data.get("state") in subject.final:
                     return
             if not rows:
-                if await run_in_threadpool(_is_over, services, subject):
+                if over:
                     return
+                over = await run_in_threadpool(_is_over, services, subject)
+                if over:
+                    continue  # once more: the last event may have been written between the two looks
                 await bell.wait(services.hub.patience(_LOOK_SECONDS))
 
 

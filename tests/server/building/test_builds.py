@@ -1,11 +1,14 @@
 """Builds: one per request content, one path through the states, a log and a stream."""
 
+from typing import Any
+
 import pytest
 from sqlalchemy import delete
 
 from pock_server.builds.lifecycle import BUILD_LIFECYCLE
 from pock_server.builds.schemas import BuildState
 from pock_server.builds.tables import BuildRecord
+from pock_server.events import stream as streaming
 from pock_server.http.problems import Problem
 from pock_server.runner.claims import Broken, Journal, claim_next, finish, give_back, write_down
 from pock_server.runner.sweeper import sweep_all
@@ -181,4 +184,22 @@ def test_log_progress_and_events(server: Server, person: Person) -> None:
     assert resumed == events[4:]
     assert sse(person.get(f"/builds/{build}/events", headers={"Last-Event-ID": "6"}).text) == []
     assert_problem(person.get(f"/builds/{build}/events", headers={"Last-Event-ID": "x"}), 422, 1006)
+
+
+@pytest.mark.in_process("the build ends at a moment of the service's own")
+def test_a_stream_has_the_last_event_though_the_build_ends_as_it_is_looked_at(
+    server: Server, person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = person.build().json()["id"]
+    is_over = streaming._is_over
+    ended: list[object] = []
+
+    def ends_now(*arguments: Any) -> bool:
+        if not ended:
+            ended.append(server.finish_build())
+        return is_over(*arguments)
+
+    monkeypatch.setattr(streaming, "_is_over", ends_now)
+    events = sse(person.get(f"/builds/{build}/events").text)
+    assert [data["state"] for _, kind, data in events if kind == "state"] == ["queued", "running", "succeeded"]
     assert_problem(server.person(workspace="other").get(f"/builds/{build}/events"), 404, 1005)

@@ -154,6 +154,10 @@ class Model(Struct, frozen=True, kw_only=True):
 
     id: Id
     name: str
+    version: int
+    """Of its name; 1 is the first. 0 for seconds, while a service is upgraded."""
+    tags: list[str]
+    """In the order of their letters."""
     digest: Digest
     size: int
     """Bytes of the ONNX file."""
@@ -390,6 +394,15 @@ class UploadIn(Struct, frozen=True, kw_only=True):
     """Bytes."""
 
 
+class Version(Struct, frozen=True, kw_only=True):
+    """One version of a name."""
+
+    id: Id
+    name: str
+    version: int
+    """Of its name; 1 is the first. 0 for seconds, while a service is upgraded."""
+
+
 class ApiKey(Struct, frozen=True, kw_only=True):
     """A key without its secret."""
 
@@ -512,7 +525,12 @@ class Build(Struct, frozen=True, kw_only=True):
     id: Id
     model_id: Id
     model_name: str
+    model: Version
     name: str
+    version: int
+    """Of its name; 1 is the first. 0 for seconds, while a service is upgraded."""
+    tags: list[str]
+    """In the order of their letters."""
     target: str
     threads: int
     priority: int
@@ -561,6 +579,10 @@ class Dataset(Struct, frozen=True, kw_only=True):
 
     id: Id
     name: str
+    version: int
+    """Of its name; 1 is the first. 0 for seconds, while a service is upgraded."""
+    tags: list[str]
+    """In the order of their letters."""
     digest: Digest
     size: int
     """Bytes."""
@@ -712,6 +734,10 @@ class Run(Struct, frozen=True, kw_only=True):
     target: str
     dataset_id: Id
     eval_dataset_id: Id | None
+    model: Version
+    build: Version
+    dataset: Version
+    eval_dataset: Version | None
     entry: Entry
     steps: int
     threads: int

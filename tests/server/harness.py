@@ -97,13 +97,13 @@ class Person:
 
     def model(self, data: bytes = b"an ONNX file", name: str = "net") -> dict[str, Any]:
         made = self.post("/models", {"name": name, "digest": self.upload(data)})
-        assert made.status_code == 201, made.text
+        assert made.status_code in (200, 201), made.text
         return dict(made.json())
 
     def dataset(self, samples: int = 8, name: str = "digits") -> dict[str, Any]:
         data = safetensors({"input": ("F32", (samples, 4)), "labels": ("I64", (samples,))})
         made = self.post("/datasets", {"name": name, "digest": self.upload(data)})
-        assert made.status_code == 201, made.text
+        assert made.status_code in (200, 201), made.text
         return dict(made.json())
 
     def build(self, **changes: Any) -> Any:

@@ -9,7 +9,6 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from pock_server.builds import service
 from pock_server.builds.lifecycle import BUILD_LIFECYCLE
-from pock_server.builds.queue import queue_positions
 from pock_server.builds.recipe_text import read_recipe
 from pock_server.builds.repository import Builds
 from pock_server.builds.schemas import BuildIn, BuildOut, BuildPage, BuildState
@@ -21,6 +20,8 @@ from pock_server.http.fields import Id
 from pock_server.http.pages import PageQuery
 from pock_server.http.problems import PROBLEMS
 from pock_server.idempotency.header import Once
+from pock_server.names.schemas import NameGlob, Ref, Tag
+from pock_server.names.service import tag, untag
 from pock_server.quotas.service import Quota, check
 
 router = APIRouter(prefix="/builds", tags=["builds"], responses=PROBLEMS)
@@ -40,8 +41,8 @@ def create_build(body: BuildIn, response: Response, caller: BuildWriter, service
         if requested.created:
             check(unit, services.settings, caller.workspace_id, now, Quota.BUILDS, Quota.BYTES)
         response.status_code = 202 if requested.created else 200
-        described = service.describe(requested.row, queue_positions(unit.session, [requested.row]))
-        return once(unit, described, response.status_code)
+        (shown,) = service.show(Builds(unit.session, caller.workspace_id), [requested.row])
+        return once(unit, shown, response.status_code)
 
 
 @router.get("")
@@ -51,25 +52,45 @@ def list_builds(
     page: PageQuery,
     state: Annotated[BuildState | None, Query()] = None,
     model_id: Annotated[Id | None, Query()] = None,
+    ref: Ref = None,
+    name: NameGlob = None,
 ) -> BuildPage:
     """List builds."""
     with services.database.read() as session:
-        filters = []
+        builds = Builds(session, caller.workspace_id)
+        filters = builds.asked(ref, name)
         if state is not None:
             filters.append(BuildRecord.state == state)
         if model_id is not None:
             filters.append(BuildRecord.model_id == model_id)
-        found = Builds(session, caller.workspace_id).page(page, *filters)
-        positions = queue_positions(session, found.rows)
-        return BuildPage(items=[service.describe(row, positions) for row in found.rows], next_cursor=found.next_cursor)
+        found = builds.page(page, *filters)
+        return BuildPage(items=service.show(builds, found.rows), next_cursor=found.next_cursor)
 
 
 @router.get("/{build_id}")
 def get_build(build_id: Id, caller: Reader, services: ServicesDep) -> BuildOut:
     """One build."""
     with services.database.read() as session:
-        row = Builds(session, caller.workspace_id).require(build_id)
-        return service.describe(row, queue_positions(session, [row]))
+        builds = Builds(session, caller.workspace_id)
+        (shown,) = service.show(builds, [builds.require(build_id)])
+        return shown
+
+
+@router.put("/{build_id}/tags/{tag_name}")
+def tag_build(build_id: Id, tag_name: Tag, caller: BuildWriter, services: ServicesDep) -> BuildOut:
+    """Have a tag name this version of the build, whichever it named before."""
+    with services.database.write(caller.actor) as unit:
+        builds = Builds(unit.session, caller.workspace_id)
+        row = tag(unit, builds, build_id, tag_name, services.clock.now())
+        (shown,) = service.show(builds, [row])
+        return shown
+
+
+@router.delete("/{build_id}/tags/{tag_name}", status_code=204)
+def untag_build(build_id: Id, tag_name: Tag, caller: BuildWriter, services: ServicesDep) -> None:
+    """Take a tag away from this version of the build."""
+    with services.database.write(caller.actor) as unit:
+        untag(unit, Builds(unit.session, caller.workspace_id), build_id, tag_name, services.clock.now())
 
 
 @router.delete("/{build_id}", status_code=204)
@@ -84,7 +105,8 @@ def cancel_build(build_id: Id, caller: BuildWriter, services: ServicesDep) -> Bu
     """Cancel a build that is queued or running."""
     with services.database.write(caller.actor) as unit:
         row = service.cancel_build(unit, caller.workspace_id, build_id, services.clock.now())
-        return service.describe(row, {})
+        (shown,) = service.show(Builds(unit.session, caller.workspace_id), [row])
+        return shown
 
 
 @router.get("/{build_id}/log", response_class=PlainTextResponse)

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pock_server.builds.recipe_text import MAX_CHARACTERS
 from pock_server.http.fields import Digest, Id, Name, RecipeObject
 from pock_server.http.pages import PageOut
+from pock_server.names.schemas import Tags, Version, VersionOut
 
 
 class BuildState(StrEnum):
@@ -87,7 +88,10 @@ class BuildOut(BaseModel):
     id: Id
     model_id: Id
     model_name: str
+    model: VersionOut
     name: str
+    version: Version
+    tags: Tags
     target: str
     threads: int
     priority: int

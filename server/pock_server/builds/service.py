@@ -1,7 +1,7 @@
 """Accepts, shows and cancels builds."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -12,6 +12,7 @@ from pock_server.artifacts.repository import Artifacts
 from pock_server.audit.service import Action, changed, gone, made, record
 from pock_server.blobs.repository import Blobs
 from pock_server.builds.lifecycle import BUILD_LIFECYCLE
+from pock_server.builds.queue import queue_positions
 from pock_server.builds.repository import Builds
 from pock_server.builds.schemas import BuildIn, BuildOut, BuildState, FailureOut, ProgressOut, SummaryOut
 from pock_server.builds.tables import BuildRecord
@@ -23,6 +24,7 @@ from pock_server.http.fields import canonical_json
 from pock_server.http.problems import Failure, Problem
 from pock_server.models.repository import Models
 from pock_server.models.tables import ModelRecord
+from pock_server.names.schemas import VersionOut
 from pock_server.observing.context import request_id, traceparent
 from pock_server.observing.facts import Counted
 from pock_server.targets.service import Compiler
@@ -47,7 +49,8 @@ def request_build(
     target = compiler.require_target(order.target)
     threads = order.threads or default_threads(target)
     key = build_key(model, recipe, order.target, threads, compiler.version)
-    builds = Builds(unit.session, workspace_id)
+    builds, name = Builds(unit.session, workspace_id), order.name or model.name
+    builds.hold(name)
     existing = builds.find_live(key)
     if existing is not None:
         unit.happened(Counted("builds_requested", "same"))
@@ -61,7 +64,8 @@ def request_build(
         key=key,
         model_id=model.id,
         model_name=model.name,
-        name=order.name or model.name,
+        name=name,
+        version=builds.next_version(name),
         target=order.target,
         threads=threads,
         priority=order.priority,
@@ -75,7 +79,8 @@ def request_build(
     if row is None:
         return Requested(_made_meanwhile(builds, key), created=False)
     Events(unit.session, workspace_id).append(row.id, "state", {"state": BuildState.QUEUED}, now)
-    record(unit, Action.BUILD_REQUEST, row, row.name, now, made(model_id=model.id, target=row.target, threads=threads))
+    new = made(version=row.version, model_id=model.id, target=row.target, threads=threads)
+    record(unit, Action.BUILD_REQUEST, row, row.name, now, new)
     unit.announce(QUEUE)
     unit.happened(Counted("builds_requested", "new"))
     return Requested(row, created=True)
@@ -129,6 +134,7 @@ def delete_build(unit: Unit, workspace_id: str, build_id: str, now: datetime) ->
         raise Problem(Failure.STATE_CONFLICT, f"Build {row.name} has {runs} runs; delete them first.")
     record(unit, Action.BUILD_DELETE, row, row.name, now, gone(state=row.state, artifact_digest=row.artifact_digest))
     drop_artifact(unit.session, row, now)
+    builds.forget_tags(row)
     Events(unit.session, workspace_id).forget(row.id)
     unit.session.delete(row)
 
@@ -146,13 +152,21 @@ def read_log(events: Events, build_id: str) -> str:
     return "".join(str(row.data["text"]) + "\n" for row in events.of_kind(build_id, "log"))
 
 
-def describe(row: BuildRecord, positions: Mapping[str, int]) -> BuildOut:
-    """The build as the API shows it."""
+def show(builds: Builds, rows: Sequence[BuildRecord]) -> list[BuildOut]:
+    """Builds as the API shows them."""
+    positions, models, tags = queue_positions(builds.session, rows), builds.models_of(rows), builds.tags_of(rows)
+    return [_describe(row, positions.get(row.id), models[row.model_id], tags[row.id]) for row in rows]
+
+
+def _describe(row: BuildRecord, position: int | None, model: VersionOut, tags: list[str]) -> BuildOut:
     return BuildOut(
         id=row.id,
         model_id=row.model_id,
         model_name=row.model_name,
+        model=model,
         name=row.name,
+        version=row.version,
+        tags=tags,
         target=row.target,
         threads=row.threads,
         priority=row.priority,
@@ -160,7 +174,7 @@ def describe(row: BuildRecord, positions: Mapping[str, int]) -> BuildOut:
         compiler_version=row.compiler_version,
         state=BuildState(row.state),
         progress=ProgressOut(**row.progress) if row.progress else None,
-        queue_position=positions.get(row.id),
+        queue_position=position,
         summary=SummaryOut(**row.summary) if row.summary else None,
         artifact_digest=row.artifact_digest,
         failure=FailureOut(**row.failure) if row.failure else None,

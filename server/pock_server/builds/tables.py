@@ -7,11 +7,12 @@ from sqlalchemy import ForeignKey, Index, String, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from pock_server.db.base import StatefulRow, page_index
+from pock_server.names.tables import VersionedRow, version_indexes
 
 _LIVE = text("state IN ('queued', 'running', 'succeeded') AND retired_at IS NULL")
 
 
-class BuildRecord(StatefulRow):
+class BuildRecord(VersionedRow, StatefulRow):
     """A request to compile a model; `key` is the digest of everything that decides its result.
 
     `retired_at` is when its artifact was lost or dropped: from then on, the same request makes a new build.
@@ -20,6 +21,7 @@ class BuildRecord(StatefulRow):
     __tablename__ = "builds"
     __table_args__ = (
         page_index("builds"),
+        *version_indexes("builds"),
         # The same request twice is one build; a failed or cancelled one may be tried again.
         Index("uq_builds_live_key", "workspace_id", "key", unique=True, sqlite_where=_LIVE, postgresql_where=_LIVE),
         Index("ix_builds_state", "state"),
@@ -28,7 +30,6 @@ class BuildRecord(StatefulRow):
     key: Mapped[str] = mapped_column(String(64))
     model_id: Mapped[str] = mapped_column(String(36), ForeignKey("models.id"))
     model_name: Mapped[str] = mapped_column(String(200))
-    name: Mapped[str] = mapped_column(String(200))
     target: Mapped[str] = mapped_column(String(100))
     threads: Mapped[int]
     priority: Mapped[int] = mapped_column(server_default="0")

@@ -3,15 +3,18 @@
 from sqlalchemy import func, or_, select
 
 from pock_server.datasets.tables import DatasetRecord
-from pock_server.db.repository import Repository
+from pock_server.names.repository import VersionedRepository
+from pock_server.names.tables import Kind
 from pock_server.runs.tables import RunRecord
 
 
-class Datasets(Repository[DatasetRecord]):
+class Datasets(VersionedRepository[DatasetRecord]):
     """The datasets of one workspace."""
 
     row_class = DatasetRecord
     noun = "dataset"
+    kind = Kind.DATASET
+    digest = "digest"
 
     def count_runs(self, dataset_id: str) -> int:
         """Runs on the dataset, in whatever state."""

@@ -6,6 +6,7 @@ from pydantic import BaseModel, Field
 
 from pock_server.http.fields import Digest, Id, Name
 from pock_server.http.pages import PageOut
+from pock_server.names.schemas import Tags, Version
 
 
 class DatasetIn(BaseModel):
@@ -28,6 +29,8 @@ class DatasetOut(BaseModel):
 
     id: Id
     name: str
+    version: Version
+    tags: Tags
     digest: Digest
     size: int = Field(description="Bytes.")
     samples: int

@@ -1,5 +1,7 @@
 """Registers datasets after reading their headers."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from pock_server.audit.service import Action, gone, made, record
@@ -23,26 +25,42 @@ def read_entries(store: BlobStore, blob: BlobRecord) -> tuple[TensorEntry, ...]:
         raise Problem(Failure.BAD_DATA, f"This is not a safetensors file: {error}.") from None
 
 
+@dataclass(frozen=True)
+class Pushed:
+    """The version that answers a request, and whether the request made it."""
+
+    row: DatasetRecord
+    created: bool
+
+
 def create_dataset(
     unit: Unit, workspace_id: str, name: str, blob: BlobRecord, entries: tuple[TensorEntry, ...], now: datetime
-) -> DatasetRecord:
-    """Register a dataset whose tensors have been read; a 422 `Problem` says what is wrong with their samples."""
+) -> Pushed:
+    """Register a dataset whose tensors have been read as the next version of its name, or find the version of it that
+    has the same file; a 422 `Problem` says what is wrong with their samples."""
+    samples = _samples(entries)
+    blobs, datasets = Blobs(unit.session, workspace_id), Datasets(unit.session, workspace_id)
+    blobs.take(blob.digest, now)
+    datasets.hold(name)
+    same = datasets.newest(name, DatasetRecord.digest == blob.digest)
+    if same is not None:
+        return Pushed(same, created=False)
     row = DatasetRecord(
         id=new_id(now),
         workspace_id=workspace_id,
         created_at=now,
         name=name,
+        version=datasets.next_version(name),
         digest=blob.digest,
         size=blob.size,
-        samples=_samples(entries),
+        samples=samples,
         tensors=[{"name": e.name, "dtype": e.dtype, "shape": list(e.shape)} for e in entries],
     )
-    Datasets(unit.session, workspace_id).add(row)
-    blobs = Blobs(unit.session, workspace_id)
-    blobs.take(row.digest, now)
+    datasets.add(row)
     blobs.use(row.id, (row.digest,))
-    record(unit, Action.DATASET_CREATE, row, row.name, now, made(digest=row.digest, samples=row.samples))
-    return row
+    new = made(version=row.version, digest=row.digest, samples=row.samples)
+    record(unit, Action.DATASET_CREATE, row, row.name, now, new)
+    return Pushed(row, created=True)
 
 
 def delete_dataset(unit: Unit, workspace_id: str, dataset_id: str, now: datetime) -> None:
@@ -52,8 +70,10 @@ def delete_dataset(unit: Unit, workspace_id: str, dataset_id: str, now: datetime
     runs = datasets.count_runs(row.id)
     if runs:
         raise Problem(Failure.STATE_CONFLICT, f"Dataset {row.name} has {runs} runs; delete them first.")
-    record(unit, Action.DATASET_DELETE, row, row.name, now, gone(digest=row.digest, samples=row.samples))
+    old = gone(version=row.version, digest=row.digest, samples=row.samples)
+    record(unit, Action.DATASET_DELETE, row, row.name, now, old)
     Blobs(unit.session, workspace_id).release(row.id, now)
+    datasets.forget_tags(row)
     unit.session.delete(row)
 
 
@@ -75,11 +95,18 @@ def _samples(entries: tuple[TensorEntry, ...]) -> int:
     return first.shape[0]
 
 
-def describe(row: DatasetRecord) -> DatasetOut:
-    """The dataset as the API shows it."""
+def show(datasets: Datasets, rows: Sequence[DatasetRecord]) -> list[DatasetOut]:
+    """Datasets as the API shows them."""
+    tags = datasets.tags_of(rows)
+    return [_describe(row, tags[row.id]) for row in rows]
+
+
+def _describe(row: DatasetRecord, tags: list[str]) -> DatasetOut:
     return DatasetOut(
         id=row.id,
         name=row.name,
+        version=row.version,
+        tags=tags,
         digest=row.digest,
         size=row.size,
         samples=row.samples,

@@ -6,6 +6,7 @@ from pydantic import BaseModel, Field
 
 from pock_server.http.fields import Digest, FileName, Id, Name
 from pock_server.http.pages import PageOut
+from pock_server.names.schemas import Tags, Version
 
 
 class ModelIn(BaseModel):
@@ -23,6 +24,8 @@ class ModelOut(BaseModel):
 
     id: Id
     name: str
+    version: Version
+    tags: Tags
     digest: Digest
     size: int = Field(description="Bytes of the ONNX file.")
     external: dict[str, Digest]

@@ -1,5 +1,7 @@
 """Registers models. The bytes are opened by the build worker only."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from pock_server.audit.service import Action, gone, made, record
@@ -12,23 +14,39 @@ from pock_server.models.schemas import ModelIn, ModelOut
 from pock_server.models.tables import ModelRecord
 
 
-def create_model(unit: Unit, workspace_id: str, order: ModelIn, now: datetime) -> ModelRecord:
-    """Register a model; every file of it must have been uploaded."""
-    blobs = Blobs(unit.session, workspace_id)
+@dataclass(frozen=True)
+class Pushed:
+    """The version that answers a request, and whether the request made it."""
+
+    row: ModelRecord
+    created: bool
+
+
+def create_model(unit: Unit, workspace_id: str, order: ModelIn, now: datetime) -> Pushed:
+    """Register a model as the next version of its name, or find the version of it that has the same files.
+
+    Every file must have been uploaded.
+    """
+    blobs, models = Blobs(unit.session, workspace_id), Models(unit.session, workspace_id)
     taken = {digest: blobs.take(digest, now) for digest in sorted({order.digest, *order.external.values()})}
+    models.hold(order.name)
+    same = models.find_same(order.name, order.digest, order.external)
+    if same is not None:
+        return Pushed(same, created=False)
     row = ModelRecord(
         id=new_id(now),
         workspace_id=workspace_id,
         created_at=now,
         name=order.name,
+        version=models.next_version(order.name),
         digest=order.digest,
         size=taken[order.digest].size,
         external=dict(order.external),
     )
-    Models(unit.session, workspace_id).add(row)
+    models.add(row)
     blobs.use(row.id, taken)
-    record(unit, Action.MODEL_CREATE, row, row.name, now, made(digest=row.digest, size=row.size))
-    return row
+    record(unit, Action.MODEL_CREATE, row, row.name, now, made(version=row.version, digest=row.digest, size=row.size))
+    return Pushed(row, created=True)
 
 
 def delete_model(unit: Unit, workspace_id: str, model_id: str, now: datetime) -> None:
@@ -38,13 +56,26 @@ def delete_model(unit: Unit, workspace_id: str, model_id: str, now: datetime) ->
     builds = models.count_builds(row.id)
     if builds:
         raise Problem(Failure.STATE_CONFLICT, f"Model {row.name} has {builds} builds; delete them first.")
-    record(unit, Action.MODEL_DELETE, row, row.name, now, gone(digest=row.digest, size=row.size))
+    record(unit, Action.MODEL_DELETE, row, row.name, now, gone(version=row.version, digest=row.digest, size=row.size))
     Blobs(unit.session, workspace_id).release(row.id, now)
+    models.forget_tags(row)
     unit.session.delete(row)
 
 
-def describe(row: ModelRecord) -> ModelOut:
-    """The model as the API shows it."""
+def show(models: Models, rows: Sequence[ModelRecord]) -> list[ModelOut]:
+    """Models as the API shows them."""
+    tags = models.tags_of(rows)
+    return [_describe(row, tags[row.id]) for row in rows]
+
+
+def _describe(row: ModelRecord, tags: list[str]) -> ModelOut:
     return ModelOut(
-        id=row.id, name=row.name, digest=row.digest, size=row.size, external=row.external, created_at=row.created_at
+        id=row.id,
+        name=row.name,
+        version=row.version,
+        tags=tags,
+        digest=row.digest,
+        size=row.size,
+        external=row.external,
+        created_at=row.created_at,
     )

@@ -3,13 +3,18 @@
 import logging
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 from pock_server.audit.repository import drop_before
 from pock_server.blobs.repository import Uploads, stale_uploads
 from pock_server.builds.repository import Builds, running_builds
 from pock_server.builds.schemas import BuildState
+from pock_server.datasets.repository import Datasets
 from pock_server.http.problems import DATABASE_DOWN, Problem
 from pock_server.idempotency.service import forget_old
+from pock_server.models.repository import Models
+from pock_server.names.repository import VersionedRepository
+from pock_server.names.service import number
 from pock_server.runner.claims import take_from_lost_runner
 from pock_server.runs.leases import lock_run, sweep
 from pock_server.runs.repository import Runs, overdue_runs
@@ -19,6 +24,7 @@ from pock_server.trust.start import renew
 
 _UPLOAD_LIFE = timedelta(hours=24)
 _AUDIT_BATCH = 1000
+_NUMBER_BATCH = 100
 _Task = Callable[[Services, str, str], None]
 """Deals with one row, given its workspace and id, in transactions of its own."""
 _log = logging.getLogger(__name__)
@@ -38,6 +44,8 @@ def sweep_all(services: Services) -> None:
         _alone(services, _sweep_build, workspace_id, build_id)
     for workspace_id, upload_id in uploads:
         _alone(services, _drop_upload, workspace_id, upload_id)
+    for versioned in (Models, Datasets, Builds):
+        _number(services, versioned)
     with services.database.write() as unit:
         forget_old(unit, now)
     renew(services)
@@ -49,6 +57,15 @@ def _forget(services: Services) -> None:
     with services.database.write() as unit:
         drop_dead(unit.session, now, timedelta(seconds=settings.browser_idle_seconds))
         drop_before(unit.session, now - timedelta(days=settings.audit_days), _AUDIT_BATCH)
+
+
+def _number(services: Services, versioned: type[VersionedRepository[Any]]) -> None:
+    """Give rows a version that a process of before versions made: it runs beside us while a service is upgraded."""
+    with services.database.read() as session:
+        rows = versioned(session, "").unnumbered(_NUMBER_BATCH)
+    for row in rows:
+        with services.database.write() as unit:
+            number(versioned(unit.session, row.workspace_id), row.id)
 
 
 def _alone(services: Services, task: _Task, workspace_id: str, row_id: str) -> None:

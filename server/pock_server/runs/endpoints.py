@@ -30,8 +30,8 @@ def create_run(body: RunIn, caller: RunWriter, services: ServicesDep, once: Once
     with services.database.write(caller.actor) as unit:
         row = service.request_run(unit, caller.workspace_id, body, services.settings, services.clock.now())
         check(unit, services.settings, caller.workspace_id, services.clock.now(), Quota.RUNS)
-        positions = Runs(unit.session, caller.workspace_id).queue_positions([row])
-        return once(unit, service.describe(row, positions), 202)
+        (shown,) = service.show(Runs(unit.session, caller.workspace_id), [row])
+        return once(unit, shown, 202)
 
 
 @router.get("")
@@ -48,10 +48,7 @@ def list_runs(
         wanted = ((RunRecord.device_id, device_id), (RunRecord.build_id, build_id), (RunRecord.state, state))
         runs = Runs(session, caller.workspace_id)
         found = runs.page(page, *(column == value for column, value in wanted if value is not None))
-        positions = runs.queue_positions(found.rows)
-        return RunPage(
-            items=[service.describe(row, positions, slim=True) for row in found.rows], next_cursor=found.next_cursor
-        )
+        return RunPage(items=service.show(runs, found.rows, slim=True), next_cursor=found.next_cursor)
 
 
 @router.get("/{run_id}")
@@ -59,8 +56,8 @@ def get_run(run_id: Id, caller: Reader, services: ServicesDep) -> RunOut:
     """One run."""
     with services.database.read() as session:
         runs = Runs(session, caller.workspace_id)
-        row = runs.require(run_id)
-        return service.describe(row, runs.queue_positions([row]))
+        (shown,) = service.show(runs, [runs.require(run_id)])
+        return shown
 
 
 @router.get("/{run_id}/steps")
@@ -88,7 +85,9 @@ def delete_run(run_id: Id, caller: RunWriter, services: ServicesDep) -> None:
 def cancel_run(run_id: Id, caller: RunWriter, services: ServicesDep) -> RunOut:
     """Cancel a run that is not over."""
     with services.database.write(caller.actor) as unit:
-        return service.describe(service.cancel_run(unit, caller.workspace_id, run_id, services.clock.now()), {})
+        row = service.cancel_run(unit, caller.workspace_id, run_id, services.clock.now())
+        (shown,) = service.show(Runs(unit.session, caller.workspace_id), [row])
+        return shown
 
 
 def _shown(session: Session, row: EventRecord) -> dict[str, Any]:

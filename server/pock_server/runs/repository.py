@@ -1,13 +1,18 @@
 """Queries on runs."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, delete, exists, or_, select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Bundle, Session, aliased
 
+from pock_server.builds.tables import BuildRecord
+from pock_server.datasets.tables import DatasetRecord
 from pock_server.db.repository import Repository
+from pock_server.models.tables import ModelRecord
+from pock_server.names.schemas import VersionOut
 from pock_server.runs.lifecycle import HELD, OPEN
 from pock_server.runs.schemas import RunState
 from pock_server.runs.tables import RunRecord, RunStepRecord
@@ -20,6 +25,24 @@ _ENDS = (
 """Which moment ends which states."""
 
 STEPS_AT_ONCE = 10_000
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a run is a run of."""
+
+    model: VersionOut
+    build: VersionOut
+    dataset: VersionOut
+    eval_dataset: VersionOut | None
+
+
+def _version(of: Any) -> Bundle[Any]:
+    return Bundle("version", of.id, of.name, of.version)
+
+
+def _shown(found: Any) -> VersionOut:
+    return VersionOut(id=found.id, name=found.name, version=found.version)
 
 
 class Runs(Repository[RunRecord]):
@@ -50,6 +73,22 @@ class Runs(Repository[RunRecord]):
             for place, row in enumerate(self.of_device(device_id, (RunState.QUEUED,)), start=1):
                 places[row.id] = place
         return places
+
+    def origins(self, rows: Iterable[RunRecord]) -> dict[str, Origin]:
+        """What each of these runs is a run of, by its id."""
+        evaluation = aliased(DatasetRecord)
+        query = (
+            select(RunRecord.id, *(_version(of) for of in (ModelRecord, BuildRecord, DatasetRecord, evaluation)))
+            .join(BuildRecord, BuildRecord.id == RunRecord.build_id)
+            .join(ModelRecord, ModelRecord.id == BuildRecord.model_id)
+            .join(DatasetRecord, DatasetRecord.id == RunRecord.dataset_id)
+            .outerjoin(evaluation, evaluation.id == RunRecord.eval_dataset_id)
+            .where(RunRecord.workspace_id == self.workspace_id, RunRecord.id.in_([row.id for row in rows]))
+        )
+        return {
+            run_id: Origin(_shown(model), _shown(build), _shown(dataset), _shown(other) if other.id else None)
+            for run_id, model, build, dataset, other in self.session.execute(query)
+        }
 
     def overdue(self, run_id: str, now: datetime) -> list[RunRecord]:
         """The run, if it is still overdue."""

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pock_server.builds.schemas import FailureOut
 from pock_server.http.fields import Digest, ExecutableLine, Id, Report, check_json
 from pock_server.http.pages import PageOut
+from pock_server.names.schemas import VersionOut
 
 MAX_INT = 2**31 - 1
 MAX_EVENTS = 10_000
@@ -143,6 +144,10 @@ class RunOut(BaseModel):
     target: str
     dataset_id: Id
     eval_dataset_id: Id | None
+    model: VersionOut
+    build: VersionOut
+    dataset: VersionOut
+    eval_dataset: VersionOut | None
     entry: Entry
     steps: int
     threads: int

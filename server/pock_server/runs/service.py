@@ -1,6 +1,6 @@
 """Accepts, shows and cancels runs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -26,7 +26,7 @@ from pock_server.runs.brief import brief
 from pock_server.runs.envelope import Work
 from pock_server.runs.leases import clear_device, lock_run
 from pock_server.runs.lifecycle import RUN_LIFECYCLE
-from pock_server.runs.repository import Runs
+from pock_server.runs.repository import Origin, Runs
 from pock_server.runs.schemas import Entry, RunIn, RunOut, RunProgressOut, RunReport, RunState
 from pock_server.runs.tables import RunRecord
 from pock_server.settings import Settings
@@ -158,8 +158,13 @@ def delete_run(unit: Unit, workspace_id: str, run_id: str, now: datetime) -> Non
     unit.session.delete(row)
 
 
-def describe(row: RunRecord, positions: Mapping[str, int], *, slim: bool = False) -> RunOut:
-    """The run as the API shows it; `slim` as lists do."""
+def show(runs: Runs, rows: Sequence[RunRecord], *, slim: bool = False) -> list[RunOut]:
+    """Runs as the API shows them; `slim` as lists do."""
+    positions, origins = runs.queue_positions(rows), runs.origins(rows)
+    return [_describe(row, positions.get(row.id), origins[row.id], slim) for row in rows]
+
+
+def _describe(row: RunRecord, position: int | None, origin: Origin, slim: bool) -> RunOut:
     report = brief(row.report) if slim else row.report
     return RunOut(
         id=row.id,
@@ -169,6 +174,10 @@ def describe(row: RunRecord, positions: Mapping[str, int], *, slim: bool = False
         target=row.target,
         dataset_id=row.dataset_id,
         eval_dataset_id=row.eval_dataset_id,
+        model=origin.model,
+        build=origin.build,
+        dataset=origin.dataset,
+        eval_dataset=origin.eval_dataset,
         entry=Entry(row.entry),
         steps=row.steps,
         threads=row.threads,
@@ -176,7 +185,7 @@ def describe(row: RunRecord, positions: Mapping[str, int], *, slim: bool = False
         save_weights=row.save_weights,
         state=RunState(row.state),
         attempt=row.attempt,
-        queue_position=positions.get(row.id),
+        queue_position=position,
         progress=RunProgressOut(**row.progress) if row.progress else None,
         report=RunReport(**report) if report else None,
         weights_digest=row.weights_digest,

@@ -36,7 +36,7 @@ def _model(server: Server, person: Person) -> Act:
 
 def _dataset(server: Server, person: Person) -> Act:
     digest = person.dataset()["digest"]
-    return lambda: person.post("/datasets", {"name": "digits", "digest": digest})
+    return lambda: person.post("/datasets", {"name": "others", "digest": digest})
 
 
 def _build(server: Server, person: Person) -> Act:
@@ -74,6 +74,23 @@ def _delete(make: Callable[[Server, Person], Act], path: str) -> Callable[[Serve
 
 def _token(server: Server, person: Person) -> Act:
     return lambda: person.post("/enrollment-tokens", {"pool": "lab"})
+
+
+def _tag(kind: str) -> Callable[[Server, Person], Act]:
+    def prepare(_server: Server, person: Person) -> Act:
+        makers: dict[str, Callable[[], Any]] = {"models": person.model, "datasets": person.dataset}
+        row = makers[kind]() if kind in makers else person.build().json()
+        return lambda: person.call("PUT", f"/{kind}/{row['id']}/tags/stable")
+
+    return prepare
+
+
+def _untag(kind: str) -> Callable[[Server, Person], Act]:
+    def prepare(server: Server, person: Person) -> Act:
+        tagged = _tag(kind)(server, person)().json()
+        return lambda: person.call("DELETE", f"/{kind}/{tagged['id']}/tags/stable")
+
+    return prepare
 
 
 def _change_device(server: Server, person: Person) -> Act:
@@ -142,6 +159,12 @@ CHANGES: dict[tuple[str, str], tuple[Callable[[Server, Person], Act], str]] = {
     ("DELETE", "/datasets/{dataset_id}"): (_delete(_dataset, "/datasets"), "dataset.delete"),
     ("DELETE", "/builds/{build_id}"): (_delete(_build, "/builds"), "build.delete"),
     ("DELETE", "/runs/{run_id}"): (_delete(_run, "/runs"), "run.delete"),
+    ("PUT", "/models/{model_id}/tags/{tag_name}"): (_tag("models"), "model.tag"),
+    ("DELETE", "/models/{model_id}/tags/{tag_name}"): (_untag("models"), "model.untag"),
+    ("PUT", "/datasets/{dataset_id}/tags/{tag_name}"): (_tag("datasets"), "dataset.tag"),
+    ("DELETE", "/datasets/{dataset_id}/tags/{tag_name}"): (_untag("datasets"), "dataset.untag"),
+    ("PUT", "/builds/{build_id}/tags/{tag_name}"): (_tag("builds"), "build.tag"),
+    ("DELETE", "/builds/{build_id}/tags/{tag_name}"): (_untag("builds"), "build.untag"),
     ("POST", "/enrollment-tokens"): (_token, "enrolment_token.create"),
     ("PATCH", "/devices/{device_id}"): (_change_device, "device.change"),
     ("DELETE", "/devices/{device_id}"): (_revoke_device, "device.revoke"),

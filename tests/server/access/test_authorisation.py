@@ -38,7 +38,9 @@ class World:
 
     def path(self, template: str) -> str:
         """The address of the first workspace's own object."""
-        return re.sub(r"\{(\w+)\}", lambda match: {"version": "1", **self.ids}[match[1]], template)
+        return re.sub(
+            r"\{(\w+)\}", lambda match: {"version": "1", "tag_name": "stable", **self.ids}[match[1]], template
+        )
 
     def body(self, operation: str) -> dict[str, Any]:
         """A request about what the first workspace has; of most calls, an empty one."""

@@ -65,12 +65,23 @@ def test_each_migration_keeps_the_data(engine: Engine) -> None:
     upgrade(engine, "0016")
     with engine.begin() as connection:
         _add_devices(connection)
+    upgrade(engine, "0017")
+    with engine.begin() as connection:
+        _add_models(connection)
     upgrade(engine)
     assert current_revision(engine) == head_revision()
     with engine.connect() as connection:
+        versions = connection.execute(text("SELECT id, version FROM models ORDER BY id"))
+        assert versions.all() == [("a", 2), ("b", 1), ("c", 1), ("m", 1)]
+        names = "SELECT kind, name, last_version FROM names WHERE workspace_id = 'w' ORDER BY kind, name"
+        assert connection.execute(text(names)).all() == [
+            ("build", "net", 1),
+            ("model", "net", 2),
+            ("model", "other", 1),
+        ]
         chosen_by = connection.execute(text("SELECT agent_rank, arch, memory_bytes, cores FROM devices ORDER BY id"))
         assert chosen_by.all() == [(1_000_002_000_003, "aarch64", 5, 4), (None, None, None, None)]
-        assert connection.execute(text("SELECT name, size FROM models")).all() == [("net", 5)]
+        assert connection.execute(text("SELECT name, size FROM models WHERE id = 'm'")).all() == [("net", 5)]
         assert connection.execute(text("SELECT state FROM builds")).all() == [("queued",)]
     upgrade(engine)
 
@@ -93,6 +104,20 @@ def _add_devices(connection: Connection) -> None:
                 f"(:id, 'w', '{TIME}', 'board', 'p', 'active', 'k', :facts, :version, 0, 0, 't')"
             ),
             {"id": name, "facts": json.dumps(facts), "version": version},
+        )
+
+
+def _add_models(connection: Connection) -> None:
+    """One made later of the same name, with an id that sorts before; another name; and another workspace."""
+    connection.execute(text(f"INSERT INTO workspaces (id, name, created_at) VALUES ('v', 'others', '{TIME}')"))
+    later = TIME.replace("2030", "2031")
+    for row_id, home, name, moment in (("a", "w", "net", later), ("b", "w", "other", TIME), ("c", "v", "net", TIME)):
+        connection.execute(
+            text(
+                "INSERT INTO models (id, workspace_id, created_at, name, digest, size, external) "
+                f"VALUES (:id, :home, '{moment}', :name, '{'0' * 64}', 5, '{{}}')"
+            ),
+            {"id": row_id, "home": home, "name": name},
         )
 
 

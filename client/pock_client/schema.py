@@ -237,6 +237,52 @@ class Progress(Struct, frozen=True, kw_only=True):
     """Of this stage."""
 
 
+class Recipe(Struct, frozen=True, kw_only=True):
+    """A recipe."""
+
+    id: Id
+    name: str
+    version: int
+    """Of its name; 1 is the first. 0 for seconds, while a service is upgraded."""
+    tags: list[str]
+    """In the order of their letters."""
+    digest: Digest
+    created_at: datetime
+    text: str
+    """As it was written."""
+    recipe: dict[str, Any]
+    """What the text says."""
+
+
+class RecipeBrief(Struct, frozen=True, kw_only=True):
+    """A recipe as lists show it."""
+
+    id: Id
+    name: str
+    version: int
+    """Of its name; 1 is the first. 0 for seconds, while a service is upgraded."""
+    tags: list[str]
+    """In the order of their letters."""
+    digest: Digest
+    created_at: datetime
+
+
+class RecipeIn(Struct, frozen=True, kw_only=True):
+    """A recipe to keep."""
+
+    name: str
+    text: str
+    """YAML."""
+
+
+class RecipePage(Struct, frozen=True, kw_only=True):
+    """Recipes, newest first."""
+
+    items: list[RecipeBrief]
+    next_cursor: str | None
+    """Null on the last page."""
+
+
 class Role(OpenEnum):
     """What a member is to its workspace."""
 
@@ -535,6 +581,9 @@ class Build(Struct, frozen=True, kw_only=True):
     threads: int
     priority: int
     recipe: dict[str, Any]
+    """What it says."""
+    recipe_version: Version | None
+    """Null for a recipe without a name."""
     compiler_version: str
     state: BuildState
     progress: Progress | None
@@ -554,10 +603,12 @@ class BuildIn(Struct, frozen=True, kw_only=True):
     """A build to make."""
 
     model_id: Id
-    recipe: dict[str, Any] | str
-    """An object, or YAML text."""
     target: str
     """A name from `GET /v1/targets`."""
+    recipe: dict[str, Any] | str | UnsetType | None = UNSET
+    """An object, or YAML text."""
+    recipe_id: Id | UnsetType | None = UNSET
+    """Of a recipe that the service keeps, instead of `recipe`."""
     threads: int | UnsetType | None = UNSET
     """Default: the target's cores."""
     name: str | UnsetType | None = UNSET
@@ -735,6 +786,8 @@ class Run(Struct, frozen=True, kw_only=True):
     dataset_id: Id
     eval_dataset_id: Id | None
     model: Version
+    recipe: Version | None
+    """Null for a recipe without a name."""
     build: Version
     dataset: Version
     eval_dataset: Version | None

@@ -24,6 +24,7 @@ import pock_server.health.endpoints
 import pock_server.me.endpoints
 import pock_server.members.endpoints
 import pock_server.models.endpoints
+import pock_server.recipes.endpoints
 import pock_server.runs.agent_endpoints
 import pock_server.runs.endpoints
 import pock_server.sessions.endpoints
@@ -52,6 +53,7 @@ _ROUTERS = (
     pock_server.blobs.endpoints.router,
     pock_server.models.endpoints.router,
     pock_server.datasets.endpoints.router,
+    pock_server.recipes.endpoints.router,
     pock_server.targets.endpoints.router,
     pock_server.builds.endpoints.router,
     pock_server.artifacts.endpoints.router,
@@ -67,7 +69,7 @@ _ROUTERS = (
 """Asked in this order, one after the other: those of the fleet, which calls most, come first."""
 _AS_THEY_ARE = (*DEFAULT_EXCLUDED_CONTENT_TYPES, "application/octet-stream")
 """Answers that are not compressed: streams of events, whose parts must not wait, blobs, what is compressed already."""
-_CREATE_WORK = ("/v1/models", "/v1/datasets", "/v1/builds", "/v1/runs")
+_CREATE_WORK = ("/v1/models", "/v1/datasets", "/v1/recipes", "/v1/builds", "/v1/runs")
 """POSTs that honour `Idempotency-Key`."""
 
 

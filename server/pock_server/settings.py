@@ -182,6 +182,7 @@ class Settings(BaseSettings):
     quota_bytes: int = Field(default=1 << 40, ge=0, description="Bytes that a workspace may store and announce.")
     quota_models: int = Field(default=10_000, ge=0, description="Models of a workspace.")
     quota_datasets: int = Field(default=10_000, ge=0, description="Datasets of a workspace.")
+    quota_recipes: int = Field(default=10_000, ge=0, description="Recipes of a workspace.")
     quota_devices: int = Field(default=100_000, ge=0, description="Devices of a workspace that are not revoked.")
     quota_open_builds: int = Field(default=1000, ge=0, description="Builds of a workspace that are not over.")
     quota_open_runs: int = Field(default=100_000, ge=0, description="Runs of a workspace that are not over.")

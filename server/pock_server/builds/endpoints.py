@@ -9,7 +9,6 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from pock_server.builds import service
 from pock_server.builds.lifecycle import BUILD_LIFECYCLE
-from pock_server.builds.recipe_text import read_recipe
 from pock_server.builds.repository import Builds
 from pock_server.builds.schemas import BuildIn, BuildOut, BuildPage, BuildState
 from pock_server.builds.tables import BuildRecord
@@ -23,6 +22,7 @@ from pock_server.idempotency.header import Once
 from pock_server.names.schemas import NameGlob, Ref, Tag
 from pock_server.names.service import tag, untag
 from pock_server.quotas.service import Quota, check
+from pock_server.recipes.text import read_recipe
 
 router = APIRouter(prefix="/builds", tags=["builds"], responses=PROBLEMS)
 
@@ -34,7 +34,8 @@ router = APIRouter(prefix="/builds", tags=["builds"], responses=PROBLEMS)
 )
 def create_build(body: BuildIn, response: Response, caller: BuildWriter, services: ServicesDep, once: Once) -> BuildOut:
     """Compile a model by a recipe for a target."""
-    recipe, compiler = read_recipe(body.recipe), services.compiler.load()
+    recipe = None if body.recipe is None else read_recipe(body.recipe)
+    compiler = services.compiler.load()
     with services.database.write(caller.actor) as unit:
         now = services.clock.now()
         requested = service.request_build(unit, caller.workspace_id, body, recipe, compiler, now)

@@ -1,6 +1,5 @@
 """Queries on builds."""
 
-from collections.abc import Iterable
 from datetime import datetime
 
 from sqlalchemy import func, select
@@ -9,9 +8,7 @@ from sqlalchemy.orm import Session
 from pock_server.blobs.tables import BlobUseRecord
 from pock_server.builds.schemas import BuildState
 from pock_server.builds.tables import BuildRecord
-from pock_server.models.tables import ModelRecord
 from pock_server.names.repository import VersionedRepository
-from pock_server.names.schemas import VersionOut
 from pock_server.names.tables import Kind
 from pock_server.runs.tables import RunRecord
 
@@ -31,13 +28,6 @@ class Builds(VersionedRepository[BuildRecord]):
         return self.session.scalars(
             self.select().where(BuildRecord.key == key, BuildRecord.state.in_(_LIVE), BuildRecord.retired_at.is_(None))
         ).one_or_none()
-
-    def models_of(self, rows: Iterable[BuildRecord]) -> dict[str, VersionOut]:
-        """What each of these builds is a build of, by the model's id."""
-        wanted = {row.model_id for row in rows}
-        query = select(ModelRecord.id, ModelRecord.name, ModelRecord.version).where(ModelRecord.id.in_(wanted))
-        found = self.session.execute(query.where(ModelRecord.workspace_id == self.workspace_id))
-        return {row.id: VersionOut(id=row.id, name=row.name, version=row.version) for row in found}
 
     def count_runs(self, build_id: str) -> int:
         """Runs of the build, in whatever state."""

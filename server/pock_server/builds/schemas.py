@@ -2,14 +2,14 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from pock_server.builds.recipe_text import MAX_CHARACTERS
 from pock_server.http.fields import Digest, Id, Name, RecipeObject
 from pock_server.http.pages import PageOut
 from pock_server.names.schemas import Tags, Version, VersionOut
+from pock_server.recipes.schemas import RecipeText
 
 
 class BuildState(StrEnum):
@@ -26,13 +26,18 @@ class BuildIn(BaseModel):
     """A build to make."""
 
     model_id: Id
-    recipe: RecipeObject | Annotated[str, StringConstraints(max_length=MAX_CHARACTERS)] = Field(
-        description="An object, or YAML text."
-    )
+    recipe: RecipeObject | RecipeText | None = Field(default=None, description="An object, or YAML text.")
+    recipe_id: Id | None = Field(default=None, description="Of a recipe that the service keeps, instead of `recipe`.")
     target: Name = Field(description="A name from `GET /v1/targets`.")
     threads: int | None = Field(default=None, ge=1, le=256, description="Default: the target's cores.")
     name: Name | None = Field(default=None, description="Default: the model's name.")
     priority: int = Field(default=0, ge=-10, le=10, description="Higher ones of a workspace's builds come first.")
+
+    @model_validator(mode="after")
+    def _one_recipe(self) -> "BuildIn":
+        if (self.recipe is None) == (self.recipe_id is None):
+            raise ValueError("give either recipe or recipe_id")
+        return self
 
 
 class ProgressOut(BaseModel):
@@ -95,7 +100,8 @@ class BuildOut(BaseModel):
     target: str
     threads: int
     priority: int
-    recipe: dict[str, Any]
+    recipe: dict[str, Any] = Field(description="What it says.")
+    recipe_version: VersionOut | None = Field(description="Null for a recipe without a name.")
     compiler_version: str
     state: BuildState
     progress: ProgressOut | None

@@ -27,6 +27,7 @@ from pock_server.models.tables import ModelRecord
 from pock_server.names.schemas import VersionOut
 from pock_server.observing.context import request_id, traceparent
 from pock_server.observing.facts import Counted
+from pock_server.recipes.repository import Recipes
 from pock_server.targets.service import Compiler
 
 QUEUE = "builds"
@@ -42,9 +43,12 @@ class Requested:
 
 
 def request_build(
-    unit: Unit, workspace_id: str, order: BuildIn, recipe: dict[str, Any], compiler: Compiler, now: datetime
+    unit: Unit, workspace_id: str, order: BuildIn, recipe: dict[str, Any] | None, compiler: Compiler, now: datetime
 ) -> Requested:
-    """Queue a build by this recipe, or find the one that the same request made before."""
+    """Queue a build, or find the one that the same request made before. `recipe` is what the order's own recipe says,
+    None if it names one."""
+    if recipe is None:
+        recipe = Recipes(unit.session, workspace_id).require(order.recipe_id or "", lock=True).content
     model = Models(unit.session, workspace_id).require(order.model_id)
     target = compiler.require_target(order.target)
     threads = order.threads or default_threads(target)
@@ -69,6 +73,7 @@ def request_build(
         target=order.target,
         threads=threads,
         priority=order.priority,
+        recipe_id=order.recipe_id,
         recipe=recipe,
         compiler_version=compiler.version,
         state=BuildState.QUEUED,
@@ -154,11 +159,19 @@ def read_log(events: Events, build_id: str) -> str:
 
 def show(builds: Builds, rows: Sequence[BuildRecord]) -> list[BuildOut]:
     """Builds as the API shows them."""
-    positions, models, tags = queue_positions(builds.session, rows), builds.models_of(rows), builds.tags_of(rows)
-    return [_describe(row, positions.get(row.id), models[row.model_id], tags[row.id]) for row in rows]
+    session, home = builds.session, builds.workspace_id
+    positions, tags = queue_positions(session, rows), builds.tags_of(rows)
+    models = Models(session, home).versions(row.model_id for row in rows)
+    recipes = Recipes(session, home).versions(row.recipe_id for row in rows)
+    return [
+        _describe(row, positions.get(row.id), tags[row.id], models[row.model_id], recipes.get(row.recipe_id or ""))
+        for row in rows
+    ]
 
 
-def _describe(row: BuildRecord, position: int | None, model: VersionOut, tags: list[str]) -> BuildOut:
+def _describe(
+    row: BuildRecord, position: int | None, tags: list[str], model: VersionOut, recipe: VersionOut | None
+) -> BuildOut:
     return BuildOut(
         id=row.id,
         model_id=row.model_id,
@@ -171,6 +184,7 @@ def _describe(row: BuildRecord, position: int | None, model: VersionOut, tags: l
         threads=row.threads,
         priority=row.priority,
         recipe=row.recipe,
+        recipe_version=recipe,
         compiler_version=row.compiler_version,
         state=BuildState(row.state),
         progress=ProgressOut(**row.progress) if row.progress else None,

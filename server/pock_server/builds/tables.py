@@ -15,6 +15,7 @@ _LIVE = text("state IN ('queued', 'running', 'succeeded') AND retired_at IS NULL
 class BuildRecord(VersionedRow, StatefulRow):
     """A request to compile a model; `key` is the digest of everything that decides its result.
 
+    `recipe` is what its recipe says, and `recipe_id` that recipe, if it was asked for by one that has a name.
     `retired_at` is when its artifact was lost or dropped: from then on, the same request makes a new build.
     """
 
@@ -25,6 +26,7 @@ class BuildRecord(VersionedRow, StatefulRow):
         # The same request twice is one build; a failed or cancelled one may be tried again.
         Index("uq_builds_live_key", "workspace_id", "key", unique=True, sqlite_where=_LIVE, postgresql_where=_LIVE),
         Index("ix_builds_state", "state"),
+        Index("ix_builds_recipe_id", "recipe_id"),
     )
 
     key: Mapped[str] = mapped_column(String(64))
@@ -33,6 +35,7 @@ class BuildRecord(VersionedRow, StatefulRow):
     target: Mapped[str] = mapped_column(String(100))
     threads: Mapped[int]
     priority: Mapped[int] = mapped_column(server_default="0")
+    recipe_id: Mapped[str | None] = mapped_column(String(36))
     recipe: Mapped[dict[str, Any]]
     compiler_version: Mapped[str] = mapped_column(String(200))
     lease_expires_at: Mapped[datetime | None]

@@ -12,6 +12,7 @@ import pock_server.idempotency.tables
 import pock_server.members.tables
 import pock_server.models.tables
 import pock_server.names.tables
+import pock_server.recipes.tables
 import pock_server.runs.tables
 import pock_server.sessions.tables
 import pock_server.targets.tables

@@ -70,6 +70,7 @@ class Failure(Enum):
     QUOTA_KEYS = 1056, 409, "Too many API keys in this workspace", False
     QUOTA_TOKENS = 1057, 409, "Too many enrolment tokens in this workspace", True
     QUOTA_UPLOADS = 1058, 409, "Too many open uploads in this workspace", True
+    QUOTA_RECIPES = 1059, 409, "Too many recipes in this workspace", False
     BLOB_DAMAGED = 1033, 410, "Stored bytes damaged", False
     BAD_RECIPE = 3003, 422, "Bad recipe", False
     BAD_ARGUMENT = 10003, 422, "Bad argument", False

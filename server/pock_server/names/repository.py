@@ -10,6 +10,7 @@ from pock_server.db.globs import matches
 from pock_server.db.repository import Repository
 from pock_server.http.problems import Failure, Problem
 from pock_server.names.reference import BadReference, Reference, parse
+from pock_server.names.schemas import VersionOut
 from pock_server.names.tables import UNNUMBERED, Kind, NameRecord, TagRecord, VersionedRow
 
 MAX_TAGS = 100
@@ -76,6 +77,13 @@ class VersionedRepository(Repository[Row]):
     def _tag(self, name: str, tag: str) -> tuple[ColumnElement[bool], ...]:
         mine = TagRecord.workspace_id == self.workspace_id
         return mine, TagRecord.kind == self.kind, TagRecord.name == name, TagRecord.tag == tag
+
+    def versions(self, ids: Iterable[str | None]) -> dict[str, VersionOut]:
+        """What those of these rows that the workspace has are called, by their ids."""
+        columns = (self.row_class.id, self.row_class.name, self.row_class.version)
+        mine = (self.row_class.workspace_id == self.workspace_id, self.row_class.id.in_({*ids} - {None}))
+        found = self.session.execute(select(*columns).where(*mine))
+        return {row_id: VersionOut(id=row_id, name=name, version=version) for row_id, name, version in found}
 
     def tags_of(self, rows: Iterable[Row]) -> dict[str, list[str]]:
         """The tags of each row, by its id."""

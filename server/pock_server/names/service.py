@@ -8,8 +8,18 @@ from pock_server.http.problems import Failure, Problem
 from pock_server.names.repository import Row, VersionedRepository
 from pock_server.names.tables import Kind
 
-_TAG = {Kind.MODEL: Action.MODEL_TAG, Kind.DATASET: Action.DATASET_TAG, Kind.BUILD: Action.BUILD_TAG}
-_UNTAG = {Kind.MODEL: Action.MODEL_UNTAG, Kind.DATASET: Action.DATASET_UNTAG, Kind.BUILD: Action.BUILD_UNTAG}
+_TAG = {
+    Kind.MODEL: Action.MODEL_TAG,
+    Kind.DATASET: Action.DATASET_TAG,
+    Kind.RECIPE: Action.RECIPE_TAG,
+    Kind.BUILD: Action.BUILD_TAG,
+}
+_UNTAG = {
+    Kind.MODEL: Action.MODEL_UNTAG,
+    Kind.DATASET: Action.DATASET_UNTAG,
+    Kind.RECIPE: Action.RECIPE_UNTAG,
+    Kind.BUILD: Action.BUILD_UNTAG,
+}
 
 
 def tag(unit: Unit, versions: VersionedRepository[Row], row_id: str, word: str, now: datetime) -> Row:

@@ -19,6 +19,8 @@ class Kind(StrEnum):
     """An ONNX file."""
     DATASET = "dataset"
     """A safetensors file."""
+    RECIPE = "recipe"
+    """What to train and how, as text."""
     BUILD = "build"
     """A model compiled for a target."""
 

@@ -24,6 +24,7 @@ from pock_server.devices.states import DeviceStatus
 from pock_server.devices.tables import DeviceRecord, EnrolmentTokenRecord
 from pock_server.http.problems import Failure, Problem
 from pock_server.models.tables import ModelRecord
+from pock_server.recipes.tables import RecipeRecord
 from pock_server.runs.schemas import RunState
 from pock_server.runs.tables import RunRecord
 from pock_server.settings import Settings
@@ -81,6 +82,7 @@ class Quota(Enum):
     )
     MODELS = Bound(Failure.QUOTA_MODELS, "models", "quota_models", "use those you have", _rows(ModelRecord))
     DATASETS = Bound(Failure.QUOTA_DATASETS, "datasets", "quota_datasets", "use those you have", _rows(DatasetRecord))
+    RECIPES = Bound(Failure.QUOTA_RECIPES, "recipes", "quota_recipes", "use those you have", _rows(RecipeRecord))
     DEVICES = Bound(
         Failure.QUOTA_DEVICES,
         "devices",

@@ -13,6 +13,7 @@ from pock_server.datasets.tables import DatasetRecord
 from pock_server.db.repository import Repository
 from pock_server.models.tables import ModelRecord
 from pock_server.names.schemas import VersionOut
+from pock_server.recipes.tables import RecipeRecord
 from pock_server.runs.lifecycle import HELD, OPEN
 from pock_server.runs.schemas import RunState
 from pock_server.runs.tables import RunRecord, RunStepRecord
@@ -32,6 +33,7 @@ class Origin:
     """What a run is a run of."""
 
     model: VersionOut
+    recipe: VersionOut | None
     build: VersionOut
     dataset: VersionOut
     eval_dataset: VersionOut | None
@@ -77,17 +79,25 @@ class Runs(Repository[RunRecord]):
     def origins(self, rows: Iterable[RunRecord]) -> dict[str, Origin]:
         """What each of these runs is a run of, by its id."""
         evaluation = aliased(DatasetRecord)
+        things = (ModelRecord, RecipeRecord, BuildRecord, DatasetRecord, evaluation)
         query = (
-            select(RunRecord.id, *(_version(of) for of in (ModelRecord, BuildRecord, DatasetRecord, evaluation)))
+            select(RunRecord.id, *map(_version, things))
             .join(BuildRecord, BuildRecord.id == RunRecord.build_id)
             .join(ModelRecord, ModelRecord.id == BuildRecord.model_id)
+            .outerjoin(RecipeRecord, RecipeRecord.id == BuildRecord.recipe_id)
             .join(DatasetRecord, DatasetRecord.id == RunRecord.dataset_id)
             .outerjoin(evaluation, evaluation.id == RunRecord.eval_dataset_id)
             .where(RunRecord.workspace_id == self.workspace_id, RunRecord.id.in_([row.id for row in rows]))
         )
         return {
-            run_id: Origin(_shown(model), _shown(build), _shown(dataset), _shown(other) if other.id else None)
-            for run_id, model, build, dataset, other in self.session.execute(query)
+            run_id: Origin(
+                model=_shown(model),
+                recipe=_shown(recipe) if recipe.id else None,
+                build=_shown(build),
+                dataset=_shown(dataset),
+                eval_dataset=_shown(other) if other.id else None,
+            )
+            for run_id, model, recipe, build, dataset, other in self.session.execute(query)
         }
 
     def overdue(self, run_id: str, now: datetime) -> list[RunRecord]:

@@ -145,6 +145,7 @@ class RunOut(BaseModel):
     dataset_id: Id
     eval_dataset_id: Id | None
     model: VersionOut
+    recipe: VersionOut | None = Field(description="Null for a recipe without a name.")
     build: VersionOut
     dataset: VersionOut
     eval_dataset: VersionOut | None

@@ -175,6 +175,7 @@ def _describe(row: RunRecord, position: int | None, origin: Origin, slim: bool) 
         dataset_id=row.dataset_id,
         eval_dataset_id=row.eval_dataset_id,
         model=origin.model,
+        recipe=origin.recipe,
         build=origin.build,
         dataset=origin.dataset,
         eval_dataset=origin.eval_dataset,

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -175,7 +176,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     folder = tmp_path_factory.mktemp("service")
     rates = dict.fromkeys(("POCK_ADDRESS_RATE", "POCK_FAILURE_RATE", "POCK_KEY_RATE", "POCK_DEVICE_RATE"), "1e9")
     settings = {"POCK_RUNNER": "inprocess", "POCK_SANDBOX": "off", "POCK_WORKER_COMMAND": json.dumps(_WORKER)}
-    settings |= {"POCK_PARALLEL_BUILDS": "2", "POCK_POLL_SECONDS": "0.1", "PYTHONPATH": str(Path(__file__).parents[3])}
+    settings |= {"POCK_PARALLEL_BUILDS": "2", "POCK_POLL_SECONDS": "0.1", "PYTHONPATH": os.pathsep.join(sys.path)}
     with serving(folder, {**settings, **rates}) as live:
         services = make_services(Settings(data_dir=folder))
         yield Service(live.url, services)

@@ -39,6 +39,15 @@ def _dataset(server: Server, person: Person) -> Act:
     return lambda: person.post("/datasets", {"name": "others", "digest": digest})
 
 
+def _recipe(server: Server, person: Person) -> Act:
+    return lambda: person.post("/recipes", {"name": "sparse", "text": "batch: 2"})
+
+
+def _delete_recipe(server: Server, person: Person) -> Act:
+    made = _recipe(server, person)().json()
+    return lambda: person.call("DELETE", f"/recipes/{made['id']}")
+
+
 def _build(server: Server, person: Person) -> Act:
     model_id = person.model(person.key.encode())["id"]
     return lambda: person.build(model_id=model_id)
@@ -79,6 +88,7 @@ def _token(server: Server, person: Person) -> Act:
 def _tag(kind: str) -> Callable[[Server, Person], Act]:
     def prepare(_server: Server, person: Person) -> Act:
         makers: dict[str, Callable[[], Any]] = {"models": person.model, "datasets": person.dataset}
+        makers["recipes"] = lambda: person.post("/recipes", {"name": "sparse", "text": "batch: 2"}).json()
         row = makers[kind]() if kind in makers else person.build().json()
         return lambda: person.call("PUT", f"/{kind}/{row['id']}/tags/stable")
 
@@ -163,6 +173,10 @@ CHANGES: dict[tuple[str, str], tuple[Callable[[Server, Person], Act], str]] = {
     ("DELETE", "/models/{model_id}/tags/{tag_name}"): (_untag("models"), "model.untag"),
     ("PUT", "/datasets/{dataset_id}/tags/{tag_name}"): (_tag("datasets"), "dataset.tag"),
     ("DELETE", "/datasets/{dataset_id}/tags/{tag_name}"): (_untag("datasets"), "dataset.untag"),
+    ("POST", "/recipes"): (_recipe, "recipe.create"),
+    ("DELETE", "/recipes/{recipe_id}"): (_delete_recipe, "recipe.delete"),
+    ("PUT", "/recipes/{recipe_id}/tags/{tag_name}"): (_tag("recipes"), "recipe.tag"),
+    ("DELETE", "/recipes/{recipe_id}/tags/{tag_name}"): (_untag("recipes"), "recipe.untag"),
     ("PUT", "/builds/{build_id}/tags/{tag_name}"): (_tag("builds"), "build.tag"),
     ("DELETE", "/builds/{build_id}/tags/{tag_name}"): (_untag("builds"), "build.untag"),
     ("POST", "/enrollment-tokens"): (_token, "enrolment_token.create"),

@@ -145,6 +145,7 @@ def world(shared: Server) -> World:
     digest = owner.upload(SECRET)
     ids = {
         "model_id": build["model_id"],
+        "recipe_id": owner.post("/recipes", {"name": "mine", "text": "batch: 2"}).json()["id"],
         "build_id": build["id"],
         "dataset_id": run["dataset_id"],
         "device_id": device.id,

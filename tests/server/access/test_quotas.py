@@ -32,6 +32,10 @@ def dataset(_server: Server, person: Person, n: int) -> Any:
     return person.post("/datasets", {"name": f"{n}", "digest": digest})
 
 
+def recipe(_server: Server, person: Person, n: int) -> Any:
+    return person.post("/recipes", {"name": "r", "text": f"batch: {n + 1}"})
+
+
 def build(_server: Server, person: Person, n: int) -> Any:
     model_id = (person.get("/models").json()["items"] or [person.model()])[0]["id"]
     return person.build(model_id=model_id, recipe={"batch": n + 1})
@@ -54,6 +58,7 @@ KINDS: dict[str, tuple[Add, int, int]] = {
     "quota_open_uploads": (upload, 1058, 0),
     "quota_models": (model, 1051, 0),
     "quota_datasets": (dataset, 1052, 0),
+    "quota_recipes": (recipe, 1059, 0),
     "quota_devices": (device, 1053, 0),
     "quota_open_builds": (build, 1054, 0),
     "quota_tokens": (token, 1057, 0),

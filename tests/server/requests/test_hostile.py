@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from pock_server.blobs.download import parse_range
-from pock_server.builds.recipe_text import MAX_CHARACTERS, read_recipe
 from pock_server.datasets.safetensors_header import MAX_HEADER_BYTES, MalformedSafetensors, read_header
 from pock_server.http.fields import MAX_FACTS_CHARACTERS
 from pock_server.http.problems import Problem
+from pock_server.recipes.text import MAX_CHARACTERS, read_recipe
 from tests.server.conftest import ServerFactory
 from tests.server.fleet.test_runs import start
 from tests.server.harness import Device, Person, Server, assert_problem

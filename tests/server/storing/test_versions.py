@@ -18,6 +18,10 @@ def push(person: Person, data: bytes, name: str = "net", **more: Any) -> Any:
     return person.post("/models", {"name": name, "digest": person.upload(data), **more})
 
 
+def recipe(person: Person, words: str, name: str = "sparse") -> Any:
+    return person.post("/recipes", {"name": name, "text": words})
+
+
 def meant(person: Person, ref: str, kind: str = "models") -> str | None:
     """The id of what is meant; a list has one item at most."""
     answer = person.get(f"/{kind}", params={"ref": ref})
@@ -96,10 +100,12 @@ def test_lists_by_name(person: Person) -> None:
     assert both["items"] == []
 
 
-@pytest.mark.parametrize("kind", ["models", "datasets", "builds"])
+@pytest.mark.parametrize("kind", ["models", "datasets", "recipes", "builds"])
 def test_a_tag_names_one_version_and_moves(person: Person, kind: str) -> None:
     if kind == "builds":
         first, second = (person.build(recipe={"batch": n}).json() for n in (1, 2))
+    elif kind == "recipes":
+        first, second = recipe(person, "batch: 1").json(), recipe(person, "batch: 2").json()
     elif kind == "datasets":
         first, second = person.dataset(1), person.dataset(2)
     else:

@@ -1,0 +1,1 @@
+"""Recipes that have names: what a build trains, and how."""

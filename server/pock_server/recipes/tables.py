@@ -1,0 +1,20 @@
+"""Recipes."""
+
+from typing import Any
+
+from sqlalchemy import String, Text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from pock_server.db.base import page_index
+from pock_server.names.tables import VersionedRow, version_indexes
+
+
+class RecipeRecord(VersionedRow):
+    """A recipe as somebody wrote it, with the SHA-256 of that text, and what it says."""
+
+    __tablename__ = "recipes"
+    __table_args__ = (page_index("recipes"), *version_indexes("recipes"))
+
+    digest: Mapped[str] = mapped_column(String(64))
+    text: Mapped[str] = mapped_column(Text)
+    content: Mapped[dict[str, Any]]

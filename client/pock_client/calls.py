@@ -21,7 +21,7 @@ from pock_client.credentials import Credentials
 from pock_client.errors import PockClientError, Unreachable
 
 Query = Mapping[str, str | int | None]
-_SAFE = frozenset({"GET", "HEAD", "DELETE"})
+_SAFE = frozenset({"GET", "HEAD", "PUT", "DELETE"})
 _CONNECT_SECONDS = 10.0
 _PART = re.compile(r"[A-Za-z0-9_.:-]{1,200}")
 

@@ -31,7 +31,16 @@ ID = "01a206a4-ed0a-72b3-aa3f-0801fe16d4a6"
 NAMED = {"id": ID, "name": "x"}
 ME = {"name": "me", "member": None, "workspace": NAMED, "key": NAMED, "session_id": None, "scopes": ["read", "fly"]}
 ME = {**ME, "expires_at": "2026-11-23T00:00:00Z", "new": {"of": "a newer service"}}
-MODEL = {"id": ID, "name": "net", "digest": "0" * 64, "size": 1, "external": {}, "created_at": "2026-11-23T00:00:00Z"}
+MODEL = {
+    "id": ID,
+    "name": "net",
+    "version": 1,
+    "tags": [],
+    "digest": "0" * 64,
+    "size": 1,
+    "external": {},
+    "created_at": "2026-11-23T00:00:00Z",
+}
 MEMBER = {"id": ID, "name": "a", "email": None, "role": "viewer", "created_at": ME["expires_at"], "disabled_at": None}
 
 
@@ -184,6 +193,14 @@ def test_a_list_that_goes_round_ends(connect: Connect, hostile: Hostile) -> None
         for model in connect(hostile.url).models.list():
             found.append(model)
     assert len(found) == 2
+
+
+def test_a_service_without_references_does_not_give_another_model(connect: Connect, hostile: Hostile) -> None:
+    hostile.in_turn(as_json({"items": [MODEL], "next_cursor": None}))
+    client = connect(hostile.url)
+    assert client.models.find("net:v1").name == "net"
+    with pytest.raises(Damaged, match="another model than 'pets'"):
+        client.models.find("pets")
 
 
 def test_what_a_service_says_cannot_steer_a_terminal(connect: Connect, hostile: Hostile) -> None:

@@ -89,6 +89,42 @@ def test_a_list_has_all_pages(client: Client, tmp_path: Path, monkeypatch: pytes
     assert ids[:5] == pushed[::-1] and len(ids) == len(set(ids))
 
 
+def test_versions_tags_and_references(client: Client, tmp_path: Path) -> None:
+    path, name = tmp_path / "net.onnx", f"pets {next(_number)}"
+    versions = []
+    for content in (b"one", b"two", b"two"):
+        path.write_bytes(content + name.encode())
+        versions.append(client.models.push(path, name=name))
+    first, second, same = versions
+    assert (first.version, second.version, same.id) == (1, 2, second.id)
+    client.models.tag(first.id, "stable")
+    means = {"": second, ":v1": first, ":stable": first, f"@sha256:{first.digest[:12]}": first}
+    assert {suffix: client.models.find(name + suffix).id for suffix in means} == {
+        suffix: model.id for suffix, model in means.items()
+    }
+    assert client.models.tag(second.id, "stable").tags == ["stable"]
+    assert client.models.get(first.id).tags == []
+    client.models.untag(second.id, "stable")
+    with pytest.raises(PockClientError, match="no model"):
+        client.models.find(f"{name}:stable")
+    assert [one.id for one in client.models.list(name="pets ?*")][:2] == [second.id, first.id]
+
+
+def test_a_recipe_is_kept_and_built_by(client: Client, model: Path, tmp_path: Path) -> None:
+    path = tmp_path / f"light{next(_number)}.yaml"
+    path.write_text("batch: 4  # few")
+    kept = client.recipes.push(path)
+    assert (kept.name, kept.version, kept.recipe, kept.text) == (path.stem, 1, {"batch": 4}, "batch: 4  # few")
+    assert client.recipes.push("{batch: 8}", name=path.stem).version == 2
+    found = client.recipes.find(f"{path.stem}:v1")
+    assert found == kept and len(list(client.recipes.list(name=path.stem))) == 2
+    build = client.builds.create(model=client.models.push(model), recipe=found, target="host", name="fine")
+    assert build.recipe == {"batch": 4} and build.recipe_version is not None
+    assert (build.recipe_version.id, build.model.name) == (kept.id, model.stem)
+    with pytest.raises(PockClientError, match="needs a name"):
+        client.recipes.push("{batch: 8}")
+
+
 def test_a_dataset_says_what_is_in_it(client: Client, data: Path) -> None:
     pushed = client.datasets.push(data, name="the digits")
     assert (pushed.name, pushed.samples, len(pushed.tensors)) == ("the digits", 8, 2)

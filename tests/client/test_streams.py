@@ -192,6 +192,8 @@ def test_a_stream_that_ends_at_once_for_ever_is_given_up(connect: Connect, hosti
 
 RUN = {
     **dict.fromkeys(("id", "build_id", "device_id", "dataset_id"), ID),
+    **{key: {"id": ID, "name": "x", "version": 1} for key in ("model", "build", "dataset")},
+    **dict.fromkeys(("recipe", "eval_dataset"), None),
     **dict.fromkeys(("eval_dataset_id", "queue_position", "progress", "report", "weights_digest", "failure"), None),
     **dict.fromkeys(("request_id", "started_at", "finished_at"), None),
     **dict.fromkeys(("steps", "threads", "seed", "attempt"), 1),

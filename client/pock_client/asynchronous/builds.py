@@ -9,18 +9,18 @@ from typing import Any
 from msgspec import UNSET
 
 from pock_client.asynchronous.files import Models
-from pock_client.asynchronous.named import Named
+from pock_client.asynchronous.named import Versioned
 from pock_client.asynchronous.streams import Subject, follow, watch
 from pock_client.asynchronous.transport import Transport
 from pock_client.calls import Call, part, sending
 from pock_client.errors import BuildCancelled, BuildFailed
 from pock_client.events import FINAL, Event
 from pock_client.pausing import AsyncStream
-from pock_client.references import Reference, recipe_text
+from pock_client.references import Identified, Reference, recipe_text
 from pock_client.schema import Build, BuildIn, BuildPage
 
 
-class Builds(Named[Build]):
+class Builds(Versioned[Build]):
     """`client.builds`."""
 
     words = "build"
@@ -36,17 +36,19 @@ class Builds(Named[Build]):
         self,
         *,
         model: Reference,
-        recipe: str | dict[str, Any] | Path,
+        recipe: str | dict[str, Any] | Path | Identified,
         target: str,
         threads: int | None = None,
         name: str | None = None,
         priority: int = 0,
     ) -> Build:
-        """Ask for a build. `recipe` is YAML text, an object, or the path of a file. The same request finds the same
-        build while it is queued, running or succeeded."""
+        """Ask for a build. `recipe` is YAML text, an object, the path of a file, or one of `client.recipes`. The
+        same request finds the same build while it is queued, running or succeeded."""
+        text = recipe_text(recipe) if isinstance(recipe, str | dict | Path) else UNSET
         body = BuildIn(
             model_id=await self._models.id_of(model),
-            recipe=recipe_text(recipe),
+            recipe=text,
+            recipe_id=UNSET if isinstance(recipe, str | dict | Path) else recipe.id,
             target=target,
             threads=threads or UNSET,
             name=name or UNSET,

@@ -11,7 +11,7 @@ import httpx
 from pock_client import credentials
 from pock_client.asynchronous.blobs import Blobs
 from pock_client.asynchronous.builds import Builds
-from pock_client.asynchronous.files import Artifacts, Datasets, Models
+from pock_client.asynchronous.files import Artifacts, Datasets, Models, Recipes
 from pock_client.asynchronous.fleet import Devices, EnrolmentTokens, Targets
 from pock_client.asynchronous.runs import Runs, Sources
 from pock_client.asynchronous.transport import Transport
@@ -45,6 +45,7 @@ class AsyncClient:
         self.blobs = Blobs(self._transport)
         self.models = Models(self._transport, self.blobs)
         self.datasets = Datasets(self._transport, self.blobs)
+        self.recipes = Recipes(self._transport)
         self.artifacts = Artifacts(self._transport, self.blobs)
         self.builds = Builds(self._transport, self.models)
         self.devices = Devices(self._transport)

@@ -1,23 +1,38 @@
-"""Models and datasets: files with names, and artifacts, which builds make."""
+"""Models, datasets and recipes: files with names and versions; and artifacts, which builds make."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from msgspec import UNSET
 
 from pock_client.asynchronous.blobs import Blobs
-from pock_client.asynchronous.named import Named
-from pock_client.asynchronous.transport import Transport
+from pock_client.asynchronous.named import Versioned
+from pock_client.asynchronous.transport import Page, Transport
 from pock_client.calls import Call, part, sending
 from pock_client.errors import PockClientError
 from pock_client.files import Progress
 from pock_client.onnx_files import external_files
-from pock_client.pausing import in_thread
-from pock_client.schema import Artifact, Build, Dataset, DatasetIn, DatasetPage, Model, ModelIn, ModelPage
+from pock_client.pausing import AsyncStream, in_thread
+from pock_client.references import recipe_text
+from pock_client.schema import (
+    Artifact,
+    Build,
+    Dataset,
+    DatasetIn,
+    DatasetPage,
+    Model,
+    ModelIn,
+    ModelPage,
+    Recipe,
+    RecipeBrief,
+    RecipeIn,
+    RecipePage,
+)
 
 
-class Models(Named[Model]):
+class Models(Versioned[Model]):
     """`client.models`."""
 
     words = "model"
@@ -40,7 +55,7 @@ class Models(Named[Model]):
         return await self._transport.json(sending("POST", self.path, body, once=True), Model)
 
 
-class Datasets(Named[Dataset]):
+class Datasets(Versioned[Dataset]):
     """`client.datasets`."""
 
     words = "dataset"
@@ -57,6 +72,33 @@ class Datasets(Named[Dataset]):
         path = Path(path)
         body = DatasetIn(name=name or path.stem, digest=await self._blobs.upload(path, progress))
         return await self._transport.json(sending("POST", self.path, body, once=True), Dataset)
+
+
+class Recipes(Versioned[Recipe]):
+    """`client.recipes`."""
+
+    words = "recipe"
+    path = "/recipes"
+    kind = Recipe
+    page: type[Page[Any]] = RecipePage
+
+    def list(self, **filters: str | None) -> AsyncStream[RecipeBrief]:  # type: ignore[override]
+        """All of them, newest first, without their texts, which `get` has."""
+        return self._transport.pages(self.path, RecipePage, filters)
+
+    async def push(self, recipe: str | Path, name: str | None = None) -> Recipe:
+        """Store a recipe, YAML text or the path of a file, as the next version of a name; that is the file's unless
+        another is given. Raises ServiceError with status 422 for a text that is no recipe."""
+        if name is None and not isinstance(recipe, Path):
+            raise PockClientError("a recipe that is given as text needs a name")
+        text = await in_thread(recipe_text, recipe)
+        assert isinstance(text, str)
+        body = RecipeIn(name=name or Path(recipe).stem, text=text)
+        return await self._transport.json(sending("POST", self.path, body, once=True), Recipe)
+
+    async def find(self, reference: str) -> Recipe:
+        """What a reference means, as of a model, with its text."""
+        return await self.get((await super().find(reference)).id)
 
 
 class Artifacts:

@@ -14,7 +14,7 @@ from pock_client.calls import Call, Options
 from pock_client.schema import Me
 from pock_client.synchronous.blobs import Blobs
 from pock_client.synchronous.builds import Builds
-from pock_client.synchronous.files import Artifacts, Datasets, Models
+from pock_client.synchronous.files import Artifacts, Datasets, Models, Recipes
 from pock_client.synchronous.fleet import Devices, EnrolmentTokens, Targets
 from pock_client.synchronous.runs import Runs, Sources
 from pock_client.synchronous.transport import Transport
@@ -46,6 +46,7 @@ class Client:
         self.blobs = Blobs(self._transport)
         self.models = Models(self._transport, self.blobs)
         self.datasets = Datasets(self._transport, self.blobs)
+        self.recipes = Recipes(self._transport)
         self.artifacts = Artifacts(self._transport, self.blobs)
         self.builds = Builds(self._transport, self.models)
         self.devices = Devices(self._transport)

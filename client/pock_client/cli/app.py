@@ -14,7 +14,7 @@ from .commands.comparing import compare
 from .commands.devices import devices, enroll_token
 from .commands.downloading import download
 from .commands.following import cancel, logs
-from .commands.pushing import datasets, models, push, targets
+from .commands.pushing import datasets, models, push, recipes, targets
 from .commands.running import bench, run, runs
 from .commands.signing_in import login, logout, whoami
 from .faults import ServiceCommand
@@ -26,6 +26,7 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     push,
     models,
     datasets,
+    recipes,
     targets,
     build,
     builds,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .console import milliseconds, number, share, short, show_table, size
+from .console import milliseconds, number, reference, share, short, show_table, size
 
 _EMPTY = "there is nothing to compare"
 
@@ -42,8 +42,8 @@ RATIOS = ("step_ms", "cold_start_ms", "peak_rss_bytes", "planned_bytes")
 """What is compared with the first run by division."""
 
 
-def measured(run: Any, build: str) -> Measured:
-    """What a run's report says; `build` is what it ran, by name."""
+def measured(run: Any) -> Measured:
+    """What a run's report says."""
     report = run.report
     main = None if report is None else (report.train or report.eval_after or report.eval_before)
     after = None if report is None else (report.eval_after or report.train)
@@ -51,7 +51,7 @@ def measured(run: Any, build: str) -> Measured:
     losses = None if after is None or not after.loss else after.loss
     return Measured(
         id=run.id,
-        build=build,
+        build=reference(run.build),
         device=run.device_name,
         target=run.target,
         entry=str(run.entry),

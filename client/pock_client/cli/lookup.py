@@ -16,6 +16,8 @@ from .faults import Refused
 _MOST = 10_000
 """How many of a list are looked through, newest first."""
 _ID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_VERSION = re.compile(r"[:@]")
+"""In `NAME:v3`, `NAME:TAG`, `NAME@sha256:…`, which the service understands; each means one build."""
 _END_OF_ID = re.compile(r"[0-9a-f]{6,12}")
 
 Thing = TypeVar("Thing")
@@ -61,6 +63,11 @@ def names_of_build(build: Any) -> tuple[str, ...]:
     return build.name, build.model_name
 
 
+def names_of_run(run: Any) -> tuple[str, ...]:
+    """What a run is called: as the build that it is of, and as that one's model."""
+    return run.build.name, run.model.name
+
+
 def find_builds(client: Client, words: Sequence[str], state: str | None = None) -> list[Any]:
     """The builds that the words mean, in the words' order. A name is the build's or its model's, and means the newest
     one for each target; with a `state`, of those that are in it. Refused where a word means none."""
@@ -68,8 +75,8 @@ def find_builds(client: Client, words: Sequence[str], state: str | None = None) 
     found: list[Any] = []
     listed: list[Any] | None = None
     for word in words:
-        if is_id(word):
-            meant = [client.builds.get(word.lower())]
+        if is_id(word) or _VERSION.search(word):
+            meant = [client.builds.get(word.lower()) if is_id(word) else client.builds.find(word)]
             if state is not None and meant[0].state != state:
                 raise Refused(f"the build {word} is {meant[0].state}")
         else:
@@ -84,9 +91,8 @@ def find_builds(client: Client, words: Sequence[str], state: str | None = None) 
 
 
 def find_runs(client: Client, words: Sequence[str]) -> list[Any]:
-    """The runs that the words mean, in the words' order: a name is that of a build, and means the newest run of it on
-    each device. Refused where a word means none."""
-    names = BuildNames(client)
+    """The runs that the words mean, in the words' order: a name is that of a build or model, and means the newest run
+    of each build on each device. Refused where a word means none."""
     found: list[Any] = []
     listed: list[Any] | None = None
     for word in words:
@@ -94,9 +100,8 @@ def find_runs(client: Client, words: Sequence[str]) -> list[Any]:
             meant = [client.runs.get(word.lower())]
         else:
             listed = listed if listed is not None else list(islice(client.runs.list(), _MOST))
-            fitting = [one for one in listed if fits(word, one, lambda one: ())]
-            fitting = fitting or [one for one in listed if fits(word, one, names.all_of)]
-            meant = newest(fitting, lambda one: (names.of(one), one.device_id))
+            fitting = (one for one in listed if fits(word, one, names_of_run))
+            meant = newest(fitting, lambda one: (one.build.name, one.target, one.device_id))
         if not meant:
             raise Refused(f"no run is called '{word}'; `runs` lists all")
         found += meant
@@ -114,21 +119,3 @@ def find_build_or_run(client: Client, word: str) -> tuple[Kind, Any]:
         if _END_OF_ID.fullmatch(word) is None:
             raise
     return Kind.RUN, find_runs(client, [word])[0]
-
-
-class BuildNames:
-    """Names of the builds that runs are of; each is asked for once."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self._known: dict[str, str] = {}
-
-    def of(self, run: Any) -> str:
-        """What the run's build is called."""
-        if run.build_id not in self._known:
-            self._known[run.build_id] = str(self._client.builds.get(run.build_id).name)
-        return self._known[run.build_id]
-
-    def all_of(self, run: Any) -> tuple[str, ...]:
-        """The same, as a list of one."""
-        return (self.of(run),)

@@ -9,17 +9,40 @@ from tests.client.cli.conftest import Person, Pock
 
 
 def test_pushed_files_are_listed(person: Person, pock: Pock) -> None:
-    model, data = person.model("my net"), person.dataset()
-    said = pock("push", model, data)
+    files = (person.model("my net"), person.dataset(), person.recipe())
+    said = pock("push", *files)
     assert (said.status, said.err) == (0, "")
-    assert [line.split(": ")[1].split(",")[0] for line in said.out.splitlines()] == [
-        "model my net:v1" if "my net:v1" in said.out else "model my net",
-        "dataset digits:v1" if "digits:v1" in said.out else "dataset digits",
-    ]
+    kinds = [line.split(": ")[1].split(",")[0] for line in said.out.splitlines()]
+    assert kinds == ["model my net:v1", "dataset digits:v1", "recipe recipe:v1"]
     assert [one["name"] for one in person.json("models")["items"]] == ["my net"]
     assert [one["samples"] for one in person.json("datasets")["items"]] == [8]
     assert "my net" in pock("models").out and "input f32 [4]" in pock("datasets", "dig*").out
     assert "no models" in pock("models", "other").err and pock("models", "other").out == ""
+    assert [one["name"] for one in person.json("recipes")["items"]] == ["recipe"]
+    assert "recipe:v1" in pock("recipes").out
+
+
+def test_a_name_gets_versions_and_each_is_built_and_compared_by_its_own(person: Person, pock: Pock) -> None:
+    assert [person.json("push", person.model("net"))["items"][0]["version"] for _ in range(2)] == [1, 1]
+    assert person.json("push", person.model("net", b"another network"))["items"][0]["version"] == 2
+    pock("push", person.recipe(), "--name", "sparse")
+    pock("push", person.dataset())
+    builds = []
+    for model in ("net:v1", "net"):
+        made = person.json("build", model, "--recipe", "sparse", "--target", "host")["builds"]
+        builds.append(made[0])
+    assert [(one["model"]["version"], one["recipe_version"]["name"]) for one in builds] == [
+        (1, "sparse"),
+        (2, "sparse"),
+    ]
+    names = [f"{one['name']}:v{one['version']}" for one in builds]
+    with person.device("desk"):
+        for name in names:
+            assert pock("run", name, "--on", "desk", "--data", "digits:v1", "--steps", "2").status == 0
+    assert len(set(names)) == 2 and all(name in pock("runs").out for name in names)
+    assert [one["build"] for one in person.json("compare", "net")["runs"]] == [names[1]], "the newest on the device"
+    assert person.json("download", names[0], "-o", person.folder / "net.pock")["digest"] == builds[0]["artifact_digest"]
+    assert pock("build", "net:v9", "--recipe", "sparse", "--target", "host").status == 1
 
 
 def test_a_matrix_is_built_and_each_artifact_is_fetched(person: Person, pock: Pock, tmp_path: Path) -> None:
@@ -193,7 +216,7 @@ def test_wrong_usage_is_2(person: Person, pock: Pock, words: tuple[str, ...], se
     ("words", "sentence"),
     [
         (("build", "nothing", "--recipe", "recipe.yaml", "--target", "host"), "there is no model 'nothing'"),
-        (("build", "net.onnx", "--recipe", "nowhere.yaml", "--target", "host"), "'nowhere.yaml'"),
+        (("build", "net.onnx", "--recipe", "nowhere.yaml", "--target", "host"), "nowhere.yaml"),
         (("build", "net.onnx", "--recipe", "recipe.yaml", "--target", "toaster"), "no target 'toaster'"),
         (("logs", "nothing"), "no build is called 'nothing'"),
         (("logs", "abcdef12"), "no run is called 'abcdef12'"),

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from ... import Client
-from ..console import ago, milliseconds, note, plain, short, show_json, show_table, size
+from ..console import ago, milliseconds, note, plain, reference, short, show_json, show_table, size
 from ..faults import Refused, Status, program
 from ..lookup import chosen, names_of_build
 from ..options import Json, Limit, Names, Profile, Timeout, Wait
@@ -44,7 +44,7 @@ def build(
     """Build each model with each recipe for each target; what was built before is there at once."""
     with connected(profile) as client:
         targets = _targets(client, target)
-        recipes = [_recipe(word) for word in recipe]
+        recipes = [_recipe(client, word) for word in recipe]
         found = [_model(client, word) for word in models]
         made = [
             client.builds.create(
@@ -87,11 +87,9 @@ def _model(client: Client, word: str) -> Any:
     return push_model(client, Path(word)) if Path(word).is_file() else client.models.find(word)
 
 
-def _recipe(word: str) -> Path:
-    """The file of this name."""
-    if not Path(word).is_file():
-        raise Refused(f"there is no recipe file '{word}'")
-    return Path(word)
+def _recipe(client: Client, word: str) -> Any:
+    """The file of this name, or else the recipe that the service has of it."""
+    return Path(word) if Path(word).is_file() else client.recipes.find(word)
 
 
 def _targets(client: Client, words: Sequence[str]) -> list[str]:
@@ -112,7 +110,7 @@ def _row(one: Any) -> tuple[str, ...]:
     seconds = None if summary is None else summary.compile_seconds
     return (
         short(one.id),
-        one.name,
+        reference(one),
         one.target,
         str(one.state),
         "–" if one.artifact_digest is None else one.artifact_digest[:12],

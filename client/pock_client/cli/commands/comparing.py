@@ -8,7 +8,7 @@ import typer
 
 from ..comparison import compared, measured, show_comparison
 from ..console import show_json
-from ..lookup import BuildNames, find_runs
+from ..lookup import find_runs
 from ..options import Json, Profile
 from ..session import connected
 
@@ -23,8 +23,7 @@ def compare(
 ) -> None:
     """Put runs side by side: accuracy, loss, times and memory, and how many times as much as the first."""
     with connected(profile) as client:
-        names = BuildNames(client)
-        found = [measured(client.runs.get(run.id), names.of(run)) for run in find_runs(client, runs)]
+        found = [measured(client.runs.get(run.id)) for run in find_runs(client, runs)]
     if json:
         show_json({"runs": compared(found)})
     else:

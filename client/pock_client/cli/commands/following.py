@@ -11,7 +11,7 @@ from ... import Client
 from ...events import EvaluationEvent, LogEvent, StateEvent, StepsEvent
 from ..console import milliseconds, note, number, plain, say, share, short, show_json
 from ..faults import Interrupted, Refused, Status
-from ..lookup import BuildNames, Kind, Names, find_build_or_run, fits, names_of_build
+from ..lookup import Kind, Names, find_build_or_run, fits, names_of_build, names_of_run
 from ..options import Json, Profile, Yes
 from ..session import connected
 
@@ -76,14 +76,13 @@ def cancel(
 
 def _open(client: Client, words: Sequence[str]) -> list[tuple[Kind, str, Any]]:
     """What the words mean of what is not over. Refused where one means nothing."""
-    names = BuildNames(client)
     known: list[tuple[Kind, str, Any, Names]] = [
         (Kind.BUILD, f"{one.name} for {one.target}", one, names_of_build)
         for state in _OPEN_BUILDS
         for one in client.builds.list(state=state)
     ]
     known += [
-        (Kind.RUN, f"{names.of(one)} on {one.device_name}", one, names.all_of)
+        (Kind.RUN, f"{one.build.name} on {one.device_name}", one, names_of_run)
         for state in _OPEN_RUNS
         for one in client.runs.list(state=state)
     ]

@@ -12,9 +12,9 @@ import typer
 from ... import Client
 from ...errors import ServiceError
 from ..comparison import measured, show_comparison
-from ..console import ago, note, number, plain, share, short, show_json, show_table, visible
+from ..console import ago, note, number, plain, reference, share, short, show_json, show_table, visible
 from ..faults import Refused, Status, program
-from ..lookup import BuildNames, chosen, find_builds
+from ..lookup import chosen, find_builds, names_of_run
 from ..options import Json, Limit, Names, Profile, Timeout, Wait, Yes
 from ..session import connected, patient
 from ..watching import labelled, look_at_run, wait_for_all
@@ -108,14 +108,13 @@ def runs(
 ) -> None:
     """List runs, newest first; a name is that of a build."""
     with connected(profile) as client:
-        known = BuildNames(client)
         filters = {} if state is None else {"state": state}
         all_runs = client.runs.list(**filters)
-        found = chosen(all_runs, names, known.all_of, limit)
+        found = chosen(all_runs, names, names_of_run, limit)
         if json:
             show_json({"items": plain(found)})
             return
-        rows = [(short(one.id), known.of(one), *_result(one), ago(one.created_at)) for one in found]
+        rows = [(short(one.id), reference(one.build), *_result(one), ago(one.created_at)) for one in found]
     show_table(("run", "build", *_TITLES, "asked for"), rows, "no runs; `run BUILD --on SELECTOR --data D` makes one")
 
 
@@ -146,12 +145,10 @@ def _run(context: typer.Context, order: Order, profile: str | None, *, as_json: 
         options = {name: value for name, value in order.options.items() if value is not None}
         if "eval_dataset" in options:
             options["eval_dataset"] = client.datasets.find(options["eval_dataset"]).id
-        names, refused = dict[str, str](), 0
-        made: list[Any] = []
+        made, refused = list[Any](), 0
         for build, device in pairs:
             try:
                 made.append(client.runs.create(build=build.id, device=device.id, dataset=dataset.id, **options))
-                names[made[-1].id] = build.name
             except ServiceError as error:
                 refused += 1
                 note(f"{build.name} on {device.name} is refused: {error}")
@@ -159,9 +156,9 @@ def _run(context: typer.Context, order: Order, profile: str | None, *, as_json: 
         with patient(profile) as client:
             word, name = short(made[0].id) if len(made) == 1 else "RUN", program(context)
             after = f"it goes on; `{name} logs {word} -f` follows it, `{name} cancel {word}` ends it"
-            things = labelled(made, lambda one: f"{names[one.id]} on {one.device_name}")
+            things = labelled(made, lambda one: f"{one.build.name} on {one.device_name}")
             made = wait_for_all(things, client.runs.get, look_at_run, order.timeout, after)
-    _show(context, made, names, order, as_json=as_json)
+    _show(context, made, order, as_json=as_json)
     if refused:
         raise typer.Exit(Status.REFUSED)
 
@@ -187,19 +184,21 @@ def _pairs(client: Client, order: Order) -> list[tuple[Any, Any]]:
     return pairs
 
 
-def _show(context: typer.Context, made: Sequence[Any], names: dict[str, str], order: Order, *, as_json: bool) -> None:
+def _show(context: typer.Context, made: Sequence[Any], order: Order, *, as_json: bool) -> None:
     """The runs as they stand; ends with FAILED if one that was waited for did not succeed."""
     if as_json:
         show_json({"runs": plain(made)})
     elif order.wait and order.options["entry"] == "bench":
-        show_comparison([measured(one, names[one.id]) for one in made])
+        show_comparison([measured(one) for one in made])
     else:
-        show_table(("run", "build", *_TITLES), [(short(one.id), names[one.id], *_result(one)) for one in made], "")
+        show_table(
+            ("run", "build", *_TITLES), [(short(one.id), reference(one.build), *_result(one)) for one in made], ""
+        )
     if not order.wait:
         return
     for one in made:
         if one.failure is not None:
-            note(f"{names[one.id]} on {one.device_name}: {one.failure.detail} ({one.failure.code})")
+            note(f"{one.build.name} on {one.device_name}: {one.failure.detail} ({one.failure.code})")
     bad = sum(one.state != "succeeded" for one in made)
     if bad:
         raise typer.Exit(Status.FAILED)

@@ -6,6 +6,7 @@ compiler nor the server: `docs/reference/api.md` and `docs/reference/binary.md` 
 Its rooms, from the top; each imports only from those below it:
 
     cli                          the command `pock-agent`
+    care                         looks after a device for its owner: doctor, the systemd unit
     life                         enrols, waits for work, hands each job over
     job                          one job, from accepted to reported
     trust                        what is believed, and whose signatures count

@@ -81,9 +81,8 @@ def ago(moment: datetime | None) -> str:
 
 
 def reference(thing: Any) -> str:
-    """What to call a model, dataset, recipe or build by in another command: `NAME:v3`, or its name."""
-    version = getattr(thing, "version", None)
-    return thing.name if version is None else f"{thing.name}:v{version}"
+    """What to call a model, dataset, recipe or build by in another command: `NAME:v3`."""
+    return f"{thing.name}:v{thing.version}"
 
 
 def show_table(titles: Sequence[str], rows: Iterable[Sequence[object]], empty: str) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import gc
 import importlib.util
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -304,7 +303,7 @@ def serve_command(context: typer.Context) -> None:
     if importlib.util.find_spec("pock_server") is None:
         raise PockError("the service is not installed: pip install pock-server")
     program = Path(sys.executable).with_name("pock-server")
-    raise typer.Exit(subprocess.call([str(program), "serve", *context.args]))
+    os.execv(program, [str(program), "serve", *context.args])  # in place of this process: who ends it ends the service
 
 
 def main() -> None:

@@ -279,14 +279,14 @@ def test_help_of_running(artifact, run):
     assert "--checkpoint-every" in done.stdout + done.stderr
 
 
-def test_the_service_is_started_with_the_options_given(run, monkeypatch):
+def test_the_service_takes_the_commands_place_with_the_options_given(run, monkeypatch):
     started = []
 
-    def call(command):
+    def execute(program, command):
         started.append(command)
-        return 0
+        raise SystemExit(0)
 
-    monkeypatch.setattr(subprocess, "call", call)
+    monkeypatch.setattr(os, "execv", execute)
     assert run("serve", "--data-dir", "here", "--help")[0] == 0
     assert [Path(started[0][0]).name, *started[0][1:]] == ["pock-server", "serve", "--data-dir", "here", "--help"]
 

@@ -80,6 +80,17 @@ Digest: TypeAlias = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 """SHA-256, lower-case hexadecimal."""
 
 
+class Energy(Struct, frozen=True, kw_only=True):
+    """What a training took, as far as the device measures it (docs/agent.md)."""
+
+    joules: float | None = None
+    joules_per_step: float | None = None
+    mean_watts: float | None = None
+    source: str | None = None
+    covers: str | None = None
+    """board or processor"""
+
+
 class EnrolmentTokenIn(Struct, frozen=True, kw_only=True):
     """An enrolment token to make."""
 
@@ -351,6 +362,15 @@ class Slot(Struct, frozen=True, kw_only=True):
     first: int
     last: int
     kind: str
+
+
+class Stability(Struct, frozen=True, kw_only=True):
+    """Whether a median can be trusted: its 95 % confidence interval is within a share of it."""
+
+    stable: bool = False
+    relative_interval: float | None = None
+    samples: int = 0
+    tries: int = 1
 
 
 class Step(Struct, frozen=True, kw_only=True):
@@ -742,7 +762,7 @@ class Program(Struct, frozen=True, kw_only=True):
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """The executable's report (docs/reference/binary.md)."""
+    """The executable's report (docs/reference/binary.md), with what the agent adds to it."""
 
     entry: str | None = None
     target: str | None = None
@@ -764,6 +784,8 @@ class Report(Struct, frozen=True, kw_only=True):
     best_loss: float | None = None
     stopped_early: bool | None = None
     kernels: list[KernelMs] | None = None
+    stability: Stability | None = None
+    energy: Energy | None = None
 
 
 class Reports(Struct, frozen=True, kw_only=True):

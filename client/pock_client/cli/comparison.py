@@ -32,13 +32,16 @@ class Measured:
     """The median."""
     step_ms_p10: float | None
     step_ms_p90: float | None
+    stable: bool | None
+    """Whether the confidence interval of the median is within 5 %."""
+    joules_per_step: float | None
     cold_start_ms: float | None
     peak_rss_bytes: int | None
     planned_bytes: int | None
     """What the compiler predicted for the peak."""
 
 
-RATIOS = ("step_ms", "cold_start_ms", "peak_rss_bytes", "planned_bytes")
+RATIOS = ("step_ms", "joules_per_step", "cold_start_ms", "peak_rss_bytes", "planned_bytes")
 """What is compared with the first run by division."""
 
 
@@ -61,6 +64,8 @@ def measured(run: Any) -> Measured:
         step_ms=None if times is None else times.median,
         step_ms_p10=None if times is None else times.p10,
         step_ms_p90=None if times is None else times.p90,
+        stable=None if main is None or main.stability is None else main.stability.stable,
+        joules_per_step=None if main is None or main.energy is None else main.energy.joules_per_step,
         cold_start_ms=None if main is None else main.cold_start_ms,
         peak_rss_bytes=None if main is None else main.peak_rss_bytes,
         planned_bytes=None if main is None else main.predicted_peak_bytes,
@@ -80,16 +85,18 @@ def compared(runs: Sequence[Measured]) -> list[dict[str, Any]]:
 def show_comparison(runs: Sequence[Measured]) -> None:
     """For a person: a row for each run."""
     titles = ("run", "build", "device", "target", "accuracy", "loss", "step", "p10 – p90", "cold start")
-    rows = [_row(one, ratios(one, runs[0]), first=one is runs[0]) for one in runs]
-    show_table((*titles, "peak memory", "planned"), rows, _EMPTY)
+    with_energy = any(one.joules_per_step is not None for one in runs)  # few devices measure it
+    rows = [_row(one, ratios(one, runs[0]), first=one is runs[0], with_energy=with_energy) for one in runs]
+    show_table((*titles, "peak memory", "planned", *(("energy a step",) if with_energy else ())), rows, _EMPTY)
 
 
-def _row(one: Measured, times: dict[str, float | None], *, first: bool) -> tuple[str, ...]:
+def _row(one: Measured, times: dict[str, float | None], *, first: bool, with_energy: bool) -> tuple[str, ...]:
     def with_ratio(text: str, name: str) -> str:
         ratio = times[name]
         return text if first or ratio is None else f"{text} ({ratio:.2f}×)"
 
     spread = "–" if one.step_ms_p10 is None else f"{number(one.step_ms_p10)} – {number(one.step_ms_p90)}"
+    spread += "" if one.stable is not False else " (unstable)"
     return (
         short(one.id),
         one.build,
@@ -102,7 +109,12 @@ def _row(one: Measured, times: dict[str, float | None], *, first: bool) -> tuple
         with_ratio(milliseconds(one.cold_start_ms), "cold_start_ms"),
         with_ratio(size(one.peak_rss_bytes), "peak_rss_bytes"),
         with_ratio(size(one.planned_bytes), "planned_bytes"),
+        *((with_ratio(_joules(one.joules_per_step), "joules_per_step"),) if with_energy else ()),
     )
+
+
+def _joules(value: float | None) -> str:
+    return "–" if value is None else f"{number(value)} J"
 
 
 def _ratio(value: float | None, base: float | None) -> float | None:

@@ -96,8 +96,31 @@ class EvaluationOut(BaseModel):
     best: bool = False
 
 
+class StabilityOut(BaseModel):
+    """Whether a median can be trusted: its 95 % confidence interval is within a share of it."""
+
+    model_config = ConfigDict(extra="allow", allow_inf_nan=False)
+
+    stable: bool = False
+    relative_interval: float | None = None
+    samples: int = 0
+    tries: int = 1
+
+
+class EnergyOut(BaseModel):
+    """What a training took, as far as the device measures it (docs/agent.md)."""
+
+    model_config = ConfigDict(extra="allow", allow_inf_nan=False)
+
+    joules: float | None = None
+    joules_per_step: float | None = None
+    mean_watts: float | None = None
+    source: str | None = None
+    covers: str | None = Field(default=None, description="board or processor")
+
+
 class ReportOut(BaseModel):
-    """The executable's report (docs/reference/binary.md)."""
+    """The executable's report (docs/reference/binary.md), with what the agent adds to it."""
 
     model_config = ConfigDict(extra="allow", allow_inf_nan=False)
 
@@ -121,6 +144,8 @@ class ReportOut(BaseModel):
     best_loss: float | None = None
     stopped_early: bool | None = None
     kernels: list[KernelMs] | None = None
+    stability: StabilityOut | None = None
+    energy: EnergyOut | None = None
 
 
 class RunReport(BaseModel):

@@ -160,8 +160,8 @@ function resultFigures(run: Run, steps: readonly Step[], path: string): Figure[]
 
 /** What the agent found about the step times: their confidence interval, and whether it is narrow enough to compare. */
 function stability(train: Report): string | undefined {
-  const verdict = train.stability as { stable?: boolean; relative_interval?: number } | undefined;
-  if (verdict?.stable === undefined || verdict.relative_interval === undefined) return undefined;
+  const verdict = train.stability;
+  if (typeof verdict?.relative_interval !== "number") return undefined;
   return `${verdict.stable ? "stable" : "unstable"}, interval ${format.percent(verdict.relative_interval)}`;
 }
 

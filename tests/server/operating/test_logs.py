@@ -145,7 +145,7 @@ def test_a_crash_is_logged_once_with_its_trace(
     def crash(*_: object) -> None:
         raise RuntimeError("something broke")
 
-    monkeypatch.setattr("pock_server.builds.endpoints.queue_positions", crash)
+    monkeypatch.setattr("pock_server.builds.service.queue_positions", crash)
     answer = person.get("/builds", headers={"X-Request-Id": "broken"})
     assert_problem(answer, 500, 1000)
     assert answer.headers["X-Request-Id"] == answer.json()["request_id"] == "broken"
@@ -160,7 +160,7 @@ def test_a_statement_that_fails_is_logged_without_its_values(
     def crash(session: Any, *_: object) -> None:
         session.execute(text("SELECT * FROM lacking WHERE a = :a"), {"a": "hunter" + str(2)})
 
-    monkeypatch.setattr("pock_server.builds.endpoints.queue_positions", crash)
+    monkeypatch.setattr("pock_server.builds.service.queue_positions", crash)
     assert person.get("/builds").status_code in (500, 503)  # SQLite and PostgreSQL call it by different names
     assert "hunter2" not in json.dumps(lines) and "lacking" in json.dumps(lines)
 
@@ -188,7 +188,7 @@ def test_nothing_is_told_of_work_that_was_rolled_back(
     def crash(*_: object) -> None:
         raise RuntimeError("after the move")
 
-    monkeypatch.setattr("pock_server.builds.service.describe", crash)
+    monkeypatch.setattr("pock_server.builds.service._describe", crash)
     assert_problem(person.post(f"/builds/{build}/cancel"), 500, 1000)
     assert [line for line in lines if line["logger"] == "pock_server.facts"] == []
     assert 'pock_finished_total{code="0",kind="build"' not in server.client.get("/metrics").text

@@ -29,7 +29,7 @@ def test_crash_is_a_problem_without_secrets(server: Server, person: Person, monk
     def crash(*_: object) -> None:
         raise RuntimeError("password 1234")
 
-    monkeypatch.setattr("pock_server.models.endpoints.describe", crash)
+    monkeypatch.setattr("pock_server.models.service._describe", crash)
     answer = person.post("/models", {"name": "net", "digest": person.upload(b"graph")})
     assert_problem(answer, 500, 1000)
     assert "1234" not in answer.text

@@ -78,7 +78,7 @@ def person(client: httpx.Client, folder: Path) -> Person:
 
 def test_serves_from_the_announced_address(client: httpx.Client, person: Person) -> None:
     assert client.get("/readyz").json()["status"] == "ok"
-    assert person.get("/devices").json() == {"items": [], "next_cursor": None}
+    assert person.get("/devices").json() == {"items": [], "next_cursor": None, "total": 0}
 
 
 def test_stream_is_live_and_resumes(client: httpx.Client, person: Person) -> None:

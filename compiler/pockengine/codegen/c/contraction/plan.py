@@ -87,7 +87,7 @@ class ContractionPlan:
         has one for each; default: those of the model, which `memo` may know."""
         anchor, unpacking = anchor_of(node), dequantization(node)
         if schedules is None:
-            scheduled = _scheduled(node, target, threads, compressed_operand(node), memo or Memo())
+            scheduled = _scheduled(node, target, threads, compressed_operand(node), Memo() if memo is None else memo)
         else:
             scheduled = _oriented(zip(products_of(node), schedules, strict=True))
         places = {value: index for index, value in enumerate(body_of(node).inputs)}

@@ -17,15 +17,14 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import httpx
 import psutil
 
 from demo.processes import free_port, running
 from demo.service import Address, serving
+from pock_client import Client
 
 TLS_HANDSHAKE_BYTES = 5000
 
@@ -83,24 +82,12 @@ class Counted:
 
 def enrolled(command: list[str], way: Counted, address: Address, state: Path, log: Path) -> None:
     """Enrol a device on a state directory."""
-    answer = httpx.post(
-        f"{address.url}/v1/enrollment-tokens",
-        json={},
-        headers={"Authorization": f"Bearer {address.key}"},
-        trust_env=False,
-    )
+    with Client(address.url, address.key) as client:
+        token = client.enrolment_tokens.create().token
     url = f"http://127.0.0.1:{way.port}"
-    token = str(answer.raise_for_status().json()["token"])
     with running([*command, "enroll", url, token, "--target", "host", "--state-dir", str(state)], log) as process:
         if process.wait(60):
             sys.exit(log.read_text())
-
-
-@contextlib.contextmanager
-def waiting_agent(command: list[str], state: Path, log: Path) -> Iterator[psutil.Process]:
-    """An agent that waits for work."""
-    with running([*command, "run", "--state-dir", str(state)], log) as process:
-        yield psutil.Process(process.pid)
 
 
 def measure(command: list[str], seconds: float) -> Idle:
@@ -109,7 +96,8 @@ def measure(command: list[str], seconds: float) -> Idle:
         way, state, log = Counted(address.port), Path(name, "state"), Path(name, "agent.log")
         enrolled(command, way, address, state, log)
         way.first, started = None, time.monotonic()
-        with waiting_agent(command, state, log) as agent:
+        with running([*command, "run", "--state-dir", str(state)], log) as process:
+            agent = psutil.Process(process.pid)
             while way.first is None:
                 time.sleep(0.005)
             cold_start = way.first - started

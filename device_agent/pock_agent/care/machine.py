@@ -13,7 +13,7 @@ from pock_agent.device.facts import emulated
 from pock_agent.device.files import text
 from pock_agent.device.firmware import Firmware, firmware_word
 from pock_agent.device.health import HealthReader
-from pock_agent.device.target import X86_64_V3, cpu_features, machine
+from pock_agent.device.target import X86_64_V3, cpu_features, emulator_of, machine
 from pock_agent.settings import MIB, Settings
 
 LITTLE_MEMORY, LITTLE_DISK = 128 * MIB, 256 * MIB
@@ -58,7 +58,7 @@ def _processor(at: Machine) -> Finding:
     if at.target is None:
         return ok("processor", machine())
     if emulated(at.target):
-        emulator = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
+        emulator = emulator_of("aarch64")
         if emulator is None:
             says = f"this is {machine()} and no {at.target}: install qemu-user-static to emulate it, or enrol anew"
             return fail("processor", says)

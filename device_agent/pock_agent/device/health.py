@@ -46,8 +46,10 @@ class HealthReader:
         """Where readings come from, as far as there is a choice: of the present hottest zone its name, of power what is
         measured."""
         found = {}
-        if self._zones():
-            found["temperature_c"] = max(self._zones())[1]
+        zones = self._zones()
+        if zones:
+            hottest = max(zones)[1]
+            found["temperature_c"] = f"{hottest.name} ({text(hottest / 'type') or 'unnamed'})"
         if self._power is not None and self._power.watts is not None:
             found["power_w"] = f"{self._power.name} ({self._power.covers.value})"
         return found
@@ -67,15 +69,15 @@ class HealthReader:
         )
 
     def _temperature(self) -> float | None:
-        return max(self._zones())[0] if self._zones() else None
+        return max((value for value, _ in self._zones()), default=None)
 
-    def _zones(self) -> list[tuple[float, str]]:
-        """Temperature and name of each zone. Some say nonsense while what they measure is off."""
+    def _zones(self) -> list[tuple[float, Path]]:
+        """Temperature and folder of each zone. Some say nonsense while what they measure is off."""
         found = []
         for path in self._sys.glob("class/thermal/thermal_zone*"):
             value = number(path / "temp")
             if value is not None and -40_000 < value < 200_000:
-                found.append((value / 1000, f"{path.name} ({text(path / 'type') or 'unnamed'})"))
+                found.append((value / 1000, path))
         return found
 
     def _gpu_load(self) -> float | None:

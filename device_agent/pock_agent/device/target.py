@@ -55,15 +55,19 @@ def executable_machine(path: Path) -> str | None:
     return _ELF_MACHINES.get(number, f"ELF machine {number}")
 
 
+def emulator_of(architecture: str) -> str | None:
+    """The program here that runs executables of another architecture, if there is one."""
+    return shutil.which(f"qemu-{architecture}-static") or shutil.which(f"qemu-{architecture}")
+
+
 def emulation_for(path: Path) -> Emulation:
     """How to run the executable here. JobFailed (bad argument) when this device cannot."""
     built_for, here = executable_machine(path), machine()
     if built_for is None or built_for == here or built_for in _NATIVE_TOO.get(here, ()):
         return Emulation(())
-    for name in (f"qemu-{built_for}-static", f"qemu-{built_for}"):
-        found = shutil.which(name)
-        if found:
-            return Emulation((found,))
+    found = emulator_of(built_for)
+    if found:
+        return Emulation((found,))
     raise JobFailed(
         FailureCode.BAD_ARGUMENT,
         f"the executable is built for {built_for} and this device is {here}; build for this device's target, or "

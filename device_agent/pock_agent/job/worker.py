@@ -185,7 +185,7 @@ class Worker:
         """The phase's report. A benchmark is repeated until it is stable, or has been tried often enough."""
         tries = 0
         while True:
-            meter = EnergyMeter(find_power()).start()
+            meter = EnergyMeter(None if entry is Entry.EVAL else find_power()).start()
             try:
                 report, ended = run_phase(workplace, phase, entry, resume, events.append, self._control, self._deadline)
             finally:

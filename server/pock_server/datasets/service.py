@@ -1,7 +1,6 @@
 """Registers datasets after reading their headers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from pock_server.audit.service import Action, gone, made, record
@@ -15,6 +14,7 @@ from pock_server.datasets.schemas import DatasetOut, TensorOut
 from pock_server.datasets.tables import DatasetRecord
 from pock_server.db.unit import Unit
 from pock_server.http.problems import Failure, Problem
+from pock_server.names.service import Pushed
 
 
 def read_entries(store: BlobStore, blob: BlobRecord) -> tuple[TensorEntry, ...]:
@@ -25,17 +25,9 @@ def read_entries(store: BlobStore, blob: BlobRecord) -> tuple[TensorEntry, ...]:
         raise Problem(Failure.BAD_DATA, f"This is not a safetensors file: {error}.") from None
 
 
-@dataclass(frozen=True)
-class Pushed:
-    """The version that answers a request, and whether the request made it."""
-
-    row: DatasetRecord
-    created: bool
-
-
 def create_dataset(
     unit: Unit, workspace_id: str, name: str, blob: BlobRecord, entries: tuple[TensorEntry, ...], now: datetime
-) -> Pushed:
+) -> Pushed[DatasetRecord]:
     """Register a dataset whose tensors have been read as the next version of its name, or find the version of it that
     has the same file; a 422 `Problem` says what is wrong with their samples."""
     samples = _samples(entries)

@@ -1,7 +1,6 @@
 """Registers models. The bytes are opened by the build worker only."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from pock_server.audit.service import Action, gone, made, record
@@ -12,17 +11,10 @@ from pock_server.http.problems import Failure, Problem
 from pock_server.models.repository import Models
 from pock_server.models.schemas import ModelIn, ModelOut
 from pock_server.models.tables import ModelRecord
+from pock_server.names.service import Pushed
 
 
-@dataclass(frozen=True)
-class Pushed:
-    """The version that answers a request, and whether the request made it."""
-
-    row: ModelRecord
-    created: bool
-
-
-def create_model(unit: Unit, workspace_id: str, order: ModelIn, now: datetime) -> Pushed:
+def create_model(unit: Unit, workspace_id: str, order: ModelIn, now: datetime) -> Pushed[ModelRecord]:
     """Register a model as the next version of its name, or find the version of it that has the same files.
 
     Every file must have been uploaded.

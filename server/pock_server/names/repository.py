@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from typing import ClassVar, TypeVar
 
 from sqlalchemy import ColumnElement, delete, false, func, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from pock_server.db.globs import matches
+from pock_server.db.insert import insert_into
 from pock_server.db.repository import Repository
 from pock_server.http.problems import Failure, Problem
 from pock_server.names.reference import BadReference, Reference, parse
@@ -31,9 +31,8 @@ class VersionedRepository(Repository[Row]):
 
     def hold(self, name: str) -> None:
         """Let nobody else number or tag this name until the end of the transaction."""
-        insert = postgresql.insert if self.session.get_bind().dialect.name == "postgresql" else sqlite.insert
         mine = {"workspace_id": self.workspace_id, "kind": self.kind, "name": name}
-        new = insert(NameRecord).values(**mine, last_version=0)
+        new = insert_into(self.session, NameRecord).values(**mine, last_version=0)
         same = {"last_version": NameRecord.last_version}
         self.session.execute(new.on_conflict_do_update(index_elements=list(mine), set_=same))
 

@@ -1,6 +1,8 @@
-"""Tags versions, for all kinds."""
+"""Versions and their tags, for all kinds."""
 
+from dataclasses import dataclass
 from datetime import datetime
+from typing import Generic
 
 from pock_server.audit.service import Action, changed, record
 from pock_server.db.unit import Unit
@@ -20,6 +22,14 @@ _UNTAG = {
     Kind.RECIPE: Action.RECIPE_UNTAG,
     Kind.BUILD: Action.BUILD_UNTAG,
 }
+
+
+@dataclass(frozen=True)
+class Pushed(Generic[Row]):
+    """The version that answers a request, and whether the request made it."""
+
+    row: Row
+    created: bool
 
 
 def tag(unit: Unit, versions: VersionedRepository[Row], row_id: str, word: str, now: datetime) -> Row:

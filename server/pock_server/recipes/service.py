@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -10,20 +9,15 @@ from pock_server.audit.service import Action, gone, made, record
 from pock_server.clock import new_id
 from pock_server.db.unit import Unit
 from pock_server.http.problems import Failure, Problem
+from pock_server.names.service import Pushed
 from pock_server.recipes.repository import Recipes
 from pock_server.recipes.schemas import RecipeBrief, RecipeIn, RecipeOut
 from pock_server.recipes.tables import RecipeRecord
 
 
-@dataclass(frozen=True)
-class Pushed:
-    """The version that answers a request, and whether the request made it."""
-
-    row: RecipeRecord
-    created: bool
-
-
-def create_recipe(unit: Unit, workspace_id: str, order: RecipeIn, content: dict[str, Any], now: datetime) -> Pushed:
+def create_recipe(
+    unit: Unit, workspace_id: str, order: RecipeIn, content: dict[str, Any], now: datetime
+) -> Pushed[RecipeRecord]:
     """Keep a recipe, whose text says `content`, as the next version of its name, or find the version that has the same
     text."""
     recipes = Recipes(unit.session, workspace_id)

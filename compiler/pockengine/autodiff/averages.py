@@ -19,7 +19,6 @@ def averaged(model: Graph, params: Iterable[Value]) -> Graph:
     """
     builder = Builder(model.name)
     builder.adopt_sources(model)
-    builder.reserve([value.name for value in model.values()])
     mapping = {param: average_state(builder, param) for param in params}
     for node in model.nodes:
         builder.keep(substitute(node, mapping))

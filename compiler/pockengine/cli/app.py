@@ -80,8 +80,15 @@ def compile_command(
     dump: Annotated[Path | None, typer.Option("--dump", metavar="DIR", help="Write the graph after each pass.")] = None,
     memory: Memory = None,
     tune: Annotated[
-        str, typer.Option("--tune", metavar="{off|fast|full}", help="Measure how contractions are best computed here.")
+        str,
+        typer.Option(
+            "--tune", metavar="{off|known|fast|full}", help="Measure how contractions are best computed here."
+        ),
     ] = "off",
+    tuning: Annotated[
+        Path | None,
+        typer.Option("--tuning", metavar="T.jsonl", help="Take what `pock tuning export` wrote, not the cache's."),
+    ] = None,
     compute: Compute = "f32",
     backend: BackendName = "c",
     explain: Annotated[bool, typer.Option("--explain", help="Say what was fused, in place, folded, and why.")] = False,
@@ -104,6 +111,7 @@ def compile_command(
         compute,
         import_losses,
         backend,
+        tuning,
     )
     compiling.compile_model(request, as_json=json)
 

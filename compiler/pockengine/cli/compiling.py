@@ -17,7 +17,7 @@ from ..frontends import load
 from ..recipe import Recipe
 from ..sizes import parse_size
 from ..targets import get as get_target
-from ..tune import Tuning, check_mode
+from ..tune import FileStore, Tuning, check_mode
 from .progress import progress
 
 
@@ -40,6 +40,7 @@ class CompileRequest:
     compute: str = "f32"
     import_losses: bool = False
     backend: str = DEFAULT
+    tuning: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,9 @@ def compile_model(request: CompileRequest, *, as_json: bool) -> None:
     target = get_target(request.target).computing(request.compute)
     check_mode(request.tune)
     get_backend(request.backend)
+    if request.tuning is not None and request.tune == "off":
+        raise PockError("--tuning goes with --tune known, fast or full")
+    store = None if request.tuning is None else FileStore(request.tuning)
     if not request.output.absolute().parent.is_dir():
         raise PockError(f"the folder '{request.output.parent}' for the artifact does not exist")
     if request.output.is_dir():
@@ -107,6 +111,7 @@ def compile_model(request: CompileRequest, *, as_json: bool) -> None:
             dump=request.dump,
             memory=request.memory,
             tune=request.tune,
+            store=store,
             backend=request.backend,
             inspect=look if request.explain else None,
         )

@@ -17,7 +17,7 @@ from ..errors import PockError, nearest
 from ..frontends import load
 from ..recipe import Recipe
 from ..targets import get as get_target
-from ..tune import MODES, Tuned, Tuning, is_this_machine
+from ..tune import MEASURING, Tuned, Tuning, is_this_machine
 from . import console
 from .progress import progress
 
@@ -42,8 +42,8 @@ def tune_model(request: TuneRequest, *, as_json: bool) -> None:
     """Measure what the store does not have, and print what was chosen. Raises PockError."""
     recipe = Recipe.load(request.recipe, request.import_losses)
     target = get_target(request.target).computing(request.compute)
-    if request.mode not in MODES[1:]:
-        raise PockError(f"there is no --mode '{request.mode}'{nearest(request.mode, MODES[1:])}")
+    if request.mode not in MEASURING:
+        raise PockError(f"there is no --mode '{request.mode}'{nearest(request.mode, MEASURING)}")
     backend = get_backend(request.backend)
     check_limits(backend, target, request.mode)
     if not is_this_machine(target):

@@ -5,18 +5,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..ir import Node
+from ..ir import Array, Node
 from ..plan.lowering import Lowers
 from ..plan.pipeline import Pipeline
 from ..progress import Progress
 from ..targets import Target
 from .model import Model
-from .tunable import Choice, Measurer, Picks, Tunable
+from .tunable import CheckedTrial, Choice, Measurer, PackLimits, Picks, Tunable
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,16 @@ class Built:
     tools: Mapping[str, str]
     kernels: int
     cache_hits: int
+
+
+@dataclass(frozen=True)
+class PackedTrials:
+    """A pack of trials for a device (docs/tuning.md): what makes it run, the numbers that its results are compared
+    with, and the most memory that operands and results of one workload take."""
+
+    built: Built
+    numbers: Array
+    nbytes: int
 
 
 @dataclass(frozen=True)
@@ -100,6 +110,21 @@ class Backend(Lowers, Protocol):
     def measurer(self, target: Target, threads: int, cache: Path | None = None) -> Measurer | None:
         """What runs kernels on this machine, which must be the target, to measure them; `cache` is that of `build`.
         None where nothing can be measured."""
+
+    def checkable(self, node: Node) -> bool:
+        """Whether a program of `pack` can compare what this node computes."""
+
+    def pack(
+        self,
+        trials: Sequence[CheckedTrial],
+        target: Target,
+        threads: int,
+        limits: PackLimits,
+        cache: Path | None,
+        progress: Progress,
+    ) -> PackedTrials | None:
+        """A program that runs trials on a device and reports on them. None where nothing can be measured; raises
+        ToolchainError."""
 
     def prepare(self, target: Target, cache: Path | None = None) -> None:
         """Make what a target's first build needs beside its kernels, so that it is quick. Raises ToolchainError."""

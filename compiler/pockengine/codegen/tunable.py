@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from ..ir import Array, Node
 from ..plan.program import Lowered
-from .common.scratch import aligned
+from .common.scratch import LINE_BYTES, aligned
 from .common.storage import stored
 
 Report = Callable[[int, int], None]
@@ -63,28 +63,38 @@ class Tunable(Protocol):
 
 @dataclass(frozen=True)
 class Trial:
-    """One workload to measure: a node, and the ways to compute it that are compared."""
+    """One workload to measure: a node, and the ways to compute it that are compared. Operands begin at multiples of
+    `alignment` bytes, as they do in a model."""
 
     node: Node
     candidates: tuple[Lowered, ...]
+    alignment: int = LINE_BYTES
 
     @property
     def input_offsets(self) -> list[int]:
         """Where each input begins, in bytes."""
-        return _offsets([value.type.nbytes for value in self.node.inputs])[:-1]
+        return self._inputs[:-1]
 
     @property
     def output_offsets(self) -> list[int]:
         """Where each output begins, in bytes."""
-        return _offsets([value.type.nbytes for value in self.node.outputs])[:-1]
+        return self._outputs[:-1]
 
     @property
     def input_bytes(self) -> int:
-        return _offsets([value.type.nbytes for value in self.node.inputs])[-1]
+        return self._inputs[-1]
 
     @property
     def output_bytes(self) -> int:
-        return _offsets([value.type.nbytes for value in self.node.outputs])[-1]
+        return self._outputs[-1]
+
+    @property
+    def _inputs(self) -> list[int]:
+        return _offsets([value.type.nbytes for value in self.node.inputs], self.alignment)
+
+    @property
+    def _outputs(self) -> list[int]:
+        return _offsets([value.type.nbytes for value in self.node.outputs], self.alignment)
 
     def arena_bytes(self) -> int:
         """Outputs, then the scratch memory of the candidate that wants most."""
@@ -99,12 +109,50 @@ class Trial:
         return bytes(memory)
 
 
-def _offsets(sizes: Sequence[int]) -> list[int]:
+def _offsets(sizes: Sequence[int], alignment: int) -> list[int]:
     """Where things of these sizes begin, one behind the other, and where the last one ends."""
+    step = max(alignment, LINE_BYTES)
     found = [0]
     for size in sizes:
-        found.append(found[-1] + aligned(size))
+        found.append(-(-(found[-1] + size) // step) * step)
     return found
+
+
+@dataclass(frozen=True)
+class Operand:
+    """What an input of a trial holds: element i is `values[pick(seed + i, len(values))]` (common/draws.py)."""
+
+    values: Array
+    seed: int
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What an output of a trial must hold: the numbers [alternatives, checked] that its elements are near to: all
+    of them, or those that `seed` draws; `slack` is what may be off beside the relative error."""
+
+    numbers: Array
+    slack: float
+    seed: int
+
+
+@dataclass(frozen=True)
+class CheckedTrial:
+    """A trial whose program makes its operands itself and compares its results."""
+
+    trial: Trial
+    operands: tuple[Operand, ...]
+    wanted: tuple[Wanted, ...]
+
+
+@dataclass(frozen=True)
+class PackLimits:
+    """How a pack of trials is run: bytes swept before each timed run, milliseconds for each workload, and the relative
+    error that a number may have."""
+
+    evict_bytes: int
+    budget_ms: float
+    relative: float
 
 
 @dataclass(frozen=True)

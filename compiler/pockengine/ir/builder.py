@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from .graph import Array, Attrs, Graph, Node, Value
 from .types import DType, TensorType
+
+_ConstKey = tuple[np.dtype[Any], tuple[int, ...], bytes]
 
 
 class Builder:
@@ -32,7 +35,10 @@ class Builder:
         self.producers: dict[Value, Node] = {}
         self._names: set[str] = set()
         self._counter = 0
-        self._const_cache: dict[tuple[str, tuple[int, ...], bytes], Value] = {}
+        self._const_cache: dict[_ConstKey, Value] = {}
+        # Of graphs that were adopted: names and constants that nobody has asked about yet. Most walks ask about none.
+        self._unread: list[Graph] = []
+        self._unkeyed: list[Value] = []
 
     @classmethod
     def extend(cls, graph: Graph) -> Builder:
@@ -43,28 +49,25 @@ class Builder:
             builder.keep(node)
         builder.outputs = dict(graph.outputs)
         builder.updates = dict(graph.updates)
-        builder._names.update(value.name for value in graph.values())
         return builder
 
     def adopt_sources(self, graph: Graph) -> None:
-        """Take over everything but nodes and results; used by passes that rebuild only the nodes."""
+        """Take over everything but nodes and results; used by passes that rebuild only the nodes. The names of all
+        values stay taken, for nodes that are kept later."""
         self.inputs += graph.inputs
         self.params += graph.params
         self.states.update(graph.states)
         self.data.update(graph.data)
         self.untrained.update(graph.untrained)
         self.draws.update(graph.draws)
-        for value, array in graph.consts.items():
-            self.consts[value] = array
-            self._const_cache.setdefault(_const_key(array), value)
-        self._names.update(value.name for value in graph.sources())
-
-    def reserve(self, names: Sequence[str]) -> None:
-        """Keep these names for values that will be adopted later."""
-        self._names.update(names)
+        self.consts.update(graph.consts)
+        self._unkeyed += graph.consts
+        self._unread.append(graph)
 
     def fresh(self, hint: str) -> str:
         """A name not used in this graph: the hint itself, or the hint with a number."""
+        while self._unread:
+            self._names.update([value.name for value in self._unread.pop().values()])
         name = hint
         while not name or name in self._names:
             self._counter += 1
@@ -91,6 +94,9 @@ class Builder:
 
     def const(self, array: Array | float | int, dtype: DType | None = None) -> Value:
         """A constant; equal contents give the same value."""
+        for known in self._unkeyed:
+            self._const_cache.setdefault(_const_key(self.consts[known]), known)
+        self._unkeyed.clear()
         contents = np.asarray(array, dtype=dtype.numpy if dtype else None)
         key = _const_key(contents)
         if key not in self._const_cache:
@@ -166,7 +172,7 @@ class Builder:
 
 def substitute(node: Node, mapping: Mapping[Value, Value]) -> Node:
     """The node with its inputs replaced; outputs keep their identity. Returns the same object when nothing changes."""
-    if mapping.keys().isdisjoint(node.inputs):
+    if not mapping or mapping.keys().isdisjoint(node.inputs):
         return node
     inputs = tuple(mapping.get(value, value) for value in node.inputs)
     made = Node(node.op, inputs, node.outputs, node.attrs, node.body, node.phase, node.origin)
@@ -179,5 +185,5 @@ def _inferred(node: Node) -> Node:
     return node
 
 
-def _const_key(array: Array) -> tuple[str, tuple[int, ...], bytes]:
-    return (array.dtype.str + array.dtype.name, tuple(array.shape), np.asarray(array, order="C").tobytes())
+def _const_key(array: Array) -> _ConstKey:
+    return (array.dtype, array.shape, array.tobytes())

@@ -26,7 +26,6 @@ class Rewriting:
     def __init__(self, graph: Graph, exhaustive: bool = False) -> None:
         builder = Builder(graph.name)
         builder.adopt_sources(graph)
-        builder.reserve([value.name for value in graph.values()])
         self.emitter = Emitter(builder)
         self._graph, self._builder, self._exhaustive = graph, builder, exhaustive
         self._mapping: dict[Value, Value] = {}
@@ -34,23 +33,24 @@ class Rewriting:
         self._changed = False
 
     def __iter__(self) -> Iterator[Node]:
+        builder, mapping = self._builder, self._mapping
         waiting: list[Node | tuple[Node, Sequence[Value]]] = list(reversed(self._graph.nodes))
         while waiting:
             old = waiting.pop()
             if isinstance(old, tuple):
                 self._map(*old)
                 continue
-            node, start = substitute(old, self._mapping), len(self._builder.nodes)
-            self._builder.phase, self._builder.origin = node.phase, node.origin
+            node, start = substitute(old, mapping), len(builder.nodes)
+            builder.phase, builder.origin = node.phase, node.origin
             self._replaced = None
             yield node
             if self._replaced is None:
-                self._builder.keep(node)
+                builder.keep(node)
                 continue
             self._changed = True
             if self._exhaustive:
                 waiting.append((node, self._replaced))
-                waiting += reversed(self._builder.take_back(start))
+                waiting += reversed(builder.take_back(start))
             else:
                 self._map(node, self._replaced)
 

@@ -214,7 +214,6 @@ class _Writer:
         self.inner = part.inner()
         self.builder = Builder(part.graph.name)
         self.builder.adopt_sources(part.graph)
-        self.builder.reserve([value.name for value in part.graph.values()])
         self.e = Emitter(self.builder)
         self.learns = any(node.phase != "forward" for node in self.inner)
         self.bounds = [(start, min(start + rows, part.rows)) for start in range(0, part.rows, rows)]

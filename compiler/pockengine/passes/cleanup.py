@@ -23,7 +23,7 @@ def cse(graph: Graph) -> Graph:
     nodes: list[Node] = []
     for old in graph.nodes:
         node = substitute(old, mapping)
-        key = (node.op, node.inputs, tuple(sorted(node.attrs.items())))
+        key = (node.op, node.inputs, tuple(sorted(node.attrs.items())) if node.attrs else ())
         if node.body is None and key in seen:
             mapping.update(zip(node.outputs, seen[key].outputs, strict=True))
         else:
@@ -49,7 +49,6 @@ def fold(graph: Graph, frozen: Collection[str] = ()) -> Graph:
         return prune(graph)
     builder = Builder(graph.name)
     builder.adopt_sources(graph)
-    builder.reserve([value.name for value in graph.values()])
     mapping: dict[Value, Value] = {}
     for old in graph.nodes:
         node = substitute(old, mapping)
@@ -68,7 +67,7 @@ def fold(graph: Graph, frozen: Collection[str] = ()) -> Graph:
 def _foldable(node: Node, known: Mapping[Value, Array]) -> bool:
     return (
         bool(node.inputs)
-        and not decompresses(node)  # a weight is compressed so that it is never there in full
         and all(map(known.__contains__, node.inputs))
+        and not decompresses(node)  # a weight is compressed so that it is never there in full
         and sum(value.type.nbytes for value in node.outputs) <= FOLD_LIMIT
     )

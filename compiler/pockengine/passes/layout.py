@@ -188,7 +188,6 @@ class Rewrite:
         self.groups = layouts.groups
         self.builder = Builder(graph.name)
         self.builder.adopt_sources(graph)
-        self.builder.reserve([value.name for value in graph.values()])
         self.e = Emitter(self.builder)
         self.original_of: dict[Value, Value] = {value: value for value in graph.sources()}
         self.exchanged_of: dict[Value, Value] = {}

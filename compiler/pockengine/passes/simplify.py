@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from ..ir import Graph, Node, Value
 from ..ops import Emitter, Rewriting, is_kind, is_view
@@ -19,16 +19,12 @@ def simplify(graph: Graph) -> Graph:
     """
     walk = Rewriting(graph, exhaustive=True)
     for node in walk:
-        walk.replace(_simplified(walk.emitter, node))
+        for simplification in SIMPLIFICATIONS.get(node.op, ()):
+            value = simplification(walk.emitter, node)
+            if value is not None:
+                walk.replace([value])
+                break
     return walk.graph()
-
-
-def _simplified(e: Emitter, node: Node) -> Sequence[Value] | None:
-    for simplification in SIMPLIFICATIONS.get(node.op, ()):
-        value = simplification(e, node)
-        if value is not None:
-            return [value]
-    return None
 
 
 def _made_by(e: Emitter, value: Value, op: str) -> Node | None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..codegen.common.draws import pick
 from ..codegen.common.region import anchor_of, body_of
 from ..codegen.common.storage import loaded
+from ..codegen.tunable import Operand, Wanted
 from ..interp import environment, evaluate
 from ..ir import Array, DType, Node
 from ..ops import decompresses
@@ -19,29 +21,46 @@ RELATIVE, ABSOLUTE = 1e-4, 1e-5
 """Allowed error: of the expected number, and of the largest one of its tensor."""
 
 
+CHECKED = 32768
+"""Elements of a large output that a trial on a device compares: drawn at random."""
+
 _SCALES = np.array([0x3F00, 0x3F80, 0x4000], np.uint16)
 """Of quantised weights: 0.5, 1 and 2 as bf16."""
+_APART = 1 << 27
+"""Between the seeds of two operands, so that none repeats another one's numbers."""
+_POSITIONS = 1 << 31
+"""Where the seeds of positions begin."""
+
+
+def operands(node: Node, seed: int = 0) -> tuple[Operand, ...]:
+    """What a region's inputs hold, the same for the same seed."""
+    multiplied = set(anchor_of(node).inputs)
+    scales = {inner.inputs[1] for inner in body_of(node).nodes if decompresses(inner)}
+    return tuple(
+        Operand(_SCALES if value in scales else _values(value.type.dtype, value in multiplied), _seed(seed, index))
+        for index, value in enumerate(body_of(node).inputs)
+    )
+
+
+def _seed(first: int, index: int) -> int:
+    return (first + index * _APART) % (1 << 32)
 
 
 def draw(node: Node, seed: int = 0) -> list[Array]:
     """Contents of a region's inputs, the same for the same seed."""
-    rng = np.random.default_rng(seed)
-    multiplied = set(anchor_of(node).inputs)
-    scales = {inner.inputs[1] for inner in body_of(node).nodes if decompresses(inner)}
+    found = zip(body_of(node).inputs, operands(node, seed), strict=True)
     return [
-        rng.choice(_SCALES, value.type.shape)
-        if value in scales
-        else _contents(value.type.dtype, value.type.shape, value in multiplied, rng)
-        for value in body_of(node).inputs
+        np.asarray(one.values[pick(one.seed, value.type.size, len(one.values))].reshape(value.type.shape))
+        for value, one in found
     ]
 
 
-def _contents(dtype: DType, shape: tuple[int, ...], multiplied: bool, rng: np.random.Generator) -> Array:
+def _values(dtype: DType, multiplied: bool) -> Array:
     if not dtype.is_float:
-        return rng.integers(0, 2, shape).astype(dtype.numpy)
+        return np.arange(2).astype(dtype.numpy)
     if multiplied:
-        return rng.integers(-3, 4, shape, dtype=np.int8).astype(dtype.numpy)
-    return (rng.integers(4, 13, shape, dtype=np.int8) / np.float32(8)).astype(dtype.numpy)
+        return np.arange(-3, 4).astype(dtype.numpy)
+    return (np.arange(4, 13) / np.float32(8)).astype(dtype.numpy)
 
 
 def expected(node: Node, inputs: list[Array]) -> list[list[Array]]:
@@ -62,6 +81,20 @@ def expected(node: Node, inputs: list[Array]) -> list[list[Array]]:
                 outputs = evaluate(rest, {**exact, product.name: shifted})
                 found.append([outputs[name] for name in body.outputs])
     return [list(same) for same in zip(*found, strict=True)]
+
+
+def wanted(node: Node, seed: int = 0) -> tuple[Wanted, ...]:
+    """What each of a region's outputs must hold with the operands of `seed`: all of it, or CHECKED elements."""
+    found = []
+    for index, right in enumerate(expected(node, draw(node, seed))):
+        flat = [np.asarray(one, np.float64).reshape(-1) for one in right]
+        size, own = flat[0].size, _seed(_POSITIONS + seed, index)
+        at = np.arange(size) if size <= CHECKED else pick(own, CHECKED, size)
+        finite = np.abs(np.concatenate([one[np.isfinite(one)] for one in flat]))
+        with np.errstate(over="ignore"):
+            numbers = np.stack([one[at] for one in flat]).astype(np.float32)
+        found.append(Wanted(numbers, ABSOLUTE * float(finite.max(initial=0.0)) + 1e-30, own))
+    return tuple(found)
 
 
 def differs(node: Node, found: bytes, wanted: list[list[Array]], offsets: list[int]) -> str | None:

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -31,7 +31,7 @@ Inputs = Mapping[str, str]
 class Result:
     """What measuring one workload gave. `choice` is plain data of a `Choice` (codegen/tunable.py); milliseconds are
     medians, None where a choice was only checked; `mode` is `fast` or `full`; `tried` counts the candidates run and
-    `rejected` those that computed something else."""
+    `rejected` those that computed something else; `by` says who measured it, where that was not this machine."""
 
     choice: Any
     ms: float | None
@@ -39,16 +39,19 @@ class Result:
     mode: str
     tried: int
     rejected: int
+    by: str = ""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A stored result; `created` and `used` are seconds since 1970."""
+    """A stored result; `created` and `used` are seconds since 1970. `provenance` is what else is known of how it was
+    measured: plain values, for people."""
 
     inputs: Inputs
     result: Result
     created: float
     used: float
+    provenance: Mapping[str, Any] = field(default_factory=dict)
 
 
 class TuningStore(Protocol):
@@ -178,11 +181,16 @@ def _parsed(text: str) -> Any:
 
 
 def _result(text: str) -> Result | None:
-    content = _parsed(text)
+    return result_of(_parsed(text))
+
+
+def result_of(content: Any) -> Result | None:
+    """A result of plain values, or None where they are none."""
     try:
         result = Result(**content)
     except TypeError:
         return None
     times = all(ms is None or isinstance(ms, (int, float)) for ms in (result.ms, result.model_ms))
     counts = isinstance(result.tried, int) and isinstance(result.rejected, int)
-    return result if times and counts and isinstance(result.mode, str) else None
+    texts = isinstance(result.mode, str) and isinstance(result.by, str)
+    return result if times and counts and texts else None

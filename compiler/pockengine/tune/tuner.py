@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +15,27 @@ from ..codegen.backend import Backend
 from ..codegen.folder_cache import default_folder, workspace
 from ..codegen.tunable import Candidate, Choice, Measurement, Measurer, Run, RunLimits, Trial
 from ..errors import PockError, nearest
-from ..plan.program import Lowered
 from ..progress import Progress, quiet
 from ..targets import Target
 from ..targets import get as get_target
 from . import reference
-from .store import Entry, Result, TuningStore
-from .workload import Workload, device_of, distance
+from .candidates import trial_of, wanted
+from .packing import can_be_tried
+from .store import Result, TuningStore
+from .workload import Workload, device_of, key_of
 
-MODES = ("off", "fast", "full")
+MEASURING = ("fast", "full")
+"""Modes that measure on this machine."""
+MODES = ("off", "known", *MEASURING)
+"""`off` asks nobody but the model; `known` takes what the store has, and measures nothing."""
 MARGIN = 0.02
 """A candidate must be this much quicker than the model's choice to replace it: less is noise."""
 UNSTEADY = 1.5
 """A median this many times the least time says that the machine was busy with something else."""
+SHOWN, SHOWN_NAMES = 20, 3
+"""Unknown workloads that are listed, and layers of each."""
 BATCH = 24
 """Workloads whose candidates make one measuring program."""
-NEAR = 6.0
-"""Doublings between sizes within which a workload's result is worth trying on another."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,7 @@ EFFORTS = {"fast": Effort(50.0, 4, False, 15, 120.0), "full": Effort(270.0, 14, 
 @dataclass(frozen=True)
 class Tuned:
     """What became of one workload. `source` is `cache`, `measured`, `verified` (the choice of a workload with the same
-    contraction, checked on this one) or `model`; milliseconds only where it was measured."""
+    contraction, checked on this one) or `model`; milliseconds only where it was measured; `by` as of `Result`."""
 
     workload: Workload
     source: str
@@ -60,6 +65,7 @@ class Tuned:
     tried: int = 0
     rejected: tuple[str, ...] = ()
     unsteady: bool = False
+    by: str = ""
 
     def to_plain(self) -> dict[str, Any]:
         """For the manifest: plain values, deterministic given the same store."""
@@ -114,8 +120,26 @@ class Tuning:
                 "unsteady": sum(one.unsteady for one in self.workloads),
                 "seconds": round(self.seconds, 3),
                 "why_not": self.why_not,
+                "known_by": dict(Counter(one.by or "here" for one in self.workloads if one.source == "cache")),
+                "to_try": sum(one.source == "model" and can_be_tried(one.workload) for one in self.workloads),
+                "unknown": self._unknown(),
             }
         }
+
+    def _unknown(self) -> list[dict[str, Any]]:
+        """What was left to the model: the workloads that take longest first, with their part of all contractions' time
+        as the model expects it."""
+        total = sum(one.workload.weight for one in self.workloads) or 1.0
+        left = [one.workload for one in self.workloads if one.source == "model"]
+        return [
+            {
+                "key": key_of(workload.inputs),
+                "family": workload.family,
+                "layers": list(workload.names[:SHOWN_NAMES]),
+                "share": round(workload.weight / total, 4),
+            }
+            for workload in left[:SHOWN]
+        ]
 
 
 def check_mode(mode: str) -> str:
@@ -138,8 +162,8 @@ def tune(
     progress: Progress = quiet,
     seconds: float | None = None,
 ) -> Tuning:
-    """Choose for every workload; all have one backend, target and number of threads (`workloads_of`). `mode` is `fast`
-    or `full`, `seconds` its limit unless the mode's own. Raises ToolchainError."""
+    """Choose for every workload; all have one backend, target and number of threads (`workloads_of`). `mode` is one of
+    MODES but `off`, `seconds` its limit unless the mode's own. Raises ToolchainError."""
     if not workloads:
         return Tuning(mode)
     first = workloads[0]
@@ -162,22 +186,28 @@ class _Session:
     done: dict[Workload, Tuned] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.effort = EFFORTS[self.mode]
+        self.effort = EFFORTS["fast" if self.mode == "known" else self.mode]
         self.deadline = self.start + self.effort.seconds
 
     def run(self, workloads: Sequence[Workload]) -> Tuning:
         for workload in workloads:
             self._look_up(workload)
         missing = [workload for workload in workloads if workload not in self.done]
+        if self.mode == "known":
+            return self._outcome(workloads, "nothing else was known, so the model chose the rest" if missing else "")
         why_not = ""
         measurer = self.backend.measurer(self.target, self.threads, self.cache)
         if missing and measurer is not None and is_this_machine(self.target):
             self._measure_all(missing, measurer, len(workloads))
         elif missing:
             why_not = f"{self.target.name} is another machine than this one, so the model chose"
+        found = self._outcome(workloads, why_not)
+        if not why_not and any(one.source == "model" and not one.tried for one in found.workloads):
+            return replace(found, why_not="the time limit was reached, so the model chose the rest")
+        return found
+
+    def _outcome(self, workloads: Sequence[Workload], why_not: str) -> Tuning:
         found = tuple(self.done.get(workload, Tuned(workload, "model", None)) for workload in workloads)
-        if not why_not and any(one.source == "model" and not one.tried for one in found):
-            why_not = "the time limit was reached, so the model chose the rest"
         return Tuning(self.mode, found, time.monotonic() - self.start, why_not)
 
     def _look_up(self, workload: Workload) -> None:
@@ -186,8 +216,8 @@ class _Session:
             return
         for candidate in workload.tunable.candidates(wide=True):
             if candidate.choice.to_plain() == result.choice:
-                found = Tuned(workload, "cache", candidate.choice, result.ms, result.model_ms, result.tried)
-                self.done[workload] = found
+                times = (result.ms, result.model_ms, result.tried)
+                self.done[workload] = Tuned(workload, "cache", candidate.choice, *times, by=result.by)
                 return
 
     def _measure_all(self, missing: list[Workload], measurer: Measurer, total: int) -> None:
@@ -202,27 +232,12 @@ class _Session:
                 batch = [(one, self._wanted(one)) for one in first[start : start + BATCH]]
                 self._measure_batch(batch, measurer, place, total, "measured")
             followers = [(one, self._inherited(one, leaders[one.anchor])) for one in rest]
-            followers = [(one, wanted) for one, wanted in followers if wanted]
+            followers = [(one, candidates) for one, candidates in followers if candidates]
             for start in range(0, len(followers), BATCH):
                 self._measure_batch(followers[start : start + BATCH], measurer, place, total, "verified")
 
     def _wanted(self, workload: Workload) -> list[Candidate]:
-        """The model's choice, what was best for the closest workloads, then the model's next."""
-        space = workload.tunable.candidates(self.effort.wide)
-        near = self._similar(workload)
-        known = [one for one in space[1:] if any(_alike(one.choice, other) for other in near)][:2]
-        ordered = [space[0], *known, *(one for one in space[1:] if one not in known)]
-        return ordered[: self.effort.candidates]
-
-    def _similar(self, workload: Workload) -> list[Any]:
-        """The choices, as plain data, of stored workloads of the family with close shapes, the closest first."""
-
-        def away(entry: Entry) -> float:
-            return distance(workload.sizes, map(int, entry.inputs["sizes"].split(",")))
-
-        entries = self.store.list(workload.family, device_of(self.target))
-        close = sorted((away(entry), index) for index, entry in enumerate(entries))
-        return [entries[index].result.choice for apart, index in close[:3] if apart <= NEAR]
+        return wanted(workload, self.store, self.effort.candidates, self.effort.wide)
 
     def _inherited(self, workload: Workload, leader: Workload) -> list[Candidate]:
         """The choice of the workload with the same contraction, unless it is the model's, which needs no check."""
@@ -245,24 +260,13 @@ class _Session:
     ) -> None:
         if time.monotonic() > self.deadline:
             return
-        trials = [self._trial(workload, wanted) for workload, wanted in batch]
+        trials = [trial_of(workload, candidates) for workload, candidates in batch]
         measurement = measurer.build([trial for trial, _ in trials], place)
         for index, (workload, (trial, candidates)) in enumerate(zip(dict(batch), trials, strict=True)):
             if time.monotonic() > self.deadline:
                 return
             self._measure_one(workload, measurement, index, trial, candidates, source)
             self.progress("tune", len(self.done), total)
-
-    def _trial(self, workload: Workload, wanted: list[Candidate]) -> tuple[Trial, list[Candidate]]:
-        """Candidates that come out as the same kernels are one."""
-        distinct: dict[tuple[str, ...], tuple[Candidate, Lowered]] = {}
-        for candidate in wanted:
-            lowered = workload.tunable.lower(candidate.choice)
-            distinct.setdefault(tuple(call.kernel.symbol for call in lowered.calls), (candidate, lowered))
-        return (
-            Trial(workload.node, tuple(lowered for _, lowered in distinct.values())),
-            [candidate for candidate, _ in distinct.values()],
-        )
 
     def _measure_one(
         self,
@@ -274,12 +278,12 @@ class _Session:
         source: str,
     ) -> None:
         inputs = reference.draw(workload.node)
-        wanted = reference.expected(workload.node, inputs)
+        right = reference.expected(workload.node, inputs)
         timed = source == "measured"
         evicted = 2 * self.target.l2_bytes
         limits = RunLimits(self.effort.rounds if timed else 0, self.effort.budget_ms, evicted)
         runs = measurement.run(index, inputs, limits)
-        faults = [_fault(trial, run, wanted) for run in runs]
+        faults = [_fault(trial, run, right) for run in runs]
         rejected = tuple(
             f"{workload.family} ({candidate.choice.describe()}): {fault}"
             for candidate, fault in zip(candidates, faults, strict=True)
@@ -332,17 +336,3 @@ def _fault(trial: Trial, run: Run, wanted: list[Any]) -> str | None:
         return "it writes beyond its memory"
     assert run.output is not None
     return reference.differs(trial.node, run.output.read_bytes(), wanted, trial.output_offsets)
-
-
-_TRAITS = ("swap", "vectors", "split", "right", "pack_left", "format", "outputs", "lanes", "pixels")
-"""What of a choice carries over to other shapes."""
-
-
-def _alike(choice: Choice, plain: Any) -> bool:
-    """Whether a choice has the traits of one that is stored as plain data."""
-    return bool(_traits(choice.to_plain()) == _traits(plain))
-
-
-def _traits(plain: Any) -> Any:
-    first = plain[0] if isinstance(plain, list) and plain else plain
-    return {key: first.get(key) for key in _TRAITS} if isinstance(first, dict) else None

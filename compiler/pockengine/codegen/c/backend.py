@@ -13,13 +13,13 @@ from ...plan.pipeline import PIPELINE, Pipeline
 from ...plan.program import PACKED, SCRATCH, Lowered, Packing
 from ...progress import Progress
 from ...targets import HOST_MEMORY, Memory, Target
-from ..backend import Built, Description, Limits
+from ..backend import Built, Description, Limits, PackedTrials
 from ..common import expressions
 from ..common.identity import attributes, identity
 from ..common.memo import Memo
 from ..common.region import anchor_of, as_region
 from ..model import Model
-from ..tunable import Choice, Picks
+from ..tunable import CheckedTrial, Choice, PackLimits, Picks
 from .attention import kernel as attention
 from .build import build
 from .contraction import compressed
@@ -40,6 +40,7 @@ from .loops import (
     scans,
 )
 from .measure.measurer import CMeasurer
+from .measure.trials import is_checkable, pack
 from .native import toolchain
 from .tunable import TunableContraction, schedules_in
 
@@ -178,6 +179,22 @@ class CBackend:
     def measurer(self, target: Target, threads: int, cache: Path | None = None) -> CMeasurer:
         """See measure/measurer.py."""
         return CMeasurer(target, threads, cache)
+
+    def checkable(self, node: Node) -> bool:
+        """See measure/trials.py."""
+        return is_checkable(node.outputs)
+
+    def pack(
+        self,
+        trials: Sequence[CheckedTrial],
+        target: Target,
+        threads: int,
+        limits: PackLimits,
+        cache: Path | None,
+        progress: Progress,
+    ) -> PackedTrials:
+        """See measure/trials.py."""
+        return pack(trials, target, threads, limits, cache, progress)
 
     def prepare(self, target: Target, cache: Path | None = None) -> None:
         """The C library and the runtime."""

@@ -15,7 +15,7 @@ from ...targets import HOST_MEMORY, Memory, Target
 from ..backend import Built, Description, Limits
 from ..common.region import bytes_of, flops_of, inplace_pairs
 from ..model import Model
-from ..tunable import Choice, Picks
+from ..tunable import CheckedTrial, Choice, PackLimits, Picks
 from .writing import PROGRAM, render
 
 _REGIONS = (PASSES["channels_last"], PASSES["separate"], PASSES["reorder"])
@@ -93,6 +93,21 @@ class ReferenceBackend:
         return {}
 
     def measurer(self, target: Target, threads: int, cache: Path | None = None) -> None:
+        """Nothing is measured."""
+
+    def checkable(self, node: Node) -> bool:
+        """Nothing is measured."""
+        return False
+
+    def pack(
+        self,
+        trials: Sequence[CheckedTrial],
+        target: Target,
+        threads: int,
+        limits: PackLimits,
+        cache: Path | None,
+        progress: Progress,
+    ) -> None:
         """Nothing is measured."""
 
     def prepare(self, target: Target, cache: Path | None = None) -> None:

@@ -6,93 +6,14 @@
  * One JSON object per candidate on stdout; the outputs go to FOLDER/CANDIDATE. With 0 rounds nothing is timed. */
 #include "platform.h"
 
-#include "measure.h"
-#include "threads.h"
-
-#if defined(__linux__)
-#include <sched.h>
-#endif
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
-#define GUARD 4096 /* bytes beyond the arena that no kernel may change */
-#define UNTOUCHED 0xff /* makes every float a NaN */
-#define MARK 0xa5
-#define LEAST_ROUNDS 3
-#define LINE 64
-
-typedef struct {
-    char *memory;
-    size_t bytes;
-} sweep_area;
-
-static double now_ms(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
-}
+#include "turns.h"
 
 static int fail(const char *what) {
     fprintf(stderr, "%s\n", what);
     return 1;
-}
-
-/* Puts thread `task` onto the task-th core that the process may use. */
-static void pin(void *const *arg, int task, int tasks) {
-    (void)tasks;
-#if defined(__linux__)
-    const cpu_set_t *allowed = arg[0];
-    cpu_set_t chosen;
-    CPU_ZERO(&chosen);
-    int left = task % (CPU_COUNT(allowed) ? CPU_COUNT(allowed) : 1);
-    for (int core = 0; core < CPU_SETSIZE; core++) {
-        if (CPU_ISSET(core, allowed) && left-- == 0) {
-            CPU_SET(core, &chosen);
-            (void)sched_setaffinity(0, sizeof chosen, &chosen);
-            return;
-        }
-    }
-#else
-    (void)arg;
-    (void)task;
-#endif
-}
-
-/* Reads and writes an area of the task's own, so that operands leave the caches next to the core. */
-static void sweep(void *const *arg, int task, int tasks) {
-    const sweep_area *area = arg[0];
-    volatile char *own = area->memory + area->bytes * (size_t)task;
-    (void)tasks;
-    for (size_t i = 0; i < area->bytes; i += LINE) {
-        own[i] = (char)(own[i] + 1);
-    }
-}
-
-static void on_all(pock_pool *pool, pock_kernel kernel, void *argument) {
-    void *arg[] = {argument};
-    if (pool) {
-        pock_pool_run(pool, kernel, arg);
-    } else {
-        kernel(arg, 0, 1);
-    }
-}
-
-static void pin_all(pock_pool *pool) {
-#if defined(__linux__)
-    cpu_set_t allowed;
-    if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) {
-        on_all(pool, pin, &allowed);
-    }
-#else
-    (void)pool;
-#endif
-}
-
-static void *allocate(uint64_t bytes) {
-    void *memory = NULL;
-    return posix_memalign(&memory, 4096, (size_t)(bytes + GUARD + 4095) / 4096 * 4096) == 0 ? memory : NULL;
 }
 
 static int read_inputs(const char *path, char *into, uint64_t bytes) {
@@ -115,21 +36,6 @@ static int write_outputs(const char *folder, const char *name, const char *from,
     return fclose(file) != 0 || written != bytes;
 }
 
-static double run_once(const pock_program *program, char *const space[POCK_SPACES], pock_pool *pool) {
-    double start = now_ms();
-    pock_run(program, space, pool ? pock_pool_run : NULL, pool, NULL, NULL);
-    return now_ms() - start;
-}
-
-static int is_marked(const char *guard) {
-    for (size_t i = 0; i < GUARD; i++) {
-        if ((unsigned char)guard[i] != MARK) {
-            return 0;
-        }
-    }
-    return 1;
-}
-
 /* What the command line asks for. */
 typedef struct {
     const pock_workload *workload;
@@ -140,11 +46,8 @@ typedef struct {
     size_t evict_bytes;
     int chosen;
     char **numbers;
+    const pock_program **candidates;
 } request;
-
-static const pock_program *candidate(const request *asked, int i) {
-    return asked->workload->candidates[strtol(asked->numbers[i], NULL, 10)];
-}
 
 static int parse(int count, char **argument, request *asked) {
     if (count < 9) {
@@ -164,45 +67,27 @@ static int parse(int count, char **argument, request *asked) {
         .evict_bytes = (size_t)strtoull(argument[7], NULL, 10),
         .chosen = count - 8,
         .numbers = argument + 8,
+        .candidates = calloc((size_t)count, sizeof(const pock_program *)),
     };
     for (int i = 0; i < asked->chosen; i++) {
         long number = strtol(asked->numbers[i], NULL, 10);
-        if (number < 0 || (uint64_t)number >= asked->workload->candidate_count) {
+        if (!asked->candidates || number < 0 || (uint64_t)number >= asked->workload->candidate_count) {
             return fail("there is no such candidate");
         }
+        asked->candidates[i] = asked->workload->candidates[number];
     }
     return 0;
 }
 
 /* Runs each candidate on an untouched arena and writes what it computed; `overrun` says which ones left their memory. */
-static int compute(const request *asked, char *const space[POCK_SPACES], pock_pool *pool, char *overrun) {
-    const pock_workload *workload = asked->workload;
-    char *guard = space[POCK_ARENA] + workload->arena_bytes;
+static int compute(const request *asked, const pock_ground *ground, char *overrun) {
     for (int i = 0; i < asked->chosen; i++) {
-        memset(space[POCK_ARENA], UNTOUCHED, (size_t)workload->arena_bytes);
-        memset(guard, MARK, GUARD);
-        run_once(candidate(asked, i), space, pool);
-        overrun[i] = (char)!is_marked(guard);
-        if (write_outputs(asked->folder, asked->numbers[i], space[POCK_ARENA], workload->output_bytes)) {
+        overrun[i] = (char)pock_compute(ground, asked->workload, asked->candidates[i]);
+        if (write_outputs(asked->folder, asked->numbers[i], ground->space[POCK_ARENA], asked->workload->output_bytes)) {
             return fail("cannot write the outputs");
         }
     }
     return 0;
-}
-
-/* Times the candidates in turn, each round beginning with another one; returns the number of rounds. */
-static long measure(const request *asked, char *const space[POCK_SPACES], pock_pool *pool, sweep_area *area,
-                    double *ms) {
-    long round = 0;
-    double start = now_ms();
-    for (; round < asked->rounds && (round < LEAST_ROUNDS || now_ms() - start < asked->budget_ms); round++) {
-        for (int i = 0; i < asked->chosen; i++) {
-            int turn = (int)((i + round) % asked->chosen);
-            on_all(pool, sweep, area);
-            ms[turn * asked->rounds + round] = run_once(candidate(asked, turn), space, pool);
-        }
-    }
-    return round;
 }
 
 static void print(const request *asked, const char *overrun, const double *ms, long rounds) {
@@ -218,30 +103,27 @@ static void print(const request *asked, const char *overrun, const double *ms, l
 int main(int count, char **argument) {
     request asked;
     pock_error error;
-    pock_pool *pool = NULL;
-    char *space[POCK_SPACES] = {0};
+    pock_ground ground = {0};
     if (parse(count, argument, &asked)) {
         return 1;
     }
-    sweep_area area = {calloc(asked.threads, asked.evict_bytes + LINE), asked.evict_bytes};
     double *ms = calloc((size_t)asked.chosen * (size_t)(asked.rounds + 1), sizeof *ms);
     char *overrun = calloc((size_t)asked.chosen, 1);
-    space[POCK_INPUT] = allocate(asked.workload->input_bytes);
-    space[POCK_ARENA] = allocate(asked.workload->arena_bytes);
-    if (!area.memory || !ms || !overrun || !space[POCK_INPUT] || !space[POCK_ARENA]) {
+    if (!ms || !overrun) {
         return fail("out of memory");
     }
-    if (pock_pool_open(&pool, asked.threads, &error)) {
+    const pock_workload *workload = asked.workload;
+    if (pock_ground_open(&ground, workload->input_bytes, workload->arena_bytes, asked.threads, asked.evict_bytes, &error)) {
         return fail(error.text);
     }
-    if (read_inputs(asked.inputs, space[POCK_INPUT], asked.workload->input_bytes)) {
+    if (read_inputs(asked.inputs, ground.space[POCK_INPUT], workload->input_bytes)) {
         return fail("cannot read the inputs");
     }
-    pin_all(pool);
-    int code = compute(&asked, space, pool, overrun);
+    int code = compute(&asked, &ground, overrun);
     if (!code) {
-        print(&asked, overrun, ms, measure(&asked, space, pool, &area, ms));
+        long rounds = pock_time_in_turns(&ground, asked.candidates, asked.chosen, asked.rounds, asked.budget_ms, ms);
+        print(&asked, overrun, ms, rounds);
     }
-    pock_pool_close(pool);
+    pock_ground_close(&ground);
     return code;
 }

@@ -19,26 +19,37 @@ from ..emit.model import emit_program
 from ..emit.source import Code
 from ..native import toolchain
 
-_OWN = ("measure.c", "measure.h")
+OWN = ("measure.c", "measure.h", "turns.c", "turns.h")
 _LONGEST = 120.0
 """Seconds after which a run that has not ended is given up."""
 
 
 def build(trials: Sequence[Trial], target: Target, cache: Path | None, report: Report | None = None) -> bytes:
     """The measuring program for some workloads. Raises ToolchainError."""
-    calls = [call for trial in trials for lowered in trial.candidates for call in lowered.calls]
-    objects = toolchain.compile_objects(
-        {call.kernel.symbol: call.kernel.source for call in calls}, target, cache, report
-    )
-    own = {name: (Path(__file__).parent / name).read_text("utf-8") for name in _OWN}
-    return toolchain.link_measurement(objects, tables(trials), own, target, cache)
-
-
-def tables(trials: Sequence[Trial]) -> str:
-    """The C text that declares the candidates' kernels and lists the workloads."""
+    objects = compiled(trials, target, cache, report)
     code = Code()
     code.line("/* Workloads to measure: each candidate is a program of one node. */")
     code.line('#include "measure.h"')
+    emit_workloads(code, trials)
+    return toolchain.link_measurement(objects, code.text(), own(OWN), target, cache)
+
+
+def compiled(
+    trials: Sequence[Trial], target: Target, cache: Path | None, report: Report | None = None
+) -> toolchain.Objects:
+    """The candidates' kernels. Raises ToolchainError."""
+    calls = [call for trial in trials for lowered in trial.candidates for call in lowered.calls]
+    sources = {call.kernel.symbol: call.kernel.source for call in calls}
+    return toolchain.compile_objects(sources, target, cache, report)
+
+
+def own(names: Sequence[str]) -> dict[str, str]:
+    """Sources and headers of this folder, by name."""
+    return {name: (Path(__file__).parent / name).read_text("utf-8") for name in names}
+
+
+def emit_workloads(code: Code, trials: Sequence[Trial]) -> None:
+    """Declare the candidates' kernels and list the workloads."""
     symbols = {call.kernel.symbol for trial in trials for lowered in trial.candidates for call in lowered.calls}
     for symbol in sorted(symbols):
         code.line(f"void {symbol}(void *const *arg, int task, int tasks);")
@@ -55,7 +66,6 @@ def tables(trials: Sequence[Trial]) -> str:
     code.lines(rows)
     code.line("};")
     code.line(f"const uint32_t pock_workload_count = {len(rows)};")
-    return code.text()
 
 
 def _program(name: str, trial: Trial, lowered: Lowered) -> Program:

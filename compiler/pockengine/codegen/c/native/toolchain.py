@@ -130,14 +130,19 @@ def link_library(objects: Objects, model_c: str, target: Target, cache: Path | N
 
 
 def link_measurement(
-    objects: Objects, tables_c: str, own: Mapping[str, str], target: Target, cache: Path | None = None
+    objects: Objects,
+    tables_c: str,
+    own: Mapping[str, str],
+    target: Target,
+    cache: Path | None = None,
+    runtime: tuple[str, ...] = (),
 ) -> bytes:
     """The program that measures kernels on a target: kernels, tables and the sources and headers `own` (by file name),
-    over the runtime's core and threads."""
+    over the runtime's core and threads, and what else it names of the runtime's sources."""
     flags = (*_COMMON, *_HOSTED, *_tiles(target))
     headers = {path.name: path.read_text("utf-8") for path in sorted(RUNTIME.glob("*.h"))}
     headers |= {name: text for name, text in own.items() if name.endswith(".h")}
-    sources = {name: (RUNTIME / name).read_text("utf-8") for name in ("core.c", "threads.c", "error.c")}
+    sources = {name: (RUNTIME / name).read_text("utf-8") for name in ("core.c", "threads.c", "error.c", *runtime)}
     sources |= {name: text for name, text in own.items() if name.endswith(".c")}
     units = [_Unit(name, text, headers, target.triple, target.mcpu, flags) for name, text in sources.items()]
     linker = ("-s", "-Wl,--gc-sections", *_STATIC[target.os])

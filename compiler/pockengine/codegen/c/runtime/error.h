@@ -12,7 +12,8 @@ enum pock_code {
     POCK_BAD_DATA = 3, /* dataset, weights or checkpoint file */
     POCK_IO = 4,       /* disk full, not readable */
     POCK_MEMORY = 5,
-    POCK_DIVERGED = 6 /* the loss is not finite */
+    POCK_DIVERGED = 6, /* the loss is not finite */
+    POCK_PAUSED = 7    /* a signal asked for it; the checkpoint has all so far */
 };
 
 typedef struct {

@@ -1,6 +1,7 @@
 #include "platform.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,23 @@
 #include "training.h"
 
 #define BEST_SUFFIX ".best"
+
+/* Whether SIGTERM has come: a run that writes checkpoints then ends with one, after the step that it is at. */
+static volatile sig_atomic_t asked_to_pause;
+
+static void ask_to_pause(int number) {
+    (void)number;
+    asked_to_pause = 1;
+}
+
+/* Without a checkpoint the signal ends the process at once, as ever: nothing could be kept. */
+static void watch_for_pause(const pock_options *options) {
+    struct sigaction action = {.sa_handler = ask_to_pause, .sa_flags = SA_RESTART};
+    if (options->checkpoint) {
+        sigemptyset(&action.sa_mask);
+        sigaction(SIGTERM, &action, NULL);
+    }
+}
 
 /* The state that random numbers are made from, or NULL: a model without dropout has none. */
 static const pock_tensor *find_generator(const pock_model *model) {
@@ -165,8 +183,19 @@ static int write_checkpoint(const pock_training *training) {
     return code ? code : pock_emit_saved(job, path);
 }
 
+static int end_paused(const pock_training *training) {
+    return pock_fail(&training->job->error, POCK_PAUSED, "paused after step %llu; --resume %s goes on",
+                     (unsigned long long)training->position.step, training->job->options->checkpoint);
+}
+
+static int checkpoint_due(const pock_training *training) {
+    const pock_options *options = training->job->options;
+    return options->checkpoint &&
+           (asked_to_pause || training->position.step % options->checkpoint_every == 0 || is_over(training));
+}
+
 /* A checkpoint follows the evaluation of its step, so that a resumed run does not repeat it. An evaluation only because the
- * run ends comes after the checkpoint: a longer run would not have made it. */
+ * run ends comes after the checkpoint: a longer run would not have made it. A run that is over does not pause. */
 static int all_steps(pock_training *training) {
     const pock_options *options = training->job->options;
     int code = POCK_OK;
@@ -175,8 +204,10 @@ static int all_steps(pock_training *training) {
         if (!code && pock_validation_due(training)) {
             code = pock_validate(training);
         }
-        if (!code && options->checkpoint && (training->position.step % options->checkpoint_every == 0 || is_over(training))) {
+        if (!code && checkpoint_due(training)) {
+            int pausing = asked_to_pause && !is_over(training);
             code = write_checkpoint(training);
+            code = code || !pausing ? code : end_paused(training);
         }
     }
     if (!code && options->eval_data && training->position.evaluated != training->position.step) {
@@ -214,6 +245,7 @@ static int conclude(pock_training *training) {
 static int run_training(pock_training *training) {
     pock_job *job = training->job;
     const pock_program *program = job->machine.model->train;
+    watch_for_pause(job->options);
     int code = check_outputs(training);
     code = code ? code : plan_run(training);
     code = code ? code : find_position(training);

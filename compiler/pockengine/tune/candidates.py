@@ -1,0 +1,64 @@
+"""Which candidates of a workload are worth running, and which of them are different programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..codegen.tunable import Candidate, Choice, Trial
+from ..plan.program import Lowered
+from ..targets import Target
+from .store import Entry, TuningStore
+from .workload import Workload, device_of, distance
+
+NEAR = 6.0
+"""Doublings between sizes within which a workload's result is worth trying on another."""
+
+
+def wanted(workload: Workload, store: TuningStore, most: int, wide: bool) -> list[Candidate]:
+    """The model's choice, what was best for the closest workloads, then the model's next; `most` of them."""
+    space = workload.tunable.candidates(wide)
+    near = _similar(workload, store, workload.target)
+    known = [one for one in space[1:] if any(_alike(one.choice, other) for other in near)][:2]
+    ordered = [space[0], *known, *(one for one in space[1:] if one not in known)]
+    return ordered[:most]
+
+
+def trial_of(workload: Workload, candidates: Sequence[Candidate]) -> tuple[Trial, list[Candidate]]:
+    """Candidates that come out as the same kernels are one."""
+    distinct: dict[tuple[str, ...], tuple[Candidate, Lowered]] = {}
+    for candidate in candidates:
+        lowered = workload.tunable.lower(candidate.choice)
+        distinct.setdefault(tuple(call.kernel.symbol for call in lowered.calls), (candidate, lowered))
+    return (
+        Trial(workload.node, tuple(lowered for _, lowered in distinct.values()), workload.target.ram_alignment),
+        [candidate for candidate, _ in distinct.values()],
+    )
+
+
+def _similar(workload: Workload, store: TuningStore, target: Target) -> list[Any]:
+    """The choices, as plain data, of stored workloads of the family with close shapes, the closest first."""
+
+    def away(entry: Entry) -> float:
+        try:
+            return distance(workload.sizes, map(int, entry.inputs["sizes"].split(",")))
+        except ValueError:  # a file may say anything
+            return float("inf")
+
+    entries = store.list(workload.family, device_of(target))
+    close = sorted((away(entry), index) for index, entry in enumerate(entries))
+    return [entries[index].result.choice for apart, index in close[:3] if apart <= NEAR]
+
+
+_TRAITS = ("swap", "vectors", "split", "right", "pack_left", "format", "outputs", "lanes", "pixels")
+"""What of a choice carries over to other shapes."""
+
+
+def _alike(choice: Choice, plain: Any) -> bool:
+    """Whether a choice has the traits of one that is stored as plain data."""
+    return bool(_traits(choice.to_plain()) == _traits(plain))
+
+
+def _traits(plain: Any) -> Any:
+    first = plain[0] if isinstance(plain, list) and plain else plain
+    return {key: first.get(key) for key in _TRAITS} if isinstance(first, dict) else None

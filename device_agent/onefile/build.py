@@ -18,7 +18,7 @@ PLATFORMS = ("manylinux_2_28", "manylinux_2_17", "manylinux2014")
 CFFI = {"3.9.2": "2.0.0", "3.10": "2.1.1", "3.11": "2.1.1", "3.12": "2.1.1", "3.13": "2.1.1", "3.14": "2.1.1"}
 """Python -> the release of cffi that has a wheel for it. Only its compiled half is used, which has the version of
 Python in its name: all of them lie side by side."""
-FOR_ALL = ("cryptography==50.0.2", "typing_extensions==4.16.0")
+FOR_ALL = ("cryptography==50.0.2", "tomli==2.4.0", "typing_extensions==4.16.0")
 """For all versions of Python: by the stable interface, and without native code."""
 LEFT_OUT = (".dist-info/", "/tests/", ".pyi")
 DATE = (1980, 1, 1, 0, 0, 0)
@@ -30,10 +30,14 @@ class BuildError(Exception):
 
 def build(folder: Path) -> Path:
     """Write the file to `folder`, where the wheels stay for the next time, and return its path."""
-    files = {"__main__.py": (HERE / "bootstrap.py").read_bytes()}
-    for path in (HERE.parent / "pock_agent").rglob("*"):
-        if path.is_file() and "__pycache__" not in path.parts:
-            files[f"any/{path.relative_to(HERE.parent).as_posix()}"] = path.read_bytes()
+    made = folder / "pock-agent.pyz"
+    write(made, own_files() | libraries(folder))
+    return made
+
+
+def libraries(folder: Path) -> dict[str, bytes]:
+    """What the file has of others, by the names that it has there; their wheels stay in `folder`."""
+    files: dict[str, bytes] = {}
     for architecture in ARCHITECTURES:
         wheels = folder / "wheels" / architecture
         _fetch(architecture, wheels)
@@ -41,9 +45,16 @@ def build(folder: Path) -> Path:
             part = architecture if name.endswith(".so") else "any"
             if files.setdefault(f"{part}/{name}", content) != content:
                 raise BuildError(f"{name} of {architecture} is another file than that of {ARCHITECTURES[0]}")
-    made = folder / "pock-agent.pyz"
-    _write(made, files)
-    return made
+    return files
+
+
+def own_files() -> dict[str, bytes]:
+    """What of the file is not a library, by the names that it has there."""
+    files = {"__main__.py": (HERE / "bootstrap.py").read_bytes()}
+    for path in (HERE.parent / "pock_agent").rglob("*"):
+        if path.is_file() and "__pycache__" not in path.parts:
+            files[f"any/{path.relative_to(HERE.parent).as_posix()}"] = path.read_bytes()
+    return files
 
 
 def _fetch(architecture: str, wheels: Path) -> None:
@@ -76,7 +87,8 @@ def _contents(wheels: Path) -> Iterator[tuple[str, bytes]]:
                     yield name, archive.read(name)
 
 
-def _write(made: Path, files: dict[str, bytes]) -> None:
+def write(made: Path, files: dict[str, bytes]) -> None:
+    """Write the archive of these files to `made`; the same ones give the same bytes."""
     digest = hashlib.sha256()
     for name, content in sorted(files.items()):
         digest.update(f"{name}\n{len(content)}\n".encode())

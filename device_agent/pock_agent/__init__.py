@@ -8,6 +8,7 @@ Its rooms, from the top; each imports only from those below it:
     cli                          the command `pock-agent`
     care                         looks after a device for its owner: doctor, the systemd unit
     life                         enrols, waits for work, hands each job over
+    update                       replaces the agent by a newer version, and goes back
     job                          one job, from accepted to reported
     trust                        what is believed, and whose signatures count
     connection                   how the agent speaks with the service

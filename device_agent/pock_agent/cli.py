@@ -12,16 +12,20 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
+from typing import Any
 from urllib.parse import urlsplit
 
 from pock_agent import __version__
-from pock_agent.care import doctor, systemd
+from pock_agent.care import doctor, policies, systemd
 from pock_agent.care.finding import Outcome
 from pock_agent.disk.directory import StateDirectory, default_state_directory
 from pock_agent.disk.identity import Identity
+from pock_agent.disk.local_data import LocalData
 from pock_agent.errors import AgentError, NotWelcome
 from pock_agent.life import agent, enrollment
 from pock_agent.settings import Settings
+from pock_agent.update.standing import update_lines
+from pock_agent.update.updater import Replaced, restart
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -33,6 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _stop)
     try:
         return int(options.act(options))
+    except Replaced:
+        return restart(StateDirectory(options.state_dir))
     except NotWelcome as error:
         print(f"pock-agent: {error}", file=sys.stderr)
         return 3
@@ -69,12 +75,24 @@ def _parser() -> argparse.ArgumentParser:
     look = commands.add_parser("doctor", help="look at all that a job needs, and say what to do")
     look.add_argument("--json", action="store_true", help="print one JSON object")
     look.set_defaults(act=_doctor)
+    listed = _add_data(commands)
+    policy = commands.add_parser("policy", help="what this device may do when")
+    shown = policy.add_subparsers(required=True, metavar="COMMAND").add_parser(
+        "show", help="show whether work is allowed now, why not, and until when"
+    )
+    shown.add_argument("--json", action="store_true", help="print one JSON object")
+    shown.set_defaults(act=_policy)
     install = commands.add_parser("install", help="run as a service of systemd, from now on and at every start")
     kind = install.add_mutually_exclusive_group()
     kind.add_argument("--print", action="store_true", dest="show", help="only show the unit")
+    kind.add_argument(
+        "--only-files", action="store_true", help="only put the agent and its launcher where it keeps its state"
+    )
     kind.add_argument("--remove", action="store_true", help="stop it and take the unit away")
     install.set_defaults(act=_install)
-    for command in (enroll, run, show, look, install):
+    check = commands.add_parser("self-check")  # without help: an agent asks a newer one
+    check.set_defaults(act=_self_check)
+    for command in (enroll, run, show, look, shown, install, check, *listed):
         command.add_argument(
             "--state-dir",
             type=Path,
@@ -83,6 +101,50 @@ def _parser() -> argparse.ArgumentParser:
             help="key, records and downloaded files of this device (default: %(default)s)",
         )
     return parser
+
+
+def _add_data(commands: Any) -> list[argparse.ArgumentParser]:
+    """`data add`, `data list`, `data remove`."""
+    data = commands.add_parser("data", help="name data that stays on this device")
+    below = data.add_subparsers(required=True, metavar="COMMAND")
+    add = below.add_parser("add", help="name a safetensors file: runs refer to it, and its bytes never leave")
+    add.add_argument("name", metavar="NAME", help="what people call it")
+    add.add_argument("path", metavar="PATH", type=Path, help="the file")
+    add.add_argument("--eval", metavar="PATH", type=Path, help="also name this file, NAME-eval")
+    add.set_defaults(act=_add)
+    listed = below.add_parser("list", help="show what is named")
+    listed.add_argument("--json", action="store_true", help="print one JSON object")
+    listed.set_defaults(act=_list)
+    remove = below.add_parser("remove", help="forget a name; the file stays")
+    remove.add_argument("name", metavar="NAME")
+    remove.set_defaults(act=_remove)
+    return [add, listed, remove]
+
+
+def _add(options: argparse.Namespace) -> int:
+    data = LocalData(StateDirectory(options.state_dir))
+    for name, path in ((options.name, options.path), (f"{options.name}-eval", options.eval)):
+        if path is not None:
+            found = data.add(name, path)
+            print(f"{name}: {found.samples} samples, {found.size} bytes, sha256 {found.sha256[:12]}…")
+    return 0
+
+
+def _list(options: argparse.Namespace) -> int:
+    found = LocalData(StateDirectory(options.state_dir)).all().values()
+    if options.json:
+        print(json.dumps({"datasets": [{**one.told(), "path": one.path} for one in found]}))
+        return 0
+    for one in found:
+        tensors = ", ".join(f"{tensor.name} {tensor.dtype}{list(tensor.shape)}" for tensor in one.tensors)
+        print(f"{one.name}  {one.samples} samples, {one.size} bytes: {tensors}  {one.path}")
+    return 0
+
+
+def _remove(options: argparse.Namespace) -> int:
+    LocalData(StateDirectory(options.state_dir)).remove(options.name)
+    print(f"{options.name} is forgotten; its file stays")
+    return 0
 
 
 def _enroll(options: argparse.Namespace) -> int:
@@ -116,6 +178,17 @@ def _doctor(options: argparse.Namespace) -> int:
     return int(broken)
 
 
+def _policy(options: argparse.Namespace) -> int:
+    keeper = policies.keeper_of(StateDirectory(options.state_dir), Settings())
+    print(json.dumps(policies.describe(keeper)) if options.json else "\n".join(policies.lines(keeper)))
+    return 0
+
+
+def _self_check(options: argparse.Namespace) -> int:
+    agent.self_check(options.state_dir)
+    return 0
+
+
 def _install(options: argparse.Namespace) -> int:
     as_root = os.geteuid() == 0
     path = systemd.path_for(as_root)
@@ -124,6 +197,10 @@ def _install(options: argparse.Namespace) -> int:
     elif options.remove:
         systemd.remove(path, as_root)
         print(f"{path} is gone; {options.state_dir} stays")
+    elif options.only_files:
+        Identity.load(StateDirectory(options.state_dir))
+        program = " ".join(systemd.set_up_files(options.state_dir))
+        print(f"have your init run at the start, and when it fails: {program} run --state-dir {options.state_dir}")
     else:
         Identity.load(StateDirectory(options.state_dir))
         print("\n".join(systemd.install(options.state_dir, path, as_root)))
@@ -139,7 +216,9 @@ def _status(options: argparse.Namespace) -> int:
     print(f"device    {found['name']} ({found['device_id']})")
     print(f"service   {found['url']}")
     print(f"target    {found['target']}")
-    print(f"agent     {'not running' if process is None else f'running, process {process}'}")
+    print(f"agent     {found['version']}, {'not running' if process is None else f'running, process {process}'}")
+    for line in update_lines(found["update"]):
+        print(f"update    {line}")
     print(f"job       {'none' if job is None else job['state']}")
     if last is not None:
         failure = f", {last['failure']['detail']}" if last["failure"] else ""

@@ -29,7 +29,13 @@ class Settings:
     events_drain_seconds: float = 30.0
     health_seconds: float = 5.0
     health_samples: int = 360
+    policy_seconds: float = 5.0  # between two looks at whether policies allow work
+    metered_seconds: float = 30.0  # between two questions whether the network is metered: they start a program
+    ledger_seconds: float = 30.0  # a power cut loses at most so much of what was counted
+    pause_patience_seconds: float = 120.0  # for a model to finish its step and write a checkpoint
     max_starts: int = 3  # a job that was interrupted this often is reported as crashed
     facts_every: int = 20  # heartbeats between two full reports of the device's facts
-    bench_tries: int = 5
+    bench_tries: int = 5  # of a benchmark that does not say how often
     bench_interval: float = 0.05  # a benchmark is stable when its confidence interval is within this of its median
+    repeat_health_seconds: float = 1.0  # a repeat of a benchmark is short
+    cool_down_look_seconds: float = 1.0  # how often a device that cools down is looked at

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from pock_agent.care import machine
+from pock_agent import __version__
+from pock_agent.care import machine, policies
 from pock_agent.care.finding import Finding, Outcome, fail, ok, warn
 from pock_agent.confinement.child import Child, Confinement, unprivileged_user
 from pock_agent.connection.service import USER_AGENT
@@ -19,6 +20,7 @@ from pock_agent.disk.directory import StateDirectory
 from pock_agent.disk.identity import Identity, load_key
 from pock_agent.errors import AgentError, ServiceError
 from pock_agent.settings import MIB, Settings
+from pock_agent.update.standing import Standing, entry
 from pock_agent.values import JsonObject
 
 SKEW_SECONDS, WORST_SKEW_SECONDS = 30.0, 600.0
@@ -32,11 +34,25 @@ def examine(directory: StateDirectory, settings: Settings, root: Path = Path("/"
     yield finding
     if identity is not None:
         yield from _guarded("service", lambda: _service(identity, settings))
+        keeper = policies.keeper_of(directory, settings, root)
+        yield from _guarded("policies", lambda: iter([policies.examine(keeper)]))
     where = machine.Machine(None if identity is None else identity.target, directory.root, settings, root)
     yield from _guarded("machine", lambda: machine.examine(where))
     yield from _guarded("sandbox", lambda: iter([_sandbox()]))
+    yield from _guarded("version", lambda: iter([_version(directory)]))
     process = directory.running_process()
     yield ok("agent", "not running" if process is None else f"running, process {process}")
+
+
+def _version(directory: StateDirectory) -> Finding:
+    """What runs, and what was given up."""
+    launch = Standing(directory).read()
+    present, ended = entry(launch, "current").get("version") or __version__, entry(launch, "ended")
+    if entry(launch, "trial"):
+        return ok("version", f"{present}, on trial since an update")
+    if ended and ended.get("version") != present:
+        return warn("version", f"{present}; {ended.get('version')} was given up: {ended.get('reason')}")
+    return ok("version", f"{present}, which updates itself" if launch else f"{present}, updated as it was installed")
 
 
 def as_json(found: list[Finding]) -> JsonObject:

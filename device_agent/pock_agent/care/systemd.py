@@ -8,8 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from pock_agent.disk.directory import StateDirectory
 from pock_agent.disk.files import write_atomically
 from pock_agent.errors import AgentError
+from pock_agent.update.files import set_up
 
 NAME = "pock-agent.service"
 SYSTEM = Path("/etc/systemd/system")
@@ -43,7 +45,7 @@ _AS_ROOT = "ProtectHome=read-only\nProtectSystem=full\nPrivateTmp=yes\n"
 
 def unit(state: Path, as_root: bool) -> str:
     """The text of the unit that runs this agent on a state directory."""
-    command = " ".join(_quoted(word) for word in (*_this_program(), "run", "--state-dir", str(state.absolute())))
+    command = " ".join(_quoted(word) for word in (*_program(state), "run", "--state-dir", str(state.absolute())))
     extra = _AS_ROOT + f"ReadWritePaths={_quoted('-' + str(state.absolute()))}\n" if as_root else ""
     text = _UNIT.format(command=command, extra=extra, wanted="multi-user.target" if as_root else "default.target")
     return text if as_root else text.replace("OOMScoreAdjust=-500", "OOMScoreAdjust=100")
@@ -62,6 +64,8 @@ def install(state: Path, path: Path, as_root: bool) -> list[str]:
 
     Raises AgentError where systemd is not there or refuses; the unit is then left for a look."""
     control = _control(as_root)
+    if _archive() is not None:
+        set_up_files(state)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, unit(state, as_root).encode())
     path.chmod(0o644)
@@ -106,12 +110,29 @@ def _say(control: list[str], *words: str) -> None:
         raise AgentError(f"systemctl {' '.join(words)} failed: {reason[0]}")
 
 
-def _this_program() -> list[str]:
-    """How this agent was started: as one file, or as an installed package."""
-    started = Path(sys.argv[0])
-    if started.suffix == ".pyz":
-        return [sys.executable, str(started.absolute())]
+def set_up_files(state: Path) -> list[str]:
+    """Have this one file and its launcher where the agent keeps its state; the command that starts it. Raises
+    AgentError where the agent is no one file."""
+    archive = _archive()
+    if archive is None:
+        raise AgentError(
+            "this agent is an installed package, which its own installer updates; use pock-agent.pyz instead"
+        )
+    set_up(StateDirectory(state), archive)
+    return _program(state)
+
+
+def _program(state: Path) -> list[str]:
+    """What starts this agent: the launcher of the one file, or the installed package."""
+    if _archive() is not None:
+        return [sys.executable, str((StateDirectory(state).launching / "launcher.py").absolute())]
     return [sys.executable, "-m", "pock_agent"]
+
+
+def _archive() -> Path | None:
+    """The one file that this agent was started from, or None."""
+    started = Path(sys.argv[0])
+    return started.absolute() if started.suffix == ".pyz" else None
 
 
 def _quoted(word: str) -> str:

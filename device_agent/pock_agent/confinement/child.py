@@ -166,6 +166,11 @@ class Child:
             errors.feed(str(enforced["error"]).encode())
         return Exit(code, errors.text(), killed_for, self._peak, enforced)
 
+    def interrupt(self) -> None:
+        """Ask it to end by itself; `watch` goes on until it has."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGTERM)
+
     def _read_enforced(self) -> JsonObject:
         enforced: JsonObject = {}
         for line in self._status:

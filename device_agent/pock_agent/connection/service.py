@@ -41,19 +41,22 @@ class Work:
 
 @dataclass(frozen=True)
 class Polled:
-    """Work, or None with the pause that the service asks for; the newest trust document that it told of, or 0."""
+    """Work, or None with the pause that the service asks for; the newest trust document that it told of, or 0; whether
+    it offers another version of the agent."""
 
     work: Work | None
     pause: float | None
     newest_trust: int
+    offers_update: bool = False
 
 
 @dataclass(frozen=True)
 class HeartbeatAnswer:
-    """Seconds until the next heartbeat, and the runs to stop."""
+    """Seconds until the next heartbeat, the runs to stop, and the whole of it."""
 
     heartbeat_seconds: float
     cancel: tuple[str, ...]
+    whole: JsonObject
 
 
 def enroll(
@@ -78,17 +81,28 @@ class Service:
         self._session = Session(self._client, identity.device_id, key, counters, settings.request_timeout_seconds)
         self.request_id: str | None = None
 
-    def work(self, trust_version: int | None) -> Polled:
-        """`GET /agent/work`, with the version of the trust document that this device has."""
+    def work(self, trust_version: int | None, update: str = "none") -> Polled:
+        """`GET /agent/work`, with the version of the trust document that this device has, and the rollout whose offer
+        it considered last."""
         wait = min(self._settings.poll_seconds, self._identity.poll_seconds)
         timeout = wait + self._settings.request_timeout_seconds
         self.request_id = None  # whatever was in hand is over
         trust = "" if trust_version is None else f"&trust={trust_version}"
-        answer = self._call("GET", f"/v1/agent/work?wait={wait:g}{trust}", timeout=timeout)
+        answer = self._call("GET", f"/v1/agent/work?wait={wait:g}{trust}&update={update}", timeout=timeout)
         newest = _version(answer.headers.get(_TRUST_VERSION))
         if answer.status == 204:
-            return Polled(None, retry_after(answer.headers.get("Retry-After")), newest)
+            pause, offers = retry_after(answer.headers.get("Retry-After")), _UPDATE in answer.headers
+            return Polled(None, pause, newest, offers)
         return Polled(Work(answer.json(), _harmless(answer.headers.get(_REQUEST_ID))), None, newest)
+
+    def update_offer(self) -> JsonObject | None:
+        """`GET /agent/update`: the signed offer of another version of the agent, or None."""
+        answer = self._call("GET", "/v1/agent/update", limit=_MAX_TRUST_BYTES)
+        return None if answer.status == 204 else answer.json()
+
+    def tell_update(self, body: JsonObject) -> None:
+        """`POST /agent/update`: how it went; repeating it is harmless."""
+        self._post("/v1/agent/update", body)
 
     def trust_document(self, version: int) -> JsonObject:
         """`GET /trust/{version}`, which needs no session."""
@@ -99,9 +113,11 @@ class Service:
         """`GET /agent/trust`: the newest document, and the signature of the key that this device pinned."""
         return self._call("GET", "/v1/agent/trust", limit=_MAX_TRUST_BYTES).json()
 
-    def heartbeat(self, run_id: str | None, fence: int | None, facts: JsonObject | None) -> HeartbeatAnswer:
-        """`POST /agent/heartbeat`: busy with this run, or idle."""
-        body: JsonObject = {"state": "idle" if run_id is None else "busy"}
+    def heartbeat(
+        self, run_id: str | None, fence: int | None, facts: JsonObject | None, said: JsonObject | None = None
+    ) -> HeartbeatAnswer:
+        """`POST /agent/heartbeat`: busy with this run, or idle; `said` is what topics have to say."""
+        body: JsonObject = {**(said or {}), "state": "idle" if run_id is None else "busy"}
         if run_id is not None:
             body.update(run_id=run_id, fence=fence)
         if facts is not None:
@@ -111,11 +127,17 @@ class Service:
         return HeartbeatAnswer(
             float(seconds) if isinstance(seconds, (int, float)) else self._identity.heartbeat_seconds,
             tuple(str(run) for run in cancel) if isinstance(cancel, list) else (),
+            answer,
         )
 
-    def renew_lease(self, run_id: str, fence: int) -> LeaseAnswer:
-        """`POST /agent/runs/{id}/lease`; 409 when the lease is lost."""
-        answer = self._post(f"/v1/agent/runs/{run_id}/lease", {"fence": fence})
+    def tell_data(self, listing: list[JsonObject], digest: str) -> None:
+        """`PUT /agent/datasets`: all data that stays on this device, in place of what was told before."""
+        body = encode({"datasets": listing, "digest": digest})
+        self._call("PUT", "/v1/agent/datasets", body=body, headers=JSON_BODY)
+
+    def renew_lease(self, run_id: str, fence: int, paused: JsonObject | None = None) -> LeaseAnswer:
+        """`POST /agent/runs/{id}/lease`; `paused` has the reason, and until when. 409 when the lease is lost."""
+        answer = self._post(f"/v1/agent/runs/{run_id}/lease", {"fence": fence, "paused": paused})
         body = answer.json()
         expires = _moment(body.get("expires_at"))
         valid = None if expires is None or answer.date is None else expires - answer.date
@@ -209,6 +231,7 @@ class Service:
 
 _REQUEST_ID = "X-Request-Id"
 _TRUST_VERSION = "Pock-Trust-Version"
+_UPDATE = "Pock-Update"
 _MAX_TRUST_BYTES = 128 * 1024
 """A trust document in base64, its signatures, and an introduction around it."""
 

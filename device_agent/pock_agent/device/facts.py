@@ -11,6 +11,7 @@ from pathlib import Path
 from pock_agent import __version__
 from pock_agent.device.health import HealthReader, total_memory
 from pock_agent.device.target import machine
+from pock_agent.features import FEATURES
 from pock_agent.values import JsonObject
 
 # Targets whose processor this machine may only emulate, by the architecture of the real device.
@@ -46,6 +47,7 @@ def device_facts(target: str, state: Path) -> JsonObject:
         "disk_free_bytes": shutil.disk_usage(folder).free,
         "python": platform.python_version(),
         "agent_version": __version__,
+        "features": list(FEATURES),
         "health": asdict(HealthReader().sample()),
     }
 

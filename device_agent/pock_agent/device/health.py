@@ -58,17 +58,18 @@ class HealthReader:
         """Read everything now."""
         return HealthSample(
             seconds=round(time.monotonic() - self._start, 3),
-            temperature_c=self._temperature(),
+            temperature_c=self.temperature(),
             frequency_mhz=self._frequency(),
             throttled=self._throttled(),
             battery_percent=self._battery("capacity"),
-            on_battery=self._on_battery(),
+            on_battery=self.on_battery(),
             free_memory_bytes=free_memory(self._proc),
             gpu_load_percent=self._gpu_load(),
             power_w=None if self._power is None or self._power.watts is None else self._power.watts(),
         )
 
-    def _temperature(self) -> float | None:
+    def temperature(self) -> float | None:
+        """Of the hottest zone, in degrees Celsius."""
         return max((value for value, _ in self._zones()), default=None)
 
     def _zones(self) -> list[tuple[float, Path]]:
@@ -115,7 +116,8 @@ class HealthReader:
         values = _numbers(self._sys.glob(f"class/power_supply/*/{name}"))
         return min(values) if values else None
 
-    def _on_battery(self) -> bool | None:
+    def on_battery(self) -> bool | None:
+        """Whether a battery discharges; None where the system shows none."""
         states = [state for path in self._sys.glob("class/power_supply/*/status") if (state := text(path))]
         return any(state == "Discharging" for state in states) if states else None
 

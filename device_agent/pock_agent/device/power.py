@@ -128,6 +128,11 @@ class EnergyMeter:
             self._thread.start()
         return self
 
+    @property
+    def joules(self) -> float | None:
+        """Since `start` until the last reading; None where there is nothing to measure with."""
+        return None if self._source is None else self._joules
+
     def stop(self) -> JsonObject | None:
         """Joules, mean watts and their source since `start`; None where nothing was measured, or not without a gap."""
         self._done.set()

@@ -71,6 +71,10 @@ class BlobCache:
         sync_directory(self._blobs)
         return path
 
+    def drop(self, blob: Blob) -> None:
+        """Keep the blob no longer; what came of an unfinished one stays."""
+        (self._blobs / blob.sha256).unlink(missing_ok=True)
+
     def drop_partials(self) -> None:
         """Give the room of unfinished downloads back."""
         for path in self._partial.iterdir():

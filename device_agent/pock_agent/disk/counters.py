@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from pock_agent.disk.directory import StateDirectory
-from pock_agent.disk.files import read_json, write_json
+from pock_agent.disk.files import known, read_json, write_json
 from pock_agent.errors import AgentError
+from pock_agent.values import JsonObject
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class Counters:
         self._values = values
 
 
-def _parse_counters(stored: Mapping[str, object], path: Path) -> CounterValues:
+def _parse_counters(stored: JsonObject, path: Path) -> CounterValues:
     try:
-        return CounterValues(**stored)  # type: ignore[arg-type]
+        return CounterValues(**known(CounterValues, stored))
     except TypeError as error:
         raise AgentError(f"{path} is damaged ({error}); enrol again in a new state directory") from error

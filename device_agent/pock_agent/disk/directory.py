@@ -1,8 +1,9 @@
 """The state directory: where each file of the agent lies, and the lock that keeps a second agent out.
 
 Layout: `identity.json`, `trust.json` (which keys sign work), `device.key` (0600), `counters.json`, `job.json` (the job
-in hand), `last_job.json`, `cache/sha256/DIGEST`, `cache/partial/DIGEST`, `job/` (the working folder of the job in
-hand), `lock`.
+in hand), `last_job.json`, `policy.toml` (the owner's), `policies.json` (the service's), `ledger.json` (what was used by
+day), `data.json` (data that stays here), `cache/sha256/DIGEST`, `cache/partial/DIGEST`, `job/` (the working folder of
+the job in hand), `agent/` (the files of the agent itself, and what starts them), `lock`.
 """
 
 from __future__ import annotations
@@ -54,8 +55,13 @@ class StateDirectory:
         self.counters = root / "counters.json"
         self.job_record = root / "job.json"
         self.last_job = root / "last_job.json"
+        self.owners_policy = root / "policy.toml"
+        self.policies = root / "policies.json"
+        self.ledger = root / "ledger.json"
+        self.local_data = root / "data.json"
         self.cache = root / "cache"
         self.job_folder = root / "job"
+        self.launching = root / "agent"
         self._lock_path = root / "lock"
         self._lock: int | None = None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from dataclasses import fields
 from pathlib import Path
 
 from pock_agent.errors import AgentError
@@ -55,3 +56,9 @@ def read_json(path: Path) -> JsonObject | None:
     if not isinstance(value, dict):
         raise AgentError(f"{path} is damaged: it holds no JSON object; enrol again in a new state directory")
     return value
+
+
+def known(kind: type, stored: JsonObject) -> JsonObject:
+    """What a record of this class knows of what is stored. A newer agent, which was given up, may have stored more."""
+    names = {field.name for field in fields(kind)}
+    return {name: value for name, value in stored.items() if name in names}

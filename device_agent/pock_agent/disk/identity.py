@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from pock_agent.disk.directory import StateDirectory
-from pock_agent.disk.files import read_json, write_atomically, write_json
+from pock_agent.disk.files import known, read_json, write_atomically, write_json
 from pock_agent.errors import AgentError
 
 
@@ -42,7 +42,7 @@ class Identity:
                 f"{directory.root} is not enrolled; run: pock-agent enroll URL TOKEN --state-dir {directory.root}"
             )
         try:
-            return Identity(**stored)
+            return Identity(**known(Identity, stored))
         except TypeError as error:
             raise AgentError(f"{directory.identity} is not of this agent's version ({error}); enrol again") from error
 

@@ -105,7 +105,7 @@ class Downloader:
                 os.ftruncate(descriptor, start)
                 os.lseek(descriptor, start, os.SEEK_SET)
             while left:
-                self._control.check()
+                self._control.check_policies()
                 chunk = answer.read1(min(self._settings.download_chunk_bytes, left))
                 if not chunk:
                     raise Unreachable(f"the connection ended {left} bytes before the end of blob {blob.sha256}")

@@ -11,6 +11,7 @@ from pock_agent.connection.service import Service
 from pock_agent.errors import AgentError, LeaseLost, NotWelcome, ServiceError, Unreachable
 from pock_agent.job.control import JobControl
 from pock_agent.settings import Settings
+from pock_agent.values import JsonObject
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +29,7 @@ class LeaseKeeper:
         self._valid_until = 0.0
         self._done = threading.Event()
         self._thread: threading.Thread | None = None
+        self._paused: JsonObject | None = None
 
     def acquire(self) -> None:
         """The first renewal, without which nothing may start. Raises LeaseLost when it cannot be had."""
@@ -42,9 +44,22 @@ class LeaseKeeper:
         raise LeaseLost(f"the lease of run {self._run_id} could not be renewed before the start")
 
     def start(self) -> None:
-        """Renew from now on until `stop`."""
+        """Renew from now on until `stop`; harmless when it does so already."""
+        if self._thread is not None:
+            return
         self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
         self._thread.start()
+
+    def tell(self, paused: JsonObject | None) -> None:
+        """Say with this and every later renewal that the job is paused, why and until when; or, with None, that it
+        goes on."""
+        if paused == self._paused:
+            return
+        self._paused = paused
+        try:
+            self._renew()
+        except (Unreachable, ServiceError, NotWelcome) as error:
+            log.warning("renewing the lease: %s", error)  # the thread sees to it
 
     def stop(self) -> None:
         """End the thread; harmless when it never started."""
@@ -71,7 +86,7 @@ class LeaseKeeper:
 
     def _renew(self) -> None:
         asked = time.monotonic()
-        answer = self._service.renew_lease(self._run_id, self._fence)
+        answer = self._service.renew_lease(self._run_id, self._fence, self._paused)
         valid = self._settings.lease_valid_seconds if answer.valid_seconds is None else answer.valid_seconds
         self._valid_until = asked + valid
         if answer.cancel:

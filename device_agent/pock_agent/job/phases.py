@@ -12,7 +12,7 @@ from pock_agent.confinement.child import Child, Confinement, Exit, Overstep
 from pock_agent.device.facts import usable_cpus
 from pock_agent.device.health import free_memory, total_memory
 from pock_agent.errors import FailureCode, JobFailed
-from pock_agent.job.control import JobControl
+from pock_agent.job.control import JobControl, Paused
 from pock_agent.job.states import State
 from pock_agent.job.workplace import PARAMETERS, Workplace
 from pock_agent.settings import MIB
@@ -22,6 +22,7 @@ from pock_agent.values import JsonObject
 PHASES = (State.EVAL_BEFORE, State.TRAIN, State.EVAL_AFTER)
 _EVENT_BYTES = 64 * 1024  # an event is a few numbers; only the last one carries the report
 _EMULATOR_BYTES = 512 * MIB  # the emulator's translated code comes on top of what the program itself uses
+_PAUSED_EXIT = 7
 _EXIT_MEANING = {
     2: (FailureCode.BAD_ARGUMENT, "did not accept its command line"),
     3: (FailureCode.BAD_DATA, "did not accept its data or weights"),
@@ -66,10 +67,11 @@ def run_phase(
 ) -> tuple[JsonObject, Exit]:
     """Run one phase to its end: its report (as the executable wrote it) and how the child ended.
 
-    Raises JobFailed with the code of what went wrong; LeaseLost and Cancelled come from `control`.
+    Raises JobFailed with the code of what went wrong, Paused where policies forbid work; LeaseLost and Cancelled come
+    from `control`.
     """
     reports: list[JsonObject] = []
-    allowed = _Allowance(workplace.manifest.run.steps)
+    allowed = _Allowance(workplace.manifest.steps_of_process)
 
     def deliver(line: bytes) -> None:
         event = parse_event(line)
@@ -83,11 +85,38 @@ def run_phase(
     confinement = confinement_of(workplace, max(1.0, deadline - time.monotonic()))
     command = workplace.command(phase, entry, resume)
     with Child(command, workplace.folder, workplace.folder / "out", confinement) as child:
-        ended = child.watch(deliver, control.check, deadline)
+        pausing = _Pausing(child, control)
+        ended = child.watch(deliver, pausing.check, deadline)
+    if pausing.ended_for_it(ended):
+        raise Paused(control.verdict().reason)
     _judge(ended, entry, workplace.manifest.limits.wall_seconds, confinement.memory_bytes)
     if not reports:
         raise JobFailed(FailureCode.CRASHED, f"model {entry.value} ended without a report")
     return reports[-1], ended
+
+
+class _Pausing:
+    """Has a program end by itself once policies forbid work, or be killed if it does not."""
+
+    def __init__(self, child: Child, control: JobControl) -> None:
+        self._child, self._control = child, control
+        self._asked_at: float | None = None
+
+    def check(self) -> None:
+        """Raise the reason to stop, if there is one; Paused if the program was asked to end and does not."""
+        self._control.check()
+        if self._asked_at is None:
+            if not self._control.verdict().allowed:
+                self._asked_at = time.monotonic()
+                self._child.interrupt()
+        elif time.monotonic() >= self._asked_at + self._control.patience:
+            raise Paused(self._control.verdict().reason)
+
+    def ended_for_it(self, ended: Exit) -> bool:
+        """Whether that is why it ended: with a checkpoint, or, where it knows no pause, by the signal."""
+        if ended.killed_for is not None:
+            return False
+        return ended.returncode == _PAUSED_EXIT or (self._asked_at is not None and ended.returncode == -signal.SIGTERM)
 
 
 def parse_event(line: bytes) -> JsonObject | None:

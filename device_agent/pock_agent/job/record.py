@@ -6,7 +6,7 @@ import time
 from dataclasses import asdict, dataclass, replace
 
 from pock_agent.disk.directory import StateDirectory
-from pock_agent.disk.files import read_json, write_json
+from pock_agent.disk.files import known, read_json, write_json
 from pock_agent.disk.identity import Identity
 from pock_agent.errors import AgentError, Refused
 from pock_agent.job.states import State, Trigger, after
@@ -25,6 +25,7 @@ class JobRecord:
     starts: int = 1
     first_events: dict[str, int] | None = None
     result: JsonObject | None = None
+    pauses: int = 0
     request_id: str | None = None  # of the request that asked for the run: logs of the service are searched by it
 
     def moved(self, trigger: Trigger) -> JobRecord:
@@ -42,7 +43,7 @@ def load_job(directory: StateDirectory) -> JobRecord | None:
     if stored is None:
         return None
     try:
-        return JobRecord(**{**stored, "state": State(stored["state"])})
+        return JobRecord(**{**known(JobRecord, stored), "state": State(stored["state"])})
     except (TypeError, KeyError, ValueError) as error:
         raise AgentError(
             f"{directory.job_record} is not of this agent's version ({error}); the job is given up"

@@ -40,9 +40,25 @@ def _thin(values: list[float], every: int) -> list[float]:
 
 def summary(samples: Sequence[float]) -> JsonObject:
     """Median, p10 and p90 (linear between neighbours) without the first step, which is the cold start; all samples."""
-    steady = sorted(samples[1:] or samples)
-    named = {"median": 0.5, "p10": 0.1, "p90": 0.9}
-    return {**{name: _quantile(steady, fraction) for name, fraction in named.items()}, "samples": list(samples)}
+    return {**_quantiles(sorted(samples[1:] or samples)), "samples": list(samples)}
+
+
+def _quantiles(ordered: Sequence[float]) -> JsonObject:
+    return {name: _quantile(ordered, part) for name, part in (("median", 0.5), ("p10", 0.1), ("p90", 0.9))}
+
+
+def without_first(report: JsonObject, count: int) -> JsonObject:
+    """The report without its first `count` steps, which only warmed up."""
+    if not count:
+        return report
+    samples = step_times(report)[count:]
+    steps, losses = report.get("steps"), report.get("loss")
+    kept = {**report, "step_ms": {**_quantiles(sorted(samples)), "samples": samples}}
+    if isinstance(steps, int):
+        kept["steps"] = max(0, steps - count)
+    if isinstance(losses, list):
+        kept["loss"] = losses[count:]
+    return kept
 
 
 def _quantile(ordered: Sequence[float], fraction: float) -> float | None:

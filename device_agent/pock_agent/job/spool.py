@@ -72,6 +72,10 @@ class EventSpool:
         os.close(self._descriptor)
 
 
+class _Untaken(Unreachable):
+    """The service answers, and takes no events."""
+
+
 class EventSender:
     """Sends a spool's events in its own thread. Losing the lease stops the job; other trouble is retried."""
 
@@ -83,18 +87,20 @@ class EventSender:
         self._next = 0
         self._done = threading.Event()
         self._give_up_at = float("inf")
+        self._stopped = False
         self._thread = threading.Thread(target=self._run, name="events", daemon=True)
         self._thread.start()
 
     def drain(self) -> None:
-        """Send what is left and end the thread, in bounded time: the result must not wait for ever for the samples."""
+        """Send what is left and end the thread. A service that does not take it is given up in bounded time: the result
+        must not wait for ever for the samples. One that cannot be reached could not take the result either."""
         self._give_up_at = time.monotonic() + self._settings.events_drain_seconds
         self._done.set()
-        self._thread.join(self._settings.events_drain_seconds + self._settings.request_timeout_seconds)
+        self._thread.join()
 
     def stop(self) -> None:
         """End the thread without sending what is left; harmless after `drain`."""
-        self._give_up_at = 0.0
+        self._stopped = True
         self._done.set()
         self._thread.join(self._settings.request_timeout_seconds)
 
@@ -113,13 +119,15 @@ class EventSender:
                 if not self._worth_retrying(error):
                     return
                 pause = backoff.delay(self._settings, failures, error)
+                if finishing and isinstance(error, Unreachable) and not isinstance(error, _Untaken):
+                    self._give_up_at = time.monotonic() + pause + self._settings.events_drain_seconds
             if finishing:
                 time.sleep(min(pause, max(0.0, self._give_up_at - time.monotonic())))
             else:
                 self._done.wait(pause)
 
     def _over(self) -> bool:
-        return self._control.lost or time.monotonic() >= self._give_up_at
+        return self._control.lost or self._stopped or time.monotonic() >= self._give_up_at
 
     def _send(self) -> bool:
         """Send one batch; whether there was one. The service's own count decides where to go on."""
@@ -129,7 +137,7 @@ class EventSender:
         following = min(self._service.send_events(self._run_id, self._fence, self._next, events), len(self._spool))
         stuck, self._next = following <= self._next, following
         if stuck:
-            raise Unreachable(f"the service still expects event {following} after it was sent")
+            raise _Untaken(f"the service still expects event {following} after it was sent")
         return True
 
     def _worth_retrying(self, error: AgentError) -> bool:

@@ -2,8 +2,9 @@
 killed and started again. The state is on disk before anything of it happens, so the table decides after every kill
 whether the job is repeated or only reported.
 
-Everything before REPORTING may be repeated: what finished (blobs, phases) is on disk and is found again. REPORTING has
-the result on disk and sends that very result until the service has it, so a job is reported once, whatever happens.
+Everything before REPORTING may be repeated: what finished (blobs, phases) is on disk and is found again. So a job
+leaves PAUSED for the beginning, and goes past all that is finished. REPORTING has the result on disk and sends that
+result until the service has it, so a job is reported once, whatever happens.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ class State(str, Enum):
     """The training, or the benchmark."""
     EVAL_AFTER = "eval_after"
     """The loss with the trained weights."""
+    PAUSED = "paused"
+    """A policy forbids work for now: nothing runs, the lease is kept, what was finished is on disk."""
     UPLOADING = "uploading"
     """The trained weights go to the service, where they are wanted."""
     REPORTING = "reporting"
@@ -47,24 +50,27 @@ class Trigger(str, Enum):
     """Another attempt owns the run now."""
     RESTART = "restart"
     """The agent was killed in this state and runs again."""
+    FORBIDDEN = "forbidden"
+    """A policy forbids what the state is for."""
 
 
 _S = State
 # fmt: off
 _ROWS = (
-    # state           done             error            cancelled        lost          restart
-    (_S.ACCEPTED,     _S.DOWNLOADING,  _S.REPORTING,    _S.REPORTING,    _S.ABANDONED, _S.ACCEPTED),
-    (_S.DOWNLOADING,  _S.EVAL_BEFORE,  _S.REPORTING,    _S.REPORTING,    _S.ABANDONED, _S.ACCEPTED),
-    (_S.EVAL_BEFORE,  _S.TRAIN,        _S.REPORTING,    _S.REPORTING,    _S.ABANDONED, _S.ACCEPTED),
-    (_S.TRAIN,        _S.EVAL_AFTER,   _S.REPORTING,    _S.REPORTING,    _S.ABANDONED, _S.ACCEPTED),
-    (_S.EVAL_AFTER,   _S.UPLOADING,    _S.REPORTING,    _S.REPORTING,    _S.ABANDONED, _S.ACCEPTED),
-    (_S.UPLOADING,    _S.REPORTING,    _S.REPORTING,    _S.REPORTING,    _S.ABANDONED, _S.ACCEPTED),
-    (_S.REPORTING,    _S.REPORTED,     _S.ABANDONED,    _S.REPORTING,    _S.ABANDONED, _S.REPORTING),
-    (_S.REPORTED,     _S.REPORTED,     _S.REPORTED,     _S.REPORTED,     _S.REPORTED,  _S.REPORTED),
-    (_S.ABANDONED,    _S.ABANDONED,    _S.ABANDONED,    _S.ABANDONED,    _S.ABANDONED, _S.ABANDONED),
+    # state           done             error            cancelled        lost          restart       forbidden
+    (_S.ACCEPTED,     _S.DOWNLOADING,  _S.REPORTING,    _S.REPORTING,    _S.ABANDONED, _S.ACCEPTED,  _S.ACCEPTED),
+    (_S.DOWNLOADING,  _S.EVAL_BEFORE,  _S.REPORTING,    _S.REPORTING,    _S.ABANDONED, _S.ACCEPTED,  _S.PAUSED),
+    (_S.EVAL_BEFORE,  _S.TRAIN,        _S.REPORTING,    _S.REPORTING,    _S.ABANDONED, _S.ACCEPTED,  _S.PAUSED),
+    (_S.TRAIN,        _S.EVAL_AFTER,   _S.REPORTING,    _S.REPORTING,    _S.ABANDONED, _S.ACCEPTED,  _S.PAUSED),
+    (_S.EVAL_AFTER,   _S.UPLOADING,    _S.REPORTING,    _S.REPORTING,    _S.ABANDONED, _S.ACCEPTED,  _S.PAUSED),
+    (_S.PAUSED,       _S.DOWNLOADING,  _S.REPORTING,    _S.REPORTING,    _S.ABANDONED, _S.PAUSED,    _S.PAUSED),
+    (_S.UPLOADING,    _S.REPORTING,    _S.REPORTING,    _S.REPORTING,    _S.ABANDONED, _S.ACCEPTED,  _S.PAUSED),
+    (_S.REPORTING,    _S.REPORTED,     _S.ABANDONED,    _S.REPORTING,    _S.ABANDONED, _S.REPORTING, _S.REPORTING),
+    (_S.REPORTED,     _S.REPORTED,     _S.REPORTED,     _S.REPORTED,     _S.REPORTED,  _S.REPORTED,  _S.REPORTED),
+    (_S.ABANDONED,    _S.ABANDONED,    _S.ABANDONED,    _S.ABANDONED,    _S.ABANDONED, _S.ABANDONED, _S.ABANDONED),
 )
 # fmt: on
-_TRIGGERS = (Trigger.DONE, Trigger.ERROR, Trigger.CANCELLED, Trigger.LOST, Trigger.RESTART)
+_TRIGGERS = (Trigger.DONE, Trigger.ERROR, Trigger.CANCELLED, Trigger.LOST, Trigger.RESTART, Trigger.FORBIDDEN)
 TABLE = {row[0]: dict(zip(_TRIGGERS, row[1:])) for row in _ROWS}
 FINAL = frozenset((State.REPORTED, State.ABANDONED))
 

@@ -21,6 +21,7 @@ from pock_agent.device.power import EnergyMeter, find_power
 from pock_agent.disk.blobs import BlobCache, file_digest
 from pock_agent.disk.directory import StateDirectory
 from pock_agent.disk.files import read_json, write_json
+from pock_agent.disk.local_data import LocalData
 from pock_agent.errors import (
     AgentError,
     Cancelled,
@@ -32,9 +33,11 @@ from pock_agent.errors import (
     Unreachable,
     is_disk_full,
 )
-from pock_agent.job.control import JobControl
+from pock_agent.job.benchmark import Benchmark, Surroundings, plan_of
+from pock_agent.job.control import JobControl, Paused
 from pock_agent.job.download import Downloader
 from pock_agent.job.lease import LeaseKeeper
+from pock_agent.job.local_data import place_local
 from pock_agent.job.phase_events import PhaseEvents
 from pock_agent.job.phases import PHASES, check_memory, run_phase
 from pock_agent.job.record import JobRecord, remember_last
@@ -42,9 +45,11 @@ from pock_agent.job.report import per_step, step_times, thinned
 from pock_agent.job.spool import EventSender, EventSpool
 from pock_agent.job.stability import judge
 from pock_agent.job.states import FINAL, State, Trigger
+from pock_agent.job.weights import pack_trained, packed_weights, unpack_initial
 from pock_agent.job.workplace import WEIGHTS, Workplace, entry_of, lay_out, needed_blobs
+from pock_agent.policy.keeper import PolicyKeeper
 from pock_agent.settings import Settings
-from pock_agent.trust.manifest import Entry, Manifest
+from pock_agent.trust.manifest import Entry, Manifest, WeightsForm
 from pock_agent.values import JsonObject
 
 log = logging.getLogger(__name__)
@@ -53,11 +58,12 @@ _NO_LIMIT_SECONDS = 7 * 24 * 3600.0
 
 @dataclass(frozen=True)
 class Resources:
-    """What the agent lends to each job: its directory, its connection, its heartbeat, its settings."""
+    """What the agent lends to each job: its directory, its connection, its heartbeat, its policies, its settings."""
 
     directory: StateDirectory
     service: Service
     heartbeat: Heartbeat
+    policies: PolicyKeeper
     settings: Settings
 
 
@@ -67,7 +73,7 @@ class Worker:
     def __init__(self, resources: Resources, record: JobRecord, manifest: Manifest) -> None:
         self._resources, self._record, self._manifest = resources, record, manifest
         self._settings, self._service, self._directory = resources.settings, resources.service, resources.directory
-        self._control = JobControl()
+        self._control = JobControl(resources.policies.verdict, resources.settings.pause_patience_seconds)
         self._cache = BlobCache(resources.directory.cache, resources.settings)
         self._lease = LeaseKeeper(resources.service, manifest.run_id, manifest.fence, self._control, resources.settings)
         self._deadline = time.monotonic() + (manifest.limits.wall_seconds or _NO_LIMIT_SECONDS)
@@ -78,6 +84,7 @@ class Worker:
         self._steps: dict[State, Callable[[], None]] = {
             State.ACCEPTED: self._accept,
             State.DOWNLOADING: self._download,
+            State.PAUSED: self._pause,
             State.UPLOADING: self._upload,
             State.REPORTING: self._report,
             **dict.fromkeys(PHASES, self._phase),
@@ -118,6 +125,10 @@ class Worker:
             self._steps[state]()
             if state is not State.REPORTING:
                 self._control.check()
+        except Paused as error:
+            log.info("run %s is paused: %s", self._manifest.run_id, error)
+            self._record = replace(self._record, pauses=self._record.pauses + 1)
+            trigger = Trigger.FORBIDDEN
         except LeaseLost as error:
             log.warning("run %s is given up: %s", self._manifest.run_id, error)
             trigger = Trigger.LOST
@@ -161,44 +172,74 @@ class Worker:
         self._lease.start()
 
     def _download(self) -> None:
+        self._control.check_policies()
         check_memory(self._manifest)
         placed = needed_blobs(self._manifest)
         files = Downloader(self._service, self._cache, self._control, self._settings).fetch_all(placed.values())
         self._control.check()
-        self._workplace = lay_out(self._directory.job_folder, self._manifest, files)
-        self._health = HealthLog(HealthReader(), self._settings.health_seconds, self._settings.health_samples)
+        laid_out = lay_out(self._directory.job_folder, self._manifest, files)
+        unpack_initial(self._directory.job_folder, self._manifest)
+        local = LocalData(self._directory)
+        place_local(self._directory.job_folder, self._manifest, local, self._control, self._settings)
+        self._workplace = replace(laid_out, may_pause=self._resources.policies.any)
+        if self._health is None:
+            self._health = HealthLog(HealthReader(), self._settings.health_seconds, self._settings.health_samples)
+
+    def _pause(self) -> None:
+        """Keep the lease, and say why, until policies allow work again. That time does not count as the job's."""
+        began = time.monotonic()
+        self._accept()  # after a restart
+        verdict = self._control.verdict()
+        while not verdict.allowed:
+            self._lease.tell(verdict.told())
+            self._resources.heartbeat.beat_soon()
+            self._control.wait(self._settings.policy_seconds)
+            verdict = self._control.verdict()
+        self._lease.tell(None)
+        self._resources.heartbeat.beat_soon()
+        self._deadline += time.monotonic() - began
 
     def _phase(self) -> None:
         phase = self._record.state
         entry = entry_of(phase, self._manifest)
         if entry is None or self._finished_report(phase) is not None:
             return
+        self._control.check_policies()
         assert self._workplace is not None, "the table leads through DOWNLOADING"
         repeated = phase.value in (self._record.first_events or {})
-        events = PhaseEvents(self._spool, self._first_event(phase))
-        report = self._measured(self._workplace, phase, entry, repeated, events)
+        first = self._first_event(phase)
+        if entry is Entry.BENCH:
+            report = self._benchmarked(self._workplace, phase, first)
+        else:
+            events = PhaseEvents(self._spool, first)
+            report = events.complete(self._once(self._workplace, phase, entry, repeated, events.append))
+            if entry is Entry.TRAIN:
+                stability = judge(step_times(report), self._settings.bench_interval)
+                report = {**report, "stability": {**asdict(stability), "tries": 1}}
         write_json(self._directory.job_folder / "reports" / f"{phase.value}.json", thinned(report))
 
-    def _measured(
-        self, workplace: Workplace, phase: State, entry: Entry, resume: bool, events: PhaseEvents
+    def _benchmarked(self, workplace: Workplace, phase: State, first: int) -> JsonObject:
+        surroundings = Surroundings(
+            self._directory.job_folder / "reports", self._spool, first, self._control, self._settings
+        )
+        benchmark = Benchmark(plan_of(self._manifest, self._settings), surroundings)
+        return benchmark.carry_out(lambda deliver: self._once(workplace, phase, Entry.BENCH, False, deliver))
+
+    def _once(
+        self, workplace: Workplace, phase: State, entry: Entry, resume: bool, deliver: Callable[[JsonObject], None]
     ) -> JsonObject:
-        """The phase's report. A benchmark is repeated until it is stable, or has been tried often enough."""
-        tries = 0
-        while True:
-            meter = EnergyMeter(None if entry is Entry.EVAL else find_power()).start()
-            try:
-                report, ended = run_phase(workplace, phase, entry, resume, events.append, self._control, self._deadline)
-            finally:
-                energy = meter.stop()
-            tries += 1
-            report = events.complete(report)
-            self._remember_exit(report, ended)
-            if entry is Entry.EVAL:
-                return report
-            stability = judge(step_times(report), self._settings.bench_interval)
-            if entry is Entry.TRAIN or stability.stable or tries == self._settings.bench_tries:
-                found = per_step(energy, report, resume, workplace.emulation.emulated)
-                return {**report, "energy": found, "stability": {**asdict(stability), "tries": tries}}
+        """What one process of a phase reports, with its energy where it trains."""
+        policies = self._resources.policies
+        meter = EnergyMeter(find_power() if entry is not Entry.EVAL or policies.counts_joules else None).start()
+        try:
+            with policies.working(meter):
+                report, ended = run_phase(workplace, phase, entry, resume, deliver, self._control, self._deadline)
+        finally:
+            energy = meter.stop()
+        self._remember_exit(report, ended)
+        if entry is Entry.EVAL:
+            return report
+        return {**report, "energy": per_step(energy, report, resume, workplace.emulation.emulated)}
 
     def _first_event(self, phase: State) -> int:
         """The sequence number where a phase first began, on disk before it does."""
@@ -212,11 +253,11 @@ class Worker:
     def _upload(self) -> None:
         if not self._uploads():
             return
-        path = self._directory.job_folder / WEIGHTS
+        path = pack_trained(self._directory.job_folder, self._manifest)
         digest = file_digest(path)
         failures = 0
         while True:
-            self._control.check()
+            self._control.check_policies()
             try:
                 self._service.upload(digest, path)
                 return
@@ -277,7 +318,9 @@ class Worker:
         report["health"] = self._health_report()
         body: JsonObject = {"fence": self._manifest.fence, "state": outcome, "report": report}
         if failure is None and self._uploads():
-            body["weights_digest"] = file_digest(self._directory.job_folder / WEIGHTS)
+            body["weights_digest"] = file_digest(packed_weights(self._directory.job_folder, self._manifest))
+            if self._manifest.run.weights_form is not WeightsForm.FULL:
+                body["weights_form"] = self._manifest.run.weights_form.value
         if failure is not None:
             body["failure"] = {"code": int(failure.code), "detail": str(failure)}
         return body
@@ -292,4 +335,5 @@ class Worker:
             "measured_peak_bytes": self._measured_peak,
             "confinement": self._enforced,
             "starts": self._record.starts,
+            "pauses": self._record.pauses,
         }

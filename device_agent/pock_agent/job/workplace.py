@@ -17,9 +17,11 @@ from pock_agent.confinement.child import unprivileged_user
 from pock_agent.device.target import Emulation, emulation_for
 from pock_agent.disk.blobs import Blob
 from pock_agent.job.states import State
-from pock_agent.trust.manifest import Entry, Manifest
+from pock_agent.trust.manifest import Entry, Manifest, WeightsForm
 
 WEIGHTS = "out/weights.safetensors"
+GIVEN = "data/given-weights"
+INITIAL = "data/weights.safetensors"
 CHECKPOINT = "out/checkpoint.safetensors"
 PARAMETERS = {"params.safetensors": "--params", "consts.safetensors": "--consts"}
 _CHECKPOINT_STEPS = 50  # a shorter training is repeated rather than written down on the way
@@ -28,11 +30,15 @@ _CHECKPOINTS = 20  # at most about this many are written in a longer one
 
 @dataclass(frozen=True)
 class Workplace:
-    """The job's folder, laid out: the artifact and the data read-only, `out/` writable for the child."""
+    """The job's folder, laid out: the artifact and the data read-only, `out/` writable for the child.
+
+    With `may_pause` even a short training can be continued.
+    """
 
     folder: Path
     manifest: Manifest
     emulation: Emulation
+    may_pause: bool = False
 
     def command(self, phase: State, entry: Entry, resume: bool) -> list[str]:
         """The command line of one phase; `resume` a training if it can be."""
@@ -48,23 +54,31 @@ class Workplace:
         if run.threads:
             command += ["--threads", str(run.threads)]
         if entry is not Entry.EVAL:
-            command += ["--steps", str(run.steps)]
+            command += ["--steps", str(self.manifest.steps_of_process)]
         if entry is Entry.TRAIN:
             command += ["--seed", str(run.seed), *self._checkpoint(resume)]
             if run.save_weights or self.manifest.eval_data is not None:
-                command += ["--save", WEIGHTS]
+                command += [self._saving(), WEIGHTS]
         if phase is State.EVAL_AFTER:
             command += ["--load", WEIGHTS]
+        elif self.manifest.initial_weights is not None:
+            command += ["--load", INITIAL]
         return command
 
+    def _saving(self) -> str:
+        """A delta needs only what was trained, unless other weights were loaded first: all may differ then."""
+        all_may_differ = self.manifest.initial_weights is not None
+        return "--save" if all_may_differ or self.manifest.run.weights_form is WeightsForm.FULL else "--save-trained"
+
     def _checkpoint(self, resume: bool) -> list[str]:
-        """Options that let a long training go on after a restart."""
+        """Options that let a long training go on after a restart or a pause."""
         steps = self.manifest.run.steps
-        if steps <= _CHECKPOINT_STEPS:
+        present = resume and (self.folder / CHECKPOINT).exists()
+        if steps <= _CHECKPOINT_STEPS and not self.may_pause and not present:
             return []
         every = max(_CHECKPOINT_STEPS, math.ceil(steps / _CHECKPOINTS))
         options = ["--checkpoint", CHECKPOINT, "--checkpoint-every", str(every)]
-        return [*options, "--resume", CHECKPOINT] if resume and (self.folder / CHECKPOINT).exists() else options
+        return [*options, "--resume", CHECKPOINT] if present else options
 
     def _data(self, phase: State) -> str | None:
         evaluates = phase is not State.TRAIN
@@ -89,8 +103,10 @@ def needed_blobs(manifest: Manifest) -> dict[str, Blob]:
     wanted = [manifest.artifact.executable, *(name for name in PARAMETERS if name in members)]
     placed = {f"artifact/{name}": members[name] for name in wanted}
     for name, blob in (("train", manifest.train_data), ("eval", manifest.eval_data)):
-        if blob is not None:
+        if isinstance(blob, Blob):
             placed[f"data/{name}.safetensors"] = blob
+    if manifest.initial_weights is not None:
+        placed[GIVEN] = manifest.initial_weights
     return placed
 
 
@@ -108,7 +124,7 @@ def lay_out(folder: Path, manifest: Manifest, files: Mapping[Blob, Path]) -> Wor
             shutil.copyfile(files[blob], place)
             os.chmod(place, 0o555)
         else:
-            _link(files[blob], place)
+            place_file(files[blob], place)
     output = folder / "out"
     output.mkdir(exist_ok=True, mode=0o700)
     user = unprivileged_user()
@@ -117,7 +133,8 @@ def lay_out(folder: Path, manifest: Manifest, files: Mapping[Blob, Path]) -> Wor
     return Workplace(folder, manifest, emulation_for(folder / executable))
 
 
-def _link(source: Path, place: Path) -> None:
+def place_file(source: Path, place: Path) -> None:
+    """Have a file read-only in a second place, as a link where that can be."""
     try:
         os.link(source, place)
     except OSError:  # another file system, or one without hard links

@@ -6,6 +6,7 @@ import logging
 import time
 from pathlib import Path
 
+from pock_agent import __version__
 from pock_agent.connection import backoff
 from pock_agent.connection.heartbeat import Heartbeat
 from pock_agent.connection.service import Service
@@ -14,13 +15,18 @@ from pock_agent.disk.counters import Counters
 from pock_agent.disk.directory import StateDirectory
 from pock_agent.disk.files import read_json
 from pock_agent.disk.identity import Identity, load_key
+from pock_agent.disk.local_data import LocalData
 from pock_agent.errors import Refused
-from pock_agent.job.record import JobRecord
+from pock_agent.job.record import JobRecord, load_job, manifest_of
 from pock_agent.job.states import State
 from pock_agent.job.worker import Resources, Worker
 from pock_agent.life.listener import Listener
+from pock_agent.life.local_data import LocalDataTopic
+from pock_agent.policy.keeper import PolicyKeeper, PolicyTopic
 from pock_agent.settings import Settings
 from pock_agent.trust.keyring import Keyring
+from pock_agent.update.standing import Standing
+from pock_agent.update.updater import Surroundings, Updater
 from pock_agent.values import JsonObject
 
 log = logging.getLogger(__name__)
@@ -29,7 +35,8 @@ log = logging.getLogger(__name__)
 def run(directory: StateDirectory, settings: Settings, once: bool = False) -> bool:
     """Listen and work until stopped; with `once`, until one job is over. Whether the last job succeeded.
 
-    Raises AgentError when the directory is in use or not enrolled, NotWelcome when the service expelled the device.
+    Raises AgentError when the directory is in use or not enrolled, NotWelcome when the service expelled the device,
+    Replaced when the launcher is to start another version of the agent.
     """
     directory.lock()
     try:
@@ -37,13 +44,21 @@ def run(directory: StateDirectory, settings: Settings, once: bool = False) -> bo
         keyring = Keyring(directory, identity, settings)
         counters = Counters(directory)
         service = Service(identity, load_key(directory.key), counters, settings)
+        policies = PolicyKeeper(directory, identity.device_id, settings)
         heartbeat = Heartbeat(
-            service, settings, identity.heartbeat_seconds, lambda: device_facts(identity.target, directory.root)
+            service,
+            settings,
+            identity.heartbeat_seconds,
+            lambda: device_facts(identity.target, directory.root),
+            (PolicyTopic(policies, keyring), LocalDataTopic(LocalData(directory), service)),
         )
-        listener = Listener(directory, identity, keyring, counters, service, settings)
+        around = Surroundings(directory, identity, keyring, counters, service, settings)
+        updater = Updater(around, lambda: policies.verdict().reason or None)
+        listener = Listener(around, updater, policies)
         heartbeat.start()
         try:
-            return _work(listener, Resources(directory, service, heartbeat, settings), once)
+            updater.begin()
+            return _work(listener, Resources(directory, service, heartbeat, policies, settings), once)
         finally:
             heartbeat.stop()
     finally:
@@ -85,9 +100,24 @@ def status(root: Path) -> JsonObject:
         "url": identity.url,
         "target": identity.target,
         "state_dir": str(root),
+        "version": __version__,
+        "update": Standing(directory).read(),
         "trust_version": keyring.version,
         "signing_keys": list(keyring.key_ids),
         "running_process": directory.running_process(),
         "job": None if record is None else {"state": record.get("state"), "starts": record.get("starts")},
         "last_job": read_json(directory.last_job),
     }
+
+
+def self_check(root: Path) -> None:
+    """Read all that an agent keeps there, changing nothing; raises AgentError for what this version cannot read."""
+    directory = StateDirectory(root)
+    identity = Identity.load(directory)
+    load_key(directory.key)
+    Counters(directory)
+    keyring = Keyring(directory, identity, Settings())
+    record = load_job(directory)
+    if record is not None:
+        manifest_of(record, identity, keyring)
+    Standing(directory).read()

@@ -22,7 +22,7 @@ MAX_DOCUMENT_BYTES = 64 * 1024
 MAX_KEYS = 16
 MAX_SIGNATURES = 32
 MAX_VERSION = 2**31 - 1
-_CONTEXT = b"pock-trust\n"
+_KIND = "pock-trust"
 
 Keys = Mapping[str, Ed25519PublicKey]
 
@@ -72,6 +72,13 @@ def introduced(answer: object, device_id: str, key_id: str, key: Ed25519PublicKe
     if not _verifies(key, signature, message):
         raise Untrusted("the pinned key does not vouch for it")
     return pin(fields.raw("document"))
+
+
+def root_signed(document: object, kind: str, trust: Trust) -> bytes:
+    """The signed text of another document, whose type is `kind`, once enough root keys vouch for it; else Untrusted."""
+    payload, signatures = _open(document)
+    _demand(payload, signatures, trust, f"the root keys of trust document {trust.version}", kind)
+    return payload
 
 
 def key_id_of(raw: bytes) -> str:
@@ -135,8 +142,8 @@ def _keys(fields: Fields) -> Keys:
     return keys
 
 
-def _demand(payload: bytes, signatures: Mapping[str, bytes], by: Trust, whose: str) -> None:
-    message = _CONTEXT + payload
+def _demand(payload: bytes, signatures: Mapping[str, bytes], by: Trust, whose: str, kind: str = _KIND) -> None:
+    message = f"{kind}\n".encode() + payload
     valid = [
         key_id
         for key_id, key in by.root_keys.items()

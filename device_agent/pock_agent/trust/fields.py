@@ -17,19 +17,23 @@ class Malformed(ValueError):
 
 
 class Fields:
-    """A JSON object, of which every field has to be asked for. `known` has their names, `path` says where it stands."""
+    """A JSON object, of which every field has to be asked for. `known` has their names, `path` says where it stands.
 
-    def __init__(self, value: object, path: str, known: str) -> None:
+    `extra` has the names of fields that came with a feature (`pock_agent.features`): older services leave them out, and
+    one that is left out is None.
+    """
+
+    def __init__(self, value: object, path: str, known: str, extra: str = "") -> None:
         if not isinstance(value, dict):
             raise Malformed(f"{path} is not an object")
-        names = known.split()
-        unknown = sorted(set(value) - set(names))
+        names, extras = known.split(), extra.split()
+        unknown = sorted(set(value) - {*names, *extras})
         if unknown:
             raise Malformed(f"{path} has the unknown field {unknown[0]!r}; update this agent if the service is newer")
         missing = [name for name in names if name not in value]
         if missing:
             raise Malformed(f"{path} lacks the field {missing[0]!r}")
-        self._value, self._path = value, path
+        self._value, self._path = {**dict.fromkeys(extras), **value}, path
 
     def raw(self, name: str) -> object:
         """The field, whatever it is."""

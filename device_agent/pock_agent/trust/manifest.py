@@ -11,10 +11,14 @@ from dataclasses import dataclass
 from enum import Enum
 
 from pock_agent.disk.blobs import Blob
+from pock_agent.disk.local_data import NAME as LOCAL_NAME
 from pock_agent.trust.fields import Fields, Malformed
 
 VERSION = 1
 MAX_BLOB_BYTES = 1 << 40
+MAX_WARMUP_STEPS = 1_000_000
+MAX_REPEATS = 100
+MAX_COOL_DOWN_SECONDS = 3600
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _MEMBER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*")
 _IDENTIFIER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -29,6 +33,15 @@ class Entry(str, Enum):
     """Compute the loss on a dataset; nothing is trained."""
     BENCH = "bench"
     """Time training steps."""
+
+
+class WeightsForm(str, Enum):
+    """As what trained weights go back to the service."""
+
+    FULL = "safetensors"
+    """All of them."""
+    DELTA = "delta"
+    """What changed of the artifact's: `pock_agent.weights`."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +64,16 @@ class RunOptions:
     threads: int
     seed: int
     save_weights: bool
+    weights_form: WeightsForm
+
+
+@dataclass(frozen=True)
+class LocalSource:
+    """Data that lies on this device, by the name that its owner gave it, and what it was when the run was asked for."""
+
+    name: str
+    sha256: str
+    size: int
 
 
 @dataclass(frozen=True)
@@ -60,6 +83,15 @@ class Limits:
     wall_seconds: int
     memory_bytes: int
     required_bytes: int
+
+
+@dataclass(frozen=True)
+class Bench:
+    """How a benchmark is repeated: steps before those that count, processes, and the longest pause between two."""
+
+    warmup_steps: int
+    repeats: int
+    cool_down_seconds: int
 
 
 @dataclass(frozen=True)
@@ -75,10 +107,17 @@ class Manifest:
     issued_at: float
     expires_at: float
     artifact: Artifact
-    train_data: Blob | None
-    eval_data: Blob | None
+    train_data: Blob | LocalSource | None
+    eval_data: Blob | LocalSource | None
+    initial_weights: Blob | None
     run: RunOptions
     limits: Limits
+    bench: Bench | None = None
+
+    @property
+    def steps_of_process(self) -> int:
+        """Training steps that one process makes, those of a warm-up among them."""
+        return self.run.steps + (self.bench.warmup_steps if self.bench else 0)
 
 
 def parse(value: object) -> Manifest:
@@ -91,8 +130,9 @@ def parse(value: object) -> Manifest:
         value,
         "manifest",
         "version job_id run_id device_id attempt fence counter issued_at expires_at artifact data run limits",
+        extra="bench",
     )
-    data = Fields(top.raw("data"), "manifest.data", "train eval")
+    data = Fields(top.raw("data"), "manifest.data", "train eval", "weights")
     manifest = Manifest(
         job_id=top.matching("job_id", _IDENTIFIER, "identifier"),
         run_id=top.matching("run_id", _IDENTIFIER, "identifier"),
@@ -103,12 +143,15 @@ def parse(value: object) -> Manifest:
         issued_at=top.time("issued_at"),
         expires_at=top.time("expires_at"),
         artifact=_artifact(top.raw("artifact")),
-        train_data=data.optional("train", _blob),
-        eval_data=data.optional("eval", _blob),
+        train_data=data.optional("train", _data),
+        eval_data=data.optional("eval", _data),
+        initial_weights=data.optional("weights", _blob),
         run=_run_options(top.raw("run")),
         limits=_limits(top.raw("limits")),
+        bench=top.optional("bench", _bench),
     )
     _check_data(manifest)
+    _check_bench(manifest)
     return manifest
 
 
@@ -136,14 +179,24 @@ def _blob(value: object, path: str) -> Blob:
     return Blob(fields.matching("sha256", _DIGEST, "SHA-256 digest"), fields.integer("size", high=MAX_BLOB_BYTES))
 
 
+def _data(value: object, path: str) -> Blob | LocalSource:
+    if not isinstance(value, dict) or "local" not in value:
+        return _blob(value, path)
+    fields = Fields(value, path, "local sha256 size")
+    name = fields.matching("local", LOCAL_NAME, "name of local data")
+    blob = _blob({key: value[key] for key in ("sha256", "size")}, path)
+    return LocalSource(name, blob.sha256, blob.size)
+
+
 def _run_options(value: object) -> RunOptions:
-    fields = Fields(value, "manifest.run", "entry steps threads seed save_weights")
+    fields = Fields(value, "manifest.run", "entry steps threads seed save_weights", "weights_form")
     return RunOptions(
         entry=_entry(fields.typed("entry", str)),
         steps=fields.integer("steps", low=1),
         threads=fields.integer("threads", high=1024),
         seed=fields.integer("seed"),
         save_weights=fields.typed("save_weights", bool),
+        weights_form=fields.optional("weights_form", _weights_form) or WeightsForm.FULL,
     )
 
 
@@ -155,9 +208,30 @@ def _entry(text: str) -> Entry:
         raise Malformed(f"manifest.run.entry is {text!r}; this agent knows {known}") from None
 
 
+def _weights_form(value: object, path: str) -> WeightsForm:
+    known = {form.value: form for form in WeightsForm}
+    if not isinstance(value, str) or value not in known:
+        raise Malformed(f"{path} is {value!r}; this agent knows {', '.join(known)}")
+    return known[value]
+
+
 def _limits(value: object) -> Limits:
     fields = Fields(value, "manifest.limits", "wall_seconds memory_bytes required_bytes")
     return Limits(*(fields.integer(name) for name in ("wall_seconds", "memory_bytes", "required_bytes")))
+
+
+def _bench(value: object, path: str) -> Bench:
+    fields = Fields(value, path, "warmup_steps repeats cool_down_seconds")
+    return Bench(
+        warmup_steps=fields.integer("warmup_steps", high=MAX_WARMUP_STEPS),
+        repeats=fields.integer("repeats", low=1, high=MAX_REPEATS),
+        cool_down_seconds=fields.integer("cool_down_seconds", high=MAX_COOL_DOWN_SECONDS),
+    )
+
+
+def _check_bench(manifest: Manifest) -> None:
+    if manifest.bench is not None and manifest.run.entry is not Entry.BENCH:
+        raise Malformed(f"manifest.bench is given, and the entry is {manifest.run.entry.value}")
 
 
 def _check_data(manifest: Manifest) -> None:

@@ -1,0 +1,60 @@
+"""Weights that come with a job and go back from it, in the form that they travel in (`pock_agent.weights`)."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from pock_agent.disk.blobs import Blob
+from pock_agent.errors import FailureCode, JobFailed
+from pock_agent.job.workplace import GIVEN, INITIAL, WEIGHTS, place_file
+from pock_agent.settings import MIB
+from pock_agent.trust.manifest import Manifest, WeightsForm
+from pock_agent.weights.making import make_delta
+from pock_agent.weights.restoring import is_delta, restore
+from pock_agent.weights.tensors import MalformedWeights
+
+_BASE = "params.safetensors"
+_DELTA = "upload/weights.delta"
+
+
+def unpack_initial(folder: Path, manifest: Manifest) -> None:
+    """Lay the weights to begin with where the executable finds them; they may be a delta. Raises JobFailed."""
+    if manifest.initial_weights is None:
+        return
+    given, initial = folder / GIVEN, folder / INITIAL
+    try:
+        if not is_delta(given):
+            place_file(given, initial)
+            return
+        base = _base(manifest)
+        limit = 2 * base.size + 64 * MIB
+        restore(folder / "artifact" / _BASE, base.sha256, given, initial, everything=False, limit=limit)
+    except MalformedWeights as error:
+        raise JobFailed(FailureCode.BAD_DATA, f"the run cannot begin with these weights: {error}") from error
+
+
+def pack_trained(folder: Path, manifest: Manifest) -> Path:
+    """Make the file of trained weights that the service wants, the same bytes each time. Raises JobFailed."""
+    packed = packed_weights(folder, manifest)
+    if manifest.run.weights_form is WeightsForm.DELTA:
+        base = _base(manifest)
+        shutil.rmtree(packed.parent, ignore_errors=True)
+        packed.parent.mkdir(mode=0o700)
+        try:
+            make_delta(folder / "artifact" / _BASE, folder / WEIGHTS, base.sha256, packed)
+        except MalformedWeights as error:
+            raise JobFailed(FailureCode.CRASHED, f"the model left weights that cannot be read: {error}") from error
+    return packed
+
+
+def packed_weights(folder: Path, manifest: Manifest) -> Path:
+    """Where that file is; a delta where the child cannot write."""
+    return folder / (WEIGHTS if manifest.run.weights_form is WeightsForm.FULL else _DELTA)
+
+
+def _base(manifest: Manifest) -> Blob:
+    base = manifest.artifact.members.get(_BASE)
+    if base is None:
+        raise JobFailed(FailureCode.BAD_DATA, f"a delta needs {_BASE}, which this artifact does not have")
+    return base

@@ -12,25 +12,36 @@ from fastapi.routing import APIRoute, iter_route_contexts
 from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddleware
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
+import pock_server.agent_releases.endpoints
 import pock_server.artifacts.endpoints
 import pock_server.audit.endpoints
 import pock_server.auth.endpoints
+import pock_server.benchmarks.endpoints
 import pock_server.blobs.endpoints
 import pock_server.builds.endpoints
+import pock_server.campaigns.endpoints
 import pock_server.datasets.endpoints
 import pock_server.devices.agent_endpoints
 import pock_server.devices.endpoints
+import pock_server.federations.endpoints
 import pock_server.health.endpoints
 import pock_server.me.endpoints
 import pock_server.members.endpoints
 import pock_server.models.endpoints
+import pock_server.policies.endpoints
 import pock_server.recipes.endpoints
+import pock_server.regressions.endpoints
+import pock_server.rollouts.agent_endpoints
+import pock_server.rollouts.endpoints
 import pock_server.runs.agent_endpoints
 import pock_server.runs.endpoints
+import pock_server.schedules.endpoints
 import pock_server.sessions.endpoints
 import pock_server.targets.endpoints
 import pock_server.trust.endpoints
+import pock_server.tuning.endpoints
 import pock_server.web.pages
+import pock_server.webhooks.endpoints
 from pock_server import __version__, openapi
 from pock_server.blobs import answers
 from pock_server.clock import Clock
@@ -58,18 +69,41 @@ _ROUTERS = (
     pock_server.builds.endpoints.router,
     pock_server.artifacts.endpoints.router,
     pock_server.devices.endpoints.router,
+    pock_server.policies.endpoints.router,
     pock_server.runs.endpoints.router,
+    pock_server.benchmarks.endpoints.router,
+    pock_server.regressions.endpoints.router,
+    pock_server.webhooks.endpoints.router,
+    pock_server.campaigns.endpoints.router,
+    pock_server.schedules.endpoints.router,
+    pock_server.federations.endpoints.router,
     pock_server.auth.endpoints.router,
     pock_server.members.endpoints.router,
     pock_server.sessions.endpoints.router,
     pock_server.me.endpoints.router,
     pock_server.audit.endpoints.router,
     pock_server.trust.endpoints.router,
+    pock_server.tuning.endpoints.router,
+    pock_server.agent_releases.endpoints.router,
+    pock_server.rollouts.agent_endpoints.router,
+    pock_server.rollouts.endpoints.router,
 )
 """Asked in this order, one after the other: those of the fleet, which calls most, come first."""
 _AS_THEY_ARE = (*DEFAULT_EXCLUDED_CONTENT_TYPES, "application/octet-stream")
 """Answers that are not compressed: streams of events, whose parts must not wait, blobs, what is compressed already."""
-_CREATE_WORK = ("/v1/models", "/v1/datasets", "/v1/recipes", "/v1/builds", "/v1/runs")
+_CREATE_WORK = (
+    "/v1/models",
+    "/v1/datasets",
+    "/v1/recipes",
+    "/v1/builds",
+    "/v1/runs",
+    "/v1/federations",
+    "/v1/benchmarks",
+    "/v1/campaigns",
+    "/v1/schedules",
+    "/v1/agent-releases",
+    "/v1/rollouts",
+)
 """POSTs that honour `Idempotency-Key`."""
 
 

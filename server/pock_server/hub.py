@@ -10,6 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+DUTIES_TOPIC = "duties"
+"""Topic: work of several parts may have something to do (`pock_server.runner.duties`)."""
 SELDOM_SECONDS = 20.0
 """How long a ring that was lost costs a listener whom all rings should reach."""
 
@@ -38,7 +40,7 @@ class Bell:
 
 
 class Hub:
-    """Topics are plain words: `builds`, `build:ID`, `run:ID`, `device:ID`."""
+    """Topics are plain words: `builds`, `duties`, `build:ID`, `run:ID`, `device:ID`."""
 
     def __init__(self, carried: bool = False) -> None:
         """`carried`: the rings of other processes arrive here, too."""

@@ -108,6 +108,9 @@ class Settings(BaseSettings):
     )
     build_cache_bytes: int = Field(default=2 << 30, gt=0, description="Compiled things kept for each workspace.")
     build_cache_dir: str = Field(default="", description="Where they are kept; empty means in the data folder.")
+    share_kernels: bool = Field(
+        default=True, description="Whether workers share what a workspace's builds compile through the object store."
+    )
     compiler_cache_dir: str = Field(default="", description="C libraries for all builds; empty: pockengine's cache.")
     work_dir: str = Field(default="", description="Folders of running builds; empty means one in the data folder.")
     parallel_builds: int = Field(default=1, ge=1, description="Builds that run at once in this process.")
@@ -119,6 +122,14 @@ class Settings(BaseSettings):
         default=60, gt=0, description="A runner silent for this long has lost its build."
     )
 
+    tuning_devices: int = Field(default=5, ge=1, le=100, description="Devices that try a pack of kernels at most.")
+    tuning_parallel: int = Field(default=2, ge=1, le=100, description="Devices that try a pack at once.")
+    tuning_seconds_per_day: float = Field(default=3600, ge=0, description="Trials of one device in 24 hours.")
+    tuning_patience_seconds: float = Field(
+        default=86_400, gt=0, description="A pack for which no device comes is given up after so long."
+    )
+    tuning_emulated: bool = Field(default=False, description="Whether times of emulated devices count.")
+
     heartbeat_seconds: float = Field(default=15, gt=0, description="Shortest time between two heartbeats of a device.")
     heartbeats_per_second: float = Field(default=50, gt=0, description="Upper bound for the whole fleet.")
     poll_seconds: float = Field(default=25, gt=0, description="How long a request for work may wait.")
@@ -126,10 +137,19 @@ class Settings(BaseSettings):
         default=300, gt=0, description="A run whose lease is not renewed for this long is lost."
     )
     max_attempts: int = Field(default=3, ge=1, description="Times a run or build is tried before it fails.")
+    paused_lease_seconds: float = Field(
+        default=3600, gt=0, description="A run that a device's policy pauses is given up when it stays silent so long."
+    )
+    max_pause_seconds: float = Field(
+        default=604_800, ge=0, description="Pauses of a run beyond this, in all, count towards its wall-clock limit."
+    )
     session_seconds: float = Field(default=3600, gt=0, description="Life of a device's session token.")
     queue_deadline_seconds: float = Field(default=604_800, gt=0, description="Longest wait of a run that names none.")
     run_deadline_seconds: float = Field(default=3600, gt=0, description="Wall-clock limit of a run that names none.")
     sweep_seconds: float = Field(default=5, gt=0, description="Time between two searches for lost leases.")
+    aggregation_timeout_seconds: float = Field(
+        default=1800, gt=0, description="An aggregation of a federation's round that takes longer is tried again."
+    )
 
     log_format: Literal["", "json", "text"] = Field(
         default="", description="Form of log lines on stderr; empty means text on a terminal, JSON otherwise."
@@ -179,13 +199,23 @@ class Settings(BaseSettings):
     key_burst: int = Field(default=2000, ge=1, description="Requests of one API key at once.")
     device_rate: float = Field(default=20, gt=0, description="Requests a second of one device.")
     device_burst: int = Field(default=400, ge=1, description="Requests of one device at once.")
+    webhook_networks: str = Field(
+        default="",
+        description="Private addresses and networks, with commas, that webhooks may go to; all public ones they may.",
+    )
+    quota_webhooks: int = Field(default=100, ge=0, description="Webhooks of a workspace.")
     quota_bytes: int = Field(default=1 << 40, ge=0, description="Bytes that a workspace may store and announce.")
     quota_models: int = Field(default=10_000, ge=0, description="Models of a workspace.")
     quota_datasets: int = Field(default=10_000, ge=0, description="Datasets of a workspace.")
     quota_recipes: int = Field(default=10_000, ge=0, description="Recipes of a workspace.")
+    quota_open_rollouts: int = Field(default=100, ge=0, description="Rollouts of a workspace that are not over.")
+    quota_agent_releases: int = Field(default=1000, ge=0, description="Agent releases of a workspace.")
     quota_devices: int = Field(default=100_000, ge=0, description="Devices of a workspace that are not revoked.")
     quota_open_builds: int = Field(default=1000, ge=0, description="Builds of a workspace that are not over.")
     quota_open_runs: int = Field(default=100_000, ge=0, description="Runs of a workspace that are not over.")
+    quota_schedules: int = Field(default=100, ge=0, description="Schedules of a workspace.")
+    quota_open_campaigns: int = Field(default=100, ge=0, description="Campaigns of a workspace that are not over.")
+    quota_open_federations: int = Field(default=100, ge=0, description="Federations of a workspace that are not over.")
     quota_keys: int = Field(default=1000, ge=0, description="API keys of a workspace that are valid.")
     quota_tokens: int = Field(default=10_000, ge=0, description="Unused enrolment tokens of a workspace.")
     quota_open_uploads: int = Field(default=1000, ge=0, description="Unfinished uploads of a workspace.")
@@ -211,7 +241,7 @@ class Settings(BaseSettings):
         folder = init_settings().get(name) or env_settings().get(name) or ""
         return init_settings, env_settings, SecretFiles(settings_cls, folder)
 
-    @field_validator("trusted_proxies")
+    @field_validator("trusted_proxies", "webhook_networks")
     @classmethod
     def _are_networks(cls, text: str) -> str:
         networks(text)

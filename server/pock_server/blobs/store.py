@@ -99,6 +99,20 @@ class BlobStore:
                 async for chunk in found.stream(min_chunk_size=CHUNK):
                     yield chunk
 
+    def put_key(self, key: str, data: bytes) -> None:
+        """Store a few bytes that are no blob under a key of their own."""
+        with translated():
+            obstore.put(self.objects, key, data)
+
+    def read_key(self, key: str, limit: int) -> bytes | None:
+        """The bytes of such a key; None where it is not there, or has more than `limit`."""
+        with translated():
+            try:
+                found = obstore.get(self.objects, key)
+            except FileNotFoundError:
+                return None
+            return bytes(found.bytes()) if found.meta["size"] <= limit else None
+
     def delete_objects(self, keys: Iterable[str]) -> None:
         """Delete parts of uploads; missing ones are fine."""
         for key in keys:

@@ -10,7 +10,7 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from pock_server.builds import service
 from pock_server.builds.lifecycle import BUILD_LIFECYCLE
 from pock_server.builds.repository import Builds
-from pock_server.builds.schemas import BuildIn, BuildOut, BuildPage, BuildState
+from pock_server.builds.schemas import BuildIn, BuildKind, BuildOut, BuildPage, BuildState
 from pock_server.builds.tables import BuildRecord
 from pock_server.dependencies import BuildWriter, Reader, ServicesDep
 from pock_server.events.repository import Events
@@ -59,7 +59,7 @@ def list_builds(
     """List builds."""
     with services.database.read() as session:
         builds = Builds(session, caller.workspace_id)
-        filters = builds.asked(ref, name)
+        filters = [*builds.asked(ref, name), BuildRecord.kind == BuildKind.MODEL]
         if state is not None:
             filters.append(BuildRecord.state == state)
         if model_id is not None:

@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 from pock_server.blobs.tables import BlobUseRecord
 from pock_server.builds.schemas import BuildState
 from pock_server.builds.tables import BuildRecord
+from pock_server.federations.tables import FederationRecord
 from pock_server.names.repository import VersionedRepository
 from pock_server.names.tables import Kind
 from pock_server.runs.tables import RunRecord
@@ -28,6 +29,11 @@ class Builds(VersionedRepository[BuildRecord]):
         return self.session.scalars(
             self.select().where(BuildRecord.key == key, BuildRecord.state.in_(_LIVE), BuildRecord.retired_at.is_(None))
         ).one_or_none()
+
+    def count_federations(self, build_id: str) -> int:
+        """Federations of the build, in whatever state."""
+        query = select(func.count()).select_from(FederationRecord).where(FederationRecord.build_id == build_id)
+        return self.session.scalar(query) or 0
 
     def count_runs(self, build_id: str) -> int:
         """Runs of the build, in whatever state."""

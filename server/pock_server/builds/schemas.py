@@ -22,6 +22,24 @@ class BuildState(StrEnum):
     CANCELLED = "cancelled"
 
 
+class BuildKind(StrEnum):
+    """What a build makes."""
+
+    MODEL = "model"
+    """A training step."""
+    TRIALS = "trials"
+    """Candidates of kernels for devices to try (`pock_server.tuning`); such builds are not listed."""
+
+
+class Tune(StrEnum):
+    """Who chooses how kernels are computed."""
+
+    OFF = "off"
+    """The compiler's model."""
+    FLEET = "fleet"
+    """What devices measured, as far as that is known; what is not will be tried on idle ones."""
+
+
 class BuildIn(BaseModel):
     """A build to make."""
 
@@ -32,6 +50,7 @@ class BuildIn(BaseModel):
     threads: int | None = Field(default=None, ge=1, le=256, description="Default: the target's cores.")
     name: Name | None = Field(default=None, description="Default: the model's name.")
     priority: int = Field(default=0, ge=-10, le=10, description="Higher ones of a workspace's builds come first.")
+    tune: Tune = Field(default=Tune.OFF, description="`fleet`: with what devices measured; see docs/tuning.md.")
 
     @model_validator(mode="after")
     def _one_recipe(self) -> "BuildIn":
@@ -65,6 +84,18 @@ class Flops(BaseModel):
     backward: int | float | None = None
 
 
+class KnownOut(BaseModel):
+    """How much was known of a build's workloads."""
+
+    model_config = ConfigDict(extra="allow")
+
+    workloads: int = 0
+    hits: int = Field(default=0, description="Whose best candidate was known.")
+    by_model: int = Field(default=0, description="Left to the compiler's model.")
+    to_try: int = Field(default=0, description="Of those, the ones that devices can try.")
+    known_by: dict[str, int] = Field(default={}, description="The hits by where they come from: fleet, import.")
+
+
 class SummaryOut(BaseModel):
     """What `pock compile --json` prints; the compiler may add fields."""
 
@@ -85,6 +116,8 @@ class SummaryOut(BaseModel):
     cache_hits: int | None = None
     flops: Flops | None = None
     trained_parameters: int | None = None
+    tuned: str | None = None
+    tuning: KnownOut | None = None
 
 
 class BuildOut(BaseModel):
@@ -100,6 +133,7 @@ class BuildOut(BaseModel):
     target: str
     threads: int
     priority: int
+    tune: Tune
     recipe: dict[str, Any] = Field(description="What it says.")
     recipe_version: VersionOut | None = Field(description="Null for a recipe without a name.")
     compiler_version: str

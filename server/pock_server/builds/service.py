@@ -14,7 +14,7 @@ from pock_server.blobs.repository import Blobs
 from pock_server.builds.lifecycle import BUILD_LIFECYCLE
 from pock_server.builds.queue import queue_positions
 from pock_server.builds.repository import Builds
-from pock_server.builds.schemas import BuildIn, BuildOut, BuildState, FailureOut, ProgressOut, SummaryOut
+from pock_server.builds.schemas import BuildIn, BuildOut, BuildState, FailureOut, ProgressOut, SummaryOut, Tune
 from pock_server.builds.tables import BuildRecord
 from pock_server.clock import new_id
 from pock_server.db.insert import insert_if_absent
@@ -29,6 +29,7 @@ from pock_server.observing.context import request_id, traceparent
 from pock_server.observing.facts import Counted
 from pock_server.recipes.repository import Recipes
 from pock_server.targets.service import Compiler
+from pock_server.tuning.repository import Entries
 
 QUEUE = "builds"
 """Topic that wakes runners."""
@@ -52,7 +53,8 @@ def request_build(
     model = Models(unit.session, workspace_id).require(order.model_id)
     target = compiler.require_target(order.target)
     threads = order.threads or default_threads(target)
-    key = build_key(model, recipe, order.target, threads, compiler.version)
+    knowledge = Entries(unit.session, workspace_id).revision(order.target) if order.tune == Tune.FLEET else None
+    key = build_key(model, recipe, order.target, threads, compiler.version, knowledge)
     builds, name = Builds(unit.session, workspace_id), order.name or model.name
     builds.hold(name)
     existing = builds.find_live(key)
@@ -73,6 +75,7 @@ def request_build(
         target=order.target,
         threads=threads,
         priority=order.priority,
+        tune=order.tune,
         recipe_id=order.recipe_id,
         recipe=recipe,
         compiler_version=compiler.version,
@@ -105,9 +108,17 @@ def default_threads(target: Mapping[str, Any]) -> int:
     return cores if isinstance(cores, int) and 1 <= cores <= 256 else 1
 
 
-def build_key(model: ModelRecord, recipe: dict[str, Any], target: str, threads: int, compiler_version: str) -> str:
-    """SHA-256 of everything that decides the result of a build."""
-    inputs = {
+def build_key(
+    model: ModelRecord,
+    recipe: dict[str, Any],
+    target: str,
+    threads: int,
+    compiler_version: str,
+    knowledge: str | None = None,
+) -> str:
+    """SHA-256 of everything that decides the result of a build; `knowledge` changes with what the fleet found, None
+    where that is not asked."""
+    inputs: dict[str, Any] = {
         "model": model.digest,
         "external": model.external,
         "recipe": recipe,
@@ -115,6 +126,8 @@ def build_key(model: ModelRecord, recipe: dict[str, Any], target: str, threads: 
         "threads": threads,
         "compiler": compiler_version,
     }
+    if knowledge is not None:
+        inputs["knowledge"] = knowledge
     return hashlib.sha256(canonical_json(inputs).encode()).hexdigest()
 
 
@@ -137,6 +150,9 @@ def delete_build(unit: Unit, workspace_id: str, build_id: str, now: datetime) ->
     runs = builds.count_runs(row.id)
     if runs:
         raise Problem(Failure.STATE_CONFLICT, f"Build {row.name} has {runs} runs; delete them first.")
+    federations = builds.count_federations(row.id)
+    if federations:
+        raise Problem(Failure.STATE_CONFLICT, f"Build {row.name} has {federations} federations; delete them first.")
     record(unit, Action.BUILD_DELETE, row, row.name, now, gone(state=row.state, artifact_digest=row.artifact_digest))
     drop_artifact(unit.session, row, now)
     builds.forget_tags(row)
@@ -183,6 +199,7 @@ def _describe(
         target=row.target,
         threads=row.threads,
         priority=row.priority,
+        tune=Tune(row.tune),
         recipe=row.recipe,
         recipe_version=recipe,
         compiler_version=row.compiler_version,

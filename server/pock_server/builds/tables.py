@@ -16,6 +16,7 @@ class BuildRecord(VersionedRow, StatefulRow):
     """A request to compile a model; `key` is the digest of everything that decides its result.
 
     `recipe` is what its recipe says, and `recipe_id` that recipe, if it was asked for by one that has a name.
+    `kind` says what is built; `tuning_id` is the tuning that trials are for.
     `retired_at` is when its artifact was lost or dropped: from then on, the same request makes a new build.
     """
 
@@ -30,6 +31,9 @@ class BuildRecord(VersionedRow, StatefulRow):
     )
 
     key: Mapped[str] = mapped_column(String(64))
+    kind: Mapped[str] = mapped_column(String(20), server_default="model")
+    tune: Mapped[str] = mapped_column(String(20), server_default="off")
+    tuning_id: Mapped[str | None] = mapped_column(String(36))
     model_id: Mapped[str] = mapped_column(String(36), ForeignKey("models.id"))
     model_name: Mapped[str] = mapped_column(String(200))
     target: Mapped[str] = mapped_column(String(100))

@@ -2,9 +2,19 @@
 
 import typer
 
-from pock_server.cli import audit, backup, credentials, keys, members, serving, storage, worker, workspaces, wrapping
+from pock_server.cli import (
+    audit,
+    backup,
+    credentials,
+    members,
+    serving,
+    storage,
+    worker,
+    workspaces,
+)
 from pock_server.cli.doctor import doctor
 from pock_server.cli.faults import sentences
+from pock_server.cli.signing import agent_releases, keys, wrapping
 
 _COMMANDS = (
     serving.serve,
@@ -30,6 +40,7 @@ for command in _COMMANDS:
 app.add_typer(members.app, name="members")
 app.add_typer(workspaces.app, name="workspaces")
 app.add_typer(keys.trust_app)
+app.add_typer(agent_releases.agent_release_app)
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """Queries on datasets."""
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import ColumnElement, func, or_, select
 
 from pock_server.datasets.tables import DatasetRecord
 from pock_server.names.repository import VersionedRepository
@@ -15,6 +15,20 @@ class Datasets(VersionedRepository[DatasetRecord]):
     noun = "dataset"
     kind = Kind.DATASET
     digest = "digest"
+
+    def newest(self, name: str, *filters: ColumnElement[bool]) -> DatasetRecord | None:
+        """The highest version of this name that meets the filters. What stays on a device is not meant by its name
+        alone: each device may have something else of that name."""
+        return super().newest(name, DatasetRecord.device_id.is_(None), *filters)
+
+    def on_device(self, device_id: str) -> list[DatasetRecord]:
+        """What stays on the device, oldest first."""
+        mine = (DatasetRecord.device_id == device_id, DatasetRecord.gone_at.is_(None))
+        return list(self.session.scalars(self.select().where(*mine).order_by(DatasetRecord.created_at)))
+
+    def local(self, device_id: str, name: str) -> DatasetRecord | None:
+        """What stays on the device under this name."""
+        return next((row for row in self.on_device(device_id) if row.name == name), None)
 
     def count_runs(self, dataset_id: str) -> int:
         """Runs on the dataset, in whatever state."""

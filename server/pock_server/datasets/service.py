@@ -59,6 +59,9 @@ def delete_dataset(unit: Unit, workspace_id: str, dataset_id: str, now: datetime
     """Forget a dataset that no run was asked to use; a 409 `Problem` if one was."""
     datasets = Datasets(unit.session, workspace_id)
     row = datasets.require(dataset_id, lock=True)
+    if row.device_id is not None and row.gone_at is None:
+        detail = f"Dataset {row.name} stays on a device; say there: pock-agent data remove {row.name}."
+        raise Problem(Failure.STATE_CONFLICT, detail)
     runs = datasets.count_runs(row.id)
     if runs:
         raise Problem(Failure.STATE_CONFLICT, f"Dataset {row.name} has {runs} runs; delete them first.")
@@ -103,5 +106,7 @@ def _describe(row: DatasetRecord, tags: list[str]) -> DatasetOut:
         size=row.size,
         samples=row.samples,
         tensors=[TensorOut(**tensor) for tensor in row.tensors],
+        device_id=row.device_id,
+        gone_at=row.gone_at,
         created_at=row.created_at,
     )

@@ -2,12 +2,13 @@
 
 from datetime import datetime
 from enum import StrEnum
+from typing import Annotated
 
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, Field
 
 from pock_server.devices.labels import LabelChanges, Labels
 from pock_server.devices.states import DeviceState
-from pock_server.http.fields import Base64Key, Base64Signature, Facts, Id, JsonObject, Name
+from pock_server.http.fields import Base64Key, Base64Signature, Facts, Id, JsonObject, Name, check_json
 from pock_server.http.pages import PageOut
 from pock_server.trust.schemas import TrustDocument
 
@@ -31,6 +32,21 @@ class TokenCreated(BaseModel):
     expires_at: datetime
 
 
+class RestIn(BaseModel):
+    """A device does no work for now, because a policy forbids it."""
+
+    reason: Annotated[str, AfterValidator(check_json)] = Field(min_length=1, max_length=1000)
+    until: AwareDatetime | None = Field(default=None, description="Null where the device cannot know.")
+
+
+class RestOut(BaseModel):
+    """Why a device does no work for now, since when and, where that is known, until when."""
+
+    reason: str
+    since: datetime
+    until: datetime | None
+
+
 class DeviceOut(BaseModel):
     """A device."""
 
@@ -44,6 +60,7 @@ class DeviceOut(BaseModel):
     facts: JsonObject = Field(description="What the agent reports: processor, memory, temperature, battery and so on.")
     agent_version: str | None
     current_run_id: Id | None
+    resting: RestOut | None = Field(description="Why it does no work for now; what is asked of it waits.")
     created_at: datetime
 
 
@@ -112,6 +129,27 @@ class HeartbeatIn(BaseModel):
     run_id: Id | None = None
     fence: int | None = Field(default=None, ge=0, le=2**31 - 1)
     facts: Facts | None = Field(default=None, description="Replaces what was reported before.")
+    resting: RestIn | None = None
+    policy: str | None = Field(
+        default=None,
+        pattern=r"^([0-9a-f]{64})?$",
+        max_length=64,
+        description="Digest of the policies that the device keeps, empty for none; null of agents that know none.",
+    )
+    data: str | None = Field(
+        default=None,
+        pattern=r"^([0-9a-f]{64})?$",
+        max_length=64,
+        description="Digest of the list of data that stays on the device, empty for none; null of agents of before.",
+    )
+
+
+class SignedPolicy(BaseModel):
+    """What a device may do when: by its own policy and by its pool's (docs/policies.md)."""
+
+    payload: str = Field(description="Base64 of the JSON that was signed.")
+    key_id: str
+    signature: str = Field(description="Ed25519 over `pock-policy\\n` and the raw payload bytes, base64.")
 
 
 class HeartbeatOut(BaseModel):
@@ -119,3 +157,5 @@ class HeartbeatOut(BaseModel):
 
     heartbeat_seconds: float
     cancel: list[Id] = Field(description="Runs to stop.")
+    policy: SignedPolicy | None = Field(default=None, description="In place of those that the device keeps.")
+    wants_data: bool | None = Field(default=None, description="The service has another list of the device's data.")

@@ -10,6 +10,7 @@ from pock_server.devices.facts import note_facts
 from pock_server.devices.labels import change_labels, labels_of
 from pock_server.devices.presence import state_of
 from pock_server.devices.repository import Devices, EnrolmentTokens, find_token_anywhere
+from pock_server.devices.resting import rest_of
 from pock_server.devices.schemas import DeviceChange, DeviceOut, EnrolIn, TokenCreated, TokenIn
 from pock_server.devices.sessions import end_session
 from pock_server.devices.states import DeviceStatus
@@ -119,5 +120,6 @@ def describe(row: DeviceRecord, labels: dict[str, str], since: datetime) -> Devi
         facts=row.facts,
         agent_version=row.agent_version,
         current_run_id=row.current_run_id,
+        resting=rest_of(row),
         created_at=row.created_at,
     )

@@ -56,6 +56,10 @@ class DeviceRecord(WorkspaceRow):
     session_expires_at: Mapped[datetime | None]
     work_counter: Mapped[int] = mapped_column(Integer)
     work_signed_at: Mapped[datetime | None]
+    resting: Mapped[dict[str, Any] | None]
+    policy_counter: Mapped[int] = mapped_column(Integer, server_default="0")
+    policy_digest: Mapped[str | None] = mapped_column(String(64))
+    data_digest: Mapped[str | None] = mapped_column(String(64))
     token_id: Mapped[str] = mapped_column(String(36), ForeignKey("enrolment_tokens.id"))
 
 

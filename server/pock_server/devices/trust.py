@@ -12,6 +12,10 @@ from pock_server.devices.service import revoke
 from pock_server.devices.sessions import AgentCaller
 from pock_server.devices.states import DeviceStatus
 from pock_server.devices.tables import DeviceRecord
+from pock_server.http.problems import Failure, Problem
+from pock_server.signing import Signer
+from pock_server.trust.keyring import KeyRing
+from pock_server.trust.wrapping import CannotUnwrap
 
 _ENROLLED = DeviceRecord.status != DeviceStatus.REVOKED
 _PINNED = _ENROLLED & DeviceRecord.trust_version.is_(None)
@@ -64,3 +68,15 @@ def revoke_everyone(unit: Unit, now: datetime) -> list[DeviceRecord]:
 def _revoke(unit: Unit, query: Select[DeviceRecord], now: datetime) -> list[DeviceRecord]:
     devices = list(unit.session.scalars(query))
     return [revoke(unit, Devices(unit.session, device.workspace_id), device.id, now) for device in devices]
+
+
+def signer_for(session: Session, keys: KeyRing, device: DeviceRecord, trust: int | None) -> Signer:
+    """The key that the agent believes, which has this version of the trust document; raises a 401 `Problem` if that is
+    one which was revoked."""
+    if trust is not None or device.signing_key_id is None:
+        return keys.current(session).signer
+    try:
+        return keys.signer(session, device.signing_key_id)
+    except CannotUnwrap:
+        detail = f"This device believes only the key {device.signing_key_id}, which was revoked; enrol it again."
+        raise Problem(Failure.DEVICE_REVOKED, detail) from None

@@ -29,7 +29,13 @@ _STRANGERS = frozenset({"/v1/enroll", "/v1/agent/session"})
 # While a short body is parsed, nobody else is served. So a call accepts no more than its largest valid body, all of it
 # escaped; what devices measured is longer, and read as `http/long_bodies.py` says.
 _LARGEST = 64 << 10
-_LARGER = {"/v1/agent/heartbeat": 128 << 10, "/v1/models": 512 << 10, "/v1/builds": 1 << 20, "/v1/recipes": 1 << 20}
+_LARGER = {
+    "/v1/agent/heartbeat": 128 << 10,
+    "/v1/models": 512 << 10,
+    "/v1/builds": 1 << 20,
+    "/v1/recipes": 1 << 20,
+    "/v1/tuning": 1 << 20,
+}
 _WHAT_DEVICES_MEASURED = re.compile(r"/v1/agent/runs/[^/]+/(events|result)")
 _STREAMS = (("PATCH", "/v1/uploads/"), ("PUT", "/v1/agent/blobs/"))
 

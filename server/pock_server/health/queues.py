@@ -51,7 +51,7 @@ def count_queues(session: Session, now: datetime) -> Queues:
     first_build = select(func.min(BuildRecord.created_at)).where(BuildRecord.state == "queued")
     # Runs wait for devices that are away as long as they are away: that is no fault of the service.
     first_run = (
-        select(func.min(RunRecord.created_at))
+        select(func.min(func.coalesce(RunRecord.not_before, RunRecord.created_at)))
         .join(DeviceRecord, DeviceRecord.id == RunRecord.device_id)
         .where(RunRecord.state == "queued", DeviceRecord.current_run_id.is_(None), online)
     )

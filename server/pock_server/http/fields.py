@@ -63,7 +63,7 @@ def check_json(value: Any, depth: int = 0) -> Any:
 JsonObject = Annotated[dict[str, Any], AfterValidator(check_json)]
 
 
-def _check_size(value: dict[str, Any], characters: int) -> dict[str, Any]:
+def _check_size(value: Any, characters: int) -> Any:
     if len(canonical_json(check_json(value))) > characters:
         raise ValueError(f"holds more than {characters} characters as JSON")
     return value
@@ -73,8 +73,8 @@ def _written(value: dict[str, Any], characters: int) -> Written:
     return written(check_json(value), characters)
 
 
-def _at_most(characters: int, check: Callable[..., dict[str, Any]] = _check_size) -> tuple[AfterValidator, Any]:
-    """Bounds an object of any form by its length as JSON, and states the bound in the document."""
+def _at_most(characters: int, check: Callable[..., Any] = _check_size) -> tuple[AfterValidator, Any]:
+    """Bounds a value of any form by its length as JSON, and states the bound in the document."""
     stated = Field(json_schema_extra={"x-max-characters": characters})
     return AfterValidator(partial(check, characters=characters)), stated
 
@@ -83,6 +83,8 @@ MAX_FACTS_CHARACTERS = 16_000
 """Every listing of devices carries their facts."""
 
 Facts = Annotated[dict[str, Any], *_at_most(MAX_FACTS_CHARACTERS)]
+SmallValue = Annotated[Any, *_at_most(16_000)]
+"""JSON of any kind."""
 RecipeObject = Annotated[dict[str, Any], *_at_most(100_000)]
 Report = Annotated[dict[str, Any], *_at_most(3_000_000, _written)]
 ExecutableLine = Annotated[dict[str, Any], Field(max_length=64, description="What is not a number is dropped.")]

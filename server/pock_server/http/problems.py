@@ -71,6 +71,12 @@ class Failure(Enum):
     QUOTA_TOKENS = 1057, 409, "Too many enrolment tokens in this workspace", True
     QUOTA_UPLOADS = 1058, 409, "Too many open uploads in this workspace", True
     QUOTA_RECIPES = 1059, 409, "Too many recipes in this workspace", False
+    QUOTA_WEBHOOKS = 1060, 409, "Too many webhooks in this workspace", False
+    QUOTA_ROLLOUTS = 1071, 409, "Too many open rollouts in this workspace", False
+    QUOTA_AGENT_RELEASES = 1070, 409, "Too many agent releases in this workspace", False
+    QUOTA_CAMPAIGNS = 1061, 409, "Too many open campaigns in this workspace", True
+    QUOTA_SCHEDULES = 1062, 409, "Too many schedules in this workspace", False
+    QUOTA_FEDERATIONS = 1074, 409, "Too many open federations in this workspace", True
     BLOB_DAMAGED = 1033, 410, "Stored bytes damaged", False
     BAD_RECIPE = 3003, 422, "Bad recipe", False
     BAD_ARGUMENT = 10003, 422, "Bad argument", False

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from sqlalchemy import func, select
 
+from pock_server.builds.schemas import BuildKind
 from pock_server.builds.tables import BuildRecord
 from pock_server.models.tables import ModelRecord
 from pock_server.names.repository import VersionedRepository
@@ -25,6 +26,6 @@ class Models(VersionedRepository[ModelRecord]):
         return next((row for row in rows if row.external == external), None)
 
     def count_builds(self, model_id: str) -> int:
-        """Builds of the model, in whatever state."""
-        query = select(func.count()).select_from(BuildRecord).where(BuildRecord.model_id == model_id)
-        return self.session.scalar(query) or 0
+        """Builds of the model, in whatever state, but those of trials."""
+        mine = (BuildRecord.model_id == model_id, BuildRecord.kind == BuildKind.MODEL)
+        return self.session.scalar(select(func.count()).select_from(BuildRecord).where(*mine)) or 0

@@ -12,6 +12,7 @@ from pock_server.models.repository import Models
 from pock_server.models.schemas import ModelIn, ModelOut
 from pock_server.models.tables import ModelRecord
 from pock_server.names.service import Pushed
+from pock_server.tuning.trials import forget_trials
 
 
 def create_model(unit: Unit, workspace_id: str, order: ModelIn, now: datetime) -> Pushed[ModelRecord]:
@@ -48,6 +49,7 @@ def delete_model(unit: Unit, workspace_id: str, model_id: str, now: datetime) ->
     builds = models.count_builds(row.id)
     if builds:
         raise Problem(Failure.STATE_CONFLICT, f"Model {row.name} has {builds} builds; delete them first.")
+    forget_trials(unit, workspace_id, row.id, now)
     record(unit, Action.MODEL_DELETE, row, row.name, now, gone(version=row.version, digest=row.digest, size=row.size))
     Blobs(unit.session, workspace_id).release(row.id, now)
     models.forget_tags(row)

@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Moved:
-    """A build or run changed its status; `over` says for the last time, `holder` has whose it is."""
+    """A build, a run or a campaign changed its status; `over` says for the last time, `holder` has whose it is."""
 
     noun: str
     id: str
@@ -28,6 +28,11 @@ class Moved:
     def started(self) -> bool:
         """Whether it had waited and was taken now."""
         return self.origin == "queued" and not self.over
+
+    @property
+    def taken_back(self) -> bool:
+        """Whether it was in somebody's hands and waits again."""
+        return self.to == "queued" and self.origin != "waiting"
 
     def seconds_since(self, moment: datetime) -> float:
         """From `moment` until this happened; clocks of several machines may disagree a little."""

@@ -128,6 +128,14 @@ class WorkMetrics:
         )
         for found in ("compiled", "cached"):
             self.kernels.labels(found)
+        self.workloads = Counter(
+            "pock_tuning_workloads",
+            "Workloads of builds that ask the fleet's knowledge: known, or left to the model.",
+            ("found",),
+            registry=registry,
+        )
+        for found in ("known", "unknown"):
+            self.workloads.labels(found)
         for noun in ("build", "run"):
             self.requeued.labels(noun)
 

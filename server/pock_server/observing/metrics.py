@@ -84,7 +84,7 @@ class Metrics:
     def _take_move(self, moved: Moved) -> None:
         if moved.started and moved.attempt == 1:
             self._work.wait.labels(moved.noun).observe(moved.seconds_since(moved.created_at))
-        if moved.to == "queued":
+        if moved.taken_back:
             self._work.requeued.labels(moved.noun).inc()
         if moved.over:
             code = str(_code(moved.failure["code"])) if moved.failure else "0"
@@ -102,6 +102,11 @@ class Metrics:
         """A build is over that needed so many kernels."""
         self._work.kernels.labels("compiled").inc(max(0, compiled))
         self._work.kernels.labels("cached").inc(max(0, cached))
+
+    def workloads(self, known: int, unknown: int) -> None:
+        """A build is over that asked for the fleet's knowledge of so many workloads."""
+        self._work.workloads.labels("known").inc(max(0, known))
+        self._work.workloads.labels("unknown").inc(max(0, unknown))
 
     @contextmanager
     def loop(self, name: str) -> Iterator[None]:

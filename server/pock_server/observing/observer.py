@@ -37,7 +37,7 @@ def _write(fact: Fact) -> None:
 
 
 def _level(moved: Moved) -> int:
-    return logging.WARNING if moved.failure or moved.to == "queued" else logging.INFO
+    return logging.WARNING if moved.failure or moved.taken_back else logging.INFO
 
 
 def _words(moved: Moved) -> dict[str, object]:

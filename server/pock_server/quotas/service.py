@@ -11,23 +11,32 @@ from enum import Enum
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
+from pock_server.agent_releases.tables import AgentReleaseRecord
 from pock_server.audit.service import Action, Subject, changed, record
 from pock_server.auth.repository import lock_workspace
 from pock_server.auth.tables import ApiKeyRecord, WorkspaceRecord
 from pock_server.blobs.tables import BlobRecord, UploadRecord
 from pock_server.builds.schemas import BuildState
 from pock_server.builds.tables import BuildRecord
+from pock_server.campaigns.lifecycle import OPEN as OPEN_CAMPAIGN
+from pock_server.campaigns.tables import CampaignRecord
 from pock_server.datasets.tables import DatasetRecord
 from pock_server.db.base import WorkspaceRow
 from pock_server.db.unit import Unit
 from pock_server.devices.states import DeviceStatus
 from pock_server.devices.tables import DeviceRecord, EnrolmentTokenRecord
+from pock_server.federations.lifecycle import OPEN as OPEN_FEDERATIONS
+from pock_server.federations.tables import FederationRecord
 from pock_server.http.problems import Failure, Problem
 from pock_server.models.tables import ModelRecord
 from pock_server.recipes.tables import RecipeRecord
-from pock_server.runs.schemas import RunState
+from pock_server.rollouts.lifecycle import UNFINISHED
+from pock_server.rollouts.tables import RolloutRecord
+from pock_server.runs.lifecycle import OPEN
 from pock_server.runs.tables import RunRecord
+from pock_server.schedules.tables import ScheduleRecord
 from pock_server.settings import Settings
+from pock_server.webhooks.tables import WebhookRecord
 
 Count = Callable[[Session, str, datetime], int]
 
@@ -83,6 +92,20 @@ class Quota(Enum):
     MODELS = Bound(Failure.QUOTA_MODELS, "models", "quota_models", "use those you have", _rows(ModelRecord))
     DATASETS = Bound(Failure.QUOTA_DATASETS, "datasets", "quota_datasets", "use those you have", _rows(DatasetRecord))
     RECIPES = Bound(Failure.QUOTA_RECIPES, "recipes", "quota_recipes", "use those you have", _rows(RecipeRecord))
+    AGENT_RELEASES = Bound(
+        Failure.QUOTA_AGENT_RELEASES,
+        "agent releases",
+        "quota_agent_releases",
+        "delete old ones",
+        _rows(AgentReleaseRecord),
+    )
+    ROLLOUTS = Bound(
+        Failure.QUOTA_ROLLOUTS,
+        "rollouts that are not over",
+        "quota_open_rollouts",
+        "cancel some",
+        _rows(RolloutRecord, RolloutRecord.state.in_(UNFINISHED)),
+    )
     DEVICES = Bound(
         Failure.QUOTA_DEVICES,
         "devices",
@@ -102,10 +125,32 @@ class Quota(Enum):
         "runs that are not over",
         "quota_open_runs",
         "wait for some to end, or cancel them",
-        _rows(RunRecord, RunRecord.state.in_((RunState.QUEUED, RunState.LEASED, RunState.RUNNING))),
+        _rows(RunRecord, RunRecord.state.in_(OPEN)),
+    )
+    SCHEDULES = Bound(
+        Failure.QUOTA_SCHEDULES,
+        "schedules",
+        "quota_schedules",
+        "delete those that you do not need",
+        _rows(ScheduleRecord),
+    )
+    CAMPAIGNS = Bound(
+        Failure.QUOTA_CAMPAIGNS,
+        "campaigns that are not over",
+        "quota_open_campaigns",
+        "wait for some to end, or cancel them",
+        _rows(CampaignRecord, CampaignRecord.state.in_(OPEN_CAMPAIGN)),
+    )
+    FEDERATIONS = Bound(
+        Failure.QUOTA_FEDERATIONS,
+        "federations that are not over",
+        "quota_open_federations",
+        "wait for some to end, or cancel them",
+        _rows(FederationRecord, FederationRecord.state.in_(OPEN_FEDERATIONS)),
     )
     KEYS = Bound(Failure.QUOTA_KEYS, "valid API keys", "quota_keys", "revoke those that you do not need", _keys)
     TOKENS = Bound(Failure.QUOTA_TOKENS, "unused enrolment tokens", "quota_tokens", "use them, or wait", _tokens)
+    WEBHOOKS = Bound(Failure.QUOTA_WEBHOOKS, "webhooks", "quota_webhooks", "delete some", _rows(WebhookRecord))
     UPLOADS = Bound(
         Failure.QUOTA_UPLOADS,
         "unfinished uploads",

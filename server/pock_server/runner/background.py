@@ -10,10 +10,12 @@ from pock_server.builds.service import QUEUE
 from pock_server.db.bells import listen_forever
 from pock_server.devices.fleet import RESOLUTION
 from pock_server.http.problems import DATABASE_DOWN
+from pock_server.hub import DUTIES_TOPIC
 from pock_server.observing.context import about
 from pock_server.runner.child import Child
 from pock_server.runner.claims import Claim, claim_next, finish, give_back, put_off
 from pock_server.runner.description import Undescribed, ask_compiler
+from pock_server.runner.duties import DUTIES, fulfil
 from pock_server.runner.leader import Leader
 from pock_server.runner.rest import Rest
 from pock_server.runner.retention import drop_old
@@ -22,6 +24,8 @@ from pock_server.runner.sweeper import sweep_all
 from pock_server.runner.workplace import drop_abandoned
 from pock_server.sandbox.choice import choose_sandbox
 from pock_server.services import Services
+from pock_server.webhooks.delivering import deliver_due
+from pock_server.webhooks.service import WEBHOOKS_TOPIC
 
 _LOOK_SECONDS = 1.0
 _RETRY_SECONDS = 20.0
@@ -42,6 +46,8 @@ class Background:
         self._tasks.append(asyncio.create_task(listen_forever(self._services.settings, self._services.hub)))
         leader = Leader(self._services.settings)
         self._tasks.append(asyncio.create_task(_sweep_forever(self._services, leader)))
+        self._tasks.append(asyncio.create_task(_do_duties_forever(self._services, leader)))
+        self._tasks.append(asyncio.create_task(_deliver_forever(self._services, leader)))
         self._tasks.append(asyncio.create_task(_scrub_forever(self._services, leader)))
         self._tasks.append(asyncio.create_task(_collect_forever(self._services, leader)))
         self._tasks.append(asyncio.create_task(_write_sightings_forever(self._services)))
@@ -85,6 +91,37 @@ async def _sweep_forever(services: Services, leader: Leader) -> None:
             await asyncio.sleep(services.settings.sweep_seconds)
     finally:
         await asyncio.to_thread(leader.resign)
+
+
+async def _do_duties_forever(services: Services, leader: Leader) -> None:
+    with services.hub.listen(DUTIES_TOPIC) as bell:
+        while True:
+            try:
+                if leader.led:
+                    with services.metrics.loop("duties"):
+                        await asyncio.to_thread(fulfil, services, DUTIES)
+            except DATABASE_DOWN as error:
+                _log.warning("longer works wait for the database: %s", str(error).split("\n")[0])
+            except Exception:
+                _log.exception("longer works did not go on; it is tried again")
+            await bell.wait(_LOOK_SECONDS)
+
+
+async def _deliver_forever(services: Services, leader: Leader) -> None:
+    """A task of its own: an address that answers slowly must not hold up the duties."""
+    with services.hub.listen(WEBHOOKS_TOPIC) as bell:
+        while True:
+            sent = 0
+            try:
+                if leader.led:
+                    with services.metrics.loop("webhooks"):
+                        sent = await deliver_due(services)
+            except DATABASE_DOWN as error:
+                _log.warning("webhooks wait for the database: %s", str(error).split("\n")[0])
+            except Exception:
+                _log.exception("webhooks were not sent; it is tried again")
+            if not sent:
+                await bell.wait(_LOOK_SECONDS)
 
 
 async def _scrub_forever(services: Services, leader: Leader) -> None:

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from pock_server.blobs.care import quarantine
-from pock_server.blobs.faults import BlobFault
+from pock_server.blobs.faults import BlobFault, StoreFailed
 from pock_server.blobs.repository import damaged
 from pock_server.http.problems import Problem
+from pock_server.kernels.entries import make_readable
+from pock_server.kernels.shelf import Shelf
 from pock_server.runner.claims import Broken, Built, Claim, still_held, write_down
 from pock_server.runner.harvest import NoArtifact, harvest
 from pock_server.runner.hearing import Hearing, TalksTooMuch
@@ -25,7 +27,7 @@ from pock_server.runner.setbacks import until_written
 from pock_server.runner.workplace import Task, Unusable, furnish, load_task, workplace, workspace_cache
 from pock_server.sandbox.choice import Sandbox, choose_sandbox
 from pock_server.sandbox.confinement import Den, Mechanism, shown
-from pock_server.sandbox.view import BASE
+from pock_server.sandbox.view import KERNELS, Place
 from pock_server.services import Services
 
 _TICK_SECONDS = 0.3
@@ -66,11 +68,13 @@ class Child:
         async with AsyncExitStack() as stack:
             place = await stack.enter_async_context(_apart(workplace(settings.effective_work_dir)))
             first = await stack.enter_async_context(_apart(workplace(settings.effective_work_dir)))
+            lent = await stack.enter_async_context(_apart(workplace(settings.effective_work_dir)))
             cache = await stack.enter_async_context(_apart(workspace_cache(settings, self._claim.workspace_id)))
             try:
                 task = await asyncio.to_thread(load_task, self._services, self._claim)
                 self._hearing.log(str(sandbox))
-                den = Den(place, cache, await prepare_target(settings, sandbox, task, first, self._hearing))
+                prepared = await prepare_target(settings, sandbox, task, first, self._hearing)
+                den = Den(place, cache, (*prepared, *await self._lent(sandbox, cache, lent)))
                 async with asyncio.timeout(settings.build_timeout_seconds):
                     return await self._build(task, den, sandbox)
             except Unusable as error:
@@ -91,9 +95,9 @@ class Child:
 
     async def _build(self, task: Task, den: Den, sandbox: Sandbox) -> Built | Broken:
         settings, store, heard = self._services.settings, self._services.blobs, self._hearing
-        base = BASE if sandbox.mechanism is not Mechanism.OFF else None
+        bases = [place.inside for place in den.shared]
         heard.clock.begin("fetch")
-        await _to_its_end(lambda: furnish(den.build, task, store, settings.build_disk_bytes, base))
+        await _to_its_end(lambda: furnish(den.build, task, store, settings.build_disk_bytes, bases))
         child = await start(settings, sandbox, den, "build", shown(den.build, den, sandbox.mechanism))
         status = await attend(child, heard)
         if heard.failed is not None and heard.failed.code == OUT_OF_MEMORY:
@@ -105,7 +109,40 @@ class Child:
         summary, scratch = heard.summary, den.folder / "stored"
         scratch.mkdir()
         heard.clock.begin("store")
+        await self._share(sandbox, den)
         return await _to_its_end(lambda: harvest(den.build, scratch, summary, store, settings.max_artifact_bytes))
+
+    def _shelf(self, sandbox: Sandbox) -> Shelf | None:
+        """Where other machines' workers find what this workspace's builds compile. One that is not confined has the
+        compiler's own cache, in which everybody's is."""
+        settings = self._services.settings
+        if sandbox.mechanism is Mechanism.OFF or not settings.share_kernels:
+            return None
+        return Shelf(self._services.blobs, self._claim.workspace_id, settings.build_cache_bytes)
+
+    async def _lent(self, sandbox: Sandbox, cache: Path, folder: Path) -> tuple[Place, ...]:
+        """What other machines' workers compiled for the workspace, as far as its cache here lacks it."""
+        shelf, lent = self._shelf(sandbox), folder / "kernels"
+        if shelf is None:
+            return ()
+        lent.mkdir()
+        try:
+            count = await _to_its_end(lambda: shelf.lend(cache, lent))
+        except (StoreFailed, OSError) as error:
+            _log.warning("compiled kernels could not be fetched: %s", error)
+            return ()
+        self._hearing.log(f"{count} compiled kernels come from other workers")
+        await asyncio.to_thread(make_readable, lent)
+        return (Place(str(lent), KERNELS),) if count else ()
+
+    async def _share(self, sandbox: Sandbox, den: Den) -> None:
+        shelf, cache = self._shelf(sandbox), den.cache
+        if shelf is None or cache is None:
+            return
+        try:
+            await _to_its_end(lambda: shelf.take(cache))
+        except (StoreFailed, OSError) as error:  # the next build brings them
+            _log.warning("compiled kernels could not be stored: %s", error)
 
     def _count(self) -> None:
         """The stages that were, and the kernels of a build that succeeded."""
@@ -117,6 +154,11 @@ class Child:
         kernels, hits = ((heard.summary or {}).get(name) for name in ("kernels", "cache_hits"))
         if isinstance(kernels, int) and isinstance(hits, int):
             metrics.kernels(kernels - hits, hits)
+        tuning = (heard.summary or {}).get("tuning")
+        if isinstance(tuning, dict):
+            known, left = (tuning.get(name) for name in ("hits", "by_model"))
+            if isinstance(known, int) and isinstance(left, int):
+                metrics.workloads(known, left)
 
     async def _keep(self, work: asyncio.Task[Built | Broken]) -> None:
         """Write down what was heard, renew the lease and notice cancellation, until the work ends."""

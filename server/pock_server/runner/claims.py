@@ -9,13 +9,14 @@ from pock_server.blobs.repository import Blobs
 from pock_server.builds.lifecycle import BUILD_LIFECYCLE
 from pock_server.builds.queue import find_next, take_next
 from pock_server.builds.repository import Builds
-from pock_server.builds.schemas import BuildState
+from pock_server.builds.schemas import BuildKind, BuildState, Tune
 from pock_server.builds.service import QUEUE
 from pock_server.builds.tables import BuildRecord
 from pock_server.db.unit import Unit
 from pock_server.events.repository import Events
 from pock_server.http.problems import Failure, Problem
 from pock_server.services import Services
+from pock_server.tuning.service import begin_tuning
 
 LOST_RUNNER = 2001
 
@@ -130,6 +131,8 @@ def finish(services: Services, claim: Claim, outcome: Built | Broken) -> None:
             summary=outcome.summary,
             finished_at=now,
         )
+        if row.kind == BuildKind.MODEL and row.tune == Tune.FLEET:
+            begin_tuning(unit, row, now)
 
 
 def _store_artifact(unit: Unit, claim: Claim, built: Built, services: Services) -> None:

@@ -13,9 +13,12 @@ from pock_server.events.tables import EventRecord
 from pock_server.runs.lifecycle import OPEN
 from pock_server.runs.tables import RunRecord, RunStepRecord
 from pock_server.services import Services
+from pock_server.webhooks.repository import old_deliveries
 
 STEPS_KEPT = 1000
 """Of a run that is thinned: every k-th step, with the smallest k that leaves at most so many, and the last."""
+DELIVERIES_KEPT = timedelta(days=30)
+"""So long after they ended."""
 _BATCH = 200
 _HISTORY = ("log", "progress", "steps")
 
@@ -27,6 +30,7 @@ class Dropped:
     artifacts: int = 0
     events: int = 0
     steps: int = 0
+    deliveries: int = 0
 
 
 def drop_old(services: Services) -> Dropped:
@@ -37,6 +41,7 @@ def drop_old(services: Services) -> Dropped:
         dropped.artifacts = _drop_artifacts(services, now - timedelta(days=settings.keep_artifacts_days), now)
     if settings.keep_logs_days:
         dropped.events = _drop_history(services, now - timedelta(days=settings.keep_logs_days))
+    dropped.deliveries = _drop_deliveries(services, now - DELIVERIES_KEPT)
     if settings.thin_steps_days:
         dropped.steps = _thin_steps(services, now - timedelta(days=settings.thin_steps_days))
     return dropped
@@ -80,6 +85,19 @@ def _drop_history(services: Services, before: datetime) -> int:
                 break
             after = ids[-1]
     return count
+
+
+def _drop_deliveries(services: Services, before: datetime) -> int:
+    """What was told by webhooks, or could not be, and is over."""
+    count = 0
+    while True:
+        with services.database.write() as unit:
+            rows = old_deliveries(unit.session, before, _BATCH)
+            for row in rows:
+                unit.session.delete(row)
+        count += len(rows)
+        if len(rows) < _BATCH:
+            return count
 
 
 def _thin_steps(services: Services, before: datetime) -> int:

@@ -1,7 +1,7 @@
 """Finds what was lost: runs and builds whose holder went silent, deadlines that passed, uploads nobody finished."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -10,12 +10,13 @@ from pock_server.blobs.repository import Uploads, stale_uploads
 from pock_server.builds.repository import Builds, running_builds
 from pock_server.builds.schemas import BuildState
 from pock_server.datasets.repository import Datasets
-from pock_server.http.problems import DATABASE_DOWN, Problem
+from pock_server.db.base import WorkspaceRow
 from pock_server.idempotency.service import forget_old
 from pock_server.models.repository import Models
 from pock_server.names.repository import VersionedRepository
 from pock_server.names.service import number
 from pock_server.runner.claims import take_from_lost_runner
+from pock_server.runner.duties import Duty, Row, fulfil
 from pock_server.runs.leases import lock_run, sweep
 from pock_server.runs.repository import Runs, overdue_runs
 from pock_server.services import Services
@@ -25,29 +26,17 @@ from pock_server.trust.start import renew
 _UPLOAD_LIFE = timedelta(hours=24)
 _AUDIT_BATCH = 1000
 _NUMBER_BATCH = 100
-_Task = Callable[[Services, str, str], None]
-"""Deals with one row, given its workspace and id, in transactions of its own."""
 _log = logging.getLogger(__name__)
 
 
 def sweep_all(services: Services) -> None:
     """Deal with everything lost; each in a transaction of its own, so that one cannot hold up the others."""
-    now = services.clock.now()
-    with services.database.read() as session:
-        runs = [(row.workspace_id, row.id) for row in overdue_runs(session, now)]
-        builds = [(row.workspace_id, row.id) for row in running_builds(session, now)]
-        uploads = [(row.workspace_id, row.id) for row in stale_uploads(session, now - _UPLOAD_LIFE)]
     _forget(services)
-    for workspace_id, run_id in runs:
-        _alone(services, _sweep_run, workspace_id, run_id)
-    for workspace_id, build_id in builds:
-        _alone(services, _sweep_build, workspace_id, build_id)
-    for workspace_id, upload_id in uploads:
-        _alone(services, _drop_upload, workspace_id, upload_id)
+    fulfil(services, _LOST)
     for versioned in (Models, Datasets, Builds):
         _number(services, versioned)
     with services.database.write() as unit:
-        forget_old(unit, now)
+        forget_old(unit, services.clock.now())
     renew(services)
 
 
@@ -66,17 +55,6 @@ def _number(services: Services, versioned: type[VersionedRepository[Any]]) -> No
     for row in rows:
         with services.database.write() as unit:
             number(versioned(unit.session, row.workspace_id), row.id)
-
-
-def _alone(services: Services, task: _Task, workspace_id: str, row_id: str) -> None:
-    try:
-        task(services, workspace_id, row_id)
-    except Problem as problem:  # somebody moved the row first: then it is not lost
-        _log.info("sweeper: %s", problem.detail)
-    except DATABASE_DOWN:
-        raise
-    except Exception:
-        _log.exception("the sweeper could not deal with %s; it goes on with others", row_id)
 
 
 def _sweep_run(services: Services, workspace_id: str, run_id: str) -> None:
@@ -101,3 +79,14 @@ def _drop_upload(services: Services, workspace_id: str, upload_id: str) -> None:
     if keys is not None:
         _log.info("upload %s is dropped: nobody finished it", upload_id)
     services.blobs.delete_objects(keys or ())
+
+
+def _rows(found: Iterable[WorkspaceRow]) -> list[Row]:
+    return [(row.workspace_id, row.id) for row in found]
+
+
+_LOST = (
+    Duty("run", lambda session, now: _rows(overdue_runs(session, now)), _sweep_run),
+    Duty("build", lambda session, now: _rows(running_builds(session, now)), _sweep_build),
+    Duty("upload", lambda session, now: _rows(stale_uploads(session, now - _UPLOAD_LIFE)), _drop_upload),
+)

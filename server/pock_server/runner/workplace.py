@@ -1,6 +1,7 @@
 """A build's inputs and its folder: what the child reads is put there beforehand, what it left is there afterwards.
 
 task.json           name, recipe, target, threads
+tuning.jsonl        what the fleet knows, for a build that asks for it
 model/model.onnx    the model, with its external data and loss files beside it as it names them
 out/artifact.pock   what the child makes
 """
@@ -12,25 +13,30 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
+from sqlalchemy.orm import Session
 
 from pock_server.blobs.repository import Blobs
 from pock_server.blobs.store import BlobStore
 from pock_server.builds.repository import Builds
+from pock_server.builds.schemas import BuildKind, Tune
+from pock_server.builds.tables import BuildRecord
 from pock_server.models.repository import Models
 from pock_server.runner.claims import Broken, Claim
 from pock_server.sandbox.memory import drop_abandoned_groups
 from pock_server.sandbox.usage import disk_bytes, family
 from pock_server.services import Services
 from pock_server.settings import Settings
+from pock_server.tuning.knowledge import known_lines, tried_keys
 
 MODEL = "model/model.onnx"
+KNOWN = "tuning.jsonl"
 _BAD_DATA = 10004
 _PREFIX = "build-"
 _RMTREE_TRIES = 20
@@ -55,6 +61,15 @@ class Input:
 
 
 @dataclass(frozen=True)
+class Tuning:
+    """What the fleet knows, as lines of a file of tuning results (docs/tuning.md); of a build of trials, the keys of
+    workloads that are not to be tried."""
+
+    lines: tuple[str, ...]
+    without: tuple[str, ...] | None
+
+
+@dataclass(frozen=True)
 class Task:
     """What a build's row, and its model's, say."""
 
@@ -64,6 +79,7 @@ class Task:
     threads: int
     compiler_version: str
     inputs: tuple[Input, ...]
+    tuning: Tuning | None = None
 
 
 def load_task(services: Services, claim: Claim) -> Task:
@@ -76,7 +92,18 @@ def load_task(services: Services, claim: Claim) -> Task:
         if len(files) <= len(model.external):
             raise Unusable(_BAD_DATA, "An external data file of the model has the name of the model's own, model.onnx.")
         inputs = tuple(Input(path, digest, blobs.require(digest).size) for path, digest in files.items())
-        return Task(row.name, row.recipe, row.target, row.threads, row.compiler_version, inputs)
+        tuning = _tuning_of(session, row)
+        return Task(row.name, row.recipe, row.target, row.threads, row.compiler_version, inputs, tuning)
+
+
+def _tuning_of(session: Session, row: BuildRecord) -> Tuning | None:
+    """What a build is told of the fleet's knowledge; None where it does not ask."""
+    if row.kind == BuildKind.MODEL and row.tune == Tune.OFF:
+        return None
+    lines = known_lines(session, row.workspace_id, row.target)
+    if row.kind == BuildKind.MODEL:
+        return Tuning(lines, None)
+    return Tuning(lines, tried_keys(session, row.workspace_id, row.target, row.tuning_id or ""))
 
 
 @contextmanager
@@ -158,9 +185,9 @@ def workspace_cache(settings: Settings, workspace_id: str) -> Iterator[Path]:
         os.close(held)
 
 
-def furnish(folder: Path, task: Task, store: BlobStore, limit: int, base: str | None) -> None:
-    """Write the task and fetch its inputs, at most `limit` bytes of them; `base` is where the child finds what was
-    compiled for everybody. Raises `Unusable`, `BlobFault`, OSError."""
+def furnish(folder: Path, task: Task, store: BlobStore, limit: int, bases: Sequence[str]) -> None:
+    """Write the task and fetch its inputs, at most `limit` bytes of them; `bases` are where the child finds what was
+    compiled for everybody, and for its workspace elsewhere. Raises `Unusable`, `BlobFault`, OSError."""
     total = sum(item.size for item in task.inputs)
     if total > limit:
         raise Unusable(
@@ -177,5 +204,9 @@ def furnish(folder: Path, task: Task, store: BlobStore, limit: int, base: str | 
             detail = f"The stored file {path.name} has {path.stat().st_size} bytes, not {item.size}: upload it again."
             raise Unusable(_BAD_DATA, detail)
     (folder / "out").mkdir(parents=True)
-    told = {"name": task.name, "recipe": task.recipe, "target": task.target, "threads": task.threads, "base": base}
+    told: dict[str, Any] = {"name": task.name, "recipe": task.recipe, "target": task.target, "threads": task.threads}
+    told["bases"] = list(bases)
+    if task.tuning is not None:
+        (folder / KNOWN).write_text("".join(f"{line}\n" for line in task.tuning.lines), "utf-8")
+        told |= {"tuning": KNOWN, "without": task.tuning.without}
     (folder / "task.json").write_text(json.dumps(told), "utf-8")

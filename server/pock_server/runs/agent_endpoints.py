@@ -2,6 +2,7 @@
 
 import random
 import time
+from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request
@@ -23,7 +24,7 @@ from pock_server.http.problems import PROBLEMS
 from pock_server.hub import SELDOM_SECONDS
 from pock_server.quotas.service import Quota, check
 from pock_server.runs import leases, reports
-from pock_server.runs.agent_service import has_work, require_readable, require_writable, take_work
+from pock_server.runs.agent_service import look_for, require_readable, require_writable, take_work
 from pock_server.runs.schemas import (
     BlobStored,
     DeclineIn,
@@ -42,6 +43,8 @@ router = APIRouter(prefix="/agent", tags=["agents"], responses=PROBLEMS, route_c
 
 TRUST_HEADER = "Pock-Trust-Version"
 """Tells agents of the newest trust document, so that they fetch it."""
+UPDATE_HEADER = "Pock-Update"
+"""Tells agents that another version is offered to them, and by which rollout."""
 _SHORTEST_WAIT = 0.5
 """Part of the wait asked for after which a poll may end: devices that began together, as after a restart of the
 service, are soon spread over time, instead of coming back together for ever."""
@@ -54,6 +57,9 @@ async def get_work(
     services: ServicesDep,
     wait: Annotated[float, Query(ge=0, le=60, description="Seconds to wait for work.")] = 0,
     trust: Annotated[int | None, Query(ge=1, le=2**31 - 1, description="Trust document that the agent has.")] = None,
+    update: Annotated[
+        str | None, Query(max_length=36, description="Rollout whose offer the agent considered last; `none`: none.")
+    ] = None,
 ) -> Response:
     """Wait for the next piece of work."""
     if trust != agent.trust_version:
@@ -62,22 +68,33 @@ async def get_work(
     deadline = time.monotonic() + patience
     with services.hub.listen(f"device:{agent.device_id}") as bell:
         while True:
-            there_is, newest_trust = await run_in_threadpool(_look, services, agent)
-            headers = {TRUST_HEADER: str(newest_trust)}
-            if there_is and not await request.is_disconnected():
+            seen = await run_in_threadpool(_look, services, agent, update is not None)
+            headers = {TRUST_HEADER: str(seen.trust), **({} if seen.offer is None else {UPDATE_HEADER: seen.offer})}
+            news = seen.offer not in (None, update)  # before the next work, which may never end
+            if seen.work and not news and not await request.is_disconnected():
                 envelope = await run_in_threadpool(take_work, services, agent, trust)
                 if envelope is not None:
                     return JSONResponse(envelope.model_dump(), headers=headers)
             remaining = deadline - time.monotonic()
-            if remaining <= 0 or services.hub.closing:
+            if remaining <= 0 or services.hub.closing or news:
                 break
             await bell.wait(min(remaining, SELDOM_SECONDS))
     return Response(status_code=204, headers={**headers, "Retry-After": "2"} if services.hub.closing else headers)
 
 
-def _look(services: Services, agent: AgentCaller) -> tuple[bool, int]:
-    """Whether there may be work, and the newest trust document's version."""
-    return has_work(services.database, agent), services.keys.announced(services.database)
+@dataclass(frozen=True)
+class _Seen:
+    """Whether there may be work; the newest trust document's version; the rollout that offers another agent."""
+
+    work: bool
+    trust: int
+    offer: str | None
+
+
+def _look(services: Services, agent: AgentCaller, updates: bool) -> _Seen:
+    """What there is for the agent; `updates`: it knows offers of other versions."""
+    work, offer = look_for(services.database, agent, updates, services.clock.now())
+    return _Seen(work, services.keys.announced(services.database), offer)
 
 
 @router.post("/runs/{run_id}/lease")
@@ -85,7 +102,7 @@ def renew_lease(run_id: Id, body: LeaseIn, agent: Agent, services: ServicesDep) 
     """Renew the lease; nothing may start before this has succeeded once."""
     with services.database.write() as unit:
         run = leases.require_lease(unit, agent.device_id, agent.workspace_id, run_id, body.fence)
-        return leases.renew(unit, run, services.settings, services.clock.now())
+        return leases.renew(unit, run, services.settings, services.clock.now(), body.paused)
 
 
 @router.post("/runs/{run_id}/decline")

@@ -1,27 +1,29 @@
 """Hands out work to agents and says which bytes they may touch."""
 
+from datetime import datetime
+
 from sqlalchemy.orm import Session
 
 from pock_server.db.unit import Database
 from pock_server.devices.repository import Devices
 from pock_server.devices.sessions import AgentCaller
-from pock_server.devices.tables import DeviceRecord
+from pock_server.devices.trust import signer_for
 from pock_server.http.problems import Failure, Problem
+from pock_server.rollouts.repository import is_offered_file, offered
 from pock_server.runs.envelope import seal
 from pock_server.runs.leases import lease_next
 from pock_server.runs.repository import Runs
 from pock_server.runs.schemas import RunState, WorkEnvelope
 from pock_server.runs.service import gather_work
 from pock_server.services import Services
-from pock_server.signing import Signer
-from pock_server.trust.keyring import KeyRing
-from pock_server.trust.wrapping import CannotUnwrap
 
 
-def has_work(database: Database, agent: AgentCaller) -> bool:
-    """Whether a run of the device is not over; asked by every waiting device, so it is one query that locks nothing."""
+def look_for(database: Database, agent: AgentCaller, updates: bool, now: datetime) -> tuple[bool, str | None]:
+    """Whether there may be work for the device, and which rollout offers it another agent, if it knows such `updates`.
+    Every waiting device asks, so these are queries by an index, which lock nothing."""
     with database.read() as session:
-        return Runs(session, agent.workspace_id).has_open(agent.device_id)
+        work = Runs(session, agent.workspace_id).has_work(agent.device_id, now)
+        return work, offered(session, agent.device_id) if updates else None
 
 
 def take_work(services: Services, agent: AgentCaller, trust: int | None) -> WorkEnvelope | None:
@@ -44,7 +46,7 @@ def _lease(services: Services, agent: AgentCaller, trust: int | None) -> WorkEnv
         # The agent may have restarted while this request waited: work must not go to a listener that is gone.
         if device.session_id != agent.session_id:
             raise Problem(Failure.SESSION_EXPIRED, "This session was replaced; open a new one.")
-        signer = _signer_for(unit.session, services.keys, device, trust)
+        signer = signer_for(unit.session, services.keys, device, trust)
         run = lease_next(unit, device, services.settings, now)
         if run is None or run.lease_expires_at is None:
             return None
@@ -55,19 +57,10 @@ def _lease(services: Services, agent: AgentCaller, trust: int | None) -> WorkEnv
         return seal(gather_work(unit.session, run), signer, device.work_counter, issued_at, expires_at)
 
 
-def _signer_for(session: Session, keys: KeyRing, device: DeviceRecord, trust: int | None) -> Signer:
-    """The key that the agent believes; raises a 401 `Problem` if that is one which was revoked."""
-    if trust is not None or device.signing_key_id is None:
-        return keys.current(session).signer
-    try:
-        return keys.signer(session, device.signing_key_id)
-    except CannotUnwrap:
-        detail = f"This device believes only the key {device.signing_key_id}, which was revoked; enrol it again."
-        raise Problem(Failure.DEVICE_REVOKED, detail) from None
-
-
 def require_readable(session: Session, agent: AgentCaller, digest: str) -> None:
-    """Raise a 404 `Problem` unless the device's current work names the blob."""
+    """Raise a 404 `Problem` unless the device's current work, or what is offered to it, names the blob."""
+    if is_offered_file(session, agent.device_id, digest):
+        return
     run = Runs(session, agent.workspace_id).held_by(agent.device_id)
     if run is None or digest not in gather_work(session, run).digests():
         raise Problem(Failure.NOT_FOUND, f"Blob {digest} is not part of this device's current work.")

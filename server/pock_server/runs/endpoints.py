@@ -42,12 +42,22 @@ def list_runs(
     device_id: Annotated[Id | None, Query()] = None,
     build_id: Annotated[Id | None, Query()] = None,
     state: Annotated[RunState | None, Query()] = None,
+    part_of: Annotated[Id | None, Query(description="Runs of one longer work.")] = None,
+    retried: Annotated[bool, Query(description="False: leave out runs that were tried again.")] = True,
 ) -> RunPage:
     """List runs; their reports come without samples, kernels, evaluations and health."""
     with services.database.read() as session:
-        wanted = ((RunRecord.device_id, device_id), (RunRecord.build_id, build_id), (RunRecord.state, state))
+        wanted = (
+            (RunRecord.device_id, device_id),
+            (RunRecord.build_id, build_id),
+            (RunRecord.state, state),
+            (RunRecord.part_of, part_of),
+        )
         runs = Runs(session, caller.workspace_id)
-        found = runs.page(page, *(column == value for column, value in wanted if value is not None))
+        filters = [column == value for column, value in wanted if value is not None]
+        if not retried:
+            filters.append(RunRecord.retried_by.is_(None))
+        found = runs.page(page, *filters)
         return RunPage(items=service.show(runs, found.rows, slim=True), next_cursor=found.next_cursor)
 
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from pock_server.artifacts.tables import ArtifactRecord
+from pock_server.blobs.tables import BlobRecord
 from pock_server.datasets.tables import DatasetRecord
 from pock_server.runs.schemas import WorkEnvelope
 from pock_server.runs.tables import RunRecord
@@ -26,8 +27,10 @@ class Work:
     artifact: ArtifactRecord
     artifact_name: str
     required_bytes: int
-    train: DatasetRecord
+    train: DatasetRecord | None
     evaluation: DatasetRecord | None
+    initial_weights: BlobRecord | None
+    as_delta: bool
 
     def members(self) -> dict[str, dict[str, Any]]:
         """The artifact's files that the device needs."""
@@ -36,7 +39,8 @@ class Work:
 
     def digests(self) -> frozenset[str]:
         """The blobs that the device may fetch."""
-        data = [row.digest for row in (self.train, self.evaluation) if row is not None]
+        data = [row.digest for row in (self.train, self.evaluation) if row is not None and row.device_id is None]
+        data += [] if self.initial_weights is None else [self.initial_weights.digest]
         return frozenset([*data, *(str(member["sha256"]) for member in self.members().values())])
 
 
@@ -50,8 +54,11 @@ def seal(work: Work, signer: Signer, counter: int, now: datetime, expires_at: da
 
 def _payload(work: Work, counter: int, now: datetime, expires_at: datetime) -> dict[str, Any]:
     run = work.run
-    sizes = [row.size for row in (work.train, work.evaluation) if row is not None]
-    return {
+    sizes = [row.size for row in (work.train, work.evaluation, work.initial_weights) if row is not None]
+    data = {"train": _blob(work.train), "eval": _blob(work.evaluation)}
+    if work.initial_weights is not None:
+        data["weights"] = _blob(work.initial_weights)
+    payload: dict[str, Any] = {
         "version": 1,
         "job_id": run.id,
         "run_id": run.id,
@@ -68,13 +75,14 @@ def _payload(work: Work, counter: int, now: datetime, expires_at: datetime) -> d
             "executable": work.artifact.executable,
             "members": work.members(),
         },
-        "data": {"train": _blob(work.train), "eval": _blob(work.evaluation)},
+        "data": data,
         "run": {
             "entry": run.entry,
             "steps": run.steps,
             "threads": run.threads,
             "seed": run.seed,
             "save_weights": run.save_weights,
+            **({"weights_form": "delta"} if work.as_delta else {}),
         },
         "limits": {
             "wall_seconds": int(run.deadline_seconds),
@@ -82,7 +90,13 @@ def _payload(work: Work, counter: int, now: datetime, expires_at: datetime) -> d
             "required_bytes": work.required_bytes,
         },
     }
+    if run.bench is not None:
+        payload["bench"] = run.bench
+    return payload
 
 
-def _blob(row: DatasetRecord | None) -> dict[str, Any] | None:
-    return None if row is None else {"sha256": row.digest, "size": row.size}
+def _blob(row: DatasetRecord | BlobRecord | None) -> dict[str, Any] | None:
+    if row is None:
+        return None
+    blob = {"sha256": row.digest, "size": row.size}
+    return {"local": row.name, **blob} if isinstance(row, DatasetRecord) and row.device_id is not None else blob

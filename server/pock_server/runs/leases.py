@@ -7,16 +7,19 @@ from pock_server.devices.repository import Devices
 from pock_server.devices.states import DeviceStatus
 from pock_server.devices.tables import DeviceRecord
 from pock_server.http.problems import Failure, Problem
+from pock_server.hub import DUTIES_TOPIC
 from pock_server.observing.context import tell
+from pock_server.policies.pauses import forget_pause, note_pause
+from pock_server.runs.failures import LOST_DEVICE, TIMEOUT, UNTRUSTED_WORK
 from pock_server.runs.lifecycle import HELD, OPEN, RUN_LIFECYCLE
+from pock_server.runs.making import try_again
 from pock_server.runs.repository import Runs
-from pock_server.runs.schemas import LeaseOut, RunState
+from pock_server.runs.schemas import LeaseOut, PausedIn, RunState
 from pock_server.runs.tables import RunRecord
 from pock_server.settings import Settings
+from pock_server.webhooks.service import announce
+from pock_server.webhooks.tables import Event
 
-UNTRUSTED_WORK = 2004
-LOST_DEVICE = 2005
-TIMEOUT = 10001
 # The device enforces the deadline itself; only one that does not is overruled, this much later.
 _GRACE = timedelta(minutes=2)
 _OFFERS = 1000
@@ -29,7 +32,7 @@ def lease_next(unit: Unit, device: DeviceRecord, settings: Settings, now: dateti
     held = runs.held_by(device.id)
     if held is not None:
         take_back(unit, held, settings, now, "the device started anew")
-    run = next(iter(runs.of_device(device.id, (RunState.QUEUED,))), None)
+    run = runs.next_queued(device.id, now)
     if run is None:
         return None
     RUN_LIFECYCLE.move(
@@ -71,14 +74,16 @@ def require_lease(unit: Unit, device_id: str, workspace_id: str, run_id: str, fe
     return run
 
 
-def renew(unit: Unit, run: RunRecord, settings: Settings, now: datetime) -> LeaseOut:
+def renew(unit: Unit, run: RunRecord, settings: Settings, now: datetime, paused: PausedIn | None = None) -> LeaseOut:
     """Extend the lease; the first renewal starts the run. A run that is over must be stopped."""
     if run.state not in HELD:
         return LeaseOut(expires_at=run.lease_expires_at or now, cancel=True)
-    expires_at = now + timedelta(seconds=settings.lease_seconds)
+    seconds = settings.lease_seconds if paused is None else settings.paused_lease_seconds
+    expires_at = now + timedelta(seconds=seconds)
     if run.state == RunState.LEASED:
         ends_at = now + timedelta(seconds=run.deadline_seconds) + _GRACE
         RUN_LIFECYCLE.move(unit, run, RunState.RUNNING, now, started_at=now, run_ends_at=ends_at)
+    note_pause(unit, run, paused, settings, now)
     run.lease_expires_at = expires_at
     return LeaseOut(expires_at=expires_at, cancel=False)
 
@@ -115,18 +120,25 @@ def _back_to_queue(unit: Unit, run: RunRecord, now: datetime, reason: str, attem
 
 
 def fail(unit: Unit, run: RunRecord, code: int, detail: str, now: datetime) -> None:
-    """End the run as failed."""
+    """End the run as failed, and make its next try if its policy has one left."""
     failure = {"code": code, "detail": detail}
     RUN_LIFECYCLE.move(unit, run, RunState.FAILED, now, failure=failure, finished_at=now)
+    told = ("build_id", "device_id", "device_name", "target", "entry", "part_of", "failure")
+    data = {"run_id": run.id, **{name: getattr(run, name) for name in told}}
+    announce(unit, run.workspace_id, Event.RUN_FAILED, data, now)
     clear_device(unit, run)
+    try_again(unit, run, now)
 
 
 def clear_device(unit: Unit, run: RunRecord) -> None:
     """The device is free of this run, and may take another."""
+    forget_pause(run)
     device = Devices(unit.session, run.workspace_id).require(run.device_id)
     if device.current_run_id == run.id:
         device.current_run_id = None
     unit.announce(f"device:{run.device_id}")
+    if run.part_of is not None:
+        unit.announce(DUTIES_TOPIC)
 
 
 def release_device(unit: Unit, device: DeviceRecord, now: datetime) -> None:

@@ -8,6 +8,7 @@ RUN_LIFECYCLE = Lifecycle(
     noun="run",
     row_class=RunRecord,
     transitions={
+        RunState.WAITING: frozenset({RunState.QUEUED, RunState.CANCELLED, RunState.FAILED}),
         RunState.QUEUED: frozenset({RunState.LEASED, RunState.CANCELLED, RunState.FAILED}),  # failed: waited too long
         RunState.LEASED: frozenset({RunState.RUNNING, RunState.QUEUED, RunState.CANCELLED, RunState.FAILED}),
         RunState.RUNNING: frozenset({RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED, RunState.QUEUED}),
@@ -19,5 +20,5 @@ RUN_LIFECYCLE = Lifecycle(
 
 HELD = (RunState.LEASED, RunState.RUNNING)
 """States in which a device holds the run."""
-OPEN = (RunState.QUEUED, *HELD)
+OPEN = (RunState.WAITING, RunState.QUEUED, *HELD)
 """States that a run will still leave."""

@@ -9,7 +9,6 @@ from typing import Any
 from pydantic import ValidationError
 from sqlalchemy import select
 
-from pock_server.blobs.repository import Blobs
 from pock_server.db.unit import Unit
 from pock_server.events.repository import Events
 from pock_server.http.problems import Failure, Problem
@@ -17,6 +16,7 @@ from pock_server.runs.leases import clear_device, fail
 from pock_server.runs.lifecycle import HELD, RUN_LIFECYCLE
 from pock_server.runs.schemas import EventsIn, ResultIn, RunReport, RunState
 from pock_server.runs.tables import RunRecord, RunStepRecord
+from pock_server.runs.weights import take_trained
 
 _CRASHED = 2001
 _EVALUATIONS = frozenset({"eval_before", "eval_after", "eval"})
@@ -67,7 +67,11 @@ def _take_steps(unit: Unit, run: RunRecord, events: Sequence[dict[str, Any]], no
         unit.session.add(RunStepRecord(run_id=run.id, fence=run.fence, **item))
     if not items:
         return
-    run.progress = {"step": items[-1]["step"], "steps": run.steps, "loss": items[-1]["loss"]}
+    run.progress = {
+        "step": items[-1]["step"],
+        "steps": run.steps * (run.bench or {}).get("repeats", 1),
+        "loss": items[-1]["loss"],
+    }
     numbers = [item["step"] for item in items]
     told = {"fence": run.fence, "first": min(numbers), "last": max(numbers)}
     Events(unit.session, run.workspace_id).append(run.id, "steps", told, now)
@@ -104,11 +108,9 @@ def take_result(unit: Unit, run: RunRecord, order: ResultIn, now: datetime) -> R
     if run.state not in HELD:
         return RunState(run.state)
     report = _checked_report(order.report)
+    run.report = report
     if order.weights_digest is not None:
-        blobs = Blobs(unit.session, run.workspace_id)
-        blobs.take(order.weights_digest, now)
-        blobs.use(run.id, (order.weights_digest,))
-    run.report, run.weights_digest = report, order.weights_digest
+        take_trained(unit.session, run, order.weights_digest, order.weights_form, now)
     if order.state == RunState.FAILED:
         failure = order.failure
         code, detail = (failure.code, failure.detail) if failure else (_CRASHED, "The device gave no reason.")

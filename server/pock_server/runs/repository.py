@@ -14,7 +14,7 @@ from pock_server.db.repository import Repository
 from pock_server.models.tables import ModelRecord
 from pock_server.names.schemas import VersionOut
 from pock_server.recipes.tables import RecipeRecord
-from pock_server.runs.lifecycle import HELD, OPEN
+from pock_server.runs.lifecycle import HELD
 from pock_server.runs.schemas import RunState
 from pock_server.runs.tables import RunRecord, RunStepRecord
 
@@ -35,7 +35,7 @@ class Origin:
     model: VersionOut
     recipe: VersionOut | None
     build: VersionOut
-    dataset: VersionOut
+    dataset: VersionOut | None
     eval_dataset: VersionOut | None
 
 
@@ -47,6 +47,9 @@ def _shown(found: Any) -> VersionOut:
     return VersionOut(id=found.id, name=found.name, version=found.version)
 
 
+_TURN = (RunRecord.priority.desc(), RunRecord.created_at, RunRecord.id)
+
+
 class Runs(Repository[RunRecord]):
     """The runs of one workspace."""
 
@@ -54,18 +57,23 @@ class Runs(Repository[RunRecord]):
     noun = "run"
 
     def of_device(self, device_id: str, states: Sequence[RunState]) -> list[RunRecord]:
-        """The device's runs in these states, oldest first."""
+        """The device's runs in these states, in the order in which it takes them."""
         query = self.select().where(RunRecord.device_id == device_id, RunRecord.state.in_(states))
-        return list(self.session.scalars(query.order_by(RunRecord.created_at, RunRecord.id)))
+        return list(self.session.scalars(query.order_by(*_TURN)))
 
     def held_by(self, device_id: str) -> RunRecord | None:
         """The run that the device holds a lease on."""
         return next(iter(self.of_device(device_id, HELD)), None)
 
-    def has_open(self, device_id: str) -> bool:
-        """Whether a run of the device is not over."""
+    def next_queued(self, device_id: str, now: datetime) -> RunRecord | None:
+        """The run that the device is to take next."""
+        query = self.select().where(RunRecord.device_id == device_id, _ready(now)).order_by(*_TURN).limit(1)
+        return self.session.scalars(query).one_or_none()
+
+    def has_work(self, device_id: str, now: datetime) -> bool:
+        """Whether the device holds a run, or could take one."""
         mine = (RunRecord.workspace_id == self.workspace_id) & (RunRecord.device_id == device_id)
-        return bool(self.session.scalar(select(exists().where(mine, RunRecord.state.in_(OPEN)))))
+        return bool(self.session.scalar(select(exists().where(mine, RunRecord.state.in_(HELD) | _ready(now)))))
 
     def queue_positions(self, rows: Iterable[RunRecord]) -> dict[str, int]:
         """Place in their devices' queues of the queued ones among `rows`, 1 is next."""
@@ -85,7 +93,7 @@ class Runs(Repository[RunRecord]):
             .join(BuildRecord, BuildRecord.id == RunRecord.build_id)
             .join(ModelRecord, ModelRecord.id == BuildRecord.model_id)
             .outerjoin(RecipeRecord, RecipeRecord.id == BuildRecord.recipe_id)
-            .join(DatasetRecord, DatasetRecord.id == RunRecord.dataset_id)
+            .outerjoin(DatasetRecord, DatasetRecord.id == RunRecord.dataset_id)
             .outerjoin(evaluation, evaluation.id == RunRecord.eval_dataset_id)
             .where(RunRecord.workspace_id == self.workspace_id, RunRecord.id.in_([row.id for row in rows]))
         )
@@ -94,7 +102,7 @@ class Runs(Repository[RunRecord]):
                 model=_shown(model),
                 recipe=_shown(recipe) if recipe.id else None,
                 build=_shown(build),
-                dataset=_shown(dataset),
+                dataset=_shown(dataset) if dataset.id else None,
                 eval_dataset=_shown(other) if other.id else None,
             )
             for run_id, model, recipe, build, dataset, other in self.session.execute(query)
@@ -129,6 +137,12 @@ class Runs(Repository[RunRecord]):
     def forget_steps(self, run_id: str) -> None:
         """Delete the steps of a run that is being deleted."""
         self.session.execute(delete(RunStepRecord).where(RunStepRecord.run_id == run_id))
+
+
+def _ready(now: datetime) -> ColumnElement[bool]:
+    """Of a run: it waits for its device, and for nothing else."""
+    soon = or_(RunRecord.not_before.is_(None), RunRecord.not_before <= now)
+    return (RunRecord.state == RunState.QUEUED) & soon
 
 
 def _overdue(now: datetime) -> ColumnElement[bool]:

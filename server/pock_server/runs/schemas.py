@@ -4,14 +4,18 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from pock_server.builds.schemas import FailureOut
-from pock_server.http.fields import Digest, ExecutableLine, Id, Report, check_json
+from pock_server.devices.schemas import RestIn, RestOut
+from pock_server.http.fields import DIGEST, UUID, Digest, ExecutableLine, Id, Name, Report, check_json
 from pock_server.http.pages import PageOut
 from pock_server.names.schemas import VersionOut
+from pock_server.runs.failures import FailureClass
 
 MAX_INT = 2**31 - 1
+MAX_RETRIES = 10
+"""Of one class of failure."""
 MAX_EVENTS = 10_000
 """Of one report."""
 
@@ -19,6 +23,7 @@ MAX_EVENTS = 10_000
 class RunState(StrEnum):
     """Where a run stands."""
 
+    WAITING = "waiting"
     QUEUED = "queued"
     LEASED = "leased"
     RUNNING = "running"
@@ -35,20 +40,88 @@ class Entry(StrEnum):
     BENCH = "bench"
 
 
+class WeightsForm(StrEnum):
+    """As what trained weights come back."""
+
+    SAFETENSORS = "safetensors"
+    """All of them."""
+    DELTA = "delta"
+    """What changed of the artifact's (docs/reference/weight-deltas.md); from agents of before, all of them."""
+
+
+class After(BaseModel):
+    """What a run waits for: it is queued when that has succeeded, and fails when that has not."""
+
+    build_id: Id | None = None
+    run_id: Id | None = Field(default=None, description="If that run is tried again, its next try is waited for.")
+
+    @model_validator(mode="after")
+    def _one(self) -> "After":
+        if (self.build_id is None) == (self.run_id is None):
+            raise ValueError("give either build_id or run_id")
+        return self
+
+
+def _no_dependency(retries: dict[FailureClass, int]) -> dict[FailureClass, int]:
+    if retries.get(FailureClass.DEPENDENCY):
+        raise ValueError("a run whose dependency failed is not tried again: ask for both again")
+    return retries
+
+
+Retries = Annotated[
+    dict[FailureClass, Annotated[int, Field(ge=0, le=MAX_RETRIES)]],
+    Field(max_length=len(FailureClass), description="How often to try again, by class of failure."),
+    AfterValidator(_no_dependency),
+]
+
+
 class RunIn(BaseModel):
     """Work for a device."""
 
     build_id: Id
     device_id: Id
-    dataset_id: Id
+    dataset_id: Id | None = Field(default=None, description="A benchmark needs none: it then makes its inputs itself.")
     eval_dataset_id: Id | None = None
+    dataset_name: Name | None = Field(
+        default=None, description="In place of dataset_id: data that stays on the device, by the name it has there."
+    )
+    eval_dataset_name: Name | None = Field(default=None, description="Likewise, in place of eval_dataset_id.")
     entry: Entry = Entry.TRAIN
     steps: int = Field(ge=1, le=10_000_000)
     threads: int | None = Field(default=None, ge=1, le=256, description="Default: those of the build.")
     seed: int = Field(default=0, ge=0, le=2**53)
     save_weights: bool = False
+    weights_form: WeightsForm = Field(default=WeightsForm.SAFETENSORS, description="Of the weights that are saved.")
+    weights_of: str | None = Field(
+        default=None,
+        pattern=f"{UUID}|{DIGEST}",
+        description="Weights to begin with: those that this run trained, or the blob of this digest.",
+    )
     deadline_seconds: int | None = Field(default=None, ge=1, le=604_800, description="Wall-clock limit of the run.")
     queue_deadline_seconds: int | None = Field(default=None, ge=1, le=2_592_000, description="Limit of the wait.")
+    priority: int = Field(default=0, ge=-100, le=100, description="A device takes the highest first.")
+    after: After | None = Field(default=None, description="What to wait for; a build may be the run's own.")
+    retries: Retries | None = Field(default=None, description="Default: transient ones 3 times, no others.")
+    retry_delay_seconds: float = Field(
+        default=30, ge=0, le=86_400, description="Before the first retry; each further one waits twice as long."
+    )
+
+    @model_validator(mode="after")
+    def _has_data(self) -> "RunIn":
+        for one in ("dataset", "eval_dataset"):
+            if getattr(self, f"{one}_id") is not None and getattr(self, f"{one}_name") is not None:
+                raise ValueError(f"give either {one}_id or {one}_name")
+        if self.dataset_id is None and self.dataset_name is None and self.entry is not Entry.BENCH:
+            raise ValueError(f"dataset_id is missing; only a benchmark runs without one, this is {self.entry}")
+        return self
+
+
+class PausedIn(RestIn):
+    """A policy forbids the device to go on with a run for now."""
+
+
+class PausedOut(RestOut):
+    """Why a run does not go on for now, since when and, where that is known, until when."""
 
 
 class RunProgressOut(BaseModel):
@@ -167,24 +240,39 @@ class RunOut(BaseModel):
     device_id: Id
     device_name: str
     target: str
-    dataset_id: Id
+    dataset_id: Id | None
     eval_dataset_id: Id | None
     model: VersionOut
     recipe: VersionOut | None = Field(description="Null for a recipe without a name.")
     build: VersionOut
-    dataset: VersionOut
+    dataset: VersionOut | None
     eval_dataset: VersionOut | None
     entry: Entry
     steps: int
     threads: int
     seed: int
     save_weights: bool
+    initial_weights_digest: Digest | None = Field(
+        default=None, description="The weights that it began with, if not its artifact's."
+    )
+    part_of: Id | None = Field(description="The longer work that asked for this run.")
+    priority: int
+    not_before: datetime | None
+    after: After | None = Field(description="What it waits, or waited, for.")
+    retries: dict[FailureClass, int] = Field(description="How often it may still be tried again.")
+    retry: int = Field(description="0 for the first try.")
+    retry_of: Id | None = Field(description="The run that failed, which this one is the next try of.")
+    retried_by: Id | None = Field(description="The next try of this run.")
     state: RunState
     attempt: int
     queue_position: int | None = Field(description="1 is next; null unless queued.")
     progress: RunProgressOut | None
+    paused: PausedOut | None = Field(description="Its device may not work for now; the state stays running.")
     report: RunReport | None
     weights_digest: Digest | None
+    weights_form: WeightsForm | None = Field(default=None, description="As what the weights came; null without them.")
+    weights_bytes: int | None = None
+    full_weights_bytes: int | None = Field(default=None, description="Of all weights of its artifact, for comparison.")
     failure: FailureOut | None
     request_id: str | None = Field(description="Of the request that asked for it; logs are searched by it.")
     created_at: datetime
@@ -222,6 +310,7 @@ class LeaseIn(BaseModel):
     """A renewal."""
 
     fence: int = Field(ge=0, le=MAX_INT)
+    paused: PausedIn | None = Field(default=None, description="The run does not go on for now; its time stands still.")
 
 
 class LeaseOut(BaseModel):
@@ -266,6 +355,7 @@ class ResultIn(BaseModel):
     state: Literal[RunState.SUCCEEDED, RunState.FAILED]
     report: Report | None = None
     weights_digest: Digest | None = None
+    weights_form: WeightsForm = WeightsForm.SAFETENSORS
     failure: FailureIn | None = None
 
 

@@ -1,6 +1,6 @@
 """Accepts, shows and cancels runs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -14,38 +14,50 @@ from pock_server.builds.repository import Builds
 from pock_server.builds.schemas import BuildState, FailureOut
 from pock_server.builds.tables import BuildRecord
 from pock_server.clock import new_id
+from pock_server.datasets.local import find_local, require_usable
 from pock_server.datasets.repository import Datasets
 from pock_server.datasets.tables import DatasetRecord
 from pock_server.db.unit import Unit
 from pock_server.devices.repository import Devices
 from pock_server.devices.states import DeviceStatus
+from pock_server.devices.tables import DeviceRecord
 from pock_server.events.repository import Events
 from pock_server.http.problems import Failure, Problem
 from pock_server.observing.context import request_id, traceparent
+from pock_server.policies.pauses import paused_of
 from pock_server.runs.brief import brief
 from pock_server.runs.envelope import Work
+from pock_server.runs.failures import FailureClass
 from pock_server.runs.leases import clear_device, lock_run
 from pock_server.runs.lifecycle import RUN_LIFECYCLE
+from pock_server.runs.making import DEFAULT_RETRIES, enter
 from pock_server.runs.repository import Origin, Runs
-from pock_server.runs.schemas import Entry, RunIn, RunOut, RunProgressOut, RunReport, RunState
+from pock_server.runs.schemas import After, Entry, RunIn, RunOut, RunProgressOut, RunReport, RunState
 from pock_server.runs.tables import RunRecord
+from pock_server.runs.weights import choose_initial, comes_as_delta, initial_blob, sent_as
 from pock_server.settings import Settings
 
 
-def request_run(unit: Unit, workspace_id: str, order: RunIn, settings: Settings, now: datetime) -> RunRecord:
-    """Queue a run; a `Problem` says why the device could not do it."""
-    build = _finished_build(unit.session, workspace_id, order.build_id)
+def request_run(
+    unit: Unit,
+    workspace_id: str,
+    order: RunIn,
+    settings: Settings,
+    now: datetime,
+    part_of: str | None = None,
+    not_before: datetime | None = None,
+) -> RunRecord:
+    """Queue a run; a `Problem` says why the device could not do it. Its wait is counted from `not_before`."""
+    build = _build(unit.session, workspace_id, order)
     device = Devices(unit.session, workspace_id).require(order.device_id, lock=True)  # nobody revokes it meanwhile
     if device.status != DeviceStatus.ACTIVE:
         raise Problem(Failure.STATE_CONFLICT, f"Device {device.name} is {device.status}; choose another one.")
-    artifact = _usable_artifact(unit.session, build)
-    datasets = Datasets(unit.session, workspace_id)
-    blobs = Blobs(unit.session, workspace_id)
-    for dataset_id in filter(None, (order.dataset_id, order.eval_dataset_id)):
-        dataset = datasets.require(dataset_id)
-        blobs.require(dataset.digest)
-        check_dataset(dataset, artifact)
-    wait = order.queue_deadline_seconds or settings.queue_deadline_seconds
+    datasets = _datasets_of(unit.session, order, device)
+    if build.state == BuildState.SUCCEEDED:
+        require_fitting(unit.session, build, datasets)
+    else:
+        _require_datasets(unit.session, workspace_id, datasets)
+    initial = choose_initial(unit.session, order, device, build, now)
     row = RunRecord(
         id=new_id(now),
         workspace_id=workspace_id,
@@ -54,27 +66,32 @@ def request_run(unit: Unit, workspace_id: str, order: RunIn, settings: Settings,
         device_id=device.id,
         device_name=device.name,
         target=build.target,
-        dataset_id=order.dataset_id,
-        eval_dataset_id=order.eval_dataset_id,
+        dataset_id=datasets[0],
+        eval_dataset_id=datasets[1],
         entry=order.entry,
         steps=order.steps,
         threads=order.threads or build.threads,
         seed=order.seed,
         save_weights=order.save_weights,
+        weights_form=order.weights_form,
+        initial_weights_digest=initial,
+        part_of=part_of,
+        priority=order.priority,
+        not_before=not_before,
         deadline_seconds=order.deadline_seconds or settings.run_deadline_seconds,
-        queue_ends_at=now + timedelta(seconds=wait),
-        state=RunState.QUEUED,
+        state=RunState.WAITING if order.after else RunState.QUEUED,
+        **_waits(order, settings, not_before or now),
+        **_policy(order, part_of),
         request_id=request_id(),
         traceparent=traceparent(),
         attempt=0,
         fence=0,
         next_seq=0,
     )
-    Runs(unit.session, workspace_id).add(row)
-    Events(unit.session, workspace_id).append(row.id, "state", {"state": RunState.QUEUED}, now)
+    enter(unit, row, now)
     chosen = made(build_id=row.build_id, device_id=row.device_id, dataset_id=row.dataset_id, steps=row.steps)
-    record(unit, Action.RUN_REQUEST, row, _name(build, device.name), now, chosen)
-    unit.announce(f"device:{device.id}")
+    if part_of is None:  # the longer work has an entry of its own
+        record(unit, Action.RUN_REQUEST, row, _name(build, device.name), now, chosen)
     return row
 
 
@@ -82,11 +99,73 @@ def _name(build: BuildRecord, device_name: str) -> str:
     return f"{build.name} on {device_name}"[:200]
 
 
-def _finished_build(session: Session, workspace_id: str, build_id: str) -> BuildRecord:
-    build = Builds(session, workspace_id).require(build_id)
+def _waits(order: RunIn, settings: Settings, begin: datetime) -> dict[str, Any]:
+    """What a new run waits for, and how long it may wait for its device: from `begin` on, or when that wait is over."""
+    seconds = order.queue_deadline_seconds or settings.queue_deadline_seconds
+    if order.after is None:
+        return {"queue_seconds": seconds, "queue_ends_at": begin + timedelta(seconds=seconds)}
+    return {
+        "queue_seconds": seconds,
+        "after_build_id": order.after.build_id,
+        "after_run_id": order.after.run_id,
+    }
+
+
+def _policy(order: RunIn, part_of: str | None) -> dict[str, Any]:
+    """How a new run is tried again. Longer works say so themselves: they have to know of each try."""
+    default = {} if part_of else DEFAULT_RETRIES
+    retries = default if order.retries is None else order.retries
+    return {
+        "retries": {str(kind): count for kind, count in retries.items()},
+        "retry_delay_seconds": order.retry_delay_seconds,
+        "retry": 0,
+    }
+
+
+def _build(session: Session, workspace_id: str, order: RunIn) -> BuildRecord:
+    """The build to run: a succeeded one; of a run that waits, one that may succeed. What it awaits has to be there."""
+    builds = Builds(session, workspace_id)
+    build = builds.require(order.build_id)
+    if order.after is not None and order.after.run_id is not None:
+        Runs(session, workspace_id).require(order.after.run_id)
+    elif order.after is not None:
+        builds.require(order.after.build_id or "")
+    if order.after is not None and build.state in (BuildState.QUEUED, BuildState.RUNNING):
+        return build
     if build.state != BuildState.SUCCEEDED:
-        raise Problem(Failure.STATE_CONFLICT, f"Build {build.name} is {build.state}; runs need a succeeded one.")
+        detail = f"Build {build.name} is {build.state}; runs need a succeeded one, or wait for it by `after`."
+        raise Problem(Failure.STATE_CONFLICT, detail)
     return build
+
+
+def require_fitting(session: Session, build: BuildRecord, dataset_ids: Iterable[str | None]) -> None:
+    """Raise a `Problem` unless the build's artifact and these datasets are there, and fit each other."""
+    artifact = _usable_artifact(session, build)
+    for dataset in _require_datasets(session, build.workspace_id, dataset_ids):
+        check_dataset(dataset, artifact)
+
+
+def _require_datasets(session: Session, workspace_id: str, dataset_ids: Iterable[str | None]) -> list[DatasetRecord]:
+    datasets = [Datasets(session, workspace_id).require(dataset_id) for dataset_id in filter(None, dataset_ids)]
+    for dataset in datasets:
+        if dataset.device_id is None:
+            Blobs(session, workspace_id).require(dataset.digest)
+        elif dataset.gone_at is not None:
+            raise Problem(Failure.STATE_CONFLICT, f"The device no longer has dataset {dataset.name}.")
+    return datasets
+
+
+def _datasets_of(session: Session, order: RunIn, device: DeviceRecord) -> tuple[str | None, str | None]:
+    """What the device is to train and to evaluate on, by id; a 409 `Problem` for what it cannot have."""
+    datasets = Datasets(session, device.workspace_id)
+    train, evaluation = order.dataset_id, order.eval_dataset_id
+    if order.dataset_name is not None:
+        train = find_local(datasets, device, order.dataset_name)
+    if order.eval_dataset_name is not None:
+        evaluation = find_local(datasets, device, order.eval_dataset_name)
+    for dataset_id in filter(None, (train, evaluation)):
+        require_usable(datasets.require(dataset_id), device)
+    return train, evaluation
 
 
 def _usable_artifact(session: Session, build: BuildRecord) -> ArtifactRecord:
@@ -127,8 +206,10 @@ def gather_work(session: Session, run: RunRecord) -> Work:
         artifact=Artifacts(session, run.workspace_id).require(build.artifact_digest or ""),
         artifact_name=build.name,
         required_bytes=int((build.summary or {}).get("predicted_peak_bytes") or 0),
-        train=datasets.require(run.dataset_id),
+        train=datasets.require(run.dataset_id) if run.dataset_id else None,
         evaluation=datasets.require(run.eval_dataset_id) if run.eval_dataset_id else None,
+        initial_weights=initial_blob(session, run),
+        as_delta=comes_as_delta(session, run),
     )
 
 
@@ -142,6 +223,14 @@ def cancel_run(unit: Unit, workspace_id: str, run_id: str, now: datetime) -> Run
         record(unit, Action.RUN_CANCEL, row, name, now, changed({"state": before}, {"state": row.state}))
         clear_device(unit, row)
     return row
+
+
+def stop_run(unit: Unit, workspace_id: str, run_id: str, now: datetime) -> None:
+    """Cancel a part of a longer work, whose own cancelling is recorded; nothing happens if it is over."""
+    row = lock_run(unit, workspace_id, run_id)
+    if row.state not in RUN_LIFECYCLE.final:
+        RUN_LIFECYCLE.move(unit, row, RunState.CANCELLED, now, finished_at=now)
+        clear_device(unit, row)
 
 
 def delete_run(unit: Unit, workspace_id: str, run_id: str, now: datetime) -> None:
@@ -184,15 +273,34 @@ def _describe(row: RunRecord, position: int | None, origin: Origin, slim: bool) 
         threads=row.threads,
         seed=row.seed,
         save_weights=row.save_weights,
+        initial_weights_digest=row.initial_weights_digest,
+        part_of=row.part_of,
+        priority=row.priority,
+        not_before=row.not_before,
+        after=_after(row),
+        retries={FailureClass(kind): count for kind, count in (row.retries or {}).items()},
+        retry=row.retry,
+        retry_of=row.retry_of,
+        retried_by=row.retried_by,
         state=RunState(row.state),
         attempt=row.attempt,
         queue_position=position,
         progress=RunProgressOut(**row.progress) if row.progress else None,
+        paused=paused_of(row),
         report=RunReport(**report) if report else None,
         weights_digest=row.weights_digest,
+        weights_form=sent_as(row),
+        weights_bytes=row.weights_bytes,
+        full_weights_bytes=row.full_weights_bytes,
         failure=FailureOut(**row.failure) if row.failure else None,
         request_id=row.request_id,
         created_at=row.created_at,
         started_at=row.started_at,
         finished_at=row.finished_at,
     )
+
+
+def _after(row: RunRecord) -> After | None:
+    if row.after_build_id is None and row.after_run_id is None:
+        return None
+    return After(build_id=row.after_build_id, run_id=row.after_run_id)

@@ -14,6 +14,8 @@ CACHE = "/cache"
 """Its cache of compiled things; writable."""
 BASE = "/base"
 """What was compiled for everybody; readable."""
+KERNELS = "/kernels"
+"""What other workers compiled for its workspace; readable."""
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _FILES = ("/etc/ld.so.cache", "/sys/devices/system/cpu")
 _PACKAGES = ("pock_server", "pockengine")

@@ -12,22 +12,22 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from pock_server.signing import Signer, key_id_of, verify
-from pock_server.trust.schemas import TrustDocument, TrustSignature
+from pock_server.trust.schemas import RootSigned, TrustDocument, TrustSignature
 
 TYPE = "pock-trust"
 FORMAT = 1
 MAX_KEYS = 16
 MAX_FILE_BYTES = 65_536
-_CONTEXT = b"pock-trust\n"
 _FIELDS = {"type", "format", "version", "issued_at", "expires_at", "root", "signing"}
 _KEY = re.compile(r"[A-Za-z0-9+/]{43}=")
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 _MAX_VERSION = 2**31 - 1
+Signed = TypeVar("Signed", bound=RootSigned)
 
 
 class BadDocument(ValueError):
@@ -63,9 +63,9 @@ class Trust:
         return TrustDocument(payload=base64.b64encode(self.text()).decode(), signatures=[])
 
 
-def sign(document: TrustDocument, signers: Iterable[Signer]) -> TrustDocument:
-    """The document with these signatures as well."""
-    message = _CONTEXT + payload_of(document)
+def sign(document: Signed, signers: Iterable[Signer], kind: str = TYPE) -> Signed:
+    """The document, whose type is `kind`, with these signatures as well."""
+    message = _message(document, kind)
     added = {signer.key_id: signer.sign(message) for signer in signers}
     kept = [signature for signature in document.signatures if signature.key_id not in added]
     new = [TrustSignature(key_id=key_id, signature=signature) for key_id, signature in added.items()]
@@ -89,7 +89,7 @@ def is_key(value: object) -> bool:
     return isinstance(value, str) and _KEY.fullmatch(value) is not None
 
 
-def payload_of(document: TrustDocument) -> bytes:
+def payload_of(document: RootSigned) -> bytes:
     """The bytes that are signed; raises BadDocument."""
     try:
         return base64.b64decode(document.payload, validate=True)
@@ -132,19 +132,25 @@ def follow(document: TrustDocument, before: Trust | None) -> Trust:
     if trust.version != expected:
         raise BadDocument(f"the document has version {trust.version}, and version {expected} is the next one")
     if before is not None:
-        _demand(document, before.root_keys, before.threshold, f"version {before.version}")
-    _demand(document, trust.root_keys, trust.threshold, f"version {trust.version} itself")
+        demand(document, before.root_keys, before.threshold, f"version {before.version}")
+    demand(document, trust.root_keys, trust.threshold, f"version {trust.version} itself")
     return trust
 
 
-def _demand(document: TrustDocument, keys: Sequence[str], threshold: int, whose: str) -> None:
-    """Count keys, not signatures: one key that signs twice is one."""
-    message = _CONTEXT + payload_of(document)
+def demand(document: RootSigned, keys: Sequence[str], threshold: int, whose: str, kind: str = TYPE) -> None:
+    """Raise BadDocument unless so many of these root keys signed the document, whose type is `kind`. Keys are counted,
+    not signatures: one key that signs twice is one."""
+    message = _message(document, kind)
     given = {signature.key_id: signature.signature for signature in document.signatures}
     valid = [key for key in keys if (text := given.get(key_id_of(key))) and verify(key, text, message)]
     if len(valid) < threshold:
         known = ", ".join(key_id_of(key) for key in keys)
         raise BadDocument(f"{len(valid)} root keys of {whose} ({known}) signed the document, and {threshold} have to")
+
+
+def _message(document: RootSigned, kind: str) -> bytes:
+    """What is signed: a text of one type cannot pass for one of another."""
+    return f"{kind}\n".encode() + payload_of(document)
 
 
 def _object(value: Any, names: set[str], where: str) -> dict[str, Any]:

@@ -14,22 +14,27 @@ from pock_server.db.locks import Lock, hold
 from pock_server.db.unit import Unit
 from pock_server.trust.tables import SigningKeyRecord
 from pock_server.trust.wrapping import WrappingKey
+from pock_server.webhooks.secrets import check_all, rewrap_all
 
 
 def check_opens(session: Session, wrapping: WrappingKey, newest_only: bool = False) -> int:
-    """How many private keys lie in the database; raises CannotUnwrap for the first that the file does not open."""
+    """How many private keys lie in the database; raises CannotUnwrap for the first key, or webhook's secret, that the
+    file does not open."""
     rows = _wrapped(session)
     for row in rows:
         wrapping.unwrap(row.wrapped or "", row.key_id, newest_only)
+    check_all(session, wrapping, newest_only)
     return len(rows)
 
 
 def rewrap(unit: Unit, wrapping: WrappingKey, now: datetime) -> int:
-    """Put every private key under the newest wrapping key, all or none; how many. Raises CannotUnwrap."""
+    """Put every private key, and every secret of a webhook, under the newest wrapping key, all or none; how many keys.
+    Raises CannotUnwrap."""
     hold(unit.session, Lock.MAKE_KEYS)
     rows = _wrapped(unit.session)
     for row in rows:
         row.wrapped = wrapping.wrap(wrapping.unwrap(row.wrapped or "", row.key_id))
+    rewrap_all(unit.session, wrapping)
     subject = Subject(wrapping.path.name, WHOLE_SERVICE)
     record(unit, Action.WRAPPING_KEY_ROTATE, subject, f"wrapping key of {len(rows)} signing keys", now)
     return len(rows)

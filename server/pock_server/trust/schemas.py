@@ -6,17 +6,21 @@ from pock_server.http.fields import Base64Signature
 
 
 class TrustSignature(BaseModel):
-    """One root key's signature over `pock-trust\\n` and the payload's bytes."""
+    """One root key's signature over the document's type, a line end (`pock-trust\\n`) and the payload's bytes."""
 
     key_id: str = Field(pattern=r"^[0-9a-f]{16}$", description="First 16 hexadecimal digits of the key's SHA-256.")
     signature: Base64Signature
 
 
-class TrustDocument(BaseModel):
-    """Root keys and signing keys, signed by the root keys of the version before and by its own."""
+class RootSigned(BaseModel):
+    """What root keys sign."""
 
     payload: str = Field(max_length=32_768, description="Base64 of the JSON text that is signed.")
     signatures: list[TrustSignature] = Field(max_length=32)
+
+
+class TrustDocument(RootSigned):
+    """Root keys and signing keys, signed by the root keys of the version before and by its own."""
 
 
 class Introduction(BaseModel):

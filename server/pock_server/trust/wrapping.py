@@ -42,18 +42,28 @@ class WrappingKey:
 
     def wrap(self, signer: Signer) -> str:
         """The private key, encrypted and bound to its own name; base64."""
-        nonce, cipher = os.urandom(_NONCE_BYTES), AESGCM(self._keys()[0])
-        return base64.b64encode(nonce + cipher.encrypt(nonce, signer.raw(), signer.key_id.encode())).decode()
+        return self.wrap_bytes(signer.raw(), signer.key_id)
 
     def unwrap(self, wrapped: str, key_id: str, newest_only: bool = False) -> Signer:
         """The private key of this name; raises CannotUnwrap."""
+        raw = self.unwrap_bytes(wrapped, key_id, newest_only)
+        if raw is None or len(raw) != _KEY_BYTES:
+            raise CannotUnwrap(f"{self.path} is not the wrapping key of signing key {key_id}")
+        return Signer.from_raw(raw)
+
+    def wrap_bytes(self, raw: bytes, name: str) -> str:
+        """A secret, encrypted and bound to its name; base64. Raises CannotUnwrap."""
+        nonce, cipher = os.urandom(_NONCE_BYTES), AESGCM(self._keys()[0])
+        return base64.b64encode(nonce + cipher.encrypt(nonce, raw, name.encode())).decode()
+
+    def unwrap_bytes(self, wrapped: str, name: str, newest_only: bool = False) -> bytes | None:
+        """The secret of this name; None if no key of the file opens it. Raises CannotUnwrap if there is no file."""
         keys = self._keys()
         for key in keys[:1] if newest_only else keys:
             with suppress(InvalidTag, ValueError):  # the latter for what is too short, or no base64
                 content = base64.b64decode(wrapped)
-                raw = AESGCM(key).decrypt(content[:_NONCE_BYTES], content[_NONCE_BYTES:], key_id.encode())
-                return Signer.from_raw(raw)
-        raise CannotUnwrap(f"{self.path} is not the wrapping key of signing key {key_id}")
+                return AESGCM(key).decrypt(content[:_NONCE_BYTES], content[_NONCE_BYTES:], name.encode())
+        return None
 
     def count(self) -> int:
         """How many keys the file has; raises CannotUnwrap."""

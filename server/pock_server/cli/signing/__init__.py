@@ -1,0 +1,1 @@
+"""Commands about keys: those that sign work, the one that they lie under, and what root keys sign."""

@@ -1,0 +1,1 @@
+"""Regressions: steps that became slower over time, found in the series of benchmarks."""

@@ -4,6 +4,7 @@
     python -m client.generate --check    exit status 1, and their names, if any would change
 
 `pock_client/schema.py` is made from `web/openapi.json`, `pock_client/synchronous/` from `pock_client/asynchronous/`.
+What the agent knows of weights (`pock_agent/weights/`) is copied into the client and the service.
 """
 
 from __future__ import annotations
@@ -30,7 +31,11 @@ SCHEMA = PACKAGE / "schema.py"
 HEADER = '"""Types of the interface. Generated from web/openapi.json by `python -m client.generate`."""'
 MADE = "# Generated from pock_client/asynchronous by `python -m client.generate`.\n"
 
-NOT_OURS = re.compile(r"^/(?!v1/)|^/v1/(agent|enroll$|session$|trust)")
+WEIGHTS = Path("device_agent/pock_agent/weights")
+COPIES = (PACKAGE / "weights", Path("server/pock_server/weights"))
+COPIED = "# Copied from device_agent/pock_agent/weights by `python -m client.generate`.\n"
+
+NOT_OURS = re.compile(r"^/(?!v1/)|^/v1/(agent/|enroll$|session$|trust)")
 """Calls of devices, of the page and of the service's operators."""
 
 NAMES = {
@@ -39,6 +44,7 @@ NAMES = {
     "TokenCreated": "EnrolmentToken",
     "TokenIn": "EnrolmentTokenIn",
     "RunReport": "Reports",
+    "Rule": "Aggregation",
 }
 """Names of components that `Out` at the end does not explain."""
 
@@ -201,6 +207,10 @@ class _Plain(ast.NodeTransformer):
 def write(folder: Path) -> None:
     """Write all that is generated below `folder`, an empty one, which is then laid out as the repository is."""
     (folder / PACKAGE).mkdir(parents=True, exist_ok=True)
+    for copy in COPIES:
+        (folder / copy).mkdir(parents=True)
+        for path in (ROOT / WEIGHTS).glob("*.py"):
+            (folder / copy / path.name).write_text(COPIED + path.read_text())
     (folder / SCHEMA).write_text(schema_text())
     written = folder / PACKAGE / "asynchronous"
     shutil.copytree(ROOT / PACKAGE / "asynchronous", written, ignore=shutil.ignore_patterns("__pycache__"))
@@ -231,7 +241,10 @@ def stale() -> list[str]:
 
 
 def _generated(root: Path) -> list[Path]:
-    return [root / SCHEMA, *(root / PACKAGE / "synchronous").glob("*.py")]
+    return [
+        root / SCHEMA,
+        *(path for made in (PACKAGE / "synchronous", *COPIES) for path in (root / made).glob("*.py")),
+    ]
 
 
 def _ruff() -> str:
@@ -247,8 +260,9 @@ def main() -> int:
         return 1 if names else 0
     with tempfile.TemporaryDirectory() as temporary:
         write(Path(temporary))
-        shutil.rmtree(ROOT / PACKAGE / "synchronous", ignore_errors=True)
-        shutil.copytree(Path(temporary) / PACKAGE / "synchronous", ROOT / PACKAGE / "synchronous")
+        for made in (PACKAGE / "synchronous", *COPIES):
+            shutil.rmtree(ROOT / made, ignore_errors=True)
+            shutil.copytree(Path(temporary) / made, ROOT / made)
         shutil.copy(Path(temporary) / SCHEMA, ROOT / SCHEMA)
     return 0
 

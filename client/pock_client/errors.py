@@ -106,5 +106,25 @@ class RunFailed(_Ended):
     kind = "run"
 
 
+class FederationFailed(_Ended):
+    """A federation ended before its last round."""
+
+    kind = "federation"
+
+
+class FederationCancelled(FederationFailed):
+    """Somebody cancelled the federation."""
+
+
 class RunCancelled(RunFailed):
     """Somebody cancelled the run."""
+
+
+class CampaignFailed(_Ended):
+    """A campaign was stopped by its rules or its deadline, or none of its cells succeeded."""
+
+    kind = "campaign"
+
+
+class CampaignCancelled(CampaignFailed):
+    """Somebody cancelled the campaign."""

@@ -20,6 +20,14 @@ class ActorKind(OpenEnum):
     service = "service"
 
 
+class Aggregation(OpenEnum):
+    """How what the devices trained becomes one step of the weights."""
+
+    fedavg = "fedavg"
+    fedadam = "fedadam"
+    median = "median"
+
+
 class ArtifactTensor(Struct, frozen=True, kw_only=True):
     """A parameter or optimizer state."""
 
@@ -47,6 +55,16 @@ class AuditObject(Struct, frozen=True, kw_only=True):
     name: str
 
 
+class BenchmarkState(OpenEnum):
+    """Where a benchmark stands."""
+
+    queued = "queued"
+    running = "running"
+    succeeded = "succeeded"
+    failed = "failed"
+    cancelled = "cancelled"
+
+
 class BuildState(OpenEnum):
     """Where a build stands."""
 
@@ -55,6 +73,57 @@ class BuildState(OpenEnum):
     succeeded = "succeeded"
     failed = "failed"
     cancelled = "cancelled"
+
+
+class CampaignState(OpenEnum):
+    """Where a campaign stands."""
+
+    running = "running"
+    paused = "paused"
+    stopping = "stopping"
+    succeeded = "succeeded"
+    failed = "failed"
+    cancelled = "cancelled"
+
+
+class Canary(Struct, frozen=True, kw_only=True):
+    """Some devices go first: if a cell of theirs does not succeed, the campaign stops."""
+
+    devices: int
+    """So many devices, of as many targets as can be."""
+    wait_seconds: int = 0
+    """From their success until the others begin."""
+
+
+class CellCounts(Struct, frozen=True, kw_only=True):
+    """Cells of a campaign, by where they stand."""
+
+    total: int
+    pending: int
+    running: int
+    succeeded: int
+    failed: int
+    cancelled: int
+    skipped: int
+
+
+class CellState(OpenEnum):
+    """Where one cell of a campaign stands: one build on one device with one seed."""
+
+    pending = "pending"
+    running = "running"
+    succeeded = "succeeded"
+    failed = "failed"
+    cancelled = "cancelled"
+    skipped = "skipped"
+
+
+class DeliveryState(OpenEnum):
+    """Where a delivery stands."""
+
+    pending = "pending"
+    delivered = "delivered"
+    failed = "failed"
 
 
 class DeviceChange(Struct, frozen=True, kw_only=True):
@@ -122,6 +191,15 @@ class Evaluation(Struct, frozen=True, kw_only=True):
     best: bool = False
 
 
+class Event(OpenEnum):
+    """What is told. A name keeps its meaning; others may come."""
+
+    benchmark_finished = "benchmark.finished"
+    regression_found = "regression.found"
+    run_failed = "run.failed"
+    campaign_finished = "campaign.finished"
+
+
 class Failure(Struct, frozen=True, kw_only=True):
     """Why a build or run failed."""
 
@@ -129,6 +207,43 @@ class Failure(Struct, frozen=True, kw_only=True):
     """A failure code of docs/service.md."""
     detail: str
     """One sentence."""
+
+
+class FailureClass(OpenEnum):
+    """What kind of failure a code stands for (docs/service.md has the codes)."""
+
+    transient = "transient"
+    crashed = "crashed"
+    disk_full = "disk_full"
+    out_of_memory = "out_of_memory"
+    verification = "verification"
+    device_lost = "device_lost"
+    dependency = "dependency"
+    model = "model"
+    timeout = "timeout"
+    user = "user"
+    other = "other"
+
+
+Epochs: TypeAlias = Annotated[float, Meta(gt=0.0)]
+"""Instead of steps."""
+ClipNorm: TypeAlias = Annotated[float, Meta(gt=0.0)]
+"""Updates that are longer are made this long."""
+NoiseMultiplier: TypeAlias = Annotated[float, Meta(gt=0.0)]
+"""Deviation of the noise, in clip norms."""
+NormBound: TypeAlias = Annotated[float, Meta(gt=1.0)]
+"""Longest update, in medians of the round's."""
+
+
+class FederationState(OpenEnum):
+    """Where a federation stands."""
+
+    waiting = "waiting"
+    training = "training"
+    aggregating = "aggregating"
+    succeeded = "succeeded"
+    failed = "failed"
+    cancelled = "cancelled"
 
 
 class FieldError(Struct, frozen=True, kw_only=True):
@@ -158,6 +273,29 @@ class KernelMs(Struct, frozen=True, kw_only=True):
     ms: float | None = None
     flops: float | None = None
     bytes: float | None = None
+
+
+class Known(Struct, frozen=True, kw_only=True):
+    """How much was known of a build's workloads."""
+
+    workloads: int = 0
+    hits: int = 0
+    """Whose best candidate was known."""
+    by_model: int = 0
+    """Left to the compiler's model."""
+    to_try: int = 0
+    """Of those, the ones that devices can try."""
+    known_by: dict[str, int] = field(default_factory=dict)
+    """The hits by where they come from: fleet, import."""
+
+
+class MachineDifference(Struct, frozen=True, kw_only=True):
+    """A fact that two machines do not share."""
+
+    fact: str
+    this: Any
+    """Null is unknown."""
+    other: Any
 
 
 class Model(Struct, frozen=True, kw_only=True):
@@ -212,6 +350,46 @@ class Node(Struct, frozen=True, kw_only=True):
     phase: str
 
 
+class Outcome(OpenEnum):
+    """What became of a time that was due."""
+
+    asked = "asked"
+    skipped = "skipped"
+    refused = "refused"
+
+
+class Paused(Struct, frozen=True, kw_only=True):
+    """Why a run does not go on for now, since when and, where that is known, until when."""
+
+    reason: str
+    since: datetime
+    until: datetime | None
+
+
+class Policy(Struct, frozen=True, kw_only=True):
+    """When a device may work. Each rule that is set has to be met; what is left out sets nothing."""
+
+    charging: bool = False
+    """Only while the device is plugged in."""
+    max_temperature_celsius: float | None = None
+    """Only below it; a device that reached it has to be 5 degrees cooler."""
+    hours: list[str] | None = None
+    """Local hours of the device, such as "22:00-06:30"."""
+    max_minutes_per_day: float | None = None
+    max_joules_per_day: float | None = None
+    metered: str = "allow"
+    """On networks that cost by the byte."""
+    unknown: str = "allow"
+    """What a rule means on a device that cannot tell what the rule is about."""
+
+
+class PoolPolicy(Struct, frozen=True, kw_only=True):
+    """The policy of a pool."""
+
+    pool: str
+    policy: Policy
+
+
 class Port(Struct, frozen=True, kw_only=True):
     """An input or output of the step."""
 
@@ -246,6 +424,17 @@ class Progress(Struct, frozen=True, kw_only=True):
     total: int
     fraction: float
     """Of this stage."""
+
+
+class Reason(OpenEnum):
+    """Why a benchmark is not stable."""
+
+    few_repeats = "few_repeats"
+    interval = "interval"
+    throttled = "throttled"
+    temperature = "temperature"
+    frequency = "frequency"
+    emulated = "emulated"
 
 
 class Recipe(Struct, frozen=True, kw_only=True):
@@ -294,6 +483,74 @@ class RecipePage(Struct, frozen=True, kw_only=True):
     """Null on the last page."""
 
 
+class Regression(Struct, frozen=True, kw_only=True):
+    """A step that became slower."""
+
+    id: Id
+    model_name: str
+    recipe_name: str | None
+    target: str
+    device_kind: str
+    threads: int
+    since_id: Id
+    found_id: Id
+    build_name: str
+    """What `since_id` measured."""
+    build_version: int
+    ratio: float
+    """How many times as slow as before."""
+    interval_low: float
+    """95 % of the ratio."""
+    interval_high: float
+    p_value: float
+    created_at: datetime
+
+
+class RegressionPage(Struct, frozen=True, kw_only=True):
+    """Regressions, newest first."""
+
+    items: list[Regression]
+    next_cursor: str | None
+    """Null on the last page."""
+
+
+class Repeat(Struct, frozen=True, kw_only=True):
+    """One process: milliseconds of a step, and how the device was. Null is unknown."""
+
+    median_ms: float
+    p10_ms: float | None
+    p90_ms: float | None
+    started_at: str | None
+    """By the device's clock."""
+    temperature_before_c: float | None
+    temperature_after_c: float | None
+    frequency_mhz: float | None
+    """The highest during the repeat."""
+    throttled: bool | None
+
+
+class Rest(Struct, frozen=True, kw_only=True):
+    """Why a device does no work for now, since when and, where that is known, until when."""
+
+    reason: str
+    since: datetime
+    until: datetime | None
+
+
+class ResultsBy(OpenEnum):
+    """What a row of results is about."""
+
+    target = "target"
+    device = "device"
+
+
+class ResultsFormat(OpenEnum):
+    """How results are written."""
+
+    json = "json"
+    csv = "csv"
+
+
 class Role(OpenEnum):
     """What a member is to its workspace."""
 
@@ -303,23 +560,45 @@ class Role(OpenEnum):
     admin = "admin"
 
 
-class RunIn(Struct, frozen=True, kw_only=True):
-    """Work for a device."""
+class RolloutIn(Struct, frozen=True, kw_only=True):
+    """A release to bring to devices."""
 
-    build_id: Id
-    device_id: Id
-    dataset_id: Id
-    steps: int
-    eval_dataset_id: Id | UnsetType | None = UNSET
-    entry: Entry | UnsetType = UNSET
-    threads: int | UnsetType | None = UNSET
-    """Default: those of the build."""
-    seed: int | UnsetType = UNSET
-    save_weights: bool | UnsetType = UNSET
-    deadline_seconds: int | UnsetType | None = UNSET
-    """Wall-clock limit of the run."""
-    queue_deadline_seconds: int | UnsetType | None = UNSET
-    """Limit of the wait."""
+    release_id: Id
+    on: str
+    """Selector of devices, as `GET /devices?on=` takes it."""
+    canary: int | UnsetType = UNSET
+    """Devices that go first."""
+    stages: list[int] | UnsetType = UNSET
+    """How far each stage goes, in percent of the devices."""
+    healthy_seconds: int | UnsetType = UNSET
+    """How long a device has to last."""
+    check_in_seconds: int | UnsetType = UNSET
+    """How soon a new version has to be heard of."""
+    max_failed: int | UnsetType = UNSET
+    """With more failed devices it stops."""
+
+
+class RolloutState(OpenEnum):
+    """How a rollout stands."""
+
+    running = "running"
+    paused = "paused"
+    stopped = "stopped"
+    succeeded = "succeeded"
+    cancelled = "cancelled"
+    reverting = "reverting"
+    reverted = "reverted"
+
+
+class RoundMemberState(OpenEnum):
+    """What became of a device in a round."""
+
+    training = "training"
+    answered = "answered"
+    accepted = "accepted"
+    rejected = "rejected"
+    failed = "failed"
+    late = "late"
 
 
 class RunProgress(Struct, frozen=True, kw_only=True):
@@ -333,12 +612,23 @@ class RunProgress(Struct, frozen=True, kw_only=True):
 class RunState(OpenEnum):
     """Where a run stands."""
 
+    waiting = "waiting"
     queued = "queued"
     leased = "leased"
     running = "running"
     succeeded = "succeeded"
     failed = "failed"
     cancelled = "cancelled"
+
+
+class ScheduleChange(Struct, frozen=True, kw_only=True):
+    """What is left out stays."""
+
+    name: str | UnsetType | None = UNSET
+    cron: str | UnsetType | None = UNSET
+    timezone: str | UnsetType | None = UNSET
+    skip_if_running: bool | UnsetType | None = UNSET
+    enabled: bool | UnsetType | None = UNSET
 
 
 class Scope(OpenEnum):
@@ -362,6 +652,24 @@ class Slot(Struct, frozen=True, kw_only=True):
     first: int
     last: int
     kind: str
+
+
+class Source(OpenEnum):
+    """Where an entry comes from."""
+
+    fleet = "fleet"
+    import_ = "import"
+
+
+class Spread(Struct, frozen=True, kw_only=True):
+    """What several runs measured; of one, all three numbers are the same."""
+
+    n: int
+    median: float
+    low: float
+    """A tenth of them are lower, interpolated."""
+    high: float
+    """A tenth of them are higher."""
 
 
 class Stability(Struct, frozen=True, kw_only=True):
@@ -397,6 +705,18 @@ class StepMs(Struct, frozen=True, kw_only=True):
     samples: list[float] = field(default_factory=list)
 
 
+FailedShare: TypeAlias = Annotated[float, Meta(gt=0.0)]
+"""More than this part of all cells."""
+
+
+class StopRules(Struct, frozen=True, kw_only=True):
+    """When to give up: as soon as so many cells have failed."""
+
+    failed: int | None = None
+    failed_share: FailedShare | None = None
+    """More than this part of all cells."""
+
+
 class Summary(Struct, frozen=True, kw_only=True):
     """What `pock compile --json` prints; the compiler may add fields."""
 
@@ -415,6 +735,8 @@ class Summary(Struct, frozen=True, kw_only=True):
     cache_hits: int | None = None
     flops: Flops | None = None
     trained_parameters: int | None = None
+    tuned: str | None = None
+    tuning: Known | None = None
 
 
 class Target(Struct, frozen=True, kw_only=True):
@@ -441,6 +763,127 @@ class Tensor(Struct, frozen=True, kw_only=True):
     """The first dimension counts samples."""
 
 
+class Time(Struct, frozen=True, kw_only=True):
+    """One time that a schedule was due."""
+
+    id: Id
+    due_at: datetime
+    missed: int
+    """Times before that passed while the service was down; this one stands for them."""
+    outcome: Outcome
+    detail: str | None
+    campaign_id: Id | None
+    benchmark_id: Id | None
+    created_at: datetime
+
+
+class TimePage(Struct, frozen=True, kw_only=True):
+    """Times, newest first; those of long ago are forgotten."""
+
+    items: list[Time]
+    next_cursor: str | None
+    """Null on the last page."""
+
+
+class TrustSignature(Struct, frozen=True, kw_only=True):
+    """One root key's signature over the document's type, a line end (`pock-trust\\n`) and the payload's bytes."""
+
+    key_id: str
+    """First 16 hexadecimal digits of the key's SHA-256."""
+    signature: str
+    """Ed25519 signature (64 bytes), base64."""
+
+
+class Tune(OpenEnum):
+    """Who chooses how kernels are computed."""
+
+    off = "off"
+    fleet = "fleet"
+
+
+class TuningEntry(Struct, frozen=True, kw_only=True):
+    """What is known of one workload on one target."""
+
+    id: Id
+    key: Digest
+    target: str
+    family: str
+    inputs: dict[str, str]
+    """All that the workload depends on; `key` is their SHA-256."""
+    choice: Any
+    """Means something to the compiler alone; null until it was decided."""
+    choice_text: str | None
+    candidates: int
+    ms: float | None
+    model_ms: float | None
+    """Of what the compiler's model chooses."""
+    devices: int
+    """That agree."""
+    source: Source
+    provenance: dict[str, Any] | None
+    created_at: datetime
+    decided_at: datetime | None
+
+
+Ms: TypeAlias = Annotated[float, Meta(gt=0.0)]
+ModelMs: TypeAlias = Annotated[float, Meta(gt=0.0)]
+
+
+class TuningEntryIn(Struct, frozen=True, kw_only=True):
+    """An entry of a file that `pock tuning export` wrote."""
+
+    inputs: Annotated[dict[str, str], Meta(min_length=1)]
+    choice: Any
+    ms: Ms | UnsetType | None = UNSET
+    model_ms: ModelMs | UnsetType | None = UNSET
+    provenance: dict[str, Any] | UnsetType | None = UNSET
+
+
+class TuningEntryPage(Struct, frozen=True, kw_only=True):
+    """Entries, newest first."""
+
+    items: list[TuningEntry]
+    next_cursor: str | None
+    """Null on the last page."""
+
+
+class TuningImport(Struct, frozen=True, kw_only=True):
+    """How many were new, and how many were there; what devices of this workspace decided stays."""
+
+    added: int
+    kept: int
+
+
+class TuningImportIn(Struct, frozen=True, kw_only=True):
+    """Entries to be known from now on."""
+
+    target: str
+    """A name from `GET /v1/targets`."""
+    entries: list[TuningEntryIn]
+
+
+class TuningState(OpenEnum):
+    """Where a tuning stands."""
+
+    building = "building"
+    measuring = "measuring"
+    succeeded = "succeeded"
+    failed = "failed"
+    cancelled = "cancelled"
+
+
+class UpdateState(OpenEnum):
+    """How one device of a rollout stands."""
+
+    pending = "pending"
+    offered = "offered"
+    installing = "installing"
+    healthy = "healthy"
+    failed = "failed"
+    rolled_back = "rolled_back"
+    unsupported = "unsupported"
+
+
 class Upload(Struct, frozen=True, kw_only=True):
     """Where an upload stands."""
 
@@ -460,6 +903,20 @@ class UploadIn(Struct, frozen=True, kw_only=True):
     """Bytes."""
 
 
+class Verdict(Struct, frozen=True, kw_only=True):
+    """Whether the measurement can be trusted. Milliseconds of a step."""
+
+    stable: bool
+    reasons: list[Reason]
+    """Why not."""
+    median_ms: float
+    """Of the repeats' medians."""
+    interval_low: float | None
+    """95 % of the median; null for fewer than 6 repeats."""
+    interval_high: float | None
+    repeats: int
+
+
 class Version(Struct, frozen=True, kw_only=True):
     """One version of a name."""
 
@@ -467,6 +924,86 @@ class Version(Struct, frozen=True, kw_only=True):
     name: str
     version: int
     """Of its name; 1 is the first. 0 for seconds, while a service is upgraded."""
+
+
+class Webhook(Struct, frozen=True, kw_only=True):
+    """An address that is told."""
+
+    id: Id
+    url: str
+    """Without its query."""
+    events: list[Event]
+    description: str | None
+    enabled: bool
+    failing_since: datetime | None
+    """When the failures began; null if the last message arrived."""
+    disabled_reason: str | None
+    created_at: datetime
+
+
+class WebhookChange(Struct, frozen=True, kw_only=True):
+    """What is to change about a webhook; what is left out stays."""
+
+    url: str | UnsetType | None = UNSET
+    events: list[Event] | UnsetType | None = UNSET
+    description: str | UnsetType | None = UNSET
+    enabled: bool | UnsetType | None = UNSET
+
+
+class WebhookCreated(Struct, frozen=True, kw_only=True):
+    """A webhook just made; this is the only time its secret is shown."""
+
+    id: Id
+    url: str
+    """Without its query."""
+    events: list[Event]
+    description: str | None
+    enabled: bool
+    failing_since: datetime | None
+    """When the failures began; null if the last message arrived."""
+    disabled_reason: str | None
+    created_at: datetime
+    secret: str
+    """`whsec_…`; with it the receiver verifies signatures (standardwebhooks.com)."""
+
+
+class WebhookIn(Struct, frozen=True, kw_only=True):
+    """An address that is to be told."""
+
+    url: str
+    """https; a public address, unless the operator allows its network."""
+    events: list[Event]
+    description: str | UnsetType | None = UNSET
+
+
+class WebhookPage(Struct, frozen=True, kw_only=True):
+    """Webhooks, newest first."""
+
+    items: list[Webhook]
+    next_cursor: str | None
+    """Null on the last page."""
+
+
+class WeightsForm(OpenEnum):
+    """As what trained weights come back."""
+
+    safetensors = "safetensors"
+    delta = "delta"
+
+
+class After(Struct, frozen=True, kw_only=True):
+    """What a run waits for: it is queued when that has succeeded, and fails when that has not."""
+
+    build_id: Id | None = None
+    run_id: Id | None = None
+    """If that run is tried again, its next try is waited for."""
+
+
+class AgentFile(Struct, frozen=True, kw_only=True):
+    """The agent as one file."""
+
+    sha256: Digest
+    size: int
 
 
 class ApiKey(Struct, frozen=True, kw_only=True):
@@ -562,6 +1099,30 @@ class AuditPage(Struct, frozen=True, kw_only=True):
     """Null on the last page."""
 
 
+class BenchmarkIn(Struct, frozen=True, kw_only=True):
+    """A build to measure on a device."""
+
+    build_id: Id
+    device_id: Id
+    dataset_id: Id | UnsetType | None = UNSET
+    """Default: made-up numbers."""
+    steps: int | UnsetType = UNSET
+    """Of each repeat."""
+    warmup_steps: int | UnsetType = UNSET
+    """Steps of each repeat that do not count."""
+    repeats: int | UnsetType = UNSET
+    """Fewer than 6 are never stable."""
+    cool_down_seconds: int | UnsetType = UNSET
+    """Longest pause between two repeats."""
+    threads: int | UnsetType | None = UNSET
+    """Default: those of the build."""
+    priority: int | UnsetType = UNSET
+    deadline_seconds: int | UnsetType | None = UNSET
+    """Of all repeats and pauses."""
+    baseline_id: Id | UnsetType | None = UNSET
+    """A benchmark to compare this one with."""
+
+
 class BrowserSession(Struct, frozen=True, kw_only=True):
     """A signed-in browser."""
 
@@ -600,6 +1161,7 @@ class Build(Struct, frozen=True, kw_only=True):
     target: str
     threads: int
     priority: int
+    tune: Tune
     recipe: dict[str, Any]
     """What it says."""
     recipe_version: Version | None
@@ -635,6 +1197,7 @@ class BuildIn(Struct, frozen=True, kw_only=True):
     """Default: the model's name."""
     priority: int | UnsetType = UNSET
     """Higher ones of a workspace's builds come first."""
+    tune: Tune | UnsetType = UNSET
 
 
 class BuildPage(Struct, frozen=True, kw_only=True):
@@ -643,6 +1206,109 @@ class BuildPage(Struct, frozen=True, kw_only=True):
     items: list[Build]
     next_cursor: str | None
     """Null on the last page."""
+
+
+class CampaignIn(Struct, frozen=True, kw_only=True):
+    """A campaign to run: finished or unfinished builds, or the builds of a model by recipes for targets."""
+
+    name: str
+    on: str
+    """A selector of devices."""
+    steps: int
+    build_ids: list[Id] | UnsetType = UNSET
+    model_id: Id | UnsetType | None = UNSET
+    recipe_ids: list[Id] | UnsetType = UNSET
+    targets: list[str] | UnsetType = UNSET
+    dataset_id: Id | UnsetType | None = UNSET
+    eval_dataset_id: Id | UnsetType | None = UNSET
+    entry: Entry | UnsetType = UNSET
+    seeds: list[int] | UnsetType = UNSET
+    threads: int | UnsetType | None = UNSET
+    """Default: those of each build."""
+    priority: int | UnsetType = UNSET
+    parallelism: int | UnsetType | None = UNSET
+    """Runs at once. Default: one a device."""
+    per_device: int | UnsetType = UNSET
+    """Runs at once of one device."""
+    canary: Canary | UnsetType | None = UNSET
+    stop: StopRules | UnsetType | None = UNSET
+    deadline_seconds: int | UnsetType | None = UNSET
+    """Of the whole campaign."""
+    run_deadline_seconds: int | UnsetType | None = UNSET
+    """Of each run."""
+    retries: dict[str, int] | UnsetType | None = UNSET
+    """Of each run. Default: transient ones 3 times."""
+    retry_delay_seconds: float | UnsetType = UNSET
+
+
+class CampaignResult(Struct, frozen=True, kw_only=True):
+    """What a build did on the devices of a target, or on one device, over all seeds."""
+
+    build_id: Id
+    build: str
+    """`NAME:vN`, or its id if it was deleted."""
+    target: str
+    device_id: Id | None
+    device_name: str | None
+    cells: CellCounts
+    failures: dict[str, int]
+    """By class of failure, without skipped and cancelled ones."""
+    step_ms: Spread | None
+    """Median time of a step in milliseconds."""
+    peak_bytes: Spread | None
+    """Most resident memory."""
+    joules_per_step: Spread | None
+    """Where devices measure it."""
+    loss: Spread | None
+    """Of the last step."""
+    accuracy: Spread | None
+    """Of the evaluation after training, or of an evaluation alone."""
+
+
+class CampaignResults(Struct, frozen=True, kw_only=True):
+    """One row a build and target, or a build and device."""
+
+    by: ResultsBy
+    rows: list[CampaignResult]
+
+
+class Cell(Struct, frozen=True, kw_only=True):
+    """One cell: a build on a device with a seed, and what became of it."""
+
+    number: int
+    """From 0, in the order in which they are begun."""
+    build_id: Id
+    device_id: Id
+    device_name: str
+    target: str
+    seed: int
+    canary: bool
+    state: CellState
+    run_id: Id | None
+    """Its run, or the last try of it."""
+    failure: Failure | None
+    finished_at: datetime | None
+
+
+class CellList(Struct, frozen=True, kw_only=True):
+    """Cells in order; ask again with `after` the last number while there are some."""
+
+    items: list[Cell]
+
+
+class Comparison(Struct, frozen=True, kw_only=True):
+    """This benchmark beside another one."""
+
+    other_id: Id
+    ratio: float
+    """Of the medians: above 1, this one is slower."""
+    interval_low: float | None
+    """95 % of the ratio; null for very few repeats."""
+    interval_high: float | None
+    p_value: float
+    """Of the rank test of the repeats' medians (Mann and Whitney, exact, two-sided)."""
+    same_machine: bool
+    differences: list[MachineDifference]
 
 
 class Dataset(Struct, frozen=True, kw_only=True):
@@ -659,6 +1325,10 @@ class Dataset(Struct, frozen=True, kw_only=True):
     """Bytes."""
     samples: int
     tensors: list[Tensor]
+    device_id: Id | None
+    """The device that it stays on; the service then has none of its bytes."""
+    gone_at: datetime | None
+    """When that device no longer had it."""
     created_at: datetime
 
 
@@ -673,6 +1343,33 @@ class DatasetPage(Struct, frozen=True, kw_only=True):
     """Datasets, newest first."""
 
     items: list[Dataset]
+    next_cursor: str | None
+    """Null on the last page."""
+
+
+class Delivery(Struct, frozen=True, kw_only=True):
+    """One event for one webhook."""
+
+    id: Id
+    webhook_id: Id
+    event: str
+    state: DeliveryState
+    attempts: int
+    next_at: datetime | None
+    """Of the next try; null when it is over."""
+    status: int | None
+    """Of the last answer."""
+    problem: str | None
+    """Of the last try."""
+    payload: dict[str, Any]
+    created_at: datetime
+    finished_at: datetime | None
+
+
+class DeliveryPage(Struct, frozen=True, kw_only=True):
+    """Deliveries, newest first."""
+
+    items: list[Delivery]
     next_cursor: str | None
     """Null on the last page."""
 
@@ -693,6 +1390,8 @@ class Device(Struct, frozen=True, kw_only=True):
     """What the agent reports: processor, memory, temperature, battery and so on."""
     agent_version: str | None
     current_run_id: Id | None
+    resting: Rest | None
+    """Why it does no work for now; what is asked of it waits."""
     created_at: datetime
 
 
@@ -706,12 +1405,129 @@ class DevicePage(Struct, frozen=True, kw_only=True):
     """Of all pages, now."""
 
 
+class DevicePolicy(Struct, frozen=True, kw_only=True):
+    """What a device may do when: its own policy and its pool's, which both have to allow work."""
+
+    policy: Policy | None
+    """The device's own."""
+    pool: str
+    pool_policy: Policy | None
+    known: bool
+    """The device has told that it keeps these."""
+    resting: Rest | None
+    """Why it does no work at the moment, by whomever's policy."""
+
+
+class Distrust(Struct, frozen=True, kw_only=True):
+    """A device whose measurements do not count."""
+
+    device_id: Id
+    reason: str
+    run_id: Id
+    since: datetime
+
+
+class DistrustPage(Struct, frozen=True, kw_only=True):
+    """Distrusted devices, newest first."""
+
+    items: list[Distrust]
+    next_cursor: str | None
+    """Null on the last page."""
+
+
 class EnrolmentToken(Struct, frozen=True, kw_only=True):
     """A token just made; this is the only time it is shown."""
 
     id: Id
     token: str
     expires_at: datetime
+
+
+class Federation(Struct, frozen=True, kw_only=True):
+    """A federation."""
+
+    id: Id
+    name: str
+    build_id: Id
+    on: str
+    rounds: int
+    devices_per_round: int
+    minimum: int
+    aggregation: Aggregation
+    state: FederationState
+    round: int
+    """The one that it is at, or has ended with; 1 is the first."""
+    ends_at: datetime | None
+    """When the present round ends, or its wait for devices."""
+    weights_digest: Digest | None
+    """The newest weights, a delta of the build's; null before any."""
+    weights_bytes: int | None
+    full_weights_bytes: int | None
+    """Of all weights of the artifact."""
+    up_bytes: int
+    """That devices sent."""
+    down_bytes: int
+    """Of weights that devices fetched; the artifact, once for each, is left out."""
+    full_bytes: int
+    """What both would be if all weights went both ways."""
+    rejected: int
+    """Contributions that did not count."""
+    epsilon: float | None
+    """Privacy spent so far, with `delta`; null without noise."""
+    delta: float
+    failure: Failure | None
+    request_id: str | None
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+class FederationIn(Struct, frozen=True, kw_only=True):
+    """Training on many devices, round by round."""
+
+    name: str
+    build_id: Id
+    on: str
+    """Devices, by a selector."""
+    rounds: int
+    devices_per_round: int
+    minimum: int
+    """A round counts if so many devices answer and are accepted."""
+    steps: int | UnsetType | None = UNSET
+    """Of each device in a round."""
+    epochs: Epochs | UnsetType | None = UNSET
+    """Instead of steps."""
+    dataset: str | UnsetType | None = UNSET
+    """A dataset's name, its newest version; `{device}` stands for the device's name."""
+    datasets: dict[str, Id] | UnsetType | None = UNSET
+    """Instead: device to dataset. Others take no part."""
+    aggregation: Aggregation | UnsetType = UNSET
+    server_learning_rate: Annotated[float, Meta(gt=0.0)] | UnsetType = UNSET
+    clip_norm: ClipNorm | UnsetType | None = UNSET
+    """Updates that are longer are made this long."""
+    noise_multiplier: NoiseMultiplier | UnsetType | None = UNSET
+    """Deviation of the noise, in clip norms."""
+    delta: Annotated[float, Meta(gt=0.0, lt=1.0)] | UnsetType = UNSET
+    """Of the privacy that is stated."""
+    norm_bound: NormBound | UnsetType | None = UNSET
+    """Longest update, in medians of the round's."""
+    round_deadline_seconds: int | UnsetType = UNSET
+    """Of its wait and of its training."""
+    seed: int | UnsetType = UNSET
+    """Of the choice of devices and of their training."""
+    threads: int | UnsetType | None = UNSET
+    """Default: those of the build."""
+    priority: int | UnsetType = UNSET
+    weights_of: str | UnsetType | None = UNSET
+    """Begin with what a run trained, or a digest's weights."""
+
+
+class FederationPage(Struct, frozen=True, kw_only=True):
+    """Federations, newest first."""
+
+    items: list[Federation]
+    next_cursor: str | None
+    """Null on the last page."""
 
 
 class Member(Struct, frozen=True, kw_only=True):
@@ -761,6 +1577,14 @@ class Program(Struct, frozen=True, kw_only=True):
     slots: list[Slot] = field(default_factory=list)
 
 
+class ReleaseDocument(Struct, frozen=True, kw_only=True):
+    """What a release consists of, signed by root keys over `pock-agent-release\\n` and the payload's bytes."""
+
+    payload: str
+    """Base64 of the JSON text that is signed."""
+    signatures: list[TrustSignature]
+
+
 class Report(Struct, frozen=True, kw_only=True):
     """The executable's report (docs/reference/binary.md), with what the agent adds to it."""
 
@@ -797,6 +1621,78 @@ class Reports(Struct, frozen=True, kw_only=True):
     health: dict[str, Any] = field(default_factory=dict)
 
 
+class Rollout(Struct, frozen=True, kw_only=True):
+    """A rollout."""
+
+    id: Id
+    state: RolloutState
+    release_id: Id
+    version: str
+    on: str
+    canary: int
+    stages: list[int]
+    stage: int
+    """0: the canary; N: the Nth of the stages."""
+    healthy_seconds: int
+    check_in_seconds: int
+    max_failed: int
+    reason: str
+    """Why it stopped; else empty."""
+    devices: dict[str, int]
+    """How many are in each state."""
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+class RolloutDevice(Struct, frozen=True, kw_only=True):
+    """A device of a rollout."""
+
+    device_id: Id
+    device_name: str
+    stage: int
+    """That it belongs to; -1: none, as it cannot take part."""
+    state: UpdateState
+    detail: str
+    """What the device says of it."""
+    version_before: str | None
+    checked_in_at: datetime | None
+    """When the release last told that it runs."""
+    changed_at: datetime
+
+
+class RolloutDevicePage(Struct, frozen=True, kw_only=True):
+    """Devices of a rollout."""
+
+    items: list[RolloutDevice]
+    next_cursor: str | None
+    """Null on the last page."""
+
+
+class RolloutPage(Struct, frozen=True, kw_only=True):
+    """Rollouts, newest first."""
+
+    items: list[Rollout]
+    next_cursor: str | None
+    """Null on the last page."""
+
+
+class RoundMember(Struct, frozen=True, kw_only=True):
+    """A device in a round."""
+
+    device_id: Id
+    device_name: str
+    run_id: Id
+    samples: int
+    state: RoundMemberState
+    reason: str | None = None
+    norm: float | None = None
+    """The length of its update."""
+    clipped: bool = False
+    part: float | None = None
+    """Of the mean; together 1."""
+
+
 class Run(Struct, frozen=True, kw_only=True):
     """A run."""
 
@@ -805,24 +1701,40 @@ class Run(Struct, frozen=True, kw_only=True):
     device_id: Id
     device_name: str
     target: str
-    dataset_id: Id
+    dataset_id: Id | None
     eval_dataset_id: Id | None
     model: Version
     recipe: Version | None
     """Null for a recipe without a name."""
     build: Version
-    dataset: Version
+    dataset: Version | None
     eval_dataset: Version | None
     entry: Entry
     steps: int
     threads: int
     seed: int
     save_weights: bool
+    part_of: Id | None
+    """The longer work that asked for this run."""
+    priority: int
+    not_before: datetime | None
+    after: After | None
+    """What it waits, or waited, for."""
+    retries: dict[str, int]
+    """How often it may still be tried again."""
+    retry: int
+    """0 for the first try."""
+    retry_of: Id | None
+    """The run that failed, which this one is the next try of."""
+    retried_by: Id | None
+    """The next try of this run."""
     state: RunState
     attempt: int
     queue_position: int | None
     """1 is next; null unless queued."""
     progress: RunProgress | None
+    paused: Paused | None
+    """Its device may not work for now; the state stays running."""
     report: Reports | None
     weights_digest: Digest | None
     failure: Failure | None
@@ -831,12 +1743,125 @@ class Run(Struct, frozen=True, kw_only=True):
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+    initial_weights_digest: Digest | None = None
+    """The weights that it began with, if not its artifact's."""
+    weights_form: WeightsForm | None = None
+    """As what the weights came; null without them."""
+    weights_bytes: int | None = None
+    full_weights_bytes: int | None = None
+    """Of all weights of its artifact, for comparison."""
+
+
+class RunIn(Struct, frozen=True, kw_only=True):
+    """Work for a device."""
+
+    build_id: Id
+    device_id: Id
+    steps: int
+    dataset_id: Id | UnsetType | None = UNSET
+    """A benchmark needs none: it then makes its inputs itself."""
+    eval_dataset_id: Id | UnsetType | None = UNSET
+    dataset_name: str | UnsetType | None = UNSET
+    """In place of dataset_id: data that stays on the device, by the name it has there."""
+    eval_dataset_name: str | UnsetType | None = UNSET
+    """Likewise, in place of eval_dataset_id."""
+    entry: Entry | UnsetType = UNSET
+    threads: int | UnsetType | None = UNSET
+    """Default: those of the build."""
+    seed: int | UnsetType = UNSET
+    save_weights: bool | UnsetType = UNSET
+    weights_form: WeightsForm | UnsetType = UNSET
+    weights_of: str | UnsetType | None = UNSET
+    """Weights to begin with: those that this run trained, or the blob of this digest."""
+    deadline_seconds: int | UnsetType | None = UNSET
+    """Wall-clock limit of the run."""
+    queue_deadline_seconds: int | UnsetType | None = UNSET
+    """Limit of the wait."""
+    priority: int | UnsetType = UNSET
+    """A device takes the highest first."""
+    after: After | UnsetType | None = UNSET
+    """What to wait for; a build may be the run's own."""
+    retries: dict[str, int] | UnsetType | None = UNSET
+    """Default: transient ones 3 times, no others."""
+    retry_delay_seconds: float | UnsetType = UNSET
+    """Before the first retry; each further one waits twice as long."""
 
 
 class RunPage(Struct, frozen=True, kw_only=True):
     """Runs, newest first."""
 
     items: list[Run]
+    next_cursor: str | None
+    """Null on the last page."""
+
+
+class Scheduled(Struct, frozen=True, kw_only=True):
+    """What is asked for again and again."""
+
+    campaign: CampaignIn | None = None
+    benchmark: BenchmarkIn | None = None
+
+
+class Tuning(Struct, frozen=True, kw_only=True):
+    """A search for what is best for a build's unknown workloads."""
+
+    id: Id
+    build_id: Id
+    build_name: str
+    target: str
+    threads: int
+    state: TuningState
+    packs: int
+    """Programs of trials so far."""
+    tried: int
+    """Workloads in them, but for the present one."""
+    trying: int
+    """Workloads in the present one."""
+    decided: int
+    failure: Failure | None
+    created_at: datetime
+    finished_at: datetime | None
+
+
+class TuningPage(Struct, frozen=True, kw_only=True):
+    """Tunings, newest first."""
+
+    items: list[Tuning]
+    next_cursor: str | None
+    """Null on the last page."""
+
+
+class AgentRelease(Struct, frozen=True, kw_only=True):
+    """A release of the agent."""
+
+    id: Id
+    version: str
+    files: dict[str, AgentFile]
+    """By platform, such as `linux-aarch64`."""
+    issued_at: datetime
+    expires_at: datetime
+    """From then on no agent takes it any more; sign it anew."""
+    downgrade: bool
+    """Whether agents of a newer version may go back to it."""
+    revert: bool
+    """Whether a rollout of it can be taken back, to the version before."""
+    notes: str
+    document: ReleaseDocument
+    created_at: datetime
+
+
+class AgentReleaseIn(Struct, frozen=True, kw_only=True):
+    """A release to keep; its files have been uploaded."""
+
+    document: ReleaseDocument
+    notes: str | UnsetType = UNSET
+    """For people."""
+
+
+class AgentReleasePage(Struct, frozen=True, kw_only=True):
+    """Releases, newest first."""
+
+    items: list[AgentRelease]
     next_cursor: str | None
     """Null on the last page."""
 
@@ -862,6 +1887,81 @@ class Artifact(Struct, frozen=True, kw_only=True):
     entry_points: dict[str, str]
 
 
+class Benchmark(Struct, frozen=True, kw_only=True):
+    """A benchmark."""
+
+    id: Id
+    state: BenchmarkState
+    run_id: Id
+    build_id: Id
+    build_name: str
+    build_version: int
+    model_name: str
+    recipe_name: str | None
+    """Null for a recipe without a name."""
+    device_id: Id
+    device_name: str
+    device_kind: str
+    """Its processor, and how many."""
+    target: str
+    threads: int
+    steps: int
+    warmup_steps: int
+    repeats_wanted: int
+    cool_down_seconds: int
+    priority: int
+    baseline_id: Id | None
+    verdict: Verdict | None
+    repeats: list[Repeat] | None
+    """Null in lists, and until it is over."""
+    comparison: Comparison | None
+    """With the baseline; null in lists, and where there is none."""
+    failure: Failure | None
+    request_id: str | None
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+class BenchmarkPage(Struct, frozen=True, kw_only=True):
+    """Benchmarks, newest first."""
+
+    items: list[Benchmark]
+    next_cursor: str | None
+    """Null on the last page."""
+
+
+class Campaign(Struct, frozen=True, kw_only=True):
+    """A campaign."""
+
+    id: Id
+    name: str
+    state: CampaignState
+    order: CampaignIn
+    build_ids: list[Id]
+    """Its builds, those that were made for it and those that were there."""
+    cells: CellCounts
+    missing_targets: list[str]
+    """Targets of builds of which no device was chosen."""
+    canary_ended_at: datetime | None
+    """When all cells of the canaries had succeeded."""
+    schedule_id: Id | None
+    """The schedule that asked for it."""
+    failure: Failure | None
+    created_at: datetime
+    ends_at: datetime | None
+    """Its deadline."""
+    finished_at: datetime | None
+
+
+class CampaignPage(Struct, frozen=True, kw_only=True):
+    """Campaigns, newest first."""
+
+    items: list[Campaign]
+    next_cursor: str | None
+    """Null on the last page."""
+
+
 class Me(Struct, frozen=True, kw_only=True):
     """Who the caller is and what it may do now."""
 
@@ -876,3 +1976,65 @@ class Me(Struct, frozen=True, kw_only=True):
     """Of the key, as far as the member's role has them now."""
     expires_at: datetime
     """When this key or session ends at the latest."""
+
+
+class Round(Struct, frozen=True, kw_only=True):
+    """A round of a federation."""
+
+    number: int
+    members: list[RoundMember]
+    loss: float | None
+    """The mean of the devices' last losses."""
+    step_norm: float | None
+    """How far the weights went."""
+    weights_digest: Digest | None
+    """After the round; there only while something uses it."""
+    up_bytes: int
+    down_bytes: int
+    began_at: datetime
+    finished_at: datetime | None
+
+
+class RoundList(Struct, frozen=True, kw_only=True):
+    """Rounds in order, at most 100; ask again with `after` the last one."""
+
+    items: list[Round]
+
+
+class Schedule(Struct, frozen=True, kw_only=True):
+    """A schedule."""
+
+    id: Id
+    name: str
+    cron: str
+    timezone: str
+    what: Scheduled
+    skip_if_running: bool
+    enabled: bool
+    next_at: datetime | None
+    """Null while it is not enabled."""
+    last: Time | None
+    """The last time that it was due."""
+    created_at: datetime
+
+
+class ScheduleIn(Struct, frozen=True, kw_only=True):
+    """A schedule to keep."""
+
+    name: str
+    cron: str
+    """Five fields: minute, hour, day of month, month, day of week."""
+    what: Scheduled
+    timezone: str | UnsetType = UNSET
+    """Such as Europe/Berlin."""
+    skip_if_running: bool | UnsetType = UNSET
+    """Ask for nothing while the last one is not over."""
+    enabled: bool | UnsetType = UNSET
+
+
+class SchedulePage(Struct, frozen=True, kw_only=True):
+    """Schedules, newest first."""
+
+    items: list[Schedule]
+    next_cursor: str | None
+    """Null on the last page."""

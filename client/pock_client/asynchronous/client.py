@@ -9,12 +9,21 @@ from typing import Self
 import httpx
 
 from pock_client import credentials
+from pock_client.asynchronous.benchmarks import Benchmarks, Regressions
 from pock_client.asynchronous.blobs import Blobs
 from pock_client.asynchronous.builds import Builds
+from pock_client.asynchronous.campaigns import Campaigns, Ingredients
+from pock_client.asynchronous.federations import Federations
 from pock_client.asynchronous.files import Artifacts, Datasets, Models, Recipes
 from pock_client.asynchronous.fleet import Devices, EnrolmentTokens, Targets
+from pock_client.asynchronous.policies import Policies
 from pock_client.asynchronous.runs import Runs, Sources
+from pock_client.asynchronous.schedules import Schedules
 from pock_client.asynchronous.transport import Transport
+from pock_client.asynchronous.tuning import Tunings
+from pock_client.asynchronous.updates import AgentReleases, Rollouts
+from pock_client.asynchronous.webhooks import Webhooks
+from pock_client.asynchronous.weights import Weights
 from pock_client.asynchronous.workspace import Audit, Keys, Members
 from pock_client.calls import Call, Options
 from pock_client.schema import Me
@@ -49,9 +58,22 @@ class AsyncClient:
         self.artifacts = Artifacts(self._transport, self.blobs)
         self.builds = Builds(self._transport, self.models)
         self.devices = Devices(self._transport)
+        self.policies = Policies(self._transport)
         self.enrolment_tokens = EnrolmentTokens(self._transport)
-        self.runs = Runs(self._transport, Sources(self.builds, self.datasets, self.devices, self.blobs))
+        weights = Weights(self.builds, self.artifacts, self.blobs)
+        sources = Sources(self.builds, self.datasets, self.devices, weights)
+        self.runs = Runs(self._transport, sources)
+        self.federations = Federations(self._transport, sources)
+        ingredients = Ingredients(self.models, self.recipes, self.builds, self.datasets)
+        self.campaigns = Campaigns(self._transport, ingredients)
+        self.benchmarks = Benchmarks(self._transport, sources)
+        self.regressions = Regressions(self._transport)
+        self.webhooks = Webhooks(self._transport)
+        self.schedules = Schedules(self._transport)
         self.targets = Targets(self._transport)
+        self.tuning = Tunings(self._transport)
+        self.agent_releases = AgentReleases(self._transport, self.blobs)
+        self.rollouts = Rollouts(self._transport, self.agent_releases)
         self.members = Members(self._transport)
         self.keys = Keys(self._transport)
         self.audit = Audit(self._transport)

@@ -9,14 +9,23 @@ from typing import Annotated, Any
 import typer
 from typer.main import get_group
 
+from .commands.benchmarking import bench
 from .commands.building import build, builds
+from .commands.campaigning import campaign_app
 from .commands.comparing import compare
-from .commands.devices import devices, enroll_token
+from .commands.devices import devices_app, enroll_token
 from .commands.downloading import download
+from .commands.federating import federate_app
 from .commands.following import cancel, logs
+from .commands.labelling import tag, untag
 from .commands.pushing import datasets, models, push, recipes, targets
-from .commands.running import bench, run, runs
+from .commands.rollouts import rollout_app
+from .commands.running import run, runs
+from .commands.scheduling import schedule_app
 from .commands.signing_in import login, logout, whoami
+from .commands.tuning import tuning_app
+from .commands.updating import agent_release_app
+from .commands.webhooks import webhooks_app
 from .faults import ServiceCommand
 
 _COMMANDS: tuple[Callable[..., None], ...] = (
@@ -37,13 +46,22 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     logs,
     cancel,
     download,
-    devices,
+    tag,
+    untag,
     enroll_token,
 )
 
 app = typer.Typer(name="pock-client", no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 for command in _COMMANDS:
     app.command(cls=ServiceCommand)(command)
+app.add_typer(campaign_app)
+app.add_typer(schedule_app)
+app.add_typer(devices_app)
+app.add_typer(federate_app)
+app.add_typer(agent_release_app)
+app.add_typer(rollout_app)
+app.add_typer(tuning_app)
+app.add_typer(webhooks_app)
 
 
 def _show_version(wanted: bool) -> None:

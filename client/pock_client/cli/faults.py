@@ -9,11 +9,12 @@ from enum import IntEnum
 from typing import Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from .. import PlainTextWarning
 from ..errors import (
     BuildFailed,
+    CampaignFailed,
     CredentialsError,
     PockClientError,
     RunFailed,
@@ -55,13 +56,14 @@ _STATUS: tuple[tuple[type[Exception], Status], ...] = (
     (Interrupted, Status.INTERRUPTED),
     (BuildFailed, Status.FAILED),
     (RunFailed, Status.FAILED),
+    (CampaignFailed, Status.FAILED),
     (WaitTimeout, Status.TIMED_OUT),
     (Unreachable, Status.UNREACHABLE),
 )
 
 
-class ServiceCommand(TyperCommand):
-    """A command that talks to the service: what the library raises ends it with a sentence."""
+class _Sentences:
+    """What the library raises ends a command with a sentence."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run it; raises Exit with the status."""
@@ -69,7 +71,7 @@ class ServiceCommand(TyperCommand):
             with warnings.catch_warnings():
                 warnings.simplefilter("once", PlainTextWarning)
                 warnings.showwarning = lambda message, *rest, **more: note(message)
-                return super().invoke(ctx)
+                return super().invoke(ctx)  # type: ignore[misc]  # of the class beside
         except (typer.Exit, typer.TyperException):
             raise
         except PockClientError as error:
@@ -83,6 +85,14 @@ class ServiceCommand(TyperCommand):
             place = f" '{error.filename}'" if error.filename else ""
             text = f"cannot read or write{place}: {error.strerror or error}"
             raise typer.Exit(fail(ctx, text, Status.REFUSED)) from None
+
+
+class ServiceCommand(_Sentences, TyperCommand):
+    """A command that talks to the service."""
+
+
+class ServiceGroup(_Sentences, TyperGroup):
+    """A command that talks to the service by itself, and has others below it."""
 
 
 def program(ctx: typer.Context) -> str:

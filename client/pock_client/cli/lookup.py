@@ -38,6 +38,11 @@ def is_id(word: str) -> bool:
     return _ID.fullmatch(word) is not None
 
 
+def looks_like_id(word: str) -> bool:
+    """Whether it is an id, or could be the end of one."""
+    return is_id(word) or _END_OF_ID.fullmatch(word) is not None
+
+
 def fits(word: str, thing: Any, names: Names) -> bool:
     """Whether the word is the thing's id, its end, one of its names, or a glob of one."""
     if word == thing.id or (_END_OF_ID.fullmatch(word) and thing.id.replace("-", "").endswith(word)):

@@ -95,11 +95,15 @@ def look_at_run(run: Any) -> Seen:
     """How far a run is."""
     if run.state == "queued" and run.queue_position:
         return Seen(f"queued, {run.queue_position} in the device's queue")
+    if run.state == "waiting":
+        return Seen("waits for what comes before it")
     if run.state == "leased":
         return Seen("the device prepares")
     if run.state != "running" or run.progress is None:
         return Seen(str(run.state), 1.0 if run.state == "succeeded" else None)
     done = run.progress
+    if run.paused:
+        return Seen(f"paused: {visible(run.paused.reason)}", done.step / max(done.steps, 1))
     loss = "" if done.loss is None else f"loss {number(done.loss)}"
     return Seen("running", done.step / max(done.steps, 1), f"{done.step}/{done.steps} {loss}".rstrip())
 

@@ -14,7 +14,7 @@ from pock_client.errors import BuildCancelled, BuildFailed
 from pock_client.events import FINAL, Event
 from pock_client.pausing import Stream
 from pock_client.references import Identified, Reference, recipe_text
-from pock_client.schema import Build, BuildIn, BuildPage
+from pock_client.schema import Build, BuildIn, BuildPage, Tune
 from pock_client.synchronous.files import Models
 from pock_client.synchronous.named import Versioned
 from pock_client.synchronous.streams import Subject, follow, watch
@@ -42,9 +42,12 @@ class Builds(Versioned[Build]):
         threads: int | None = None,
         name: str | None = None,
         priority: int = 0,
+        tune: str = "off",
     ) -> Build:
         """Ask for a build. `recipe` is YAML text, an object, the path of a file, or one of `client.recipes`. The
-        same request finds the same build while it is queued, running or succeeded."""
+        same request finds the same build while it is queued, running or succeeded. `tune="fleet"`: with what devices
+        measured; what they have not is tried on idle ones (`client.tuning`), and the same request makes a new build
+        once more is known."""
         text = recipe_text(recipe) if isinstance(recipe, str | dict | Path) else UNSET
         body = BuildIn(
             model_id=self._models.id_of(model),
@@ -54,6 +57,7 @@ class Builds(Versioned[Build]):
             threads=threads or UNSET,
             name=name or UNSET,
             priority=priority or UNSET,
+            tune=UNSET if tune == "off" else Tune(tune),
         )
         return self._transport.json(sending("POST", self.path, body, once=True), Build)
 

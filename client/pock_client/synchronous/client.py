@@ -12,12 +12,21 @@ import httpx
 from pock_client import credentials
 from pock_client.calls import Call, Options
 from pock_client.schema import Me
+from pock_client.synchronous.benchmarks import Benchmarks, Regressions
 from pock_client.synchronous.blobs import Blobs
 from pock_client.synchronous.builds import Builds
+from pock_client.synchronous.campaigns import Campaigns, Ingredients
+from pock_client.synchronous.federations import Federations
 from pock_client.synchronous.files import Artifacts, Datasets, Models, Recipes
 from pock_client.synchronous.fleet import Devices, EnrolmentTokens, Targets
+from pock_client.synchronous.policies import Policies
 from pock_client.synchronous.runs import Runs, Sources
+from pock_client.synchronous.schedules import Schedules
 from pock_client.synchronous.transport import Transport
+from pock_client.synchronous.tuning import Tunings
+from pock_client.synchronous.updates import AgentReleases, Rollouts
+from pock_client.synchronous.webhooks import Webhooks
+from pock_client.synchronous.weights import Weights
 from pock_client.synchronous.workspace import Audit, Keys, Members
 
 
@@ -50,9 +59,22 @@ class Client:
         self.artifacts = Artifacts(self._transport, self.blobs)
         self.builds = Builds(self._transport, self.models)
         self.devices = Devices(self._transport)
+        self.policies = Policies(self._transport)
         self.enrolment_tokens = EnrolmentTokens(self._transport)
-        self.runs = Runs(self._transport, Sources(self.builds, self.datasets, self.devices, self.blobs))
+        weights = Weights(self.builds, self.artifacts, self.blobs)
+        sources = Sources(self.builds, self.datasets, self.devices, weights)
+        self.runs = Runs(self._transport, sources)
+        self.federations = Federations(self._transport, sources)
+        ingredients = Ingredients(self.models, self.recipes, self.builds, self.datasets)
+        self.campaigns = Campaigns(self._transport, ingredients)
+        self.benchmarks = Benchmarks(self._transport, sources)
+        self.regressions = Regressions(self._transport)
+        self.webhooks = Webhooks(self._transport)
+        self.schedules = Schedules(self._transport)
         self.targets = Targets(self._transport)
+        self.tuning = Tunings(self._transport)
+        self.agent_releases = AgentReleases(self._transport, self.blobs)
+        self.rollouts = Rollouts(self._transport, self.agent_releases)
         self.members = Members(self._transport)
         self.keys = Keys(self._transport)
         self.audit = Audit(self._transport)

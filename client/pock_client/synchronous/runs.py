@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict, Unpack
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from pock_client.calls import Call, part, sending
 from pock_client.errors import PockClientError, RunCancelled, RunFailed
@@ -16,14 +17,17 @@ from pock_client.events import FINAL, Event
 from pock_client.files import Progress
 from pock_client.pausing import Stream
 from pock_client.references import Reference
-from pock_client.schema import Entry, Run, RunIn, RunPage, Step, StepList
-from pock_client.synchronous.blobs import Blobs
+from pock_client.schema import After, Entry, FailureClass, Run, RunIn, RunPage, Step, StepList, WeightsForm
 from pock_client.synchronous.builds import Builds
 from pock_client.synchronous.files import Datasets
 from pock_client.synchronous.fleet import Devices
 from pock_client.synchronous.named import Named
 from pock_client.synchronous.streams import Subject, follow, watch
 from pock_client.synchronous.transport import Transport
+from pock_client.synchronous.weights import Weights
+
+LOCAL = "local:"
+"""Before the name of data that stays on a device."""
 
 
 class RunOptions(TypedDict, total=False):
@@ -33,11 +37,22 @@ class RunOptions(TypedDict, total=False):
     """Default: those of the build."""
     seed: int
     save_weights: bool
-    """Keep the trained weights, for `client.runs.weights`."""
+    """Bring the trained weights back, for `client.runs.weights`: from agents of today only what changed travels."""
+    weights_of: Reference
+    """A run that trained the weights to begin with, or a file of weights by its digest."""
     deadline: int
     """Most seconds that the run may take."""
     queue_deadline: int
     """Most seconds that it may wait for the device."""
+    after_build: Reference
+    """Wait for this build, which may be the run's own."""
+    after_run: str
+    """Wait for the run of this id, or its last try."""
+    retries: Mapping[str, int]
+    """How often to try again, by class of failure; default: {"transient": 3}."""
+    retry_delay: float
+    """Seconds before the first retry; each further one waits twice as long."""
+    priority: int
 
 
 @dataclass(frozen=True)
@@ -47,7 +62,7 @@ class Sources:
     builds: Builds
     datasets: Datasets
     devices: Devices
-    blobs: Blobs
+    weights: Weights
 
 
 class Runs(Named[Run]):
@@ -67,29 +82,43 @@ class Runs(Named[Run]):
         *,
         build: Reference,
         device: Reference,
-        dataset: Reference,
         steps: int,
+        dataset: Reference | None = None,
         eval_dataset: Reference | None = None,
         entry: str = "train",
         **options: Unpack[RunOptions],
     ) -> Run:
         """Let a device run a build on a dataset. `entry` is "train", "eval" or "bench"; with `eval_dataset`, the device
-        evaluates before and after."""
+        evaluates before and after. "bench" needs no dataset. "local:NAME" is what the device itself keeps as NAME."""
         datasets = self._sources.datasets
+        retries, delay = options.get("retries"), options.get("retry_delay")
         body = RunIn(
             build_id=self._sources.builds.id_of(build),
             device_id=self._sources.devices.id_of(device),
-            dataset_id=datasets.id_of(dataset),
+            dataset_id=UNSET if dataset is None or _local(dataset) else datasets.id_of(dataset),
+            dataset_name=_local(dataset) or UNSET,
             steps=steps,
-            eval_dataset_id=UNSET if eval_dataset is None else datasets.id_of(eval_dataset),
+            eval_dataset_id=UNSET if eval_dataset is None or _local(eval_dataset) else datasets.id_of(eval_dataset),
+            eval_dataset_name=_local(eval_dataset) or UNSET,
             entry=Entry(entry),
             threads=options.get("threads") or UNSET,
             seed=options.get("seed") or UNSET,
             save_weights=options.get("save_weights") or UNSET,
+            weights_form=WeightsForm.delta if options.get("save_weights") else UNSET,
+            weights_of=UNSET if options.get("weights_of") is None else self._origin(options["weights_of"]),
             deadline_seconds=options.get("deadline") or UNSET,
             queue_deadline_seconds=options.get("queue_deadline") or UNSET,
+            priority=options.get("priority") or UNSET,
+            after=self._after(options),
+            retries=UNSET if retries is None else {FailureClass(kind): count for kind, count in retries.items()},
+            retry_delay_seconds=UNSET if delay is None else delay,
         )
         return self._transport.json(sending("POST", self.path, body, once=True), Run)
+
+    def _after(self, options: RunOptions) -> After | UnsetType:
+        if "after_build" in options:
+            return After(build_id=self._sources.builds.id_of(options["after_build"]))
+        return After(run_id=options["after_run"]) if "after_run" in options else UNSET
 
     def cancel(self, ident: str) -> Run:
         """Cancel a run that is not over."""
@@ -111,22 +140,62 @@ class Runs(Named[Run]):
         return follow(self._transport, self._subject(ident), after)
 
     def wait(self, ident: str, on_event: Callable[[Event], object] | None = None, timeout: float | None = None) -> Run:
-        """The run once it succeeded. Raises RunFailed, RunCancelled, or WaitTimeout after `timeout` seconds."""
-        watch(self._transport, self._subject(ident), on_event, timeout)
-        return _succeeded(self.get(ident))
+        """The run, or its last try, once it succeeded. Raises RunFailed, RunCancelled, or WaitTimeout after `timeout`
+        seconds."""
+        ends = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = None if ends is None else ends - time.monotonic()
+            watch(self._transport, self._subject(ident), on_event, left)
+            run = self.get(ident)
+            if run.retried_by is None:
+                return _succeeded(run)
+            ident = run.retried_by
+
+    def last_try(self, ident: str) -> Run:
+        """The run, or, if it failed and is tried again, the newest of its tries."""
+        run = self.get(ident)
+        while run.retried_by is not None:
+            run = self.get(run.retried_by)
+        return run
 
     def weights(self, run: str | Run, path: str | Path, progress: Progress | None = None) -> Path:
-        """Write the weights that a run trained, as safetensors, to `path`, which is returned."""
+        """Write the weights that a run trained, all of them, as safetensors, to `path`, which is returned. Where they
+        came as a delta, the artifact's weights are fetched, too."""
+        found, digest = self._trained(run)
+        if found.weights_form == WeightsForm.delta:
+            return self._sources.weights.restore(found.build_id, digest, Path(path), progress)
+        return self._sources.weights.download(digest, Path(path), progress)
+
+    def delta(self, run: str | Run, path: str | Path, progress: Progress | None = None) -> Path:
+        """Write what a run changed of its artifact's weights, as it came from the device, to `path`."""
+        found, digest = self._trained(run)
+        if found.weights_form != WeightsForm.delta:
+            raise PockClientError(f"the weights of run {found.id} came whole: there is no delta")
+        return self._sources.weights.download(digest, Path(path), progress)
+
+    def _trained(self, run: str | Run) -> tuple[Run, str]:
         found = run if isinstance(run, Run) else self.get(run)
         if found.weights_digest is None:
             raise PockClientError(f"run {found.id} has no weights: it did not succeed, or was not asked to save them")
-        return self._sources.blobs.download(found.weights_digest, path, progress)
+        return found, found.weights_digest
+
+    def _origin(self, reference: Reference) -> str:
+        """The id of a run, or a digest as it is given."""
+        is_digest = isinstance(reference, str) and len(reference) == 64
+        return str(reference) if is_digest else self.id_of(reference)
 
     def _subject(self, ident: str) -> Subject:
         def is_over() -> bool:
             return (self.get(ident)).state in FINAL
 
         return Subject(f"{self.path}/{part(ident)}", f"run {ident}", is_over)
+
+
+def _local(dataset: Reference | None) -> str | None:
+    """The name of data that stays on the device, if that is what is meant."""
+    if not isinstance(dataset, str) or not dataset.startswith(LOCAL):
+        return None
+    return dataset.removeprefix(LOCAL)
 
 
 def _succeeded(run: Run) -> Run:

@@ -7,6 +7,7 @@ const TONES: Readonly<Record<string, string>> = {
   running: "active",
   leased: "active",
   queued: "waiting",
+  waiting: "waiting",
   offline: "quiet",
   cancelled: "quiet",
   failed: "bad",

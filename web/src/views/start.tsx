@@ -10,7 +10,7 @@ import { useList } from "../hooks";
 import { BuildTable, RunTable } from "./tables";
 
 const RECENT = 5;
-const UNDER_WAY = ["queued", "leased", "running"];
+const UNDER_WAY = ["waiting", "queued", "leased", "running"];
 
 /** Length of what was loaded; "100+" when the server has more. */
 function countOf<T>(list: List<T>, wanted: (item: T) => boolean = () => true): string {

@@ -17,6 +17,7 @@ from ..options import Json, Limit, Names, Profile, Timeout, Wait
 from ..session import connected, patient
 from ..watching import labelled, look_at_build, wait_for_all
 from .pushing import push_model
+from .tuning import known_in_words, wait_until_tuned
 
 _TITLES = ("build", "name", "target", "state", "artifact", "planned", "compiled in")
 
@@ -36,30 +37,45 @@ def build(
     name: Annotated[str | None, typer.Option("--name", help="Of the builds; default: the model's.")] = None,
     threads: Annotated[int | None, typer.Option("--threads", min=1, help="Default: the target's cores.")] = None,
     priority: Annotated[int, typer.Option("--priority", min=-10, max=10, help="Higher ones come first.")] = 0,
+    tune: Annotated[
+        str, typer.Option("--tune", metavar="{off|fleet}", help="fleet: with what devices measured, or will measure.")
+    ] = "off",
+    wait_tuned: Annotated[
+        bool, typer.Option("--wait-tuned", help="Wait until devices have tried what is unknown, then build again.")
+    ] = False,
     wait: Wait = True,
     timeout: Timeout = None,
     profile: Profile = None,
     json: Json = False,
 ) -> None:
     """Build each model with each recipe for each target; what was built before is there at once."""
+    if tune not in ("off", "fleet") or (wait_tuned and (tune == "off" or not wait)):
+        raise typer.BadParameter("--tune is off or fleet, and --wait-tuned goes with --tune fleet and --wait")
+    more: dict[str, Any] = {"threads": threads, "name": name, "priority": priority, "tune": tune}
     with connected(profile) as client:
         targets = _targets(client, target)
         recipes = [_recipe(client, word) for word in recipe]
-        found = [_model(client, word) for word in models]
-        made = [
-            client.builds.create(
-                model=one.id, recipe=steps, target=where, threads=threads, name=name, priority=priority
-            )
-            for one in found
+        orders = [
+            {"model": one.id, "recipe": steps, "target": where, **more}
+            for one in [_model(client, word) for word in models]
             for steps in recipes
             for where in targets
         ]
+        made = [client.builds.create(**order) for order in orders]
     if wait:
         with patient(profile) as client:
             after = f"the builds go on: `{program(context)} builds` shows them, the same command waits for them again"
-            things = labelled(made, lambda one: f"{one.name} for {one.target}")
-            made = wait_for_all(things, client.builds.get, look_at_build, timeout, after)
+            made = _finished(client, made, timeout, after)
+            if wait_tuned and all(one.state == "succeeded" for one in made):
+                wait_until_tuned(client, made, timeout, program(context))
+                made = _finished(client, [client.builds.create(**order) for order in orders], timeout, after)
     _show(context, made, waited=wait, as_json=json)
+
+
+def _finished(client: Client, made: Sequence[Any], timeout: float | None, after: str) -> list[Any]:
+    """The builds once they are over."""
+    things = labelled(made, lambda one: f"{one.name} for {one.target}")
+    return wait_for_all(things, client.builds.get, look_at_build, timeout, after)
 
 
 def builds(
@@ -128,6 +144,8 @@ def _show(context: typer.Context, made: Sequence[Any], *, waited: bool, as_json:
     for one in made:
         if one.failure is not None:
             note(f"{one.name} for {one.target}: {one.failure.detail} ({one.failure.code})")
+        elif (told := known_in_words(one)) is not None:
+            note(f"{one.name} for {one.target}: {told}")
     good = [one for one in made if one.state == "succeeded"]
     if good and not as_json:
         note(f"fetch an artifact: {program(context)} download {short(good[0].id)} -o {good[0].name}.pock")

@@ -1,23 +1,35 @@
-"""`devices`, `enroll-token`: the fleet, and who comes in."""
+"""`devices` with `devices policy`, `enroll-token`: the fleet, what it may do when, and who comes in."""
 
 from __future__ import annotations
 
 import shlex
+import tomllib
 from itertools import islice
+from json import dumps
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ...credentials import find
 from ..console import ago, note, plain, say, short, show_json, show_table, size
+from ..faults import Refused, ServiceCommand, ServiceGroup
 from ..options import Json, Limit, On, Profile
 from ..session import connected
 
 _MOST_SECONDS = 900
+_MOST_BYTES = 64 * 1024
+
+devices_app = typer.Typer(name="devices", cls=ServiceGroup)
 
 
-def devices(on: On = None, limit: Limit = 200, profile: Profile = None, json: Json = False) -> None:
-    """List devices: what they are, and whether they are there."""
+@devices_app.callback(invoke_without_command=True)
+def devices(
+    context: typer.Context, on: On = None, limit: Limit = 200, profile: Profile = None, json: Json = False
+) -> None:
+    """List devices: what they are, and whether they are there; or, with a command, say when they may work."""
+    if context.invoked_subcommand is not None:
+        return
     with connected(profile) as client:
         found = list(islice(client.devices.list(on), limit))
     if json:
@@ -26,6 +38,37 @@ def devices(on: On = None, limit: Limit = 200, profile: Profile = None, json: Js
     titles = ("device", "pool", "target", "state", "seen", "memory", "agent", "labels", "id")
     empty = "no devices; `enroll-token` lets one in" if on is None else f"no device matches '{on}'"
     show_table(titles, map(_row, found), empty)
+
+
+@devices_app.command("policy", cls=ServiceCommand)
+def policy(
+    reference: Annotated[str, typer.Argument(metavar="DEVICE|pool=POOL", help="Whose policy.", show_default=False)],
+    rules: Annotated[
+        Path | None, typer.Option("--set", metavar="FILE", help="Set the rules of a TOML file.", exists=True)
+    ] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Take the policy away.")] = False,
+    profile: Profile = None,
+    json: Json = False,
+) -> None:
+    """Show when a device, or a pool's devices, may work, or set it; the owner of a device may allow less."""
+    if rules is not None and remove:
+        raise typer.BadParameter("it is either --set or --remove")
+    _, is_pool, pool = reference.partition("pool=")
+    with connected(profile) as client:
+        subject = {"pool": pool} if is_pool else {"device": client.devices.find(reference).id}
+        if rules is not None:
+            client.policies.set(_rules(rules), **subject)
+        elif remove:
+            client.policies.remove(**subject)
+        if remove and is_pool:
+            say(f"pool {pool} has no policy any more")
+            return
+        found = client.policies.get(**subject)
+    if json:
+        show_json(found)
+        return
+    for line in _policy_lines(found):
+        say(line)
 
 
 def enroll_token(
@@ -57,6 +100,37 @@ def _label(text: str) -> tuple[str, str]:
     if not key or not equals:
         raise typer.BadParameter(f"'{text}' is no label; it looks like room=attic", param_hint="--label")
     return key, value
+
+
+def _rules(path: Path) -> dict[str, Any]:
+    """What a file says, in the form of a device owner's `policy.toml`; the service checks it."""
+    content = path.read_bytes()[: _MOST_BYTES + 1]
+    if len(content) > _MOST_BYTES:
+        raise Refused(f"{path} is longer than {_MOST_BYTES} bytes")
+    try:
+        return tomllib.loads(content.decode())
+    except ValueError as error:
+        raise Refused(f"{path} is no TOML: {error}") from None
+
+
+def _policy_lines(found: Any) -> list[str]:
+    """The rules of a device's policies or of a pool's, and why the device rests."""
+    lines = [f"pool {found.pool}: {_said(getattr(found, 'pool_policy', found.policy))}"]
+    if hasattr(found, "known"):
+        lines.append(f"device: {_said(found.policy)}")
+        lines.append("the device keeps them" if found.known else "the device has not got them yet")
+        if found.resting is not None:
+            until = "" if found.resting.until is None else f", until {found.resting.until.astimezone():%Y-%m-%d %H:%M}"
+            lines.append(f"it rests: {found.resting.reason}{until}")
+    return lines
+
+
+def _said(policy: Any) -> str:
+    """The rules that are set, as in a file."""
+    if policy is None:
+        return "no policy"
+    rules = {name: value for name, value in plain(policy).items() if value not in (None, False, "allow")}
+    return ", ".join(f"{name} = {dumps(value)}" for name, value in rules.items()) or "no rules"
 
 
 def _row(one: Any) -> tuple[str, ...]:

@@ -10,7 +10,9 @@ import typer
 
 from ... import Client
 from ...errors import Damaged
-from ..console import say, show_json, size, visible
+from ...files import digest_and_size
+from ...schema import WeightsForm
+from ..console import note, say, show_json, size, visible
 from ..faults import Refused
 from ..lookup import find_builds, find_runs
 from ..options import Json, Profile
@@ -42,20 +44,40 @@ def download(
         typer.Option("--as", help="What REF is; default: .pock is of a build, .onnx a model, .safetensors of a run."),
     ] = None,
     target: Annotated[str | None, typer.Option("--target", help="Of a build's name: which of its targets.")] = None,
+    delta: Annotated[
+        bool, typer.Option("--delta", help="Of a run: what it changed of the weights, as it came from the device.")
+    ] = False,
     profile: Profile = None,
     json: Json = False,
 ) -> None:
     """Fetch a file and check it; what was there of it already is not fetched again."""
-    source = kind or _ENDINGS.get(output.suffix.lower())
+    source = kind or (Source.RUN if delta else _ENDINGS.get(output.suffix.lower()))
     if source is None:
         raise typer.BadParameter(f"say with --as what '{reference}' is: '{output.name}' does not", param_hint="REF")
+    if delta and source is not Source.RUN:
+        raise typer.BadParameter(f"only a run has a delta, not a {source}", param_hint="--delta")
     with connected(profile) as client, byte_bar(output.name) as moved:
-        digest = _fetch(client, source, _meant(client, source, reference, target), output, moved)
+        thing = _meant(client, source, reference, target)
+        if delta:
+            client.runs.delta(thing, output, progress=moved)
+            digest = str(thing.weights_digest)
+        else:
+            digest = _fetch(client, source, thing, output, moved)
     nbytes = output.stat().st_size
+    sizes = _sizes(thing) if source is Source.RUN else {}
     if json:
-        show_json({"path": str(output), "digest": digest, "size": nbytes})
+        show_json({"path": str(output), "digest": digest, "size": nbytes, **sizes})
     else:
         say(f"{output}: {size(nbytes)}, sha256 {digest[:12]}")
+        if sizes:
+            note(f"{size(sizes['delta_bytes'])} came from the device; all weights are {size(sizes['full_bytes'])}")
+
+
+def _sizes(run: Any) -> dict[str, int]:
+    """Bytes that came from the device, where they were a delta, and of all weights."""
+    if run.weights_form != WeightsForm.delta or run.full_weights_bytes is None:
+        return {}
+    return {"delta_bytes": run.weights_bytes or 0, "full_bytes": run.full_weights_bytes}
 
 
 def _meant(client: Client, source: Source, reference: str, target: str | None) -> Any:
@@ -86,8 +108,8 @@ def _fetch(client: Client, source: Source, thing: Any, output: Path, moved: Move
     if source is Source.RUN:
         if thing.weights_digest is None:
             raise Refused(f"the run on {thing.device_name} has no weights; `run … --save-weights` brings them back")
-        client.runs.weights(thing.id, output, progress=moved)
-        return str(thing.weights_digest)
+        client.runs.weights(thing, output, progress=moved)
+        return digest_and_size(output)[0]
     for name, digest in (thing.external if source is Source.MODEL else {}).items():
         if Path(name).name != name or name in ("", ".", "..") or "\\" in name:
             raise Damaged(f"'{name}' is no name of a file beside the model; nothing was fetched")

@@ -17,7 +17,7 @@ from ..session import connected
 
 _MANY = 10
 _OPEN_BUILDS = ("queued", "running")
-_OPEN_RUNS = ("queued", "leased", "running")
+_OPEN_RUNS = ("waiting", "queued", "leased", "running")
 
 
 def logs(

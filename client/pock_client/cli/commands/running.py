@@ -1,4 +1,4 @@
-"""`run`, `bench`, `runs`: training and measuring on devices."""
+"""`run`, `runs`: training on devices."""
 
 from __future__ import annotations
 
@@ -11,31 +11,63 @@ import typer
 
 from ... import Client
 from ...errors import ServiceError
-from ..comparison import measured, show_comparison
+from ...schema import FailureClass
+from .. import completing
 from ..console import ago, note, number, plain, reference, share, short, show_json, show_table, visible
 from ..faults import Refused, Status, program
-from ..lookup import chosen, find_builds, names_of_run
+from ..lookup import Kind, chosen, find_build_or_run, find_builds, find_runs, names_of_run
 from ..options import Json, Limit, Names, Profile, Timeout, Wait, Yes
 from ..session import connected, patient
 from ..watching import labelled, look_at_run, wait_for_all
 
 _MOST = 100
 """Runs that one command asks for."""
+_DIGEST_LENGTH = 64
 _MANY = 10
 """More are asked about."""
 
 Builds = Annotated[
-    list[str], typer.Argument(metavar="BUILD", help="Builds or models, by name, glob or id.", show_default=False)
+    list[str],
+    typer.Argument(
+        metavar="BUILD",
+        help="Builds or models, by name, glob or id.",
+        show_default=False,
+        autocompletion=completing.builds,
+    ),
 ]
 Selector = Annotated[
-    str, typer.Option("--on", metavar="SELECTOR", help="Devices, such as 'pool=kitchen,ram>=2GiB' or 'pi-*'.")
+    str,
+    typer.Option(
+        "--on",
+        metavar="SELECTOR",
+        help="Devices, such as 'pool=kitchen,ram>=2GiB' or 'pi-*'.",
+        autocompletion=completing.devices,
+    ),
 ]
-Data = Annotated[str, typer.Option("--data", metavar="DATASET", help="A dataset's name, NAME:v3 or id.")]
+Data = Annotated[
+    str,
+    typer.Option(
+        "--data",
+        metavar="DATASET",
+        help="A dataset's name, NAME:v3, id, or local:NAME on the device.",
+        autocompletion=completing.datasets,
+    ),
+]
 EvalData = Annotated[
     str | None, typer.Option("--eval-data", metavar="DATASET", help="Evaluate on it before and after training.")
 ]
 Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Default: those of the build.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Of the order of samples.")]
+Retry = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--retry", metavar="CLASS=N", help="Try again so often, such as transient=3 (the default); may be said again."
+    ),
+]
+After = Annotated[
+    str | None,
+    typer.Option("--after", metavar="BUILD|RUN", help="Wait until it has succeeded; a build may be the run's own."),
+]
 Deadline = Annotated[
     int | None, typer.Option("--deadline", metavar="SECONDS", min=1, help="Longest time of each run on its device.")
 ]
@@ -52,6 +84,7 @@ class Order:
     yes: bool
     wait: bool
     timeout: float | None
+    after: str | None = None
 
 
 def run(
@@ -66,7 +99,13 @@ def run(
     save_weights: Annotated[
         bool, typer.Option("--save-weights", help="Bring the trained weights back: `download RUN` fetches them.")
     ] = False,
+    weights_of: Annotated[
+        str | None,
+        typer.Option("--weights-of", metavar="RUN", help="Begin with what this run trained, or a digest's weights."),
+    ] = None,
     deadline: Deadline = None,
+    retry: Retry = None,
+    after: After = None,
     yes: Yes = False,
     wait: Wait = True,
     timeout: Timeout = None,
@@ -75,41 +114,22 @@ def run(
 ) -> None:
     """Train on every device that matches, each with the newest build for its target."""
     options = {"entry": "train", "steps": steps, "seed": seed, "threads": threads, "save_weights": save_weights}
-    options |= {"deadline": deadline, "eval_dataset": eval_data}
-    order = Order(builds, on, data, options, yes, wait, timeout)
+    options |= {"deadline": deadline, "eval_dataset": eval_data, "weights_of": weights_of, "retries": retries_of(retry)}
+    order = Order(builds, on, data, options, yes, wait, timeout, after)
     _run(context, order, profile, as_json=json)
-
-
-def bench(
-    context: typer.Context,
-    builds: Builds,
-    on: Selector,
-    data: Data,
-    steps: Annotated[int, typer.Option("--steps", min=1, help="Measured steps.")] = 50,
-    threads: Threads = None,
-    deadline: Deadline = None,
-    yes: Yes = False,
-    wait: Wait = True,
-    timeout: Timeout = None,
-    profile: Profile = None,
-    json: Json = False,
-) -> None:
-    """Measure steps on every device that matches; each repeats until its times are stable, or five times."""
-    options = {"entry": "bench", "steps": steps, "threads": threads, "deadline": deadline}
-    _run(context, Order(builds, on, data, options, yes, wait, timeout), profile, as_json=json)
 
 
 def runs(
     names: Names = None,
     state: Annotated[str | None, typer.Option("--state", help="Such as queued, running, succeeded.")] = None,
+    tries: Annotated[bool, typer.Option("--tries", help="Those that were tried again, too.")] = False,
     limit: Limit = 50,
     profile: Profile = None,
     json: Json = False,
 ) -> None:
     """List runs, newest first; a name is that of a build."""
     with connected(profile) as client:
-        filters = {} if state is None else {"state": state}
-        all_runs = client.runs.list(**filters)
+        all_runs = client.runs.list(state=state, retried=None if tries else "false")
         found = chosen(all_runs, names, names_of_run, limit)
         if json:
             show_json({"items": plain(found)})
@@ -138,32 +158,75 @@ def _result(one: Any) -> tuple[str, ...]:
 def _run(context: typer.Context, order: Order, profile: str | None, *, as_json: bool) -> None:
     """Ask for the runs and, if it is wanted, wait for them."""
     with connected(profile) as client:
-        pairs = _pairs(client, order)
-        if len(pairs) > _MANY and not order.yes:
-            typer.confirm(f"ask for {len(pairs)} runs?", abort=True, err=True)
-        dataset = client.datasets.find(order.data)
-        options = {name: value for name, value in order.options.items() if value is not None}
+        after = _awaited(client, order.after)
+        pairs = matched(client, order)
+        confirmed(len(pairs), "runs", yes=order.yes)
+        dataset = _dataset(client, order.data)
+        options = {name: value for name, value in order.options.items() if value is not None} | after
         if "eval_dataset" in options:
-            options["eval_dataset"] = client.datasets.find(options["eval_dataset"]).id
+            options["eval_dataset"] = _dataset(client, options["eval_dataset"])
+        if "weights_of" in options:
+            options["weights_of"] = _origin(client, options["weights_of"])
         made, refused = list[Any](), 0
         for build, device in pairs:
             try:
-                made.append(client.runs.create(build=build.id, device=device.id, dataset=dataset.id, **options))
+                made.append(client.runs.create(build=build.id, device=device.id, dataset=dataset, **options))
             except ServiceError as error:
                 refused += 1
                 note(f"{build.name} on {device.name} is refused: {error}")
     if order.wait and made:
         with patient(profile) as client:
             word, name = short(made[0].id) if len(made) == 1 else "RUN", program(context)
-            after = f"it goes on; `{name} logs {word} -f` follows it, `{name} cancel {word}` ends it"
+            later = f"it goes on; `{name} logs {word} -f` follows it, `{name} cancel {word}` ends it"
             things = labelled(made, lambda one: f"{one.build.name} on {one.device_name}")
-            made = wait_for_all(things, client.runs.get, look_at_run, order.timeout, after)
+            made = wait_for_all(things, client.runs.last_try, look_at_run, order.timeout, later)
     _show(context, made, order, as_json=as_json)
     if refused:
         raise typer.Exit(Status.REFUSED)
 
 
-def _pairs(client: Client, order: Order) -> list[tuple[Any, Any]]:
+def retries_of(words: Sequence[str] | None) -> dict[str, int] | None:
+    """How often to try again, by class of failure; None where nothing was said."""
+    found: dict[str, int] = {}
+    for word in words or ():
+        kind, equals, count = word.partition("=")
+        if kind not in list(FailureClass) or not equals or not count.isdecimal():
+            detail = f"'{word}' is no CLASS=N; classes are {', '.join(FailureClass)}"
+            raise typer.BadParameter(detail, param_hint="--retry")
+        found[kind] = int(count)
+    return found or None
+
+
+def _awaited(client: Client, word: str | None) -> dict[str, str]:
+    """The option of a run that waits for what the word means."""
+    if word is None:
+        return {}
+    kind, thing = find_build_or_run(client, word)
+    return {"after_build" if kind is Kind.BUILD else "after_run": thing.id}
+
+
+def _origin(client: Client, weights_of: str) -> str:
+    """The run that is meant, or a digest as it is given."""
+    if len(weights_of) == _DIGEST_LENGTH:
+        return weights_of
+    found = find_runs(client, [weights_of])
+    if len(found) != 1:
+        raise Refused(f"'{weights_of}' is {len(found) or 'none'} of the runs; say with --weights-of the id of one")
+    return str(found[0].id)
+
+
+def _dataset(client: Client, word: str) -> str:
+    """Its id; or the word for what each device keeps itself."""
+    return word if word.startswith("local:") else client.datasets.find(word).id
+
+
+def confirmed(count: int, what: str, *, yes: bool) -> None:
+    """Ask before many are asked for; raises Abort."""
+    if count > _MANY and not yes:
+        typer.confirm(f"ask for {count} {what}?", abort=True, err=True)
+
+
+def matched(client: Client, order: Order) -> list[tuple[Any, Any]]:
     """Each device that matches with each thing to run there: the newest build of it for the device's target."""
     count = client.devices.count(order.on)  # a service that knows no selectors would list all devices, and no count
     if not count:
@@ -171,7 +234,7 @@ def _pairs(client: Client, order: Order) -> list[tuple[Any, Any]]:
     if count > _MOST:
         raise Refused(f"'{order.on}' matches {count} devices, and at most {_MOST} are asked at once; narrow it down")
     devices = list(islice(client.devices.list(order.on), _MOST))
-    built = find_builds(client, order.builds, "succeeded")
+    built = find_builds(client, order.builds, None if order.after else "succeeded")
     pairs = [(build, device) for device in devices for build in built if build.target == device.target]
     for device in devices:
         if not any(device is one for _, one in pairs):
@@ -188,8 +251,6 @@ def _show(context: typer.Context, made: Sequence[Any], order: Order, *, as_json:
     """The runs as they stand; ends with FAILED if one that was waited for did not succeed."""
     if as_json:
         show_json({"runs": plain(made)})
-    elif order.wait and order.options["entry"] == "bench":
-        show_comparison([measured(one) for one in made])
     else:
         show_table(
             ("run", "build", *_TITLES), [(short(one.id), reference(one.build), *_result(one)) for one in made], ""
@@ -202,5 +263,5 @@ def _show(context: typer.Context, made: Sequence[Any], order: Order, *, as_json:
     bad = sum(one.state != "succeeded" for one in made)
     if bad:
         raise typer.Exit(Status.FAILED)
-    if len(made) > 1 and not as_json and order.options["entry"] != "bench":
+    if len(made) > 1 and not as_json:
         note(f"side by side: {program(context)} compare {' '.join(short(one.id) for one in made)}")

@@ -1,0 +1,110 @@
+"""Benchmarks: builds measured on devices, compared, and watched over time."""
+
+from __future__ import annotations
+
+import time
+from typing import TypedDict, Unpack
+
+from msgspec import UNSET
+
+from pock_client.asynchronous.named import Named
+from pock_client.asynchronous.runs import Sources
+from pock_client.asynchronous.transport import Transport
+from pock_client.calls import Call, part, sending
+from pock_client.errors import WaitTimeout
+from pock_client.events import FINAL
+from pock_client.pausing import AsyncStream, sleep_async
+from pock_client.references import Reference
+from pock_client.schema import Benchmark, BenchmarkIn, BenchmarkPage, Comparison, Regression, RegressionPage
+
+_LOOK_SECONDS = 1.0
+
+
+class BenchmarkOptions(TypedDict, total=False):
+    """How a benchmark is made; what is left out is the service's choice."""
+
+    steps: int
+    """Of each repeat."""
+    warmup_steps: int
+    """Of each repeat, before those that count."""
+    repeats: int
+    """Processes; fewer than 6 are never stable."""
+    cool_down: int
+    """Most seconds between two repeats."""
+    threads: int
+    priority: int
+    deadline: int
+    """Most seconds of all of it."""
+    baseline: str
+    """The id of a benchmark to compare with."""
+
+
+class Benchmarks(Named[Benchmark]):
+    """`client.benchmarks`."""
+
+    words = "benchmark"
+    path = "/benchmarks"
+    kind = Benchmark
+    page = BenchmarkPage
+
+    def __init__(self, transport: Transport, sources: Sources) -> None:
+        super().__init__(transport)
+        self._sources = sources
+
+    async def create(
+        self,
+        *,
+        build: Reference,
+        device: Reference,
+        dataset: Reference | None = None,
+        **options: Unpack[BenchmarkOptions],
+    ) -> Benchmark:
+        """Have a device measure a build, with made-up numbers where no dataset is given. Raises ServiceError with
+        status 409 where the device's agent is too old for it."""
+        warmup, pause = options.get("warmup_steps"), options.get("cool_down")
+        body = BenchmarkIn(
+            build_id=await self._sources.builds.id_of(build),
+            device_id=await self._sources.devices.id_of(device),
+            dataset_id=UNSET if dataset is None else await self._sources.datasets.id_of(dataset),
+            steps=options.get("steps") or UNSET,
+            warmup_steps=UNSET if warmup is None else warmup,
+            repeats=options.get("repeats") or UNSET,
+            cool_down_seconds=UNSET if pause is None else pause,
+            threads=options.get("threads") or UNSET,
+            priority=options.get("priority") or UNSET,
+            deadline_seconds=options.get("deadline") or UNSET,
+            baseline_id=options.get("baseline") or UNSET,
+        )
+        return await self._transport.json(sending("POST", self.path, body, once=True), Benchmark)
+
+    async def cancel(self, ident: str) -> Benchmark:
+        """Cancel a benchmark that is not over, and its run."""
+        return await self._transport.json(sending("POST", f"{self.path}/{part(ident)}/cancel"), Benchmark)
+
+    async def compare(self, ident: str, other: str) -> Comparison:
+        """One benchmark beside another: how many times as slow, how surely, and whether on the same machine."""
+        call = Call("GET", f"{self.path}/{part(ident)}/compare", {"with": other})
+        return await self._transport.json(call, Comparison)
+
+    async def wait(self, ident: str, timeout: float | None = None) -> Benchmark:
+        """The benchmark once it is over, well or not. Raises WaitTimeout after `timeout` seconds."""
+        ends = None if timeout is None else time.monotonic() + timeout
+        while True:
+            found = await self.get(ident)
+            if found.state in FINAL:
+                return found
+            if ends is not None and time.monotonic() >= ends:
+                raise WaitTimeout(f"benchmark {ident} is {found.state}; it goes on")
+            await sleep_async(_LOOK_SECONDS)
+
+
+class Regressions:
+    """`client.regressions`."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def list(self, **filters: str | None) -> AsyncStream[Regression]:
+        """Steps that became slower, the last found first; `filters` are `model` (a name, which may hold * and ?) and
+        `target`."""
+        return self._transport.pages("/regressions", RegressionPage, filters)

@@ -1,0 +1,179 @@
+# Generated from pock_client/asynchronous by `python -m client.generate`.
+"""Campaigns: builds on the devices of their targets with several seeds, followed, waited for, and their results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypedDict, Unpack
+
+from msgspec import UNSET
+
+from pock_client.calls import Call, part, sending
+from pock_client.errors import CampaignCancelled, CampaignFailed
+from pock_client.events import FINAL, Event
+from pock_client.pausing import Stream
+from pock_client.references import Reference
+from pock_client.schema import (
+    Campaign,
+    CampaignIn,
+    CampaignPage,
+    CampaignResults,
+    Canary,
+    Cell,
+    CellList,
+    Entry,
+    StopRules,
+)
+from pock_client.synchronous.builds import Builds
+from pock_client.synchronous.files import Datasets, Models, Recipes
+from pock_client.synchronous.named import Named
+from pock_client.synchronous.streams import Subject, follow, watch
+from pock_client.synchronous.transport import Transport
+
+
+class CampaignOrder(TypedDict, total=False):
+    """What a campaign may be told beside its name, devices and steps."""
+
+    builds: Sequence[Reference]
+    """Finished or not. Or else `model`, `recipes` and `targets`, for the builds of these."""
+    model: Reference
+    recipes: Sequence[Reference]
+    targets: Sequence[str]
+    dataset: Reference
+    eval_dataset: Reference
+    entry: str
+    """"train", "eval" or "bench"; the last one needs no dataset."""
+    seeds: Sequence[int]
+    threads: int
+    priority: int
+    parallelism: int
+    """Runs at once; default: one a device."""
+    per_device: int
+    """Runs at once of one device; default: 1."""
+    canary: Mapping[str, int]
+    """{"devices": how many go first, "wait_seconds": until the others follow}."""
+    stop: Mapping[str, float]
+    """{"failed": so many cells} or {"failed_share": more than this part of all}."""
+    deadline: int
+    """Most seconds of the whole campaign."""
+    run_deadline: int
+    """Most seconds of each run."""
+    retries: Mapping[str, int]
+    """How often to try each run again, by class of failure; default: {"transient": 3}."""
+    retry_delay: float
+    """Seconds before the first retry; each further one waits twice as long."""
+
+
+@dataclass(frozen=True)
+class Ingredients:
+    """Where the things are that a campaign is of."""
+
+    models: Models
+    recipes: Recipes
+    builds: Builds
+    datasets: Datasets
+
+
+class Campaigns(Named[Campaign]):
+    """`client.campaigns`."""
+
+    words = "campaign"
+    path = "/campaigns"
+    kind = Campaign
+    page = CampaignPage
+
+    def __init__(self, transport: Transport, sources: Ingredients) -> None:
+        super().__init__(transport)
+        self._sources = sources
+
+    def create(self, *, name: str, on: str, steps: int, **order: Unpack[CampaignOrder]) -> Campaign:
+        """Run builds on every device of their targets that the selector `on` chooses, with each seed."""
+        body = self.body(name=name, on=on, steps=steps, **order)
+        return self._transport.json(sending("POST", self.path, body, once=True), Campaign)
+
+    def body(self, *, name: str, on: str, steps: int, **order: Unpack[CampaignOrder]) -> CampaignIn:
+        """The same as the service is asked for it, for a schedule."""
+        of, canary, stop = self._sources, order.get("canary"), order.get("stop")
+        return CampaignIn(
+            name=name,
+            on=on,
+            steps=steps,
+            build_ids=[of.builds.id_of(one) for one in order.get("builds", ())] or UNSET,
+            model_id=of.models.id_of(order["model"]) if "model" in order else UNSET,
+            recipe_ids=[of.recipes.id_of(one) for one in order.get("recipes", ())] or UNSET,
+            targets=list(order.get("targets", ())) or UNSET,
+            dataset_id=of.datasets.id_of(order["dataset"]) if "dataset" in order else UNSET,
+            eval_dataset_id=of.datasets.id_of(order["eval_dataset"]) if "eval_dataset" in order else UNSET,
+            entry=Entry(order["entry"]) if "entry" in order else UNSET,
+            seeds=list(order["seeds"]) if "seeds" in order else UNSET,
+            threads=order.get("threads", UNSET),
+            priority=order.get("priority", UNSET),
+            parallelism=order.get("parallelism", UNSET),
+            per_device=order.get("per_device", UNSET),
+            canary=UNSET if canary is None else Canary(**canary),
+            stop=UNSET if stop is None else StopRules(**stop),  # type: ignore[arg-type]
+            deadline_seconds=order.get("deadline", UNSET),
+            run_deadline_seconds=order.get("run_deadline", UNSET),
+            retries=dict(order["retries"]) if "retries" in order else UNSET,
+            retry_delay_seconds=order.get("retry_delay", UNSET),
+        )
+
+    def pause(self, ident: str) -> Campaign:
+        """Have it ask for no further runs; those that it asked for go on."""
+        return self._transport.json(sending("POST", f"{self.path}/{part(ident)}/pause"), Campaign)
+
+    def resume(self, ident: str) -> Campaign:
+        """Have it go on."""
+        return self._transport.json(sending("POST", f"{self.path}/{part(ident)}/resume"), Campaign)
+
+    def cancel(self, ident: str) -> Campaign:
+        """End it, and its runs."""
+        return self._transport.json(sending("POST", f"{self.path}/{part(ident)}/cancel"), Campaign)
+
+    def cells(self, ident: str, state: str | None = None) -> Stream[Cell]:
+        """Its cells, in the order in which they are begun: each a build on a device with a seed."""
+        after = -1
+        while True:
+            call = Call("GET", f"{self.path}/{part(ident)}/cells", {"after": after, "state": state})
+            items = (self._transport.json(call, CellList)).items
+            yield from items
+            if not items or items[-1].number <= after:
+                return
+            after = items[-1].number
+
+    def results(self, ident: str, by: str = "target") -> CampaignResults:
+        """What was measured so far: a row a build, or with `by="device"` a row a build and device."""
+        return self._transport.json(Call("GET", f"{self.path}/{part(ident)}/results", {"by": by}), CampaignResults)
+
+    def results_csv(self, ident: str, by: str = "target") -> str:
+        """The same for a spreadsheet."""
+        query = {"by": by, "format": "csv"}
+        return self._transport.text(Call("GET", f"{self.path}/{part(ident)}/results", query))
+
+    def events(self, ident: str, after: int = 0) -> Stream[Event]:
+        """What happens, from the beginning or after the event of that number, each event once, until it is over."""
+        return follow(self._transport, self._subject(ident), after)
+
+    def wait(
+        self, ident: str, on_event: Callable[[Event], object] | None = None, timeout: float | None = None
+    ) -> Campaign:
+        """The campaign once it succeeded: every cell has its outcome. Raises CampaignFailed, CampaignCancelled, or
+        WaitTimeout after `timeout` seconds."""
+        watch(self._transport, self._subject(ident), on_event, timeout)
+        return _succeeded(self.get(ident))
+
+    def _subject(self, ident: str) -> Subject:
+        def is_over() -> bool:
+            return (self.get(ident)).state in FINAL
+
+        return Subject(f"{self.path}/{part(ident)}", f"campaign {ident}", is_over)
+
+
+def _succeeded(campaign: Campaign) -> Campaign:
+    """The campaign, if it is over and well."""
+    if campaign.state == "succeeded":
+        return campaign
+    code, detail = (campaign.failure.code, campaign.failure.detail) if campaign.failure else (None, "")
+    kind = CampaignCancelled if campaign.state == "cancelled" else CampaignFailed
+    raise kind(campaign.id, campaign.state, code, detail)

@@ -24,6 +24,7 @@ FAST = Settings(
     events_drain_seconds=3.0,
     health_seconds=0.1,
     disk_reserve_bytes=0,
+    policy_seconds=0.02,
 )
 
 

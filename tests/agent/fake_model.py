@@ -2,9 +2,9 @@
 
 A data set is a safetensors file whose metadata has, under `told`, a JSON object `{program: instructions}`.
 Instructions: `steps_ms`, `print`, `stderr`, `exit`, `signal`, `overwrite` (path), `hold_seconds`,
-`hang_after` (a step) with `hang_at` (a path),
+`hang_after` (a step) with `hang_at` (a path), `step_seconds`, `knows_no_pause` and `ignores_signals` (SIGTERM),
 `hang_while` (a path: hang as long as it exists), `allocate` (bytes), `write` (bytes), `connect` (port), `read` (path),
-`leave_child`. What it finds out goes into its report under `found`.
+`leave_child`, `leave` (hexadecimal: the trained weights). What it finds out goes into its report under `found`.
 """
 
 import json
@@ -14,7 +14,7 @@ import textwrap
 SOURCE = textwrap.dedent("""\
     #!/bin/sh
     exec python3 -IS -c "$(tail -n +3 "$0")" "$@"
-    import json, os, sys, time
+    import json, os, signal, sys, time
 
     def say(**event):
         print(json.dumps(event), flush=True)
@@ -30,6 +30,18 @@ SOURCE = textwrap.dedent("""\
             sys.exit("missing " + needed)
     first_step = json.load(open(options["--resume"]))["step"] if "--resume" in options else 0
     every = int(options.get("--checkpoint-every", 0))
+    asked = []
+    if every and not mine.get("knows_no_pause"):
+        signal.signal(signal.SIGTERM, lambda *unused: asked.append(1))
+    if mine.get("ignores_signals"):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+    def save(step):
+        with open(options["--checkpoint"] + ".new", "w") as file:
+            json.dump({"step": step}, file)
+        os.rename(options["--checkpoint"] + ".new", options["--checkpoint"])
+        say(event="saved", path=options["--checkpoint"])
+
     weights = open(options.get("--load", options["--params"]), "rb").read()
     threads = int(options["--threads"])
     say(event="start", entry=program, threads=threads, steps=steps, first_step=first_step, pid=os.getpid())
@@ -41,12 +53,13 @@ SOURCE = textwrap.dedent("""\
         samples.append(ms)
         say(event="step", step=step, loss=loss, ms=ms)
         if every and step % every == 0:
-            with open(options["--checkpoint"] + ".new", "w") as file:
-                json.dump({"step": step}, file)
-            os.rename(options["--checkpoint"] + ".new", options["--checkpoint"])
-            say(event="saved", path=options["--checkpoint"])
-        while step == mine.get("hang_after") and os.path.exists(mine["hang_at"]):
+            save(step)
+        while step == mine.get("hang_after") and os.path.exists(mine["hang_at"]) and not asked:
             time.sleep(0.01)
+        time.sleep(mine.get("step_seconds", 0))
+        if asked and step < steps:
+            save(step)
+            sys.exit(7)
     while os.path.exists(mine.get("hang_while", "")):
         time.sleep(0.01)
     for line in mine.get("print", []):
@@ -90,9 +103,14 @@ SOURCE = textwrap.dedent("""\
     if "exit" in mine:
         print(mine.get("stderr", "told to fail"), file=sys.stderr)
         sys.exit(mine["exit"])
-    if "--save" in options:
-        open(options["--save"], "wb").write(b"trained " + weights)
-        say(event="saved", path=options["--save"])
+    for saving in ("--save", "--save-trained"):
+        if saving in options:
+            trained = bytes.fromhex(mine["leave"]) if "leave" in mine else b"trained " + weights
+            open(options[saving], "wb").write(trained)
+            found["saving"] = saving
+            say(event="saved", path=options[saving])
+    if "--load" in options:
+        found["loaded"] = weights[:1000].hex()
     report = {"entry": program, "steps": len(losses), "loss": losses, "peak_rss_bytes": 12345678, "found": found,
               "cold_start_ms": 5.0, "step_ms": {"median": 1.0, "p10": 1.0, "p90": 1.0, "samples": samples}}
     if program == "eval":

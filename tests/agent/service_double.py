@@ -28,9 +28,10 @@ ROUTES = (
     ("POST", r"/v1/enroll", "enroll"),
     ("POST", r"/v1/agent/session", "session"),
     ("POST", r"/v1/agent/heartbeat", "heartbeat"),
-    ("GET", r"/v1/agent/work\?wait=([\d.]+)(?:&trust=\d+)?", "work"),
+    ("GET", r"/v1/agent/work\?wait=([\d.]+)(?:&trust=\d+)?(?:&update=[^&]+)?", "work"),
     ("GET", r"/v1/trust/(\d+)", "trust"),
     ("GET", r"/v1/agent/trust", "introduction"),
+    ("PUT", r"/v1/agent/datasets", "datasets"),
     ("POST", r"/v1/agent/runs/([^/]+)/lease", "lease"),
     ("GET", r"/v1/agent/blobs/sha256/([0-9a-f]{64})", "blob"),
     ("POST", r"/v1/agent/runs/([^/]+)/events", "events"),
@@ -101,6 +102,7 @@ class ServiceDouble:
         self.waiting: list[dict[str, Any]] = []
         self.cancelled: set[str] = set()
         self.heartbeats: list[Any] = []
+        self.listings, self.received = list[Any](), list[bytes]()  # of local data; request lines, headers, bodies
         self.events: dict[str, list[Any]] = defaultdict(list)
         self.results: dict[str, list[Any]] = defaultdict(list)
         self.uploads: dict[str, bytes] = {}
@@ -148,8 +150,7 @@ class ServiceDouble:
         self.faults[route] = fault
 
     def hold(self, route: str) -> Gate:
-        gate = Gate()
-        self.on(route, gate)
+        self.faults[route] = gate = Gate()
         return gate
 
     # Jobs.
@@ -207,13 +208,11 @@ class ServiceDouble:
             assert time.monotonic() < end, f"waited {seconds} s in vain for {what}"
             time.sleep(0.01)
 
-    def public_key(self) -> str:
-        return public_text(self.key)
-
     # Serving.
 
     def serve(self, handler: BaseHTTPRequestHandler) -> None:
         body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
+        self.received.append(f"{handler.requestline}\n{handler.headers}".encode() + body)
         found = route_of(handler.command, handler.path)
         if found is None:
             return self.send(handler, problem(404, f"no route {handler.command} {handler.path}"))
@@ -257,7 +256,7 @@ class ServiceDouble:
         return as_json(
             {
                 "device_id": device,
-                "server_public_key": self.public_key(),
+                "server_public_key": public_text(self.key),
                 "key_id": self.key_id,
                 "heartbeat_seconds": 0.1,
                 "poll_seconds": 25,
@@ -287,7 +286,12 @@ class ServiceDouble:
 
     def answer_heartbeat(self, request: Request) -> Answer:
         self.heartbeats.append(request.json)
-        return as_json({"heartbeat_seconds": 0.1, "cancel": sorted(self.cancelled)})
+        wants = request.json.get("data", "") != (self.listings[-1]["digest"] if self.listings else "")
+        return as_json({"heartbeat_seconds": 0.1, "cancel": sorted(self.cancelled), "wants_data": wants})
+
+    def answer_datasets(self, request: Request) -> Answer:
+        self.listings.append(request.json)
+        return Answer(204)
 
     def answer_work(self, request: Request) -> Answer:
         with self.lock:
@@ -314,9 +318,7 @@ class ServiceDouble:
         content = self.blobs.get(request.argument)
         if content is None:
             return problem(404, "no such blob", 1005)
-        wanted = re.fullmatch(r"bytes=(\d+)-", request.headers.get("Range") or "bytes=0-")
-        assert wanted is not None
-        start = int(wanted[1])
+        start = int((request.headers.get("Range") or "bytes=0-").removeprefix("bytes=").removesuffix("-"))
         if start >= len(content) > 0:
             return problem(416, "no such range", 1022)
         self.bytes_sent += len(content) - start
@@ -359,8 +361,7 @@ def public_text(key: Ed25519PrivateKey) -> str:
 
 def key_id_of(key: Ed25519PrivateKey) -> str:
     """The id that the service gives a key."""
-    raw = key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
-    return hashlib.sha256(raw).hexdigest()[:16]
+    return hashlib.sha256(base64.b64decode(public_text(key))).hexdigest()[:16]
 
 
 def trust_text(
@@ -382,10 +383,8 @@ def trust_text(
 def sign_trust(text: object, signers: Sequence[Ed25519PrivateKey]) -> dict[str, Any]:
     """The document with these signatures."""
     raw = text if isinstance(text, bytes) else json.dumps(text).encode()
-    signatures = [
-        {"key_id": key_id_of(key), "signature": base64.b64encode(key.sign(b"pock-trust\n" + raw)).decode()}
-        for key in signers
-    ]
+    signed = {key_id_of(key): base64.b64encode(key.sign(b"pock-trust\n" + raw)).decode() for key in signers}
+    signatures = [{"key_id": key_id, "signature": text} for key_id, text in signed.items()]
     return {"payload": base64.b64encode(raw).decode(), "signatures": signatures}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from pathlib import Path
 from typing import Any
 
@@ -242,6 +243,32 @@ def test_runs_that_fail_or_are_cancelled_say_so(client: Client, model: Path, dat
     with pytest.raises(RunCancelled):
         client.runs.wait(other.id, timeout=30)
     client.runs.delete(other.id)
+
+
+def test_a_run_that_is_tried_again_is_waited_for_until_its_last_try(
+    client: Client, model: Path, data: Path, device: Device
+) -> None:
+    build = client.builds.create(model=client.models.push(model), recipe={}, target="host", name="slow fine")
+    order: dict[str, Any] = {"build": build, "device": device.id, "dataset": client.datasets.push(data), "steps": 1}
+    first = client.runs.create(**order, after_build=build, retries={"crashed": 1}, retry_delay=0)
+    second = client.runs.create(**order, after_run=first.id)
+    assert (first.state, second.state) == ("waiting", "waiting") and first.after is not None
+    assert first.after.build_id == build.id and first.retries == {"crashed": 1}
+
+    def act(state: str, **result: Any) -> None:
+        while device.take_work() is None:
+            time.sleep(0.1)
+        assert device.post("lease").status_code == 200
+        assert device.post("result", state=state, report={}, **result).status_code == 200
+
+    act("failed", failure={"code": 2001, "detail": "it crashed"})
+    act("succeeded")
+    done = client.runs.wait(first.id, timeout=60)
+    assert done.retry_of == first.id and done.state == "succeeded"
+    assert client.runs.last_try(first.id).id == done.id
+    assert [one.id for one in client.runs.list(device_id=device.id, retried="false")] == [done.id, second.id]
+    act("succeeded")
+    assert client.runs.wait(second.id, timeout=60).id == second.id
 
 
 def test_devices_are_chosen_changed_and_revoked(client: Client, device: Device) -> None:

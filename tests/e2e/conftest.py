@@ -13,6 +13,8 @@ from tests.e2e.small_model import RECIPE, Files, make_files
 
 BUILD_SECONDS = 300.0
 RUN_SECONDS = 300.0
+TUNING = {"EMULATED": "true", "PARALLEL": "1", "PATIENCE_SECONDS": "30"}
+"""Agents are on one machine, where only one measures at a time."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +32,10 @@ class Scene:
         device = fleet.Device(name, target, folder)
         return device, fleet.enroll(device, self.url, self.client)
 
-    def request_run(self, device_id: str, target: str, steps: int) -> str:
+    def request_run(self, device_id: str, target: str, steps: int, **options: Any) -> str:
         """Ask the device to train; the run's id."""
-        build = self.builds[target]
-        return self.client.runs.create(build=build, device=device_id, steps=steps, save_weights=True, **self.data).id
+        order = {"build": self.builds[target], "device": device_id, "steps": steps, **self.data, **options}
+        return self.client.runs.create(save_weights=True, **order).id
 
     def finished(self, run_id: str) -> Any:
         """The run once it succeeded, of which tests read what they know to be there."""
@@ -48,6 +50,13 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 @pytest.fixture(scope="session")
 def scene(files: Files, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     home = tmp_path_factory.mktemp("service")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in TUNING.items():
+            patch.setenv(f"POCK_TUNING_{name}", value)
+        yield from _scene(files, home)
+
+
+def _scene(files: Files, home: Path) -> Iterator[Scene]:
     with service.serving(home) as address, Client(address.url, address.key) as client:
         model = client.models.push(files.model)
         builds: dict[str, Any] = {}

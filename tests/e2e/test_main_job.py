@@ -30,6 +30,7 @@ def test_a_device_trains_and_its_weights_load_back_into_pytorch(scene: Scene, fi
     assert before.accuracy < 0.3 and after.accuracy > 0.8
     assert train.arena_bytes == scene.builds["host"].summary.arena_bytes
     assert train.peak_rss_bytes > 0
+    assert run.weights_form == "delta" and run.weights_bytes < 0.95 * run.full_weights_bytes
     weights = scene.client.runs.weights(run, tmp_path / "weights.safetensors")
     model = SmallNet().eval()
     missing = model.load_state_dict(load_torch(str(weights)), strict=False)
@@ -38,6 +39,12 @@ def test_a_device_trains_and_its_weights_load_back_into_pytorch(scene: Scene, fi
     with torch.no_grad():
         guesses = model(torch.from_numpy(held_out["image"])).argmax(1).numpy()
     assert float((guesses == held_out["labels"]).mean()) == pytest.approx(after.accuracy, abs=1e-6)
+    delta = scene.client.runs.delta(run, tmp_path / "weights.delta")
+    assert delta.stat().st_size == run.weights_bytes
+    with fleet.agents_running((device,)):
+        further = scene.finished(scene.request_run(device_id, "host", FEW_STEPS, weights_of=run))
+    assert further.report.eval_before.accuracy == after.accuracy
+    assert further.report.train.loss[0] < 0.5 * train.loss[0]
 
 
 def test_an_emulated_raspberry_pi_computes_the_hosts_losses(scene: Scene, tmp_path: Path) -> None:

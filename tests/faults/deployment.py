@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -36,7 +36,8 @@ _QUICK = {
     "POCK_UPLOAD_PART_BYTES": str(PART),
     "POCK_LOG_FORMAT": "json",
 }
-_SERVER = [sys.executable, "-c", "from pock_server.cli import main; main()"]
+SERVER = (sys.executable, "-c", "from pock_server.cli import main; main()")
+"""The command of the service."""
 _CLOCKED = [sys.executable, "-m", "tests.faults.clock"]
 
 
@@ -48,6 +49,8 @@ class Deployment:
     around: Surroundings
     mechanic: ThreadPoolExecutor
     """Mends what broke; one thread for ever, as what a thread starts ends with it."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Of the service, beside those that make it quick."""
     clients: Proxy = field(init=False)
     api: "subprocess.Popen[str] | None" = None
     api_port: int = 0
@@ -143,7 +146,7 @@ class Deployment:
 
     def enrol(self) -> str:
         """Make the device; its id."""
-        token = json.loads(self.command(*_SERVER, "create-token", "--json"))["token"]
+        token = json.loads(self.command(*SERVER, "create-token", "--json"))["token"]
         agent = [sys.executable, "-c", "import sys; from pock_agent.cli import main; sys.exit(main())"]
         self.command(*agent, "enroll", self.url, token, "--state-dir", str(self.state))
         return str(json.loads(self.command(*agent, "status", "--json", "--state-dir", str(self.state)))["device_id"])
@@ -164,7 +167,7 @@ class Deployment:
 
     def _environment(self, **more: str) -> dict[str, str]:
         mine = {"POCK_DATA_DIR": str(self.folder / "data"), "POCK_COMPILER_CACHE_DIR": str(self.folder / "compiler")}
-        return {**os.environ, **_QUICK, **mine, **self.around.variables, **more}
+        return {**os.environ, **_QUICK, **self.settings, **mine, **self.around.variables, **more}
 
     def _clock(self, whose: str) -> dict[str, str]:
         return {"FAULTS_CLOCK": str(self.folder / f"{whose}.clock")}
@@ -186,18 +189,20 @@ def _kill(process: "subprocess.Popen[str] | subprocess.Popen[bytes] | None") -> 
     if process is not None:
         process.kill()
         process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
 
 
 @contextmanager
-def deployed(folder: Path, around: Surroundings) -> Iterator[Deployment]:
-    """A running service; everything ends with the block."""
+def deployed(folder: Path, around: Surroundings, **settings: str) -> Iterator[Deployment]:
+    """A running service with these settings; everything ends with the block."""
     with ThreadPoolExecutor(1) as mechanic:
-        made = Deployment(folder, around, mechanic)
+        made = Deployment(folder, around, mechanic, settings)
         try:
             for whose in ("service", "device"):
                 made.jump(whose, 0)
-            made.command(*_SERVER, "migrate")
-            made.key = made.command(*_SERVER, "create-key", "--scopes", "all").splitlines()[-1]
+            made.command(*SERVER, "migrate")
+            made.key = made.command(*SERVER, "create-key", "--scopes", "all").splitlines()[-1]
             mechanic.submit(made.start_api).result()
             if around.broker is not None:
                 mechanic.submit(made.start_builder).result()

@@ -19,7 +19,7 @@ from tests.faults.deployment import Deployment
 from tests.server.harness import MovableClock
 from tests.server.stores import stored_keys
 
-_STALE = {
+STALE = {
     "a build beyond its lease": "SELECT id FROM builds WHERE state = 'running'",
     "a run beyond its lease": "SELECT id FROM runs WHERE state IN ('leased', 'running')",
     "a build nobody takes": "SELECT id FROM builds WHERE state = 'queued'",
@@ -44,9 +44,9 @@ def hold(deployment: Deployment, person: Person) -> None:
     builds = [item.answer["id"] for item in person.accepted if item.path == "/builds"]
     runs = [item.answer["id"] for item in person.accepted if item.path == "/runs"]
     _one_outcome(deployment, person, builds, runs)
-    for what, query in _STALE.items():
-        assert _settled(partial(_ask, deployment, query)) == [], what
-    assert _settled(deployment.children) == [], "builds, or their folders, that belong to nobody"
+    for what, query in STALE.items():
+        assert settled(partial(ask, deployment, query)) == [], what
+    assert settled(deployment.children) == [], "builds, or their folders, that belong to nobody"
     _nothing_orphaned(deployment)
     for digest, data in person.uploaded.items():
         assert person.get(f"/blobs/sha256/{digest}") == data
@@ -62,7 +62,7 @@ def _one_outcome(deployment: Deployment, person: Person, builds: Iterable[str], 
     """One final state in the row, in the history and on the device; one artifact, one series of steps."""
     for build in builds:
         found = person.get(f"/builds/{build}")
-        artifacts = _ask(deployment, "SELECT digest FROM artifacts WHERE build_id = :it", build)
+        artifacts = ask(deployment, "SELECT digest FROM artifacts WHERE build_id = :it", build)
         _ended_once(deployment, build, found["state"])
         if found["state"] == "succeeded":
             assert artifacts == [found["artifact_digest"]]
@@ -81,7 +81,7 @@ def _one_outcome(deployment: Deployment, person: Person, builds: Iterable[str], 
 
 def _ended_once(deployment: Deployment, subject: str, state: str) -> None:
     query = "SELECT data ->> 'state' FROM events WHERE subject_id = :it AND kind = 'state' ORDER BY seq"
-    states = Counter(_ask(deployment, query, subject))
+    states = Counter(ask(deployment, query, subject))
     assert {name: count for name, count in states.items() if name in FINAL} == {state: 1}, states
 
 
@@ -107,13 +107,13 @@ def _nothing_orphaned(deployment: Deployment) -> None:
         keys = stored_keys(services.blobs)
     finally:
         services.database.engine.dispose()
-    claimed = _ask(deployment, "SELECT DISTINCT digest FROM blobs")
+    claimed = ask(deployment, "SELECT DISTINCT digest FROM blobs")
     assert sorted(key.rpartition("/")[2] for key in keys) == sorted(claimed)
     for what, query in _LEFT.items():
-        assert _ask(deployment, query) == [], what
+        assert ask(deployment, query) == [], what
 
 
-def _settled(find: Callable[[], list[Any]]) -> list[Any]:
+def settled(find: Callable[[], list[Any]]) -> list[Any]:
     """What is found for good: what goes within some time is not counted."""
     ends = time.monotonic() + _SETTLE_SECONDS
     while (found := find()) and time.monotonic() < ends:
@@ -121,7 +121,7 @@ def _settled(find: Callable[[], list[Any]]) -> list[Any]:
     return found
 
 
-def _ask(deployment: Deployment, query: str, it: str = "") -> list[Any]:
+def ask(deployment: Deployment, query: str, it: str = "") -> list[Any]:
     """The first column of what a query finds, past the proxies."""
     engine = make_engine(Settings(data_dir=deployment.folder / "data", **deployment.around.direct))
     try:

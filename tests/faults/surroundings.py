@@ -51,7 +51,7 @@ def surroundings(kind: Kind, folder: Path) -> Iterator[Surroundings]:
     """They end with the block."""
     with ExitStack() as stack:
         if kind is Kind.EMBEDDED:
-            yield Surroundings(disk=stack.enter_context(_small_disk(folder / "data")))
+            yield Surroundings(disk=stack.enter_context(small_disk(folder / "data", _DISK_MIB)))
             return
         binaries = find_postgres()
         assert binaries is not None, "PostgreSQL is not installed (Debian: apt-get install postgresql)"
@@ -84,11 +84,11 @@ def _redis(proxy: Proxy) -> str:
 
 
 @contextmanager
-def _small_disk(folder: Path) -> Iterator[Path]:
+def small_disk(folder: Path, mib: int) -> Iterator[Path]:
     """A folder with a file system of its own, which only root can make."""
     assert os.geteuid() == 0, "only root can make the small disk that is to be full: run this as root"
     folder.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={_DISK_MIB}m", "tmpfs", folder], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={mib}m", "tmpfs", folder], check=True)
     try:
         yield folder
     finally:

@@ -17,9 +17,12 @@ LISTS_OF_EQUALS: Mapping[str, str] = {
     "compiler/pockengine/ops": "one family of operators a module",
     "compiler/pockengine/passes": "one pass a module",
     "compiler/pockengine/frontends/operators": "one family of ONNX operators a module",
+    "client/pock_client/cli/commands": "one family of commands a module",
     "tests/compiler/models/families": "one family of models a module",
     "tests/compiler/training": "one way to train a module",
     "tests/compiler/fuzz": "one thing to make up a module",
+    "client/pock_client/asynchronous": "one resource of the service a module",
+    "client/pock_client/synchronous": "made from the asynchronous ones, module by module",
     "server/pock_server/migrations/versions": "one change of the tables a module, in order",
 }
 """{folder that may have more modules than a room: why nobody has to look for one of them}."""

@@ -43,7 +43,7 @@ def test_a_device_that_is_well(device: Device, capsys: pytest.CaptureFixture[str
     told = json.loads(capsys.readouterr().out)
     assert told["ok"] is True and {"item", "outcome", "says"} == set(told["findings"][0])
     items = [one["item"] for one in told["findings"]]
-    assert len(items) == len(set(items)) == 11
+    assert len(items) == len(set(items)) == 13
 
 
 def test_a_device_that_is_not_enrolled(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

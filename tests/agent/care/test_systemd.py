@@ -83,9 +83,9 @@ def test_any_other_user_gets_a_unit_of_his_own(tmp_path: Path, monkeypatch: pyte
     assert "WantedBy=default.target" in text and "ProtectSystem" not in text
 
 
-def test_the_one_file_agent_starts_by_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_one_file_agent_starts_by_its_launcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", [str(tmp_path / "pock-agent.pyz"), "install"])
-    assert f'ExecStart="{sys.executable}" "{tmp_path}/pock-agent.pyz" "run"' in systemd.unit(tmp_path, True)
+    assert f'ExecStart="{sys.executable}" "{tmp_path}/agent/launcher.py" "run"' in systemd.unit(tmp_path, True)
 
 
 @pytest.mark.parametrize("name", ["a b", 'quo"te', "per%cent", "dollar$HOME", "back\\slash"])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from pock_agent.job.phase_events import PhaseEvents
 from pock_agent.job.spool import EventSpool
 from tests.agent.conftest import Device
-from tests.agent.service_double import as_json
+from tests.agent.service_double import Answer, Request, as_json
 
 
 def test_a_spool_survives_a_line_cut_short(tmp_path: Path) -> None:
@@ -64,3 +65,16 @@ def test_a_service_that_never_takes_events_does_not_hold_the_result_up(device: D
     run_id = device.give()
     assert device.run(events_drain_seconds=0.3)
     assert len(device.double.results[run_id]) == 1
+
+
+def test_events_wait_for_a_service_that_cannot_be_reached(device: Device) -> None:
+    """As the result does: for longer than one that answers, and takes none, is asked."""
+    begun = time.monotonic()
+
+    def cut_for_a_while(request: Request) -> Answer | None:
+        return Answer(200, b"{}", cut=0) if time.monotonic() < begun + 3 else None
+
+    device.double.on("events", cut_for_a_while)
+    run_id = device.give()
+    assert device.run(events_drain_seconds=0.2)
+    assert [event["step"] for event in device.double.events[run_id] if event["event"] == "step"] == [1, 2, 3, 4, 5]

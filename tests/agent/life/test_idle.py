@@ -1,10 +1,10 @@
-"""An agent that waits costs its device little: a short form of `benchmarks.agent_idle`, with its bounds."""
+"""An agent that waits costs its device little: a short form of `benchmarks.fleet.agent_idle`, with its bounds."""
 
 from __future__ import annotations
 
 import sys
 
-from benchmarks.agent_idle import measure
+from benchmarks.fleet.agent_idle import measure
 
 
 def test_an_idle_agent_is_small_and_quiet() -> None:

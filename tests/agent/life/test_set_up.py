@@ -20,7 +20,7 @@ from pock_agent.settings import Settings
 from pock_agent.values import format_time, parse_time
 from tests.agent.conftest import Device
 from tests.agent.driver import FAST, spawn
-from tests.agent.service_double import Answer, ServiceDouble, as_json, problem
+from tests.agent.service_double import Answer, ServiceDouble, as_json, problem, public_text
 
 
 def test_enrolling_keeps_the_key_on_the_device_and_pins_the_services(double: ServiceDouble, tmp_path: Path) -> None:
@@ -28,7 +28,7 @@ def test_enrolling_keeps_the_key_on_the_device_and_pins_the_services(double: Ser
     arguments = ["enroll", double.url + "/v1/", "good-token", "--name", "bench-7", "--state-dir", str(state)]
     assert cli.main(arguments) == 0
     identity = Identity.load(StateDirectory(state))
-    assert identity.server_public_key == double.public_key()
+    assert identity.server_public_key == public_text(double.key)
     assert double.devices[identity.device_id]["name"] == "bench-7"
     assert stat.S_IMODE((state / "device.key").stat().st_mode) == 0o600
     assert stat.S_IMODE(state.stat().st_mode) == 0o700

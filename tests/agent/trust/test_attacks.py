@@ -140,6 +140,18 @@ MALFORMED: dict[str, tuple[str, Any, str]] = {
     "a time that is a number": ("expires_at", 99999999999, "RFC 3339"),
     "members that are a list": ("artifact/members", [], "dict was expected"),
     "an artifact that is a text": ("artifact", "x", "not an object"),
+    "repeats of a training": (
+        "bench",
+        {"warmup_steps": 0, "repeats": 3, "cool_down_seconds": 0},
+        "the entry is train",
+    ),
+    "repeats without end": ("bench", {"warmup_steps": 0, "repeats": 101, "cool_down_seconds": 0}, "outside 1..100"),
+    "a pause without end": ("bench", {"warmup_steps": 0, "repeats": 1, "cool_down_seconds": 3601}, "outside 0..3600"),
+    "an unknown field in bench": (
+        "bench",
+        {"warmup_steps": 0, "repeats": 1, "cool_down_seconds": 0, "shell": "sh"},
+        "unknown field 'shell'",
+    ),
 }
 
 
@@ -261,7 +273,18 @@ JSON = st.recursive(
 MEMBER = "artifact/members/bin%model"  # % stands for a slash within a name
 PATHS = [
     *("version", "job_id", "run_id", "device_id", "attempt", "fence", "counter", "issued_at", "expires_at"),
-    *("artifact", "data", "run", "limits", "data/train", "data/eval", MEMBER, f"{MEMBER}/sha256", f"{MEMBER}/size"),
+    *(
+        "artifact",
+        "data",
+        "run",
+        "limits",
+        "bench",
+        "data/train",
+        "data/eval",
+        MEMBER,
+        f"{MEMBER}/sha256",
+        f"{MEMBER}/size",
+    ),
     *(f"artifact/{name}" for name in ("digest", "name", "target", "executable", "members")),
     *(f"run/{name}" for name in ("entry", "steps", "threads", "seed", "save_weights")),
     *(f"limits/{name}" for name in ("wall_seconds", "memory_bytes", "required_bytes")),

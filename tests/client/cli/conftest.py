@@ -107,12 +107,15 @@ class Person:
         return dict(made["builds"][0])
 
     @contextlib.contextmanager
-    def device(self, name: str, target: str = "host", **behaviour: Any) -> Iterator["FakeDevice"]:
+    def device(
+        self, name: str, target: str = "host", features: tuple[str, ...] = ("repeats",), **behaviour: Any
+    ) -> Iterator["FakeDevice"]:
         """A device that works for as long as the block runs."""
+        facts = {"target": target, "agent_version": "0.1.0", "features": list(features)}
         token = self.json("enroll-token", "--name", name)["token"]
         with httpx.Client(base_url=self.service.url, trust_env=False, timeout=60) as client:
             device = Device(client, Ed25519PrivateKey.generate())  # type: ignore[arg-type]
-            assert device.enrol(token, {"target": target, "agent_version": "0.1.0"}).status_code == 201
+            assert device.enrol(token, facts).status_code == 201
             assert device.open_session().status_code == 200
             with FakeDevice(device, **behaviour) as working:
                 yield working
@@ -143,11 +146,11 @@ class FakeDevice:
         while not self._stopped.wait(0.05):
             work = self._device.take_work()
             if work is not None:
-                self._do(work["run"])
+                self._do(work["run"], work.get("bench"))
                 if self._stalls:
                     return
 
-    def _do(self, order: dict[str, Any]) -> None:
+    def _do(self, order: dict[str, Any], bench: dict[str, Any] | None) -> None:
         assert self._device.post("lease").status_code == 200
         events = [{"event": "step", "phase": "train", "step": n, "loss": 1 / n, "ms": self._ms} for n in (1, 2)]
         assert self._device.post("events", first_seq=0, events=events).status_code == 200
@@ -165,6 +168,8 @@ class FakeDevice:
         times = {"median": self._ms, "p10": self._ms * 0.9, "p90": self._ms * 1.2, "samples": [self._ms]}
         train = {"entry": order["entry"], "steps": 2, "loss": [1.0, 0.5], "step_ms": times, "cold_start_ms": 20.0}
         train |= {"peak_rss_bytes": 5_000_000, "predicted_peak_bytes": 4_000_000}
+        if bench is not None:
+            train["repeats"] = [{"median_ms": self._ms * (1 + n / 1000)} for n in range(bench["repeats"])]
         report = {"train": train, "eval_after": {"loss": [0.4], "accuracy": 0.9}}
         done = self._device.post("result", state="succeeded", report=report, weights_digest=digest)
         assert done.status_code == 200, done.text

@@ -124,16 +124,6 @@ def test_runs_are_compared_with_the_first(person: Person, pock: Pock) -> None:
     assert {one["device"] for one in person.json("compare", "ne*")["runs"]} == {"quick", "slow"}
 
 
-def test_a_benchmark_ends_with_a_comparison(person: Person, pock: Pock) -> None:
-    person.built()
-    pock("push", person.dataset())
-    with person.device("one"), person.device("two", ms=3.0):
-        said = pock("bench", "net", "--on", "one", "--data", "digits")
-        assert said.status == 0 and "p10 – p90" in said.out and "one" in said.out
-        (run,) = person.json("bench", "net", "--on", "two", "--data", "digits")["runs"]
-        assert (run["entry"], run["steps"]) == ("bench", 50)
-
-
 def test_a_failed_run_is_3_and_a_run_that_is_not_over_5_or_cancelled(person: Person, pock: Pock) -> None:
     person.built()
     pock("push", person.dataset())
@@ -148,6 +138,19 @@ def test_a_failed_run_is_3_and_a_run_that_is_not_over_5_or_cancelled(person: Per
         assert len(person.json("cancel", "net")["items"]) == 3
     said = pock("cancel", "net")
     assert said.status == 1 and "no build or run that is not over is called 'net'" in said.err
+
+
+def test_a_run_waits_for_its_build_and_says_how_often_to_try_again(person: Person, pock: Pock) -> None:
+    pock("push", person.dataset())
+    person.json("build", person.model(), "--recipe", person.recipe(), "--target", "host", "--no-wait")
+    run = ("run", "net", "--data", "digits", "--steps", "2", "--on", "desk")
+    with person.device("desk"):
+        (made,) = person.json(*run, "--after", "net", "--retry", "crashed=2", "--retry", "timeout=1")["runs"]
+    assert made["state"] == "succeeded" and made["after"]["build_id"] == made["build_id"]
+    assert made["retries"] == {"crashed": 2, "timeout": 1}
+    (next_one,) = person.json(*run, "--after", made["id"], "--no-wait")["runs"]
+    assert next_one["state"] == "waiting" and next_one["after"]["run_id"] == made["id"]
+    assert [one["id"] for one in person.json("cancel", next_one["id"])["items"]] == [next_one["id"]]
 
 
 def test_logs_are_shown_and_followed(person: Person, pock: Pock) -> None:
@@ -202,6 +205,8 @@ def test_who_am_i_and_what_is_built_for(person: Person, pock: Pock) -> None:
         (("login", "http://127.0.0.1", "--key", "pk_x"), "every user of this machine can see"),
         (("logn",), "login"),
         (("runs", "--limit", "0"), "--limit"),
+        (("run", "net", "--on", "*", "--data", "d", "--retry", "luck=1"), "transient, crashed"),
+        (("run", "net", "--on", "*", "--data", "d", "--retry", "crashed"), "'crashed' is no CLASS=N"),
     ],
     ids=" ".join,
 )

@@ -35,7 +35,7 @@ COMMANDS: dict[tuple[str, ...], tuple[list[str], str]] = {
 READING = {
     *(("serve",), ("worker",), ("migrate",), ("openapi",), ("audit",), ("doctor",), ("members", "list")),
     *(("scrub",), ("gc",), ("restore",), ("workspaces", "list"), ("workspaces", "show")),
-    *(("trust", "show"), ("trust", "new-root-key"), ("trust", "sign")),
+    *(("trust", "show"), ("trust", "new-root-key"), ("trust", "sign"), ("agent-release", "sign")),
 }
 """Commands that change nothing that people see, but for what is lost or comes back whole."""
 

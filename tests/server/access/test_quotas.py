@@ -54,6 +54,10 @@ def device(server: Server, person: Person, n: int) -> Any:
     return Device(server.client, Ed25519PrivateKey.generate()).enrol(made)
 
 
+def webhook(_server: Server, person: Person, n: int) -> Any:
+    return person.post("/webhooks", {"url": f"https://hook.example/{n}", "events": ["run.failed"]})
+
+
 KINDS: dict[str, tuple[Add, int, int]] = {
     "quota_open_uploads": (upload, 1058, 0),
     "quota_models": (model, 1051, 0),
@@ -62,6 +66,7 @@ KINDS: dict[str, tuple[Add, int, int]] = {
     "quota_devices": (device, 1053, 0),
     "quota_open_builds": (build, 1054, 0),
     "quota_tokens": (token, 1057, 0),
+    "quota_webhooks": (webhook, 1060, 0),
     "quota_keys": (key, 1056, 1),  # the person's own
 }
 

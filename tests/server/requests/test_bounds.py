@@ -10,7 +10,7 @@ from tests.server.harness import Server
 
 Schema = dict[str, Any]
 FREE_OBJECTS = {"x-max-characters"}
-"""An object of any form says how long it may be as JSON."""
+"""A value of any form says how long it may be as JSON."""
 
 
 def unbounded(schema: Schema, document: Schema, where: str, seen: frozenset[str] = frozenset()) -> Iterator[str]:
@@ -38,7 +38,7 @@ def unbounded(schema: Schema, document: Schema, where: str, seen: frozenset[str]
         yield from unbounded(schema.get("items", {}), document, f"{where}[]", seen)
     if kind == "object":
         yield from _unbounded_object(schema, document, where, seen)
-    if kind is None and not {"$ref", "anyOf", "oneOf", "allOf"} & set(schema):
+    if kind is None and not {"$ref", "anyOf", "oneOf", "allOf", *FREE_OBJECTS} & set(schema):
         yield f"{where}: anything"
 
 
@@ -48,8 +48,8 @@ def _unbounded_object(schema: Schema, document: Schema, where: str, seen: frozen
     for name, part in schema.get("properties", {}).items():
         yield from unbounded(part, document, f"{where}.{name}", seen)
     rest = schema.get("additionalProperties")
-    if rest is None and "properties" in schema:
-        return  # what is not declared is dropped
+    if not rest and "properties" in schema:
+        return  # what is not declared is dropped, or refused
     if "maxProperties" not in schema:
         yield f"{where}: an object without maxProperties"
     if isinstance(rest, dict):

@@ -126,7 +126,10 @@ def test_gc_says_what_it_would_do(server: Server, person: Person) -> None:
     outcome = CliRunner().invoke(app, ["gc", "--dry-run", "--json"], env=settings)
     assert outcome.exit_code == 0, outcome.output
     nothing = {"claims": 0, "blobs": 0, "parts": 0, "bytes": 0, "dry_run": True}
-    assert json.loads(outcome.stdout) == {**nothing, "dropped": {"artifacts": 0, "events": 0, "steps": 0}}
+    assert json.loads(outcome.stdout) == {
+        **nothing,
+        "dropped": {"artifacts": 0, "events": 0, "steps": 0, "deliveries": 0},
+    }
     server.clock.advance(DAY + 60)
     would = collect(server.services, dry_run=True)
     assert names(server) == {digest_of(DATA), kept["digest"]}

@@ -67,7 +67,7 @@ def test_a_change_of_the_wrapping_key_that_is_cut_off(
 
     path = server.services.keys.wrapping.path
     old = path.read_bytes()
-    monkeypatch.setattr(f"pock_server.cli.wrapping.{step}", killed)
+    monkeypatch.setattr(f"pock_server.cli.signing.wrapping.{step}", killed)
     assert operator.say("rotate-wrapping-key").exit_code != 0
     monkeypatch.undo()
     both = path.read_bytes()

@@ -1,6 +1,6 @@
 """What an agent that waits for work costs its device: memory, processor, bytes on the wire, and how fast it is there.
 
-    python -m benchmarks.agent_idle [--seconds 120] [--json FILE] [--one-file .cache/agent/pock-agent.pyz]
+    python -m benchmarks.fleet.agent_idle [--seconds 120] [--json FILE] [--one-file .cache/agent/pock-agent.pyz]
 
 Starts the service and one agent on this machine. Bytes are those of HTTP on a plain connection, both ways; TLS adds a
 handshake to each connection (about 5 kB), of which an idle agent makes one for each poll and each heartbeat.

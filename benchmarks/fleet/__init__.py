@@ -1,0 +1,1 @@
+"""What the fleet takes: agents, benchmarks on devices, rounds, tuning, on this machine."""

@@ -1,7 +1,7 @@
 """Which tests speak to the API alone, so that they can run against a service in other processes.
 
-A test reaches into the process if it, or what it calls of the tests' own functions, names the clock, the services or
-how a build ends; or if a fixture of it patches the process, starts it with other settings or reads its log. Other
+A test reaches into the process if it, or what it calls of the tests' own functions and of its module's classes, names
+the clock, the services or how a build ends; or if a fixture of it patches the process, starts it with other settings or reads its log. Other
 reasons are marks: `@pytest.mark.in_process("why")`.
 """
 
@@ -58,7 +58,7 @@ def why_in_process(metafunc: pytest.Metafunc) -> str | None:
 
 
 def _innards(function: Callable[..., Any]) -> str | None:
-    """The first of the forbidden names in a function, or in those of the tests that it calls by their name."""
+    """The first of the forbidden names in a function, or in what it calls of the tests by name."""
     waiting, seen = [function], set()
     while waiting:
         one = inspect.unwrap(waiting.pop())
@@ -68,10 +68,17 @@ def _innards(function: Callable[..., Any]) -> str | None:
         for name in _names(one.__code__):
             if name in _INNARDS:
                 return _INNARDS[name]
-            found = one.__globals__.get(name)
-            if isinstance(found, FunctionType) and found.__module__.startswith("tests."):
-                waiting.append(found)
+            waiting += _own(one, one.__globals__.get(name))
     return None
+
+
+def _own(caller: FunctionType, found: object) -> list[Callable[..., Any]]:
+    """What `found`, which `caller` names, runs of the tests' code: itself, or a class' methods that stand beside it."""
+    if isinstance(found, FunctionType) and found.__module__.startswith("tests."):
+        return [found]
+    if isinstance(found, type) and found.__module__ == caller.__module__:
+        return [method for method in vars(found).values() if isinstance(method, FunctionType)]
+    return []
 
 
 def _names(code: CodeType) -> Iterator[str]:

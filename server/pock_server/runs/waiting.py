@@ -48,6 +48,8 @@ def end_wait(services: Services, workspace_id: str, run_id: str) -> None:
         if isinstance(awaited, RunRecord) and awaited.retried_by is not None:
             run.after_run_id = awaited.retried_by
             return
+        if _open(awaited):  # another process has moved the wait on since the row was found
+            return
         build = builds.require(run.build_id)
         if _succeeded(awaited) and build.state in _OPEN_BUILD:
             run.after_build_id, run.after_run_id = build.id, None
@@ -68,6 +70,10 @@ def end_wait(services: Services, workspace_id: str, run_id: str) -> None:
 
 def _succeeded(awaited: BuildRecord | RunRecord | None) -> bool:
     return awaited is not None and awaited.state == RunState.SUCCEEDED
+
+
+def _open(awaited: BuildRecord | RunRecord | None) -> bool:
+    return awaited is not None and awaited.state in (OPEN if isinstance(awaited, RunRecord) else _OPEN_BUILD)
 
 
 def _why_not(awaited: BuildRecord | RunRecord | None, noun: str) -> str:

@@ -12,6 +12,7 @@ from pock_server.runner.claims import Broken
 from pock_server.runner.duties import DUTIES, fulfil
 from pock_server.runner.sweeper import sweep_all
 from pock_server.runs.failures import FailureClass, class_of
+from pock_server.runs.waiting import end_wait
 from tests.server.harness import Device, Person, Server, assert_problem, sse
 
 UNKNOWN = "018f0000-0000-7000-8000-000000000000"
@@ -232,6 +233,19 @@ def test_a_run_waits_for_its_own_build_as_well(server: Server, person: Person, d
     server.finish_build()
     go_on(server)
     assert [get(person, run)["state"] for run in runs] == ["queued", "queued"]
+
+
+def test_a_process_that_found_the_run_earlier_lets_it_wait_on(server: Server, person: Person, device: Device) -> None:
+    """Two processes lead for a moment: what one found, the other has dealt with."""
+    first = server.run(person, device).json()["id"]
+    build_id = person.build(recipe={"batch": 4}).json()["id"]
+    run_id = server.run(person, device, build_id, after={"run_id": first}).json()["id"]
+    with server.services.database.read() as session:
+        workspace_id = session.execute(text("SELECT workspace_id FROM runs")).scalars().first()
+    assert succeed(device) == first
+    for _ in range(3):
+        end_wait(server.services, str(workspace_id), run_id)
+        assert get(person, run_id)["state"] == "waiting"
 
 
 def test_data_that_does_not_fit_what_was_built_fails_the_run(server: Server, person: Person, device: Device) -> None:

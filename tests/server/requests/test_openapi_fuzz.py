@@ -30,7 +30,8 @@ EXAMPLES = 8
 @pytest.fixture
 def live(tmp_path: Path, databases: Databases) -> Iterator[tuple[Server, Device]]:
     """One server with a little of everything in it, and a device that holds a lease."""
-    configured = make_settings(tmp_path, databases, poll_seconds=0.2)
+    unlimited = {"failure_rate": 1e9, "key_rate": 1e9, "device_rate": 1e9}  # the clock stands still
+    configured = make_settings(tmp_path, databases, poll_seconds=0.2, **unlimited)
     describe_compiler(configured)
     clock = MovableClock()
     client, services = make_client(configured, clock)

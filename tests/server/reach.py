@@ -1,8 +1,8 @@
 """Which tests speak to the API alone, so that they can run against a service in other processes.
 
 A test reaches into the process if it, or what it calls of the tests' own functions and of its module's classes, names
-the clock, the services or how a build ends; or if a fixture of it patches the process, starts it with other settings or reads its log. Other
-reasons are marks: `@pytest.mark.in_process("why")`.
+the clock, the services or how a build ends; or if a fixture of it patches the process, starts it with other settings or
+reads its log. Other reasons are marks: `@pytest.mark.in_process("why")`.
 """
 
 import inspect

@@ -315,6 +315,11 @@ def test_a_service_that_dies_at_a_commit_loses_and_doubles_nothing(
                 raise Killed
             return done
 
+    mine = threading.get_ident()  # the application's own threads write as they always do
+
+    def write(database: Database) -> Any:
+        return Dying(database) if threading.get_ident() == mine else real(database)
+
     one = created(fleet, aggregation="fedadam", clip_norm=5.0, noise_multiplier=0.01, server_learning_rate=0.1)
     died = 0
     with fleet.server.services.database.write() as unit:
@@ -324,12 +329,7 @@ def test_a_service_that_dies_at_a_commit_loses_and_doubles_nothing(
         nonlocal died
         for _ in range(2):
             with monkeypatch.context() as patched:
-                mine = threading.get_ident()  # the application's own threads write as they always do
-                patched.setattr(
-                    Database,
-                    "write",
-                    lambda database: Dying(database) if threading.get_ident() == mine else real(database),
-                )
+                patched.setattr(Database, "write", write)
                 try:
                     fleet.advance()
                 except Killed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import fields
 from pathlib import Path
@@ -85,7 +86,7 @@ def _rules(policy: Policy) -> JsonObject:
 def _shown(value: object) -> str:
     if isinstance(value, float):
         return f"{value:g}"
-    return str(value).lower() if isinstance(value, bool) else str(value).replace("'", '"')
+    return json.dumps(value)
 
 
 def _when(until: float | None) -> str:

@@ -129,8 +129,13 @@ def _said(policy: Any) -> str:
     """The rules that are set, as in a file."""
     if policy is None:
         return "no policy"
-    rules = {name: value for name, value in plain(policy).items() if value not in (None, False, "allow")}
+    rules = {name: value for name, value in plain(policy).items() if not _unset(value)}
     return ", ".join(f"{name} = {dumps(value)}" for name, value in rules.items()) or "no rules"
+
+
+def _unset(rule: Any) -> bool:
+    """Whether it forbids nothing; a limit of 0, which Python takes for False, forbids all."""
+    return rule is None or rule is False or rule == "allow"
 
 
 def _row(one: Any) -> tuple[str, ...]:

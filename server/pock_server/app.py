@@ -121,12 +121,12 @@ def create_app(settings: Settings, clock: Clock | None = None) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
         lifespan=_lifespan,
-        routes=list(_routes()),
     )
     app.state.services = services
     problems.install(app)
     answers.install(app)
     openapi.install(app)
+    app.routes.extend(_routes())  # after FastAPI's own: the last of them takes every address
     app.add_middleware(IdempotencyMiddleware, services=services, paths=_CREATE_WORK)
     app.add_middleware(GateMiddleware, services=services)
     app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=5, exclude_content_types=_AS_THEY_ARE)

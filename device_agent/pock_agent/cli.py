@@ -23,6 +23,7 @@ from pock_agent.disk.identity import Identity
 from pock_agent.disk.local_data import LocalData
 from pock_agent.errors import AgentError, NotWelcome
 from pock_agent.life import agent, enrollment
+from pock_agent.place.this_machine import ThisMachine
 from pock_agent.settings import Settings
 from pock_agent.update.standing import update_lines
 from pock_agent.update.updater import Replaced, restart
@@ -149,7 +150,7 @@ def _remove(options: argparse.Namespace) -> int:
 
 def _enroll(options: argparse.Namespace) -> int:
     wish = enrollment.Enrollment(options.url, options.token, options.name, options.target)
-    identity = enrollment.enroll(wish, StateDirectory(options.state_dir), Settings())
+    identity = enrollment.enroll(wish, StateDirectory(options.state_dir), Settings(), ThisMachine())
     parts = urlsplit(options.url)
     if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
         print(

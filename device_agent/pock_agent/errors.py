@@ -102,6 +102,10 @@ class Untrusted(AgentError):
     """A trust document that is not believed; the message says why."""
 
 
+class Away(AgentError):
+    """The machine that jobs run on cannot be reached now; the message says why. Worth another try."""
+
+
 class LeaseLost(AgentError):
     """Another attempt owns the run now: stop at once and write nothing more about it."""
 

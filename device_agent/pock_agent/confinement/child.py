@@ -10,25 +10,19 @@ import json
 import os
 import pwd
 import resource
-import selectors
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import IO
 
+from pock_agent.confinement.streams import Streams, Tail, read_to_end
 from pock_agent.values import JsonObject
 
 _LAUNCHER = Path(__file__).with_name("launcher.py")
-_LINE_LIMIT = 64 << 20  # a report with its samples is one line
-_ERROR_TAIL = 4096
-_CHUNK = 65536
-_TICK = 0.2  # between two looks at the clock, the memory and the reasons to stop
-_PACE = 0.02  # least time between two reads: the agent must not take the processor from what it measures
 _ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
 
 
@@ -146,22 +140,18 @@ class Child:
         `check` is asked several times a second; what it and `on_line` raise ends the block, and with it the child.
         """
         enforced = self._read_enforced()
-        output, errors = _Lines(on_line), _Tail()
+        errors = Tail()
         killed_for: Overstep | None = None
-        look_again_at = 0.0
-        for stream, chunk in self._chunks():
-            if stream is self._process.stdout:
-                output.feed(chunk)
-            elif stream is self._process.stderr:
-                errors.feed(chunk)
-            if killed_for is None and time.monotonic() >= look_again_at:
-                look_again_at = time.monotonic() + _TICK
+
+        def look() -> None:
+            nonlocal killed_for
+            if killed_for is None:
                 check()
                 killed_for = self._overstepped(deadline)
                 if killed_for:
                     self._kill()
-        output.finish()
-        code = self._process.wait()
+
+        code = read_to_end(self._process, Streams(on_line, errors, look, self._kill))
         if "error" in enforced:
             errors.feed(str(enforced["error"]).encode())
         return Exit(code, errors.text(), killed_for, self._peak, enforced)
@@ -177,27 +167,6 @@ class Child:
             enforced.update(json.loads(line))
         return enforced
 
-    def _chunks(self) -> Iterator[tuple[IO[bytes] | None, bytes]]:
-        """What the child writes, as it comes, and a beat without content at least every tick."""
-        with selectors.DefaultSelector() as selector:
-            for stream in (self._process.stdout, self._process.stderr):
-                assert stream is not None
-                os.set_blocking(stream.fileno(), False)
-                selector.register(stream, selectors.EVENT_READ, stream)
-            while selector.get_map():
-                busy = False
-                for key, _ in selector.select(_TICK):
-                    chunk = os.read(key.fd, _CHUNK)
-                    busy = busy or len(chunk) == _CHUNK
-                    if chunk:
-                        yield key.data, chunk
-                    else:
-                        selector.unregister(key.fileobj)
-                yield None, b""
-                time.sleep(0.0 if busy else _PACE)
-                if self._process.poll() is not None:
-                    self._kill()  # a grandchild that kept the pipes open must not keep the agent
-
     def _overstepped(self, deadline: float) -> Overstep | None:
         peak, resident = _memory_of(self._process.pid)
         if peak is not None:
@@ -211,37 +180,6 @@ class Child:
     def _kill(self) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
-
-
-class _Lines:
-    """Cuts a byte stream into lines."""
-
-    def __init__(self, on_line: Callable[[bytes], None]) -> None:
-        self._on_line, self._rest = on_line, b""
-
-    def feed(self, chunk: bytes) -> None:
-        *lines, self._rest = (self._rest + chunk).split(b"\n")
-        if len(self._rest) > _LINE_LIMIT:
-            self._rest = b""
-        for line in lines:
-            self._on_line(line)
-
-    def finish(self) -> None:
-        if self._rest:
-            self._on_line(self._rest)
-
-
-class _Tail:
-    """The last bytes of a stream."""
-
-    def __init__(self) -> None:
-        self._bytes = b""
-
-    def feed(self, chunk: bytes) -> None:
-        self._bytes = (self._bytes + chunk)[-_ERROR_TAIL:]
-
-    def text(self) -> str:
-        return self._bytes.decode(errors="replace").strip()
 
 
 def _memory_of(process: int) -> tuple[int | None, int | None]:

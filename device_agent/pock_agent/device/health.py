@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Protocol
 
 from pock_agent.device.files import number, text
 from pock_agent.device.firmware import NOW, firmware_word
@@ -33,8 +34,23 @@ class HealthSample:
     power_w: float | None = None
 
 
+class HealthSource(Protocol):
+    """Reads a machine's sensors."""
+
+    pace: float
+    """Least seconds between two samples, so that reading them does not show in what is measured."""
+
+    def sources(self) -> dict[str, str]:
+        """Where readings come from, as far as there is a choice."""
+
+    def sample(self) -> HealthSample:
+        """Read everything now."""
+
+
 class HealthReader:
     """Reads samples below `root` (normally `/`). The throttle counters count from the reader's creation."""
+
+    pace = 0.0
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root, self._sys, self._proc = root, root / "sys", root / "proc"
@@ -125,8 +141,8 @@ class HealthReader:
 class HealthLog:
     """Samples at an interval in its own thread, from creation until `stop`."""
 
-    def __init__(self, reader: HealthReader, interval: float, limit: int) -> None:
-        self._reader, self._interval, self._limit = reader, interval, limit
+    def __init__(self, reader: HealthSource, interval: float, limit: int) -> None:
+        self._reader, self._interval, self._limit = reader, max(interval, reader.pace), limit
         self._samples = [reader.sample()]
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name="health", daemon=True)

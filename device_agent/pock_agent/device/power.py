@@ -24,7 +24,7 @@ from pock_agent.values import JsonObject
 MODULE_RAILS = ("VDD_IN", "POM_5V_IN", "VDD_GPU_SOC")
 """Labels of the channel for a whole Jetson module: Orin and Xavier NX, Nano, AGX Orin."""
 INTERVAL = 0.5
-"""Seconds between two readings while energy is added up."""
+"""Seconds between two readings where these cost nothing."""
 
 
 class Covers(Enum):
@@ -41,13 +41,16 @@ class PowerSource:
     """One way to measure. Exactly one of `watts` and `joules` is given; each answers None when it cannot be read now.
 
     watts   power at this moment
-    joules  a counter, which starts anew after `range`"""
+    joules  a counter, which starts anew after `range`
+
+    While energy is added up, it is read each `interval` seconds."""
 
     name: str
     covers: Covers
     watts: Callable[[], float | None] | None = None
     joules: Callable[[], float | None] | None = None
     range: float = 0.0
+    interval: float = INTERVAL
 
 
 def find_power(root: Path = Path("/")) -> PowerSource | None:
@@ -115,8 +118,8 @@ def _product(one: Path, other: Path, unit: float) -> float | None:
 class EnergyMeter:
     """Adds up the energy between `start` and `stop`, in a thread of its own."""
 
-    def __init__(self, source: PowerSource | None, interval: float = INTERVAL) -> None:
-        self._source, self._interval = source, interval
+    def __init__(self, source: PowerSource | None) -> None:
+        self._source = source
         self._joules, self._seconds, self._complete = 0.0, 0.0, source is not None
         self._done = threading.Event()
         self._thread: threading.Thread | None = None
@@ -152,7 +155,7 @@ class EnergyMeter:
         assert self._source is not None
         last, at = self._reading(), time.monotonic()
         while last is not None:
-            ended = self._done.wait(self._interval)
+            ended = self._done.wait(self._source.interval)
             value, now = self._reading(), time.monotonic()
             if value is None:
                 break

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pock_agent.device.health import HealthLog, HealthReader
+from pock_agent.device.health import HealthLog
 from pock_agent.disk.files import read_json, write_json
 from pock_agent.errors import AgentError
 from pock_agent.job.control import JobControl
@@ -19,6 +19,7 @@ from pock_agent.job.phase_events import PhaseEvents
 from pock_agent.job.report import step_times, thinned, without_first
 from pock_agent.job.spool import EventSpool
 from pock_agent.job.stability import judge
+from pock_agent.place.place import Place
 from pock_agent.settings import Settings
 from pock_agent.trust.manifest import Manifest
 from pock_agent.values import JsonObject, format_time
@@ -56,20 +57,22 @@ def plan_of(manifest: Manifest, settings: Settings) -> Plan:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """Where the repeats lie, where their events go and which of these is the first, and who may stop them."""
+    """Where the repeats lie, where their events go and which of these is the first, who may stop them, and what runs
+    them."""
 
     folder: Path
     spool: EventSpool
     first_event: int
     control: JobControl
     settings: Settings
+    place: Place
 
 
 class Benchmark:
     """The repeats of one job, those of before a restart among them."""
 
     def __init__(self, plan: Plan, surroundings: Surroundings) -> None:
-        self._plan, self._place = plan, surroundings
+        self._plan, self._around = plan, surroundings
 
     def carry_out(self, once: Once) -> JsonObject:
         """Make the repeats that are missing; the report of the last or, of a wanted number, of the one in the middle,
@@ -99,21 +102,21 @@ class Benchmark:
         """Wait until the device is as cool as it began, or, where it cannot say, for the whole time; the seconds."""
         if not done or not self._plan.cool_down_seconds:
             return 0.0
-        wanted, reader = done[0]["repeat"]["before"]["temperature_c"], HealthReader()
+        wanted, reader = done[0]["repeat"]["before"]["temperature_c"], self._around.place.health()
         begun = time.monotonic()
         while (left := begun + self._plan.cool_down_seconds - time.monotonic()) > 0:
             now = reader.sample().temperature_c
             if wanted is not None and now is not None and now <= wanted + COOL:
                 break
-            self._place.control.wait(min(left, self._place.settings.cool_down_look_seconds))
+            self._around.control.wait(min(left, self._around.settings.cool_down_look_seconds))
         return round(time.monotonic() - begun, 3)
 
     def _repeat(self, done: Sequence[JsonObject], waited: float, once: Once) -> None:
-        settings, number = self._place.settings, len(done)
-        first = min(done[-1]["next_event"], len(self._place.spool)) if done else self._place.first_event
-        events = PhaseEvents(self._place.spool, first)
+        settings, number = self._around.settings, len(done)
+        first = min(done[-1]["next_event"], len(self._around.spool)) if done else self._around.first_event
+        events = PhaseEvents(self._around.spool, first)
         started_at = time.time()
-        health = HealthLog(HealthReader(), settings.repeat_health_seconds, settings.health_samples)
+        health = HealthLog(self._around.place.health(), settings.repeat_health_seconds, settings.health_samples)
         try:
             report = once(lambda event: self._pass_on(event, number, events))
         finally:
@@ -128,7 +131,7 @@ class Benchmark:
             **{name: felt[name] for name in _EXTREMES},
         }
         stability = asdict(judge(step_times(report), settings.bench_interval))
-        written = {"repeat": repeat, "stability": stability, "next_event": len(self._place.spool)}
+        written = {"repeat": repeat, "stability": stability, "next_event": len(self._around.spool)}
         write_json(self._record(number), written)
 
     def _pass_on(self, event: JsonObject, number: int, events: PhaseEvents) -> None:
@@ -142,10 +145,10 @@ class Benchmark:
         events.append(event)
 
     def _record(self, number: int) -> Path:
-        return self._place.folder / f"repeat-{number}.json"
+        return self._around.folder / f"repeat-{number}.json"
 
     def _report(self, number: int) -> Path:
-        return self._place.folder / f"repeat-{number}-report.json"
+        return self._around.folder / f"repeat-{number}-report.json"
 
 
 def _read(path: Path) -> JsonObject | None:

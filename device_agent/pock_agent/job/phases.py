@@ -8,13 +8,12 @@ import signal
 import time
 from collections.abc import Callable
 
-from pock_agent.confinement.child import Child, Confinement, Exit, Overstep
-from pock_agent.device.facts import usable_cpus
-from pock_agent.device.health import free_memory, total_memory
+from pock_agent.confinement.child import Confinement, Exit, Overstep
 from pock_agent.errors import FailureCode, JobFailed
 from pock_agent.job.control import JobControl, Paused
 from pock_agent.job.states import State
 from pock_agent.job.workplace import PARAMETERS, Workplace
+from pock_agent.place.place import Place, Running
 from pock_agent.settings import MIB
 from pock_agent.trust.manifest import Entry, Manifest
 from pock_agent.values import JsonObject
@@ -32,10 +31,9 @@ _EXIT_MEANING = {
 }
 
 
-def check_memory(manifest: Manifest) -> None:
+def check_memory(manifest: Manifest, place: Place) -> None:
     """Refuse a plan that needs more memory than is free now, instead of letting the device swap or kill."""
-    free = free_memory()
-    available = total_memory() if free is None else free
+    available = place.available_memory()
     if manifest.limits.required_bytes > available:
         raise JobFailed(
             FailureCode.DEVICE_MEMORY,
@@ -48,10 +46,10 @@ def confinement_of(workplace: Workplace, wall_seconds: float) -> Confinement:
     """The limits of a phase. Files may grow to weights, optimizer state and a checkpoint of both, and then some."""
     limits, run = workplace.manifest.limits, workplace.manifest.run
     parameters = sum(blob.size for name, blob in workplace.manifest.artifact.members.items() if name in PARAMETERS)
-    memory = limits.memory_bytes or (free_memory() or total_memory())
+    memory = limits.memory_bytes or workplace.place.available_memory()
     return Confinement(
-        memory_bytes=memory + (_EMULATOR_BYTES if workplace.emulation.emulated else 0),
-        cpu_seconds=math.ceil(wall_seconds * (run.threads or usable_cpus())) + 10,
+        memory_bytes=memory + (_EMULATOR_BYTES if workplace.room.emulation.emulated else 0),
+        cpu_seconds=math.ceil(wall_seconds * (run.threads or workplace.place.cpus())) + 10,
         file_bytes=8 * parameters + 64 * MIB,
     )
 
@@ -82,11 +80,14 @@ def run_phase(
             reports.append(event.pop("report"))  # it goes with the result, and may be large
         on_event({**event, "phase": phase.value})
 
+    room = workplace.room
+    room.bring()
     confinement = confinement_of(workplace, max(1.0, deadline - time.monotonic()))
     command = workplace.command(phase, entry, resume)
-    with Child(command, workplace.folder, workplace.folder / "out", confinement) as child:
+    with room.start(command, confinement) as child:
         pausing = _Pausing(child, control)
         ended = child.watch(deliver, pausing.check, deadline)
+    room.collect()
     if pausing.ended_for_it(ended):
         raise Paused(control.verdict().reason)
     _judge(ended, entry, workplace.manifest.limits.wall_seconds, confinement.memory_bytes)
@@ -98,7 +99,7 @@ def run_phase(
 class _Pausing:
     """Has a program end by itself once policies forbid work, or be killed if it does not."""
 
-    def __init__(self, child: Child, control: JobControl) -> None:
+    def __init__(self, child: Running, control: JobControl) -> None:
         self._child, self._control = child, control
         self._asked_at: float | None = None
 

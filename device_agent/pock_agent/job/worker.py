@@ -16,8 +16,8 @@ from pock_agent.confinement.child import Exit
 from pock_agent.connection import backoff
 from pock_agent.connection.heartbeat import Heartbeat, Occupation
 from pock_agent.connection.service import Service
-from pock_agent.device.health import HealthLog, HealthReader
-from pock_agent.device.power import EnergyMeter, find_power
+from pock_agent.device.health import HealthLog
+from pock_agent.device.power import EnergyMeter
 from pock_agent.disk.blobs import BlobCache, file_digest
 from pock_agent.disk.directory import StateDirectory
 from pock_agent.disk.files import read_json, write_json
@@ -47,6 +47,7 @@ from pock_agent.job.stability import judge
 from pock_agent.job.states import FINAL, State, Trigger
 from pock_agent.job.weights import pack_trained, packed_weights, unpack_initial
 from pock_agent.job.workplace import WEIGHTS, Workplace, entry_of, lay_out, needed_blobs
+from pock_agent.place.place import Place
 from pock_agent.policy.keeper import PolicyKeeper
 from pock_agent.settings import Settings
 from pock_agent.trust.manifest import Entry, Manifest, WeightsForm
@@ -58,13 +59,15 @@ _NO_LIMIT_SECONDS = 7 * 24 * 3600.0
 
 @dataclass(frozen=True)
 class Resources:
-    """What the agent lends to each job: its directory, its connection, its heartbeat, its policies, its settings."""
+    """What the agent lends to each job: its directory, its connection, its heartbeat, its policies, its settings, and
+    the place where it runs."""
 
     directory: StateDirectory
     service: Service
     heartbeat: Heartbeat
     policies: PolicyKeeper
     settings: Settings
+    place: Place
 
 
 class Worker:
@@ -73,6 +76,7 @@ class Worker:
     def __init__(self, resources: Resources, record: JobRecord, manifest: Manifest) -> None:
         self._resources, self._record, self._manifest = resources, record, manifest
         self._settings, self._service, self._directory = resources.settings, resources.service, resources.directory
+        self._place = resources.place
         self._control = JobControl(resources.policies.verdict, resources.settings.pause_patience_seconds)
         self._cache = BlobCache(resources.directory.cache, resources.settings)
         self._lease = LeaseKeeper(resources.service, manifest.run_id, manifest.fence, self._control, resources.settings)
@@ -173,17 +177,17 @@ class Worker:
 
     def _download(self) -> None:
         self._control.check_policies()
-        check_memory(self._manifest)
+        check_memory(self._manifest, self._place)
         placed = needed_blobs(self._manifest)
         files = Downloader(self._service, self._cache, self._control, self._settings).fetch_all(placed.values())
         self._control.check()
-        laid_out = lay_out(self._directory.job_folder, self._manifest, files)
+        laid_out = lay_out(self._directory.job_folder, self._manifest, files, self._place)
         unpack_initial(self._directory.job_folder, self._manifest)
         local = LocalData(self._directory)
         place_local(self._directory.job_folder, self._manifest, local, self._control, self._settings)
         self._workplace = replace(laid_out, may_pause=self._resources.policies.any)
         if self._health is None:
-            self._health = HealthLog(HealthReader(), self._settings.health_seconds, self._settings.health_samples)
+            self._health = HealthLog(self._place.health(), self._settings.health_seconds, self._settings.health_samples)
 
     def _pause(self) -> None:
         """Keep the lease, and say why, until policies allow work again. That time does not count as the job's."""
@@ -220,7 +224,12 @@ class Worker:
 
     def _benchmarked(self, workplace: Workplace, phase: State, first: int) -> JsonObject:
         surroundings = Surroundings(
-            self._directory.job_folder / "reports", self._spool, first, self._control, self._settings
+            self._directory.job_folder / "reports",
+            self._spool,
+            first,
+            self._control,
+            self._settings,
+            self._place,
         )
         benchmark = Benchmark(plan_of(self._manifest, self._settings), surroundings)
         return benchmark.carry_out(lambda deliver: self._once(workplace, phase, Entry.BENCH, False, deliver))
@@ -230,7 +239,7 @@ class Worker:
     ) -> JsonObject:
         """What one process of a phase reports, with its energy where it trains."""
         policies = self._resources.policies
-        meter = EnergyMeter(find_power() if entry is not Entry.EVAL or policies.counts_joules else None).start()
+        meter = EnergyMeter(self._place.power() if entry is not Entry.EVAL or policies.counts_joules else None).start()
         try:
             with policies.working(meter):
                 report, ended = run_phase(workplace, phase, entry, resume, deliver, self._control, self._deadline)
@@ -239,7 +248,7 @@ class Worker:
         self._remember_exit(report, ended)
         if entry is Entry.EVAL:
             return report
-        return {**report, "energy": per_step(energy, report, resume, workplace.emulation.emulated)}
+        return {**report, "energy": per_step(energy, report, resume, workplace.room.emulation.emulated)}
 
     def _first_event(self, phase: State) -> int:
         """The sequence number where a phase first began, on disk before it does."""
@@ -330,7 +339,7 @@ class Worker:
         self._health = None
         return {
             **readings,
-            "emulated": self._workplace is not None and self._workplace.emulation.emulated,
+            "emulated": self._workplace is not None and self._workplace.room.emulation.emulated,
             "planned_peak_bytes": self._manifest.limits.required_bytes or None,
             "measured_peak_bytes": self._measured_peak,
             "confinement": self._enforced,

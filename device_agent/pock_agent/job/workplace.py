@@ -13,10 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pock_agent.confinement.child import unprivileged_user
-from pock_agent.device.target import Emulation, emulation_for
 from pock_agent.disk.blobs import Blob
 from pock_agent.job.states import State
+from pock_agent.place.place import Place, Room
 from pock_agent.trust.manifest import Entry, Manifest, WeightsForm
 
 WEIGHTS = "out/weights.safetensors"
@@ -32,18 +31,19 @@ _CHECKPOINTS = 20  # at most about this many are written in a longer one
 class Workplace:
     """The job's folder, laid out: the artifact and the data read-only, `out/` writable for the child.
 
-    With `may_pause` even a short training can be continued.
+    The job runs in `room`, which `place` has. With `may_pause` even a short training can be continued.
     """
 
     folder: Path
     manifest: Manifest
-    emulation: Emulation
+    place: Place
+    room: Room
     may_pause: bool = False
 
     def command(self, phase: State, entry: Entry, resume: bool) -> list[str]:
         """The command line of one phase; `resume` a training if it can be."""
         run, members = self.manifest.run, self.manifest.artifact.members
-        command = [*self.emulation.prefix, f"./artifact/{self.manifest.artifact.executable}", entry.value]
+        command = [*self.room.emulation.prefix, f"./artifact/{self.manifest.artifact.executable}", entry.value]
         data = self._data(phase)
         if data is not None:
             command += ["--data", data]
@@ -110,7 +110,7 @@ def needed_blobs(manifest: Manifest) -> dict[str, Blob]:
     return placed
 
 
-def lay_out(folder: Path, manifest: Manifest, files: Mapping[Blob, Path]) -> Workplace:
+def lay_out(folder: Path, manifest: Manifest, files: Mapping[Blob, Path], place: Place) -> Workplace:
     """Place verified blobs in the job's folder. The executable is copied, large files are linked where possible."""
     for name in ("artifact", "data"):
         shutil.rmtree(folder / name, ignore_errors=True)
@@ -118,19 +118,14 @@ def lay_out(folder: Path, manifest: Manifest, files: Mapping[Blob, Path]) -> Wor
     os.chmod(folder, 0o755)
     executable = f"artifact/{manifest.artifact.executable}"
     for name, blob in needed_blobs(manifest).items():
-        place = folder / name
-        place.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
         if name == executable:
-            shutil.copyfile(files[blob], place)
-            os.chmod(place, 0o555)
+            shutil.copyfile(files[blob], path)
+            os.chmod(path, 0o555)
         else:
-            place_file(files[blob], place)
-    output = folder / "out"
-    output.mkdir(exist_ok=True, mode=0o700)
-    user = unprivileged_user()
-    if user is not None:
-        os.chown(output, *user)
-    return Workplace(folder, manifest, emulation_for(folder / executable))
+            place_file(files[blob], path)
+    return Workplace(folder, manifest, place, place.room(folder, executable))
 
 
 def place_file(source: Path, place: Path) -> None:

@@ -10,7 +10,6 @@ from pock_agent import __version__
 from pock_agent.connection import backoff
 from pock_agent.connection.heartbeat import Heartbeat
 from pock_agent.connection.service import Service
-from pock_agent.device.facts import device_facts
 from pock_agent.disk.counters import Counters
 from pock_agent.disk.directory import StateDirectory
 from pock_agent.disk.files import read_json
@@ -22,6 +21,8 @@ from pock_agent.job.states import State
 from pock_agent.job.worker import Resources, Worker
 from pock_agent.life.listener import Listener
 from pock_agent.life.local_data import LocalDataTopic
+from pock_agent.place.place import Place
+from pock_agent.place.this_machine import ThisMachine
 from pock_agent.policy.keeper import PolicyKeeper, PolicyTopic
 from pock_agent.settings import Settings
 from pock_agent.trust.keyring import Keyring
@@ -41,15 +42,16 @@ def run(directory: StateDirectory, settings: Settings, once: bool = False) -> bo
     directory.lock()
     try:
         identity = Identity.load(directory)
+        place: Place = ThisMachine()
         keyring = Keyring(directory, identity, settings)
         counters = Counters(directory)
         service = Service(identity, load_key(directory.key), counters, settings)
-        policies = PolicyKeeper(directory, identity.device_id, settings)
+        policies = PolicyKeeper(directory, identity.device_id, settings, place)
         heartbeat = Heartbeat(
             service,
             settings,
             identity.heartbeat_seconds,
-            lambda: device_facts(identity.target, directory.root),
+            lambda: place.facts(identity.target, directory.root),
             (PolicyTopic(policies, keyring), LocalDataTopic(LocalData(directory), service)),
         )
         around = Surroundings(directory, identity, keyring, counters, service, settings)
@@ -58,7 +60,7 @@ def run(directory: StateDirectory, settings: Settings, once: bool = False) -> bo
         heartbeat.start()
         try:
             updater.begin()
-            return _work(listener, Resources(directory, service, heartbeat, policies, settings), once)
+            return _work(listener, Resources(directory, service, heartbeat, policies, settings, place), once)
         finally:
             heartbeat.stop()
     finally:

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from pock_agent.connection.service import USER_AGENT
 from pock_agent.connection.service import enroll as request_enrollment
 from pock_agent.connection.transport import HttpClient
-from pock_agent.device.facts import device_facts
-from pock_agent.device.target import detect_target
 from pock_agent.disk.directory import StateDirectory
 from pock_agent.disk.files import read_json
 from pock_agent.disk.identity import Identity, create_key, public_key_from_text, public_text
 from pock_agent.errors import AgentError, ServiceError, Untrusted
+from pock_agent.place.place import Place
 from pock_agent.settings import Settings
 from pock_agent.trust.document import pin
 from pock_agent.trust.keyring import store_document
@@ -29,10 +28,10 @@ class Enrollment:
     target: str | None
 
 
-def enroll(wish: Enrollment, directory: StateDirectory, settings: Settings) -> Identity:
+def enroll(wish: Enrollment, directory: StateDirectory, settings: Settings, place: Place) -> Identity:
     """Make a key, trade the token for an identity, pin the service's key. Nothing is kept when the service refuses."""
     client = HttpClient(wish.url, USER_AGENT)
-    target = wish.target or detect_target(wish.url)
+    target = wish.target or place.detect_target(wish.url)
     if target is None:
         raise AgentError("this kind of device is unknown here; name its target with --target (see: pock targets)")
     directory.create()
@@ -44,7 +43,7 @@ def enroll(wish: Enrollment, directory: StateDirectory, settings: Settings) -> I
                 f"{directory.root} is already enrolled at {present.get('url')} as {present.get('name')!r}; "
                 "use another --state-dir, or remove it to enrol anew"
             )
-        facts = device_facts(target, directory.root)
+        facts = place.facts(target, directory.root)
         key = create_key(directory.key)
         try:
             answer = request_enrollment(client, settings, wish.token, wish.name, public_text(key), facts)

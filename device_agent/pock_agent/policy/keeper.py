@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from pock_agent.device.health import HealthReader
-from pock_agent.device.network import answer_of, metered
-from pock_agent.device.power import EnergyMeter, find_power
+from pock_agent.device.power import EnergyMeter
 from pock_agent.disk.directory import StateDirectory
 from pock_agent.errors import AgentError, Refused
+from pock_agent.place.place import Place
 from pock_agent.policy.ledger import Ledger
 from pock_agent.policy.rules import Policy
 from pock_agent.policy.signed import ServicePolicies, keep, kept_policies, open_policies
@@ -30,22 +29,23 @@ log = logging.getLogger(__name__)
 
 
 class PolicyKeeper:
-    """See the module. `root` is `/` but in tests; `clock` gives seconds since the epoch."""
+    """See the module. Policies ask about `place`. The system's policy lies below `root`, which is `/` but in tests;
+    `clock` gives seconds since the epoch."""
 
     def __init__(
         self,
         directory: StateDirectory,
         device_id: str,
         settings: Settings,
+        place: Place,
         root: Path = Path("/"),
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._directory, self._device_id, self._settings = directory, device_id, settings
-        self._root, self._clock = root, clock
+        self._place, self._clock = place, clock
         self._files = OwnersFiles((root / SYSTEM, directory.owners_policy))
         self._service = _kept(directory, device_id)
         self._ledger = Ledger(directory.ledger)
-        self._reader = HealthReader(root)
         self._lock = threading.RLock()
         self._verdict, self._look_at = ALLOWED, 0.0
         self._metered: tuple[float, bool | None] = (0.0, None)
@@ -91,10 +91,10 @@ class PolicyKeeper:
         use = self._ledger.today(now)
         joules = use.joules
         if joules is None and any(one.max_joules_per_day is not None for one in policies):
-            joules = None if find_power(self._root) is None else 0.0
+            joules = None if self._place.power() is None else 0.0
         return Facts(
-            charging=self._charging() if any(one.charging for one in policies) else None,
-            temperature_celsius=self._temperature()
+            charging=self._place.charging() if any(one.charging for one in policies) else None,
+            temperature_celsius=self._place.temperature()
             if any(one.max_temperature_celsius is not None for one in policies)
             else None,
             metered=self._is_metered() if any(not one.metered for one in policies) else None,
@@ -148,28 +148,10 @@ class PolicyKeeper:
         self._ledger.add(self._clock(), now - since, None if joules is None else joules - before)
         self._counted = now, joules or 0.0
 
-    def _charging(self) -> bool | None:
-        on_battery = self._reader.on_battery()
-        if on_battery is not None:
-            return not on_battery
-        plugged = self._termux().get("plugged")
-        return plugged != "UNPLUGGED" if isinstance(plugged, str) else None
-
-    def _temperature(self) -> float | None:
-        hottest = self._reader.temperature()
-        if hottest is not None:
-            return hottest
-        battery = self._termux().get("temperature")
-        return float(battery) if isinstance(battery, (int, float)) else None
-
-    def _termux(self) -> JsonObject:
-        """What Android says of its battery to programs that may not read /sys."""
-        return answer_of("termux-battery-status") if self._root == Path("/") else {}
-
     def _is_metered(self) -> bool | None:
         ask_at, known = self._metered
         if time.monotonic() >= ask_at:
-            known = metered()
+            known = self._place.metered()
             self._metered = time.monotonic() + self._settings.metered_seconds, known
         return known
 

@@ -122,11 +122,11 @@ def create_app(settings: Settings, clock: Clock | None = None) -> FastAPI:
         redirect_slashes=False,
         lifespan=_lifespan,
     )
+    app.router.routes.extend(_routes())  # behind the document's, which the page's `/{path}` would take
     app.state.services = services
     problems.install(app)
     answers.install(app)
     openapi.install(app)
-    app.routes.extend(_routes())  # after FastAPI's own: the last of them takes every address
     app.add_middleware(IdempotencyMiddleware, services=services, paths=_CREATE_WORK)
     app.add_middleware(GateMiddleware, services=services)
     app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=5, exclude_content_types=_AS_THEY_ARE)

@@ -15,7 +15,6 @@ import pytest
 from pock_agent.disk.directory import StateDirectory
 from pock_agent.disk.identity import Identity
 from pock_agent.life import agent, enrollment
-from pock_agent.place.this_machine import ThisMachine
 from pock_agent.trust.keyring import Keyring
 from tests.agent import fake_model
 from tests.agent.driver import FAST
@@ -73,9 +72,7 @@ class Device:
 def enroll(double: ServiceDouble, root: Path, target: str | None = None) -> Device:
     double.tokens.add("good-token")
     state = StateDirectory(root)
-    identity = enrollment.enroll(
-        enrollment.Enrollment(double.url, "good-token", "pi", target), state, FAST, ThisMachine()
-    )
+    identity = enrollment.enroll(enrollment.Enrollment(double.url, "good-token", "pi", target), state, FAST)
     return Device(double, state, identity)
 
 

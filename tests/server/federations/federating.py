@@ -20,6 +20,7 @@ from pock_server.weights.tensors import Tensor, header_bytes
 from tests.server.artifacts import artifact_files
 from tests.server.harness import Device, Person, Server, digest_of, make_artifact
 
+NAMES = ("a", "b", "c", "d")
 TRAINED = ("head",)
 BASE: Mapping[str, Sequence[float]] = {"frozen": [5.0, 6.0], "head": [1.0, 2.0, 3.0, 4.0]}
 FACTS = {"target": "host", "agent_version": "0.2.0", "features": ["weights-delta", "initial-weights"]}
@@ -153,3 +154,23 @@ class Fleet:
         found = struct.unpack("<4f", out.read_bytes()[-16:])
         assert all(map(math.isfinite, found))
         return list(found)
+
+
+def create(fleet: Fleet, **changes: Any) -> Any:
+    """Ask for a federation of two rounds of all devices, unless `changes` say otherwise."""
+    build_id = changes.pop("build_id", None) or trainable(fleet.server, fleet.person)
+    body = {"name": "digits", "build_id": build_id, "on": "*", "rounds": 2, "devices_per_round": 4, "minimum": 2}
+    body |= {"steps": 5, "dataset": "digits-{device}", **changes}
+    return fleet.person.post("/federations", {name: value for name, value in body.items() if value is not None})
+
+
+def created(fleet: Fleet, **changes: Any) -> str:
+    """The id of a new one."""
+    answer = create(fleet, **changes)
+    assert answer.status_code == 202, answer.text
+    return str(answer.json()["id"])
+
+
+def shown(fleet: Fleet, federation_id: str) -> Any:
+    """How it stands."""
+    return fleet.person.get(f"/federations/{federation_id}").json()

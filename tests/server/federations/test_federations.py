@@ -1,49 +1,28 @@
-"""Federations, from what is asked for to the last round: devices that fail, lie or are late, services that die."""
+"""Federations, from what is asked for to the last round: devices that fail, lie or are late."""
 
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pock_server.aggregation.__main__ import aggregate as aggregate_here
-from pock_server.db.unit import Database, Unit
 from pock_server.federations import aggregating
 from pock_server.runs.schemas import RunState
-from tests.server.federations.federating import BASE, FACTS, Fleet, trainable, weights
-from tests.server.harness import Person, Server, assert_problem
+from tests.server.federations.federating import (
+    BASE,
+    FACTS,
+    NAMES,
+    Fleet,
+    create,
+    created,
+    shown,
+    trainable,
+    weights,
+)
+from tests.server.harness import assert_problem
 
-NAMES = ("a", "b", "c", "d")
 RUN_CHILD = aggregating._run_child
 pytestmark = pytest.mark.in_process("what the leading process does is done here, step by step")
-
-
-@pytest.fixture
-def fleet(server: Server, person: Person, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fleet:
-    monkeypatch.setattr("pock_server.runner.background.DUTIES", ())
-    monkeypatch.setattr(aggregating, "_run_child", lambda folder, seconds: aggregate_here(folder))
-    found = Fleet(server, person, tmp_path, {name: server.device(person, FACTS) for name in NAMES})
-    found.rename()
-    found.data(dict.fromkeys(NAMES, 8))
-    return found
-
-
-def create(fleet: Fleet, **changes: Any) -> Any:
-    build_id = changes.pop("build_id", None) or trainable(fleet.server, fleet.person)
-    body = {"name": "digits", "build_id": build_id, "on": "*", "rounds": 2, "devices_per_round": 4, "minimum": 2}
-    body |= {"steps": 5, "dataset": "digits-{device}", **changes}
-    return fleet.person.post("/federations", {name: value for name, value in body.items() if value is not None})
-
-
-def created(fleet: Fleet, **changes: Any) -> str:
-    answer = create(fleet, **changes)
-    assert answer.status_code == 202, answer.text
-    return str(answer.json()["id"])
-
-
-def shown(fleet: Fleet, federation_id: str) -> Any:
-    return fleet.person.get(f"/federations/{federation_id}").json()
 
 
 def members(fleet: Fleet, federation_id: str, number: int = 1) -> dict[str, Any]:
@@ -280,77 +259,6 @@ def test_a_federation_is_cancelled_with_its_runs_and_deleted(fleet: Fleet) -> No
     assert fleet.person.call("DELETE", f"/federations/{one}").status_code == 204
     assert_problem(fleet.person.get(f"/federations/{one}"), 404, 1005)
     assert fleet.person.call("DELETE", f"/builds/{build}").status_code == 204
-
-
-class Killed(BaseException):
-    """The service dies here."""
-
-
-@pytest.mark.parametrize(
-    ("place", "when"), [(0, "never"), *((place, when) for place in range(1, 7) for when in ("before", "after"))]
-)
-def test_a_service_that_dies_at_a_commit_loses_and_doubles_nothing(
-    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, place: int, when: str
-) -> None:
-    """Six transactions make two rounds; the service dies at one of them, and goes on where it was."""
-    commits = 0
-    real = Database.write
-
-    class Dying:
-        def __init__(self, database: Database) -> None:
-            self._inner = real(database)
-
-        def __enter__(self) -> Unit:
-            return self._inner.__enter__()
-
-        def __exit__(self, *caught: Any) -> bool | None:
-            nonlocal commits
-            commits += 1
-            dies = commits == place and caught[0] is None
-            if dies and when == "before":
-                self._inner.__exit__(Killed, Killed(), None)
-                raise Killed
-            done = self._inner.__exit__(*caught)
-            if dies:
-                raise Killed
-            return done
-
-    mine = threading.get_ident()  # the application's own threads write as they always do
-
-    def write(database: Database) -> Any:
-        return Dying(database) if threading.get_ident() == mine else real(database)
-
-    one = created(fleet, aggregation="fedadam", clip_norm=5.0, noise_multiplier=0.01, server_learning_rate=0.1)
-    died = 0
-    with fleet.server.services.database.write() as unit:
-        unit.session.connection().exec_driver_sql("UPDATE federations SET noise_key = 'the same each time'")
-
-    def advance() -> None:
-        nonlocal died
-        for _ in range(2):
-            with monkeypatch.context() as patched:
-                patched.setattr(Database, "write", write)
-                try:
-                    fleet.advance()
-                except Killed:
-                    died += 1
-
-    for _ in range(4):
-        fleet.here()
-        advance()
-        for name, move in zip(NAMES, (1.0, 2.0, 3.0, 4.0), strict=True):
-            fleet.train(name, move)
-        advance()
-    last = shown(fleet, one)
-    assert died == (place > 0) and last["state"] == "succeeded"
-    runs = fleet.person.get(f"/runs?part_of={one}").json()["items"]
-    assert len(runs) == 8 and {run["state"] for run in runs} == {"succeeded"}
-    assert len(fleet.person.get(f"/federations/{one}/rounds").json()["items"]) == 2
-    assert last["weights_digest"] == _EXPECTED.setdefault("digest", last["weights_digest"])
-
-
-_EXPECTED: dict[str, str] = {}
-"""The weights where nothing dies: all others make the same."""
 
 
 def test_an_aggregation_that_fails_is_tried_again_and_then_given_up(

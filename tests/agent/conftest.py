@@ -15,6 +15,7 @@ import pytest
 from pock_agent.disk.directory import StateDirectory
 from pock_agent.disk.identity import Identity
 from pock_agent.life import agent, enrollment
+from pock_agent.place.this_machine import ThisMachine
 from pock_agent.trust.keyring import Keyring
 from tests.agent import fake_model
 from tests.agent.driver import FAST
@@ -72,7 +73,9 @@ class Device:
 def enroll(double: ServiceDouble, root: Path, target: str | None = None) -> Device:
     double.tokens.add("good-token")
     state = StateDirectory(root)
-    identity = enrollment.enroll(enrollment.Enrollment(double.url, "good-token", "pi", target), state, FAST)
+    identity = enrollment.enroll(
+        enrollment.Enrollment(double.url, "good-token", "pi", target), state, FAST, ThisMachine()
+    )
     return Device(double, state, identity)
 
 

@@ -19,11 +19,15 @@ def blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", (PAGES / page).read_text(), re.DOTALL)
 
 
-def said_by(page: str, folder: Path, yaml: str) -> str:
-    """What the page's session says on stdout: its Python program is run first, its YAML is in the file `yaml`."""
-    (program,) = blocks(page, "python")
-    subprocess.run([sys.executable, "-c", program], cwd=folder, check=True, capture_output=True, timeout=SECONDS)
-    (folder / yaml).write_text(*blocks(page, "yaml"))
+def said_by(page: str, folder: Path, *files: str) -> str:
+    """What the page's session says on stdout. Its Python programs are run first, and its blocks of YAML and TOML are in
+    these files, in the page's order."""
+    for program in blocks(page, "python"):
+        subprocess.run([sys.executable, "-c", program], cwd=folder, check=True, capture_output=True, timeout=SECONDS)
+    for language in ("yaml", "toml"):
+        names = [name for name in files if name.endswith(f".{language}")]
+        for name, text in zip(names, blocks(page, language), strict=True):
+            (folder / name).write_text(text)
     session = "\n".join(blocks(page, "bash")).replace("port=8080", f"port={free_port()}")
     own = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "XDG_CONFIG_HOME": str(folder / "config")}
     environment = {name: value for name, value in os.environ.items() if name not in ("POCK_URL", "POCK_KEY")} | own

@@ -30,7 +30,7 @@ def test_it_says_why_not_and_until_when(device: Device, capsys: pytest.CaptureFi
     source = f"the owner's {device.state.owners_policy}"
     text = show(device, capsys)
     assert text.startswith(f"no work for now\n  {source}: at most 0 minutes a day, and 0 were worked today (until 2")
-    assert f'{source}:\n  hours = ["00:00-24:00"]\n  max_minutes_per_day = 0\n  unknown = forbid\n' in text
+    assert f'{source}:\n  hours = ["00:00-24:00"]\n  max_minutes_per_day = 0\n  unknown = "forbid"\n' in text
     told = json.loads(show(device, capsys, "--json"))
     assert not told["allowed"] and told["until"] == told["obstacles"][0]["until"]
     assert told["obstacles"][0]["rule"] == "minutes" and told["facts"]["minutes_today"] == 0

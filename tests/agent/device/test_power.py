@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ def test_the_counter_of_a_processor(tmp_path: Path) -> None:
     rapl(tmp_path, 262143_000_000)
     source = find_power(tmp_path)
     assert source is not None and source.covers is Covers.PROCESSOR
-    meter = EnergyMeter(source, interval=60).start()
+    meter = EnergyMeter(replace(source, interval=60.0)).start()
     time.sleep(0.05)
     rapl(tmp_path, 4_671_150)  # it went over its range of 262,143.328850 J and began anew
     found = meter.stop()
@@ -36,7 +37,7 @@ def test_the_counter_of_a_processor(tmp_path: Path) -> None:
 def test_the_watts_of_a_board(tmp_path: Path) -> None:
     source = find_power(lay_out("jetson-orin-nano", tmp_path))
     assert source is not None and source.covers is Covers.BOARD
-    meter = EnergyMeter(source, interval=0.01).start()
+    meter = EnergyMeter(replace(source, interval=0.01)).start()
     time.sleep(0.2)
     found = meter.stop()
     assert found is not None and found["mean_watts"] == pytest.approx(7.273152)
@@ -45,7 +46,7 @@ def test_the_watts_of_a_board(tmp_path: Path) -> None:
 
 def test_a_sensor_that_goes_away_leaves_no_number(tmp_path: Path) -> None:
     readings = iter([5.0, 5.0, None])
-    meter = EnergyMeter(PowerSource("x", Covers.BOARD, watts=lambda: next(readings)), interval=0.01).start()
+    meter = EnergyMeter(PowerSource("x", Covers.BOARD, watts=lambda: next(readings), interval=0.01)).start()
     time.sleep(0.1)
     assert meter.stop() is None
 

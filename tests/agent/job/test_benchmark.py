@@ -113,7 +113,6 @@ class Thermometer(HealthReader):
 def test_a_pause_ends_when_the_device_is_as_cool_as_it_began_or_when_it_has_lasted_long_enough(
     monkeypatch: pytest.MonkeyPatch, degrees: list[float | None], waited: int
 ) -> None:
-    monkeypatch.setattr(benchmark, "HealthReader", type("_", (Thermometer,), {"degrees": degrees}))
     clock = [100.0]
     monkeypatch.setattr("pock_agent.job.benchmark.time.monotonic", lambda: clock[0])
 
@@ -121,8 +120,12 @@ def test_a_pause_ends_when_the_device_is_as_cool_as_it_began_or_when_it_has_last
         def wait(self, seconds: float) -> None:
             clock[0] += seconds
 
-    place = benchmark.Surroundings(None, None, 0, Control(), Settings())  # type: ignore[arg-type]
-    pausing = benchmark.Benchmark(benchmark.Plan(4, 0, 2, 10.0, until_stable=False), place)
+    class Place:
+        def health(self) -> HealthReader:
+            return type("_", (Thermometer,), {"degrees": degrees})()
+
+    around = benchmark.Surroundings(None, None, 0, Control(), Settings(), Place())  # type: ignore[arg-type]
+    pausing = benchmark.Benchmark(benchmark.Plan(4, 0, 2, 10.0, until_stable=False), around)
     first = {"repeat": {"before": {"temperature_c": 40.0}}}
     assert pausing._cool_down([first]) == waited
     assert pausing._cool_down([]) == 0, "nothing before the first"

@@ -13,7 +13,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from pock_agent.device import network
 from pock_agent.device.power import EnergyMeter
-from pock_agent.policy import keeper as keeping
+from pock_agent.place import this_machine
+from pock_agent.place.this_machine import ThisMachine
 from pock_agent.policy.keeper import PolicyKeeper, PolicyTopic
 from tests.agent.conftest import Device
 from tests.agent.driver import FAST
@@ -27,7 +28,9 @@ def make(device: Device, tmp_path: Path) -> Callable[[], PolicyKeeper]:
     root = tmp_path / "root"
     root.mkdir()
     settings = FAST.__class__(**{**vars(FAST), "policy_seconds": 0.0, "metered_seconds": 0.0})
-    return lambda: PolicyKeeper(device.state, device.identity.device_id, settings, root, lambda: NOON)
+    return lambda: PolicyKeeper(
+        device.state, device.identity.device_id, settings, ThisMachine(root), root, lambda: NOON
+    )
 
 
 def battery(root: Path, status: str) -> None:
@@ -40,7 +43,7 @@ def battery(root: Path, status: str) -> None:
 def test_without_a_policy_all_is_allowed_and_nothing_is_looked_at(
     make: Callable[[], PolicyKeeper], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeping, "metered", lambda: pytest.fail("asked"))
+    monkeypatch.setattr(this_machine, "metered", lambda: pytest.fail("asked"))
     assert make().verdict().allowed and not make().any
 
 

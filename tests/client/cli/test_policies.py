@@ -57,6 +57,8 @@ def test_a_pool_s_policy(person: Person, pock: Pock, board: Device) -> None:
     assert made["pool"] == "kitchen" and made["policy"]["max_minutes_per_day"] == 30
     assert pock("devices", "policy", "pool=kitchen").out == "pool kitchen: max_minutes_per_day = 30.0\n"
     assert pock("devices", "policy", "board").out.startswith("pool kitchen: max_minutes_per_day = 30.0\n")
+    none = pock("devices", "policy", "pool=kitchen", "--set", rules(person.folder, "max_minutes_per_day = 0\n"))
+    assert none.out == "pool kitchen: max_minutes_per_day = 0.0\n", "a limit of 0 is a rule"
     assert pock("devices", "policy", "pool=kitchen", "--remove").status == 0
     gone = pock("devices", "policy", "pool=kitchen")
     assert (gone.status, gone.out) == (1, "") and "Pool kitchen has no policy" in gone.err

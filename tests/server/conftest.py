@@ -18,6 +18,7 @@ from tests.server.databases import (
     PostgresDatabases,
     PostgresServer,
     SqliteDatabases,
+    compile_once,
     find_postgres,
     running_postgres,
 )
@@ -31,6 +32,14 @@ ServerFactory = Callable[..., Server]
 StoreOptions = Callable[[], dict[str, Any]]
 ENGINES = ("sqlite", "postgresql")
 DEPLOYMENT = "deployment"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compiled_statements() -> Iterator[None]:
+    """Statements are compiled once a session, not once a server."""
+    with pytest.MonkeyPatch.context() as patch:
+        compile_once(patch)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -138,6 +147,7 @@ def shared_in_process(
     with client:
         yield Server(client, services, clock)
     services.database.engine.dispose()
+    databases.give_back(settings.database_url)
 
 
 @pytest.fixture(scope="module")
@@ -152,6 +162,7 @@ def start_server(
 ) -> Iterator[ServerFactory]:
     """Starts servers with changed settings; they stop at the end of the test. Commands find the last one's database and
     go by its clock: to a sweep in 2030, what they write in the test's own year would be too old to keep."""
+    used: set[str] = set()  # servers of a test may share a database
     with ExitStack() as stack:
 
         def start(**changes: Any) -> Server:
@@ -159,6 +170,7 @@ def start_server(
             settings = make_settings(tmp_path / "data", databases, **{**store_options(), **changes})
             monkeypatch.setenv("POCK_DATABASE_URL", settings.database_url)
             monkeypatch.setattr("pock_server.services.SystemClock", lambda: clock)
+            used.add(settings.database_url)
             describe_compiler(settings)
             client, services = make_client(settings, clock)
             stack.enter_context(client)
@@ -166,6 +178,8 @@ def start_server(
             return Server(client, services, clock)
 
         yield start
+    for url in used:
+        databases.give_back(url)
 
 
 @pytest.fixture

@@ -3,13 +3,13 @@
 Must not know of databases.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from pock_server.benchmarks.statistics import median, median_interval
+from pock_server.devices.told import told_number
 
 WIDEST_INTERVAL = 0.05
 """Of a stable benchmark, from the median to the farther end, as a part of the median."""
@@ -90,22 +90,15 @@ def _repeat(told: Any, number: int) -> Repeat:
         p10_ms=_milliseconds(told.get("p10_ms")),
         p90_ms=_milliseconds(told.get("p90_ms")),
         started_at=started_at[:40] if isinstance(started_at, str) else None,
-        temperature_before_c=_number(before.get("temperature_c"), -100, 300),
-        temperature_after_c=_number(after.get("temperature_c"), -100, 300),
-        frequency_mhz=_number(told.get("max_frequency_mhz"), 0, 1e6),
+        temperature_before_c=told_number(before.get("temperature_c"), -100, 300),
+        temperature_after_c=told_number(after.get("temperature_c"), -100, 300),
+        frequency_mhz=told_number(told.get("max_frequency_mhz"), 0, 1e6),
         throttled=throttled if isinstance(throttled, bool) else None,
     )
 
 
 def _milliseconds(value: Any) -> float | None:
-    found = _number(value, 0, _LONGEST_MS)
-    return found or None
-
-
-def _number(value: Any, low: float, high: float) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        return None
-    return float(value) if math.isfinite(value) else None
+    return told_number(value, 0, _LONGEST_MS) or None
 
 
 def judge(repeats: Sequence[Repeat], emulated: bool) -> Verdict:

@@ -7,6 +7,7 @@ from statistics import median
 from typing import Any
 
 from pock_server.campaigns.schemas import Spread
+from pock_server.devices.told import told_number
 
 _LARGEST = 1e18
 """Devices report what they like; beyond this, nothing is a measurement."""
@@ -39,19 +40,13 @@ def measure(report: Mapping[str, Any]) -> dict[str, float]:
         Measure.LOSS: losses[-1] if isinstance(losses, list) and losses else None,
         Measure.ACCURACY: evaluation.get("accuracy"),
     }
-    numbers = {str(name): _number(value) for name, value in found.items()}
-    return {name: value for name, value in numbers.items() if value is not None}
+    numbers = {str(name): told_number(value, -_LARGEST, _LARGEST) for name, value in found.items()}
+    return {name: float(value) for name, value in numbers.items() if value is not None}
 
 
 def _part(whole: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     part = whole.get(name)
     return part if isinstance(part, dict) else {}
-
-
-def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) if math.isfinite(value) and abs(value) <= _LARGEST else None
 
 
 def spread(measured: Iterable[Mapping[str, Any] | None], name: Measure) -> Spread | None:

@@ -1,7 +1,6 @@
 """What devices report: the executable's lines as they come, and the result. Every write carries the lease's fence."""
 
 import itertools
-import math
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -10,6 +9,7 @@ from pydantic import ValidationError
 from sqlalchemy import select
 
 from pock_server.db.unit import Unit
+from pock_server.devices.told import told_number
 from pock_server.events.repository import Events
 from pock_server.http.problems import Failure, Problem
 from pock_server.runs.leases import clear_device, fail
@@ -19,6 +19,7 @@ from pock_server.runs.tables import RunRecord, RunStepRecord
 from pock_server.runs.weights import take_trained
 
 _CRASHED = 2001
+_LARGEST = 1e300
 _EVALUATIONS = frozenset({"eval_before", "eval_after", "eval"})
 
 
@@ -97,10 +98,8 @@ def _take_evaluation(unit: Unit, run: RunRecord, event: dict[str, Any], now: dat
 
 
 def _number(value: Any) -> float | None:
-    """A finite number or None: a diverged loss is not representable in JSON."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return value if math.isfinite(value) and abs(value) < 1e300 else None
+    """None for a loss that diverged: JSON cannot say it."""
+    return told_number(value, -_LARGEST, _LARGEST)
 
 
 def take_result(unit: Unit, run: RunRecord, order: ResultIn, now: datetime) -> RunState:

@@ -98,7 +98,7 @@ def _measured(client: Client, chosen: argparse.Namespace, build: Any, device: An
     """A benchmark that succeeded; raises PockClientError."""
     options |= {"repeats": chosen.repeats, "steps": chosen.steps, "cool_down": chosen.cool_down}
     asked = client.benchmarks.create(build=build, device=device, **options)
-    found = client.benchmarks.wait(asked.id, chosen.timeout)
+    found = client.benchmarks.wait(asked.id, timeout=chosen.timeout)
     if found.verdict is None:
         detail = found.failure.detail if found.failure else str(found.state)
         raise PockClientError(f"{build.name} could not be measured on {device.name}: {detail}")

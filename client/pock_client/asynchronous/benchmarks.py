@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from typing import TypedDict, Unpack
 
 from msgspec import UNSET
 
-from pock_client.asynchronous.named import Named
+from pock_client.asynchronous.followed import Followed
 from pock_client.asynchronous.runs import Sources
 from pock_client.asynchronous.transport import Transport
 from pock_client.calls import Call, part, sending
-from pock_client.errors import WaitTimeout
-from pock_client.events import FINAL
-from pock_client.pausing import AsyncStream, sleep_async
+from pock_client.events import Event
+from pock_client.pausing import AsyncStream
 from pock_client.references import Reference
 from pock_client.schema import Benchmark, BenchmarkIn, BenchmarkPage, Comparison, Regression, RegressionPage
-
-_LOOK_SECONDS = 1.0
 
 
 class BenchmarkOptions(TypedDict, total=False):
@@ -39,7 +36,7 @@ class BenchmarkOptions(TypedDict, total=False):
     """The id of a benchmark to compare with."""
 
 
-class Benchmarks(Named[Benchmark]):
+class Benchmarks(Followed[Benchmark]):
     """`client.benchmarks`."""
 
     words = "benchmark"
@@ -86,16 +83,11 @@ class Benchmarks(Named[Benchmark]):
         call = Call("GET", f"{self.path}/{part(ident)}/compare", {"with": other})
         return await self._transport.json(call, Comparison)
 
-    async def wait(self, ident: str, timeout: float | None = None) -> Benchmark:
+    async def wait(
+        self, ident: str, on_event: Callable[[Event], object] | None = None, timeout: float | None = None
+    ) -> Benchmark:
         """The benchmark once it is over, well or not. Raises WaitTimeout after `timeout` seconds."""
-        ends = None if timeout is None else time.monotonic() + timeout
-        while True:
-            found = await self.get(ident)
-            if found.state in FINAL:
-                return found
-            if ends is not None and time.monotonic() >= ends:
-                raise WaitTimeout(f"benchmark {ident} is {found.state}; it goes on")
-            await sleep_async(_LOOK_SECONDS)
+        return await self.ended(ident, on_event, timeout)
 
 
 class Regressions:

@@ -9,18 +9,17 @@ from typing import Any
 from msgspec import UNSET
 
 from pock_client.asynchronous.files import Models
+from pock_client.asynchronous.followed import Followed
 from pock_client.asynchronous.named import Versioned
-from pock_client.asynchronous.streams import Subject, follow, watch
 from pock_client.asynchronous.transport import Transport
 from pock_client.calls import Call, part, sending
 from pock_client.errors import BuildCancelled, BuildFailed
-from pock_client.events import FINAL, Event
-from pock_client.pausing import AsyncStream
+from pock_client.events import Event
 from pock_client.references import Identified, Reference, recipe_text
 from pock_client.schema import Build, BuildIn, BuildPage, Tune
 
 
-class Builds(Versioned[Build]):
+class Builds(Versioned[Build], Followed[Build]):
     """`client.builds`."""
 
     words = "build"
@@ -68,23 +67,11 @@ class Builds(Versioned[Build]):
         """The build's log."""
         return await self._transport.text(Call("GET", f"{self.path}/{part(ident)}/log"))
 
-    def events(self, ident: str, after: int = 0) -> AsyncStream[Event]:
-        """What happens, from the beginning or after the event of that number, each event once, until it is over; cut
-        connections and restarts of the service do not end it."""
-        return follow(self._transport, self._subject(ident), after)
-
     async def wait(
         self, ident: str, on_event: Callable[[Event], object] | None = None, timeout: float | None = None
     ) -> Build:
         """The build once it succeeded. Raises BuildFailed, BuildCancelled, or WaitTimeout after `timeout` seconds."""
-        await watch(self._transport, self._subject(ident), on_event, timeout)
-        return _succeeded(await self.get(ident))
-
-    def _subject(self, ident: str) -> Subject:
-        async def is_over() -> bool:
-            return (await self.get(ident)).state in FINAL
-
-        return Subject(f"{self.path}/{part(ident)}", f"build {ident}", is_over)
+        return _succeeded(await self.ended(ident, on_event, timeout))
 
 
 def _succeeded(build: Build) -> Build:

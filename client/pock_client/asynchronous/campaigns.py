@@ -10,12 +10,11 @@ from msgspec import UNSET
 
 from pock_client.asynchronous.builds import Builds
 from pock_client.asynchronous.files import Datasets, Models, Recipes
-from pock_client.asynchronous.named import Named
-from pock_client.asynchronous.streams import Subject, follow, watch
+from pock_client.asynchronous.followed import Followed
 from pock_client.asynchronous.transport import Transport
 from pock_client.calls import Call, part, sending
 from pock_client.errors import CampaignCancelled, CampaignFailed
-from pock_client.events import FINAL, Event
+from pock_client.events import Event
 from pock_client.pausing import AsyncStream
 from pock_client.references import Reference
 from pock_client.schema import (
@@ -74,7 +73,7 @@ class Ingredients:
     datasets: Datasets
 
 
-class Campaigns(Named[Campaign]):
+class Campaigns(Followed[Campaign]):
     """`client.campaigns`."""
 
     words = "campaign"
@@ -153,23 +152,12 @@ class Campaigns(Named[Campaign]):
         query = {"by": by, "format": "csv"}
         return await self._transport.text(Call("GET", f"{self.path}/{part(ident)}/results", query))
 
-    def events(self, ident: str, after: int = 0) -> AsyncStream[Event]:
-        """What happens, from the beginning or after the event of that number, each event once, until it is over."""
-        return follow(self._transport, self._subject(ident), after)
-
     async def wait(
         self, ident: str, on_event: Callable[[Event], object] | None = None, timeout: float | None = None
     ) -> Campaign:
         """The campaign once it succeeded: every cell has its outcome. Raises CampaignFailed, CampaignCancelled, or
         WaitTimeout after `timeout` seconds."""
-        await watch(self._transport, self._subject(ident), on_event, timeout)
-        return _succeeded(await self.get(ident))
-
-    def _subject(self, ident: str) -> Subject:
-        async def is_over() -> bool:
-            return (await self.get(ident)).state in FINAL
-
-        return Subject(f"{self.path}/{part(ident)}", f"campaign {ident}", is_over)
+        return _succeeded(await self.ended(ident, on_event, timeout))
 
 
 def _succeeded(campaign: Campaign) -> Campaign:

@@ -8,13 +8,12 @@ from typing import TypedDict, Unpack
 
 from msgspec import UNSET
 
-from pock_client.asynchronous.named import Named
+from pock_client.asynchronous.followed import Followed
 from pock_client.asynchronous.runs import Sources
-from pock_client.asynchronous.streams import Subject, follow, watch
 from pock_client.asynchronous.transport import Transport
 from pock_client.calls import Call, part, sending
 from pock_client.errors import FederationCancelled, FederationFailed, PockClientError
-from pock_client.events import FINAL, Event
+from pock_client.events import Event
 from pock_client.files import Progress
 from pock_client.pausing import AsyncStream
 from pock_client.references import Reference
@@ -49,7 +48,7 @@ class FederationOptions(TypedDict, total=False):
     """A run that trained the weights to begin with, or their digest."""
 
 
-class Federations(Named[Federation]):
+class Federations(Followed[Federation]):
     """`client.federations`."""
 
     words = "federation"
@@ -114,17 +113,12 @@ class Federations(Named[Federation]):
                 return
             after = items[-1].number
 
-    def events(self, ident: str, after: int = 0) -> AsyncStream[Event]:
-        """What happens, from the beginning or after the event of that number, each event once, until it is over."""
-        return follow(self._transport, self._subject(ident), after)
-
     async def wait(
         self, ident: str, on_event: Callable[[Event], object] | None = None, timeout: float | None = None
     ) -> Federation:
         """The federation once it succeeded. Raises FederationFailed, FederationCancelled, or WaitTimeout after
         `timeout` seconds."""
-        await watch(self._transport, self._subject(ident), on_event, timeout)
-        found = await self.get(ident)
+        found = await self.ended(ident, on_event, timeout)
         if found.state == "succeeded":
             return found
         code, detail = (found.failure.code, found.failure.detail) if found.failure else (None, "")
@@ -146,9 +140,3 @@ class Federations(Named[Federation]):
         if found.weights_digest is None:
             raise PockClientError(f"federation {found.name} has no weights yet: no round has ended")
         return found, found.weights_digest
-
-    def _subject(self, ident: str) -> Subject:
-        async def is_over() -> bool:
-            return (await self.get(ident)).state in FINAL
-
-        return Subject(f"{self.path}/{part(ident)}", f"federation {ident}", is_over)

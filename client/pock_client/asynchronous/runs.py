@@ -13,13 +13,12 @@ from msgspec import UNSET, UnsetType
 from pock_client.asynchronous.builds import Builds
 from pock_client.asynchronous.files import Datasets
 from pock_client.asynchronous.fleet import Devices
-from pock_client.asynchronous.named import Named
-from pock_client.asynchronous.streams import Subject, follow, watch
+from pock_client.asynchronous.followed import Followed
 from pock_client.asynchronous.transport import Transport
 from pock_client.asynchronous.weights import Weights
 from pock_client.calls import Call, part, sending
 from pock_client.errors import PockClientError, RunCancelled, RunFailed
-from pock_client.events import FINAL, Event
+from pock_client.events import Event
 from pock_client.files import Progress
 from pock_client.pausing import AsyncStream
 from pock_client.references import Reference
@@ -64,7 +63,7 @@ class Sources:
     weights: Weights
 
 
-class Runs(Named[Run]):
+class Runs(Followed[Run]):
     """`client.runs`."""
 
     words = "run"
@@ -136,11 +135,6 @@ class Runs(Named[Run]):
                 return
             after = items[-1].step
 
-    def events(self, ident: str, after: int = 0) -> AsyncStream[Event]:
-        """What happens, from the beginning or after the event of that number, each event once, until it is over; cut
-        connections and restarts of the service do not end it."""
-        return follow(self._transport, self._subject(ident), after)
-
     async def wait(
         self, ident: str, on_event: Callable[[Event], object] | None = None, timeout: float | None = None
     ) -> Run:
@@ -149,8 +143,7 @@ class Runs(Named[Run]):
         ends = None if timeout is None else time.monotonic() + timeout
         while True:
             left = None if ends is None else ends - time.monotonic()
-            await watch(self._transport, self._subject(ident), on_event, left)
-            run = await self.get(ident)
+            run = await self.ended(ident, on_event, left)
             if run.retried_by is None:
                 return _succeeded(run)
             ident = run.retried_by
@@ -187,12 +180,6 @@ class Runs(Named[Run]):
         """The id of a run, or a digest as it is given."""
         is_digest = isinstance(reference, str) and len(reference) == 64
         return str(reference) if is_digest else await self.id_of(reference)
-
-    def _subject(self, ident: str) -> Subject:
-        async def is_over() -> bool:
-            return (await self.get(ident)).state in FINAL
-
-        return Subject(f"{self.path}/{part(ident)}", f"run {ident}", is_over)
 
 
 def _local(dataset: Reference | None) -> str | None:

@@ -3,22 +3,19 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from typing import TypedDict, Unpack
 
 from msgspec import UNSET
 
 from pock_client.calls import Call, part, sending
-from pock_client.errors import WaitTimeout
-from pock_client.events import FINAL
-from pock_client.pausing import Stream, sleep
+from pock_client.events import Event
+from pock_client.pausing import Stream
 from pock_client.references import Reference
 from pock_client.schema import Benchmark, BenchmarkIn, BenchmarkPage, Comparison, Regression, RegressionPage
-from pock_client.synchronous.named import Named
+from pock_client.synchronous.followed import Followed
 from pock_client.synchronous.runs import Sources
 from pock_client.synchronous.transport import Transport
-
-_LOOK_SECONDS = 1.0
 
 
 class BenchmarkOptions(TypedDict, total=False):
@@ -40,7 +37,7 @@ class BenchmarkOptions(TypedDict, total=False):
     """The id of a benchmark to compare with."""
 
 
-class Benchmarks(Named[Benchmark]):
+class Benchmarks(Followed[Benchmark]):
     """`client.benchmarks`."""
 
     words = "benchmark"
@@ -87,16 +84,11 @@ class Benchmarks(Named[Benchmark]):
         call = Call("GET", f"{self.path}/{part(ident)}/compare", {"with": other})
         return self._transport.json(call, Comparison)
 
-    def wait(self, ident: str, timeout: float | None = None) -> Benchmark:
+    def wait(
+        self, ident: str, on_event: Callable[[Event], object] | None = None, timeout: float | None = None
+    ) -> Benchmark:
         """The benchmark once it is over, well or not. Raises WaitTimeout after `timeout` seconds."""
-        ends = None if timeout is None else time.monotonic() + timeout
-        while True:
-            found = self.get(ident)
-            if found.state in FINAL:
-                return found
-            if ends is not None and time.monotonic() >= ends:
-                raise WaitTimeout(f"benchmark {ident} is {found.state}; it goes on")
-            sleep(_LOOK_SECONDS)
+        return self.ended(ident, on_event, timeout)
 
 
 class Regressions:

@@ -11,17 +11,16 @@ from msgspec import UNSET
 
 from pock_client.calls import Call, part, sending
 from pock_client.errors import BuildCancelled, BuildFailed
-from pock_client.events import FINAL, Event
-from pock_client.pausing import Stream
+from pock_client.events import Event
 from pock_client.references import Identified, Reference, recipe_text
 from pock_client.schema import Build, BuildIn, BuildPage, Tune
 from pock_client.synchronous.files import Models
+from pock_client.synchronous.followed import Followed
 from pock_client.synchronous.named import Versioned
-from pock_client.synchronous.streams import Subject, follow, watch
 from pock_client.synchronous.transport import Transport
 
 
-class Builds(Versioned[Build]):
+class Builds(Versioned[Build], Followed[Build]):
     """`client.builds`."""
 
     words = "build"
@@ -69,23 +68,11 @@ class Builds(Versioned[Build]):
         """The build's log."""
         return self._transport.text(Call("GET", f"{self.path}/{part(ident)}/log"))
 
-    def events(self, ident: str, after: int = 0) -> Stream[Event]:
-        """What happens, from the beginning or after the event of that number, each event once, until it is over; cut
-        connections and restarts of the service do not end it."""
-        return follow(self._transport, self._subject(ident), after)
-
     def wait(
         self, ident: str, on_event: Callable[[Event], object] | None = None, timeout: float | None = None
     ) -> Build:
         """The build once it succeeded. Raises BuildFailed, BuildCancelled, or WaitTimeout after `timeout` seconds."""
-        watch(self._transport, self._subject(ident), on_event, timeout)
-        return _succeeded(self.get(ident))
-
-    def _subject(self, ident: str) -> Subject:
-        def is_over() -> bool:
-            return (self.get(ident)).state in FINAL
-
-        return Subject(f"{self.path}/{part(ident)}", f"build {ident}", is_over)
+        return _succeeded(self.ended(ident, on_event, timeout))
 
 
 def _succeeded(build: Build) -> Build:

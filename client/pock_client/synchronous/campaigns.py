@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from pock_client.calls import Call, part, sending
 from pock_client.errors import CampaignCancelled, CampaignFailed
-from pock_client.events import FINAL, Event
+from pock_client.events import Event
 from pock_client.pausing import Stream
 from pock_client.references import Reference
 from pock_client.schema import (
@@ -27,8 +27,7 @@ from pock_client.schema import (
 )
 from pock_client.synchronous.builds import Builds
 from pock_client.synchronous.files import Datasets, Models, Recipes
-from pock_client.synchronous.named import Named
-from pock_client.synchronous.streams import Subject, follow, watch
+from pock_client.synchronous.followed import Followed
 from pock_client.synchronous.transport import Transport
 
 
@@ -75,7 +74,7 @@ class Ingredients:
     datasets: Datasets
 
 
-class Campaigns(Named[Campaign]):
+class Campaigns(Followed[Campaign]):
     """`client.campaigns`."""
 
     words = "campaign"
@@ -151,23 +150,12 @@ class Campaigns(Named[Campaign]):
         query = {"by": by, "format": "csv"}
         return self._transport.text(Call("GET", f"{self.path}/{part(ident)}/results", query))
 
-    def events(self, ident: str, after: int = 0) -> Stream[Event]:
-        """What happens, from the beginning or after the event of that number, each event once, until it is over."""
-        return follow(self._transport, self._subject(ident), after)
-
     def wait(
         self, ident: str, on_event: Callable[[Event], object] | None = None, timeout: float | None = None
     ) -> Campaign:
         """The campaign once it succeeded: every cell has its outcome. Raises CampaignFailed, CampaignCancelled, or
         WaitTimeout after `timeout` seconds."""
-        watch(self._transport, self._subject(ident), on_event, timeout)
-        return _succeeded(self.get(ident))
-
-    def _subject(self, ident: str) -> Subject:
-        def is_over() -> bool:
-            return (self.get(ident)).state in FINAL
-
-        return Subject(f"{self.path}/{part(ident)}", f"campaign {ident}", is_over)
+        return _succeeded(self.ended(ident, on_event, timeout))
 
 
 def _succeeded(campaign: Campaign) -> Campaign:

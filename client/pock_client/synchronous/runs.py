@@ -13,7 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from pock_client.calls import Call, part, sending
 from pock_client.errors import PockClientError, RunCancelled, RunFailed
-from pock_client.events import FINAL, Event
+from pock_client.events import Event
 from pock_client.files import Progress
 from pock_client.pausing import Stream
 from pock_client.references import Reference
@@ -21,8 +21,7 @@ from pock_client.schema import After, Entry, FailureClass, Run, RunIn, RunPage, 
 from pock_client.synchronous.builds import Builds
 from pock_client.synchronous.files import Datasets
 from pock_client.synchronous.fleet import Devices
-from pock_client.synchronous.named import Named
-from pock_client.synchronous.streams import Subject, follow, watch
+from pock_client.synchronous.followed import Followed
 from pock_client.synchronous.transport import Transport
 from pock_client.synchronous.weights import Weights
 
@@ -65,7 +64,7 @@ class Sources:
     weights: Weights
 
 
-class Runs(Named[Run]):
+class Runs(Followed[Run]):
     """`client.runs`."""
 
     words = "run"
@@ -134,19 +133,13 @@ class Runs(Named[Run]):
                 return
             after = items[-1].step
 
-    def events(self, ident: str, after: int = 0) -> Stream[Event]:
-        """What happens, from the beginning or after the event of that number, each event once, until it is over; cut
-        connections and restarts of the service do not end it."""
-        return follow(self._transport, self._subject(ident), after)
-
     def wait(self, ident: str, on_event: Callable[[Event], object] | None = None, timeout: float | None = None) -> Run:
         """The run, or its last try, once it succeeded. Raises RunFailed, RunCancelled, or WaitTimeout after `timeout`
         seconds."""
         ends = None if timeout is None else time.monotonic() + timeout
         while True:
             left = None if ends is None else ends - time.monotonic()
-            watch(self._transport, self._subject(ident), on_event, left)
-            run = self.get(ident)
+            run = self.ended(ident, on_event, left)
             if run.retried_by is None:
                 return _succeeded(run)
             ident = run.retried_by
@@ -183,12 +176,6 @@ class Runs(Named[Run]):
         """The id of a run, or a digest as it is given."""
         is_digest = isinstance(reference, str) and len(reference) == 64
         return str(reference) if is_digest else self.id_of(reference)
-
-    def _subject(self, ident: str) -> Subject:
-        def is_over() -> bool:
-            return (self.get(ident)).state in FINAL
-
-        return Subject(f"{self.path}/{part(ident)}", f"run {ident}", is_over)
 
 
 def _local(dataset: Reference | None) -> str | None:

@@ -6,11 +6,13 @@ from fastapi import APIRouter, Depends, Query
 from sqlalchemy import ColumnElement
 
 from pock_server.benchmarks import service
+from pock_server.benchmarks.lifecycle import BENCHMARK_LIFECYCLE
 from pock_server.benchmarks.repository import Benchmarks
 from pock_server.benchmarks.schemas import BenchmarkIn, BenchmarkOut, BenchmarkPage, BenchmarkState, ComparisonOut
 from pock_server.benchmarks.tables import BenchmarkRecord
 from pock_server.db import globs
 from pock_server.dependencies import Reader, RunWriter, ServicesDep
+from pock_server.events.stream import add_event_stream
 from pock_server.http.fields import Id
 from pock_server.http.pages import PageQuery
 from pock_server.http.problems import PROBLEMS
@@ -97,3 +99,6 @@ def delete_benchmark(benchmark_id: Id, caller: RunWriter, services: ServicesDep)
     """Forget a benchmark that is over; its run stays."""
     with services.database.write(caller.actor) as unit:
         service.delete_benchmark(unit, caller.workspace_id, benchmark_id, services.clock.now())
+
+
+add_event_stream(router, Benchmarks, BENCHMARK_LIFECYCLE, "`state`")

@@ -1,11 +1,9 @@
 """Builds over HTTP."""
 
-from collections.abc import AsyncIterator
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import APIRouter, Query, Response
 from fastapi.responses import PlainTextResponse
-from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from pock_server.builds import service
 from pock_server.builds.lifecycle import BUILD_LIFECYCLE
@@ -14,7 +12,7 @@ from pock_server.builds.schemas import BuildIn, BuildKind, BuildOut, BuildPage, 
 from pock_server.builds.tables import BuildRecord
 from pock_server.dependencies import BuildWriter, Reader, ServicesDep
 from pock_server.events.repository import Events
-from pock_server.events.stream import LastEventId, Subject, stream
+from pock_server.events.stream import add_event_stream
 from pock_server.http.fields import Id
 from pock_server.http.pages import PageQuery
 from pock_server.http.problems import PROBLEMS
@@ -118,16 +116,4 @@ def get_build_log(build_id: Id, caller: Reader, services: ServicesDep) -> str:
         return service.read_log(Events(session, caller.workspace_id), row.id)
 
 
-def _subject(build_id: Id, caller: Reader, services: ServicesDep) -> Subject:
-    with services.database.read() as session:
-        row = Builds(session, caller.workspace_id).require(build_id)
-    return Subject(caller, row.workspace_id, row.id, f"build:{row.id}", frozenset(BUILD_LIFECYCLE.final))
-
-
-@router.get("/{build_id}/events", response_class=EventSourceResponse)
-async def stream_build_events(
-    subject: Annotated[Subject, Depends(_subject)], services: ServicesDep, last_event_id: LastEventId = 0
-) -> AsyncIterator[ServerSentEvent]:
-    """Server-sent events `state`, `progress` and `log`, from the beginning or after `Last-Event-ID`."""
-    async for event in stream(services, subject, last_event_id):
-        yield event
+add_event_stream(router, Builds, BUILD_LIFECYCLE, "`state`, `progress` and `log`")

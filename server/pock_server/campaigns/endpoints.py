@@ -1,10 +1,8 @@
 """Campaigns over HTTP."""
 
-from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Response
-from fastapi.sse import EventSourceResponse, ServerSentEvent
+from fastapi import APIRouter, Query, Response
 
 from pock_server.auth.schemas import Scope
 from pock_server.campaigns import service
@@ -26,7 +24,7 @@ from pock_server.campaigns.tables import CampaignRecord
 from pock_server.db.globs import matches
 from pock_server.db.unit import Unit
 from pock_server.dependencies import Reader, RunWriter, ServicesDep
-from pock_server.events.stream import LastEventId, Subject, stream
+from pock_server.events.stream import add_event_stream
 from pock_server.http.fields import Id
 from pock_server.http.pages import PageQuery
 from pock_server.http.problems import PROBLEMS
@@ -143,16 +141,4 @@ def _shown(unit: Unit, row: CampaignRecord) -> CampaignOut:
     return shown
 
 
-def _subject(campaign_id: Id, caller: Reader, services: ServicesDep) -> Subject:
-    with services.database.read() as session:
-        row = Campaigns(session, caller.workspace_id).require(campaign_id)
-    return Subject(caller, row.workspace_id, row.id, f"campaign:{row.id}", frozenset(CAMPAIGN_LIFECYCLE.final))
-
-
-@router.get("/{campaign_id}/events", response_class=EventSourceResponse)
-async def stream_campaign_events(
-    subject: Annotated[Subject, Depends(_subject)], services: ServicesDep, last_event_id: LastEventId = 0
-) -> AsyncIterator[ServerSentEvent]:
-    """Server-sent events `state` and `progress`, from the beginning or after `Last-Event-ID`."""
-    async for event in stream(services, subject, last_event_id):
-        yield event
+add_event_stream(router, Campaigns, CAMPAIGN_LIFECYCLE, "`state` and `progress`")

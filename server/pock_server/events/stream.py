@@ -1,20 +1,24 @@
-"""Streams the stored events of one build or run as server-sent events, from any point on, until it is over."""
+"""Streams the stored events of a build, run or the like as server-sent events, from any point on, until it is over."""
 
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from fastapi import Header
+from fastapi import APIRouter, Depends, Header, Path
 from fastapi.concurrency import run_in_threadpool
-from fastapi.sse import ServerSentEvent
+from fastapi.sse import EventSourceResponse, ServerSentEvent
 from sqlalchemy.orm import Session
 
 from pock_server.auth.requests import may_still
 from pock_server.auth.schemas import Scope
 from pock_server.auth.service import Caller
+from pock_server.db.repository import Repository
+from pock_server.dependencies import Reader, ServicesDep
 from pock_server.events.repository import Events
 from pock_server.events.tables import EventRecord
+from pock_server.http.fields import Id
+from pock_server.lifecycle import Lifecycle
 from pock_server.services import Services
 
 # Where another process may have written the event without ringing here.
@@ -32,6 +36,10 @@ Shown = Callable[[Session, EventRecord], dict[str, Any]]
 """Makes the data that a client gets of a stored event."""
 
 
+def _as_stored(session: Session, row: EventRecord) -> dict[str, Any]:
+    return row.data
+
+
 @dataclass(frozen=True)
 class Subject:
     """Whose events are streamed, and to whom; `final` are the states after which nothing follows."""
@@ -41,7 +49,37 @@ class Subject:
     id: str
     topic: str
     final: frozenset[str]
-    shown: "Shown" = lambda session, row: row.data
+    shown: Shown = _as_stored
+
+
+def add_event_stream(
+    router: APIRouter,
+    repository: type[Repository[Any]],
+    lifecycle: Lifecycle[Any],
+    kinds: str,
+    shown: Shown = _as_stored,
+) -> None:
+    """Give a router `GET /{NOUN_id}/events`, of the lifecycle's noun. `kinds` says which events there are."""
+    noun = lifecycle.noun
+
+    def find(row_id: Annotated[Id, Path(alias=f"{noun}_id")], caller: Reader, services: ServicesDep) -> Subject:
+        with services.database.read() as session:
+            row = repository(session, caller.workspace_id).require(row_id)
+        return Subject(caller, row.workspace_id, row.id, f"{noun}:{row.id}", frozenset(lifecycle.final), shown)
+
+    async def stream_events(
+        subject: Annotated[Subject, Depends(find)], services: ServicesDep, last_event_id: LastEventId = 0
+    ) -> AsyncIterator[ServerSentEvent]:
+        async for event in stream(services, subject, last_event_id):
+            yield event
+
+    router.add_api_route(
+        f"/{{{noun}_id}}/events",
+        stream_events,
+        response_class=EventSourceResponse,
+        name=f"stream_{noun}_events",
+        description=f"Server-sent events {kinds}, from the beginning or after `Last-Event-ID`.",
+    )
 
 
 async def stream(services: Services, subject: Subject, after: int) -> AsyncIterator[ServerSentEvent]:

@@ -1,13 +1,11 @@
 """Federations over HTTP."""
 
-from collections.abc import AsyncIterator
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query
-from fastapi.sse import EventSourceResponse, ServerSentEvent
+from fastapi import APIRouter, Query
 
 from pock_server.dependencies import Reader, RunWriter, ServicesDep
-from pock_server.events.stream import LastEventId, Subject, stream
+from pock_server.events.stream import add_event_stream
 from pock_server.federations import service
 from pock_server.federations.lifecycle import FEDERATION_LIFECYCLE
 from pock_server.federations.repository import Federations
@@ -77,16 +75,4 @@ def cancel_federation(federation_id: Id, caller: RunWriter, services: ServicesDe
         return service.show(service.cancel_federation(unit, caller.workspace_id, federation_id, services.clock.now()))
 
 
-def _subject(federation_id: Id, caller: Reader, services: ServicesDep) -> Subject:
-    with services.database.read() as session:
-        row = Federations(session, caller.workspace_id).require(federation_id)
-    return Subject(caller, row.workspace_id, row.id, f"federation:{row.id}", frozenset(FEDERATION_LIFECYCLE.final))
-
-
-@router.get("/{federation_id}/events", response_class=EventSourceResponse)
-async def stream_federation_events(
-    subject: Annotated[Subject, Depends(_subject)], services: ServicesDep, last_event_id: LastEventId = 0
-) -> AsyncIterator[ServerSentEvent]:
-    """Server-sent events `state`, from the beginning or after `Last-Event-ID`."""
-    async for event in stream(services, subject, last_event_id):
-        yield event
+add_event_stream(router, Federations, FEDERATION_LIFECYCLE, "`state`")

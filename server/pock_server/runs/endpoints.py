@@ -1,14 +1,12 @@
 """Runs over HTTP, for people."""
 
-from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
-from fastapi.sse import EventSourceResponse, ServerSentEvent
+from fastapi import APIRouter, Query
 from sqlalchemy.orm import Session
 
 from pock_server.dependencies import Reader, RunWriter, ServicesDep
-from pock_server.events.stream import LastEventId, Subject, stream
+from pock_server.events.stream import add_event_stream
 from pock_server.events.tables import EventRecord
 from pock_server.http.fields import Id
 from pock_server.http.pages import PageQuery
@@ -104,16 +102,4 @@ def _shown(session: Session, row: EventRecord) -> dict[str, Any]:
     return Runs(session, row.workspace_id).streamed(row.subject_id, row.data) if row.kind == "steps" else row.data
 
 
-def _subject(run_id: Id, caller: Reader, services: ServicesDep) -> Subject:
-    with services.database.read() as session:
-        row = Runs(session, caller.workspace_id).require(run_id)
-    return Subject(caller, row.workspace_id, row.id, f"run:{row.id}", frozenset(RUN_LIFECYCLE.final), _shown)
-
-
-@router.get("/{run_id}/events", response_class=EventSourceResponse)
-async def stream_run_events(
-    subject: Annotated[Subject, Depends(_subject)], services: ServicesDep, last_event_id: LastEventId = 0
-) -> AsyncIterator[ServerSentEvent]:
-    """Server-sent events `state`, `steps` and `eval`, from the beginning or after `Last-Event-ID`."""
-    async for event in stream(services, subject, last_event_id):
-        yield event
+add_event_stream(router, Runs, RUN_LIFECYCLE, "`state`, `steps` and `eval`", _shown)

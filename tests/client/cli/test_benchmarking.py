@@ -2,6 +2,8 @@
 
 import pytest
 
+from pock_client import Client, StateEvent
+from pock_client.events import Event
 from tests.client.cli.conftest import Person, Pock
 
 
@@ -40,6 +42,17 @@ def test_a_baseline_is_held_against_and_can_fail_the_command(person: Person, poc
     alone = pock("compare", first["id"])
     assert alone.status == 1 and "one benchmark alone cannot be compared" in alone.err
     assert build["id"] == first["build_id"]
+
+
+def test_a_program_follows_a_benchmark_by_its_events(person: Person) -> None:
+    build = person.built()
+    with person.device("one") as device, Client(person.service.url, person.key) as client:
+        asked = client.benchmarks.create(build=build["id"], device=device.id, repeats=6)
+        seen: list[Event] = []
+        over = client.benchmarks.wait(asked.id, seen.append, timeout=60)
+    assert over.state == "succeeded" and over.verdict is not None
+    states = [one.state for one in seen if isinstance(one, StateEvent)]
+    assert (states[0], states[-1], len(states)) == ("queued", "succeeded", len(seen))
 
 
 def test_no_waiting_and_wrong_usage(person: Person, pock: Pock) -> None:

@@ -20,8 +20,8 @@ from tests.server.updating.agent_files import agent_file, released
 DAY = 86_400
 UNKNOWN = "018f0000-0000-7000-8000-000000000000"
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")
-ENDLESS = frozenset({"stream_run_events", "stream_federation_events"})
-"""Answers that go on as long as the run or federation does."""
+ENDLESS = frozenset({"stream_run_events", "stream_federation_events", "stream_benchmark_events"})
+"""Answers that go on as long as the run, federation or benchmark does."""
 SECRET = b"the weights of workspace A"
 
 

@@ -111,6 +111,7 @@ CALLS = [
     ("GET", "/benchmarks", Scope.READ),
     ("GET", f"/benchmarks/{UNKNOWN}", Scope.READ),
     ("GET", f"/benchmarks/{UNKNOWN}/compare", Scope.READ),
+    ("GET", f"/benchmarks/{UNKNOWN}/events", Scope.READ),
     ("POST", "/benchmarks", Scope.RUNS_WRITE),
     ("POST", f"/benchmarks/{UNKNOWN}/cancel", Scope.RUNS_WRITE),
     ("DELETE", f"/benchmarks/{UNKNOWN}", Scope.RUNS_WRITE),

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pock_server.runner.duties import DUTIES, fulfil
-from tests.server.harness import Device, Person, Server, assert_problem
+from tests.server.harness import Device, Person, Server, assert_problem, sse
 from tests.server.measuring.reports import FACTS, repeat, report
 
 MODERN = {**FACTS, "features": ["repeats"], "agent_version": "0.2.0"}
@@ -81,6 +81,33 @@ def test_a_benchmark_is_one_run_that_ends_with_a_verdict(server: Server, person:
     before = person.get(f"/benchmarks/{made['id']}").text
     fulfil(server.services, DUTIES)
     assert person.get(f"/benchmarks/{made['id']}").text == before, "a repeated duty is harmless"
+
+
+def test_what_happens_is_streamed(server: Server, person: Person, modern: Device) -> None:
+    path = f"/benchmarks/{ask(server, person, modern).json()['id']}/events"
+    assert modern.take_work() is not None
+    modern.post("lease")
+    fulfil(server.services, DUTIES)
+    modern.post("result", state="succeeded", report=report(*map(repeat, steady())))
+    fulfil(server.services, DUTIES)
+    events = sse(person.get(path).text)
+    assert [(kind, data["state"]) for _, kind, data in events] == [
+        ("state", "queued"),
+        ("state", "running"),
+        ("state", "succeeded"),
+    ]
+    rest = person.get(path, headers={"Last-Event-ID": str(events[0][0])}).text
+    assert sse(rest) == events[1:], "a stream goes on after the last event that was received"
+    assert sse(person.get(path, headers={"Last-Event-ID": "2147483647"}).text) == []
+    assert_problem(server.person().get(path), 404, 1005)
+
+
+def test_the_stream_of_a_failed_benchmark_says_why(server: Server, person: Person, modern: Device) -> None:
+    made = ask(server, person, modern).json()
+    measure(server, modern, 10.0, 11.0)
+    *_, (_, kind, data) = sse(person.get(f"/benchmarks/{made['id']}/events").text)
+    failure = {"code": 2001, "detail": "The device's report has 2 repeats of 7."}
+    assert (kind, data) == ("state", {"state": "failed", "failure": failure})
 
 
 def test_work_for_agents_of_before_has_no_new_field(server: Server, person: Person, device: Device) -> None:

@@ -29,11 +29,11 @@ class BenchmarkOptions(TypedDict, total=False):
     """Processes; fewer than 6 are never stable."""
     cool_down: int
     """Most seconds between two repeats."""
-    threads: int
+    threads: int | None
     priority: int
-    deadline: int
+    deadline: int | None
     """Most seconds of all of it."""
-    baseline: str
+    baseline: str | None
     """The id of a benchmark to compare with."""
 
 
@@ -59,8 +59,20 @@ class Benchmarks(Followed[Benchmark]):
     ) -> Benchmark:
         """Have a device measure a build, with made-up numbers where no dataset is given. Raises ServiceError with
         status 409 where the device's agent is too old for it."""
+        body = self.body(build=build, device=device, dataset=dataset, **options)
+        return self._transport.json(sending("POST", self.path, body, once=True), Benchmark)
+
+    def body(
+        self,
+        *,
+        build: Reference,
+        device: Reference,
+        dataset: Reference | None = None,
+        **options: Unpack[BenchmarkOptions],
+    ) -> BenchmarkIn:
+        """The same as the service is asked for it, for a schedule."""
         warmup, pause = options.get("warmup_steps"), options.get("cool_down")
-        body = BenchmarkIn(
+        return BenchmarkIn(
             build_id=self._sources.builds.id_of(build),
             device_id=self._sources.devices.id_of(device),
             dataset_id=UNSET if dataset is None else self._sources.datasets.id_of(dataset),
@@ -73,7 +85,6 @@ class Benchmarks(Followed[Benchmark]):
             deadline_seconds=options.get("deadline") or UNSET,
             baseline_id=options.get("baseline") or UNSET,
         )
-        return self._transport.json(sending("POST", self.path, body, once=True), Benchmark)
 
     def cancel(self, ident: str) -> Benchmark:
         """Cancel a benchmark that is not over, and its run."""

@@ -1,5 +1,5 @@
 # Generated from pock_client/asynchronous by `python -m client.generate`.
-"""Schedules: campaigns that are asked for again and again, at the times of a cron expression."""
+"""Schedules: campaigns and benchmarks that are asked for again and again, at the times of a cron expression."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from msgspec import UNSET
 from pock_client.calls import part, sending
 from pock_client.pausing import Stream
 from pock_client.schema import (
+    BenchmarkIn,
     CampaignIn,
     Schedule,
     ScheduleChange,
@@ -33,15 +34,21 @@ class Schedules(Named[Schedule]):
         super().__init__(transport)
 
     def create(
-        self, *, name: str, cron: str, campaign: CampaignIn, timezone: str = "UTC", skip_if_running: bool = True
+        self,
+        *,
+        name: str,
+        cron: str,
+        what: CampaignIn | BenchmarkIn,
+        timezone: str = "UTC",
+        skip_if_running: bool = True,
     ) -> Schedule:
-        """Ask for a campaign (of `client.campaigns.body`) at the times of a cron expression of five fields. With
-        `skip_if_running`, a time passes while the last campaign is not over."""
+        """Ask for a campaign (of `client.campaigns.body`) or a benchmark (of `client.benchmarks.body`) at the times of
+        a cron expression of five fields. With `skip_if_running`, a time passes while the last one is not over."""
         body = ScheduleIn(
             name=name,
             cron=cron,
             timezone=timezone,
-            what=Scheduled(campaign=campaign),
+            what=Scheduled(campaign=what) if isinstance(what, CampaignIn) else Scheduled(benchmark=what),
             skip_if_running=skip_if_running,
         )
         return self._transport.json(sending("POST", self.path, body, once=True), Schedule)

@@ -55,6 +55,30 @@ def test_a_program_follows_a_benchmark_by_its_events(person: Person) -> None:
     assert (states[0], states[-1], len(states)) == ("queued", "succeeded", len(seen))
 
 
+def test_a_benchmark_again_and_again(person: Person, pock: Pock) -> None:
+    build = person.built()
+    pock("push", person.dataset())
+    words = ("schedule", "bench", "net", "--on", "name=*", "--cron", "0 3 1 1 *")
+    with person.device("one") as one, person.device("two", "raspberry-pi-4"):
+        (made,) = person.json(*words, "--data", "digits", "--repeats", "9", "--timezone", "Europe/Berlin")["schedules"]
+        wanted = made["what"]["benchmark"]
+        assert (made["name"], wanted["build_id"], wanted["device_id"]) == ("net on one", build["id"], one.id)
+        assert (wanted["repeats"], wanted["steps"], wanted["cool_down_seconds"]) == (9, 50, 0) and wanted["dataset_id"]
+        assert made["next_at"].endswith("-01-01T02:00:00Z") and made["skip_if_running"]
+        again = pock(*words, "--name", "nightly", "--no-skip")
+        assert again.status == 0 and again.out.startswith("nightly: next "), again.err
+        assert "left out two: nothing is built for its target, raspberry-pi-4" in again.err
+        pock("build", person.model(), "--recipe", person.recipe(), "--target", "raspberry-pi-4")
+        many = pock(*words, "--name", "nightly")
+        assert many.status == 2 and "it would be the name of 2 schedules" in many.err
+        wrong = pock(*words, "--timezone", "Mars/Olympus")
+        assert wrong.status == 1 and wrong.err.count("is no time zone") == 2
+        assert pock(*words, "--baseline", "net:v1").status == 1
+    listed = pock("schedule", "list").out
+    assert listed.count("benchmark") == 2 and "nightly" in listed
+    assert "nightly was not due yet" in pock("schedule", "show", "nightly").err
+
+
 def test_no_waiting_and_wrong_usage(person: Person, pock: Pock) -> None:
     person.built()
     with person.device("idle", stalls=True):

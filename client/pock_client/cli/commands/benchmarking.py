@@ -32,14 +32,17 @@ Data = Annotated[
         autocompletion=completing.datasets,
     ),
 ]
+Steps = Annotated[int, typer.Option("--steps", min=1, help="Measured steps of each repeat.")]
+Warmup = Annotated[int, typer.Option("--warmup", min=0, help="Steps of each repeat that do not count.")]
+Repeats = Annotated[int, typer.Option("--repeats", min=1, max=50, help="Processes; from 6 on with a verdict.")]
+CoolDown = Annotated[
+    int, typer.Option("--cool-down", metavar="SECONDS", min=0, help="Longest pause between two repeats.")
+]
 Baseline = Annotated[
     str | None,
     typer.Option(
         "--baseline", metavar="REF", help="A benchmark's id, or a build such as NAME:release: its last there."
     ),
-]
-FailSlower = Annotated[
-    str | None, typer.Option("--fail-slower", metavar="SHARE", help="End with 3 if it is surely so much slower: 5%.")
 ]
 
 
@@ -48,16 +51,17 @@ def bench(
     builds: Builds,
     on: Selector,
     data: Data = None,
-    steps: Annotated[int, typer.Option("--steps", min=1, help="Measured steps of each repeat.")] = 50,
-    warmup: Annotated[int, typer.Option("--warmup", min=0, help="Steps of each repeat that do not count.")] = 3,
-    repeats: Annotated[int, typer.Option("--repeats", min=1, max=50, help="Processes; from 6 on with a verdict.")] = 7,
-    cool_down: Annotated[
-        int, typer.Option("--cool-down", metavar="SECONDS", min=0, help="Longest pause between two repeats.")
-    ] = 0,
+    steps: Steps = 50,
+    warmup: Warmup = 3,
+    repeats: Repeats = 7,
+    cool_down: CoolDown = 0,
     threads: Threads = None,
     deadline: Deadline = None,
     baseline: Baseline = None,
-    fail_slower: FailSlower = None,
+    fail_slower: Annotated[
+        str | None,
+        typer.Option("--fail-slower", metavar="SHARE", help="End with 3 if it is surely so much slower: 5%."),
+    ] = None,
     yes: Yes = False,
     wait: Wait = True,
     timeout: Timeout = None,
@@ -68,8 +72,7 @@ def bench(
     allowed = None if fail_slower is None else share_of(fail_slower)
     if allowed is not None and (baseline is None or not wait):
         raise typer.BadParameter("it needs --baseline, and to wait", param_hint="--fail-slower")
-    options = {"steps": steps, "warmup_steps": warmup, "repeats": repeats, "cool_down": cool_down}
-    options |= {name: value for name, value in (("threads", threads), ("deadline", deadline)) if value is not None}
+    options = measurement(steps, warmup, repeats, cool_down) | {"threads": threads, "deadline": deadline}
     order = Order(builds, on, data or "", options, yes, wait, timeout)
     with connected(profile) as client:
         made, refused = _ask(client, order, data, baseline)
@@ -85,20 +88,33 @@ def bench(
         raise typer.Exit(Status.FAILED)
 
 
-def _ask(client: Client, order: Order, data: str | None, baseline: str | None) -> tuple[list[Any], int]:
-    """The benchmarks that were asked for, and how many were refused."""
+def measurement(steps: int, warmup: int, repeats: int, cool_down: int) -> dict[str, Any]:
+    """The options of a benchmark that every one has."""
+    return {"steps": steps, "warmup_steps": warmup, "repeats": repeats, "cool_down": cool_down}
+
+
+def orders(client: Client, order: Order, data: str | None, baseline: str | None) -> list[dict[str, Any]]:
+    """What `client.benchmarks.create` is to be told for each build on each device."""
     pairs = matched(client, order)
-    confirmed(len(pairs), "benchmarks", yes=order.yes)
     dataset = None if data is None else client.datasets.find(data).id
     bases = {device.id: _baseline(client, baseline, device) for _, device in pairs}
+    return [
+        {"build": build, "device": device, "dataset": dataset, "baseline": bases[device.id], **order.options}
+        for build, device in pairs
+    ]
+
+
+def _ask(client: Client, order: Order, data: str | None, baseline: str | None) -> tuple[list[Any], int]:
+    """The benchmarks that were asked for, and how many were refused."""
+    wanted = orders(client, order, data, baseline)
+    confirmed(len(wanted), "benchmarks", yes=order.yes)
     made, refused = list[Any](), 0
-    for build, device in pairs:
-        options = {**order.options, **({"baseline": bases[device.id]} if bases[device.id] else {})}
+    for one in wanted:
         try:
-            made.append(client.benchmarks.create(build=build.id, device=device.id, dataset=dataset, **options))
+            made.append(client.benchmarks.create(**one))
         except ServiceError as error:
             refused += 1
-            note(f"{build.name} on {device.name} is refused: {error}")
+            note(f"{one['build'].name} on {one['device'].name} is refused: {error}")
     return made, refused
 
 

@@ -32,6 +32,17 @@ def known_id(reference: Reference) -> str | None:
     return reference if _ID.fullmatch(reference) else None
 
 
+LOCAL = "local:"
+"""Before the name of data that stays on devices."""
+
+
+def local_name(reference: Reference) -> str | None:
+    """The name of data that stays on a device, if that is what is meant."""
+    if not isinstance(reference, str) or not reference.startswith(LOCAL):
+        return None
+    return reference.removeprefix(LOCAL)
+
+
 def is_digest(text: str) -> bool:
     """Whether a text is a SHA-256 in lower-case hexadecimal."""
     return _DIGEST.fullmatch(text) is not None

@@ -1221,6 +1221,10 @@ class CampaignIn(Struct, frozen=True, kw_only=True):
     targets: list[str] | UnsetType = UNSET
     dataset_id: Id | UnsetType | None = UNSET
     eval_dataset_id: Id | UnsetType | None = UNSET
+    dataset_name: str | UnsetType | None = UNSET
+    """In place of the id: data that stays on the device, by the name it has there."""
+    eval_dataset_name: str | UnsetType | None = UNSET
+    """In place of the id: data that stays on the device, by the name it has there."""
     entry: Entry | UnsetType = UNSET
     seeds: list[int] | UnsetType = UNSET
     threads: int | UnsetType | None = UNSET
@@ -1762,9 +1766,9 @@ class RunIn(Struct, frozen=True, kw_only=True):
     """A benchmark needs none: it then makes its inputs itself."""
     eval_dataset_id: Id | UnsetType | None = UNSET
     dataset_name: str | UnsetType | None = UNSET
-    """In place of dataset_id: data that stays on the device, by the name it has there."""
+    """In place of the id: data that stays on the device, by the name it has there."""
     eval_dataset_name: str | UnsetType | None = UNSET
-    """Likewise, in place of eval_dataset_id."""
+    """In place of the id: data that stays on the device, by the name it has there."""
     entry: Entry | UnsetType = UNSET
     threads: int | UnsetType | None = UNSET
     """Default: those of the build."""

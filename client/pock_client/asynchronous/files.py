@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from pock_client.asynchronous.blobs import Blobs
 from pock_client.asynchronous.named import Versioned
@@ -15,7 +15,7 @@ from pock_client.errors import PockClientError
 from pock_client.files import Progress
 from pock_client.onnx_files import external_files
 from pock_client.pausing import AsyncStream, in_thread
-from pock_client.references import recipe_text
+from pock_client.references import Reference, local_name, recipe_text
 from pock_client.schema import (
     Artifact,
     Build,
@@ -72,6 +72,13 @@ class Datasets(Versioned[Dataset]):
         path = Path(path)
         body = DatasetIn(name=name or path.stem, digest=await self._blobs.upload(path, progress))
         return await self._transport.json(sending("POST", self.path, body, once=True), Dataset)
+
+    async def meant(self, reference: Reference | None) -> tuple[str | UnsetType, str | UnsetType]:
+        """The id of a dataset, or after "local:" the name of what each device keeps itself."""
+        if reference is None:
+            return UNSET, UNSET
+        name = local_name(reference)
+        return (await self.id_of(reference), UNSET) if name is None else (UNSET, name)
 
 
 class Recipes(Versioned[Recipe]):

@@ -40,6 +40,7 @@ class CampaignOrder(TypedDict, total=False):
     recipes: Sequence[Reference]
     targets: Sequence[str]
     dataset: Reference
+    """"local:NAME" is what each device keeps itself as NAME; a device without such data is left out, with a reason."""
     eval_dataset: Reference
     entry: str
     """"train", "eval" or "bench"; the last one needs no dataset."""
@@ -94,6 +95,8 @@ class Campaigns(Followed[Campaign]):
     def body(self, *, name: str, on: str, steps: int, **order: Unpack[CampaignOrder]) -> CampaignIn:
         """The same as the service is asked for it, for a schedule."""
         of, canary, stop = self._sources, order.get("canary"), order.get("stop")
+        dataset_id, dataset_name = of.datasets.meant(order.get("dataset"))
+        eval_id, eval_name = of.datasets.meant(order.get("eval_dataset"))
         return CampaignIn(
             name=name,
             on=on,
@@ -102,8 +105,10 @@ class Campaigns(Followed[Campaign]):
             model_id=of.models.id_of(order["model"]) if "model" in order else UNSET,
             recipe_ids=[of.recipes.id_of(one) for one in order.get("recipes", ())] or UNSET,
             targets=list(order.get("targets", ())) or UNSET,
-            dataset_id=of.datasets.id_of(order["dataset"]) if "dataset" in order else UNSET,
-            eval_dataset_id=of.datasets.id_of(order["eval_dataset"]) if "eval_dataset" in order else UNSET,
+            dataset_id=dataset_id,
+            eval_dataset_id=eval_id,
+            dataset_name=dataset_name,
+            eval_dataset_name=eval_name,
             entry=Entry(order["entry"]) if "entry" in order else UNSET,
             seeds=list(order["seeds"]) if "seeds" in order else UNSET,
             threads=order.get("threads", UNSET),

@@ -6,14 +6,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from pock_client.calls import Call, part, sending
 from pock_client.errors import PockClientError
 from pock_client.files import Progress
 from pock_client.onnx_files import external_files
 from pock_client.pausing import Stream, directly
-from pock_client.references import recipe_text
+from pock_client.references import Reference, local_name, recipe_text
 from pock_client.schema import (
     Artifact,
     Build,
@@ -73,6 +73,13 @@ class Datasets(Versioned[Dataset]):
         path = Path(path)
         body = DatasetIn(name=name or path.stem, digest=self._blobs.upload(path, progress))
         return self._transport.json(sending("POST", self.path, body, once=True), Dataset)
+
+    def meant(self, reference: Reference | None) -> tuple[str | UnsetType, str | UnsetType]:
+        """The id of a dataset, or after "local:" the name of what each device keeps itself."""
+        if reference is None:
+            return UNSET, UNSET
+        name = local_name(reference)
+        return (self.id_of(reference), UNSET) if name is None else (UNSET, name)
 
 
 class Recipes(Versioned[Recipe]):

@@ -25,9 +25,6 @@ from pock_client.synchronous.followed import Followed
 from pock_client.synchronous.transport import Transport
 from pock_client.synchronous.weights import Weights
 
-LOCAL = "local:"
-"""Before the name of data that stays on a device."""
-
 
 class RunOptions(TypedDict, total=False):
     """What a run may be told beside what it is of."""
@@ -89,16 +86,17 @@ class Runs(Followed[Run]):
     ) -> Run:
         """Let a device run a build on a dataset. `entry` is "train", "eval" or "bench"; with `eval_dataset`, the device
         evaluates before and after. "bench" needs no dataset. "local:NAME" is what the device itself keeps as NAME."""
-        datasets = self._sources.datasets
+        dataset_id, dataset_name = self._sources.datasets.meant(dataset)
+        eval_id, eval_name = self._sources.datasets.meant(eval_dataset)
         retries, delay = options.get("retries"), options.get("retry_delay")
         body = RunIn(
             build_id=self._sources.builds.id_of(build),
             device_id=self._sources.devices.id_of(device),
-            dataset_id=UNSET if dataset is None or _local(dataset) else datasets.id_of(dataset),
-            dataset_name=_local(dataset) or UNSET,
+            dataset_id=dataset_id,
+            dataset_name=dataset_name,
             steps=steps,
-            eval_dataset_id=UNSET if eval_dataset is None or _local(eval_dataset) else datasets.id_of(eval_dataset),
-            eval_dataset_name=_local(eval_dataset) or UNSET,
+            eval_dataset_id=eval_id,
+            eval_dataset_name=eval_name,
             entry=Entry(entry),
             threads=options.get("threads") or UNSET,
             seed=options.get("seed") or UNSET,
@@ -176,13 +174,6 @@ class Runs(Followed[Run]):
         """The id of a run, or a digest as it is given."""
         is_digest = isinstance(reference, str) and len(reference) == 64
         return str(reference) if is_digest else self.id_of(reference)
-
-
-def _local(dataset: Reference | None) -> str | None:
-    """The name of data that stays on the device, if that is what is meant."""
-    if not isinstance(dataset, str) or not dataset.startswith(LOCAL):
-        return None
-    return dataset.removeprefix(LOCAL)
 
 
 def _succeeded(run: Run) -> Run:

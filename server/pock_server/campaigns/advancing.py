@@ -235,6 +235,8 @@ def _run(cell: CampaignCellRecord, order: CampaignIn) -> RunIn:
         device_id=cell.device_id,
         dataset_id=order.dataset_id,
         eval_dataset_id=order.eval_dataset_id,
+        dataset_name=order.dataset_name,
+        eval_dataset_name=order.eval_dataset_name,
         entry=order.entry,
         steps=order.steps,
         threads=order.threads,

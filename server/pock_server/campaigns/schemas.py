@@ -10,7 +10,7 @@ from pock_server.builds.schemas import FailureOut
 from pock_server.devices.selectors.grammar import MAX_CHARACTERS
 from pock_server.http.fields import Id, Name
 from pock_server.http.pages import PageOut
-from pock_server.runs.schemas import Entry, Retries
+from pock_server.runs.schemas import Entry, LocalName, Retries, check_data
 
 MAX_CELLS = 5000
 """Of one campaign."""
@@ -82,6 +82,8 @@ class CampaignIn(BaseModel):
     on: str = Field(max_length=MAX_CHARACTERS, description="A selector of devices.")
     dataset_id: Id | None = None
     eval_dataset_id: Id | None = None
+    dataset_name: LocalName = None
+    eval_dataset_name: LocalName = None
     entry: Entry = Entry.TRAIN
     steps: int = Field(ge=1, le=10_000_000)
     seeds: list[Annotated[int, Field(ge=0, le=2**53)]] = Field(default=[0], min_length=1, max_length=1000)
@@ -101,8 +103,7 @@ class CampaignIn(BaseModel):
         made = (self.model_id is not None, bool(self.recipe_ids), bool(self.targets))
         if (any(made) and self.build_ids) or (any(made) and not all(made)) or not (any(made) or self.build_ids):
             raise ValueError("give either build_ids, or model_id, recipe_ids and targets")
-        if self.dataset_id is None and self.entry is not Entry.BENCH:
-            raise ValueError(f"dataset_id is missing; only a benchmark runs without one, this is {self.entry}")
+        check_data(self)
         for name in ("build_ids", "recipe_ids", "targets", "seeds"):
             if len(set(getattr(self, name))) != len(getattr(self, name)):
                 raise ValueError(f"{name} has the same twice")

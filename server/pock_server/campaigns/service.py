@@ -71,7 +71,7 @@ def create_campaign(
     for build in builds:
         if build.state == BuildState.SUCCEEDED:
             require_fitting(unit.session, build, datasets)
-    devices = _devices(unit, workspace_id, order.on, around.heard_since)
+    devices = _devices(unit, workspace_id, order, around.heard_since)
     row = CampaignRecord(
         id=new_id(now),
         workspace_id=workspace_id,
@@ -131,16 +131,26 @@ def _builds(
     return builds
 
 
-def _devices(unit: Unit, workspace_id: str, on: str, since: datetime) -> list[DeviceRecord]:
-    """The active devices that the selector chooses, those that are there first."""
+def _devices(unit: Unit, workspace_id: str, order: CampaignIn, since: datetime) -> list[DeviceRecord]:
+    """The active devices that the selector chooses: those first that keep the data that the order names, and of them
+    those that are there. Raises a 409 `Problem` if no device keeps it."""
     try:
-        chosen = tuple(conditions(parse(on), since))
+        chosen = tuple(conditions(parse(order.on), since))
     except BadSelector as error:
         raise Problem(Failure.INVALID, f"body.on: {error}.") from None
     query = Devices(unit.session, workspace_id).select()
     query = query.where(*chosen, DeviceRecord.status == DeviceStatus.ACTIVE).limit(MAX_CELLS + 1)
     devices = list(unit.session.scalars(query.order_by(DeviceRecord.name, DeviceRecord.id)))
-    return sorted(devices, key=lambda one: one.last_seen_at is None or one.last_seen_at < since)
+    ready = {one.id for one in devices}
+    names = [name for name in (order.dataset_name, order.eval_dataset_name) if name is not None]
+    for name in names:
+        ready &= Datasets(unit.session, workspace_id).keepers(name)
+    if devices and not ready:
+        wanted = " and ".join(map(repr, dict.fromkeys(names)))
+        detail = f"No device that {order.on!r} chooses keeps data named {wanted}; pock-agent data add names some."
+        raise Problem(Failure.STATE_CONFLICT, detail)
+    away = {one.id for one in devices if one.last_seen_at is None or one.last_seen_at < since}
+    return sorted(devices, key=lambda one: (one.id not in ready, one.id in away))
 
 
 def pause(unit: Unit, workspace_id: str, campaign_id: str, now: datetime) -> CampaignRecord:

@@ -30,6 +30,11 @@ class Datasets(VersionedRepository[DatasetRecord]):
         """What stays on the device under this name."""
         return next((row for row in self.on_device(device_id) if row.name == name), None)
 
+    def keepers(self, name: str) -> set[str]:
+        """The ids of the devices that keep something under this name."""
+        there = (DatasetRecord.name == name, DatasetRecord.device_id.is_not(None), DatasetRecord.gone_at.is_(None))
+        return {row.device_id for row in self.session.scalars(self.select().where(*there)) if row.device_id}
+
     def count_runs(self, dataset_id: str) -> int:
         """Runs on the dataset, in whatever state."""
         either = or_(RunRecord.dataset_id == dataset_id, RunRecord.eval_dataset_id == dataset_id)

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
@@ -75,6 +75,31 @@ Retries = Annotated[
 ]
 
 
+class Data(Protocol):
+    """What a run, or each run of a longer work, is done on."""
+
+    dataset_id: str | None
+    dataset_name: str | None
+    eval_dataset_id: str | None
+    eval_dataset_name: str | None
+    entry: Entry
+
+
+def check_data(order: Data) -> None:
+    """Raise ValueError unless each dataset is said in one way, and all but benchmarks have one."""
+    for one in ("dataset", "eval_dataset"):
+        if getattr(order, f"{one}_id") is not None and getattr(order, f"{one}_name") is not None:
+            raise ValueError(f"give either {one}_id or {one}_name")
+    if order.dataset_id is None and order.dataset_name is None and order.entry is not Entry.BENCH:
+        raise ValueError(f"dataset_id is missing; only a benchmark runs without one, this is {order.entry}")
+
+
+LocalName = Annotated[
+    Name | None,
+    Field(description="In place of the id: data that stays on the device, by the name it has there."),
+]
+
+
 class RunIn(BaseModel):
     """Work for a device."""
 
@@ -82,10 +107,8 @@ class RunIn(BaseModel):
     device_id: Id
     dataset_id: Id | None = Field(default=None, description="A benchmark needs none: it then makes its inputs itself.")
     eval_dataset_id: Id | None = None
-    dataset_name: Name | None = Field(
-        default=None, description="In place of dataset_id: data that stays on the device, by the name it has there."
-    )
-    eval_dataset_name: Name | None = Field(default=None, description="Likewise, in place of eval_dataset_id.")
+    dataset_name: LocalName = None
+    eval_dataset_name: LocalName = None
     entry: Entry = Entry.TRAIN
     steps: int = Field(ge=1, le=10_000_000)
     threads: int | None = Field(default=None, ge=1, le=256, description="Default: those of the build.")
@@ -108,11 +131,7 @@ class RunIn(BaseModel):
 
     @model_validator(mode="after")
     def _has_data(self) -> "RunIn":
-        for one in ("dataset", "eval_dataset"):
-            if getattr(self, f"{one}_id") is not None and getattr(self, f"{one}_name") is not None:
-                raise ValueError(f"give either {one}_id or {one}_name")
-        if self.dataset_id is None and self.dataset_name is None and self.entry is not Entry.BENCH:
-            raise ValueError(f"dataset_id is missing; only a benchmark runs without one, this is {self.entry}")
+        check_data(self)
         return self
 
 

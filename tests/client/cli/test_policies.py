@@ -87,5 +87,10 @@ def test_runs_on_what_the_device_keeps_and_shows_that_it_is_paused(person: Perso
     board.post("events", first_seq=0, events=[{"event": "step", "phase": "train", "step": 1, "loss": 1.0, "ms": 2.0}])
     board.post("lease", paused=WHY)
     assert person.json("runs")["items"][0]["paused"]["reason"] == WHY["reason"]
+    order = ("campaign", "create", "--build", "net", "--on", "board", "--steps", "2", "--no-wait")
+    swept = person.json(*order, "--name", "sweep", "--data", "local:pets")["campaign"]["order"]
+    assert (swept["dataset_name"], swept["dataset_id"], swept["eval_dataset_name"]) == ("pets", None, None)
+    nobody = pock(*order, "--name", "none", "--data", "local:cats")
+    assert nobody.status == 1 and "keeps data named 'cats'" in nobody.err
     refused = pock("run", "net", "--on", "board", "--data", "local:cats", "--no-wait")
     assert refused.status == 1 and "No data of device board is named 'cats'" in refused.err

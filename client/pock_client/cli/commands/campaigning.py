@@ -50,9 +50,18 @@ RecipeOption = Annotated[
 ]
 TargetOption = Annotated[list[str] | None, typer.Option("--target", help="With --model; may be said again.")]
 OnOption = Annotated[str | None, typer.Option("--on", metavar="SELECTOR", help="Devices, such as 'pool=kitchen'.")]
-DataOption = Annotated[str | None, typer.Option("--data", metavar="DATASET", autocompletion=completing.datasets)]
+DataOption = Annotated[
+    str | None,
+    typer.Option(
+        "--data",
+        metavar="DATASET",
+        help="A dataset's name, id, or local:NAME on each device.",
+        autocompletion=completing.datasets,
+    ),
+]
 EvalDataOption = Annotated[
-    str | None, typer.Option("--eval-data", metavar="DATASET", autocompletion=completing.datasets)
+    str | None,
+    typer.Option("--eval-data", metavar="DATASET", help="Likewise.", autocompletion=completing.datasets),
 ]
 PerDeviceOption = Annotated[int | None, typer.Option("--per-device", min=1, help="Runs at once of one device.")]
 CanaryOption = Annotated[int | None, typer.Option("--canary", metavar="N", min=1, help="So many devices first.")]

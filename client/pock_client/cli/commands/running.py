@@ -11,6 +11,7 @@ import typer
 
 from ... import Client
 from ...errors import ServiceError
+from ...references import local_name
 from ...schema import FailureClass
 from .. import completing
 from ..console import ago, note, number, plain, reference, share, short, show_json, show_table, visible
@@ -217,7 +218,7 @@ def _origin(client: Client, weights_of: str) -> str:
 
 def _dataset(client: Client, word: str) -> str:
     """Its id; or the word for what each device keeps itself."""
-    return word if word.startswith("local:") else client.datasets.find(word).id
+    return client.datasets.find(word).id if local_name(word) is None else word
 
 
 def confirmed(count: int, what: str, *, yes: bool) -> None:

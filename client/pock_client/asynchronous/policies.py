@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote
 
 import msgspec
 
 from pock_client.asynchronous.transport import Transport
-from pock_client.calls import Call, part
+from pock_client.calls import Call, Query, part
 from pock_client.errors import PockClientError
 from pock_client.schema import DevicePolicy, Policy, PoolPolicy
 
@@ -23,26 +22,28 @@ class Policies:
     async def get(self, *, device: str | None = None, pool: str | None = None) -> DevicePolicy | PoolPolicy:
         """What is set: of a device its own and its pool's policy. Raises ServiceError with status 404 for a pool
         without one."""
-        path, kind = _path(device, pool)
-        return await self._transport.json(Call("GET", path), kind)
+        path, query, kind = _place(device, pool)
+        return await self._transport.json(Call("GET", path, query), kind)
 
     async def set(
         self, rules: Policy | Mapping[str, Any], *, device: str | None = None, pool: str | None = None
     ) -> DevicePolicy | PoolPolicy:
         """Set the policy, in place of the one before; rules that are left out are not set."""
-        path, kind = _path(device, pool)
+        path, query, kind = _place(device, pool)
         content = msgspec.json.encode(rules if isinstance(rules, Policy) else dict(rules))
-        call = Call("PUT", path, content=content, headers={"Content-Type": "application/json"})
+        call = Call("PUT", path, query, content=content, headers={"Content-Type": "application/json"})
         return await self._transport.json(call, kind)
 
     async def remove(self, *, device: str | None = None, pool: str | None = None) -> None:
         """Take the policy away."""
-        await self._transport.read(Call("DELETE", _path(device, pool)[0]))
+        path, query, _ = _place(device, pool)
+        await self._transport.read(Call("DELETE", path, query))
 
 
-def _path(device: str | None, pool: str | None) -> tuple[str, type[DevicePolicy] | type[PoolPolicy]]:
+def _place(device: str | None, pool: str | None) -> tuple[str, Query, type[DevicePolicy] | type[PoolPolicy]]:
+    """The path, the query and the answer's type. A pool's name may be any, so it is no part of a path."""
     if (device is None) == (pool is None):
         raise PockClientError("say either whose policy it is by `device`, or by `pool`")
     if device is not None:
-        return f"/devices/{part(device)}/policy", DevicePolicy
-    return f"/pools/{quote(pool or '', safe='')}/policy", PoolPolicy
+        return f"/devices/{part(device)}/policy", {}, DevicePolicy
+    return "/pools/policy", {"pool": pool}, PoolPolicy

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Query
 
 from pock_server.dependencies import DeviceAdmin, Reader, ServicesDep
 from pock_server.devices.repository import Devices
@@ -14,7 +14,7 @@ from pock_server.policies.schemas import DevicePolicyOut, Policy, PoolPolicyOut
 
 router = APIRouter(tags=["policies"], responses=PROBLEMS)
 
-Pool = Annotated[Name, Path(description="Name of the pool, without slashes.")]
+Pool = Annotated[Name, Query(description="Name of the pool, which may be any, with slashes and dots.")]
 
 
 @router.get("/devices/{device_id}/policy")
@@ -40,21 +40,21 @@ def remove_device_policy(device_id: Id, caller: DeviceAdmin, services: ServicesD
         service.remove_device(unit, caller.workspace_id, device_id, services.clock.now())
 
 
-@router.get("/pools/{pool}/policy")
+@router.get("/pools/policy")
 def get_pool_policy(pool: Pool, caller: Reader, services: ServicesDep) -> PoolPolicyOut:
     """When the devices of a pool may work."""
     with services.database.read() as session:
         return service.show_pool(Policies(session, caller.workspace_id), pool)
 
 
-@router.put("/pools/{pool}/policy")
+@router.put("/pools/policy")
 def set_pool_policy(pool: Pool, body: Policy, caller: DeviceAdmin, services: ServicesDep) -> PoolPolicyOut:
     """Set the policy of a pool's devices, in place of the one before."""
     with services.database.write(caller.actor) as unit:
         return service.set_pool(unit, caller.workspace_id, pool, body, services.clock.now())
 
 
-@router.delete("/pools/{pool}/policy", status_code=204)
+@router.delete("/pools/policy", status_code=204)
 def remove_pool_policy(pool: Pool, caller: DeviceAdmin, services: ServicesDep) -> None:
     """Take a pool's policy away."""
     with services.database.write(caller.actor) as unit:

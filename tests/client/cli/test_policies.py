@@ -60,6 +60,9 @@ def test_a_pool_s_policy(person: Person, pock: Pock, board: Device) -> None:
     none = pock("devices", "policy", "pool=kitchen", "--set", rules(person.folder, "max_minutes_per_day = 0\n"))
     assert none.out == "pool kitchen: max_minutes_per_day = 0.0\n", "a limit of 0 is a rule"
     assert pock("devices", "policy", "pool=kitchen", "--remove").status == 0
+    wild = "pool=lab/left ..%2f?pool=kitchen#ü"
+    made = person.json("devices", "policy", wild, "--set", rules(person.folder, "charging = true\n"))
+    assert "pool=" + made["pool"] == wild and person.json("devices", "policy", wild)["policy"]["charging"]
     gone = pock("devices", "policy", "pool=kitchen")
     assert (gone.status, gone.out) == (1, "") and "Pool kitchen has no policy" in gone.err
 

@@ -163,12 +163,12 @@ def _remove_device_policy(server: Server, person: Person) -> Act:
 
 
 def _pool_policy(server: Server, person: Person) -> Act:
-    return lambda: person.call("PUT", "/pools/kitchen/policy", json={"charging": True})
+    return lambda: person.call("PUT", "/pools/policy?pool=kitchen", json={"charging": True})
 
 
 def _remove_pool_policy(server: Server, person: Person) -> Act:
     _pool_policy(server, person)()
-    return lambda: person.call("DELETE", "/pools/kitchen/policy")
+    return lambda: person.call("DELETE", "/pools/policy?pool=kitchen")
 
 
 def _revoke_device(server: Server, person: Person) -> Act:
@@ -266,8 +266,8 @@ CHANGES: dict[tuple[str, str], tuple[Callable[[Server, Person], Act], str]] = {
     ("DELETE", "/devices/{device_id}"): (_revoke_device, "device.revoke"),
     ("PUT", "/devices/{device_id}/policy"): (_device_policy, "policy.set"),
     ("DELETE", "/devices/{device_id}/policy"): (_remove_device_policy, "policy.remove"),
-    ("PUT", "/pools/{pool}/policy"): (_pool_policy, "policy.set"),
-    ("DELETE", "/pools/{pool}/policy"): (_remove_pool_policy, "policy.remove"),
+    ("PUT", "/pools/policy"): (_pool_policy, "policy.set"),
+    ("DELETE", "/pools/policy"): (_remove_pool_policy, "policy.remove"),
     ("POST", "/api-keys"): (_key, "api_key.create"),
     ("DELETE", "/api-keys/{key_id}"): (_revoke_key, "api_key.revoke"),
     ("DELETE", "/me/api-keys/{key_id}"): (_revoke_my_key, "api_key.revoke"),

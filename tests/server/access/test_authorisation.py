@@ -43,7 +43,7 @@ class World:
         """The address of the first workspace's own object."""
         return re.sub(
             r"\{(\w+)\}",
-            lambda match: {"version": "1", "tag_name": "stable", "pool": "default", **self.ids}[match[1]],
+            lambda match: {"version": "1", "tag_name": "stable", **self.ids}[match[1]],
             template,
         )
 

@@ -60,7 +60,7 @@ def test_a_device_gets_its_own_policy_and_its_pool_s(person: Person, device: Dev
         "metered": "allow",
         "unknown": "allow",
     }
-    person.call("PUT", "/pools/default/policy", json={"max_minutes_per_day": 90})
+    person.call("PUT", "/pools/policy?pool=default", json={"max_minutes_per_day": 90})
     first = opened(device, beat(device, policy="")["policy"])
     assert first["policies"] == {"device": NIGHT, "pool": {"max_minutes_per_day": 90}}
     assert (first["device_id"], first["counter"], first["type"]) == (device.id, 1, "pock-policy")
@@ -70,8 +70,8 @@ def test_a_device_gets_its_own_policy_and_its_pool_s(person: Person, device: Dev
     assert person.call("DELETE", path).status_code == 204
     second = opened(device, beat(device, policy=first["digest"])["policy"])
     assert second["policies"] == {"device": None, "pool": {"max_minutes_per_day": 90}} and second["counter"] == 2
-    assert person.call("DELETE", "/pools/default/policy").status_code == 204
-    assert_problem(person.call("DELETE", "/pools/default/policy"), 404, 1005)
+    assert person.call("DELETE", "/pools/policy?pool=default").status_code == 204
+    assert_problem(person.call("DELETE", "/pools/policy?pool=default"), 404, 1005)
     last = opened(device, beat(device, policy=second["digest"])["policy"])
     assert last["policies"] == {"device": None, "pool": None} and last["counter"] == 3
     assert beat(device, policy=last["digest"])["policy"] is None
@@ -80,19 +80,61 @@ def test_a_device_gets_its_own_policy_and_its_pool_s(person: Person, device: Dev
 
 
 def test_it_goes_with_the_pool(person: Person, device: Device) -> None:
-    person.call("PUT", "/pools/kitchen/policy", json={"charging": True})
+    person.call("PUT", "/pools/policy?pool=kitchen", json={"charging": True})
     assert beat(device, policy="")["policy"] is None
     person.call("PATCH", f"/devices/{device.id}", json={"pool": "kitchen"})
     assert opened(device, beat(device, policy="")["policy"])["policies"]["pool"] == {"charging": True}
-    assert person.get("/pools/kitchen/policy").json()["policy"]["charging"] is True
-    assert_problem(person.get("/pools/attic/policy"), 404, 1005)
+    assert person.get("/pools/policy?pool=kitchen").json()["policy"]["charging"] is True
+    assert_problem(person.get("/pools/policy?pool=attic"), 404, 1005)
+
+
+HOSTILE = (
+    *("lab/left", "/", "a//b", "a/", "../devices", "..", ".", "policy", "kitchen/policy", "100%", "%2e%2e%2f", "%"),
+    *(
+        "a?pool=other",
+        "a&pool=other",
+        "#left",
+        "a+b c",
+        " ",
+        "küche",
+        "キッチン",
+        "\u202eevil",
+        "a;b",
+        "'\"--",
+        "x" * 200,
+    ),
+)
+"""Names of pools."""
+
+
+def test_a_pool_of_any_name_has_a_policy(person: Person, device: Device) -> None:
+    person.call("PUT", "/pools/policy", params={"pool": "other"}, json={"max_minutes_per_day": 1})
+    for minute, pool in enumerate(HOSTILE):
+        where = {"params": {"pool": pool}}
+        moved = person.call("PATCH", f"/devices/{device.id}", json={"pool": pool})
+        assert moved.status_code == 200 and moved.json()["pool"] == pool
+        assert_problem(person.get("/pools/policy", **where), 404, 1005)
+        made = person.call("PUT", "/pools/policy", **where, json={"max_minutes_per_day": minute})
+        assert made.status_code == 200 and made.json()["pool"] == pool
+        assert opened(device, beat(device, policy="")["policy"])["policies"]["pool"] == {"max_minutes_per_day": minute}
+    for minute, pool in enumerate(HOSTILE):
+        where = {"params": {"pool": pool}}
+        assert person.get("/pools/policy", **where).json()["policy"]["max_minutes_per_day"] == minute, pool
+        assert person.call("DELETE", "/pools/policy", **where).status_code == 204
+        assert_problem(person.get("/pools/policy", **where), 404, 1005)
+
+
+def test_what_no_pool_can_be_called_has_none(person: Person) -> None:
+    for where in ({}, *({"pool": name} for name in ("", "a\0b", "a\nb", "x" * 201))):
+        for method, body in (("GET", None), ("PUT", {"charging": True}), ("DELETE", None)):
+            assert_problem(person.call(method, "/pools/policy", params=where, json=body), 422, 1006)
 
 
 def test_agents_of_before_are_not_told_and_not_asked(server: Server, person: Person) -> None:
     old = server.device(person, {"agent_version": "0.1.0"})
     assert_problem(refused := person.call("PUT", f"/devices/{old.id}/policy", json=NIGHT), 409, 1014)
     assert "has agent 0.1.0, which cannot follow policies" in refused.json()["detail"]
-    person.call("PUT", "/pools/default/policy", json=NIGHT)
+    person.call("PUT", "/pools/policy?pool=default", json=NIGHT)
     assert beat(old)["policy"] is None
 
 
@@ -115,7 +157,7 @@ def test_agents_of_before_are_not_told_and_not_asked(server: Server, person: Per
 )
 def test_bad_rules(rules: Any, person: Person, device: Device) -> None:
     assert_problem(person.call("PUT", f"/devices/{device.id}/policy", json=rules), 422, 1006)
-    assert_problem(person.call("PUT", "/pools/default/policy", json=rules), 422, 1006)
+    assert_problem(person.call("PUT", "/pools/policy?pool=default", json=rules), 422, 1006)
 
 
 def test_every_policy_of_the_service_is_one_that_agents_read() -> None:

@@ -1663,6 +1663,8 @@ class RolloutDevice(Struct, frozen=True, kw_only=True):
     checked_in_at: datetime | None
     """When the release last told that it runs."""
     changed_at: datetime
+    resting: Rest | None
+    """Why a device that is offered something does not ask for it now."""
 
 
 class RolloutDevicePage(Struct, frozen=True, kw_only=True):

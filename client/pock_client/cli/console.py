@@ -57,6 +57,12 @@ def number(value: float | None) -> str:
     return _UNKNOWN if value is None else f"{value:.4g}"
 
 
+def rest_words(rest: Any) -> str:
+    """Why a device does no work for now and, where that is known, until when, by the clock here."""
+    until = "" if rest.until is None else f", until {rest.until.astimezone():%Y-%m-%d %H:%M}"
+    return f"{rest.reason}{until}"
+
+
 def share(value: float | None) -> str:
     """A part of one as `93.2 %`."""
     return _UNKNOWN if value is None else f"{value * 100:.1f} %"

@@ -1,5 +1,6 @@
 """Devices that do no work for now, because a policy forbids it: what they tell of it, and what is shown."""
 
+from collections.abc import Collection
 from datetime import datetime
 
 from pock_server.db.unit import Database
@@ -12,6 +13,12 @@ from pock_server.devices.tables import DeviceRecord
 def rest_of(device: DeviceRecord) -> RestOut | None:
     """Why the device rests, as the API shows it."""
     return None if device.resting is None else RestOut(**device.resting)
+
+
+def rests_of(devices: Devices, ids: Collection[str]) -> dict[str, RestOut]:
+    """Why these devices rest, of those that do, by their ids."""
+    rows = devices.session.scalars(devices.select().where(DeviceRecord.id.in_(ids)))
+    return {row.id: rest for row in rows if (rest := rest_of(row)) is not None}
 
 
 def note_rest(database: Database, agent: AgentCaller, device: DeviceRecord, told: RestIn | None, now: datetime) -> None:

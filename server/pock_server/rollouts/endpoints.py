@@ -9,6 +9,9 @@ from pock_server.auth.service import Caller
 from pock_server.db.unit import Unit
 from pock_server.dependencies import DeviceAdmin, Reader, ServicesDep
 from pock_server.devices.presence import heard_since
+from pock_server.devices.repository import Devices
+from pock_server.devices.resting import rests_of
+from pock_server.devices.schemas import RestOut
 from pock_server.http.fields import Id
 from pock_server.http.pages import PageQuery
 from pock_server.http.problems import PROBLEMS
@@ -65,7 +68,10 @@ def list_rollout_devices(
         if state is not None:
             filters.append(RolloutDeviceRecord.state == state)
         found = RolloutDevices(session, caller.workspace_id).page(page, *filters)
-        return RolloutDevicePage(items=[_device(row) for row in found.rows], next_cursor=found.next_cursor)
+        asked = [row.device_id for row in found.rows if row.offering]
+        resting = rests_of(Devices(session, caller.workspace_id), asked)
+        items = [_device(row, resting.get(row.device_id)) for row in found.rows]
+        return RolloutDevicePage(items=items, next_cursor=found.next_cursor)
 
 
 @router.post("/{rollout_id}/pause")
@@ -103,7 +109,7 @@ def _changed(
         return shown
 
 
-def _device(row: RolloutDeviceRecord) -> RolloutDeviceOut:
+def _device(row: RolloutDeviceRecord, resting: RestOut | None) -> RolloutDeviceOut:
     return RolloutDeviceOut(
         device_id=row.device_id,
         device_name=row.device_name,
@@ -113,4 +119,5 @@ def _device(row: RolloutDeviceRecord) -> RolloutDeviceOut:
         version_before=row.version_before,
         checked_in_at=row.checked_in_at,
         changed_at=row.changed_at,
+        resting=resting,
     )

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, Field, StringConstraints
 
+from pock_server.devices.schemas import RestOut
 from pock_server.devices.selectors.grammar import MAX_CHARACTERS
 from pock_server.http.fields import Base64Signature, Id
 from pock_server.http.pages import PageOut
@@ -72,6 +73,7 @@ class RolloutDeviceOut(BaseModel):
     version_before: str | None
     checked_in_at: datetime | None = Field(description="When the release last told that it runs.")
     changed_at: datetime
+    resting: RestOut | None = Field(description="Why a device that is offered something does not ask for it now.")
 
 
 class RolloutDevicePage(PageOut[RolloutDeviceOut]):

@@ -43,6 +43,11 @@ def released(person: Person, version: str, **changes: Any) -> Path:
     return file
 
 
+def wait_for_offer(device: Device) -> None:
+    while "pock-update" not in device.call("GET", "/work?wait=0&update=none").headers:
+        time.sleep(0.05)
+
+
 def tell(device: Device, rollout: str, state: str, detail: str = "") -> None:
     body = {"rollout_id": rollout, "state": state, "version": "0.2.0", "detail": detail}
     assert device.call("POST", "/update", json=body).status_code == 200
@@ -68,6 +73,10 @@ def test_a_rollout_from_its_beginning_to_its_end(person: Person, pock: Pock, dev
     assert said.status == 0 and "of 0.2.0 is running" in said.out
     (rollout,) = person.json("rollout", "list")["items"]
     assert pock("rollout", "show", "0.2.0", "--wait", "--timeout", "0").status == 5
+    rests = {"reason": "the owner's policy.toml: only at 22:00-06:30", "until": "2030-01-01T22:00:00Z"}
+    devices[0].call("POST", "/heartbeat", json={"state": "idle", "resting": rests})
+    wait_for_offer(devices[0])
+    assert "it rests: the owner's policy.toml: only at 22:00-06:30, until 20" in pock("rollout", "show", "0.2.0").out
     assert "is paused" in pock("rollout", "pause", "0.2.0").out
     assert "is running" in pock("rollout", "resume", rollout["id"]).out
     for device in devices:
@@ -87,8 +96,7 @@ def test_a_rollout_from_its_beginning_to_its_end(person: Person, pock: Pock, dev
 def test_one_that_stops_says_why_and_ends_with_3(person: Person, pock: Pock, devices: list[Device]) -> None:
     pock("agent-release", "push", released(person, "0.2.0"))
     rollout = person.json("rollout", "create", "0.2.0", "--on", "name=attic")["id"]
-    while "pock-update" not in devices[0].call("GET", "/work?wait=0&update=none").headers:
-        time.sleep(0.05)
+    wait_for_offer(devices[0])
     tell(devices[0], rollout, "rolled_back", "it ended with exit code 1, 3 times")
     said = pock("rollout", "show", rollout[-8:], "--wait", "--timeout", "60")
     assert said.status == 3 and "stopped: 1 of the devices failed, and 0 may" in said.out

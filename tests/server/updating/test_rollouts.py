@@ -117,6 +117,24 @@ def test_the_offer_is_signed_for_one_device_and_names_the_release(fleet: Fleet) 
     assert all(one.call("GET", "/update").status_code == 204 for one in others)
 
 
+def test_a_device_that_rests_shows_why_it_does_not_ask_for_the_offer(fleet: Fleet) -> None:
+    rollout = fleet.begin(canary=2)
+    resting, working = fleet.offered()
+    pending = next(one for one in fleet.devices if one not in (resting, working))
+    why = {"reason": "the owner's policy.toml: only at 22:00-06:30", "until": "2030-01-01T22:00:00Z"}
+    for device in (resting, pending):
+        fleet.sign_of_life(device, resting=why)
+    path = f"/rollouts/{rollout}/devices"
+    shown = {row["device_id"]: row for row in fleet.person.get(path, params={"state": "offered"}).json()["items"]}
+    assert shown.keys() == {resting.id, working.id} and shown[working.id]["resting"] is None
+    assert {**why, "since": shown[resting.id]["resting"]["since"]} == shown[resting.id]["resting"]
+    others = fleet.person.get(path, params={"state": "pending"}).json()["items"]
+    assert all(row["resting"] is None for row in others), "nothing was offered to them yet"
+    fleet.sign_of_life(resting)
+    fleet.install(resting, rollout)
+    assert all(row["resting"] is None for row in fleet.person.get(path).json()["items"])
+
+
 def test_only_who_is_offered_the_file_may_fetch_it(fleet: Fleet) -> None:
     fleet.begin()
     (canary,) = fleet.offered()

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from ...credentials import find
-from ..console import ago, note, plain, say, short, show_json, show_table, size
+from ..console import ago, note, plain, rest_words, say, short, show_json, show_table, size
 from ..faults import Refused, ServiceCommand, ServiceGroup
 from ..options import Json, Limit, On, Profile
 from ..session import connected
@@ -120,8 +120,7 @@ def _policy_lines(found: Any) -> list[str]:
         lines.append(f"device: {_said(found.policy)}")
         lines.append("the device keeps them" if found.known else "the device has not got them yet")
         if found.resting is not None:
-            until = "" if found.resting.until is None else f", until {found.resting.until.astimezone():%Y-%m-%d %H:%M}"
-            lines.append(f"it rests: {found.resting.reason}{until}")
+            lines.append(f"it rests: {rest_words(found.resting)}")
     return lines
 
 

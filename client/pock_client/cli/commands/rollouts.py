@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ... import Client
-from ..console import ago, note, plain, say, short, show_json, show_pairs, show_table
+from ..console import ago, note, plain, rest_words, say, short, show_json, show_pairs, show_table
 from ..faults import Refused, ServiceCommand, Status
 from ..lookup import fits, is_id
 from ..options import Json, Limit, Profile, Timeout
@@ -182,4 +182,14 @@ def _account(rollout: Any) -> dict[str, object]:
 
 def _row(one: Any) -> tuple[object, ...]:
     stage = "–" if one.stage < 0 else "canary" if one.stage == 0 else str(one.stage)
-    return one.device_name, stage, str(one.state), ago(one.changed_at), one.version_before or "–", one.detail or "–"
+    said = [one.detail] if one.detail else []
+    if one.resting is not None:
+        said.append(f"it rests: {rest_words(one.resting)}")
+    return (
+        one.device_name,
+        stage,
+        str(one.state),
+        ago(one.changed_at),
+        one.version_before or "–",
+        "; ".join(said) or "–",
+    )

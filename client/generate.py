@@ -4,6 +4,8 @@
     python -m client.generate --check    exit status 1, and their names, if any would change
 
 `pock_client/schema.py` is made from `web/openapi.json`, `pock_client/synchronous/` from `pock_client/asynchronous/`.
+`first_fields.json` has, for each component of answers, the fields with which it was published; new ones are added.
+A field that came later is one that an older service does not send: its type lets it be missing.
 What the agent knows of weights (`pock_agent/weights/`) is copied into the client and the service.
 """
 
@@ -28,6 +30,7 @@ from datamodel_code_generator.format import DatetimeClassType, Formatter, Python
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path("client/pock_client")
 SCHEMA = PACKAGE / "schema.py"
+FIRST = Path("client/first_fields.json")
 HEADER = '"""Types of the interface. Generated from web/openapi.json by `python -m client.generate`."""'
 MADE = "# Generated from pock_client/asynchronous by `python -m client.generate`.\n"
 
@@ -82,6 +85,9 @@ def document() -> dict[str, Any]:
     names = {name: NAMES.get(name, name.removesuffix("Out")) for name in wanted}
     assert len(set(names.values())) == len(names), "two components would get one name: name them in NAMES"
     schemas = {names[name]: _plain(every[name], names, answer=not REQUEST.search(name)) for name in wanted}
+    first = json.loads((ROOT / FIRST).read_text())
+    for name in wanted:
+        _let_lack(schemas[names[name]], first.get(name))
     for pattern, name in SHARED.items():
         schemas[name] = {"type": "string", "pattern": pattern}
     schemas["Id"]["description"] = "UUIDv7."
@@ -92,6 +98,30 @@ def document() -> dict[str, Any]:
         "paths": {},
         "components": {"schemas": dict(sorted(schemas.items()))},
     }
+
+
+def _let_lack(component: dict[str, Any], first: list[str] | None) -> None:
+    """Let a component of an answer lack what came after its first fields: a list or an object is empty then, and all
+    else None."""
+    for name in component.get("required", []) if first is not None else []:
+        if name not in first:
+            field = component["properties"][name]
+            empty: dict[str, Any] = {"array": [], "object": {}}
+            if field.get("type") in empty:
+                field["default"] = empty[field["type"]]
+    if first is not None and "required" in component:
+        component["required"] = [name for name in component["required"] if name in first]
+
+
+def first_fields() -> str:
+    """The text of `first_fields.json` as it has to be: with what it lacks, without what is gone."""
+    found = json.loads((ROOT / "web" / "openapi.json").read_text())
+    every: dict[str, Any] = found["components"]["schemas"]
+    calls = {path: item for path, item in found["paths"].items() if not NOT_OURS.search(path)}
+    known: dict[str, list[str]] = json.loads((ROOT / FIRST).read_text())
+    answers = (name for name in _reached(calls, every) | {"ProblemOut"} if not REQUEST.search(name))
+    fields = {name: known.get(name, list(every[name].get("properties", ()))) for name in sorted(answers)}
+    return json.dumps({name: first for name, first in fields.items() if first}, indent=1) + "\n"
 
 
 def _reached(part: Any, every: dict[str, Any]) -> set[str]:
@@ -211,6 +241,7 @@ def write(folder: Path) -> None:
         (folder / copy).mkdir(parents=True)
         for path in (ROOT / WEIGHTS).glob("*.py"):
             (folder / copy / path.name).write_text(COPIED + path.read_text())
+    (folder / FIRST).write_text(first_fields())
     (folder / SCHEMA).write_text(schema_text())
     written = folder / PACKAGE / "asynchronous"
     shutil.copytree(ROOT / PACKAGE / "asynchronous", written, ignore=shutil.ignore_patterns("__pycache__"))
@@ -243,6 +274,7 @@ def stale() -> list[str]:
 def _generated(root: Path) -> list[Path]:
     return [
         root / SCHEMA,
+        root / FIRST,
         *(path for made in (PACKAGE / "synchronous", *COPIES) for path in (root / made).glob("*.py")),
     ]
 
@@ -263,7 +295,8 @@ def main() -> int:
         for made in (PACKAGE / "synchronous", *COPIES):
             shutil.rmtree(ROOT / made, ignore_errors=True)
             shutil.copytree(Path(temporary) / made, ROOT / made)
-        shutil.copy(Path(temporary) / SCHEMA, ROOT / SCHEMA)
+        for made in (SCHEMA, FIRST):
+            shutil.copy(Path(temporary) / made, ROOT / made)
     return 0
 
 

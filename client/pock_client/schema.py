@@ -303,15 +303,15 @@ class Model(Struct, frozen=True, kw_only=True):
 
     id: Id
     name: str
-    version: int
-    """Of its name; 1 is the first. 0 for seconds, while a service is upgraded."""
-    tags: list[str]
-    """In the order of their letters."""
     digest: Digest
     size: int
     """Bytes of the ONNX file."""
     external: dict[str, Digest]
     created_at: datetime
+    version: int | None = None
+    """Of its name; 1 is the first. 0 for seconds, while a service is upgraded."""
+    tags: list[str] = field(default_factory=list)
+    """In the order of their letters."""
 
 
 class ModelIn(Struct, frozen=True, kw_only=True):
@@ -1012,11 +1012,11 @@ class ApiKey(Struct, frozen=True, kw_only=True):
     id: Id
     name: str
     scopes: list[Scope]
-    member_id: Id | None
-    member_name: str | None
     created_at: datetime
     expires_at: datetime
     revoked_at: datetime | None
+    member_id: Id | None = None
+    member_name: str | None = None
 
 
 class ApiKeyCreated(Struct, frozen=True, kw_only=True):
@@ -1025,13 +1025,13 @@ class ApiKeyCreated(Struct, frozen=True, kw_only=True):
     id: Id
     name: str
     scopes: list[Scope]
-    member_id: Id | None
-    member_name: str | None
     created_at: datetime
     expires_at: datetime
     revoked_at: datetime | None
     key: str
     """`pk_<id>_<secret>`; shown once."""
+    member_id: Id | None = None
+    member_name: str | None = None
 
 
 class ApiKeyIn(Struct, frozen=True, kw_only=True):
@@ -1152,20 +1152,11 @@ class Build(Struct, frozen=True, kw_only=True):
     id: Id
     model_id: Id
     model_name: str
-    model: Version
     name: str
-    version: int
-    """Of its name; 1 is the first. 0 for seconds, while a service is upgraded."""
-    tags: list[str]
-    """In the order of their letters."""
     target: str
     threads: int
-    priority: int
-    tune: Tune
     recipe: dict[str, Any]
     """What it says."""
-    recipe_version: Version | None
-    """Null for a recipe without a name."""
     compiler_version: str
     state: BuildState
     progress: Progress | None
@@ -1174,11 +1165,20 @@ class Build(Struct, frozen=True, kw_only=True):
     summary: Summary | None
     artifact_digest: Digest | None
     failure: Failure | None
-    request_id: str | None
-    """Of the request that asked for it; logs are searched by it."""
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+    model: Version | None = None
+    version: int | None = None
+    """Of its name; 1 is the first. 0 for seconds, while a service is upgraded."""
+    tags: list[str] = field(default_factory=list)
+    """In the order of their letters."""
+    priority: int | None = None
+    tune: Tune | None = None
+    recipe_version: Version | None = None
+    """Null for a recipe without a name."""
+    request_id: str | None = None
+    """Of the request that asked for it; logs are searched by it."""
 
 
 class BuildIn(Struct, frozen=True, kw_only=True):
@@ -1320,20 +1320,20 @@ class Dataset(Struct, frozen=True, kw_only=True):
 
     id: Id
     name: str
-    version: int
-    """Of its name; 1 is the first. 0 for seconds, while a service is upgraded."""
-    tags: list[str]
-    """In the order of their letters."""
     digest: Digest
     size: int
     """Bytes."""
     samples: int
     tensors: list[Tensor]
-    device_id: Id | None
-    """The device that it stays on; the service then has none of its bytes."""
-    gone_at: datetime | None
-    """When that device no longer had it."""
     created_at: datetime
+    version: int | None = None
+    """Of its name; 1 is the first. 0 for seconds, while a service is upgraded."""
+    tags: list[str] = field(default_factory=list)
+    """In the order of their letters."""
+    device_id: Id | None = None
+    """The device that it stays on; the service then has none of its bytes."""
+    gone_at: datetime | None = None
+    """When that device no longer had it."""
 
 
 class DatasetIn(Struct, frozen=True, kw_only=True):
@@ -1384,8 +1384,6 @@ class Device(Struct, frozen=True, kw_only=True):
     id: Id
     name: str
     pool: str
-    labels: dict[str, str]
-    """What operators say about it, in the order of the keys."""
     target: str | None
     """The target that the device says it is."""
     state: DeviceState
@@ -1394,9 +1392,11 @@ class Device(Struct, frozen=True, kw_only=True):
     """What the agent reports: processor, memory, temperature, battery and so on."""
     agent_version: str | None
     current_run_id: Id | None
-    resting: Rest | None
-    """Why it does no work for now; what is asked of it waits."""
     created_at: datetime
+    labels: dict[str, str] = field(default_factory=dict)
+    """What operators say about it, in the order of the keys."""
+    resting: Rest | None = None
+    """Why it does no work for now; what is asked of it waits."""
 
 
 class DevicePage(Struct, frozen=True, kw_only=True):
@@ -1405,7 +1405,7 @@ class DevicePage(Struct, frozen=True, kw_only=True):
     items: list[Device]
     next_cursor: str | None
     """Null on the last page."""
-    total: int
+    total: int | None = None
     """Of all pages, now."""
 
 
@@ -1709,53 +1709,53 @@ class Run(Struct, frozen=True, kw_only=True):
     target: str
     dataset_id: Id | None
     eval_dataset_id: Id | None
-    model: Version
-    recipe: Version | None
-    """Null for a recipe without a name."""
-    build: Version
-    dataset: Version | None
-    eval_dataset: Version | None
     entry: Entry
     steps: int
     threads: int
     seed: int
     save_weights: bool
-    part_of: Id | None
-    """The longer work that asked for this run."""
-    priority: int
-    not_before: datetime | None
-    after: After | None
-    """What it waits, or waited, for."""
-    retries: dict[str, int]
-    """How often it may still be tried again."""
-    retry: int
-    """0 for the first try."""
-    retry_of: Id | None
-    """The run that failed, which this one is the next try of."""
-    retried_by: Id | None
-    """The next try of this run."""
     state: RunState
     attempt: int
     queue_position: int | None
     """1 is next; null unless queued."""
     progress: RunProgress | None
-    paused: Paused | None
-    """Its device may not work for now; the state stays running."""
     report: Reports | None
     weights_digest: Digest | None
     failure: Failure | None
-    request_id: str | None
-    """Of the request that asked for it; logs are searched by it."""
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+    model: Version | None = None
+    recipe: Version | None = None
+    """Null for a recipe without a name."""
+    build: Version | None = None
+    dataset: Version | None = None
+    eval_dataset: Version | None = None
     initial_weights_digest: Digest | None = None
     """The weights that it began with, if not its artifact's."""
+    part_of: Id | None = None
+    """The longer work that asked for this run."""
+    priority: int | None = None
+    not_before: datetime | None = None
+    after: After | None = None
+    """What it waits, or waited, for."""
+    retries: dict[str, int] = field(default_factory=dict)
+    """How often it may still be tried again."""
+    retry: int | None = None
+    """0 for the first try."""
+    retry_of: Id | None = None
+    """The run that failed, which this one is the next try of."""
+    retried_by: Id | None = None
+    """The next try of this run."""
+    paused: Paused | None = None
+    """Its device may not work for now; the state stays running."""
     weights_form: WeightsForm | None = None
     """As what the weights came; null without them."""
     weights_bytes: int | None = None
     full_weights_bytes: int | None = None
     """Of all weights of its artifact, for comparison."""
+    request_id: str | None = None
+    """Of the request that asked for it; logs are searched by it."""
 
 
 class RunIn(Struct, frozen=True, kw_only=True):

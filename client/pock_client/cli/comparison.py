@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .console import milliseconds, number, reference, share, short, show_table, size
+from .console import milliseconds, number, reference_of_run, share, short, show_table, size
 
 _EMPTY = "there is nothing to compare"
 
@@ -54,7 +54,7 @@ def measured(run: Any) -> Measured:
     losses = None if after is None or not after.loss else after.loss
     return Measured(
         id=run.id,
-        build=reference(run.build),
+        build=reference_of_run(run),
         device=run.device_name,
         target=run.target,
         entry=str(run.entry),

@@ -87,8 +87,19 @@ def ago(moment: datetime | None) -> str:
 
 
 def reference(thing: Any) -> str:
-    """What to call a model, dataset, recipe or build by in another command: `NAME:v3`."""
-    return f"{thing.name}:v{thing.version}"
+    """What to call a model, dataset, recipe or build by in another command: `NAME:v3`, or `NAME` where an older service
+    knows no versions."""
+    return thing.name if thing.version is None else f"{thing.name}:v{thing.version}"
+
+
+def reference_of_run(run: Any) -> str:
+    """What a run's build is called by; an older service tells only its id."""
+    return short(run.build_id) if run.build is None else reference(run.build)
+
+
+def title_of_run(run: Any) -> str:
+    """What a run is called for a person: its build on its device."""
+    return f"{short(run.build_id) if run.build is None else run.build.name} on {run.device_name}"
 
 
 def show_table(titles: Sequence[str], rows: Iterable[Sequence[object]], empty: str) -> None:

@@ -69,8 +69,8 @@ def names_of_build(build: Any) -> tuple[str, ...]:
 
 
 def names_of_run(run: Any) -> tuple[str, ...]:
-    """What a run is called: as the build that it is of, and as that one's model."""
-    return run.build.name, run.model.name
+    """What a run is called: as the build that it is of, and as that one's model, where the service tells them."""
+    return tuple(one.name for one in (run.build, run.model) if one is not None)
 
 
 def find_builds(client: Client, words: Sequence[str], state: str | None = None) -> list[Any]:
@@ -106,7 +106,7 @@ def find_runs(client: Client, words: Sequence[str]) -> list[Any]:
         else:
             listed = listed if listed is not None else list(islice(client.runs.list(), _MOST))
             fitting = (one for one in listed if fits(word, one, names_of_run))
-            meant = newest(fitting, lambda one: (one.build.name, one.target, one.device_id))
+            meant = newest(fitting, lambda one: (names_of_run(one)[:1] or one.build_id, one.target, one.device_id))
         if not meant:
             raise Refused(f"no run is called '{word}'; `runs` lists all")
         found += meant

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from msgspec import UNSET
 
 from pock_client.calls import Call, part, sending
+from pock_client.errors import PockClientError
 from pock_client.pausing import Stream
 from pock_client.schema import (
     Device,
@@ -41,8 +42,11 @@ class Devices(Named[Device]):
         return one.name == name and one.state != DeviceState.revoked
 
     def count(self, on: str | None = None) -> int:
-        """How many devices there are, or a selector chooses."""
+        """How many devices there are, or a selector chooses. Raises PockClientError for a service that is older than
+        selectors."""
         page = self._transport.json(Call("GET", self.path, {"on": on, "limit": 1}), DevicePage)
+        if page.total is None:
+            raise PockClientError("the service is older than selectors of devices, and does not count them")
         return page.total
 
     def change(

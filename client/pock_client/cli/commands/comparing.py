@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ... import Client
+from ...errors import ServiceError
 from ..benchmarks import show_beside
 from ..comparison import compared, measured, show_comparison
 from ..console import plain, show_json
@@ -50,7 +51,12 @@ def _benchmarks(client: Client, words: Sequence[str]) -> list[Any]:
     """The benchmarks that the words are ids of; none where one is no benchmark's."""
     if not all(looks_like_id(word) for word in words):
         return []
-    listed = list(islice(client.benchmarks.list(), _MOST))
+    try:
+        listed = list(islice(client.benchmarks.list(), _MOST))
+    except ServiceError as error:
+        if error.status != 404:  # a service that is older than benchmarks has none
+            raise
+        return []
     found = [next((one for one in listed if fits(word, one, lambda one: ())), None) for word in words]
     return [] if None in found else found
 

@@ -9,7 +9,7 @@ import typer
 
 from ... import Client
 from ...events import EvaluationEvent, LogEvent, StateEvent, StepsEvent
-from ..console import milliseconds, note, number, plain, say, share, short, show_json
+from ..console import milliseconds, note, number, plain, say, share, short, show_json, title_of_run
 from ..faults import Interrupted, Refused, Status
 from ..lookup import Kind, Names, find_build_or_run, fits, names_of_build, names_of_run
 from ..options import Json, Profile, Yes
@@ -82,7 +82,7 @@ def _open(client: Client, words: Sequence[str]) -> list[tuple[Kind, str, Any]]:
         for one in client.builds.list(state=state)
     ]
     known += [
-        (Kind.RUN, f"{one.build.name} on {one.device_name}", one, names_of_run)
+        (Kind.RUN, title_of_run(one), one, names_of_run)
         for state in _OPEN_RUNS
         for one in client.runs.list(state=state)
     ]

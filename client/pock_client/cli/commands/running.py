@@ -14,7 +14,19 @@ from ...errors import ServiceError
 from ...references import local_name
 from ...schema import FailureClass
 from .. import completing
-from ..console import ago, note, number, plain, reference, share, short, show_json, show_table, visible
+from ..console import (
+    ago,
+    note,
+    number,
+    plain,
+    reference_of_run,
+    share,
+    short,
+    show_json,
+    show_table,
+    title_of_run,
+    visible,
+)
 from ..faults import Refused, Status, program
 from ..lookup import Kind, chosen, find_build_or_run, find_builds, find_runs, names_of_run
 from ..options import Json, Limit, Names, Profile, Timeout, Wait, Yes
@@ -135,7 +147,7 @@ def runs(
         if json:
             show_json({"items": plain(found)})
             return
-        rows = [(short(one.id), reference(one.build), *_result(one), ago(one.created_at)) for one in found]
+        rows = [(short(one.id), reference_of_run(one), *_result(one), ago(one.created_at)) for one in found]
     show_table(("run", "build", *_TITLES, "asked for"), rows, "no runs; `run BUILD --on SELECTOR --data D` makes one")
 
 
@@ -179,7 +191,7 @@ def _run(context: typer.Context, order: Order, profile: str | None, *, as_json: 
         with patient(profile) as client:
             word, name = short(made[0].id) if len(made) == 1 else "RUN", program(context)
             later = f"it goes on; `{name} logs {word} -f` follows it, `{name} cancel {word}` ends it"
-            things = labelled(made, lambda one: f"{one.build.name} on {one.device_name}")
+            things = labelled(made, title_of_run)
             made = wait_for_all(things, client.runs.last_try, look_at_run, order.timeout, later)
     _show(context, made, order, as_json=as_json)
     if refused:
@@ -254,13 +266,13 @@ def _show(context: typer.Context, made: Sequence[Any], order: Order, *, as_json:
         show_json({"runs": plain(made)})
     else:
         show_table(
-            ("run", "build", *_TITLES), [(short(one.id), reference(one.build), *_result(one)) for one in made], ""
+            ("run", "build", *_TITLES), [(short(one.id), reference_of_run(one), *_result(one)) for one in made], ""
         )
     if not order.wait:
         return
     for one in made:
         if one.failure is not None:
-            note(f"{one.build.name} on {one.device_name}: {one.failure.detail} ({one.failure.code})")
+            note(f"{title_of_run(one)}: {one.failure.detail} ({one.failure.code})")
     bad = sum(one.state != "succeeded" for one in made)
     if bad:
         raise typer.Exit(Status.FAILED)

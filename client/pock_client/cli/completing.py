@@ -33,6 +33,15 @@ def names(of: Callable[[Client], Any], *attributes: str) -> Complete:
     return complete
 
 
+def any_of(*completes: Complete) -> Complete:
+    """Completes a word with what each of these would."""
+
+    def complete(incomplete: str) -> list[str]:
+        return list(dict.fromkeys(name for one in completes for name in one(incomplete)))
+
+    return complete
+
+
 builds = names(lambda client: client.builds.list(), "name", "model_name")
 models = names(lambda client: client.models.list())
 datasets = names(lambda client: client.datasets.list())
@@ -40,3 +49,7 @@ recipes = names(lambda client: client.recipes.list())
 devices = names(lambda client: client.devices.list())
 pools = names(lambda client: client.devices.list(), "pool")
 campaigns = names(lambda client: client.campaigns.list())
+schedules = names(lambda client: client.schedules.list())
+federations = names(lambda client: client.federations.list())
+files = any_of(builds, models, datasets)
+versioned = any_of(files, recipes)

@@ -107,12 +107,39 @@ def test_versions_are_tagged(person: Person, pock: Pock) -> None:
     assert "there is no model, dataset, recipe or build 'other'" in pock("tag", "other", "stable").err
 
 
+def completed(pock: Pock, *words: str) -> set[str]:
+    """What the shell is told that the last word could be."""
+    script = {"_POCK_CLIENT_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(("pock-client", *words))}
+    return set(pock(**script, COMP_CWORD=str(len(words))).out.split())
+
+
 def test_names_are_completed_by_the_service_or_not_at_all(person: Person, pock: Pock, monkeypatch) -> None:
     pock("push", person.dataset("digits"), person.dataset("dogs"), person.dataset("\x1b[31mred"))
     assert sorted(completing.datasets("d")) == sorted(completing.datasets("")) == ["digits", "dogs"]
     words = "pock-client bench net --data di"
     script = {"_POCK_CLIENT_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": "4"}
     assert "digits" in pock(**script).out
+    person.built("dinet")
+    for *words, found in (
+        ("logs", {"dinet"}),
+        ("cancel", {"dinet"}),
+        ("compare", {"dinet"}),
+        ("download", {"dinet", "digits"}),
+        ("tag", {"dinet", "digits"}),
+        ("federate", "create", {"dinet"}),
+        ("schedule", "bench", {"dinet"}),
+        ("campaign", "create", "--name", "x", "--build", {"dinet"}),
+    ):
+        assert completed(pock, *words, "di") == found, words
+    with person.device("disk"):
+        assert completed(pock, "campaign", "create", "--on", "di") == {"disk"}
+        file = person.folder / "sweep.yaml"
+        file.write_text("{name: dive, builds: dinet, on: '*', dataset: digits, steps: 1}")
+        assert pock("schedule", "create", file, "--cron", "0 3 1 1 *").status == 0
+        assert pock("campaign", "create", file, "--no-wait").status == 0
+    for command in ("schedule show", "schedule delete", "campaign results", "campaign cancel"):
+        assert completed(pock, *command.split(), "di") == {"dive"}, command
+    assert completed(pock, "federate", "show", "di") == set()
     monkeypatch.setenv("POCK_URL", "http://127.0.0.1:1")
     assert completing.datasets("d") == []
     monkeypatch.delenv("POCK_URL")

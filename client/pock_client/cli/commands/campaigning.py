@@ -49,7 +49,12 @@ RecipeOption = Annotated[
     typer.Option("--recipe", help="With --model; may be said again.", autocompletion=completing.recipes),
 ]
 TargetOption = Annotated[list[str] | None, typer.Option("--target", help="With --model; may be said again.")]
-OnOption = Annotated[str | None, typer.Option("--on", metavar="SELECTOR", help="Devices, such as 'pool=kitchen'.")]
+OnOption = Annotated[
+    str | None,
+    typer.Option(
+        "--on", metavar="SELECTOR", help="Devices, such as 'pool=kitchen'.", autocompletion=completing.devices
+    ),
+]
 DataOption = Annotated[
     str | None,
     typer.Option(

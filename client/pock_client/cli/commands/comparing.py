@@ -10,6 +10,7 @@ import typer
 
 from ... import Client
 from ...errors import ServiceError
+from .. import completing
 from ..benchmarks import show_beside
 from ..comparison import compared, measured, show_comparison
 from ..console import plain, show_json
@@ -25,6 +26,7 @@ def compare(
         typer.Argument(
             metavar="RUN",
             help="Runs, or builds by name or glob: the newest run of each, on each device; or ids of benchmarks.",
+            autocompletion=completing.builds,
         ),
     ],
     profile: Profile = None,

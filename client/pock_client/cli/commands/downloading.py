@@ -12,6 +12,7 @@ from ... import Client
 from ...errors import Damaged
 from ...files import digest_and_size
 from ...schema import WeightsForm
+from .. import completing
 from ..console import note, say, show_json, size, visible
 from ..faults import Refused
 from ..lookup import find_builds, find_runs
@@ -37,7 +38,9 @@ _ENDINGS = {".pock": Source.BUILD, ".onnx": Source.MODEL, ".safetensors": Source
 
 
 def download(
-    reference: Annotated[str, typer.Argument(metavar="REF", help="A build, run, model or dataset.")],
+    reference: Annotated[
+        str, typer.Argument(metavar="REF", help="A build, run, model or dataset.", autocompletion=completing.files)
+    ],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="PATH", help="The file to write.")],
     kind: Annotated[
         Source | None,

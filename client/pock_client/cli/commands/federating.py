@@ -10,6 +10,7 @@ import typer
 
 from ... import Client
 from ...schema import Aggregation, Federation
+from .. import completing
 from ..console import ago, note, number, plain, say, short, show_json, show_table, size
 from ..faults import Refused, ServiceCommand, Status, program
 from ..lookup import find_builds, fits, is_id
@@ -23,13 +24,23 @@ federate_app = typer.Typer(
 )
 _MOST = 1000
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="A federation's name (the newest of it), or its id.")]
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME",
+        help="A federation's name (the newest of it), or its id.",
+        autocompletion=completing.federations,
+    ),
+]
 
 
 @federate_app.command("create", cls=ServiceCommand)
 def create(
     context: typer.Context,
-    build: Annotated[str, typer.Argument(metavar="BUILD", help="A build or model, by name or id.")],
+    build: Annotated[
+        str,
+        typer.Argument(metavar="BUILD", help="A build or model, by name or id.", autocompletion=completing.builds),
+    ],
     on: Annotated[str, typer.Option("--on", metavar="SELECTOR", help="Devices, such as 'pool=kitchen,ram>=2GiB'.")],
     data: Annotated[
         str, typer.Option("--data", metavar="DATASET", help="A dataset's name; {device} stands for the device's.")

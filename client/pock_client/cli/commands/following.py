@@ -9,6 +9,7 @@ import typer
 
 from ... import Client
 from ...events import EvaluationEvent, LogEvent, StateEvent, StepsEvent
+from .. import completing
 from ..console import milliseconds, note, number, plain, say, share, short, show_json, title_of_run
 from ..faults import Interrupted, Refused, Status
 from ..lookup import Kind, Names, find_build_or_run, fits, names_of_build, names_of_run
@@ -22,7 +23,12 @@ _OPEN_RUNS = ("waiting", "queued", "leased", "running")
 
 def logs(
     reference: Annotated[
-        str, typer.Argument(metavar="BUILD|RUN", help="The id of a build or run, its end, or a build's name.")
+        str,
+        typer.Argument(
+            metavar="BUILD|RUN",
+            help="The id of a build or run, its end, or a build's name.",
+            autocompletion=completing.builds,
+        ),
     ],
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until it is over.")] = False,
     profile: Profile = None,
@@ -53,7 +59,11 @@ def logs(
 def cancel(
     references: Annotated[
         list[str],
-        typer.Argument(metavar="REF", help="Builds and runs by id or its end; a build's name or glob: all of it."),
+        typer.Argument(
+            metavar="REF",
+            help="Builds and runs by id or its end; a build's name or glob: all of it.",
+            autocompletion=completing.builds,
+        ),
     ],
     yes: Yes = False,
     profile: Profile = None,

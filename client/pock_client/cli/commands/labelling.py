@@ -46,7 +46,13 @@ class Tagged(StrEnum):
 
 Word = Annotated[str, typer.Argument(metavar="TAG", help="Such as stable; not v3 and the like.", show_default=False)]
 Version = Annotated[
-    str, typer.Argument(metavar="REF", help="A model, dataset, recipe or build: NAME, NAME:v3.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="REF",
+        help="A model, dataset, recipe or build: NAME, NAME:v3.",
+        show_default=False,
+        autocompletion=completing.versioned,
+    ),
 ]
 As = Annotated[
     Tagged | None, typer.Option("--as", help="What REF is; needed where several have this name.", show_choices=True)

@@ -10,6 +10,7 @@ import typer
 
 from ... import Client
 from ...errors import ServiceError
+from .. import completing
 from ..campaign_orders import read_file, resolved
 from ..console import ago, note, plain, say, short, show_json, show_table
 from ..faults import Refused, ServiceCommand, Status
@@ -21,7 +22,15 @@ from .running import Builds, Deadline, Order, Selector, Threads, confirmed
 
 _MOST = 1000
 schedule_app = typer.Typer(name="schedule", no_args_is_help=True, help="Run campaigns and benchmarks again and again.")
-Ref = Annotated[str, typer.Argument(metavar="SCHEDULE", help="A name, an id or its end.", show_default=False)]
+Ref = Annotated[
+    str,
+    typer.Argument(
+        metavar="SCHEDULE",
+        help="A name, an id or its end.",
+        show_default=False,
+        autocompletion=completing.schedules,
+    ),
+]
 Cron = Annotated[str, typer.Option("--cron", help="Such as '0 3 * * *': minute, hour, day, month, weekday.")]
 Timezone = Annotated[str, typer.Option("--timezone", help="Such as Europe/Berlin.")]
 Skip = Annotated[bool, typer.Option("--skip/--no-skip", help="Not while the last one runs.")]

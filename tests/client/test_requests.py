@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import time
 import warnings
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -245,3 +247,24 @@ def test_certificates_of_an_authority_of_ones_own(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("nothing")
     with pytest.raises(PockClientError, match=r"ca\.pem has no certificates"):
         Client("https://pock.example", KEY, ca_file=tmp_path / "ca.pem")
+
+
+@pytest.mark.parametrize(
+    ("options", "form"),
+    [
+        ({}, None),
+        ({"save_weights": True}, "delta"),
+        ({"save_weights": True, "weights_form": "delta"}, "delta"),
+        ({"save_weights": True, "weights_form": "safetensors"}, "safetensors"),
+        ({"weights_form": "safetensors"}, None),
+    ],
+    ids=str,
+)
+def test_the_form_of_weights_is_asked_for_with_them(
+    connect: Connect, hostile: Hostile, options: dict[str, Any], form: str | None
+) -> None:
+    hostile.in_turn(problem(409))
+    with pytest.raises(ServiceError):
+        connect(hostile.url).runs.create(build=ID, device=ID, dataset=ID, steps=1, **options)
+    (asked,) = hostile.asked
+    assert json.loads(asked.body).get("weights_form") == form

@@ -216,14 +216,6 @@ def test_the_proxy_lets_in_what_it_should(deployment: Deployment) -> None:
     assert STRANGER in said and "10.1.2.3" not in said
 
 
-def _ordered(deployment: Deployment, order: dict[str, Any]) -> str:
-    """The id of a run that was asked for."""
-    with deployment.http(headers={"Authorization": f"Bearer {deployment.key}"}) as http:
-        answer = http.post("/v1/runs", json=order)
-    assert answer.status_code == 202, answer.text
-    return str(answer.json()["id"])
-
-
 def test_from_a_model_to_trained_weights_while_processes_are_killed(deployment: Deployment, tmp_path: Path) -> None:
     machine = deployment.machine
     with deployment.client() as client:
@@ -249,13 +241,15 @@ def test_from_a_model_to_trained_weights_while_processes_are_killed(deployment: 
         tmp_path.chmod(0o755)
         (tmp_path / "data").write_bytes(fake_model.dataset({"train": {"hang_after": 3, "hang_at": str(held)}}))
         data = client.datasets.push(tmp_path / "data")
-        order: dict[str, Any] = {
-            "build_id": build.id,
-            "device_id": client.devices.find("device").id,
-            "dataset_id": data.id,
-        }
-        order |= {"eval_dataset_id": data.id, "steps": 5, "save_weights": True}  # whole: the fake's are no weights
-        run = client.runs.get(_ordered(deployment, order))
+        run = client.runs.create(
+            build=build,
+            device="device",
+            dataset=data,
+            eval_dataset=data,
+            steps=5,
+            save_weights=True,
+            weights_form="safetensors",  # the fake's are no weights, of which nothing can be left out
+        )
         watched = Listener(deployment, f"/runs/{run.id}")
         with (tmp_path / "agent.log").open("wb") as log:
             agent = subprocess.Popen(

@@ -32,7 +32,9 @@ class RunOptions(TypedDict, total=False):
     """Default: those of the build."""
     seed: int
     save_weights: bool
-    """Bring the trained weights back, for `client.runs.weights`: from agents of today only what changed travels."""
+    """Bring the trained weights back, for `client.runs.weights`."""
+    weights_form: str
+    """As what they come: "delta" (the default; from agents that can, only what changed) or "safetensors", whole."""
     weights_of: Reference
     """A run that trained the weights to begin with, or a file of weights by its digest."""
     deadline: int
@@ -100,7 +102,7 @@ class Runs(Followed[Run]):
             threads=options.get("threads") or UNSET,
             seed=options.get("seed") or UNSET,
             save_weights=options.get("save_weights") or UNSET,
-            weights_form=WeightsForm.delta if options.get("save_weights") else UNSET,
+            weights_form=WeightsForm(options.get("weights_form") or "delta") if options.get("save_weights") else UNSET,
             weights_of=UNSET if options.get("weights_of") is None else await self._origin(options["weights_of"]),
             deadline_seconds=options.get("deadline") or UNSET,
             queue_deadline_seconds=options.get("queue_deadline") or UNSET,

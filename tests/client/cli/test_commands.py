@@ -88,7 +88,19 @@ def test_a_model_runs_on_every_device_that_matches_with_the_build_for_its_target
     person.built("net", "host")
     person.built("net", "raspberry-pi-4")
     pock("push", person.dataset("pets"))
-    run = ("run", "net", "--data", "pets", "--eval-data", "pets", "--steps", "2", "--save-weights")
+    run = (
+        "run",
+        "net",
+        "--data",
+        "pets",
+        "--eval-data",
+        "pets",
+        "--steps",
+        "2",
+        "--save-weights",
+        "--weights-form",
+        "safetensors",
+    )
     with person.device("kitchen pi", "raspberry-pi-4"), person.device("desk"), person.device("odd", "toaster"):
         said = pock(*run, "--on", "*")
         assert said.status == 0, said.err

@@ -12,7 +12,7 @@ import typer
 from ... import Client
 from ...errors import ServiceError
 from ...references import local_name
-from ...schema import FailureClass
+from ...schema import FailureClass, WeightsForm
 from .. import completing
 from ..console import (
     ago,
@@ -112,6 +112,10 @@ def run(
     save_weights: Annotated[
         bool, typer.Option("--save-weights", help="Bring the trained weights back: `download RUN` fetches them.")
     ] = False,
+    weights_form: Annotated[
+        WeightsForm,
+        typer.Option("--weights-form", help="How they travel: what changed of them, where the agent can, or whole."),
+    ] = WeightsForm.delta,
     weights_of: Annotated[
         str | None,
         typer.Option("--weights-of", metavar="RUN", help="Begin with what this run trained, or a digest's weights."),
@@ -127,7 +131,13 @@ def run(
 ) -> None:
     """Train on every device that matches, each with the newest build for its target."""
     options = {"entry": "train", "steps": steps, "seed": seed, "threads": threads, "save_weights": save_weights}
-    options |= {"deadline": deadline, "eval_dataset": eval_data, "weights_of": weights_of, "retries": retries_of(retry)}
+    options |= {
+        "deadline": deadline,
+        "eval_dataset": eval_data,
+        "weights_of": weights_of,
+        "weights_form": weights_form,
+        "retries": retries_of(retry),
+    }
     order = Order(builds, on, data, options, yes, wait, timeout, after)
     _run(context, order, profile, as_json=json)
 

@@ -23,7 +23,7 @@ from pock_agent.disk.identity import Identity
 from pock_agent.disk.local_data import LocalData
 from pock_agent.errors import AgentError, NotWelcome
 from pock_agent.life import agent, enrollment
-from pock_agent.place.this_machine import ThisMachine
+from pock_agent.place.choice import Wish, place_for, serial_for
 from pock_agent.settings import Settings
 from pock_agent.update.standing import update_lines
 from pock_agent.update.updater import Replaced, restart
@@ -33,7 +33,7 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
-    options = _parser().parse_args(arguments)
+    options = _parser().parse_args(_serials_apart(sys.argv[1:] if arguments is None else arguments))
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     signal.signal(signal.SIGTERM, _stop)
     try:
@@ -53,6 +53,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _stop(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
+
+
+def _serials_apart(arguments: Sequence[str]) -> list[str]:
+    """`--adb` may have a serial or not; a service's address that follows it is none."""
+    words = list(arguments)
+    for place, word in enumerate(words[:-1]):
+        if word == "--adb" and "://" in words[place + 1]:
+            words[place] = "--adb="
+    return words
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -93,6 +102,8 @@ def _parser() -> argparse.ArgumentParser:
     install.set_defaults(act=_install)
     check = commands.add_parser("self-check")  # without help: an agent asks a newer one
     check.set_defaults(act=_self_check)
+    for command in (enroll, run, look, shown):
+        _add_adb(command)
     for command in (enroll, run, show, look, shown, install, check, *listed):
         command.add_argument(
             "--state-dir",
@@ -102,6 +113,21 @@ def _parser() -> argparse.ArgumentParser:
             help="key, records and downloaded files of this device (default: %(default)s)",
         )
     return parser
+
+
+def _add_adb(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--adb",
+        nargs="?",
+        const="",
+        metavar="SERIAL",
+        help="the Android phone that runs the jobs; without SERIAL the only one that adb reaches. enroll keeps it",
+    )
+    command.add_argument("--adb-path", metavar="PROGRAM", help="the adb to use (default: $ADB, or the one in PATH)")
+
+
+def _wish(options: argparse.Namespace) -> Wish:
+    return Wish(options.adb, options.adb_path)
 
 
 def _add_data(commands: Any) -> list[argparse.ArgumentParser]:
@@ -149,8 +175,10 @@ def _remove(options: argparse.Namespace) -> int:
 
 
 def _enroll(options: argparse.Namespace) -> int:
-    wish = enrollment.Enrollment(options.url, options.token, options.name, options.target)
-    identity = enrollment.enroll(wish, StateDirectory(options.state_dir), Settings(), ThisMachine())
+    serial = serial_for(_wish(options))
+    wish = enrollment.Enrollment(options.url, options.token, options.name, options.target, serial)
+    place = place_for(_wish(options), serial, "enrolment")
+    identity = enrollment.enroll(wish, StateDirectory(options.state_dir), Settings(), place)
     parts = urlsplit(options.url)
     if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
         print(
@@ -163,12 +191,12 @@ def _enroll(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    succeeded = agent.run(StateDirectory(options.state_dir), Settings(), options.once)
+    succeeded = agent.run(StateDirectory(options.state_dir), Settings(), options.once, _wish(options))
     return 0 if succeeded else 1
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    found = list(doctor.examine(StateDirectory(options.state_dir), Settings()))
+    found = list(doctor.examine(StateDirectory(options.state_dir), Settings(), wish=_wish(options)))
     broken = any(one.outcome is Outcome.FAIL for one in found)
     if options.json:
         print(json.dumps(doctor.as_json(found)))
@@ -180,7 +208,10 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def _policy(options: argparse.Namespace) -> int:
-    keeper = policies.keeper_of(StateDirectory(options.state_dir), Settings())
+    directory = StateDirectory(options.state_dir)
+    identity = Identity.load(directory)
+    place = place_for(_wish(options), identity.adb, identity.device_id)
+    keeper = policies.keeper_of(directory, Settings(), place)
     print(json.dumps(policies.describe(keeper)) if options.json else "\n".join(policies.lines(keeper)))
     return 0
 
@@ -217,6 +248,8 @@ def _status(options: argparse.Namespace) -> int:
     print(f"device    {found['name']} ({found['device_id']})")
     print(f"service   {found['url']}")
     print(f"target    {found['target']}")
+    if found["adb"] is not None:
+        print(f"phone     {found['adb']}")
     print(f"agent     {found['version']}, {'not running' if process is None else f'running, process {process}'}")
     for line in update_lines(found["update"]):
         print(f"update    {line}")

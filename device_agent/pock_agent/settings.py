@@ -34,6 +34,7 @@ class Settings:
     ledger_seconds: float = 30.0  # a power cut loses at most so much of what was counted
     pause_patience_seconds: float = 120.0  # for a model to finish its step and write a checkpoint
     max_starts: int = 3  # a job that was interrupted this often is reported as crashed
+    max_breaks: int = 5  # of the connection to a phone that is there all the while, one after the other
     facts_every: int = 20  # heartbeats between two full reports of the device's facts
     bench_tries: int = 5  # of a benchmark that does not say how often
     bench_interval: float = 0.05  # a benchmark is stable when its confidence interval is within this of its median

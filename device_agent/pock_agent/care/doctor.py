@@ -19,6 +19,9 @@ from pock_agent.connection.transport import HttpClient
 from pock_agent.disk.directory import StateDirectory
 from pock_agent.disk.identity import Identity, load_key
 from pock_agent.errors import AgentError, ServiceError
+from pock_agent.place.choice import HERE, Wish, place_for
+from pock_agent.place.place import Place
+from pock_agent.place.this_machine import ThisMachine
 from pock_agent.settings import MIB, Settings
 from pock_agent.update.standing import Standing, entry
 from pock_agent.values import JsonObject
@@ -28,20 +31,41 @@ SKEW_SECONDS, WORST_SKEW_SECONDS = 30.0, 600.0
 PROBE_SECONDS = 10.0
 
 
-def examine(directory: StateDirectory, settings: Settings, root: Path = Path("/")) -> Iterator[Finding]:
+def examine(
+    directory: StateDirectory, settings: Settings, root: Path = Path("/"), wish: Wish = HERE
+) -> Iterator[Finding]:
     """Every check, one after the other. A check that fails in a way of its own is a finding, too."""
     identity, finding = _enrolment(directory)
     yield finding
+    where = machine.Machine(None if identity is None else identity.target, directory.root, settings, root)
     if identity is not None:
         yield from _guarded("service", lambda: _service(identity, settings))
-        keeper = policies.keeper_of(directory, settings, root)
-        yield from _guarded("policies", lambda: iter([policies.examine(keeper)]))
-    where = machine.Machine(None if identity is None else identity.target, directory.root, settings, root)
-    yield from _guarded("machine", lambda: machine.examine(where))
-    yield from _guarded("sandbox", lambda: iter([_sandbox()]))
+    if identity is not None and identity.adb is not None:
+        yield from _guarded("phone", lambda: _phone(directory, settings, identity, where, wish))
+    else:
+        if identity is not None:
+            yield from _guarded("policies", lambda: _policies(directory, settings, ThisMachine(root), root))
+        yield from _guarded("machine", lambda: machine.examine(where))
+        yield from _guarded("sandbox", lambda: iter([_sandbox()]))
     yield from _guarded("version", lambda: iter([_version(directory)]))
     process = directory.running_process()
     yield ok("agent", "not running" if process is None else f"running, process {process}")
+
+
+def _policies(directory: StateDirectory, settings: Settings, place: Place, root: Path) -> Iterator[Finding]:
+    yield policies.examine(policies.keeper_of(directory, settings, place, root))
+
+
+def _phone(
+    directory: StateDirectory, settings: Settings, identity: Identity, where: machine.Machine, wish: Wish
+) -> Iterator[Finding]:
+    from pock_agent.care import phone  # only those who have one pay for it
+    from pock_agent.place.adb.phone import Phone
+
+    place = place_for(wish, identity.adb, identity.device_id)
+    assert isinstance(place, Phone)
+    yield from _guarded("policies", lambda: _policies(directory, settings, place, where.root))
+    yield from phone.examine(place, where)
 
 
 def _version(directory: StateDirectory) -> Finding:

@@ -47,9 +47,9 @@ def examine(at: Machine) -> Iterator[Finding]:
     """Every check of the machine, one after the other."""
     sample = HealthReader(at.root).sample()
     yield _processor(at)
-    yield _memory(sample.free_memory_bytes)
-    yield _disk(at)
-    yield _heat(sample.temperature_c, sample.throttled)
+    yield check_memory(sample.free_memory_bytes)
+    yield check_disk(at)
+    yield check_heat(sample.temperature_c, sample.throttled)
     yield _governor(at.root)
     yield _power(at.root, sample.on_battery, sample.battery_percent)
 
@@ -63,15 +63,24 @@ def _processor(at: Machine) -> Finding:
             says = f"this is {machine()} and no {at.target}: install qemu-user-static to emulate it, or enrol anew"
             return fail("processor", says)
         return warn("processor", f"{at.target} is emulated by {emulator}: losses count, times and memory do not")
-    lacking = FEATURES.get(at.target, frozenset()) - cpu_features(at.root)
+    lacking = lacking_features(at.target, cpu_features(at.root))
     if lacking:
-        names = ", ".join(sorted(lacking))
-        says = f"it lacks {names}, which executables for {at.target} use: enrol anew with the right --target"
-        return fail("processor", says)
+        return fail("processor", lacking)
     return ok("processor", f"{machine()}, all that executables for {at.target} use")
 
 
-def _memory(free: int | None) -> Finding:
+def lacking_features(target: str | None, features: frozenset[str]) -> str | None:
+    """What a processor with these features lacks of what the target's executables use, and what to do; None where it
+    lacks nothing."""
+    lacking = FEATURES.get(target or "", frozenset()) - features
+    if not lacking:
+        return None
+    names = ", ".join(sorted(lacking))
+    return f"it lacks {names}, which executables for {target} use: enrol anew with the right --target"
+
+
+def check_memory(free: int | None) -> Finding:
+    """Of the bytes that a new program can take."""
     if free is None:
         return ok("memory", "this system does not say how much is free")
     if free < LITTLE_MEMORY:
@@ -79,7 +88,8 @@ def _memory(free: int | None) -> Finding:
     return ok("memory", f"{free // MIB} MiB are free")
 
 
-def _disk(at: Machine) -> Finding:
+def check_disk(at: Machine) -> Finding:
+    """Where the agent keeps its state and what it downloads."""
     folder = next(path for path in (at.state, *at.state.parents) if path.exists())
     free = shutil.disk_usage(folder).free
     if not os.access(folder, os.W_OK):
@@ -92,9 +102,10 @@ def _disk(at: Machine) -> Finding:
     return ok("disk", f"{free // MIB} MiB are free")
 
 
-def _heat(temperature: float | None, throttled: bool | None) -> Finding:
+def check_heat(temperature: float | None, throttled: bool | None) -> Finding:
+    """Of the hottest part, in degrees Celsius."""
     if temperature is None:
-        return ok("heat", "this machine has no sensor that can be read")
+        return ok("heat", "it has no sensor that can be read")
     if throttled or temperature >= HOT_C:
         slowed = "and slowed down" if throttled else "and will slow down"
         return warn("heat", f"{temperature:.0f} °C {slowed}: cool it, or benchmarks will not be stable")

@@ -10,7 +10,7 @@ from pathlib import Path
 from pock_agent.care.finding import Finding, fail, ok, warn
 from pock_agent.disk.directory import StateDirectory
 from pock_agent.disk.identity import Identity
-from pock_agent.place.this_machine import ThisMachine
+from pock_agent.place.place import Place
 from pock_agent.policy.keeper import PolicyKeeper
 from pock_agent.policy.rules import Policy
 from pock_agent.policy.verdict import Cause, Facts
@@ -18,9 +18,9 @@ from pock_agent.settings import Settings
 from pock_agent.values import JsonObject, format_time
 
 
-def keeper_of(directory: StateDirectory, settings: Settings, root: Path = Path("/")) -> PolicyKeeper:
+def keeper_of(directory: StateDirectory, settings: Settings, place: Place, root: Path = Path("/")) -> PolicyKeeper:
     """One that only looks, beside an agent that may be running; AgentError where nothing is enrolled."""
-    return PolicyKeeper(directory, Identity.load(directory).device_id, settings, ThisMachine(root), root)
+    return PolicyKeeper(directory, Identity.load(directory).device_id, settings, place, root)
 
 
 def describe(keeper: PolicyKeeper) -> JsonObject:

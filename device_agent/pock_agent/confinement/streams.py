@@ -66,9 +66,12 @@ def _chunks(process: subprocess.Popen[bytes], kill: Callable[[], None]) -> Itera
             assert stream is not None
             os.set_blocking(stream.fileno(), False)
             selector.register(stream, selectors.EVENT_READ, stream)
+        over = False
         while selector.get_map():
-            busy = False
-            for key, _ in selector.select(_TICK):
+            busy, ready = False, selector.select(_TICK)
+            if over and not ready:
+                return  # what keeps the pipes open now has nothing to say for it
+            for key, _ in ready:
                 chunk = os.read(key.fd, _CHUNK)
                 busy = busy or len(chunk) == _CHUNK
                 if chunk:
@@ -77,7 +80,8 @@ def _chunks(process: subprocess.Popen[bytes], kill: Callable[[], None]) -> Itera
                     selector.unregister(key.fileobj)
             yield None, b""
             time.sleep(0.0 if busy else _PACE)
-            if process.poll() is not None:
+            over = process.poll() is not None
+            if over:
                 kill()  # a grandchild that kept the pipes open must not keep the agent
 
 

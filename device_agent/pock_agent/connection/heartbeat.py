@@ -44,7 +44,7 @@ class Heartbeat:
         service: Service,
         settings: Settings,
         interval: float,
-        facts: Callable[[], JsonObject],
+        facts: Callable[[], JsonObject | None],
         topics: Sequence[Topic] = (),
     ) -> None:
         self._service, self._settings, self._interval, self._facts = service, settings, interval, facts

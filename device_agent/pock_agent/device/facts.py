@@ -45,11 +45,14 @@ def device_facts(target: str, state: Path) -> JsonObject:
         "cpus": usable_cpus(),
         "memory_bytes": total_memory(),
         "disk_free_bytes": shutil.disk_usage(folder).free,
-        "python": platform.python_version(),
-        "agent_version": __version__,
-        "features": list(FEATURES),
+        **agent_facts(),
         "health": asdict(HealthReader().sample()),
     }
+
+
+def agent_facts() -> JsonObject:
+    """What is so of the agent, wherever its jobs run."""
+    return {"python": platform.python_version(), "agent_version": __version__, "features": list(FEATURES)}
 
 
 def usable_cpus() -> int:

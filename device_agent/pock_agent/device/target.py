@@ -87,13 +87,18 @@ def detect_target(url: str, root: Path = Path("/")) -> str | None:
     for words, name in _BOARDS:
         if words in board:
             return name
-    if _android_chip() in _CHIPS:
-        return _CHIPS[_android_chip()]
+    if (phone := target_of_chip(_android_chip())) is not None:
+        return phone
     if (urlsplit(url).hostname or "") in ("127.0.0.1", "localhost", "::1"):
         return "host"
     if machine() == "x86_64" and cpu_features(root) >= X86_64_V3:
         return "x86-64-v3"
     return None
+
+
+def target_of_chip(chip: str) -> str | None:
+    """The compiler's name for a phone by its chip's model, as Android says it (`ro.soc.model`)."""
+    return _CHIPS.get(chip)
 
 
 def _android_chip() -> str:

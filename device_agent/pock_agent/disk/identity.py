@@ -28,6 +28,7 @@ class Identity:
     key_id: str
     heartbeat_seconds: float
     poll_seconds: float
+    adb: str | None = None  # the serial of the phone that its jobs run on
 
     def save(self, directory: StateDirectory) -> None:
         """Persist it next to the key."""

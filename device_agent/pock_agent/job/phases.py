@@ -12,7 +12,7 @@ from pock_agent.confinement.child import Confinement, Exit, Overstep
 from pock_agent.errors import FailureCode, JobFailed
 from pock_agent.job.control import JobControl, Paused
 from pock_agent.job.states import State
-from pock_agent.job.workplace import PARAMETERS, Workplace
+from pock_agent.job.workplace import GIVEN, Workplace, file_bytes
 from pock_agent.place.place import Place, Running
 from pock_agent.settings import MIB
 from pock_agent.trust.manifest import Entry, Manifest
@@ -43,14 +43,13 @@ def check_memory(manifest: Manifest, place: Place) -> None:
 
 
 def confinement_of(workplace: Workplace, wall_seconds: float) -> Confinement:
-    """The limits of a phase. Files may grow to weights, optimizer state and a checkpoint of both, and then some."""
+    """The limits of a phase."""
     limits, run = workplace.manifest.limits, workplace.manifest.run
-    parameters = sum(blob.size for name, blob in workplace.manifest.artifact.members.items() if name in PARAMETERS)
     memory = limits.memory_bytes or workplace.place.available_memory()
     return Confinement(
         memory_bytes=memory + (_EMULATOR_BYTES if workplace.room.emulation.emulated else 0),
         cpu_seconds=math.ceil(wall_seconds * (run.threads or workplace.place.cpus())) + 10,
-        file_bytes=8 * parameters + 64 * MIB,
+        file_bytes=file_bytes(workplace.manifest),
     )
 
 
@@ -81,7 +80,7 @@ def run_phase(
         on_event({**event, "phase": phase.value})
 
     room = workplace.room
-    room.bring()
+    room.bring(without=(GIVEN,))
     confinement = confinement_of(workplace, max(1.0, deadline - time.monotonic()))
     command = workplace.command(phase, entry, resume)
     with room.start(command, confinement) as child:

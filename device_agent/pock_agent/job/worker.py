@@ -24,6 +24,7 @@ from pock_agent.disk.files import read_json, write_json
 from pock_agent.disk.local_data import LocalData
 from pock_agent.errors import (
     AgentError,
+    Away,
     Cancelled,
     FailureCode,
     JobFailed,
@@ -47,7 +48,7 @@ from pock_agent.job.stability import judge
 from pock_agent.job.states import FINAL, State, Trigger
 from pock_agent.job.weights import pack_trained, packed_weights, unpack_initial
 from pock_agent.job.workplace import WEIGHTS, Workplace, entry_of, lay_out, needed_blobs
-from pock_agent.place.place import Place
+from pock_agent.place.place import Place, Room
 from pock_agent.policy.keeper import PolicyKeeper
 from pock_agent.settings import Settings
 from pock_agent.trust.manifest import Entry, Manifest, WeightsForm
@@ -83,6 +84,8 @@ class Worker:
         self._deadline = time.monotonic() + (manifest.limits.wall_seconds or _NO_LIMIT_SECONDS)
         self._health: HealthLog | None = None
         self._workplace: Workplace | None = None
+        self._room: Room | None = None
+        self._breaks = 0  # of the connection to the place, one after the other
         self._enforced: JsonObject = {}
         self._measured_peak: int | None = None
         self._steps: dict[State, Callable[[], None]] = {
@@ -114,10 +117,21 @@ class Worker:
                 self._health.stop()
             self._resources.heartbeat.occupy(None)
         self._spool.close()
+        self._leave()
         with contextlib.suppress(OSError):  # only `pock-agent status` misses it
             remember_last(self._directory, self._record, manifest)
         self._directory.clear_job()
         return self._record
+
+    def _leave(self) -> None:
+        """Nothing of the job stays where it ran."""
+        if self._room is None:
+            return
+        try:
+            self._room.remove()
+            self._room = None
+        except (Away, JobFailed) as error:
+            log.warning("what the job left stays until the next one begins: %s", error)
 
     def _advance(self) -> None:
         """Take the step of the present state and move along the table."""
@@ -130,9 +144,9 @@ class Worker:
             if state is not State.REPORTING:
                 self._control.check()
         except Paused as error:
-            log.info("run %s is paused: %s", self._manifest.run_id, error)
-            self._record = replace(self._record, pauses=self._record.pauses + 1)
-            trigger = Trigger.FORBIDDEN
+            trigger = self._paused(error)
+        except Away as error:
+            trigger = self._left_alone(error)
         except LeaseLost as error:
             log.warning("run %s is given up: %s", self._manifest.run_id, error)
             trigger = Trigger.LOST
@@ -147,6 +161,21 @@ class Worker:
         if trigger is Trigger.DONE and self._record.state is State.REPORTING:
             self._record = replace(self._record, result=self._result(None))
         self._save()
+
+    def _paused(self, error: AgentError) -> Trigger:
+        log.info("run %s is paused: %s", self._manifest.run_id, error)
+        self._record = replace(self._record, pauses=self._record.pauses + 1)
+        return Trigger.FORBIDDEN
+
+    def _left_alone(self, error: Away) -> Trigger:
+        """The place cannot be reached: pause until it can. Where it can and breaks off all the same, fail."""
+        here = self._resources.policies.verdict(anew=True).allowed
+        self._breaks = self._breaks + 1 if here else 0
+        if self._breaks > self._settings.max_breaks:
+            detail = f"the connection broke {self._breaks} times, the last time: {error}"
+            return self._failed(Trigger.ERROR, JobFailed(FailureCode.CRASHED, detail))
+        time.sleep(self._settings.policy_seconds if here else 0.0)
+        return self._paused(error)
 
     def _failed(self, trigger: Trigger, error: JobFailed) -> Trigger:
         """Put a failed result on the record, unless one is there already: what is being reported does not change."""
@@ -177,15 +206,17 @@ class Worker:
 
     def _download(self) -> None:
         self._control.check_policies()
+        self._place.clear(self._directory.job_folder)
         check_memory(self._manifest, self._place)
         placed = needed_blobs(self._manifest)
         files = Downloader(self._service, self._cache, self._control, self._settings).fetch_all(placed.values())
         self._control.check()
         laid_out = lay_out(self._directory.job_folder, self._manifest, files, self._place)
+        self._room = laid_out.room
         unpack_initial(self._directory.job_folder, self._manifest)
         local = LocalData(self._directory)
         place_local(self._directory.job_folder, self._manifest, local, self._control, self._settings)
-        self._workplace = replace(laid_out, may_pause=self._resources.policies.any)
+        self._workplace = replace(laid_out, may_pause=self._resources.policies.any or self._place.may_leave)
         if self._health is None:
             self._health = HealthLog(self._place.health(), self._settings.health_seconds, self._settings.health_samples)
 
@@ -281,6 +312,7 @@ class Worker:
                 self._control.wait(backoff.delay(self._settings, failures, error))
 
     def _report(self) -> None:
+        self._leave()
         self._sender.drain()
         body = self._record.result
         assert body is not None, "the table reaches REPORTING with a result only"

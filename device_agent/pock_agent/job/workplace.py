@@ -16,6 +16,7 @@ from pathlib import Path
 from pock_agent.disk.blobs import Blob
 from pock_agent.job.states import State
 from pock_agent.place.place import Place, Room
+from pock_agent.settings import MIB
 from pock_agent.trust.manifest import Entry, Manifest, WeightsForm
 
 WEIGHTS = "out/weights.safetensors"
@@ -87,6 +88,12 @@ class Workplace:
         return None if self.manifest.train_data is None else "data/train.safetensors"
 
 
+def file_bytes(manifest: Manifest) -> int:
+    """What a file of the job may grow to: weights, optimizer state and a checkpoint of both, and then some."""
+    members = manifest.artifact.members
+    return 8 * sum(members[name].size for name in PARAMETERS if name in members) + 64 * MIB
+
+
 def entry_of(phase: State, manifest: Manifest) -> Entry | None:
     """What the executable does in a phase of this job; None when the job has no such phase."""
     ordered = manifest.run.entry
@@ -125,7 +132,7 @@ def lay_out(folder: Path, manifest: Manifest, files: Mapping[Blob, Path], place:
             os.chmod(path, 0o555)
         else:
             place_file(files[blob], path)
-    return Workplace(folder, manifest, place, place.room(folder, executable))
+    return Workplace(folder, manifest, place, place.room(folder, executable, file_bytes(manifest)))
 
 
 def place_file(source: Path, place: Path) -> None:

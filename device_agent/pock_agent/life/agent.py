@@ -15,14 +15,14 @@ from pock_agent.disk.directory import StateDirectory
 from pock_agent.disk.files import read_json
 from pock_agent.disk.identity import Identity, load_key
 from pock_agent.disk.local_data import LocalData
-from pock_agent.errors import Refused
+from pock_agent.errors import AgentError, Away, Refused
 from pock_agent.job.record import JobRecord, load_job, manifest_of
 from pock_agent.job.states import State
 from pock_agent.job.worker import Resources, Worker
 from pock_agent.life.listener import Listener
 from pock_agent.life.local_data import LocalDataTopic
+from pock_agent.place.choice import HERE, Wish, place_for
 from pock_agent.place.place import Place
-from pock_agent.place.this_machine import ThisMachine
 from pock_agent.policy.keeper import PolicyKeeper, PolicyTopic
 from pock_agent.settings import Settings
 from pock_agent.trust.keyring import Keyring
@@ -33,7 +33,7 @@ from pock_agent.values import JsonObject
 log = logging.getLogger(__name__)
 
 
-def run(directory: StateDirectory, settings: Settings, once: bool = False) -> bool:
+def run(directory: StateDirectory, settings: Settings, once: bool = False, wish: Wish = HERE) -> bool:
     """Listen and work until stopped; with `once`, until one job is over. Whether the last job succeeded.
 
     Raises AgentError when the directory is in use or not enrolled, NotWelcome when the service expelled the device,
@@ -42,7 +42,7 @@ def run(directory: StateDirectory, settings: Settings, once: bool = False) -> bo
     directory.lock()
     try:
         identity = Identity.load(directory)
-        place: Place = ThisMachine()
+        place = place_for(wish, identity.adb, identity.device_id)
         keyring = Keyring(directory, identity, settings)
         counters = Counters(directory)
         service = Service(identity, load_key(directory.key), counters, settings)
@@ -51,7 +51,7 @@ def run(directory: StateDirectory, settings: Settings, once: bool = False) -> bo
             service,
             settings,
             identity.heartbeat_seconds,
-            lambda: place.facts(identity.target, directory.root),
+            lambda: _facts(place, identity, directory),
             (PolicyTopic(policies, keyring), LocalDataTopic(LocalData(directory), service)),
         )
         around = Surroundings(directory, identity, keyring, counters, service, settings)
@@ -60,11 +60,29 @@ def run(directory: StateDirectory, settings: Settings, once: bool = False) -> bo
         heartbeat.start()
         try:
             updater.begin()
+            _clear(place, directory)
             return _work(listener, Resources(directory, service, heartbeat, policies, settings, place), once)
         finally:
             heartbeat.stop()
     finally:
         directory.unlock()
+
+
+def _facts(place: Place, identity: Identity, directory: StateDirectory) -> JsonObject | None:
+    """None while the place cannot be reached: the service keeps what it was told."""
+    try:
+        return place.facts(identity.target, directory.root)
+    except AgentError as error:
+        log.warning("no facts: %s", error)
+        return None
+
+
+def _clear(place: Place, directory: StateDirectory) -> None:
+    """Remove what a job left that was in hand when the agent was killed."""
+    try:
+        place.clear(directory.job_folder)
+    except Away as error:
+        log.warning("%s", error)
 
 
 def _work(listener: Listener, resources: Resources, once: bool) -> bool:
@@ -101,6 +119,7 @@ def status(root: Path) -> JsonObject:
         "name": identity.name,
         "url": identity.url,
         "target": identity.target,
+        "adb": identity.adb,
         "state_dir": str(root),
         "version": __version__,
         "update": Standing(directory).read(),

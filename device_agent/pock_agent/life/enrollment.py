@@ -20,12 +20,14 @@ from pock_agent.values import JsonObject
 
 @dataclass(frozen=True)
 class Enrollment:
-    """What a person gives to enrol a device. `target` None means: find out."""
+    """What a person gives to enrol a device. `target` None means: find out. `adb` is the serial of the phone
+    that jobs are to run on, None for this machine."""
 
     url: str
     token: str
     name: str
     target: str | None
+    adb: str | None = None
 
 
 def enroll(wish: Enrollment, directory: StateDirectory, settings: Settings, place: Place) -> Identity:
@@ -69,6 +71,7 @@ def _identity(answer: JsonObject, wish: Enrollment, target: str) -> Identity:
             key_id=str(answer["key_id"]),
             heartbeat_seconds=float(answer["heartbeat_seconds"]),
             poll_seconds=float(answer["poll_seconds"]),
+            adb=wish.adb,
         )
     except (KeyError, TypeError, ValueError) as error:
         raise AgentError(f"the service's answer to the enrolment is incomplete: {error!r}") from error

@@ -5,7 +5,7 @@ Whatever cannot reach its machine now raises `Away`, but for what says otherwise
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol
@@ -43,8 +43,9 @@ class Room(Protocol):
     def emulation(self) -> Emulation:
         """How the job's executable runs there."""
 
-    def bring(self) -> None:
-        """Have the whole folder there, verified, and back from there what an earlier program left in `out/`."""
+    def bring(self, without: Collection[str] = ()) -> None:
+        """Have the folder there, verified, but for the paths `without`; have here what an earlier program left in
+        `out/`."""
 
     def start(self, command: Sequence[str], limits: Confinement) -> Running:
         """Start a program in the folder, confined as far as that machine can."""
@@ -59,6 +60,8 @@ class Room(Protocol):
 class Place(Protocol):
     """A machine that runs jobs."""
 
+    name: str
+    """What sentences call it."""
     may_leave: bool
     """Whether it can become unreachable while a job is in hand."""
 
@@ -95,5 +98,6 @@ class Place(Protocol):
     def cpus(self) -> int:
         """Processors that a program can use."""
 
-    def room(self, folder: Path, executable: str) -> Room:
-        """Where the job runs that is laid out in `folder`. JobFailed where `executable` cannot be run there."""
+    def room(self, folder: Path, executable: str, file_bytes: int) -> Room:
+        """Where the job runs that is laid out in `folder`, and may write files of `file_bytes`. JobFailed where
+        `executable` cannot be run there."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from pock_agent.confinement.child import Child, Confinement, unprivileged_user
@@ -18,6 +18,7 @@ from pock_agent.values import JsonObject
 class ThisMachine:
     """See `place.Place`. All is read below `root`, which is `/` but in tests."""
 
+    name = "this machine"
     may_leave = False
 
     def __init__(self, root: Path = Path("/")) -> None:
@@ -79,8 +80,8 @@ class ThisMachine:
         """Those that this process may run on."""
         return usable_cpus()
 
-    def room(self, folder: Path, executable: str) -> JobFolder:
-        """The folder itself."""
+    def room(self, folder: Path, executable: str, file_bytes: int) -> JobFolder:
+        """The folder itself; the system sees to the limit."""
         output = folder / "out"
         output.mkdir(exist_ok=True, mode=0o700)
         user = unprivileged_user()
@@ -95,7 +96,7 @@ class JobFolder:
     def __init__(self, folder: Path, emulation: Emulation) -> None:
         self._folder, self.emulation = folder, emulation
 
-    def bring(self) -> None:
+    def bring(self, without: Collection[str] = ()) -> None:
         """All is here."""
 
     def start(self, command: Sequence[str], limits: Confinement) -> Child:

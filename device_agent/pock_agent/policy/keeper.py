@@ -20,7 +20,7 @@ from pock_agent.policy.ledger import Ledger
 from pock_agent.policy.rules import Policy
 from pock_agent.policy.signed import ServicePolicies, keep, kept_policies, open_policies
 from pock_agent.policy.sources import SYSTEM, Found, OwnersFiles
-from pock_agent.policy.verdict import ALLOWED, Facts, Verdict, judge
+from pock_agent.policy.verdict import ALLOWED, Cause, Facts, Obstacle, Verdict, judge
 from pock_agent.settings import Settings
 from pock_agent.trust.keyring import Keyring
 from pock_agent.values import JsonObject
@@ -134,10 +134,14 @@ class PolicyKeeper:
         policies = [policy for _, policy in found.policies]
         facts = self.facts(policies) if policies else Facts()
         verdict = judge(found.policies, facts, self._clock(), self._verdict)
-        verdict = Verdict(found.unreadable + verdict.obstacles)
+        verdict = Verdict(self._away() + found.unreadable + verdict.obstacles)
         if verdict.allowed != self._verdict.allowed:
-            log.info("policies allow work" if verdict.allowed else "policies forbid work: %s", *verdict.obstacles[:1])
+            log.info("work is allowed" if verdict.allowed else "no work for now: %s", *verdict.obstacles[:1])
         self._verdict, self._look_at = verdict, time.monotonic() + self._settings.policy_seconds
+
+    def _away(self) -> tuple[Obstacle, ...]:
+        reason = self._place.away()
+        return () if reason is None else (Obstacle(self._place.name, Cause.AWAY, reason),)
 
     def _count(self) -> None:
         """Put the work since the last time on the ledger."""

@@ -30,6 +30,8 @@ class Cause(str, Enum):
     """Enough energy was used today."""
     METERED = "metered"
     """The network costs by the byte."""
+    AWAY = "away"
+    """The machine that jobs run on cannot be reached."""
     UNREADABLE = "unreadable"
     """A policy that somebody wrote cannot be followed, so nothing is done."""
 

@@ -8,6 +8,7 @@ import pytest
 
 from pock_agent import cli
 from pock_agent.care import policies
+from pock_agent.place.this_machine import ThisMachine
 from pock_agent.settings import Settings
 from tests.agent.conftest import Device
 
@@ -22,7 +23,7 @@ def show(device: Device, capsys: pytest.CaptureFixture[str], *more: str) -> str:
 def test_nobody_set_one(device: Device, capsys: pytest.CaptureFixture[str]) -> None:
     assert show(device, capsys).splitlines()[0] == "work is allowed now"
     assert json.loads(show(device, capsys, "--json"))["policies"] == []
-    assert policies.examine(policies.keeper_of(device.state, Settings())).says == "nobody set one"
+    assert policies.examine(policies.keeper_of(device.state, Settings(), ThisMachine())).says == "nobody set one"
 
 
 def test_it_says_why_not_and_until_when(device: Device, capsys: pytest.CaptureFixture[str]) -> None:
@@ -34,11 +35,11 @@ def test_it_says_why_not_and_until_when(device: Device, capsys: pytest.CaptureFi
     told = json.loads(show(device, capsys, "--json"))
     assert not told["allowed"] and told["until"] == told["obstacles"][0]["until"]
     assert told["obstacles"][0]["rule"] == "minutes" and told["facts"]["minutes_today"] == 0
-    finding = policies.examine(policies.keeper_of(device.state, Settings()))
+    finding = policies.examine(policies.keeper_of(device.state, Settings(), ThisMachine()))
     assert (finding.outcome.value, finding.item) == ("warn", "policies")
 
 
 def test_doctor_fails_on_a_policy_that_cannot_be_followed(device: Device) -> None:
     device.state.owners_policy.write_text("speed = 1\n")
-    finding = policies.examine(policies.keeper_of(device.state, Settings()))
+    finding = policies.examine(policies.keeper_of(device.state, Settings(), ThisMachine()))
     assert finding.outcome.value == "fail" and "there is no rule 'speed'" in finding.says

@@ -34,7 +34,8 @@ class Settings:
     ledger_seconds: float = 30.0  # a power cut loses at most so much of what was counted
     pause_patience_seconds: float = 120.0  # for a model to finish its step and write a checkpoint
     max_starts: int = 3  # a job that was interrupted this often is reported as crashed
-    max_breaks: int = 5  # of the connection to a phone that is there all the while, one after the other
+    max_breaks: int = 5  # of the connection to a phone that is there all the while, none long after the one before
+    break_seconds: float = 600.0  # after so long without one, they are counted anew
     facts_every: int = 20  # heartbeats between two full reports of the device's facts
     bench_tries: int = 5  # of a benchmark that does not say how often
     bench_interval: float = 0.05  # a benchmark is stable when its confidence interval is within this of its median

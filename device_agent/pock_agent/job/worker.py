@@ -85,7 +85,7 @@ class Worker:
         self._health: HealthLog | None = None
         self._workplace: Workplace | None = None
         self._room: Room | None = None
-        self._breaks = 0  # of the connection to the place, one after the other
+        self._breaks, self._broke_at = 0, 0.0  # of the connection to the place: how many of late, and the last one
         self._enforced: JsonObject = {}
         self._measured_peak: int | None = None
         self._steps: dict[State, Callable[[], None]] = {
@@ -170,7 +170,9 @@ class Worker:
     def _left_alone(self, error: Away) -> Trigger:
         """The place cannot be reached: pause until it can. Where it can and breaks off all the same, fail."""
         here = self._resources.policies.verdict(anew=True).allowed
-        self._breaks = self._breaks + 1 if here else 0
+        before, self._broke_at = self._broke_at, time.monotonic()
+        recent = self._broke_at < before + self._settings.break_seconds
+        self._breaks = (self._breaks if recent else 0) + 1 if here else 0
         if self._breaks > self._settings.max_breaks:
             detail = f"the connection broke {self._breaks} times, the last time: {error}"
             return self._failed(Trigger.ERROR, JobFailed(FailureCode.CRASHED, detail))

@@ -226,3 +226,15 @@ def test_a_connection_that_always_breaks_fails_the_job(
     found = device.carry_out(evaluate=False)["failure"]
     assert found["code"] == 2001 and "the connection broke 6 times" in found["detail"]
     assert "did not answer" in found["detail"]
+
+
+def test_breaks_far_apart_fail_nothing(device: Device, phone: FakePhone, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is the first one of late."""
+    monkeypatch.setattr("pock_agent.place.adb.bridge.ANSWER_SECONDS", 1.5)
+    run_id = device.give(evaluate=False)
+    phone.hang("push")
+    timer = threading.Timer(8.0, phone.hang)
+    timer.start()
+    assert device.run(max_breaks=1, break_seconds=0.0)
+    timer.join()
+    assert device.double.results[run_id][0]["report"]["health"]["pauses"] >= 2

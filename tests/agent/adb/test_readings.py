@@ -107,7 +107,7 @@ def test_a_phone_that_says_very_much_is_read_quickly() -> None:
     ("name", "value", "words"),
     [
         ("ro.product.cpu.abi", "armeabi-v7a", "its programs are armeabi-v7a, and jobs need arm64-v8a"),
-        ("ro.build.version.sdk", "23", "jobs need Android 7 or later"),
+        ("ro.build.version.sdk", "25", "jobs need Android 8 or later"),
     ],
 )
 def test_a_phone_that_cannot_run_jobs(name: str, value: str, words: str, there: Phone, phone: FakePhone) -> None:

@@ -22,8 +22,8 @@ PACE = 5.0
 """Least seconds between two readings while a job runs. One takes about 50 ms of one of the phone's processors."""
 FRESH = 1.0
 """Seconds for which readings count as those of now: several parts of the agent ask at the same moment."""
-_LEAST_SDK = 24
-"""Android 7, whose shell keeps output and errors apart and tells exit codes."""
+_LEAST_SDK = 26
+"""Android 8: its adb keeps output and errors apart, its toybox has all programs that the scripts use."""
 _ABI = "arm64-v8a"
 
 
@@ -55,7 +55,7 @@ class Phone:
                 says = f"its programs are {found.abi or 'of an unknown kind'}, and jobs need {_ABI}"
                 raise AgentError(f"{self.name} cannot run jobs: {says}")
             if found.sdk is not None and found.sdk < _LEAST_SDK:
-                says = f"it has Android {found.android}, and jobs need Android 7 or later"
+                says = f"it has Android {found.android}, and jobs need Android 8 or later"
                 raise AgentError(f"{self.name} cannot run jobs: {says}")
             self._about = found
         return self._about

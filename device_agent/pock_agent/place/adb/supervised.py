@@ -50,7 +50,7 @@ rm -f pid
 echo
 echo "$mark ended $code"
 """
-"""For any shell of POSIX; what it uses beyond, Android's mksh and toybox have since Android 7."""
+"""For any shell of POSIX; what it uses beyond, Android's mksh and toybox have since Android 8."""
 
 _KILL_SECONDS = 5.0
 """For a killed program to be gone; then its connection is cut."""

@@ -73,15 +73,16 @@ def test_data_of_one_device_by_its_id_is_skipped_on_others(server: Server, perso
 
 def test_where_no_device_has_any_it_is_refused(server: Server, person: Person) -> None:
     one, two = boards(server, person, 2)
-    assert_problem(refused := start(server, person, **PETS), 409, 1014)
+    order = {**PETS, "build_ids": [server.built(person)["id"]]}
+    assert_problem(refused := start(server, person, **order), 409, 1014)
     assert "No device that '*' chooses keeps data named 'pets'" in refused.json()["detail"]
     keep(one)
     keep(two, name="pets-eval")
-    assert_problem(refused := start(server, person, **PETS, eval_dataset_name="pets-eval"), 409, 1014)
+    assert_problem(refused := start(server, person, **order, eval_dataset_name="pets-eval"), 409, 1014)
     assert "keeps data named 'pets' and 'pets-eval'" in refused.json()["detail"]
-    stranger = server.person()
+    stranger = server.person(workspace="others")
     keep(server.device(stranger, {"target": "host", **KNOWS}), name="foreign")
-    assert_problem(start(server, person, dataset_id=None, dataset_name="foreign"), 409, 1014)
+    assert_problem(start(server, person, **{**order, "dataset_name": "foreign"}), 409, 1014)
     assert person.get("/campaigns").json()["items"] == [] and person.get("/runs").json()["items"] == []
 
 

@@ -99,7 +99,7 @@ def test_what_happens_is_streamed(server: Server, person: Person, modern: Device
     rest = person.get(path, headers={"Last-Event-ID": str(events[0][0])}).text
     assert sse(rest) == events[1:], "a stream goes on after the last event that was received"
     assert sse(person.get(path, headers={"Last-Event-ID": "2147483647"}).text) == []
-    assert_problem(server.person().get(path), 404, 1005)
+    assert_problem(server.person(workspace="others").get(path), 404, 1005)
 
 
 def test_the_stream_of_a_failed_benchmark_says_why(server: Server, person: Person, modern: Device) -> None:

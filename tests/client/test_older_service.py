@@ -47,12 +47,14 @@ def test_its_lists_are_read(older: Hostile, connect: Connect, resource: str) -> 
 
 def test_what_it_does_not_tell_is_none_or_empty(older: Hostile, connect: Connect) -> None:
     client = connect(older.url)
-    model, build, device = (next(iter(one.list())) for one in (client.models, client.builds, client.devices))
+    model, build = next(iter(client.models.list())), next(iter(client.builds.list()))
+    device = next(iter(client.devices.list()))
     assert (model.version, model.tags, build.model, build.tune, build.request_id) == (None, [], None, None, None)
     assert (device.labels, device.resting) == ({}, None)
     (path,) = (path for path in RECORDED if path.startswith("/runs/") and not path.endswith("/steps"))
     run = client.runs.get(path.rpartition("/")[2])
     assert (run.build, run.retries, run.retry, run.retried_by, run.paused) == (None, {}, None, None, None)
+    assert run.report is not None and run.report.train is not None and run.report.train.loss is not None
     assert run.report.train.loss[-1] == RECORDED[path]["report"]["train"]["loss"][-1]
     assert [step.step for step in client.runs.steps(run.id)] == list(range(1, 6))
     assert client.enrolment_tokens.create().token == "pe_recorded"

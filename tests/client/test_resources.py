@@ -120,7 +120,7 @@ def test_a_recipe_is_kept_and_built_by(client: Client, model: Path, tmp_path: Pa
     found = client.recipes.find(f"{path.stem}:v1")
     assert found == kept and len(list(client.recipes.list(name=path.stem))) == 2
     build = client.builds.create(model=client.models.push(model), recipe=found, target="host", name="fine")
-    assert build.recipe == {"batch": 4} and build.recipe_version is not None
+    assert build.recipe == {"batch": 4} and build.recipe_version is not None and build.model is not None
     assert (build.recipe_version.id, build.model.name) == (kept.id, model.stem)
     with pytest.raises(PockClientError, match="needs a name"):
         client.recipes.push("{batch: 8}")

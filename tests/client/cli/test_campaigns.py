@@ -120,7 +120,7 @@ def test_names_are_completed_by_the_service_or_not_at_all(person: Person, pock: 
     script = {"_POCK_CLIENT_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": "4"}
     assert "digits" in pock(**script).out
     person.built("dinet")
-    for *words, found in (
+    for *typed, found in (
         ("logs", {"dinet"}),
         ("cancel", {"dinet"}),
         ("compare", {"dinet"}),
@@ -130,7 +130,7 @@ def test_names_are_completed_by_the_service_or_not_at_all(person: Person, pock: 
         ("schedule", "bench", {"dinet"}),
         ("campaign", "create", "--name", "x", "--build", {"dinet"}),
     ):
-        assert completed(pock, *words, "di") == found, words
+        assert completed(pock, *typed, "di") == found, typed
     with person.device("disk"):
         assert completed(pock, "campaign", "create", "--on", "di") == {"disk"}
         file = person.folder / "sweep.yaml"

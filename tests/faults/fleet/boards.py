@@ -16,6 +16,7 @@ import psutil
 
 from pock_agent.disk.directory import StateDirectory
 from pock_agent.life.enrollment import Enrollment, enroll
+from pock_agent.place.this_machine import ThisMachine
 from pock_agent.settings import Settings
 from tests.agent.update.fleet import file_of
 from tests.faults import clock
@@ -178,4 +179,4 @@ def _environment(folder: Path) -> dict[str, str]:
 def _enrol(board: Board, network: Proxy, token: str) -> None:
     board.set_wrong(0)
     wish = Enrollment(f"http://127.0.0.1:{network.port}", token, board.name, "host")
-    board.id = enroll(wish, StateDirectory(board.state), Settings()).device_id
+    board.id = enroll(wish, StateDirectory(board.state), Settings(), ThisMachine()).device_id

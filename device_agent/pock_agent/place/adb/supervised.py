@@ -32,16 +32,17 @@ ulimit -f "$4" && held="$held RLIMIT_FSIZE"
 ulimit -n "$5" && held="$held RLIMIT_NOFILE"
 shift 5
 exec 3<&0
+echo "$mark began $(id -u)$held"
 env -i PATH="$PATH" LANG=C.UTF-8 TMPDIR="$PWD/out" "$@" </dev/null 3<&- &
 program=$!
 echo "$program" >pid
-echo "$mark began $(id -u)$held"
+exec 2>/dev/null
 {
     while read -r word; do kill -s "$word" "$program"; done
     kill -s TERM "$program"
     sleep 60
     kill -s KILL "$program"
-} <&3 >/dev/null 2>&1 &
+} <&3 >/dev/null &
 listener=$!
 wait "$program"
 code=$?

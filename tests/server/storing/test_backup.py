@@ -80,19 +80,26 @@ def fill(server: Server) -> tuple[Person, Device]:
     assert done.status_code == 200, done.text
     server.run(person, device, build["id"])
     person.post("/uploads", {"digest": "0" * 64, "size": 5})  # begun, not finished
+    policy = person.call("PUT", "/pools/policy?pool=default", json={"max_minutes_per_day": 90})
+    assert policy.status_code == 200, policy.text
     return person, device
+
+
+_QUESTIONS = {"/v1/pools/policy": "?pool=default"}
+"""What calls must be asked."""
 
 
 def answers(server: Server, person: Person) -> dict[str, Any]:
     """What every GET of the API says to this person, by path."""
     paths = server.client.get("/openapi.json").json()["paths"]
     listed = {
-        path: person.get(path.removeprefix("/v1")).text
+        path: person.get(path.removeprefix("/v1") + _QUESTIONS.get(path, "")).text
         for path, operations in paths.items()
         if "get" in operations and "{" not in path and path.startswith("/v1/") and not path.startswith("/v1/agent/")
     }
     lines = "/v1/audit/export"
     found: dict[str, Any] = {path: json.loads(body) for path, body in listed.items() if path != lines}
+    found["/v1/pools/policy"].pop("request_id", None)  # of the answer that there is none
     ids = {
         path: [item["id"] for item in body["items"] if "id" in item] for path, body in found.items() if "items" in body
     }

@@ -103,14 +103,14 @@ def document() -> dict[str, Any]:
 def _let_lack(component: dict[str, Any], first: list[str] | None) -> None:
     """Let a component of an answer lack what came after its first fields: a list or an object is empty then, and all
     else None."""
-    for name in component.get("required", []) if first is not None else []:
-        if name not in first:
-            field = component["properties"][name]
-            empty: dict[str, Any] = {"array": [], "object": {}}
-            if field.get("type") in empty:
-                field["default"] = empty[field["type"]]
-    if first is not None and "required" in component:
-        component["required"] = [name for name in component["required"] if name in first]
+    if first is None or "required" not in component:
+        return
+    empty: dict[str, Any] = {"array": [], "object": {}}
+    for name in set(component["required"]).difference(first):
+        field = component["properties"][name]
+        if field.get("type") in empty:
+            field["default"] = empty[field["type"]]
+    component["required"] = [name for name in component["required"] if name in first]
 
 
 def first_fields() -> str:

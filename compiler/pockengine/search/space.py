@@ -1,0 +1,110 @@
+"""What a search may choose: of each parameter of a model, how much of it is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from ..errors import RecipeError
+from ..ir import Graph, Value
+from ..recipe import ALL, FROZEN, Channels, Recipe, Scheme, resolve
+from ..recipe.resolution.channels import channel_axis
+
+SHARES = (1 / 8, 1 / 4, 1 / 2, 1.0)
+"""The shares of a weight's input channels that are tried, as published for tiny devices (arXiv 2206.15472)."""
+
+Choice = tuple[int, ...]
+"""For each unit of a space, the index of what is chosen among its shares; 0 is frozen."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One parameter.
+
+    axis    of its input channels; None for one that is trained whole or not at all
+    shares  what may be chosen, ascending: 0 for frozen, 1 for all of it, between them shares of the channels"""
+
+    name: str
+    shape: tuple[int, ...]
+    axis: int | None
+    shares: tuple[float, ...]
+
+    @property
+    def is_weight(self) -> bool:
+        """Whether it has two axes or more; biases and the scales of norms have one."""
+        return len(self.shape) >= 2
+
+    @property
+    def module(self) -> str:
+        """The module that it belongs to: `encoder.fc` for `encoder.fc.weight`."""
+        return self.name.rpartition(".")[0] or self.name
+
+    def channels(self, index: int) -> int:
+        """How many channels the share at `index` trains, as the recipe counts them."""
+        assert self.axis is not None
+        return max(1, round(self.shares[index] * self.shape[self.axis])) if index else 0
+
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    """Every scheme that a search may find for one model.
+
+    graph  the imported model
+    base   the recipe whose loss, optimizer and batch every scheme has; its `update` is not read
+    units  the parameters that can be trained, in model order"""
+
+    graph: Graph
+    base: Recipe
+    units: tuple[Unit, ...]
+
+    @classmethod
+    def of(cls, graph: Graph, base: Recipe) -> Space:
+        """All that training everything would train. Raises RecipeError."""
+        trained = resolve(base.with_(update="full", lora=None), graph).trained()
+        values = {value.name: value for value in graph.params}
+        return cls(graph, base, tuple(_unit(graph, values[name]) for name in trained))
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """Name of a parameter -> its place among the units."""
+        return {unit.name: place for place, unit in enumerate(self.units)}
+
+    @property
+    def frozen(self) -> Choice:
+        """Nothing is trained."""
+        return (0,) * len(self.units)
+
+    @property
+    def full(self) -> Choice:
+        """Everything is trained."""
+        return tuple(len(unit.shares) - 1 for unit in self.units)
+
+    def choice_of(self, scheme: Scheme) -> Choice:
+        """The choice nearest above what a scheme trains: its channels are rounded up to a share of the space."""
+        return tuple(_nearest(unit, scheme) for unit in self.units)
+
+    def recipe(self, choice: Sequence[int]) -> Recipe:
+        """The base recipe that trains what was chosen, one rule a parameter. Raises RecipeError if that is nothing."""
+        rules = [
+            {"params": unit.name, **({} if unit.shares[index] == 1.0 else {"channels": unit.channels(index)})}
+            for unit, index in zip(self.units, choice, strict=True)
+            if index
+        ]
+        return self.base.with_(update=rules, lora=None)
+
+
+def _unit(graph: Graph, value: Value) -> Unit:
+    try:
+        axis = channel_axis(graph, value)
+    except RecipeError:
+        return Unit(value.name, value.type.shape, None, (0.0, 1.0))
+    counts = {max(1, round(share * value.type.shape[axis])): share for share in SHARES}
+    return Unit(value.name, value.type.shape, axis, (0.0, *sorted(counts.values())))
+
+
+def _nearest(unit: Unit, scheme: Scheme) -> int:
+    update = scheme.of(unit.name)
+    if isinstance(update, Channels):
+        return next(i for i in range(1, len(unit.shares)) if unit.channels(i) >= len(update.indices))
+    return {ALL: len(unit.shares) - 1, FROZEN: 0}[update]

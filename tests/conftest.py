@@ -15,19 +15,6 @@ os.environ.setdefault("ZIG_GLOBAL_CACHE_DIR", str(zig_cache()))  # C libraries; 
 REQUIRE_ALL = os.environ.get("POCK_REQUIRE_ALL") == "1"
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Counting lines makes tests slower, so a run may count in the tests of one folder only."""
-    parser.addoption("--cover-only", metavar="FOLDER", help="with --cov: count while the tests of this folder run")
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Have nothing counted outside the folder."""
-    folder = config.getoption("cover_only")
-    for item in items:
-        if folder is not None and not item.path.is_relative_to(config.rootpath / folder):
-            item.add_marker("no_cover")
-
-
 @pytest.fixture(scope="session", autouse=True)
 def zig_objects(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Where zig keeps what it compiles, among the run's own folders."""

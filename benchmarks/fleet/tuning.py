@@ -1,6 +1,6 @@
 """What a fleet's choices are worth on this machine: steps by the model, by local tuning and by the fleet, in turns.
 
-    python -m benchmarks.fleet.tuning [--workload NAME ...] [--devices 2] [--rounds 10] [--write docs/performance.md]
+    python -m benchmarks.fleet.tuning [--workload NAME ...] [--devices 2] [--rounds 30] [--write docs/performance.md]
 
 Starts the service and agents on this machine, has it build the workload twice with `--tune fleet` (cold, and once
 devices have tried what was unknown) and tunes it here with `--tune fast` and an empty cache. The exit status is 1 where
@@ -37,7 +37,7 @@ _OVER = ("succeeded", "failed", "cancelled")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = parser_of(__doc__, DEFAULT, rounds=10)
+    parser = parser_of(__doc__, DEFAULT, rounds=30)
     parser.add_argument("--devices", type=int, default=2, help="agents that try kernels (default: %(default)s)")
     options = parser.parse_args(arguments)
     rows = [_row(Case.named(name), options) for name in options.workload]

@@ -10,6 +10,8 @@ from pockengine.errors import RecipeError
 from pockengine.recipe import Recipe, resolve
 from pockengine.search import Space
 
+KINDS = ("weight", "bias")
+
 
 @pytest.fixture(scope="module")
 def space() -> Space:
@@ -26,7 +28,16 @@ def space() -> Space:
 
 
 def test_units_are_what_full_training_trains(space: Space) -> None:
-    assert [unit.name for unit in space.units] == ["0.weight", "0.bias", "1.weight", "1.bias", "3.weight", "3.bias", "5.weight", "5.bias"]
+    assert [unit.name for unit in space.units] == [
+        "0.weight",
+        "0.bias",
+        "1.weight",
+        "1.bias",
+        "3.weight",
+        "3.bias",
+        "5.weight",
+        "5.bias",
+    ]
     first, bias = space.units[0], space.units[1]
     assert (first.axis, first.shares) == (1, (0.0, 0.25, 0.5, 1.0)), "1/8 and 1/4 of three channels are one channel"
     assert (bias.axis, bias.shares, bias.is_weight, bias.module) == (None, (0.0, 1.0), False, "0")

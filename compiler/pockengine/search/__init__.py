@@ -1,5 +1,7 @@
 """Which parameters to train under a limit of memory and time: contributions, costs, and the search among schemes."""
 
+from .costs import Cost, CostModel, ExactCosts
+from .sampling import random_choices
 from .space import SHARES, Choice, Space, Unit
 
-__all__ = ["SHARES", "Choice", "Space", "Unit"]
+__all__ = ["SHARES", "Choice", "Cost", "CostModel", "ExactCosts", "Space", "Unit", "random_choices"]

@@ -1,0 +1,6 @@
+"""What a scheme costs on a target: peak memory and time of a training step, planned or estimated."""
+
+from .cost import Cost, CostModel
+from .exact import ExactCosts
+
+__all__ = ["Cost", "CostModel", "ExactCosts"]

@@ -1,0 +1,59 @@
+"""Costs by planning: right, and slow. A search checks its winners with it."""
+
+from __future__ import annotations
+
+from ...compile import Planned, Request, Scope, plan_programs, predicted_peak_bytes
+from ...plan.lowering import Lowering
+from ...progress import Progress, quiet
+from ...targets import Target
+from ..space import Choice, Space
+from .cost import Cost
+from .speed import clock_of
+
+NOT_COUNTED = 0
+"""Stands for the number of dense backward nodes, which no cost needs and which takes a differentiation to count."""
+
+
+class ExactCosts:
+    """Plans the training step of each choice that it is asked for, once.
+
+    threads   the most threads that kernels use; None: the target's cores
+    clock     cycles a second that turn what the backend expects into time; None: what is known of the target
+    progress  called as each plan goes on"""
+
+    def __init__(
+        self,
+        space: Space,
+        target: Target,
+        threads: int | None = None,
+        clock: float | None = None,
+        progress: Progress = quiet,
+    ) -> None:
+        self.space, self.target = space, target
+        self.threads = threads or target.cores
+        self.clock = clock or clock_of(target)
+        self._progress = progress
+        self._known: dict[Choice, Cost] = {}
+
+    def of(self, choice: Choice) -> Cost:
+        """What planning says. Raises RecipeError for a choice that trains nothing, UnsupportedOperatorError where a
+        gradient or a kernel is missing."""
+        choice = tuple(choice)
+        if choice not in self._known:
+            planned = plan_programs(request_of(self.space, choice, self.target, self.threads, self._progress))
+            self._known[choice] = Cost(predicted_peak_bytes(planned), step_cycles(planned) / self.clock * 1e3)
+        return self._known[choice]
+
+
+def request_of(
+    space: Space, choice: Choice, target: Target, threads: int | None, progress: Progress = quiet
+) -> Request:
+    """The training step of a choice. Raises RecipeError for one that trains nothing."""
+    recipe = space.recipe(choice)
+    return Request(space.graph, recipe, target, threads, scope=Scope.TRAINING, dense=NOT_COUNTED, progress=progress)
+
+
+def step_cycles(planned: Planned) -> float:
+    """About how long a planned training step takes, in cycles of the target."""
+    lowering = Lowering(planned.backend, planned.target, planned.threads)
+    return sum(lowering.cycles(step.node) for step in planned.programs["train"].steps)

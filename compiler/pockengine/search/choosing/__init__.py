@@ -1,0 +1,27 @@
+"""From contributions, costs and limits to a scheme: exact, evolutionary, and the front of all that is worth having."""
+
+from .evolution import Evolution, evolve
+from .exact import solve
+from .front import Point, front, preferred, unbeaten
+from .limits import KEPT, Limits, Preference
+from .problem import Gains, Problem, Solution, gain_of
+from .schemes import Chooser, Chosen
+
+__all__ = [
+    "KEPT",
+    "Chooser",
+    "Chosen",
+    "Evolution",
+    "Gains",
+    "Limits",
+    "Point",
+    "Preference",
+    "Problem",
+    "Solution",
+    "evolve",
+    "front",
+    "gain_of",
+    "preferred",
+    "solve",
+    "unbeaten",
+]

@@ -1,0 +1,312 @@
+"""From gains, costs and limits to one scheme: solved as if costs added up, then held against what planning says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from ...errors import MemoryBudgetError, PockError
+from ...plan.budget import mebibytes
+from ...progress import Progress, quiet
+from ..costs import Cost, CostModel
+from ..space import Choice, Space
+from .additive import Rows, lower
+from .evolution import evolve
+from .exact import solve
+from .limits import Limits
+from .problem import Gains, Problem, gain_of
+
+_COMPANIES = 3
+"""Schemes beside which it is asked what options add: everything, then what was found."""
+
+_CHECKS = 6
+"""Schemes that are planned before the last of them has units taken out until it fits."""
+
+_TRIALS = 6
+"""Units that are planned beside the scheme found, where the estimate says that they nearly fit."""
+
+_NEARLY = 1.03
+"""What an estimate may be above a limit there: about as wrong as estimates are."""
+
+_UNUSED = 0.01
+"""The part of a limit that may stay unused because an estimate was too high."""
+
+Fits = Callable[[Choice], bool]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A scheme that keeps to the limits, planned.
+
+    cost       as planned
+    estimated  as estimated
+    gain       of the scheme, if gains add
+    bound      no scheme within the limits gains more, if no option costs less than the least it cost in any company
+               that was tried, and no estimate is further above the plan than the furthest of those that were planned
+    method     `exact`; `evolution` where integer programming found none; `usual` where a scheme that a person would
+               write is better; `alone` where only one parameter fits
+    notes      sentences on what had to be repaired"""
+
+    choice: Choice
+    cost: Cost
+    estimated: Cost
+    gain: float
+    bound: float
+    method: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def gap(self) -> float:
+        """The part of the bound that is missing."""
+        return max(0.0, 1 - self.gain / self.bound) if self.bound > 0 else 0.0
+
+
+@dataclass
+class Chooser:
+    """Finds schemes of one space.
+
+    gains    for each unit and option
+    costs    quick estimates
+    planned  what planning says: slow, and right
+    seconds  what the solution of one program may take"""
+
+    space: Space
+    gains: Gains
+    costs: CostModel
+    planned: CostModel
+    seed: int = 0
+    seconds: float = 20.0
+    progress: Progress = quiet
+    _companies: dict[Choice, Problem] = field(default_factory=dict, init=False)
+    _known: dict[Choice, Chosen] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self._rows = Rows(self.costs, self.gains, self.progress)
+
+    def gain(self, choice: Choice) -> float:
+        """If gains add."""
+        return gain_of(self.gains, choice)
+
+    def check(self, limits: Limits) -> None:
+        """Raises MemoryBudgetError or PockError where nothing can be trained within the limits."""
+        least = self.least()
+        if not limits.keeps(least):
+            raise _impossible(limits, least)
+
+    def choose(self, limits: Limits, beside: Sequence[Choice] = ()) -> Chosen:
+        """The scheme of the largest gain within the limits: what is found, or one of those `beside` it. Raises
+        MemoryBudgetError or PockError where nothing can be trained within them."""
+        self.check(limits)
+        notes: list[str] = []
+        seen = self._checked(self.estimate, "exact", limits, notes)
+        if not seen:
+            seen = self._checked(self._evolved, "evolution", limits, notes)
+        others = [
+            self._planned(choice, "usual") for choice in beside if self.gain(choice) > max(map(_gain, seen), default=0)
+        ]
+        fitting = [made for made in (*seen, *others) if limits.keeps(made.cost)]
+        best = max(fitting, key=_gain) if fitting else self._shed(seen, limits, notes)
+        best = self._grown(best, limits)
+        return replace(best, bound=max(self.bound(limits), best.gain), notes=tuple(notes))
+
+    def evolved(self, limits: Limits) -> Choice | None:
+        """What the published search finds with the same gains and costs, as planned within the limits; None where it
+        finds nothing."""
+        seen = self._checked(self._evolved, "evolution", limits, [])
+        fitting = [made for made in seen if limits.keeps(made.cost)]
+        return max(fitting, key=_gain).choice if fitting else None
+
+    def estimate(self, limits: Limits) -> Choice | None:
+        """The best choice by estimates; None where integer programming finds none."""
+
+        def fits(choice: Choice) -> bool:
+            return any(choice) and limits.keeps(self.costs.of(choice))
+
+        found = self._solved(limits)
+        fitting = [choice for choice in found if fits(choice)]
+        if found and not fitting:
+            fitting = [one for choice in found[-1:] if (one := self._without_least(choice, fits)) is not None]
+        return self._filled(max(fitting, key=self.gain), fits) if fitting else None
+
+    def _evolved(self, limits: Limits) -> Choice | None:
+        return evolve(self.space, self.gains, lambda choice: limits.keeps(self.costs.of(choice)), self.seed)
+
+    def _checked(
+        self, find: Callable[[Limits], Choice | None], method: str, limits: Limits, notes: list[str]
+    ) -> list[Chosen]:
+        """What is found, planned; where the estimate was wrong, found again with limits moved by how wrong it was."""
+        seen: dict[Choice, Chosen] = {}
+        room = limits
+        for check in range(_CHECKS):
+            self.progress("choose", check, _CHECKS)
+            choice = find(room)
+            if choice is None and not check:  # estimates may be too high where little is trained
+                room = limits.shifted(*_error(self._smallest()[0]))
+                choice = find(room)
+            if choice is None or choice in seen:
+                break
+            made = seen[choice] = self._planned(choice, method)
+            if not limits.keeps(made.cost):
+                notes.append(_excess(made, limits))
+            elif not _wasted(made, limits):
+                break
+            room = limits.shifted(*_error(made))
+        self.progress("choose", _CHECKS, _CHECKS)
+        return list(seen.values())
+
+    def bound(self, limits: Limits) -> float:
+        """No scheme within the limits gains more: see Chosen."""
+        problem = lower([self._problem(self.space.full), *self._companies.values()])
+        errors = [_error(made) for made in self._known.values()]
+        above = limits.shifted(max(0, *(nbytes for nbytes, _ in errors)), max(0.0, *(ms for _, ms in errors)))
+        return solve(problem.with_limits(self._rows.limits(above)), self.seconds).bound
+
+    def least(self) -> Cost:
+        """The lowest peak and the shortest step, each of a scheme of one unit; planned."""
+        return _least([made.cost for made in self._smallest()])
+
+    def _smallest(self) -> list[Chosen]:
+        """The schemes of one unit whose peak and whose step are estimated lowest, planned."""
+        units = len(self.space.units)
+        alone = [(*(0,) * unit, 1, *(0,) * (units - unit - 1)) for unit in range(units)]
+        costs = {choice: self.costs.of(choice) for choice in alone}
+        smallest = min(alone, key=lambda choice: (costs[choice].peak_bytes, costs[choice].step_ms))
+        quickest = min(alone, key=lambda choice: (costs[choice].step_ms, costs[choice].peak_bytes))
+        return [self._planned(choice, "alone") for choice in dict.fromkeys((smallest, quickest))]
+
+    def _solved(self, limits: Limits) -> list[Choice]:
+        """What integer programming finds for each company; companies join until there are enough."""
+        rows = self._rows.limits(limits)
+        companies = list(self._companies) or [self.space.full]
+        found: list[Choice] = []
+        for company in companies:
+            solution = solve(self._problem(company).with_limits(rows), self.seconds)
+            if solution.choice is None:
+                continue
+            found.append(solution.choice)
+            if company == companies[-1] and len(companies) < _COMPANIES and solution.choice not in companies:
+                companies.append(solution.choice)
+        return found
+
+    def _problem(self, company: Choice) -> Problem:
+        if company not in self._companies:
+            self._companies[company] = self._rows.problem(company, Limits())
+        return self._companies[company]
+
+    def _filled(self, choice: Choice, fits: Fits) -> Choice:
+        """With what else fits, the largest gains first."""
+        for unit, option in self._more(choice):
+            if self.gains[unit][option] > self.gains[unit][choice[unit]]:
+                more = (*choice[:unit], option, *choice[unit + 1 :])
+                choice = more if fits(more) else choice
+        return choice
+
+    def _without_least(self, choice: Choice, fits: Fits) -> Choice | None:
+        """Without as few units as it takes to fit, those first that bring least for the memory they need alone; None
+        where not even one of them fits."""
+        full = self.costs.of(choice).peak_bytes
+        saved = {}
+        for unit in (place for place, option in enumerate(choice) if option):
+            without = (*choice[:unit], 0, *choice[unit + 1 :])
+            saved[unit] = max(full - self.costs.of(without).peak_bytes, 1) if any(without) else 1
+        order = sorted(saved, key=lambda unit: (self.gains[unit][choice[unit]] / saved[unit], unit))
+
+        def after(count: int) -> Choice:
+            gone = set(order[:count])
+            return tuple(0 if unit in gone else option for unit, option in enumerate(choice))
+
+        low, high = 1, len(order) - 1
+        if high < 1 or not fits(after(high)):
+            return None
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if fits(after(middle)) else (middle + 1, high)
+        return after(high)
+
+    def _grown(self, best: Chosen, limits: Limits) -> Chosen:
+        """With units that fit when they are planned, whatever the estimate says; the largest gains first."""
+        wide = limits.widened(_NEARLY)
+        tried = 0
+        for unit, option in self._more(best.choice):
+            if self.gains[unit][option] > self.gains[unit][best.choice[unit]] and tried < _TRIALS:
+                more = (*best.choice[:unit], option, *best.choice[unit + 1 :])
+                if wide.keeps(self.costs.of(more)):
+                    tried += 1
+                    made = self._planned(more, best.method)
+                    best = made if limits.keeps(made.cost) else best
+        return best
+
+    def _more(self, choice: Choice) -> list[tuple[int, int]]:
+        """Units and options that would bring more than what is chosen of them, the largest gains first."""
+        more = [
+            (unit, option)
+            for unit, gains in enumerate(self.gains)
+            for option in range(1, len(gains))
+            if gains[option] > gains[choice[unit]]
+        ]
+        return sorted(more, key=lambda one: self.gains[one[0]][choice[one[0]]] - self.gains[one[0]][one[1]])
+
+    def _planned(self, choice: Choice, method: str) -> Chosen:
+        if choice not in self._known:
+            gain = self.gain(choice)
+            self._known[choice] = Chosen(choice, self.planned.of(choice), self.costs.of(choice), gain, gain, method)
+        return replace(self._known[choice], method=method)
+
+    def _shed(self, seen: Sequence[Chosen], limits: Limits, notes: list[str]) -> Chosen:
+        """Units are taken out of the last scheme until planning says that it fits; else the best single unit."""
+
+        def fits(choice: Choice) -> bool:
+            return limits.keeps(self.planned.of(choice))
+
+        for made in reversed(seen):
+            less = self._without_least(made.choice, fits)
+            if less is not None:
+                gone = sum(map(bool, made.choice)) - sum(map(bool, less))
+                notes.append(f"{gone} parameters were taken out of the last scheme until it fitted")
+                return self._planned(less, made.method)
+        units = sorted(range(len(self.gains)), key=lambda unit: -self.gains[unit][1])
+        alone = ((*(0,) * unit, 1, *(0,) * (len(units) - unit - 1)) for unit in units)
+        return self._planned(next(choice for choice in alone if fits(choice)), "alone")
+
+
+def _gain(made: Chosen) -> float:
+    return made.gain
+
+
+def _least(costs: Sequence[Cost]) -> Cost:
+    return Cost(min(one.peak_bytes for one in costs), min(one.step_ms for one in costs))
+
+
+def _error(made: Chosen) -> tuple[int, float]:
+    """By how much the estimate was too high."""
+    return made.estimated.peak_bytes - made.cost.peak_bytes, made.estimated.step_ms - made.cost.step_ms
+
+
+def _wasted(made: Chosen, limits: Limits) -> bool:
+    """Whether too high an estimate left a part of a limit unused that matters."""
+    nbytes, ms = _error(made)
+    memory = limits.memory_bytes is not None and nbytes > _UNUSED * limits.memory_bytes
+    return memory or (limits.step_ms is not None and ms > _UNUSED * limits.step_ms)
+
+
+def _excess(made: Chosen, limits: Limits) -> str:
+    nbytes, ms = limits.missing(made.cost)
+    over = [f"{mebibytes(nbytes)} of memory"] if nbytes else []
+    over += [f"{ms:.3g} ms"] if ms else []
+    return f"a scheme of gain {made.gain:.4g} was {' and '.join(over)} above the limits when it was planned"
+
+
+def _impossible(limits: Limits, least: Cost) -> PockError:
+    nbytes, _ = limits.missing(least)
+    if nbytes:
+        assert limits.memory_bytes is not None
+        allowed, needed = limits.memory_bytes, least.peak_bytes
+        return MemoryBudgetError(
+            f"no scheme fits into {mebibytes(allowed)} ({allowed} bytes): the least that training a single parameter "
+            f"takes is {mebibytes(needed)} ({needed} bytes); allow at least that, or use a smaller batch",
+            needed,
+        )
+    return PockError(
+        f"no scheme's step takes less than {limits.step_ms:g} ms: training a single parameter takes "
+        f"{least.step_ms:.3g} ms; allow more, or use a smaller batch"
+    )

@@ -1,0 +1,117 @@
+"""One scheme within limits: as good as there is where costs add up, repaired where estimates are wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from pockengine.errors import MemoryBudgetError, PockError
+from pockengine.search.choosing import Chooser, Limits
+from pockengine.search.costs import Cost
+from tests.compiler.search.choosing.problems import Chain, Peak, best_gain, random_gains, space_of
+
+
+def limits_of(costs: Chain, space, share: float, time: float | None = None) -> Limits:
+    """So much of the way from the cheapest scheme to training everything."""
+    full, least = costs.of(space.full), Chooser(space, random_gains(space, 0), costs, costs).least()
+    memory = int(least.peak_bytes + share * (full.peak_bytes - least.peak_bytes))
+    return Limits(memory, None if time is None else least.step_ms + time * (full.step_ms - least.step_ms))
+
+
+@pytest.mark.parametrize("time", [None, 0.6])
+@pytest.mark.parametrize("share", [0.1, 0.4, 0.8])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_best_where_costs_add_up(seed: int, share: float, time: float | None) -> None:
+    space, costs = space_of(3), Chain(3, seed)
+    gains, limits = random_gains(space, seed), limits_of(costs, space, share, time)
+    chosen = Chooser(space, gains, costs, costs).choose(limits)
+    best = best_gain(gains, lambda choice: any(choice) and limits.keeps(costs.of(choice)))
+    assert limits.keeps(chosen.cost)
+    assert chosen.gain == pytest.approx(best)
+    assert chosen.bound >= chosen.gain - 1e-9
+    assert chosen.gap == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_near_the_best_where_only_the_peak_is_known(seed: int) -> None:
+    space, costs = space_of(3), Chain(3, seed)
+    gains, limits = random_gains(space, seed), limits_of(costs, space, 0.4)
+    chosen = Chooser(space, gains, Peak(costs), costs).choose(limits)
+    best = best_gain(gains, lambda choice: any(choice) and limits.keeps(costs.of(choice)))
+    assert best is not None and limits.keeps(chosen.cost)
+    assert best * 0.9 <= chosen.gain <= best + 1e-9
+
+
+@pytest.mark.parametrize("wrong", [0.05, 0.3])
+@pytest.mark.parametrize("seed", range(5))
+def test_wrong_estimates_never_lead_over_the_limit(seed: int, wrong: float) -> None:
+    space, costs, planned = space_of(8), Chain(8, seed), Chain(8, seed, wrong)
+    gains, limits = random_gains(space, seed), limits_of(costs, space, 0.3)
+    if not limits.keeps(Chooser(space, gains, costs, planned).least()):
+        pytest.skip("nothing fits at all")
+    chosen = Chooser(space, gains, costs, planned).choose(limits)
+    assert limits.keeps(chosen.cost) and chosen.cost == planned.of(chosen.choice)
+    assert chosen.gain <= chosen.bound
+
+
+class Optimist:
+    """Says the half of what a scheme takes."""
+
+    def __init__(self, costs: Chain) -> None:
+        self.costs = costs
+
+    def of(self, choice):
+        cost = self.costs.of(choice)
+        return Cost(cost.peak_bytes // 2, cost.step_ms)
+
+
+def test_a_repair_is_told() -> None:
+    space, planned = space_of(6), Chain(6, 3)
+    gains, limits = random_gains(space, 3), limits_of(planned, space, 0.3)
+    chosen = Chooser(space, gains, Optimist(planned), planned).choose(limits)
+    assert limits.keeps(chosen.cost)
+    assert any("above the limits when it was planned" in note for note in chosen.notes)
+
+
+def test_what_a_person_would_write_is_taken_where_it_is_better() -> None:
+    space, costs = space_of(4), Chain(4, 2)
+    gains, limits = random_gains(space, 2), limits_of(costs, space, 0.5)
+    best = Chooser(space, gains, costs, costs).choose(limits).choice
+    blind = Chooser(space, gains, Pessimist(), costs)
+    assert blind.choose(limits).gain < blind.choose(limits, [best]).gain == pytest.approx(blind.gain(best))
+
+
+class Pessimist:
+    """Says that whatever trains more than one unit takes more than there is."""
+
+    def of(self, choice):
+        return Cost(1 << 20 if sum(map(bool, choice)) == 1 else 1 << 40, 1.0)
+
+
+def test_the_same_seed_gives_the_same_scheme() -> None:
+    space, costs = space_of(8), Chain(8, 1)
+    gains, limits = random_gains(space, 1), limits_of(costs, space, 0.3)
+    first, second = (Chooser(space, gains, costs, costs, seed=5).choose(limits) for _ in range(2))
+    assert first == second
+
+
+def test_too_little_memory_says_the_least() -> None:
+    space, costs = space_of(3), Chain(3, 0)
+    chooser = Chooser(space, random_gains(space, 0), costs, costs)
+    least = chooser.least().peak_bytes
+    assert chooser.choose(Limits(least)).cost.peak_bytes == least
+    with pytest.raises(MemoryBudgetError, match=str(least)) as error:
+        chooser.choose(Limits(least - 1))
+    assert error.value.least_bytes == least
+
+
+def test_too_little_time_says_the_least() -> None:
+    space, costs = space_of(3), Chain(3, 0)
+    with pytest.raises(PockError, match="no scheme's step takes less than 0.001 ms"):
+        Chooser(space, random_gains(space, 0), costs, costs).choose(Limits(None, 0.001))
+
+
+def test_without_limits_everything_that_brings_something_is_trained() -> None:
+    space, costs = space_of(3), Chain(3, 0)
+    gains = ((0.0, -1.0, -2.0, -2.0, -3.0), *random_gains(space, 0)[1:])
+    chosen = Chooser(space, gains, costs, costs).choose(Limits())
+    assert chosen.choice == (0, *space.full[1:])

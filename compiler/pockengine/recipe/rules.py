@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -16,10 +16,29 @@ ALL = "all"
 SHORTHANDS = ("full", "head", "bias")
 
 
-def _channels(value: object, where: str) -> float | int:
+WhichChannels = float | int | tuple[int, ...]
+"""A share, a number, or the indices themselves, ascending."""
+
+
+def _channels(value: object, where: str) -> WhichChannels:
+    if isinstance(value, list | tuple):
+        return _indices(value, where)
     if isinstance(value, int) and not isinstance(value, bool):
         return as_count(value, where)
     return as_number(value, where, 0.0, 1.0, above=True)
+
+
+def _indices(value: Sequence[object], where: str) -> tuple[int, ...]:
+    found: set[int] = set()
+    for index in value:
+        if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < 2**31:
+            raise RecipeError(f"{where} must list indices from 0 on, as in [0, 3, 7], not {describe(index)}")
+        if index in found:
+            raise RecipeError(f"{where} lists the index {index} twice")
+        found.add(index)
+    if not found:
+        raise RecipeError(f"{where} lists no index: leave the rule out to freeze the weight")
+    return tuple(sorted(found))
 
 
 @dataclass(frozen=True)
@@ -30,14 +49,15 @@ class UpdateRule:
     last        of those matched, only the last k in model order (the order of first use)
     last_blocks of those matched, only what lies in the last k numbered blocks (`layer.11.…`) or after them
     head        of those matched, only the last layer and what follows it
-    channels    only this share (a float up to 1) or number (an int) of input channels, the most important ones
+    channels    only this share (a float up to 1) or number (an int) of input channels, those of the largest magnitude;
+                or the input channels of these indices (a tuple)
     """
 
     params: str = key(as_text, "*")
     last: int | None = key(as_count, None)
     last_blocks: int | None = key(as_count, None)
     head: bool = key(as_flag, False, always=False)
-    channels: float | int | None = key(_channels, None)
+    channels: WhichChannels | None = key(_channels, None)
 
     def selects(self, name: str) -> bool:
         """Whether the rule trains whatever has a name like this one."""

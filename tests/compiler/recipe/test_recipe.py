@@ -56,6 +56,7 @@ def test_json_is_read_too(tmp_path):
         Recipe(loss={"name": "mse", "output": "y", "target": "t"}, optimizer="lion", update="head"),
         Recipe(optimizer=AdamW(lr=1e-4, betas=(0.8, 0.99)), update=[{"last_blocks": 2}, "bias"], batch_norm="train"),
         Recipe(update={"params": "*", "channels": 3}),
+        Recipe(update={"params": "*", "channels": [7, 0, 3]}),
     ],
 )
 def test_canonical_form_gives_the_recipe_back(recipe):
@@ -111,6 +112,14 @@ def test_numbers_that_yaml_reads_as_text():
         ({"update": [{"params": "*", "channels": 1.5}]}, ["update[0].channels", "at most 1"]),
         ({"update": [{"params": "*", "channels": 0}]}, ["update[0].channels", "at least 1"]),
         ({"update": [{"params": "*", "channels": 0.0}]}, ["update[0].channels", "greater than 0"]),
+        ({"update": [{"params": "*", "channels": []}]}, ["update[0].channels", "lists no index"]),
+        ({"update": [{"params": "*", "channels": [3, -1]}]}, ["update[0].channels", "from 0 on", "-1"]),
+        ({"update": [{"params": "*", "channels": [3, 2**31]}]}, ["update[0].channels", "2147483648"]),
+        ({"update": [{"params": "*", "channels": [0.5]}]}, ["update[0].channels", "a number (0.5)"]),
+        ({"update": [{"params": "*", "channels": [True]}]}, ["update[0].channels", "true or false"]),
+        ({"update": [{"params": "*", "channels": [[1]]}]}, ["update[0].channels", "a list"]),
+        ({"update": [{"params": "*", "channels": [1, 5, 1]}]}, ["update[0].channels", "index 1 twice"]),
+        ({"update": [{"params": "*", "channels": {"indices": [1]}}]}, ["update[0].channels", "a number", "a mapping"]),
         ({"update": [{"params": "*", "head": 1}]}, ["update[0].head", "true or false"]),
     ],
 )

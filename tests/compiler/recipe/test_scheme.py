@@ -118,6 +118,12 @@ def test_all_channels_are_simply_all(mixed):
     assert scheme(mixed, [{"params": "head.weight", "channels": 2}]).of("head.weight") == ALL
 
 
+def test_channels_by_their_indices(mixed):
+    assert scheme(mixed, [{"params": "linear3.weight", "channels": [7, 0]}]).of("linear3.weight") == Channels(1, (0, 7))
+    assert scheme(mixed, [{"params": "depthwise.weight", "channels": [2]}]).of("depthwise.weight") == Channels(0, (2,))
+    assert scheme(mixed, [{"params": "head.weight", "channels": [1, 0]}]).of("head.weight") == ALL
+
+
 @pytest.mark.parametrize(
     "update, words",
     [
@@ -128,6 +134,8 @@ def test_all_channels_are_simply_all(mixed):
         ([{"params": "table.*", "channels": 0.5}], ["embedding table"]),
         ([{"params": "scale", "channels": 0.5}], ["'scale'", "no input channels"]),
         ([{"params": "head.weight", "channels": 3}], ["2 channels", "3"]),
+        ([{"params": "head.weight", "channels": [1, 2]}], ["2 channels, numbered from 0", "channel 2"]),
+        ([{"params": "head.bias", "channels": [0]}], ["'head.bias'", "no input channels"]),
         ([{"params": "norm.running_mean"}], ["running statistic", "batch_norm: train"]),
         ([{"params": "*running*"}], ["only running statistics"]),
         ([{"params": "unused.bias"}], ["does not depend"]),

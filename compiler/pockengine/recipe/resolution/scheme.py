@@ -248,6 +248,12 @@ def _update(rule: UpdateRule, value: Value, graph: Graph) -> Update:
         return ALL
     axis = channel_axis(graph, value)
     size = value.type.shape[axis]
+    if isinstance(rule.channels, tuple):
+        if rule.channels[-1] >= size:
+            raise RecipeError(
+                f"'{value.name}' has {size} channels, numbered from 0, so channel {rule.channels[-1]} cannot be trained"
+            )
+        return ALL if len(rule.channels) == size else Channels(axis, rule.channels)
     if isinstance(rule.channels, int):
         if rule.channels > size:
             raise RecipeError(f"'{value.name}' has {size} channels, so {rule.channels} of them cannot be trained")
@@ -256,12 +262,17 @@ def _update(rule: UpdateRule, value: Value, graph: Graph) -> Update:
         count = max(1, round(rule.channels * size))
     if count == size:
         return ALL
-    return Channels(axis, most_important(graph.data[value.name], axis, count))
+    return Channels(axis, most_important(magnitudes(graph.data[value.name], axis), count))
 
 
-def most_important(weight: Array, axis: int, count: int) -> tuple[int, ...]:
-    """The `count` indices along `axis` whose slices have the largest L2 norm, ascending; ties go to the lower index."""
+def magnitudes(weight: Array, axis: int) -> Array:
+    """The squared L2 norm of each slice along `axis`: f64 [channels]."""
     others = tuple(other for other in range(weight.ndim) if other != axis)
-    norms = np.sum(np.square(weight.astype(np.float64)), axis=others)
-    ranked = np.argsort(-norms, kind="stable")[:count]
+    squares: Array = np.sum(np.square(weight.astype(np.float64)), axis=others)
+    return squares
+
+
+def most_important(importance: Array, count: int) -> tuple[int, ...]:
+    """The indices of the `count` largest of `importance` [channels], ascending; ties go to the lower index."""
+    ranked = np.argsort(-importance, kind="stable")[:count]
     return tuple(int(index) for index in np.sort(ranked))

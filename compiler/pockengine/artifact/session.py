@@ -45,6 +45,7 @@ class Session:
         runner = backends.runner(manifest.backend)
         runner.check(manifest.target)
         self._manifest = manifest
+        self._table = {tensor.name: tensor for tensor in manifest.tensors}
         self._model = runner.open(unpack(), manifest.entry_points.library, threads)
         if any(tensor.name == _GENERATOR for tensor in manifest.tensors if tensor.role == "state"):
             self.set_tensor(_GENERATOR, np.array((seed % 2**32) << 32, np.uint64).view(np.int64))
@@ -117,14 +118,16 @@ class Session:
         """Copies of the optimizer's tensors."""
         return self._tensors("state")
 
+    def tensor(self, name: str) -> Array:
+        """A copy of a parameter or optimizer state."""
+        wanted = self._known(name)
+        result = np.empty(wanted.shape, _numpy(wanted.dtype))
+        self._model.get(name, result)
+        return result
+
     def set_tensor(self, name: str, value: Array) -> None:
         """Replaces a parameter or optimizer state; type and shape must match."""
-        known = {tensor.name: tensor for tensor in self._manifest.tensors}
-        if name not in known:
-            if stored := self._manifest.summary.get("quantised", {}).get(name):
-                raise DataError(quantised_sentence(name, stored["bits"]))
-            raise DataError(f"the model has no tensor '{name}'{nearest(name, known)}")
-        wanted = known[name]
+        wanted = self._known(name)
         if value.dtype != _numpy(wanted.dtype) or value.shape != wanted.shape:
             raise DataError(f"'{name}' is {_describe(wanted)}, not {value.dtype.name}{list(value.shape)}")
         self._model.set(name, np.asarray(value, order="C"))
@@ -154,12 +157,15 @@ class Session:
             self._model.close()
 
     def _tensors(self, role: str) -> dict[str, Array]:
-        result = {}
-        for tensor in self._manifest.tensors:
-            if tensor.role == role:
-                result[tensor.name] = np.empty(tensor.shape, _numpy(tensor.dtype))
-                self._model.get(tensor.name, result[tensor.name])
-        return result
+        return {tensor.name: self.tensor(tensor.name) for tensor in self._manifest.tensors if tensor.role == role}
+
+    def _known(self, name: str) -> TensorInfo:
+        known = self._table
+        if name not in known:
+            if stored := self._manifest.summary.get("quantised", {}).get(name):
+                raise DataError(quantised_sentence(name, stored["bits"]))
+            raise DataError(f"the model has no tensor '{name}'{nearest(name, known)}")
+        return known[name]
 
     def _arrays(self, batch: Batch, ports: tuple[InputInfo, ...]) -> tuple[list[Array], int]:
         """The batch in the model's order and types, weights of 1 where none are given, and its number of samples."""

@@ -2,6 +2,6 @@
 
 from .costs import Cost, CostModel, ExactCosts
 from .sampling import random_choices
-from .space import SHARES, Choice, Space, Unit
+from .space import SHARES, Choice, Importance, Space, Unit
 
-__all__ = ["SHARES", "Choice", "Cost", "CostModel", "ExactCosts", "Space", "Unit", "random_choices"]
+__all__ = ["SHARES", "Choice", "Cost", "CostModel", "ExactCosts", "Importance", "Space", "Unit", "random_choices"]

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from ..errors import RecipeError
-from ..ir import Graph, Value
+from ..ir import Array, Graph, Value
 from ..recipe import ALL, FROZEN, Channels, Recipe, Scheme, resolve
 from ..recipe.resolution.channels import channel_axis
+from ..recipe.resolution.scheme import most_important
 
 SHARES = (1 / 8, 1 / 4, 1 / 2, 1.0)
 """The shares of a weight's input channels that are tried, as published for tiny devices (arXiv 2206.15472)."""
 
 Choice = tuple[int, ...]
 """For each unit of a space, the index of what is chosen among its shares; 0 is frozen."""
+
+Importance = Mapping[str, Array]
+"""Weight -> how important each of its input channels is: f64 [channels]. What is not in it goes by magnitude."""
+
+_BY_MAGNITUDE: Importance = {}
 
 
 @dataclass(frozen=True)
@@ -84,14 +90,22 @@ class Space:
         """The choice nearest above what a scheme trains: its channels are rounded up to a share of the space."""
         return tuple(_nearest(unit, scheme) for unit in self.units)
 
-    def recipe(self, choice: Sequence[int]) -> Recipe:
-        """The base recipe that trains what was chosen, one rule a parameter. Raises RecipeError if that is nothing."""
+    def recipe(self, choice: Sequence[int], importance: Importance = _BY_MAGNITUDE) -> Recipe:
+        """The base recipe that trains what was chosen, one rule a parameter; of the weights in `importance` those
+        channels that it says are most important, named one by one. Raises RecipeError if that is nothing."""
         rules = [
-            {"params": unit.name, **({} if unit.shares[index] == 1.0 else {"channels": unit.channels(index)})}
+            {"params": unit.name, **_channels(unit, index, importance.get(unit.name))}
             for unit, index in zip(self.units, choice, strict=True)
             if index
         ]
         return self.base.with_(update=rules, lora=None)
+
+
+def _channels(unit: Unit, index: int, importance: Array | None) -> dict[str, int | tuple[int, ...]]:
+    if unit.shares[index] == 1.0:
+        return {}
+    count = unit.channels(index)
+    return {"channels": count if importance is None else most_important(importance, count)}
 
 
 def _unit(graph: Graph, value: Value) -> Unit:

@@ -19,7 +19,8 @@ from ..ops import differentiable
 from ..recipe import Layer, Recipe, layers_of, node_flops, resolve
 from ..targets import Target
 from ..targets import get as get_target
-from .estimates import GIVEN, Compared, Estimate, Fit, compare, estimate
+from .estimates import GIVEN, Compared, Estimate, Fit, compare, estimate, usual_recipe
+from .schemes import Schemes, check_scheme, compare_schemes
 
 
 @dataclass(frozen=True)
@@ -160,4 +161,18 @@ def _with_gradients(found: Survey, graph: Graph) -> tuple[OperatorUse, ...]:
     )
 
 
-__all__ = ["GIVEN", "CheckReport", "Compared", "Estimate", "Fit", "check", "check_file", "compare", "estimate"]
+__all__ = [
+    "GIVEN",
+    "CheckReport",
+    "Compared",
+    "Estimate",
+    "Fit",
+    "Schemes",
+    "check",
+    "check_file",
+    "check_scheme",
+    "compare",
+    "compare_schemes",
+    "estimate",
+    "usual_recipe",
+]

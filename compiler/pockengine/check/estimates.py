@@ -84,11 +84,17 @@ def _limit(memory: Memory) -> float:
 
 
 def estimate(
-    graph: Graph, recipe: Recipe, target: Target, threads: int | None = None, memory: int | None = None
+    graph: Graph,
+    recipe: Recipe,
+    target: Target,
+    threads: int | None = None,
+    memory: int | None = None,
+    backend: str = backends.DEFAULT,
 ) -> Estimate:
     """Plan all programs, as compiling does, and read off what they take. Raises RecipeError or
     UnsupportedOperatorError."""
-    return _read_off(plan_programs(Request(graph, recipe, target, threads, memory=memory)), graph, memory)
+    request = Request(graph, recipe, target, threads, memory=memory, backend=backends.get(backend))
+    return _read_off(plan_programs(request), graph, memory)
 
 
 def _read_off(planned: Planned, graph: Graph, memory: int | None) -> Estimate:
@@ -137,7 +143,7 @@ class _Comparison:
         self, graph: Graph, recipe: Recipe | None, target: Target, memory: int | None, backend: Backend
     ) -> None:
         self._graph, self._given, self._target, self._memory = graph, recipe, target, memory
-        self._base = recipe or Recipe(_usual_loss(graph), "adamw")
+        self._base = recipe or usual_recipe(graph)
         self._backend = backend
 
     def estimates(self, names: Iterable[str], dense: int | None) -> dict[str, Estimate | str]:
@@ -187,6 +193,11 @@ def _fit(planned: Planned, graph: Graph, device: Target, runs_in: Memory, peak: 
         except MemoryBudgetError as error:
             peak = error.least_bytes
     return Fit(device.name, peak, device.ram_bytes, runs_in)
+
+
+def usual_recipe(graph: Graph) -> Recipe:
+    """What a model is trained with where nobody says: AdamW, and the loss that suits its output. Raises RecipeError."""
+    return Recipe(_usual_loss(graph), "adamw")
 
 
 def _usual_loss(graph: Graph) -> dict[str, Any]:

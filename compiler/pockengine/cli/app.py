@@ -20,6 +20,7 @@ from .mounting import Commands, Entry
 from .options import (
     BackendName,
     Batch,
+    Compare,
     Compute,
     Dims,
     Fixed,
@@ -127,14 +128,17 @@ def check_command(
     dim: Dims = None,
     memory: Memory = None,
     backend: BackendName = "c",
+    compare: Compare = None,
     json: Json = False,
     import_losses: ImportLosses = False,
 ) -> None:
     """Say which operators are supported, what the layers are, and what training would take. Compiles nothing."""
     sizes, allowed = compiling.parse_dims(dim or []), compiling.parse_memory(memory)
-    request = compiling.CheckRequest(model, recipe, target, batch, sizes, allowed, import_losses, backend)
-    supported = compiling.check_model(request, as_json=json)
-    if not supported:
+    others = compiling.parse_compare(compare)
+    request = compiling.CheckRequest(model, recipe, target, batch, sizes, allowed, import_losses, backend, others)
+    if others:
+        compiling.compare_model(request, as_json=json)
+    elif not compiling.check_model(request, as_json=json):
         raise typer.Exit(BAD_INPUT)
 
 

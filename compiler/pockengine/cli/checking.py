@@ -26,13 +26,19 @@ def show_check(report: CheckReport) -> None:
     if report.layers:
         console.print(_layer_table(report.layers))
     if report.recipes:
-        console.print(_recipe_table(report.recipes))
-        console.print(_device_table(report.recipes))
-        for name, found in report.recipes.items():
-            if isinstance(found, str):
-                console.print(f"\n{name} is left out: {found}", highlight=False, soft_wrap=True)
+        show_compared(report.recipes)
     if report.estimate:
         console.print(pairs(_estimate_rows(report.estimate)))
+
+
+def show_compared(recipes: Compared) -> None:
+    """What training each of several recipes takes, and on which devices it fits."""
+    console = Console()
+    console.print(_recipe_table(recipes))
+    console.print(_device_table(recipes))
+    for name, found in recipes.items():
+        if isinstance(found, str):
+            console.print(f"\n{name} is left out: {found}", highlight=False, soft_wrap=True)
 
 
 def _in_the_way(node: UnsupportedNode) -> str:
@@ -89,7 +95,7 @@ def _recipe_table(recipes: Compared) -> Table:
         if isinstance(found, Estimate):
             summary = found.summary
             table.add_row(
-                _NAMES[name],
+                _NAMES.get(name, name),
                 size(summary["predicted_peak_bytes"]),
                 size(summary["arena_bytes"]),
                 size(summary["state_bytes"]),
@@ -104,7 +110,7 @@ _NAMES = {"full": "all", "head": "the head", "bias": "the biases", GIVEN: "as th
 
 def _device_table(recipes: Compared) -> Table:
     estimates = {name: found for name, found in recipes.items() if isinstance(found, Estimate)}
-    table = _table("\nFits", "target", "memory", *(_NAMES[name] for name in estimates))
+    table = _table("\nFits", "target", "memory", *(_NAMES.get(name, name) for name in estimates))
     for index, fit in enumerate(next(iter(estimates.values())).devices if estimates else ()):
         row = ["yes" if found.devices[index].fits else "no" for found in estimates.values()]
         table.add_row(fit.target, _memory(fit.memory), *row)

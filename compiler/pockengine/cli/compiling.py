@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..check import check_file
+from ..check import Estimate, check_file, check_scheme, compare_schemes
 from ..codegen.backends import DEFAULT
 from ..codegen.backends import get as get_backend
 from ..compile import Planned, compile
@@ -55,6 +55,22 @@ class CheckRequest:
     memory: int | None = None
     import_losses: bool = False
     backend: str = DEFAULT
+    compare: Mapping[str, str] = field(default_factory=dict)
+
+
+def parse_compare(text: str | None) -> dict[str, str]:
+    """`"full,last4,found=r.yaml"` -> {"full": "full", "last4": "last4", "found": "r.yaml"}. Raises PockError."""
+    if text is None:
+        return {}
+    named: dict[str, str] = {}
+    for part in text.split(","):
+        name, equals, path = (one.strip() for one in part.partition("="))
+        if not name or (equals and not path):
+            raise PockError(f"--compare takes names of schemes and NAME=RECIPE.yaml, with commas between, not '{text}'")
+        if name in named:
+            raise PockError(f"--compare has '{name}' twice: give each scheme a name of its own")
+        named[name] = path if equals else name
+    return named
 
 
 def parse_dims(texts: Sequence[str]) -> dict[str, int]:
@@ -76,6 +92,14 @@ def parse_memory(text: str | None) -> int | None:
     return size
 
 
+def check_output(path: Path, what: str, example: str) -> None:
+    """Refuse a place where no file can be written, before any work is done. Raises PockError."""
+    if not path.absolute().parent.is_dir():
+        raise PockError(f"the folder '{path.parent}' for the {what} does not exist")
+    if path.is_dir():
+        raise PockError(f"'{path}' is a folder: name a file, such as '{path / example}'")
+
+
 def compile_model(request: CompileRequest, *, as_json: bool) -> None:
     """Compile and save; what cannot work is refused before any work is done."""
     recipe = Recipe.load(request.recipe, request.import_losses)
@@ -85,10 +109,7 @@ def compile_model(request: CompileRequest, *, as_json: bool) -> None:
     if request.tuning is not None and request.tune == "off":
         raise PockError("--tuning goes with --tune known, fast or full")
     store = None if request.tuning is None else FileStore(request.tuning)
-    if not request.output.absolute().parent.is_dir():
-        raise PockError(f"the folder '{request.output.parent}' for the artifact does not exist")
-    if request.output.is_dir():
-        raise PockError(f"'{request.output}' is a folder: name a file, such as '{request.output / 'model.pock'}'")
+    check_output(request.output, "artifact", "model.pock")
     batch = request.batch if request.batch is not None else recipe.batch
     explanation: dict[str, Any] = {}
 
@@ -144,3 +165,35 @@ def check_model(request: CheckRequest, *, as_json: bool) -> bool:
 
         show_check(result)
     return result.supported
+
+
+def compare_model(request: CheckRequest, *, as_json: bool) -> None:
+    """Print the estimates of the schemes that are named."""
+    wanted = Recipe.load(request.recipe, request.import_losses) if request.recipe else None
+    schemes = {name: _scheme(name, text, request.import_losses) for name, text in request.compare.items()}
+    target = get_target(request.target)
+    get_backend(request.backend)
+    batch = request.batch if request.batch is not None else wanted.batch if wanted else None
+    with progress() as report:
+        report("check", 0, 1)
+        graph = load(request.model, request.dims, batch, need_weights=False)
+        compared = compare_schemes(graph, wanted, target, schemes, request.memory, request.backend)
+        report("check", 1, 1)
+    if as_json:
+        print(json.dumps({"recipes": {name: _plain(found) for name, found in compared.items()}}))
+    else:
+        from .checking import show_compared  # what draws tables takes a while to import
+
+        show_compared(compared)
+
+
+def _scheme(name: str, text: str, import_losses: bool) -> Recipe | str:
+    """The recipe of a file; what a name alone stands for is known when the model is."""
+    if text != name:
+        return Recipe.load(text, import_losses)
+    check_scheme(name)
+    return name
+
+
+def _plain(found: Estimate | str) -> dict[str, Any]:
+    return {"error": found} if isinstance(found, str) else found.to_mapping()

@@ -27,6 +27,14 @@ BackendName = Annotated[
         "--backend", metavar="{c|reference}", help="What makes the program: C kernels, or numpy's functions (slow)."
     ),
 ]
+Compare = Annotated[
+    str | None,
+    typer.Option(
+        "--compare",
+        metavar="A,B,…",
+        help="Estimate these beside each other: full, head, bias, last4 (the last 4 parameters), NAME=RECIPE.yaml.",
+    ),
+]
 ImportLosses = Annotated[
     bool,
     typer.Option("--import-losses", help="Import the Python functions that the recipe's losses name: they run here."),

@@ -68,16 +68,22 @@ def _waits(graph: Graph) -> dict[Node, set[Node]]:
 def _keys(graph: Graph, waits: dict[Node, set[Node]]) -> dict[Node, float]:
     """When each node would like to run. A number between two places of the graph means: between those nodes.
 
-    Mostly it is the node's own place. An update or a view runs right after what it waits for. If that is nothing, or
-    only other updates and views, it runs right before its first user."""
+    Mostly it is the node's own place. An update or a view runs right after what it waits for, and so does what selects
+    a parameter's trained channels, which is written behind the whole backward part. If that is nothing, or only other
+    updates and views, or of a selection only forward nodes, it runs right before its first user."""
     keys: dict[Node, float] = {}
+    trained = {value.name for value in graph.updates}
+    late: set[Node] = set()
     for index, node in enumerate(graph.nodes):
-        soon = node.phase == "update" or is_view(node)
+        selects = node.phase == "backward" and node.origin in trained
+        soon = selects or node.phase == "update" or is_view(node)
         before = [keys[other] for other in waits[node] if other in keys]
         keys[node] = max(before, default=_ANY_TIME) + 1e-6 if soon else float(index)
+        if selects and all(other.phase == "forward" or other in late for other in waits[node]):
+            late.add(node)
     users = graph.users()
     for index, node in reversed(list(enumerate(graph.nodes))):
-        if keys[node] < 0 or not waits[node]:
+        if keys[node] < 0 or not waits[node] or node in late:
             following = [keys[user] for value in node.outputs for user in users[value]]
             keys[node] = max(keys[node], min(following, default=float(index)) - 1e-6)
     return keys

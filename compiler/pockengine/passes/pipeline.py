@@ -214,6 +214,7 @@ ALGEBRA = _listed(
     "push_scale",
     "tidy",
     "scale_gradient_from_weights",
+    "tidy",
     "push_select",
     "tidy",
 )

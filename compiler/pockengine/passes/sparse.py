@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..ir import Graph, Node, Value
-from ..ops import Convolution, Emitter, Rewriting, axes_of, convolution_of, decompresses, record_of
+from ..ops import Convolution, Emitter, Rewriting, axes_of, convolution_of, decompresses, is_kind, prune, record_of
 from ..ops.convolution import GEOMETRY_KEYS
 from ..ops.movement import ints
 from .order import hoist
@@ -21,9 +21,11 @@ def push_select(graph: Graph) -> Graph:
     gather(matmul(%a, %b), %i) {axis: 1}       ->   matmul(%a, gather(%b, %i))
 
     Of each tensor a selection is taken once: behind residual connections it would be twice as many at every addition.
+    It stays behind a contraction whose whole result something else reads: the gradient of a norm's scale, that is made
+    of the weight's (`scale_gradient_from_weights`).
     """
     while True:
-        pushing = _Pushing()
+        pushing = _Pushing(_read_whole(prune(graph)))
         walk = Rewriting(graph)
         for node in walk:
             walk.replace(pushing.rule(walk.emitter, node))
@@ -35,8 +37,9 @@ def push_select(graph: Graph) -> Graph:
 class _Pushing:
     """One walk, in which each selection moves by one node."""
 
-    def __init__(self) -> None:
+    def __init__(self, whole: set[Value]) -> None:
         self.changed = False
+        self._whole = whole
         self._selected: dict[tuple[Value, Value, int], Value] = {}
 
     def rule(self, e: Emitter, node: Node) -> Sequence[Value] | None:
@@ -55,13 +58,19 @@ class _Pushing:
         source, left = e.builder.producers.get(value), indices.type.size
         repeats = left > value.type.shape[axis]  # so that it would cost more before
         pushed = None
-        if source is not None and record_of(source).selectable and not repeats:
+        if source is not None and record_of(source).selectable and not repeats and value not in self._whole:
             pushed = _through(e, source, take, axis, left)
         self._selected[value, indices, axis] = node.output if pushed is None else pushed
         if pushed is None:
             return None
         self.changed = True
         return [pushed]
+
+
+def _read_whole(graph: Graph) -> set[Value]:
+    """Results of contractions that something else than a selection reads."""
+    contractions = {value for node in graph.nodes if is_kind(node, "contraction") for value in node.outputs}
+    return {value for node in graph.nodes if node.op != "gather" for value in node.inputs if value in contractions}
 
 
 def _through(e: Emitter, node: Node, take: Take, axis: int, left: int) -> Value | None:

@@ -28,6 +28,7 @@ FIRST_VERSION = "0.1.0"
 RESTART_SECONDS = 1.0
 _DISK_MIB = 12
 """Of a board: its cache, a job's folder and its records take less."""
+_ROOM = 64 << 10
 
 _SITE = """\
 import os
@@ -39,19 +40,18 @@ if "FAULTS_CLOCK" in os.environ:
 
 @dataclass
 class Board:
-    """A device: its state, its clock, its agent."""
+    """A device: its state, its clock, its agent.
+
+    state  a folder on its disk
+    clock  a file elsewhere: how wrong it is, in seconds"""
 
     name: str
     state: Path
+    clock: Path
     environment: Mapping[str, str]
     id: str = ""
     process: "subprocess.Popen[bytes] | None" = None
     down_until: float = 0.0
-
-    @property
-    def clock(self) -> Path:
-        """How wrong it is, in seconds."""
-        return self.state.with_suffix(".clock")
 
     def start(self) -> None:
         """Boot."""
@@ -81,6 +81,11 @@ class Board:
             return any("artifact/" in " ".join(child.cmdline()) for child in _children(self.process.pid))
         return False
 
+    @property
+    def has_room(self) -> bool:
+        """Whether its owner could write a file."""
+        return shutil.disk_usage(self.state).free >= _ROOM
+
     def forbid(self) -> None:
         """Have its owner forbid all work."""
         fresh = self.state / "policy.toml.new"
@@ -97,7 +102,7 @@ class Board:
 
     def set_wrong(self, seconds: float) -> None:
         """Have its clock be wrong."""
-        fresh = self.clock.with_suffix(".new")
+        fresh = self.clock.with_name(f"{self.clock.name}.new")
         fresh.write_text(str(seconds))
         fresh.rename(self.clock)
 
@@ -147,7 +152,8 @@ class Caretaker:
 def pools(deployment: Deployment, folder: Path, sizes: Sequence[int], tokens: Iterator[str]) -> Iterator[list[Pool]]:
     """Enrolled boards, in pools of these sizes; a caretaker starts them. They end with the block."""
     file = file_of(folder / "pock-agent.pyz", FIRST_VERSION)
-    environment = _environment(folder)
+    environment, clocks = _environment(folder), folder / "clocks"
+    clocks.mkdir()
     with ExitStack() as stack:
         made = []
         for number, size in enumerate(sizes):
@@ -157,7 +163,8 @@ def pools(deployment: Deployment, folder: Path, sizes: Sequence[int], tokens: It
             stack.enter_context(small_disk(disk, _DISK_MIB * size + 32))
             pool = Pool(disk.name, network, disk)
             for index in range(size):
-                board = Board(f"board-{number}-{index}", disk / f"board-{index}", environment)
+                name = f"board-{number}-{index}"
+                board = Board(name, disk / f"board-{index}", clocks / name, environment)
                 _enrol(board, network, next(tokens))
                 board.install(file)
                 pool.boards.append(board)

@@ -3,19 +3,21 @@
 import json
 import random
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.e2e.small_model import RECIPE, make_files
-from tests.faults.actor import Person
-from tests.faults.deployment import deployed
+from tests.faults.actor import WAIT, Person
+from tests.faults.deployment import Deployment, deployed
 from tests.faults.fleet import law
 from tests.faults.fleet.boards import pools
 from tests.faults.fleet.chaos import Asking, Wish, rage
 from tests.faults.fleet.releasing import Releasing
 from tests.faults.fleet.troubles import Scene
+from tests.faults.law import ask
 from tests.faults.surroundings import Kind, surroundings
 
 _POOLS = 8
@@ -57,6 +59,7 @@ def perform(folder: Path, plan: Plan, say: Callable[[str], None]) -> Account:
         with pools(deployment, folder, sizes, _tokens(person)) as fleet:
             devices = tuple(board.id for pool in fleet for board in pool.boards)
             say(f"{len(devices)} agents in {len(fleet)} pools")
+            _await_sessions(deployment)
             asking = Asking(person, Wish(build, train, held_out, devices), random.Random(plan.seed))
             scene = Scene(deployment, fleet, random.Random(plan.seed + 1))
             with asking, Releasing(deployment, folder / "releases", plan.agents) as releasing:
@@ -79,6 +82,14 @@ def _ordered(person: Person, folder: Path) -> tuple[str, str, str]:
     ]
     person.until(f"/builds/{build}", "succeeded")
     return build, data[0], data[1]
+
+
+def _await_sessions(deployment: Deployment) -> None:
+    """Until every agent has come up once."""
+    ends = time.monotonic() + WAIT
+    while silent := ask(deployment, "SELECT name FROM devices WHERE session_id IS NULL"):
+        assert time.monotonic() < ends, f"{len(silent)} agents have not come up, {silent[0]} among them"
+        time.sleep(1)
 
 
 def _tokens(person: Person) -> Iterator[str]:

@@ -85,7 +85,7 @@ def _clocks_wrong(scene: Scene) -> Struck:
 
 
 def _work_forbidden(scene: Scene) -> Struck:
-    struck = scene.boards(0.05)
+    struck = [board for board in scene.boards(0.05) if board.has_room]
     for board in struck:
         board.forbid()
     obeyed_from = time.monotonic() + _OBEY_SECONDS

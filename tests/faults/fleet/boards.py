@@ -122,10 +122,10 @@ class Pool:
 
 
 class Caretaker:
-    """Starts every board's agent again when it has ended: the only thing that is done for a device."""
+    """Starts every board's agent, and again when it has ended: the only thing that is done for a device."""
 
-    def __init__(self, boards: Sequence[Board]) -> None:
-        self._boards = boards
+    def __init__(self) -> None:
+        self._boards: list[Board] = []
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._go_round)
 
@@ -139,9 +139,13 @@ class Caretaker:
         for board in self._boards:
             board.kill()
 
+    def take(self, board: Board) -> None:
+        """Care for one more."""
+        self._boards.append(board)
+
     def _go_round(self) -> None:
         while not self._ending.wait(0.2):
-            for board in self._boards:
+            for board in list(self._boards):
                 ended = board.process is None or board.process.poll() is not None
                 if ended and time.monotonic() >= board.down_until and not self._ending.is_set():
                     board.down_until = time.monotonic() + RESTART_SECONDS
@@ -150,11 +154,12 @@ class Caretaker:
 
 @contextmanager
 def pools(deployment: Deployment, folder: Path, sizes: Sequence[int], tokens: Iterator[str]) -> Iterator[list[Pool]]:
-    """Enrolled boards, in pools of these sizes; a caretaker starts them. They end with the block."""
+    """Enrolled boards, in pools of these sizes. A caretaker starts each as soon as it is there: all of them at once would
+    take this machine from the service. They end with the block."""
     file = file_of(folder / "pock-agent.pyz", FIRST_VERSION)
     environment, clocks = _environment(folder), folder / "clocks"
     clocks.mkdir()
-    with ExitStack() as stack:
+    with ExitStack() as stack, Caretaker() as caretaker:
         made = []
         for number, size in enumerate(sizes):
             network = Proxy(lambda: deployment.api_port)
@@ -168,8 +173,8 @@ def pools(deployment: Deployment, folder: Path, sizes: Sequence[int], tokens: It
                 _enrol(board, network, next(tokens))
                 board.install(file)
                 pool.boards.append(board)
+                caretaker.take(board)
             made.append(pool)
-        stack.enter_context(Caretaker([board for pool in made for board in pool.boards]))
         yield made
 
 

@@ -154,8 +154,8 @@ class Caretaker:
 
 @contextmanager
 def pools(deployment: Deployment, folder: Path, sizes: Sequence[int], tokens: Iterator[str]) -> Iterator[list[Pool]]:
-    """Enrolled boards, in pools of these sizes. A caretaker starts each as soon as it is there: all of them at once would
-    take this machine from the service. They end with the block."""
+    """Enrolled boards, in pools of these sizes. A caretaker starts each as soon as it is there: all at once they would
+    leave the service nothing of this machine. They end with the block."""
     file = file_of(folder / "pock-agent.pyz", FIRST_VERSION)
     environment, clocks = _environment(folder), folder / "clocks"
     clocks.mkdir()

@@ -80,17 +80,22 @@ class Deployment:
 
     def start_api(self) -> None:
         """Start the API process; returns when it listens."""
-        path = self._log("api")
-        with path.open("w") as log:
+        assert self.try_api(), self.logs[-1].read_text()
+
+    def try_api(self) -> bool:
+        """The same, as a supervisor does it: False where it ended, as it does while it cannot reach its store."""
+        with self._log("api").open("w") as log:
             line = [*_CLOCKED, "serve", "--port", "0", "--json"]
             environment = self._environment(**self._clock("service"))
             self.api = subprocess.Popen(line, env=environment, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True)
         assert self.api.stdout is not None
         said = self.api.stdout.readline()
-        assert said, path.read_text()
+        if not said:
+            return False
         port = urlsplit(json.loads(said)["url"]).port
         assert port is not None
         self.api_port = port
+        return True
 
     def start_builder(self) -> None:
         """Start the process that builds what the broker rings for."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.faults.actor import FINAL, Person
+from tests.faults.actor import FINAL, WAIT, Person
 from tests.faults.fleet.troubles import TROUBLES, Scene, Struck
 
 _STEPS = (5, 60, 400)
@@ -94,7 +94,7 @@ def rage(scene: Scene, seconds: float, pause: float, say: Callable[[str], None])
     try:
         while (now := time.monotonic()) < ends:
             for part in [part for part, (until, _) in lasting.items() if until <= now]:
-                lasting.pop(part)[1].mend()
+                _mend(lasting, part)
             if now >= following:
                 following = now + scene.dice.expovariate(1 / pause)
                 name = scene.dice.choices(names, often)[0]
@@ -107,6 +107,16 @@ def rage(scene: Scene, seconds: float, pause: float, say: Callable[[str], None])
                 struck.watch()
             time.sleep(0.05)
     finally:
-        for _, struck in lasting.values():
-            struck.mend()
+        mended = time.monotonic() + WAIT
+        while lasting and time.monotonic() < mended:
+            for part in list(lasting):
+                _mend(lasting, part)
+    assert not lasting, f"not mended: {', '.join(lasting)}"
     return counts
+
+
+def _mend(lasting: dict[str, tuple[float, Struck]], part: str) -> None:
+    """End a trouble, or have it tried again in a second."""
+    _, struck = lasting.pop(part)
+    if struck.mend() is False:
+        lasting[part] = time.monotonic() + 1, struck

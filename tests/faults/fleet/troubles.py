@@ -36,7 +36,8 @@ class Scene:
 
 @dataclass(frozen=True)
 class Struck:
-    """What was struck; after `seconds`, `mend` ends it. Until then `watch` sees that it is borne as it is to be."""
+    """What was struck; after `seconds`, `mend` ends it, or says False: try again. Until then `watch` sees that it is borne
+    as it is to be."""
 
     what: str
     seconds: float
@@ -104,7 +105,7 @@ def _work_forbidden(scene: Scene) -> Struck:
 
 def _service_killed(scene: Scene) -> Struck:
     scene.deployment.kill_api()
-    return Struck("", scene.dice.uniform(0, 5), scene.deployment.start_api)
+    return Struck("", scene.dice.uniform(0, 5), scene.deployment.try_api)
 
 
 def _service_clock_wrong(scene: Scene) -> Struck:

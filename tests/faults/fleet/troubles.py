@@ -36,8 +36,8 @@ class Scene:
 
 @dataclass(frozen=True)
 class Struck:
-    """What was struck; after `seconds`, `mend` ends it, or says False: try again. Until then `watch` sees that it is borne
-    as it is to be."""
+    """What was struck; after `seconds`, `mend` ends it, or says False: try again. Until then `watch` sees that it is
+    borne as it is to be."""
 
     what: str
     seconds: float

@@ -7,6 +7,7 @@ from .gradients import GradientStatistics, gradient_statistics
 from .measured import Training, measure
 from .ranks import rank_correlation
 from .ratio import gradient_ratio
+from .trainer import Trained, Trainer
 from .work import Data, Work
 
 __all__ = [
@@ -14,6 +15,8 @@ __all__ = [
     "Contributions",
     "Data",
     "GradientStatistics",
+    "Trained",
+    "Trainer",
     "Training",
     "Work",
     "fisher",

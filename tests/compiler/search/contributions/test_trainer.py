@@ -35,13 +35,8 @@ def chosen(space: Space, **options: int) -> Choice:
 
 
 SCHEMES = {
-    "images": [
-        {},
-        {"grouped__weight": 1, "norm__bias": 1},
-        {"stem__weight": 2, "point__weight": 1},
-        {"head__weight": 2},
-    ],
-    "words": [{}, {"query__weight": 2, "up__bias": 1}, {"table__weight": 1, "down__weight": 1, "norm__weight": 1}],
+    "images": [{"grouped__weight": 1, "norm__bias": 1, "head__weight": 2}, {"stem__weight": 2, "point__weight": 1}],
+    "words": [{"query__weight": 2, "up__bias": 1}, {"table__weight": 1, "down__weight": 1, "norm__weight": 1}],
 }
 
 
@@ -53,15 +48,18 @@ def really_compiled(space: Space, choice: Choice, data, steps: int, seed: int) -
         return [session.step(batch) for batch in itertools.islice(batches, steps)], session.state()
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda one: one["name"])
-@pytest.mark.parametrize("name", ["images", "words"])
+@pytest.mark.parametrize(
+    ("name", "optimizer"),
+    [*(("images", one) for one in OPTIMIZERS), *(("words", one) for one in OPTIMIZERS[1:3])],
+    ids=lambda one: one if isinstance(one, str) else one["name"],
+)
 def test_losses_are_those_of_the_scheme_itself(name: str, optimizer: dict) -> None:
     one = task(name, 4)
     space = Space.of(one.space.graph, one.space.base.with_(optimizer=optimizer))
     with Trainer(space, one.train, one.evaluation, {}, Work()) as trainer:
         for scheme in SCHEMES[name]:
             choice = chosen(space, **scheme)
-            assert trainer.program(choice) != choice or not scheme
+            assert trainer.program(choice) != choice
             trained = trainer.train(choice, 8, seed=3)
             losses, tensors = really_compiled(space, choice, one.train, 8, seed=3)
             np.testing.assert_allclose(trained.losses, losses, rtol=1e-4)

@@ -49,6 +49,7 @@ __all__ = [
     "space_bytes",
     "summary",
     "tune_planned",
+    "uncollected",
 ]
 
 
@@ -101,7 +102,7 @@ def compile(
 def _artifact(request: Request, measuring: Measuring, inspect: Callable[[Planned, Tuning], None] | None) -> Artifact:
     """All stages. Where tuning chooses other kernels, the programs are planned again from the algebra on."""
     start, backend, progress = time.monotonic(), request.backend, request.progress
-    with _uncollected():
+    with uncollected():
         programs = reduced(request)
         planned = plan_reduced(programs, backend)
         tuning = tune_planned(planned, backend, measuring, progress)
@@ -138,7 +139,7 @@ def check_limits(backend: Backend, target: Target, tune: str) -> None:
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def uncollected() -> Iterator[None]:
     """Without the search for cycles: graphs hold none, and looking through all of them takes a quarter of the time."""
     was = gc.isenabled()
     gc.disable()

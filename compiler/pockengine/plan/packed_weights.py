@@ -22,7 +22,7 @@ def place_packed(
 
     `passes` mark their readers; `dump` is a folder for the graphs. The runtime permutes a weight in place, through the
     arena: none is larger than that."""
-    packings = _agreed(graphs, planning.frozen, planning.lower)
+    packings = agreed(graphs, planning.frozen, planning.lower)
     sizes = {value.name: value.type.nbytes for graph in graphs.values() for value in graph.params}
     while True:
         programs = dict[str, Program]()
@@ -37,7 +37,7 @@ def place_packed(
         packings = fitting
 
 
-def _agreed(graphs: Mapping[str, Graph], frozen: Collection[str], lowering: Lowering) -> dict[str, Packing]:
+def agreed(graphs: Mapping[str, Graph], frozen: Collection[str], lowering: Lowering) -> dict[str, Packing]:
     """Frozen weights that are only read packed, and all in one way."""
     wanted: dict[str, set[Packing | None]] = {}
     for graph in graphs.values():

@@ -1,0 +1,1 @@
+"""How close the estimated costs of schemes are to planned and measured ones. `python -m benchmarks.scheme_costs`."""

@@ -1,0 +1,85 @@
+"""The memory beside the arena that a choice decides: optimizer state, parameters not left in the file, inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...compile import Request
+from ...compile.graphs import build_graphs
+from ...compile.resolved import resolve
+from ...plan import aligned
+from ..space import Choice, Space
+from .observed import Observed, Sizes
+from .segments import Floats, Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Bytes of parameters, optimizer state and inputs.
+
+    units  [units, options]: what each option takes
+    rest   what no unit decides"""
+
+    units: Floats
+    rest: float
+
+    @classmethod
+    def learn(cls, space: Space, states: Floats, observed: Sequence[tuple[Choice, Observed]]) -> Blocks:
+        """Of each option's optimizer state (see `option_states`), and of observed schemes: what parameters and inputs
+        took while a unit was trained, and while it was frozen."""
+        units = states + _others(space, states.shape[1], observed)
+        rests = [
+            sum(sum(sizes.values()) for sizes in (seen.states, seen.params, seen.inputs)) - _summed(units, choice)
+            for choice, seen in observed
+        ]
+        return cls(units, float(np.median(rests)))
+
+    def of(self, choice: Sequence[int]) -> float:
+        """Bytes of parameters, optimizer state and inputs."""
+        return self.rest + _summed(self.units, choice)
+
+
+def _summed(units: Floats, choice: Sequence[int]) -> float:
+    return float(units[np.arange(len(choice)), np.asarray(choice, np.int64)].sum())
+
+
+def option_states(space: Space, request: Callable[[Choice], Request], alignment: int) -> Floats:
+    """[units, options]: aligned bytes of each unit's optimizer state, from the graphs that train an option of all."""
+    width = max(len(unit.shares) for unit in space.units)
+    table = np.zeros((len(space.units), width))
+    for option in range(1, width):
+        choice = tuple(min(option, len(unit.shares) - 1) for unit in space.units)
+        graph = build_graphs(resolve(request(choice))).programs["train"]
+        sizes = {value.name: aligned(value.type.nbytes, alignment) for value in graph.states}
+        for name, unit in _units_of(space, sizes).items():
+            table[unit, option] += sizes[name]
+    return table
+
+
+def _others(space: Space, width: int, observed: Sequence[tuple[Choice, Observed]]) -> Floats:
+    """[units, options]: bytes of each unit among parameters and inputs."""
+    choices: Ints = np.array([choice for choice, _ in observed], np.int64)
+    sizes: list[Sizes] = [{**seen.params, **seen.inputs} for _, seen in observed]
+    table = np.zeros((len(space.units), width))
+    for name, unit in _units_of(space, {name: 0 for one in sizes for name in one}).items():
+        taken = np.array([one.get(name, 0) for one in sizes], np.float64)
+        frozen = choices[:, unit] == 0
+        parts = [taken[part].mean() if part.any() else taken.mean() for part in (frozen, ~frozen)]
+        table[unit, 0] += parts[0]
+        table[unit, 1:] += parts[1]
+    return table
+
+
+def _units_of(space: Space, names: Mapping[str, int]) -> dict[str, int]:
+    """Name -> the unit that it belongs to: the unit's own, or one that begins with it (`fc.weight.momentum`)."""
+    found: dict[str, int] = {}
+    for name in names:
+        begin = name
+        while begin and begin not in space.index:
+            begin = begin.rpartition(".")[0]
+        if begin:
+            found[name] = space.index[begin]
+    return found

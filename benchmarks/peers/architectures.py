@@ -20,8 +20,8 @@ class Bottleneck:
         return self.stride == 1 and self.inputs == self.outputs
 
 
-def _bottlenecks(inputs: int, rows: tuple[tuple[int, int, int, int], ...]) -> tuple[Bottleneck, ...]:
-    """From rows of (kernel, expansion, output channels, stride)."""
+def bottlenecks(inputs: int, rows: tuple[tuple[int, int, int, int], ...]) -> tuple[Bottleneck, ...]:
+    """Blocks in a row, from rows of (kernel, expansion, output channels, stride)."""
     blocks = []
     for kernel, expansion, outputs, stride in rows:
         blocks.append(Bottleneck(inputs, inputs * expansion, outputs, kernel, stride))
@@ -30,7 +30,7 @@ def _bottlenecks(inputs: int, rows: tuple[tuple[int, int, int, int], ...]) -> tu
 
 
 MCUNET_STEM = 16
-MCUNET_BLOCKS = _bottlenecks(
+MCUNET_BLOCKS = bottlenecks(
     MCUNET_STEM,
     (
         (3, 1, 8, 1),
@@ -46,7 +46,7 @@ MCUNET_BLOCKS = _bottlenecks(
 
 # MobileNetV2's stem is a convolution, a depthwise one and a projection; then (kernel, expansion, channels, stride).
 MOBILENET_STEM = 32
-MOBILENET_BLOCKS = _bottlenecks(
+MOBILENET_BLOCKS = bottlenecks(
     16,
     (
         *((3, 6, 24, stride) for stride in (2, 1)),

@@ -18,7 +18,7 @@ from transformers import (
     ResNetForImageClassification,
 )
 
-from benchmarks.peers.architectures import MCUNET_BLOCKS, MCUNET_STEM, Bottleneck
+from benchmarks.peers.architectures import MCUNET_BLOCKS, Bottleneck
 from benchmarks.workloads import Family
 
 _OF_TRANSFORMERS: dict[str, tuple[Any, Any]] = {
@@ -89,13 +89,13 @@ class InvertedBottleneck(nn.Module):
 
 
 class McuNet(nn.Module):
-    """Blocks of the kind and width that MCUNet's search finds for 128 x 128 images on a microcontroller."""
+    """Blocks of the kind and width that MCUNet's search finds for 128 x 128 images on a microcontroller, or others."""
 
-    def __init__(self, classes: int) -> None:
+    def __init__(self, classes: int, blocks: tuple[Bottleneck, ...] = MCUNET_BLOCKS, channels: int = 3) -> None:
         super().__init__()
-        self.stem = ConvNorm(3, MCUNET_STEM, 3, stride=2)
-        self.blocks = nn.Sequential(*map(InvertedBottleneck, MCUNET_BLOCKS))
-        self.classifier = nn.Linear(MCUNET_BLOCKS[-1].outputs, classes)
+        self.stem = ConvNorm(channels, blocks[0].inputs, 3, stride=2)
+        self.blocks = nn.Sequential(*map(InvertedBottleneck, blocks))
+        self.classifier = nn.Linear(blocks[-1].outputs, classes)
         self.eval()
 
     def forward(self, pixel_values: Tensor) -> Tensor:

@@ -1,0 +1,1 @@
+"""Which parameters to train: schemes against each other on the transfer tasks, at the same memory."""

@@ -1,0 +1,66 @@
+"""Results, one line of JSON each, keyed by a digest of all that made them: what is there is not run again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+Result = dict[str, Any]
+
+
+def digest_of(*parts: object) -> str:
+    """Of values that JSON can say, and of bytes."""
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(part if isinstance(part, bytes) else json.dumps(part, sort_keys=True).encode())
+        found.update(b"\0")
+    return found.hexdigest()[:24]
+
+
+class Store:
+    """A file that lines are added to, by several processes at once if need be."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self._known: dict[str, Result] = {}
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Read what others added. A line that was cut off, as a kill does it, counts as not there."""
+        if self.file.exists():
+            for line in self.file.read_text().splitlines():
+                try:
+                    found = json.loads(line)
+                    self._known[found["key"]] = found
+                except (ValueError, KeyError, TypeError):
+                    continue
+
+    def get(self, key: str) -> Result | None:
+        """The result of a key."""
+        return self._known.get(key)
+
+    def add(self, key: str, result: Result) -> Result:
+        """Keeps it; returns it with its key."""
+        kept = {"key": key, **result}
+        self._known[key] = kept
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        line = json.dumps(kept) + "\n"
+        descriptor = os.open(self.file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            whole = not self.file.stat().st_size or self._ends_with_newline()
+            os.write(descriptor, (line if whole else "\n" + line).encode())
+        finally:
+            os.close(descriptor)
+        return kept
+
+    def _ends_with_newline(self) -> bool:
+        with self.file.open("rb") as file:
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) == b"\n"
+
+    def __iter__(self) -> Iterator[Result]:
+        return iter(self._known.values())

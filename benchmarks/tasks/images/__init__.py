@@ -1,0 +1,1 @@
+"""Images drawn by procedure: figures before backgrounds, from a seed."""

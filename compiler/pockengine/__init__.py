@@ -8,6 +8,7 @@ artifact.save("model.pock")
 session  = artifact.load()
 loss     = session.step({"input": x, "labels": y})
 report   = pock.verify(module, args, recipe)             # against the user's own framework
+found    = pock.search(graph, recipe, data, memory=64 << 20)   # which parameters to train: found.recipe
 """
 
 from .artifact import Artifact, Session
@@ -15,6 +16,7 @@ from .compile import compile
 from .errors import PockError
 from .frontends import load
 from .recipe import Recipe
+from .search.job import search
 from .targets import Target
 from .targets import all as targets
 from .verify import from_jax, from_keras, from_torch, verify
@@ -30,6 +32,7 @@ __all__ = [
     "from_keras",
     "from_torch",
     "load",
+    "search",
     "targets",
     "verify",
 ]

@@ -32,7 +32,7 @@ BEYOND: Mapping[Rule, frozenset[str]] = {
     Rule.PARAMETERS: frozenset(
         {
             # The Python API: what a person may say of a compilation, by name.
-            *(f"compiler: {name}" for name in ("compile", "verify", "Recipe.__init__")),
+            *(f"compiler: {name}" for name in ("compile", "search", "verify", "Recipe.__init__")),
             # What stands in for a function of PyTorch is called as that is.
             *(f"compiler: {name}" for name in ("_attention", "cross_entropy")),
         }

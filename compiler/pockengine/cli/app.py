@@ -38,6 +38,7 @@ from .options import (
     VerifiedDump,
     VerifiedModel,
 )
+from .searching import search_command
 
 DIFFERS, BAD_INPUT, IO_FAILED = 1, 2, 4
 
@@ -280,6 +281,9 @@ def tune_command(
     dims = compiling.parse_dims(dim or [])
     request = tuning.TuneRequest(model, recipe, target, batch, threads, dims, mode, compute, import_losses, backend)
     tuning.tune_model(request, as_json=json)
+
+
+app.command("search")(search_command)
 
 
 @app.command("cache")

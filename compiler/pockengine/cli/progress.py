@@ -18,6 +18,14 @@ _DOING = {
     "compile": "compiling kernels",
     "link": "linking",
     "pack": "packing",
+    "gradients": "looking at gradients",
+    "measure": "measuring contributions",
+    "costs": "learning what schemes cost",
+    "probe": "asking what options add",
+    "choose": "choosing",
+    "front": "looking at other limits",
+    "compare": "planning usual schemes",
+    "confirm": "training what is compared",
 }
 
 

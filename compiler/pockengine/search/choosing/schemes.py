@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol, runtime_checkable
 
 from ...errors import MemoryBudgetError, PockError
 from ...plan.budget import mebibytes
@@ -32,6 +33,14 @@ _UNUSED = 0.01
 """The part of a limit that may stay unused because an estimate was too high."""
 
 Fits = Callable[[Choice], bool]
+
+
+@runtime_checkable
+class Learning(Protocol):
+    """A model of costs that can learn from a scheme."""
+
+    def refined(self, choices: Iterable[Choice], progress: Progress) -> CostModel:
+        """The same, but better near these choices."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +87,7 @@ class Chooser:
     seconds: float = 20.0
     progress: Progress = quiet
     _companies: dict[Choice, Problem] = field(default_factory=dict, init=False)
+    _before: list[Problem] = field(default_factory=list, init=False)
     _known: dict[Choice, Chosen] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -150,13 +160,14 @@ class Chooser:
                 notes.append(_excess(made, limits))
             elif not _wasted(made, limits):
                 break
-            room = limits.shifted(*_error(made))
+            self._learn(choice)
+            room = limits.shifted(*_error(self._planned(choice, method)))
         self.progress("choose", _CHECKS, _CHECKS)
         return list(seen.values())
 
     def bound(self, limits: Limits) -> float:
         """No scheme within the limits gains more: see Chosen."""
-        problem = lower([self._problem(self.space.full), *self._companies.values()])
+        problem = lower([self._problem(self.space.full), *self._companies.values(), *self._before])
         errors = [_error(made) for made in self._known.values()]
         above = limits.shifted(max(0, *(nbytes for nbytes, _ in errors)), max(0.0, *(ms for _, ms in errors)))
         return solve(problem.with_limits(self._rows.limits(above)), self.seconds).bound
@@ -187,6 +198,15 @@ class Chooser:
             if company == companies[-1] and len(companies) < _COMPANIES and solution.choice not in companies:
                 companies.append(solution.choice)
         return found
+
+    def _learn(self, choice: Choice) -> None:
+        """Let the estimates learn from a scheme of which they were wrong, if they can."""
+        if isinstance(self.costs, Learning):
+            self.costs = self.costs.refined([choice], self.progress)
+            self._rows = Rows(self.costs, self.gains, self.progress)
+            self._before += self._companies.values()
+            self._companies = {}
+            self._known = {one: replace(made, estimated=self.costs.of(one)) for one, made in self._known.items()}
 
     def _problem(self, company: Choice) -> Problem:
         if company not in self._companies:

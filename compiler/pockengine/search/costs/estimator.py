@@ -21,7 +21,7 @@ from ..space import Choice, Space
 from .blocks import Blocks, option_states
 from .cost import Cost
 from .exact import request_of
-from .observed import Observed, arena_of, observe
+from .observed import Observed, arena_of, moments_of, observe
 from .regression import Regression
 from .segments import Bools, Floats, Segments
 from .speed import clock_of, fitted_clock
@@ -63,9 +63,18 @@ class Costs:
     def of(self, choice: Choice) -> Cost:
         """See CostModel."""
         forward, backward, runs = self._figures(choice)
-        arena = arena_of(forward, backward, runs, self._end)
-        peak = RUNTIME_BYTES + self.beside_arena(choice) + forward[:, 3].sum() + arena
+        peak = self._always(choice, forward) + arena_of(forward, backward, runs, self._end)
         return Cost(round(peak), self._cycles(forward, backward) / self.clock * 1e3)
+
+    def moments(self, choice: Choice) -> Floats:
+        """Bytes of the process in each segment's forward part, then in each one's backward part, then at the end; the
+        largest is the peak."""
+        forward, backward, runs = self._figures(choice)
+        return self._always(choice, forward) + moments_of(forward, backward, runs, self._end)
+
+    def _always(self, choice: Choice, forward: Floats) -> float:
+        """Bytes beside the arena, which are there for the whole step."""
+        return float(RUNTIME_BYTES + self.beside_arena(choice) + forward[:, 3].sum())
 
     def beside_arena(self, choice: Choice) -> float:
         """Bytes of parameters, optimizer state and inputs."""

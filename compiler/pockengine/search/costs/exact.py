@@ -40,9 +40,12 @@ class ExactCosts:
         gradient or a kernel is missing."""
         choice = tuple(choice)
         if choice not in self._known:
-            planned = plan_programs(request_of(self.space, choice, self.target, self.threads, self._progress))
-            self._known[choice] = Cost(predicted_peak_bytes(planned), step_cycles(planned) / self.clock * 1e3)
+            self._known[choice] = self._cost(choice)
         return self._known[choice]
+
+    def _cost(self, choice: Choice) -> Cost:
+        planned = plan_programs(request_of(self.space, choice, self.target, self.threads, self._progress))
+        return Cost(predicted_peak_bytes(planned), step_cycles(planned) / self.clock * 1e3)
 
 
 def request_of(

@@ -63,11 +63,17 @@ class Observed:
 
 def arena_of(forward: Floats, backward: Floats, runs: Bools, end: float) -> float:
     """The most that is alive at once, from the figures of all segments."""
+    return float(moments_of(forward, backward, runs, end).max())
+
+
+def moments_of(forward: Floats, backward: Floats, runs: Bools, end: float) -> Floats:
+    """The most that is alive in each segment's forward part, then in each one's backward part, then at the end; 0 where
+    nothing runs: [2 * segments + 1]."""
     made, waiting = forward[:, 0], backward[:, 2]
     saved = np.cumsum(made) - made
     waits = np.cumsum(waiting[::-1])[::-1] - waiting
     forth, back = forward[:, 1] + saved, backward[:, 0] + saved + waits
-    return float(max(forth[runs[:, 0]].max(initial=0), back[runs[:, 1]].max(initial=0), end + waiting.sum()))
+    return np.concatenate([forth * runs[:, 0], back * runs[:, 1], [end + waiting.sum()]])
 
 
 def observe(request: Request, segments: Segments, lowering: Lowering) -> Observed:

@@ -115,3 +115,26 @@ def test_without_limits_everything_that_brings_something_is_trained() -> None:
     gains = ((0.0, -1.0, -2.0, -2.0, -3.0), *random_gains(space, 0)[1:])
     chosen = Chooser(space, gains, costs, costs).choose(Limits())
     assert chosen.choice == (0, *space.full[1:])
+
+
+class Pupil:
+    """Says the half of what a scheme takes, but for those that it was shown."""
+
+    def __init__(self, costs: Chain, known: frozenset = frozenset()) -> None:
+        self.costs, self.known = costs, known
+
+    def of(self, choice):
+        cost = self.costs.of(choice)
+        return cost if choice in self.known else Cost(cost.peak_bytes // 2, cost.step_ms)
+
+    def refined(self, choices, progress):
+        return Pupil(self.costs, self.known | set(choices))
+
+
+def test_estimates_that_can_learn_are_shown_where_they_were_wrong() -> None:
+    space, planned = space_of(6), Chain(6, 3)
+    gains, limits = random_gains(space, 3), limits_of(planned, space, 0.3)
+    chooser = Chooser(space, gains, Pupil(planned), planned)
+    chosen = chooser.choose(limits)
+    assert limits.keeps(chosen.cost) and chosen.gain <= chosen.bound
+    assert isinstance(chooser.costs, Pupil) and chooser.costs.known

@@ -1,0 +1,94 @@
+"""The options of `pock search`, which are many."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .. import compiling
+from ..options import Batch, Dims, ImportLosses, Json, Model, TargetName
+
+SearchData = Annotated[
+    Path, typer.Option("--data", metavar="D.safetensors", help="Samples of what will be trained on, targets included.")
+]
+EvalData = Annotated[
+    Path | None,
+    typer.Option("--eval-data", metavar="E.safetensors", help="Samples held out, for `measured` and --confirm."),
+]
+BaseRecipe = Annotated[
+    Path | None,
+    typer.Option("--recipe", metavar="BASE.yaml", help="Loss, optimizer and batch; its `update` is not read."),
+]
+SearchMemory = Annotated[
+    str | None, typer.Option("--memory", metavar="SIZE", help="What the predicted peak may be, such as 64MiB.")
+]
+Method = Annotated[
+    str,
+    typer.Option("--method", metavar="{fisher|measured|gradient}", help="How it is found what each parameter brings."),
+]
+Prefer = Annotated[
+    str,
+    typer.Option(
+        "--prefer", metavar="{accuracy|memory|time|balanced}", help="Which scheme of those within the limits."
+    ),
+]
+Resume = Annotated[
+    Path | None,
+    typer.Option("--resume", metavar="FOLDER", help="Keep what is found here, and go on with what is there."),
+]
+Confirm = Annotated[
+    int, typer.Option("--confirm", metavar="STEPS", min=0, help="Train the recipe and usual ones so long, and compare.")
+]
+
+
+def search_command(
+    model: Model,
+    data: SearchData,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="RECIPE.yaml", help="The recipe to write.")],
+    eval_data: EvalData = None,
+    recipe: BaseRecipe = None,
+    target: TargetName = "host",
+    memory: SearchMemory = None,
+    step_ms: Annotated[float | None, typer.Option("--step-ms", min=0.0, help="What one step may take.")] = None,
+    minutes: Annotated[float, typer.Option("--minutes", min=0.0, help="What finding contributions may take.")] = 30.0,
+    method: Method = "fisher",
+    prefer: Prefer = "accuracy",
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of all that is drawn.")] = 0,
+    threads: Annotated[int | None, typer.Option("--threads", min=1, help="Default: the target's cores.")] = None,
+    batch: Batch = None,
+    dim: Dims = None,
+    resume: Resume = None,
+    confirm: Confirm = 0,
+    report: Annotated[
+        Path | None, typer.Option("--report", metavar="R.html", help="Write a page that says why.")
+    ] = None,
+    json: Json = False,
+    import_losses: ImportLosses = False,
+) -> None:
+    """Find which parameters to train within limits of memory and time, and write the recipe that does it."""
+    from . import job
+
+    options = job.SearchOptions(
+        model,
+        data,
+        output,
+        eval_data,
+        recipe,
+        target,
+        memory,
+        step_ms,
+        minutes,
+        method,
+        prefer,
+        seed,
+        threads,
+        batch,
+        compiling.parse_dims(dim or []),
+        resume,
+        confirm,
+        report,
+        import_losses,
+    )
+    job.search_scheme(options, as_json=json)

@@ -1,0 +1,21 @@
+"""The whole search as one function: contributions, costs, choosing, and what came of it as plain data."""
+
+from .api import search
+from .data import checked_data, read_dataset
+from .found import Compared, Found, LayerRow, Training, UnitRow
+from .request import METHODS, SearchRequest
+from .run import run
+
+__all__ = [
+    "METHODS",
+    "Compared",
+    "Found",
+    "LayerRow",
+    "SearchRequest",
+    "Training",
+    "UnitRow",
+    "checked_data",
+    "read_dataset",
+    "run",
+    "search",
+]

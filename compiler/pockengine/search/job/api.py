@@ -1,0 +1,76 @@
+"""The search as a person calls it from Python."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ...errors import PockError, nearest
+from ...ir import Graph
+from ...progress import Progress, quiet
+from ...recipe import Recipe
+from ...targets import Target, get
+from ..choosing import Limits, Preference
+from .data import Data
+from .found import Found
+from .request import SearchRequest
+from .run import run
+
+
+def search(
+    graph: Graph,
+    recipe: Recipe,
+    data: Data,
+    target: str | Target = "host",
+    threads: int | None = None,
+    *,
+    memory: int | None = None,
+    step_ms: float | None = None,
+    eval_data: Data | None = None,
+    method: str = "fisher",
+    prefer: str = "accuracy",
+    minutes: float = 30.0,
+    seed: int = 0,
+    folder: str | os.PathLike[str] | None = None,
+    confirm: int = 0,
+    progress: Progress = quiet,
+) -> Found:
+    """Find which parameters to train within limits. `Recipe.parse(found.recipe)` trains them.
+
+    graph      the imported model, batch included in its shapes
+    recipe     loss, optimizer and batch; its `update` is not read
+    data       input name -> [samples, …], targets included: what will be trained on
+    target     what is trained on: a name of `pock targets`, or a Target
+    threads    that a step takes there; default: the target's cores
+    memory     bytes that the predicted peak may be
+    step_ms    milliseconds that a step may take, as predicted
+    eval_data  samples that were held out; for `measured` and `confirm`
+    method     how contributions are found: `fisher`, `measured` or `gradient`
+    prefer     which scheme within the limits: `accuracy`, `memory`, `time` or `balanced`
+    minutes    what finding contributions may take
+    seed       of all that is drawn
+    folder     keeps results as they come, so that the same call goes on where one was ended
+    confirm    steps of short trainings of the found scheme and of usual ones, which then have accuracies
+    progress   called with (stage, done, total)
+
+    Raises DataError where the data do not fit the model, MemoryBudgetError or PockError where nothing fits into the
+    limits, RecipeError, UnsupportedOperatorError, TargetError."""
+    if prefer not in list(Preference):
+        raise PockError(f"nothing prefers '{prefer}'{nearest(prefer, Preference)}")
+    request = SearchRequest(
+        graph,
+        recipe,
+        data,
+        get(target) if isinstance(target, str) else target,
+        Limits(memory, step_ms),
+        eval_data,
+        method,
+        Preference(prefer),
+        minutes,
+        seed,
+        threads,
+        None if folder is None else Path(folder),
+        confirm,
+        progress,
+    )
+    return run(request)

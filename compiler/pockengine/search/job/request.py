@@ -1,0 +1,59 @@
+"""What is asked of a search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ...errors import PockError, nearest
+from ...ir import Graph
+from ...progress import Progress, quiet
+from ...recipe import Recipe
+from ...targets import Target
+from ..choosing import Limits, Preference
+from .data import Data
+
+METHODS = ("fisher", "measured", "gradient")
+"""How contributions are found."""
+
+
+@dataclass(frozen=True, eq=False)
+class SearchRequest:
+    """A model, data, a device and limits.
+
+    graph      the imported model
+    base       the recipe whose loss, optimizer and batch the found one has; its `update` is not read
+    data       input name -> [samples, …], targets included
+    target     what the scheme is for
+    limits     what a training step may take there
+    eval_data  samples that were held out; needed to measure contributions, and to confirm
+    method     one of METHODS
+    prefer     which scheme of those within the limits
+    minutes    the time that contributions may take; what is measured until then counts
+    seed       of all that is drawn
+    threads    of the target; None: its cores
+    folder     where results are kept as they come, so that a search that was ended goes on; None: nowhere
+    confirm    steps of a short training of the found scheme and of usual ones, at the end; 0: none
+    progress   called with (stage, done, total)"""
+
+    graph: Graph
+    base: Recipe
+    data: Data
+    target: Target
+    limits: Limits = field(default_factory=Limits)
+    eval_data: Data | None = None
+    method: str = "fisher"
+    prefer: Preference = Preference.ACCURACY
+    minutes: float = 30.0
+    seed: int = 0
+    threads: int | None = None
+    folder: Path | None = None
+    confirm: int = 0
+    progress: Progress = quiet
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise PockError(f"there is no method '{self.method}'{nearest(self.method, METHODS)}")
+        if self.eval_data is None and (self.method == "measured" or self.confirm):
+            wanted = "measuring contributions" if self.method == "measured" else "confirming a scheme"
+            raise PockError(f"{wanted} needs samples that were held out: give --eval-data")

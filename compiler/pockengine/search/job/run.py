@@ -1,0 +1,236 @@
+"""The stages of a search, one after the other, each kept in a folder as soon as it is there."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+from ...codegen.files import write_whole
+from ...progress import Progress
+from ..choosing import Chooser, Chosen, Point, Preference, front, preferred
+from ..contributions import Contributions, Work, fisher, gradient_ratio, load, measure, save
+from ..contributions.kept import Journal
+from ..contributions.trainer import Trainer
+from ..contributions.work import identity_of
+from ..costs import Costs
+from ..space import Choice, Space
+from ..writing import few_rules, recipe_text
+from .comments import comments_of
+from .comparison import schemes_of, trained_numbers
+from .data import Data, checked_data
+from .found import Compared, Found, LayerRow, Training, UnitRow
+from .request import SearchRequest
+from .whole import WholeCosts
+
+CONFIRMING_SEEDS = 3
+"""Orders of samples in which each scheme is trained to confirm it."""
+
+
+def run(request: SearchRequest) -> Found:
+    """Find a scheme within the limits. With a folder, what was done by an earlier call that was ended is taken from
+    there: the same request gives the same recipe. Raises DataError where the data do not fit the model,
+    MemoryBudgetError or PockError where nothing fits into the limits, RecipeError, UnsupportedOperatorError."""
+    return _Search(request).run()
+
+
+@dataclass
+class _Search:
+    request: SearchRequest
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        request = self.request
+        self.space = Space.of(request.graph, request.base)
+        self.data = checked_data(self.space, request.target, request.data, "data")
+        self.evaluation: Data | None = None
+        if request.eval_data is not None:
+            self.evaluation = checked_data(self.space, request.target, request.eval_data, "evaluation data")
+        self.threads = request.threads or request.target.cores
+        self.work = Work(request.seed, request.minutes * 60, request.folder, None, request.progress)
+
+    def run(self) -> Found:
+        """All stages."""
+        with self._timed("contributions"):
+            contributions = self._contributions()
+        found = self._known() or self._found(contributions)
+        return self._confirmed(found, contributions) if self.request.confirm else found
+
+    @contextmanager
+    def _timed(self, stage: str) -> Iterator[None]:
+        begin = time.monotonic()
+        yield
+        self.seconds[stage] = time.monotonic() - begin
+
+    def _identity(self, **settings: float | str | None) -> str:
+        """Tells apart what would give other results."""
+        data = {"data": self.data} | ({"eval": self.evaluation} if self.evaluation is not None else {})
+        request = self.request
+        return identity_of(self.space, self.space.base, data, method=request.method, seed=request.seed, **settings)
+
+    def _contributions(self) -> Contributions:
+        kept = self.work.kept("contributions.json", self._identity(minutes=self.request.minutes))
+        if kept is not None and kept.exists():
+            return load(kept, self.space)
+        found = self._by_method()
+        if kept is not None:
+            save(found, kept)
+        return found
+
+    def _by_method(self) -> Contributions:
+        if self.request.method == "measured":
+            assert self.evaluation is not None
+            return measure(self.space, self.data, self.evaluation, work=self.work)
+        return (gradient_ratio if self.request.method == "gradient" else fisher)(self.space, self.data, work=self.work)
+
+    def _known(self) -> Found | None:
+        """What an earlier call with this request has found."""
+        if self._file is None or not self._file.exists():
+            return None
+        try:
+            return Found.from_mapping(json.loads(self._file.read_text("utf-8")))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return None  # another version's: it is found anew
+
+    @cached_property
+    def _file(self) -> Path | None:
+        """Where the result is kept."""
+        request = self.request
+        limits, target = request.limits, request.target
+        settings = {"memory": limits.memory_bytes, "ms": limits.step_ms, "threads": self.threads}
+        return self.work.kept(
+            "found.json",
+            self._identity(minutes=request.minutes, target=repr(target), prefer=request.prefer, **settings),
+        )
+
+    def _found(self, contributions: Contributions) -> Found:
+        request, space = self.request, self.space
+        with self._timed("costs"):
+            costs = Costs(space, request.target, self.threads, progress=request.progress)
+        planned = WholeCosts(space, request.target, self.threads)
+        chooser = Chooser(space, contributions.gains, costs, planned, request.seed, progress=request.progress)
+        chooser.check(request.limits)
+        with self._timed("comparing"):
+            usual = schemes_of(space, chooser, request.limits)
+            evolved = chooser.evolved(request.limits)
+        named = usual if evolved is None else {**usual, "evolved": evolved}
+        with self._timed("choosing"):
+            chosen, points = _preferred(chooser, request, list(named.values()))
+        compared = _compared(chooser, {"found": chosen.choice, **named}, request.progress)
+        found = Found(
+            model=request.graph.name,
+            target=request.target.name,
+            threads=self.threads,
+            limits=request.limits,
+            method=contributions.method,
+            provenance=contributions.provenance,
+            prefer=str(request.prefer),
+            seed=request.seed,
+            recipe="",
+            chosen=chosen,
+            units=_units(chooser, chosen.choice),
+            layers=_layers(chooser, chosen.choice),
+            front=points,
+            compared=compared,
+            seconds=self.seconds,
+        )
+        recipe = few_rules(space, chosen.choice, contributions.importance)
+        found = replace(found, recipe=recipe_text(recipe, comments_of(found)))
+        if (file := self._file) is not None:
+            write_whole(file, [json.dumps(found.to_mapping()).encode()])
+        return found
+
+    def _confirmed(self, found: Found, contributions: Contributions) -> Found:
+        """With short trainings of all that is compared."""
+        request = self.request
+        assert self.evaluation is not None
+        kept, rows = self.work.kept("confirmed.jsonl", self._identity(steps=request.confirm)), []
+        work = replace(self.work, seconds=None)
+        with self._timed("confirming"):
+            trainer = Trainer(self.space, self.data, self.evaluation, contributions.importance, work)
+            with trainer:
+                confirming = _Confirming(trainer, Journal(kept), request.confirm, request.seed)
+                for done, one in enumerate(found.compared):
+                    request.progress("confirm", done, len(found.compared))
+                    rows.append(replace(one, trained=confirming.of(one.choice)))
+        request.progress("confirm", len(rows), len(rows))
+        return replace(found, compared=tuple(rows), seconds={**found.seconds, **self.seconds})
+
+
+@dataclass(frozen=True)
+class _Confirming:
+    """Short trainings, those that are known taken from the journal."""
+
+    trainer: Trainer
+    journal: Journal
+    steps: int
+    seed: int
+
+    def of(self, choice: Choice) -> tuple[Training, ...]:
+        """One a seed."""
+        return tuple(self._one(choice, self.seed + number) for number in range(CONFIRMING_SEEDS))
+
+    def _one(self, choice: Choice, seed: int) -> Training:
+        key = json.dumps([seed, list(choice)])
+        if (known := self.journal.get(key)) is None:
+            evaluation = self.trainer.train(choice, self.steps, seed).evaluation
+            finite = evaluation.loss == evaluation.loss and abs(evaluation.loss) != float("inf")
+            known = {"accuracy": evaluation.accuracy, "loss": evaluation.loss if finite else None}
+            self.journal.add(key, known)
+        return Training(seed, known["accuracy"], known["loss"])
+
+
+def _compared(chooser: Chooser, named: Mapping[str, Choice], progress: Progress) -> tuple[Compared, ...]:
+    rows = []
+    for done, (name, choice) in enumerate(named.items()):
+        progress("compare", done, len(named))
+        cost, gain = chooser.planned.of(choice), chooser.gain(choice)
+        rows.append(Compared(name, choice, cost, gain, trained_numbers(chooser.space, choice)))
+    progress("compare", len(named), len(named))
+    return tuple(rows)
+
+
+def _preferred(chooser: Chooser, request: SearchRequest, usual: Sequence[Choice]) -> tuple[Chosen, tuple[Point, ...]]:
+    """The scheme that a person prefers, and the front. Beyond accuracy, the front's point gives the limits in which the
+    scheme is chosen."""
+    limits = request.limits
+    chosen = chooser.choose(limits, usual)
+    points = front(chooser, limits)
+    if request.prefer is not Preference.ACCURACY and points:
+        chosen = chooser.choose(limits.within(preferred(points, request.prefer).cost))
+    return chosen, points
+
+
+def _units(chooser: Chooser, choice: Choice) -> tuple[UnitRow, ...]:
+    return tuple(
+        UnitRow(unit.name, unit.module, unit.shape, unit.shares, option, gains)
+        for unit, option, gains in zip(chooser.space.units, choice, chooser.gains, strict=True)
+    )
+
+
+def _layers(chooser: Chooser, choice: Choice) -> tuple[LayerRow, ...]:
+    """What each layer adds to a scheme, or would add."""
+    best = [max(range(len(gains)), key=lambda index: gains[index]) for gains in chooser.gains]
+    places: dict[str, list[int]] = {}
+    for place, unit in enumerate(chooser.space.units):
+        places.setdefault(unit.module, []).append(place)
+    rows = []
+    for name, own in places.items():
+        trained = any(choice[place] for place in own)
+        other = tuple(
+            option if place not in own else 0 if trained else max(best[place], 1) for place, option in enumerate(choice)
+        )
+        nbytes, ms = _difference(chooser, choice, other)
+        rows.append(LayerRow(name, nbytes if trained else -nbytes, ms if trained else -ms))
+    return tuple(rows)
+
+
+def _difference(chooser: Chooser, choice: Choice, other: Choice) -> tuple[int, float]:
+    """By how much a choice is estimated above another; all of it where the other trains nothing."""
+    cost = chooser.costs.of(choice)
+    beside = chooser.costs.of(other) if any(other) else chooser.least()
+    return cost.peak_bytes - beside.peak_bytes, cost.step_ms - beside.step_ms

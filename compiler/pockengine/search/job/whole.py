@@ -1,0 +1,20 @@
+"""What schemes take as an artifact: all of its programs, as `pock compile` plans them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...compile import Scope, plan_programs, predicted_peak_bytes
+from ..costs import Cost, ExactCosts
+from ..costs.exact import request_of, step_cycles
+from ..space import Choice
+
+
+class WholeCosts(ExactCosts):
+    """Plans training, evaluation and prediction of each choice, once. A training step alone can take less: where a
+    normalisation is frozen in one program only, constants of both are in memory."""
+
+    def _cost(self, choice: Choice) -> Cost:
+        request = request_of(self.space, choice, self.target, self.threads, self._progress)
+        planned = plan_programs(replace(request, scope=Scope.ALL))
+        return Cost(predicted_peak_bytes(planned), step_cycles(planned) / self.clock * 1e3)

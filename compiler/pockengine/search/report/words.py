@@ -1,0 +1,53 @@
+"""Figures and schemes in the words of the page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from fractions import Fraction
+
+from ..figures import memory, milliseconds
+from ..job.found import Found, LayerRow, UnitRow
+
+_LAST = re.compile(r"last(\d+)")
+
+
+def scheme_words(name: str) -> str:
+    """What a compared scheme trains."""
+    if match := _LAST.fullmatch(name):
+        return f"the last {match[1]} parameters"
+    known = {
+        "found": "found here",
+        "full": "everything",
+        "head": "the head",
+        "bias": "the biases",
+        "evolved": "found by evolution",
+    }
+    return known.get(name, name)
+
+
+def share_words(share: float) -> str:
+    """`½`, or nothing for all of it."""
+    if share >= 1:
+        return ""
+    fraction = Fraction(share).limit_denominator(16)
+    return {Fraction(1, 2): "½", Fraction(1, 4): "¼", Fraction(1, 8): "⅛"}.get(fraction, f"{share:.0%}")
+
+
+def reason(units: Sequence[UnitRow], layer: LayerRow, before: bool, found: Found) -> str:
+    """Why a layer is in or out, in a few words. `before`: nothing of it or before it is trained."""
+    chosen = [unit for unit in units if unit.option]
+    if chosen:
+        partly = len(chosen) < len(units) or any(unit.shares[unit.option] < 1 for unit in chosen)
+        return "in part: the rest brings less than it takes" if partly else "in: all of it"
+    if not any(unit.gain > 0 for unit in units):
+        return "out: brings nothing"
+    cost, limits = found.chosen.cost, found.limits
+    over = []
+    if limits.memory_bytes is not None and cost.peak_bytes + layer.added_bytes > limits.memory_bytes:
+        over.append(memory(layer.added_bytes))
+    if limits.step_ms is not None and cost.step_ms + layer.added_ms > limits.step_ms:
+        over.append(milliseconds(layer.added_ms))
+    if not over:
+        return "out: brings little for what it takes"
+    return f"out: {' and '.join(over)} more would not fit" + (", as gradients would reach back" if before else "")

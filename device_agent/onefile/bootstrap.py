@@ -5,6 +5,7 @@ for all machines in `any/`, those of one architecture in a folder of its name, a
 unpacked. Runs before anything is known of the Python it meets, so it keeps to the syntax of 3.6.
 """
 
+import fcntl
 import os
 import platform
 import shutil
@@ -16,7 +17,8 @@ from pathlib import Path
 
 OLDEST = "3.9.2"
 KEPT = 2
-"""Unpacked versions that stay: the present one and the one before, to which an update can return."""
+"""Unpacked versions that stay: the present one and the one before, to which an update can return. Others stay while an
+agent runs from them: several agents of one user, each of its own version, unpack to one place."""
 
 
 INSTEAD = "; use `pip install pock-agent` here (in Termux after `pkg install python-cryptography`)"
@@ -31,7 +33,7 @@ def main(archive: str) -> None:
         bits = 64 if sys.maxsize > 1 << 32 else 32
         sys.exit(f"pock-agent: this file is for 64-bit Linux, not {sys.platform} with {bits} bits{INSTEAD}")
     try:
-        folder = unpacked(archive, root(), machine)
+        folder = held(archive, root(), machine)
     except (OSError, EOFError, ImportError, zipfile.BadZipFile, zlib.error, damage()) as error:
         sys.exit(f"pock-agent: the agent cannot be unpacked: {error}; set POCK_AGENT_UNPACKED to another folder")
     except LookupError as error:
@@ -61,6 +63,29 @@ def root() -> Path:
     if os.geteuid() == 0:
         return Path("/var/cache/pock-agent")
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pock-agent"
+
+
+def held(archive: str, below: Path, machine: str) -> Path:
+    """The folder with the file's packages, which no other agent drops while this process lives."""
+    while True:
+        target = unpacked(archive, below, machine)
+        try:
+            number = os.open(str(target), os.O_RDONLY)
+        except FileNotFoundError:  # dropped at this moment
+            continue
+        _lock(number, fcntl.LOCK_SH)
+        if target.is_dir() and os.path.samestat(os.fstat(number), target.stat()):
+            return target
+        os.close(number)
+
+
+def _lock(number: int, how: int) -> bool:
+    """Whether the folder could be locked; a file system may have no locks, and then nothing is dropped."""
+    try:
+        fcntl.flock(number, how)
+    except OSError:
+        return False
+    return True
 
 
 def unpacked(archive: str, below: Path, machine: str) -> Path:
@@ -114,12 +139,25 @@ def _sync(path: Path) -> None:
 
 
 def _drop_old(below: Path, present: Path) -> None:
-    """Drop all but the version before the present one, and what a kill left half unpacked an hour ago or earlier."""
+    """Drop all but the version before the present one and those from which an agent runs, and what a kill left half
+    unpacked an hour ago or earlier."""
     others = sorted((path for path in below.iterdir() if path != present and path.is_dir()), key=_age)
     whole = [path for path in others if not path.name.startswith(".new-")]
     abandoned = [path for path in others if path not in whole and present.stat().st_mtime - path.stat().st_mtime > 3600]
     for path in whole[KEPT - 1 :] + abandoned:
-        shutil.rmtree(str(path), ignore_errors=True)
+        _drop(path)
+
+
+def _drop(path: Path) -> None:
+    try:
+        number = os.open(str(path), os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        if _lock(number, fcntl.LOCK_EX | fcntl.LOCK_NB):
+            shutil.rmtree(str(path), ignore_errors=True)
+    finally:
+        os.close(number)
 
 
 def _age(path: Path) -> float:

@@ -17,6 +17,7 @@ from device_agent.onefile import build as onefile
 from pock_agent import __version__
 from tests.agent import fake_model
 from tests.agent.service_double import ServiceDouble
+from tests.agent.update.fleet import file_of
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +96,28 @@ def test_it_unpacks_once_and_keeps_the_version_before(built: Path, tmp_path: Pat
     shutil.rmtree(folder)
     start(built, unpacked, "--version")
     assert {path.name for path in unpacked.iterdir()} == {folder.name, "before"}
+
+
+def test_it_drops_no_version_that_runs(built: Path, double: ServiceDouble, tmp_path: Path) -> None:
+    """Several agents of one user share what is unpacked, each of its own version."""
+    unpacked = tmp_path / "unpacked"
+    double.tokens.add("good-token")
+    state = ("--state-dir", str(tmp_path / "state"))
+    assert start(built, unpacked, "enroll", double.url, "good-token", *state).returncode == 0
+    (folder,) = unpacked.iterdir()
+    environment = {"PATH": os.environ["PATH"], "POCK_AGENT_UNPACKED": str(unpacked)}
+    running = subprocess.Popen([sys.executable, "-I", str(built), "run", *state], env=environment)
+    try:
+        double.wait_for(lambda: double.counts["work"], "the first request for work", 60)
+        os.utime(folder, (time.time() - 7200,) * 2)
+        for name in ("later", "latest"):
+            assert start(file_of(tmp_path / f"{name}.pyz", name), unpacked, "--version").returncode == 0
+        assert folder.is_dir() and len(list(unpacked.iterdir())) == 3
+    finally:
+        running.terminate()
+        running.wait()
+    assert start(file_of(tmp_path / "last.pyz", "last"), unpacked, "--version").returncode == 0
+    assert not folder.exists()
 
 
 def test_killed_while_it_unpacks_it_starts_the_next_time(built: Path, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ the forward part and the backward part reads is *saved*; all else alive while it
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -125,18 +126,38 @@ def _live(work: Work, lives: Lives) -> Ints:
 
 def _places(nodes: Sequence[Node], segments: Segments, waits: bool) -> Ints:
     """[steps]: where in time each node runs: segments forth, then back, then the end where updates wait for it.
-    Contractions tell the time; what is small may run long before or after those around it."""
-    count, place = len(segments), 0
+
+    The contractions that run in the order of time tell it, as many as possible; others may run long before or after
+    those around them."""
+    count = len(segments)
     last = max((step for step, node in enumerate(nodes) if node.phase == "backward"), default=len(nodes))
-    places = []
+    told: list[tuple[int, int]] = []
     for step, node in enumerate(nodes):
         segment = segments.of.get(node.origin)
-        if waits and step > last:
-            place = 2 * count
-        elif segment is not None and _tells_time(node):
-            place = max(place, segment if node.phase == "forward" else 2 * count - 1 - segment)
-        places.append(place)
-    return np.array(places, np.int64)
+        if segment is not None and _tells_time(node) and not (waits and step > last):
+            told.append((step, segment if node.phase == "forward" else 2 * count - 1 - segment))
+    places = np.zeros(len(nodes), np.int64)
+    for step, place in _in_order(told):
+        places[step:] = place
+    if waits:
+        places[last + 1 :] = 2 * count
+    return places
+
+
+def _in_order(told: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The longest part of (step, place) in which places do not fall."""
+    lowest: list[int] = []  # of each length, the last place of the part that ends lowest
+    ends: list[int] = []  # the same, as numbers of what was told
+    before: list[int] = []
+    for number, (_, place) in enumerate(told):
+        length = bisect_right(lowest, place)
+        before.append(ends[length - 1] if length else -1)
+        lowest[length : length + 1], ends[length : length + 1] = [place], [number]
+    found, number = [], ends[-1] if ends else -1
+    while number >= 0:
+        found.append(told[number])
+        number = before[number]
+    return found[::-1]
 
 
 def _tells_time(node: Node) -> bool:

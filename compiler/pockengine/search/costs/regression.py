@@ -23,6 +23,9 @@ ALIKE = 0.8
 NOISE = 1e-4
 """The part of the variance that is no function of what a segment sees."""
 
+ENOUGH = 5
+"""Observations of a kind after which it is told nothing beyond them."""
+
 MOST = 512
 """Observations that one class learns from: the latest schemes'."""
 
@@ -37,6 +40,7 @@ class Learned:
     points   [observations, features], about their centre
     weights  [observations, figures]
     middle   [figures]
+    span     [2, members, figures]: the least and the most that was observed of each kind, beyond which nothing is told
     centre   [features]"""
 
     members: Ints
@@ -45,12 +49,13 @@ class Learned:
     points: Floats
     weights: Floats
     middle: Floats
+    span: Floats
     centre: Floats
 
     def of(self, features: Floats) -> Floats:
         """[members, figures], of [members, features]."""
         similar = _similar(features - self.centre, self.points, self.kinds, self.owners)
-        return similar @ self.weights + self.middle
+        return np.clip(similar @ self.weights + self.middle, *self.span)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,13 +108,20 @@ def _similar(features: Floats, points: Floats, kinds: Ints, owners: Ints) -> Flo
     return told
 
 
+def _span(figures: Floats) -> Floats:
+    return np.stack((figures.min(axis=0), figures.max(axis=0)))
+
+
 def _learned(members: Ints, kinds: Ints, owners: Ints, points: Floats, figures: Floats) -> Learned:
     """What [n, features] and [n, figures] that were observed of segments of the kinds `owners` tell."""
     if not len(points):
-        return Learned(members, kinds, owners, points, figures, np.zeros(figures.shape[1]), np.zeros(points.shape[1]))
+        nothing = np.zeros((2, len(members), figures.shape[1]))
+        return Learned(members, kinds, owners, points, figures, nothing[0, 0], nothing, np.zeros(points.shape[1]))
     middle, centre = figures.mean(axis=0), points.mean(axis=0)
     points = points - centre
     similar = _similar(points, points, owners, owners)
     noise = NOISE * max(1.0, float(np.trace(similar)) / len(points))
     weights = np.linalg.solve(similar + noise * np.eye(len(points)), figures - middle)
-    return Learned(members, kinds, owners, points, weights, middle, centre)
+    own = [figures[owners == kind] for kind in kinds]
+    span = np.stack([_span(seen if len(seen) >= ENOUGH else figures) for seen in own], axis=1)
+    return Learned(members, kinds, owners, points, weights, middle, span, centre)

@@ -7,11 +7,12 @@ artifact = pock.compile(graph, recipe, target="host", threads=2)
 artifact.save("model.pock")
 session  = artifact.load()
 loss     = session.step({"input": x, "labels": y})
+trained  = pock.train(session, data, pock.Course(epochs=20, eval_share=0.2, patience=3))   # stops early, keeps the best
 report   = pock.verify(module, args, recipe)             # against the user's own framework
 found    = pock.search(graph, recipe, data, memory=64 << 20)   # which parameters to train: found.recipe
 """
 
-from .artifact import Artifact, Session
+from .artifact import Artifact, Course, Session, train
 from .compile import compile
 from .errors import PockError
 from .frontends import load
@@ -23,6 +24,7 @@ from .verify import from_jax, from_keras, from_torch, verify
 
 __all__ = [
     "Artifact",
+    "Course",
     "PockError",
     "Recipe",
     "Session",
@@ -34,5 +36,6 @@ __all__ = [
     "load",
     "search",
     "targets",
+    "train",
     "verify",
 ]

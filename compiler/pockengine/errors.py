@@ -52,6 +52,10 @@ class MemoryBudgetError(RecipeError):
         self.least_bytes = least_bytes
 
 
+class DivergedError(PockError):
+    """The loss of a training is no number any more."""
+
+
 class DynamicShapeError(PockError):
     """A dimension has no value at compile time."""
 

@@ -19,6 +19,7 @@ from pockengine.artifact.model_text import model_members
 from pockengine.artifact.run import model_command, run_artifact
 from pockengine.artifact.session import Evaluation, Session
 from pockengine.artifact.tensors import Tensors
+from pockengine.artifact.training import Course, Trained, Validation, train
 from pockengine.errors import WrongMachineError
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Artifact",
     "BadManifestError",
     "Content",
+    "Course",
     "DigestMismatchError",
     "DuplicateMemberError",
     "EntryPoints",
@@ -42,11 +44,14 @@ __all__ = [
     "Session",
     "TensorInfo",
     "Tensors",
+    "Trained",
     "UnsafePathError",
     "UnsupportedFormatError",
+    "Validation",
     "WrongMachineError",
     "model_command",
     "model_members",
     "parse",
     "run_artifact",
+    "train",
 ]

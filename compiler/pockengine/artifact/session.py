@@ -51,6 +51,11 @@ class Session:
             self.set_tensor(_GENERATOR, np.array((seed % 2**32) << 32, np.uint64).view(np.int64))
 
     @property
+    def manifest(self) -> Manifest:
+        """What the artifact says about itself."""
+        return self._manifest
+
+    @property
     def batch(self) -> int:
         """Samples of the compiled batch."""
         return int(self._manifest.summary.get("batch", self._manifest.inputs[0].shape[0]))
@@ -81,7 +86,7 @@ class Session:
         targets = {port.name for port in self._manifest.inputs if port.target}
         arrays, samples = self._arrays({name: value for name, value in batch.items() if name not in targets}, ports)
         given = dict(zip((port.name for port in ports), arrays, strict=True))
-        rows = [self._rows(port) for port in self._manifest.outputs]
+        rows = [self.rows(port) for port in self._manifest.outputs]
         results = {
             port.name: np.empty((samples * count, *port.shape[1:]), _numpy(port.dtype))
             for port, count in zip(self._manifest.outputs, rows, strict=True)
@@ -174,7 +179,7 @@ class Session:
             if name not in names:
                 raise DataError(f"'{name}' is no input of the model{nearest(name, names)}")
         found = {port.name: _array(batch, port) for port in ports if not port.optional or port.name in batch}
-        rows = {port.name: self._rows(port) for port in ports}
+        rows = {port.name: self.rows(port) for port in ports}
         for name, array in found.items():
             if len(array) % rows[name]:
                 raise DataError(f"'{name}' has {len(array)} rows, and the model reads {rows[name]} for each sample")
@@ -185,15 +190,19 @@ class Session:
             raise DataError("the batch has no samples")
         return [found[port.name] if port.name in found else np.ones(count, _numpy(port.dtype)) for port in ports], count
 
-    def _rows(self, port: PortInfo) -> int:
-        """Rows of each sample; 1 of what has no axis."""
+    def samples(self, data: Batch) -> int:
+        """How many labelled samples there are. Raises DataError where they do not fit the model."""
+        return self._arrays(data, self._manifest.inputs)[1]
+
+    def rows(self, port: PortInfo) -> int:
+        """Rows of each sample, the patches of an image; 1 of what has no axis."""
         return port.shape[0] // self.batch if port.shape else 1
 
     def _piece(self, arrays: list[Array], ports: tuple[InputInfo, ...], start: int) -> list[Array]:
         """One compiled batch from sample `start` on; the last sample is repeated where there are no more."""
         pieces = []
         for array, port in zip(arrays, ports, strict=True):
-            rows = self._rows(port)
+            rows = self.rows(port)
             samples = np.minimum(np.arange(start, start + self.batch), len(array) // rows - 1)
             pieces.append(np.asarray(array[(samples[:, None] * rows + np.arange(rows)).reshape(-1)], order="C"))
         return pieces

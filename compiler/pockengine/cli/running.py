@@ -78,6 +78,9 @@ class Display:
         self._epochs = f"/{event['epochs']}" if "epochs" in event else ""
         trains = event["entry"] == "train"
         total = event["steps"] if trains else None
+        if "held_out" in event:
+            part = event["held_out"]
+            self._print(f"{part['samples']} of {part['of']} samples are held out")
         self._bar.update(self._task, description=event["entry"], total=total, completed=event["first_step"])
 
     def _on_step(self, event: Event) -> None:

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 
-from pockengine.artifact import Artifact
+from pockengine.artifact import Artifact, Course, train
 from pockengine.compile import compile
+from pockengine.errors import DataError
 from pockengine.ir import Array, DType, Graph, TensorType
 from pockengine.recipe import Recipe
 from tests.compiler.passes.networks import Net
@@ -201,3 +202,56 @@ def test_what_does_not_count_and_what_is_wrong(labelled: Program) -> None:
     assert (done.returncode, done.stderr) == (
         3, "'labels' in d holds -5 at sample 0; it must be 0 to 5, or -100 where it does not count\n",
     )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory: pytest.TempPathFactory) -> Program:
+    """Rows to one of six classes, by chance: the held-out loss soon rises."""
+    folder = tmp_path_factory.mktemp("classifier")
+    net = Net("classifier", seed=4)
+    hidden = net.e.op("tanh", net.linear(net.builder.input("x", TensorType(DType.F32, (BATCH, HIDDEN))), "one", HIDDEN))
+    recipe = Recipe(loss="cross_entropy", optimizer={"name": "adam", "lr": 0.05})
+    program = Program(compile(net.finish(net.linear(hidden, "two", CLASSES)), recipe, threads=1), folder)
+    save_file(chance(), folder / "d")
+    return program
+
+
+def chance() -> dict[str, Array]:
+    rng = np.random.default_rng(8)
+    return {"x": rng.normal(size=(50, HIDDEN)).astype(np.float32), "labels": rng.integers(0, CLASSES, 50)}
+
+
+def test_python_trains_and_stops_as_the_executable(classifier: Program) -> None:
+    asked = ("--epochs", 30, "--eval-share", 0.3, "--eval-seed", 2, "--eval-every", 3, "--patience", 2, "--seed", 5)
+    events = classifier.run("train", "--data", "d", *asked, "--save", "w")
+    with classifier.artifact.load(threads=1) as session:
+        course = Course(epochs=30, eval_share=0.3, eval_seed=2, eval_every=3, patience=2, seed=5)
+        lines: list[str] = []
+        trained = train(session, chance(), course, lines.append)
+        weights = session.state()
+    np.testing.assert_allclose(trained.losses, losses(events), rtol=1e-8)
+    told = [event for event in events if event["event"] == "eval"]
+    assert [(one.step, one.epoch, one.best) for one in trained.evaluations] == [
+        (one["step"], one["epoch"], one["best"]) for one in told
+    ]
+    assert trained.ended == "patience" and len(lines) == len(told)
+    assert trained.best is not None and trained.best.step == events[-1]["best_step"] < events[-1]["step"]
+    assert len(trained.held_out) == 15
+    saved = load_file(classifier.folder / "w")
+    assert all(weights[name].tobytes() == array.tobytes() for name, array in saved.items())
+
+
+@pytest.mark.parametrize(
+    "course, part",
+    [
+        (Course(), "needs steps or epochs"),
+        (Course(steps=0, epochs=1), "steps is a whole number of at least 1"),
+        (Course(steps=1, patience=1), "patience needs eval_data or eval_share"),
+        (Course(steps=1, eval_share=0.5, eval_data={}), "exclude each other"),
+        (Course(steps=1, eval_share=1.5), "between 0 and 1"),
+        (Course(steps=1, eval_data={"x": np.zeros((1, HIDDEN), np.float32)}), "lacks 'labels'"),
+    ],
+)
+def test_courses_that_cannot_be(classifier: Program, course: Course, part: str) -> None:
+    with classifier.artifact.load(threads=1) as session, pytest.raises(DataError, match=part):
+        train(session, chance(), course)

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from pockengine.codegen.reference import options
 from pockengine.codegen.reference.information import information
-from pockengine.codegen.reference.job import DivergedError, Job
+from pockengine.codegen.reference.job import Job
 from pockengine.codegen.reference.machine import Machine
 from pockengine.codegen.reference.runner import ReferenceRunner
-from pockengine.errors import PockError
+from pockengine.errors import DivergedError, PockError
 
 DONE, FAILED, USAGE, BAD_DATA, IO, MEMORY, DIVERGED = 0, 1, 2, 3, 4, 5, 6
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from ..model import Model, Tensor
 from .tensor_files import read_tensors
 from .values import check_values
 
+MOST_CLASSES = 16384
+"""Above so many, classes are not told apart where samples are held out: most would have one sample or two."""
 EXACT = 1 << 53
 """Beyond it not every integer is a double, so the one that was meant is unknown."""
 
@@ -39,11 +42,29 @@ class Dataset:
         if len(set(counts.values())) != 1 or not min(counts.values()):
             raise DataError(f"the tensors of {path} do not have one number of samples, of at least 1: {counts}")
         self.samples = min(counts.values())
+        self._numbers = np.arange(self.samples)
+
+    def classes(self) -> Array | None:
+        """The class of each sample, what is ignored as one of its own: of the first target with one whole number for
+        each sample. None where there is none."""
+        for tensor in self.model.inputs:
+            single = tensor.type.shape == (self.model.batch,) and not tensor.type.dtype.is_float
+            if single and tensor.target == "target" and 1 < tensor.limit <= MOST_CLASSES:
+                labels = self._arrays[tensor.name].astype(np.int64)
+                return np.where((labels >= 0) & (labels < tensor.limit), labels, tensor.limit)
+        return None
+
+    def part(self, chosen: Array) -> Dataset:
+        """Only some of the samples: those where bool[samples] is true."""
+        part = copy.copy(self)
+        part._numbers = self._numbers[chosen]
+        part.samples = len(part._numbers)
+        return part
 
     def batch(self, samples: Sequence[int], size: int) -> list[Array | None]:
         """The inputs of these samples, `size` of them: the last one is repeated, and counts nothing where samples have
         weights. None for a target that is not there."""
-        chosen = np.array([*samples, *[samples[-1]] * (size - len(samples))])
+        chosen = self._numbers[[*samples, *[samples[-1]] * (size - len(samples))]]
         return [self._taken(tensor, chosen, len(samples)) for tensor in self.model.inputs]
 
     def _taken(self, tensor: Tensor, chosen: Array, real: int) -> Array | None:

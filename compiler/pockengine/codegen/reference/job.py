@@ -17,23 +17,19 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save
 
-from ...errors import DataError, PockError
+from ...errors import DataError, DivergedError
 from ...ir import Array
 from ...plan.space import Space
 from ..files import write_whole
 from ..model import Model
+from ..samples import Order, Stream, held_out
 from .dataset import Dataset
 from .machine import Machine
 from .options import Options, UsageError
-from .samples import Order, Stream
 
 _RSS_UNIT = 1 if sys.platform == "darwin" else 1024
 GENERATOR = "generator"
 """The state that random numbers are made from."""
-
-
-class DivergedError(PockError):
-    """The loss is no number any more."""
 
 
 def emit(event: dict[str, Any]) -> None:
@@ -53,6 +49,7 @@ class Job:
     evaluations: list[dict[str, Any]] = field(default_factory=list)
     cold_start_ms: float = 0.0
     best: tuple[int, float] | None = None
+    split: dict[str, Any] = field(default_factory=dict)
 
     @property
     def model(self) -> Model:
@@ -68,7 +65,9 @@ class Job:
 
     def _train(self) -> dict[str, Any]:
         options, data = self.options, self._dataset(self.options.data)
-        held_out = None if options.eval_data is None else self._dataset(options.eval_data)
+        watched = None if options.eval_data is None else self._dataset(options.eval_data)
+        if options.eval_share:
+            data, watched = self._divided(data)
         stream = self._stream(data)
         steps = min(n for n in (options.steps, options.epochs and stream.steps(options.epochs)) if n)
         self._seed(options.seed or 0)
@@ -76,21 +75,24 @@ class Job:
         for step in range(steps):
             self._train_step(stream, data, step)
             last = step + 1 == steps
-            if held_out is not None and (last or self._is_due(stream, step)):
-                self._validate(held_out, step + 1, stream.epoch(step) + 1)
+            if watched is not None and (last or self._is_due(stream, step)):
+                self._validate(watched, step + 1, stream.epoch(step) + 1)
         for path, only_trained in ((options.save, False), (options.save_trained, True)):
             if path is not None:
                 self.machine.save(path, only_trained)
                 emit({"event": "saved", "path": str(path)})
         told: dict[str, Any] = {"loss": self.losses}
-        if held_out is not None:
-            told |= {"evaluations": self.evaluations, "stopped_early": False}
+        if watched is not None:
+            ended = "steps" if steps == options.steps else "epochs"
+            told |= {"evaluations": self.evaluations, "stopped_early": False, "ended": ended}
         if self.best is not None:
             told |= {"best_step": self.best[0], "best_loss": self.best[1]}
         return told
 
     def _eval(self) -> dict[str, Any]:
         data = self._dataset(self.options.data)
+        if self.options.eval_share:
+            data = self._divided(data)[1]
         self._start("eval", -(-data.samples // self.model.batch))
         found = self._evaluated(data, measured=True)
         emit({"event": "eval", **found})
@@ -174,6 +176,14 @@ class Job:
         assert path is not None
         return Dataset(self.model, path, labelled)
 
+    def _divided(self, data: Dataset) -> tuple[Dataset, Dataset]:
+        """What is trained on, and what is held out."""
+        share, seed, classes = self.options.eval_share or 0.0, self.options.eval_seed or 0, data.classes()
+        chosen = held_out(data.samples, share, seed, classes)
+        told = {"share": share, "seed": seed, "samples": int(chosen.sum()), "of": data.samples}
+        self.split = {"held_out": {**told, "by_class": classes is not None}}
+        return data.part(~chosen), data.part(chosen)
+
     def _stream(self, data: Dataset) -> Stream:
         options, model = self.options, self.model
         drawn = any(state.name == GENERATOR for state in model.states)
@@ -203,7 +213,7 @@ class Job:
         event |= {"arena_bytes": self.machine.scripts[program].arena_bytes}
         event |= {f"{space}_bytes": sizes[space] for space in (Space.PARAM, Space.STATE)}
         event |= {"steps": steps} | ({"epochs": self.options.epochs} if self.options.epochs else {})
-        emit({**event, "first_step": 0})
+        emit({**event, "first_step": 0, **self.split})
 
     def _report(self) -> dict[str, Any]:
         later = self.ms[1:] or self.ms
@@ -213,6 +223,7 @@ class Job:
             "target": self.model.target,
             "threads": self.machine.threads,
             "steps": len(self.ms),
+            **self.split,
             "step_ms": {**quantiles, "samples": self.ms},
             "cold_start_ms": self.cold_start_ms,
             "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT,

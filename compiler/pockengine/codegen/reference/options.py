@@ -13,9 +13,10 @@ from ...errors import DataError, nearest
 
 USAGE = """\
 usage: model train   --data D.safetensors --steps N and/or --epochs E [--seed S] [--no-shuffle]
-                     [--eval-data D.safetensors [--eval-every N]] [--save W] [--save-trained W] [--load W]
+                     [--eval-data D.safetensors or --eval-share 0.2 [--eval-seed S]] [--eval-every N]
+                     [--save W] [--save-trained W] [--load W]
                      [--report R.json]
-       model eval    --data D.safetensors [--load W] [--report R.json]
+       model eval    --data D.safetensors [--eval-share 0.2 [--eval-seed S]] [--load W] [--report R.json]
        model predict --data D.safetensors --out O.safetensors [--load W] [--report R.json]
        model info
 """
@@ -25,7 +26,8 @@ _FILES = {
     "--data": _RUNS, "--load": _RUNS, "--report": _RUNS, "--out": ("predict",),
     "--eval-data": ("train",), "--save": ("train",), "--save-trained": ("train",),
 }  # fmt: skip
-_NUMBERS = {"--steps": 1, "--epochs": 1, "--eval-every": 1, "--seed": 0}
+_NUMBERS = {"--steps": 1, "--epochs": 1, "--eval-every": 1, "--seed": 0, "--eval-seed": 0}
+_SHARE = "--eval-share"
 _LACKING = ("--checkpoint", "--checkpoint-every", "--resume", "--patience", "--profile", "--params", "--consts")
 
 
@@ -48,6 +50,8 @@ class Options:
     steps: int | None = None
     epochs: int | None = None
     eval_every: int | None = None
+    eval_share: float | None = None
+    eval_seed: int | None = None
     seed: int | None = None
     no_shuffle: bool = False
 
@@ -77,10 +81,11 @@ def _value(entry: str, name: str, rest: list[str]) -> object:
     """The value of an option, taken off what follows it."""
     if name in _LACKING:
         raise UsageError(f"the reference backend has no {name}: compile with --backend c to use it")
-    known = (*_FILES, *_NUMBERS, "--threads", "--no-shuffle")
+    known = (*_FILES, *_NUMBERS, _SHARE, "--threads", "--no-shuffle")
     if name not in known:
         raise UsageError(f"unknown option '{name}'{nearest(name, known)}")
-    entries = _FILES.get(name, _RUNS if name == "--threads" else ("train",))
+    others = {"--threads": _RUNS, _SHARE: ("train", "eval"), "--eval-seed": ("train", "eval")}
+    entries = {**_FILES, **others}.get(name, ("train",))
     if entry not in entries:
         raise UsageError(f"{name} is not an option of '{entry}'")
     if name == "--no-shuffle":
@@ -90,10 +95,22 @@ def _value(entry: str, name: str, rest: list[str]) -> object:
     text = rest.pop(0)
     if name in _FILES:
         return Path(text)
+    if name == _SHARE:
+        return _share(text)
     least = _NUMBERS.get(name, 1)
     if not text.isascii() or not text.isdigit() or not least <= int(text) < 1 << 63:
         raise UsageError(f"{name} takes a whole number of at least {least}, not '{text}'")
     return int(text)
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = 0.0
+    if not 0 < share < 1:
+        raise UsageError(f"{_SHARE} takes a number between 0 and 1, such as 0.2, not '{text}'")
+    return share
 
 
 def _check_together(options: Options) -> None:
@@ -103,8 +120,12 @@ def _check_together(options: Options) -> None:
         raise UsageError("train needs --steps or --epochs")
     if options.entry == "predict" and options.out is None:
         raise UsageError("predict needs --out")
-    if options.eval_every and options.eval_data is None:
-        raise UsageError("--eval-every needs --eval-data")
+    if options.eval_data is not None and options.eval_share:
+        raise UsageError("--eval-data and --eval-share exclude each other")
+    if options.eval_every and options.eval_data is None and not options.eval_share:
+        raise UsageError("--eval-every needs --eval-data or --eval-share")
+    if options.eval_seed is not None and not options.eval_share:
+        raise UsageError("--eval-seed needs --eval-share")
     outputs = [path for path in (options.save, options.save_trained, options.report, options.out) if path is not None]
     if len(set(outputs)) < len(outputs):
         raise UsageError("two outputs name the same file")

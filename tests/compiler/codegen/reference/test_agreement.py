@@ -80,11 +80,14 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Program, Referen
     return Program(compiled, folder), ReferenceProgram(Artifact.open(folder / "model.pock"), folder)
 
 
-TRAIN = ("train", "--data", "train.safetensors", "--epochs", 3, "--seed", 5, "--eval-data", "eval.safetensors")
+TRAIN = ("train", "--data", "train.safetensors", "--epochs", 3, "--seed", 5)
 
 
-def test_a_run_tells_what_the_executable_tells(programs: tuple[Program, ReferenceProgram]) -> None:
-    compiled, reference = (program.run(*TRAIN, "--save", f"{type(program).__name__}.st") for program in programs)
+@pytest.mark.parametrize("watched", [("--eval-data", "eval.safetensors"), ("--eval-share", 0.4, "--eval-seed", 3)])
+def test_a_run_tells_what_the_executable_tells(
+    programs: tuple[Program, ReferenceProgram], watched: tuple[object, ...]
+) -> None:
+    compiled, reference = (p.run(*TRAIN, *watched, "--save", f"{type(p).__name__}.st") for p in programs)
     assert [list(event) for event in reference] == [list(event) for event in compiled]
     for mine, theirs in zip(reference, compiled, strict=True):
         numbers = {key for key, value in theirs.items() if isinstance(value, float)}
@@ -131,6 +134,8 @@ def test_info_says_what_the_executable_says(programs: tuple[Program, ReferencePr
             2,
             "the reference backend has no --resume",
         ),
+        (("train", "--data", "train.safetensors", "--steps", 1, "--eval-share", 2), 2, "between 0 and 1"),
+        (("train", "--data", "train.safetensors", "--steps", 1, "--eval-share", 0.01), 3, "holds out none"),
         (("train", "--data", "train.safetensors", "--stepz", 1), 2, "did you mean '--steps'"),
         (("bench", "--steps", 1), 2, "compile with --backend c"),
         (("eval", "--data", "none.safetensors"), 3, "there is no file"),

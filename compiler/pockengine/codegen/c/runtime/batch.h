@@ -5,6 +5,7 @@
 #include "error.h"
 #include "memory.h"
 #include "order.h"
+#include "split.h"
 #include "tensor_file.h"
 
 #define POCK_MAX_INPUTS 32
@@ -31,7 +32,9 @@ int pock_convertible(uint8_t to_dtype, uint8_t from_dtype);
 typedef struct {
     const pock_model *model;
     pock_tensor_file file;
-    uint64_t samples;
+    uint64_t samples; /* of the part, where there is a split */
+    const pock_split *split;
+    int held;
     const pock_stored *inputs[POCK_MAX_INPUTS]; /* as the model's; NULL for targets not needed, weights not given */
     void *scratch;                              /* one sample before conversion */
 } pock_dataset;
@@ -39,6 +42,12 @@ typedef struct {
 /* Checks names, types, shapes and all integer targets. `labelled` says whether targets are needed. */
 int pock_dataset_open(pock_dataset *dataset, const pock_model *model, const char *path, int labelled, pock_error *error);
 void pock_dataset_close(pock_dataset *dataset);
+
+/* Divides an open dataset: by class, where a target has one whole number for each sample. */
+int pock_dataset_split(const pock_dataset *dataset, double share, uint64_t seed, pock_split *split, pock_error *error);
+
+/* Restricts an open dataset to a part of itself; the split has to outlive it. */
+void pock_dataset_take(pock_dataset *dataset, const pock_split *split, int held);
 
 /* Fills the input block with one batch; rows past the last repeat it, with a weight of 0 where the model takes weights. */
 int pock_dataset_fill(pock_dataset *dataset, const pock_machine *machine, const pock_order *order, pock_rows rows,

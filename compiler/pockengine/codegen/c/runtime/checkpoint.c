@@ -63,22 +63,25 @@ int pock_frozen_digest(const pock_machine *machine, uint64_t *value, pock_error 
     return code;
 }
 
-/* The numbers of the metadata; best_loss goes beside them, bit by bit. */
+/* The numbers of the metadata; those that are not whole go beside them, bit by bit. What checkpoints of before lack is 0. */
 static const struct {
     const char *key;
     size_t field;
+    int may_lack;
 } NUMBERS[] = {
-    {"step", offsetof(pock_position, step)},
-    {"seed", offsetof(pock_position, seed)},
-    {"shuffle", offsetof(pock_position, shuffle)},
-    {"samples", offsetof(pock_position, samples)},
-    {"step_samples", offsetof(pock_position, step_samples)},
-    {"last_batch", offsetof(pock_position, last_batch)},
-    {"frozen", offsetof(pock_position, frozen)},
-    {"evaluated", offsetof(pock_position, evaluated)},
-    {"best_step", offsetof(pock_position, best_step)},
-    {"waited", offsetof(pock_position, waited)},
-    {"best_loss_bits", offsetof(pock_position, best_loss)},
+    {"step", offsetof(pock_position, step), 0},
+    {"seed", offsetof(pock_position, seed), 0},
+    {"shuffle", offsetof(pock_position, shuffle), 0},
+    {"samples", offsetof(pock_position, samples), 0},
+    {"step_samples", offsetof(pock_position, step_samples), 0},
+    {"last_batch", offsetof(pock_position, last_batch), 0},
+    {"frozen", offsetof(pock_position, frozen), 0},
+    {"evaluated", offsetof(pock_position, evaluated), 0},
+    {"best_step", offsetof(pock_position, best_step), 0},
+    {"waited", offsetof(pock_position, waited), 0},
+    {"best_loss_bits", offsetof(pock_position, best_loss), 0},
+    {"eval_share_bits", offsetof(pock_position, eval_share), 1},
+    {"eval_seed", offsetof(pock_position, eval_seed), 1},
 };
 #define NUMBER_COUNT (sizeof NUMBERS / sizeof *NUMBERS)
 #define NUMBER_TEXT 24
@@ -207,11 +210,11 @@ int pock_checkpoint_save(const pock_machine *machine, const char *path, const po
     return code;
 }
 
-static int read_number(const pock_tensor_file *file, const char *key, void *value) {
+static int read_number(const pock_tensor_file *file, const char *key, int may_lack, void *value) {
     char text[NUMBER_TEXT];
     char *end = NULL;
     if (!pock_tensor_file_metadata(file, key, text, sizeof text)) {
-        return 0;
+        return may_lack;
     }
     errno = 0;
     uint64_t number = strtoull(text, &end, 10);
@@ -224,10 +227,15 @@ static int read_position(const pock_tensor_file *file, pock_position *position, 
     pock_position stored = {0};
     int valid = pock_tensor_file_metadata(file, "format", format, sizeof format) && strcmp(format, FORMAT) == 0;
     for (size_t i = 0; i < NUMBER_COUNT && valid; i++) {
-        valid = read_number(file, NUMBERS[i].key, (char *)&stored + NUMBERS[i].field);
+        valid = read_number(file, NUMBERS[i].key, NUMBERS[i].may_lack, (char *)&stored + NUMBERS[i].field);
     }
     if (!valid) {
         return pock_fail(error, POCK_BAD_DATA, "%s is not a checkpoint of a training run; weights are given with --load",
+                         file->path);
+    }
+    if (memcmp(&stored.eval_share, &position->eval_share, sizeof stored.eval_share) != 0 ||
+        stored.eval_seed != position->eval_seed) {
+        return pock_fail(error, POCK_BAD_DATA, "%s was made with other samples held out; give the same --eval-share and --eval-seed",
                          file->path);
     }
     if (stored.samples != position->samples) {

@@ -6,11 +6,14 @@
 
 /* Where a run stands. `frozen` is a digest of the tensors that a checkpoint does not hold; `step_samples` and `last_batch`
  * say how the model takes the data. Steps count from 1; `evaluated` and `best_step` are 0 before the first evaluation,
- * `waited` is the number of evaluations since the best one. */
+ * `waited` is the number of evaluations since the best one. `eval_share` (0: none) and
+ * `eval_seed` say which samples were held out. */
 typedef struct {
     uint64_t step, seed, shuffle, samples, step_samples, last_batch, frozen;
     uint64_t evaluated, best_step, waited;
     double best_loss;
+    double eval_share;
+    uint64_t eval_seed;
 } pock_position;
 
 /* A digest of all parameters that training does not change. */

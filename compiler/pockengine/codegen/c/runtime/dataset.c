@@ -174,6 +174,49 @@ int pock_dataset_open(pock_dataset *dataset, const pock_model *model, const char
     return code;
 }
 
+/* Above so many, classes are not told apart: most would have one sample or two. */
+#define MOST_CLASSES 16384
+
+/* A dataset and the input that has its classes. */
+typedef struct {
+    const pock_dataset *dataset;
+    uint32_t index;
+} labels;
+
+/* What is ignored is a class of its own, after all others. */
+static int class_at(const void *context, uint64_t sample, uint64_t *found, pock_error *error) {
+    const labels *of = context;
+    const pock_tensor *input = &of->dataset->model->inputs[of->index];
+    int64_t label = 0;
+    int code = read_sample(of->dataset, of->index, sample, &label, error);
+    label = code ? 0 : pock_integer_at(&label, input->dtype, 0);
+    *found = label >= 0 && label < input->limit ? (uint64_t)label : (uint64_t)input->limit;
+    return code;
+}
+
+static int has_classes(const pock_dataset *dataset, uint32_t index) {
+    const pock_tensor *input = &dataset->model->inputs[index];
+    return input->target == POCK_TARGET && dataset->inputs[index] && pock_is_integer(input->dtype) && input->limit > 1 &&
+           input->limit <= MOST_CLASSES && elements_per_sample(input, dataset->model) == 1;
+}
+
+int pock_dataset_split(const pock_dataset *dataset, double share, uint64_t seed, pock_split *split, pock_error *error) {
+    labels of = {dataset, 0};
+    while (of.index < dataset->model->input_count && !has_classes(dataset, of.index)) {
+        of.index++;
+    }
+    int labelled = of.index < dataset->model->input_count;
+    uint64_t limit = labelled ? (uint64_t)dataset->model->inputs[of.index].limit + 1 : 1;
+    pock_classes classes = {class_at, &of, limit};
+    return pock_split_make(split, dataset->samples, share, seed, &classes, error);
+}
+
+void pock_dataset_take(pock_dataset *dataset, const pock_split *split, int held) {
+    dataset->split = split;
+    dataset->held = held;
+    dataset->samples = pock_split_samples(split, held);
+}
+
 void pock_dataset_close(pock_dataset *dataset) {
     free(dataset->scratch);
     pock_tensor_file_close(&dataset->file);
@@ -199,6 +242,7 @@ int pock_dataset_fill(pock_dataset *dataset, const pock_machine *machine, const 
     int code = POCK_OK;
     for (uint32_t row = 0; row < model->batch && !code; row++) {
         uint64_t sample = pock_order_at(order, row < left ? rows.position + row : rows.last);
+        sample = dataset->split ? pock_split_at(dataset->split, dataset->held, sample) : sample;
         for (uint32_t i = 0; i < model->input_count && !code; i++) {
             char *block = pock_machine_at(machine, &model->inputs[i]);
             if (dataset->inputs[i]) {

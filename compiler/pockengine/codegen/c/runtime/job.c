@@ -37,6 +37,7 @@ int pock_emit_start(pock_job *job, const pock_program *program, uint64_t steps, 
         pock_json_integer(&json, "epochs", job->options->epochs);
     }
     pock_json_integer(&json, "first_step", first_step);
+    pock_split_write(&json, &job->split);
     pock_json_close(&json, '}');
     return pock_emit(job, &json);
 }

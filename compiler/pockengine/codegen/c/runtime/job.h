@@ -13,6 +13,7 @@ typedef struct {
     const pock_options *options;
     pock_machine machine;
     pock_dataset dataset, eval_data; /* the second: of evaluations during training */
+    pock_split split;                /* of the dataset, where a share of it is held out */
     pock_measured measured;
     pock_error error;
 } pock_job;

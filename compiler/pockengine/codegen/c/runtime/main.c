@@ -107,6 +107,22 @@ static int print_info(pock_job *job) {
     return pock_emit(job, &json);
 }
 
+/* Training sees one part of the dataset and its evaluations the other; eval sees what training would hold out. */
+static int hold_out(pock_job *job) {
+    const pock_options *options = job->options;
+    int trains = options->entry == POCK_TRAIN;
+    int code = pock_dataset_split(&job->dataset, options->eval_share, options->eval_seed, &job->split, &job->error);
+    if (code) {
+        return code;
+    }
+    job->measured.split = &job->split;
+    pock_dataset_take(&job->dataset, &job->split, !trains);
+    if (trains) {
+        pock_dataset_take(&job->eval_data, &job->split, 1);
+    }
+    return POCK_OK;
+}
+
 static int run_job(pock_job *job) {
     const pock_options *options = job->options;
     if (options->entry == POCK_INFO) {
@@ -122,6 +138,9 @@ static int run_job(pock_job *job) {
     }
     if (!code && options->eval_data) {
         code = pock_dataset_open(&job->eval_data, &pock_model_data, options->eval_data, 1, &job->error);
+    }
+    if (!code && options->eval_share > 0) {
+        code = hold_out(job);
     }
     code = code ? code : open_machine(job);
     code = code ? code : run_entry(job);
@@ -141,6 +160,7 @@ int main(int count, char **arguments) {
     code = code ? code : run_job(&job);
     pock_dataset_close(&job.dataset);
     pock_dataset_close(&job.eval_data);
+    pock_split_free(&job.split);
     pock_machine_close(&job.machine);
     pock_measured_free(&job.measured);
     if (code) {

@@ -10,7 +10,7 @@
 #define FOR(entry) (1u << (entry))
 #define RUNS (FOR(POCK_TRAIN) | FOR(POCK_EVAL) | FOR(POCK_PREDICT) | FOR(POCK_BENCH))
 
-enum kind { TEXT, NUMBER, SWITCH };
+enum kind { TEXT, NUMBER, SHARE, SWITCH };
 
 /* One row an option: where its value goes, which entry points know it, and the least number it takes. */
 static const struct option {
@@ -24,6 +24,8 @@ static const struct option {
     {"--steps", NUMBER, offsetof(pock_options, steps), FOR(POCK_TRAIN) | FOR(POCK_BENCH), 1},
     {"--epochs", NUMBER, offsetof(pock_options, epochs), FOR(POCK_TRAIN), 1},
     {"--eval-data", TEXT, offsetof(pock_options, eval_data), FOR(POCK_TRAIN), 0},
+    {"--eval-share", SHARE, offsetof(pock_options, eval_share), FOR(POCK_TRAIN) | FOR(POCK_EVAL), 0},
+    {"--eval-seed", NUMBER, offsetof(pock_options, eval_seed), FOR(POCK_TRAIN) | FOR(POCK_EVAL), 0},
     {"--eval-every", NUMBER, offsetof(pock_options, eval_every), FOR(POCK_TRAIN), 1},
     {"--patience", NUMBER, offsetof(pock_options, patience), FOR(POCK_TRAIN), 1},
     {"--threads", NUMBER, offsetof(pock_options, threads), RUNS, 1},
@@ -53,10 +55,11 @@ const char *pock_entry_name(enum pock_entry_point entry) {
 
 const char *pock_usage(void) {
     return "usage: model train   --data D.safetensors --steps N and/or --epochs E [--seed S] [--no-shuffle]\n"
-           "                     [--eval-data D.safetensors [--eval-every N] [--patience P]]\n"
+           "                     [--eval-data D.safetensors or --eval-share 0.2 [--eval-seed S]]\n"
+           "                     [--eval-every N] [--patience P]\n"
            "                     [--save W] [--save-trained W] [--load W]\n"
            "                     [--checkpoint C --checkpoint-every N] [--resume C] [--report R.json] [--profile]\n"
-           "       model eval    --data D.safetensors [--load W] [--report R.json]\n"
+           "       model eval    --data D.safetensors [--eval-share 0.2 [--eval-seed S]] [--load W] [--report R.json]\n"
            "       model predict --data D.safetensors --out O.safetensors [--load W]\n"
            "       model bench   --steps N [--data D.safetensors] [--profile] [--report R.json]\n"
            "       model info\n"
@@ -74,6 +77,15 @@ static int parse_number(const struct option *option, const char *text, uint64_t 
     if (text[0] < '0' || text[0] > '9' || *end || errno || *value < option->least) {
         return pock_fail(error, POCK_USAGE, "%s takes a whole number of at least %llu, not '%s'", option->name,
                          (unsigned long long)option->least, text);
+    }
+    return POCK_OK;
+}
+
+static int parse_share(const struct option *option, const char *text, double *value, pock_error *error) {
+    char *end = NULL;
+    *value = strtod(text, &end);
+    if ((text[0] != '0' && text[0] != '.') || *end || !(*value > 0 && *value < 1)) {
+        return pock_fail(error, POCK_USAGE, "%s takes a number between 0 and 1, such as 0.2, not '%s'", option->name, text);
     }
     return POCK_OK;
 }
@@ -108,7 +120,11 @@ static int take_option(pock_options *options, int count, char **arguments, int *
     }
     if (option->kind == NUMBER) {
         options->seed_given |= strcmp(name, "--seed") == 0;
+        options->eval_seed_given |= strcmp(name, "--eval-seed") == 0;
         return parse_number(option, arguments[*index], (uint64_t *)(void *)field, error);
+    }
+    if (option->kind == SHARE) {
+        return parse_share(option, arguments[*index], (double *)(void *)field, error);
     }
     *(const char **)(void *)field = arguments[*index];
     return POCK_OK;
@@ -138,6 +154,20 @@ static int check_outputs(const pock_options *options, pock_error *error) {
     return POCK_OK;
 }
 
+/* What is evaluated during training: a dataset of its own, or a share of the one trained on. */
+static int check_evaluation(const pock_options *options, pock_error *error) {
+    if (options->eval_data && options->eval_share > 0) {
+        return pock_fail(error, POCK_USAGE, "--eval-data and --eval-share exclude each other");
+    }
+    if (!options->eval_data && !(options->eval_share > 0) && (options->eval_every || options->patience)) {
+        return pock_fail(error, POCK_USAGE, "%s needs --eval-data or --eval-share", options->patience ? "--patience" : "--eval-every");
+    }
+    if (options->eval_seed_given && !(options->eval_share > 0)) {
+        return pock_fail(error, POCK_USAGE, "--eval-seed needs --eval-share");
+    }
+    return POCK_OK;
+}
+
 static int check_together(const pock_options *options, pock_error *error) {
     const char *entry = ENTRIES[options->entry];
     if (options->help || options->entry == POCK_INFO) {
@@ -149,16 +179,14 @@ static int check_together(const pock_options *options, pock_error *error) {
     if (!options->steps && !options->epochs && (options->entry == POCK_TRAIN || options->entry == POCK_BENCH)) {
         return pock_fail(error, POCK_USAGE, "%s needs --steps%s", entry, options->entry == POCK_TRAIN ? " or --epochs" : "");
     }
-    if (!options->eval_data && (options->eval_every || options->patience)) {
-        return pock_fail(error, POCK_USAGE, "%s needs --eval-data", options->patience ? "--patience" : "--eval-every");
-    }
     if (!options->out && options->entry == POCK_PREDICT) {
         return pock_fail(error, POCK_USAGE, "predict needs --out");
     }
     if (!options->checkpoint != !options->checkpoint_every) {
         return pock_fail(error, POCK_USAGE, "--checkpoint and --checkpoint-every go together");
     }
-    return check_outputs(options, error);
+    int code = check_evaluation(options, error);
+    return code ? code : check_outputs(options, error);
 }
 
 int pock_options_parse(pock_options *options, int count, char **arguments, pock_error *error) {
@@ -185,5 +213,9 @@ int pock_options_parse(pock_options *options, int count, char **arguments, pock_
             return code;
         }
     }
-    return check_together(options, error);
+    int code = check_together(options, error);
+    if (options->eval_share > 0 && options->entry == POCK_TRAIN) {
+        options->eval_data = options->data;
+    }
+    return code;
 }

@@ -5,7 +5,7 @@
 #define ROUNDS 8
 
 /* splitmix64's finaliser (Steele, Lea, Flood 2014). */
-static uint64_t mix(uint64_t value) {
+uint64_t pock_mix(uint64_t value) {
     value += 0x9E3779B97F4A7C15u;
     value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9u;
     value = (value ^ (value >> 27)) * 0x94D049BB133111EBu;
@@ -18,7 +18,7 @@ static uint64_t feistel(uint64_t value, uint64_t key, unsigned half_bits) {
     uint64_t left = value >> half_bits;
     uint64_t right = value & mask;
     for (uint64_t round = 0; round < ROUNDS; round++) {
-        uint64_t next = left ^ (mix(right ^ mix(key + round)) & mask);
+        uint64_t next = left ^ (pock_mix(right ^ pock_mix(key + round)) & mask);
         left = right;
         right = next;
     }
@@ -37,7 +37,7 @@ uint64_t pock_order_at(const pock_order *order, uint64_t position) {
     while (half_bits < 32 && ((uint64_t)1 << (2 * half_bits)) < order->samples) {
         half_bits++;
     }
-    uint64_t key = mix(order->seed ^ mix(epoch));
+    uint64_t key = pock_mix(order->seed ^ pock_mix(epoch));
     do {
         index = feistel(index, key, half_bits);
     } while (index >= order->samples);

@@ -4,6 +4,9 @@
 
 #include <stdint.h>
 
+/* A number that looks random, another for each value. */
+uint64_t pock_mix(uint64_t value);
+
 /* An endless stream of epochs, each a permutation chosen by seed and epoch. */
 typedef struct {
     uint64_t samples, seed;

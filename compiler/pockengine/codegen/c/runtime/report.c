@@ -201,6 +201,19 @@ void pock_evaluation_write(pock_json *json, const pock_evaluation *evaluation) {
     }
 }
 
+void pock_split_write(pock_json *json, const pock_split *split) {
+    if (!split->held) {
+        return;
+    }
+    pock_json_open(json, "held_out", '{');
+    pock_json_number(json, "share", split->share);
+    pock_json_integer(json, "seed", split->seed);
+    pock_json_integer(json, "samples", split->held);
+    pock_json_integer(json, "of", split->samples);
+    pock_json_flag(json, "by_class", split->classes != 0);
+    pock_json_close(json, '}');
+}
+
 /* Of a training run the loss of each step and every evaluation; of one pass over a dataset its only result. */
 static void write_losses(pock_json *json, const pock_measured *measured) {
     const pock_evaluation *first = measured->evaluations;
@@ -224,6 +237,7 @@ static void write_losses(pock_json *json, const pock_measured *measured) {
         }
         pock_json_close(json, ']');
         pock_json_flag(json, "stopped_early", measured->stopped_early);
+        pock_json_string(json, "ended", measured->ended);
     }
     if (measured->best_step) {
         pock_json_integer(json, "best_step", measured->best_step);
@@ -242,6 +256,9 @@ void pock_report_write(pock_json *json, const char *key, const char *entry, cons
         pock_json_integer(json, "samples", measured->samples);
     }
     write_losses(json, measured);
+    if (measured->split) {
+        pock_split_write(json, measured->split);
+    }
     write_step_ms(json, measured);
     pock_json_number(json, "cold_start_ms", measured->cold_start_ms);
     pock_json_integer(json, "peak_rss_bytes", pock_peak_rss());

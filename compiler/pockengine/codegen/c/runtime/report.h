@@ -4,6 +4,7 @@
 
 #include "json.h"
 #include "memory.h"
+#include "split.h"
 
 /* Milliseconds on a clock that never goes back. */
 double pock_now(void);
@@ -34,6 +35,8 @@ typedef struct {
     uint64_t best_step; /* 0: none */
     double best_loss;
     int stopped_early;
+    const char *ended;       /* what ended a training: steps, epochs or patience */
+    const pock_split *split; /* of the dataset; NULL when none is held out */
     int warmed_up; /* the first step is like the others */
     double *call_ms; /* [call of the profiled program][PROFILED_STEPS], of the last steps; NULL without --profile */
     const pock_program *profiled;
@@ -58,6 +61,9 @@ void pock_report_write(pock_json *json, const char *key, const char *entry, cons
 
 /* Keys of an evaluation in an event or report. */
 void pock_evaluation_write(pock_json *json, const pock_evaluation *evaluation);
+
+/* The key `held_out`, of a split that was made. */
+void pock_split_write(pock_json *json, const pock_split *split);
 
 /* The object `model info` prints. */
 void pock_info_write(pock_json *json, const pock_model *model);

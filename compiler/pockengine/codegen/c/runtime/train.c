@@ -43,7 +43,8 @@ int pock_train_check(const pock_options *options, const pock_model *model, pock_
         return pock_fail(error, POCK_USAGE, "this model was compiled without a training step");
     }
     if (options->eval_data && !model->eval) {
-        return pock_fail(error, POCK_USAGE, "this model was compiled without an evaluation; leave --eval-data out");
+        return pock_fail(error, POCK_USAGE, "this model was compiled without an evaluation; leave %s out",
+                         options->eval_share > 0 ? "--eval-share" : "--eval-data");
     }
     if (options->seed_given && options->no_shuffle && !find_generator(model)) {
         return pock_fail(error, POCK_USAGE, "--seed and --no-shuffle exclude each other: this model draws no random numbers");
@@ -96,7 +97,9 @@ static int find_position(pock_training *training) {
                                 .shuffle = !options->no_shuffle,
                                 .samples = job->dataset.samples,
                                 .step_samples = pock_stream_step_samples(&training->stream),
-                                .last_batch = training->stream.last_batch};
+                                .last_batch = training->stream.last_batch,
+                                .eval_share = job->split.share,
+                                .eval_seed = job->split.seed};
     int code = watched ? pock_frozen_digest(&job->machine, &position->frozen, &job->error) : POCK_OK;
     if (code) {
         return code;
@@ -239,6 +242,8 @@ static int conclude(pock_training *training) {
     measured->best_step = training->position.best_step;
     measured->best_loss = training->position.best_loss;
     measured->stopped_early = training->position.step < training->steps;
+    int by_steps = training->job->options->steps == training->steps;
+    measured->ended = measured->stopped_early ? "patience" : by_steps ? "steps" : "epochs";
     return measured->stopped_early ? emit_stopped(training) : POCK_OK;
 }
 

@@ -1,8 +1,15 @@
-"""Which samples of a dataset a step takes: the order that the C runtime's `order.c` gives, so that runs compare."""
+"""Which samples of a dataset a step takes, and which are held out.
+
+It is what the C runtime's `order.c` and `split.c` do, so that runs compare."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import DataError
+from ..ir import Array
 
 ROUNDS = 8
 _MASK = (1 << 64) - 1
@@ -23,6 +30,29 @@ def _feistel(value: int, key: int, half_bits: int) -> int:
     for number in range(ROUNDS):
         left, right = right, left ^ (_mix(right ^ _mix((key + number) & _MASK)) & mask)
     return (left << half_bits) | right
+
+
+def held_out(samples: int, share: float, seed: int, classes: Array | None) -> Array:
+    """bool[samples]: a share of each class, the same for the same seed and classes; at least one of each is left.
+
+    `classes` [samples] orders and tells apart classes by number; None: all samples are alike. Raises DataError where
+    not one would be held out. Selection sampling (Knuth, The Art of Computer Programming 3.4.2, algorithm S)."""
+    if not 0 < share < 1:
+        raise DataError(f"the share to hold out is a number between 0 and 1, such as 0.2, not {share}")
+    of = np.zeros(samples, np.int64) if classes is None else np.unique(classes, return_inverse=True)[1].reshape(-1)
+    sizes = np.bincount(of)
+    wanted = np.floor(share * np.cumsum(sizes) + 0.5).astype(np.int64)
+    quotas = np.minimum(np.diff(wanted, prepend=0), sizes - 1)
+    if not quotas.any():
+        raise DataError(f"{share:g} of {samples} samples holds out none: give more samples or a larger share")
+    left, needed = sizes.tolist(), quotas.tolist()
+    chosen = np.zeros(samples, bool)
+    for sample, one in enumerate(of.tolist()):
+        taken = _mix(seed ^ _mix(sample)) % left[one] < needed[one]
+        chosen[sample] = taken
+        needed[one] -= taken
+        left[one] -= 1
+    return chosen
 
 
 @dataclass(frozen=True)

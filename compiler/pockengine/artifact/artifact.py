@@ -129,7 +129,8 @@ class Artifact:
 
     def load(self, threads: int = 0, seed: int = 0) -> Session:
         """A session on this machine; `threads` 0 takes as many as the artifact allows and the machine has, `seed`
-        decides what dropout draws. Raises WrongMachineError when the artifact is for another kind of machine."""
+        decides what dropout and augmentation draw. Raises WrongMachineError when the artifact is for another kind of
+        machine."""
         return Session(self.manifest, self.unpack, threads, seed)
 
     def _write_files(self, folder: Path) -> None:

@@ -39,7 +39,8 @@ class Session:
 
     Batches are {input name: array}. A training step takes exactly the compiled batch, times the recipe's `accumulate`;
     with `last_batch: partial` it may also be smaller. Predict and evaluate take any number of samples. Integer arrays
-    are converted where nothing is lost; other types must match. `seed` decides what dropout draws. Raises DataError."""
+    are converted where nothing is lost; other types must match. `seed` decides what dropout and augmentation
+    draw. Raises DataError."""
 
     def __init__(self, manifest: Manifest, unpack: Callable[[], Path], threads: int = 0, seed: int = 0) -> None:
         runner = backends.runner(manifest.backend)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from ..errors import RecipeError
 from ..ir import Builder, DType, Graph, TensorType, Value
@@ -10,6 +11,7 @@ from ..ops import Emitter
 from ..recipe import Recipe, batch_of
 from ..recipe.losses.kinds import KL, Loss, OwnLoss
 from ..recipe.losses.own import LossGraph
+from .augment import rolled
 from .loss_terms import RULES, Term, mask_shape, maskable
 from .loss_values import LossValues, values_of, values_of_scalar, weighted_sum
 
@@ -17,26 +19,40 @@ SAMPLE_WEIGHT = "sample_weight"
 """Input f32 [batch] with `last_batch: partial`: what each sample counts; 0 for padding."""
 
 
-def with_loss(model: Graph, recipe: Recipe) -> tuple[Builder, LossValues]:
-    """A builder of the model with the recipe's losses appended, and their values."""
+def with_loss(model: Graph, recipe: Recipe, share: Value | None = None) -> tuple[Builder, LossValues]:
+    """A builder of the model with the recipe's losses appended, and their values.
+
+    share  of samples that are mixed: what the loss against their own targets counts in the scalar that is trained on;
+           the rest is that against the next sample's"""
     builder = Builder.extend(model)
     builder.origin = "loss"
     objective = _Objective(model, builder, batch_of(recipe, model))
     weight = objective.extra(SAMPLE_WEIGHT, (objective.batch,)) if recipe.last_batch == "partial" else None
-    parts = [objective.values(loss, weight) for loss in recipe.loss]
+    values = objective.total(recipe.loss, weight)
     if weight is not None:  # last, after the targets
         builder.inputs.remove(weight)
         builder.inputs.append(weight)
-    return builder, weighted_sum(Emitter(builder), [loss.weight for loss in recipe.loss], parts)
+    if share is not None:
+        e, other = Emitter(builder), replace(objective, mixed=True).total(recipe.loss, weight)
+        loss = e.add(e.mul(values.loss, share), e.mul(other.loss, e.sub(1.0, share)))
+        values = replace(values, loss=loss)
+    return builder, values
 
 
 @dataclass
 class _Objective:
-    """Emits losses; extra inputs are made when first asked for, and shared between losses."""
+    """Emits losses; extra inputs are made when first asked for, and shared between losses.
+
+    mixed  of each sample the targets of the next one"""
 
     model: Graph
     builder: Builder
     batch: int
+    mixed: bool = False
+
+    def total(self, losses: Sequence[Loss], sample_weight: Value | None) -> LossValues:
+        parts = [self.values(loss, sample_weight) for loss in losses]
+        return weighted_sum(Emitter(self.builder), [loss.weight for loss in losses], parts)
 
     def values(self, loss: Loss, sample_weight: Value | None) -> LossValues:
         e = Emitter(self.builder)
@@ -133,7 +149,12 @@ class _Objective:
     def _input(self, name: str, wanted: TensorType) -> Value:
         """The model's own input of this name, that of an earlier loss, or a new one."""
         known = {value.name: value for value in self.builder.inputs}
-        return known[name] if name in known else self.extra(name, wanted.shape, wanted.dtype)
+        value = known[name] if name in known else self.extra(name, wanted.shape, wanted.dtype)
+        if not self.mixed:
+            return value
+        if value.type.shape[:1] != (self.batch,):
+            raise RecipeError(f"mixup mixes {self.batch} samples, and a loss reads '{name}', {value.type}, as a whole")
+        return rolled(Emitter(self.builder), value)
 
     def extra(self, name: str, shape: tuple[int, ...], dtype: DType = DType.F32) -> Value:
         value = self.builder.input(name, TensorType(dtype, shape))

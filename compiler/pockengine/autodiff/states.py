@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..ir import Builder, DType, TensorType, Value
 from ..ops import Emitter, eight_bits
 from ..ops.optimizers import OptimizerSpec
+from ..ops.random import seed_of
 from ..recipe import Optimizer
 from .generator import generator_of
 
@@ -76,5 +77,5 @@ class States:
 
     def _step_seed(self) -> Value:
         if self._seed is None:
-            self._seed = eight_bits.seed_of(self.emitter, generator_of(self.builder))
+            self._seed = seed_of(self.emitter, generator_of(self.builder))
         return self._seed

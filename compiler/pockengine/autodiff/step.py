@@ -8,6 +8,7 @@ from ..errors import RecipeError
 from ..ir import Builder, DType, Graph, Value, verify
 from ..ops import prune, statistics_of
 from ..recipe import Recipe, Scheme, without_gradient
+from .augment import refuse_unmoved, with_augmentation
 from .backward import backward, prepare
 from .dropout import with_dropout
 from .objective import with_loss
@@ -37,7 +38,9 @@ def _differentiated(model: Graph, recipe: Recipe, scheme: Scheme) -> tuple[Build
         model = _training_norms(model)
     if recipe.dropout:
         model = with_dropout(model)
-    builder, values = with_loss(model, recipe)
+    model, share = with_augmentation(model, recipe)
+    builder, values = with_loss(model, recipe, share)
+    refuse_unmoved(recipe, builder.inputs)
     builder.outputs = {LOSS: values.loss}
     wanted = [model.param(name) for name in scheme.trained()]
     if not wanted:

@@ -1,12 +1,16 @@
-"""Random numbers that a step can repeat: a counter-based generator, and dropout written with it.
+"""Random numbers that a step can repeat: a counter-based generator, dropout written with it, and a hash.
 
 The generator is Philox2x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011; Random123). It
 keeps nothing between calls: each element of each mask of each step is a function of the element's index, the step's
 generator number and the number of the site in the graph, so that any number of threads gives the same bits.
+
+The hash (`uniform`) is a function of the same three, written in elementwise operators: it is fused into what reads the
+numbers, so that they are never in memory.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,6 +22,8 @@ from .movement import ints
 from .registry import LINEAR, Kind, Op, Sample, register
 
 MULTIPLIER, WEYL, ROUNDS = 0xD256D193, 0x9E3779B9, 10
+_GOLDEN = 0x9E3779B9
+_MIXING = ((16, 0x7FEB352D), (15, 0x846CA68B))
 
 
 def philox2x32(counter: tuple[Array, Array], key: Array) -> tuple[Array, Array]:
@@ -82,3 +88,42 @@ composite(
     ),
     singular=LINEAR,
 )
+
+
+def seed_of(e: Emitter, generator: Value) -> Value:
+    """u32 of rank 0 from the i64 state that a run advances (seed in its high half, number of the run in the low)."""
+    number = e.cast(generator, DType.U32)
+    seed = e.cast(e.op("shift_right", generator, e.scalar(32, generator)), DType.U32)
+    return _mixed(e, e.op("bitwise_xor", _mixed(e, number), seed))
+
+
+def uniform(e: Emitter, shape: Sequence[int], seed: Value, site: int) -> Value:
+    """f32 of this shape, of rank 1 or more, evenly spread over [0, 1) in steps of 2^-24.
+
+    No two calls for one `seed` (see `seed_of`) have the same `site`: each has numbers of its own."""
+    lanes = (np.arange(shape[-1]) + site * _GOLDEN).astype(np.uint32)
+    # The seed first: a sum of constants alone would be folded to one as large as the tensor.
+    bits = e.add(e.const(_along(lanes, len(shape), len(shape) - 1)), seed)
+    for axis in reversed(range(len(shape) - 1)):
+        if shape[axis] > 1:
+            starts = (np.arange(shape[axis]) * math.prod(shape[axis + 1 :])).astype(np.uint32)
+            bits = e.add(bits, e.const(_along(starts, len(shape), axis)))
+    bits = _mixed(e, bits)
+    return e.mul(e.cast(e.op("shift_right", bits, e.scalar(8, bits)), DType.F32), 2.0**-24)
+
+
+def _along(line: Array, rank: int, axis: int) -> Array:
+    """The line as a tensor of this rank, along one axis."""
+    return line.reshape(*[1] * axis, -1, *[1] * (rank - 1 - axis))
+
+
+def _mixed(e: Emitter, x: Value) -> Value:
+    """A u32 whose every bit depends on every bit of x: the finaliser `lowbias32` (C. Wellons, "Prospecting for hash
+    functions", 2018)."""
+    for places, factor in _MIXING:
+        x = e.mul(_folded(e, x, places), e.scalar(factor, x))
+    return _folded(e, x, _MIXING[0][0])
+
+
+def _folded(e: Emitter, x: Value, places: int) -> Value:
+    return e.op("bitwise_xor", x, e.op("shift_right", x, e.scalar(places, x)))

@@ -13,6 +13,7 @@ import yaml
 
 from ..errors import RecipeError, nearest
 from ..ir import Graph
+from .augment import Augmentation, augmentations_of, refuse_mixing
 from .ema import ema_of
 from .fields import as_count, as_flag, check_keys, describe
 from .frozen import Frozen, frozen_of
@@ -98,6 +99,7 @@ class Recipe:
     dropout     whether training drops what the model says; False computes as evaluation does
     lora        adapters beside frozen weights; with them `update` may be left out
     frozen      frozen weights in block-quantised integers; None: as the model has them
+    augment     what training changes about the samples at random, in this order
     """
 
     loss: tuple[Loss, ...] = key(losses_of, plain=losses_mapping)
@@ -111,6 +113,7 @@ class Recipe:
     dropout: bool = key(as_flag)
     lora: Lora | None = key(_lora, None)
     frozen: Frozen | None = key(_frozen, None)
+    augment: tuple[Augmentation, ...] = key(augmentations_of, (), always=False)
 
     def __init__(
         self,
@@ -125,6 +128,7 @@ class Recipe:
         dropout: bool = False,
         lora: object = None,
         frozen: object = None,
+        augment: object = (),
     ) -> None:
         """Every argument takes what the recipe file takes; without `update` everything is trained, or with `lora` the
         adapters only. Raises RecipeError."""
@@ -139,6 +143,7 @@ class Recipe:
             refuse_padding(self.loss, self.batch_norm, self.accumulate)
         if self.lora is not None and self.lora.dropout and not self.dropout:
             raise RecipeError("lora.dropout needs 'dropout: true', which turns dropout on in training")
+        refuse_mixing(self.augment, self.loss, self.last_batch)
 
     @classmethod
     def from_mapping(cls, mapping: object) -> Recipe:

@@ -10,7 +10,8 @@ import pytest
 from pockengine import interp
 from pockengine.ir import Array, Builder, DType, Graph, TensorType
 from pockengine.ops import Emitter
-from pockengine.ops.eight_bits import SMALLEST, block_length, decode, encode, seed_of
+from pockengine.ops.eight_bits import SMALLEST, block_length, decode, encode
+from pockengine.ops.random import seed_of
 from pockengine.passes import fuse
 from pockengine.targets import get
 from tests.compiler.codegen.emulated import EMULATOR, run_emulated

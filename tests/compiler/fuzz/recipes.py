@@ -63,6 +63,7 @@ VALID: tuple[dict[str, Any], ...] = (
         "optimizer": {"name": "adafactor", "eps": [1e-7, 1e-3], "beta2_decay": -0.7},
         "lora": {"params": ["fc", "*.weight"], "rank": 2, "alpha": 4, "seed": 1},
         "last_batch": "drop",
+        "augment": [{"name": "crop", "padding": 2, "axes": [-1], "input": "x"}, {"name": "mixup", "alpha": 0.4}],
     },
     {
         "loss": {"name": "bce_with_logits", "pos_weight": [1, 2, 3, 4, 5]},

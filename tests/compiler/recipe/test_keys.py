@@ -12,6 +12,7 @@ import pytest
 
 from pockengine.errors import RecipeError
 from pockengine.recipe import OPTIMIZERS, Clip, Frozen, Group, Lora, RateSchedule, Recipe, UpdateRule
+from pockengine.recipe.augment import AUGMENTATIONS
 from pockengine.recipe.fields import as_count, as_flag
 from pockengine.recipe.keys import canonical, key, keys_of, read_keys
 from pockengine.recipe.losses.own import LossGraph
@@ -25,6 +26,7 @@ SECTIONS = {
     "### Losses of your own": (LossGraph,),
     "### Optimizer": (*OPTIMIZERS.values(), Group, Clip),
     "#### Schedules": (RateSchedule,),
+    "### Augmentation": tuple(AUGMENTATIONS.values()),
     "### Low-rank adapters": (Lora,),
     "### Frozen weights in fewer bits": (Frozen,),
     "## Update rules": (UpdateRule,),

@@ -183,7 +183,7 @@ def decayed_share(monkeypatch: pytest.MonkeyPatch, nearest: bool) -> float:
     """What is left of small momentum after 20 steps, over the 0.9^20 that should be, where one number of each block
     stays large: after the first step only one feature has a gradient."""
     if nearest:
-        monkeypatch.setattr(eight_bits, "_noise", lambda e, shape, seed, site: e.const(0.5, DType.F32))
+        monkeypatch.setattr(eight_bits, "uniform", lambda e, shape, seed, site: e.const(0.5, DType.F32))
     builder = Builder("layer")
     e, x = Emitter(builder), builder.input("x", TensorType(DType.F32, (BATCH, HIDDEN)))
     builder.outputs = {"logits": e.matmul(x, _param(e, "weight", WIDTH, HIDDEN), trans_b=True)}

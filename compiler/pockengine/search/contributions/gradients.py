@@ -114,6 +114,7 @@ def gradient_recipe(space: Space) -> Recipe:
         last_batch="drop",
         dropout=False,
         frozen=None,
+        augment=(),
     )
     return Space(space.graph, watching, space.units).recipe(space.full)
 

@@ -58,8 +58,8 @@ class Trainer:
         return tuple(full[i] if i >= start else 0 for i in range(len(full)))
 
     def train(self, choice: Choice, steps: int, seed: int) -> Trained:
-        """Train a scheme for some steps and evaluate it. `seed` decides the order of samples and what dropout drops.
-        Raises DataError, RecipeError or UnsupportedOperatorError."""
+        """Train a scheme for some steps and evaluate it. `seed` decides the order of samples and what dropout and
+        augmentation draw. Raises DataError, RecipeError or UnsupportedOperatorError."""
         opened = self._opened(self.program(choice))
         opened.reset(seed)
         losses, trained = [], any(choice)

@@ -34,6 +34,9 @@ def comparable(recipe: Recipe) -> tuple[Recipe, tuple[str, ...]]:
         notes.append("dropout is left out: the two would drop different numbers")
         lora = dataclasses.replace(recipe.lora, dropout=0.0) if recipe.lora else None
         recipe = recipe.with_(dropout=False, lora=lora)
+    if recipe.augment:
+        notes.append("augmentation is left out: the two would draw different numbers")
+        recipe = recipe.with_(augment=())
     if recipe.ema is not None:
         notes.append("averages of the weights are left out: what is averaged is compared")
         recipe = recipe.with_(ema=None)

@@ -132,5 +132,6 @@ def test_all_that_a_base_recipe_says_is_kept() -> None:
         accumulate=2,
         ema=0.99,
         dropout=True,
+        augment=["flip", {"name": "crop", "padding": 2}],
     )
     assert Recipe.parse(recipe_text(base, [])) == base

@@ -1,6 +1,8 @@
-"""Adapts each model to each of its tasks under each scheme, and says what accuracy, memory and time that takes.
+"""Adapts each model to each of its tasks under each scheme. Says what accuracy, memory and time that takes, and what
+it shows of the search.
 
-Results are kept: a run that was stopped goes on where it was."""
+Results are kept: a run that was stopped, or whose minutes are over, goes on where it was. An early end leaves something
+of all models, seed by seed."""
 
 from __future__ import annotations
 
@@ -9,67 +11,91 @@ import sys
 from pathlib import Path
 
 from benchmarks.document import ROOT, write_section
-from benchmarks.tasks.models import MODELS, TASKS, Model
-from benchmarks.tasks.task import Task
+from benchmarks.tasks.models import MODELS, TASKS
 from pockengine.codegen.folder_cache import default_folder
 
-from .methods import METHODS, Method, full
+from . import search_time
+from .campaign import RANDOMS, Campaign, run
+from .evidence import criteria_table, evidence_table
+from .methods import CRITERIA, METHODS, RANDOM
 from .report import cells_table, schemes_table
-from .running import STEPS, Bench, Scheme
 from .store import Result, Store
 
 DOCUMENT = ROOT / "docs" / "search.md"
-SHARES = (1 / 3, 1 / 2)
-"""The parts of full's memory that schemes may take."""
-SHORT_MODELS = ("motion/streams", "mcunet/sounds")
-SHORT_TASKS = ("new-user", "new-activities", "new-words-said")
-SHORT_METHODS = ("head", "bias", "last", "lora", "published")
+USUALLY = (*(name for name in METHODS if name not in CRITERIA), RANDOM)
+SHORT = Campaign(
+    models=("motion/streams",),
+    tasks=("new-user", "new-activities"),
+    methods=("found", "evolution", "head", "bias", "last", "lora", RANDOM),
+    seeds=2,
+    randoms=4,
+    steps=200,
+)
 
 
-def chosen_tasks(model: Model, names: list[str] | None) -> tuple[Task, ...]:
-    """The model's tasks, or those of them that are named."""
-    return tuple(task for task in model.tasks if not names or task.name in names)
+def campaign_of(chosen: argparse.Namespace) -> Campaign:
+    """What is asked for."""
+    if chosen.short:
+        return SHORT
+    methods = tuple(chosen.method) + (tuple(one for one in CRITERIA if one not in chosen.method) * chosen.criteria)
+    tasks = tuple(chosen.task) if chosen.task else None
+    return Campaign(tuple(chosen.model), tasks, methods, chosen.seeds, chosen.random, minutes=chosen.minutes)
 
 
-def run(models: list[str], tasks: list[str] | None, methods: list[str], store: Store, seeds: int) -> list[Result]:
-    """All results, of runs that are made now or were before."""
-    found: list[Result] = []
-    for key in models:
-        bench = Bench(MODELS[key], store, seeds)
-        schemes: list[tuple[Scheme, Method]] = [(Scheme("full", 1.0), full)]
-        schemes += [(Scheme(name, share), METHODS[name]) for share in SHARES for name in methods]
-        for scheme, method in schemes:
-            results = list(bench.run(scheme, method, chosen_tasks(MODELS[key], tasks)))
-            found += results
-            mean = sum(one["accuracy"] for one in results) / len(results) if results else float("nan")
-            print(f"{key}: {scheme.name}: {100 * mean:.1f} %", file=sys.stderr)
-        bench.close()
-    return found
+def rows_of(campaign: Campaign, store: Store) -> list[Result]:
+    """What the store has of a campaign."""
+    wanted = {
+        (job.model, job.task, job.seed, scheme.method, scheme.share)
+        for job in campaign.jobs()
+        for scheme in campaign.schemes(job)
+    }
+    keys = ("model", "task", "seed", "method", "share")
+    rows = [one for one in store if one.get("kind") == "row" and one["steps"] == campaign.steps]
+    return [one for one in rows if tuple(one[key] for key in keys) in wanted]
+
+
+def said_of(campaign: Campaign, store: Store, cells: bool) -> str:
+    """The tables, as far as results are there."""
+    rows = rows_of(campaign, store)
+    if not rows:
+        return "There are no results yet."
+    parts = [evidence_table(store, rows), criteria_table(rows), schemes_table(rows), f"{campaign.steps} steps a run."]
+    return "\n\n".join(part for part in (*parts, cells_table(rows) if cells else "") if part)
 
 
 def main() -> None:
     """The command."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.schemes", description=__doc__)
-    parser.add_argument("--model", nargs="+", choices=MODELS, default=list(MODELS))
-    parser.add_argument("--task", nargs="+", choices=TASKS)
-    parser.add_argument("--method", nargs="*", choices=METHODS, default=list(METHODS), help="beside full")
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--short", action="store_true", help="two models, three tasks, two seeds: minutes")
-    parser.add_argument("--results", type=Path, default=default_folder() / "schemes.jsonl", help="where runs are kept")
-    parser.add_argument("--cells", action="store_true", help="also the table of each model and task")
-    parser.add_argument("--write", type=Path, nargs="?", const=DOCUMENT, help="the document that gets the tables")
-    chosen = parser.parse_args()
-    store = Store(chosen.results)
-    if chosen.short:
-        found = run(list(SHORT_MODELS), list(SHORT_TASKS), list(SHORT_METHODS), store, seeds=2)
-    else:
-        found = run(chosen.model, chosen.task, chosen.method, store, chosen.seeds)
-    text = f"{schemes_table(found)}\n\n{STEPS} steps a run."
-    if chosen.cells or chosen.write:
-        text += f"\n\n{cells_table(found)}"
+    chosen = _parser().parse_args()
+    store, campaign = Store(chosen.results), campaign_of(chosen)
+    if chosen.search_time:
+        search_time.measure(store)
+    elif not chosen.report:
+        whole = run(campaign, store, chosen.results.with_suffix(""), chosen.processes)
+        if not whole:
+            print("not all of it is there: the same command goes on", file=sys.stderr)
+    text = said_of(campaign, store, chosen.cells or chosen.write is not None)
     print(text)
     if chosen.write:
         write_section(chosen.write, "schemes", text)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.schemes", description=__doc__)
+    parser.add_argument("--model", nargs="+", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--task", nargs="+", choices=TASKS)
+    parser.add_argument("--method", nargs="*", choices=(*METHODS, RANDOM), default=list(USUALLY), help="beside full")
+    parser.add_argument("--criteria", action="store_true", help="also compare other ways to find contributions")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--random", type=int, default=RANDOMS, help="random schemes of each model and memory")
+    parser.add_argument("--minutes", type=float, help="after which no run begins; the same command goes on")
+    parser.add_argument("--processes", type=int, default=2, help="that share the work")
+    parser.add_argument("--short", action="store_true", help="one model, two tasks, two seeds: minutes")
+    parser.add_argument("--search-time", action="store_true", help="only measure how long a whole search takes")
+    parser.add_argument("--report", action="store_true", help="run nothing: tables of what is there")
+    parser.add_argument("--results", type=Path, default=default_folder() / "schemes.jsonl", help="where runs are kept")
+    parser.add_argument("--cells", action="store_true", help="also the table of each model and task")
+    parser.add_argument("--write", type=Path, nargs="?", const=DOCUMENT, help="the document that gets the tables")
+    return parser
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""What recipes cost, as they are planned: memory and time, each as a share of training everything."""
+"""What recipes cost, as they are planned: memory and time, each compared with training everything."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 
 from benchmarks.tasks.models import Model
@@ -12,7 +12,10 @@ from pockengine.compile import RUNTIME_BYTES, Request, Scope, plan_programs, pre
 from pockengine.search.costs.exact import NOT_COUNTED, step_cycles
 from pockengine.targets import get
 
+from .store import Store, digest_of
+
 THREADS = 1
+TARGET = "host"
 
 
 @dataclass(frozen=True)
@@ -25,26 +28,43 @@ class Cost:
 
 
 class Costs:
-    """Plans each recipe of a model once."""
+    """Plans each recipe of a model once; with a store, once for ever."""
 
-    def __init__(self, model: Model) -> None:
-        self.model = model
+    def __init__(self, model: Model, store: Store | None = None) -> None:
+        self.model, self.store = model, store
         self._known: dict[str, Cost] = {}
 
     def of(self, recipe: Recipe) -> Cost:
         """Plans it, if it is new. Raises RecipeError where it trains nothing."""
-        key = json.dumps(recipe.to_mapping(), sort_keys=True)
-        if key not in self._known:
-            request = Request(self.model.graph(), recipe, get("host"), THREADS, scope=Scope.TRAINING, dense=NOT_COUNTED)
-            planned = plan_programs(request)
-            self._known[key] = Cost(predicted_peak_bytes(planned) - RUNTIME_BYTES, step_cycles(planned))
-        return self._known[key]
+        text = json.dumps(recipe.to_mapping(), sort_keys=True)
+        if text not in self._known:
+            self._known[text] = self._kept(recipe, text)
+        return self._known[text]
+
+    def _kept(self, recipe: Recipe, text: str) -> Cost:
+        if self.store is None:
+            return self._planned(recipe)
+        key = digest_of("cost", self.model.key, sum(array.size for array in self.model.graph().data.values()), text)
+        if (known := self.store.get(key)) is None:
+            known = self.store.add(key, {"kind": "cost", **asdict(self._planned(recipe))})
+        return Cost(known["memory_bytes"], known["cycles"])
+
+    def _planned(self, recipe: Recipe) -> Cost:
+        request = Request(self.model.graph(), recipe, get(TARGET), THREADS, scope=Scope.TRAINING, dense=NOT_COUNTED)
+        planned = plan_programs(request)
+        return Cost(predicted_peak_bytes(planned) - RUNTIME_BYTES, step_cycles(planned))
 
     @cached_property
     def full(self) -> Cost:
         """Of training everything."""
         return self.of(self.model.recipe("full"))
 
-    def fits(self, recipe: Recipe, share: float) -> bool:
-        """Whether it takes at most this share of full's memory."""
-        return self.of(recipe).memory_bytes <= share * self.full.memory_bytes
+    @cached_property
+    def head(self) -> Cost:
+        """Of training the last layer, which every scheme does."""
+        return self.of(self.model.recipe("head"))
+
+    def limit(self, share: float) -> int:
+        """The bytes that a scheme may take: what the head takes, and this share of what full takes beyond that."""
+        head, full = self.head.memory_bytes, self.full.memory_bytes
+        return head + round(share * (full - head))

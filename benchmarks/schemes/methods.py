@@ -3,79 +3,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from benchmarks.tasks.models import Model
-from benchmarks.tasks.task import Split, Task, Tensors
 from pockengine import Recipe
-from pockengine.errors import RecipeError
-from pockengine.search import Space
 
-from .costs import Costs
 from .published import PUBLISHED
+from .searching import Picked
+from .setting import Proposal, Setting
+from .store import Result
 
-
-@dataclass(frozen=True, eq=False)
-class Setting:
-    """What a method may look at.
-
-    space    of the model
-    share    of full's memory that may be taken
-    task     that the model is adapted to; samples: those it may train on; weights: where training begins"""
-
-    model: Model
-    space: Space
-    costs: Costs
-    share: float
-    task: Task
-    samples: Split
-    weights: Tensors
-
-    def fits(self, recipe: Recipe) -> bool:
-        """Whether it keeps to the memory."""
-        return self.costs.fits(recipe, self.share)
-
-    def most(self, recipes: Sequence[Callable[[], Recipe]]) -> Recipe | None:
-        """The last one that fits of recipes that need more and more memory; None where not even the first does."""
-        low, high = 0, len(recipes)
-        while low < high:
-            middle = (low + high) // 2
-            try:
-                fits = self.fits(recipes[middle]())
-            except RecipeError:  # it trains nothing, or adapts nothing
-                fits = True
-            low, high = (middle + 1, high) if fits else (low, middle)
-        while low:
-            low -= 1
-            try:
-                self.fits(found := recipes[low]())
-            except RecipeError:
-                continue
-            return found
-        return None
-
-
-Method = Callable[[Setting], Recipe | None]
+Method = Callable[[Setting], Proposal | None]
 """None where nothing of its kind keeps to the memory."""
 
 
-def full(setting: Setting) -> Recipe | None:
+def full(setting: Setting) -> Proposal | None:
     """Everything, whatever it takes."""
-    return setting.model.recipe("full")
+    return Proposal(setting.model.recipe("full"))
 
 
-def head(setting: Setting) -> Recipe | None:
+def head(setting: Setting) -> Proposal | None:
     """The last layer."""
     return setting.most([lambda: setting.model.recipe("head")])
 
 
-def bias(setting: Setting) -> Recipe | None:
+def bias(setting: Setting) -> Proposal | None:
     """The head, and of the biases (where there are none, of the scales of norms) the last that fit."""
     pattern = "*bias" if any(unit.name.endswith("bias") for unit in setting.space.units) else "*norm*"
     count = sum(fnmatchcase(unit.name, pattern) for unit in setting.space.units)
@@ -83,26 +39,26 @@ def bias(setting: Setting) -> Recipe | None:
     return setting.most([partial(setting.model.recipe, rule) for rule in rules])
 
 
-def last(setting: Setting) -> Recipe | None:
+def last(setting: Setting) -> Proposal | None:
     """The last parameters that fit."""
     counts = range(1, len(setting.space.units) + 1)
     return setting.most([partial(setting.model.recipe, {"params": "*", "last": count}) for count in counts])
 
 
-def lora(setting: Setting, rank: int = 4) -> Recipe | None:
+def lora(setting: Setting, rank: int = 4) -> Proposal | None:
     """The head, and adapters beside the last weights that fit."""
     weights = [unit.name for unit in setting.space.units if unit.is_weight][::-1]
     adapted = [{"params": weights[1 : count + 1], "rank": rank} for count in range(1, len(weights))]
     return setting.most([partial(setting.model.recipe, "head", lora=one) for one in adapted])
 
 
-def published(setting: Setting) -> Recipe | None:
+def published(setting: Setting) -> Proposal | None:
     """What was published for the architecture, where it fits."""
     rules = PUBLISHED.get(setting.model.name)
     return None if rules is None else setting.most([partial(setting.model.recipe, rules)])
 
 
-def random(setting: Setting, number: int) -> Recipe | None:
+def random(setting: Setting, number: int) -> Proposal | None:
     """The head, and shares of parameters in random order, as many as fit."""
     chance = np.random.default_rng([number, *setting.model.key.encode()])
     order = chance.permutation(len(setting.space.units))
@@ -119,15 +75,111 @@ def random(setting: Setting, number: int) -> Recipe | None:
     return setting.most([partial(first, count) for count in range(1, len(order) + 1)])
 
 
-RANDOM = 4
-"""Random schemes of each model and memory."""
+def found(setting: Setting, way: str = "default", step_share: float | None = None) -> Proposal | None:
+    """What the project's search chooses from the task's own samples."""
+    contributions = setting.searching.contributions(setting.task, way)
+    about = {"finding_seconds": contributions.seconds}
+    return _fitting(setting, lambda limit: setting.searching.pick(contributions, limit, step_share), about)
 
-METHODS: dict[str, Method] = {
-    "head": head,
-    "bias": bias,
-    "last": last,
-    "lora": lora,
-    "published": published,
-    **{f"random-{number}": partial(random, number=number) for number in range(RANDOM)},
+
+def elsewhere(setting: Setting, way: str = "default") -> Proposal | None:
+    """What the project's search chooses from the samples of half of the model's tasks, of which this is none."""
+    if len(setting.model.tasks) < 2:
+        return None
+    contributions = setting.searching.averaged(setting.task, way)
+    return _fitting(setting, lambda limit: setting.searching.pick(contributions, limit))
+
+
+def evolution(setting: Setting, way: str = "default") -> Proposal | None:
+    """What the published search chooses from the same contributions as `found`."""
+    contributions = setting.searching.contributions(setting.task, way)
+    return _fitting(setting, lambda limit: setting.searching.evolved(contributions, limit))
+
+
+def found_as_published(setting: Setting) -> Proposal | None:
+    """As `found`, in the memory that the published scheme takes."""
+    if (rules := PUBLISHED.get(setting.model.name)) is None:
+        return None
+    limit = setting.costs.of(setting.model.recipe(rules)).memory_bytes
+    contributions = setting.searching.contributions(setting.task, "default")
+    return _fitting(setting, lambda limit: setting.searching.pick(contributions, limit), limit=limit)
+
+
+_ATTEMPTS = 3
+"""Choices, each within less memory, until one fits with its own channels."""
+
+
+def _fitting(
+    setting: Setting, pick: Callable[[int], Picked | None], about: Result | None = None, limit: int | None = None
+) -> Proposal | None:
+    """What is picked, as a recipe that keeps to the memory: where its channels are named, it may take a little more
+    than one that takes the largest."""
+    allowed = room = setting.limit if limit is None else limit
+    for _ in range(_ATTEMPTS):
+        if (picked := pick(room)) is None:
+            return None
+        recipe = setting.space.recipe(picked.choice, picked.importance)
+        if (over := setting.costs.of(recipe).memory_bytes - allowed) <= 0:
+            known = {"gain": picked.gain, "bound": picked.bound, "choosing_seconds": picked.seconds}
+            return Proposal(recipe, {**known, **(about or {})})
+        room -= over
+    return None
+
+
+HALF = 0.5
+"""The share of full's step time that `found-quick` may take."""
+
+USUAL: dict[str, Method] = {"head": head, "bias": bias, "last": last, "lora": lora}
+"""What a person would write."""
+
+FOUND: dict[str, Method] = {
+    "found": found,
+    "found-quick": partial(found, step_share=HALF),
+    "found-elsewhere": elsewhere,
 }
-"""All but `full`, with which they are compared."""
+"""The project's search; in half of full's step time; from half of the tasks for the other half."""
+
+CRITERIA: dict[str, Method] = {
+    f"found-{way}": partial(found, way=way)
+    for way in ("activations", "signal", "channels", "ratio", "root", "even", "earlier")
+}
+"""The same choice from contributions that are found in other ways."""
+
+SEARCHED: dict[str, Method] = {
+    **FOUND,
+    **CRITERIA,
+    "evolution": evolution,
+    "found-as-published": found_as_published,
+}
+"""What looks at samples of the task, and changes where the search does."""
+
+METHODS: dict[str, Method] = {**USUAL, "published": published, **SEARCHED}
+"""All but `full` and `random`, with which they are compared."""
+
+AT_PUBLISHED = ("published", "found-as-published")
+"""Compared with each other at the memory that the published scheme takes, not at a share."""
+
+RANDOM = "random"
+RATED = 3
+"""Random schemes whose learning rates are tried; the others take the middle one of theirs."""
+
+
+def random_name(number: int) -> str:
+    """Of a random scheme."""
+    return f"{RANDOM}-{number}"
+
+
+def method_of(name: str) -> Method:
+    """By the name that a scheme has in results."""
+    if name == "full":
+        return full
+    kind, _, number = name.partition("-")
+    return partial(random, number=int(number)) if kind == RANDOM else METHODS[name]
+
+
+def rated_as(name: str) -> tuple[str, ...]:
+    """The methods whose learning rates a method takes the middle one of; it alone tries its own."""
+    kind, _, number = name.partition("-")
+    if kind == RANDOM and int(number) >= RATED:
+        return tuple(map(random_name, range(RATED)))
+    return (name,)

@@ -1,13 +1,15 @@
-"""Adapts a model to tasks under schemes: each scheme is compiled once, each run begins with the same weights."""
+"""Adapts a model to tasks under schemes: each scheme is chosen and compiled once, each run begins with the same
+weights."""
 
 from __future__ import annotations
 
 import json
-import sys
+import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
+from pathlib import Path
 
 import numpy as np
 
@@ -21,7 +23,9 @@ from pockengine import Recipe
 from pockengine.search import Space
 
 from .costs import THREADS, Costs
-from .methods import Method, Setting
+from .methods import SEARCHED, method_of, rated_as
+from .searching import Searching, search_digest
+from .setting import Setting
 from .store import Result, Store, digest_of
 
 STEPS = 400
@@ -30,9 +34,13 @@ KEPT_FOR_RATES = 0.25
 """The share of the training samples that the learning rate is chosen by."""
 
 
+class OutOfTimeError(Exception):
+    """There is no time for another run."""
+
+
 @dataclass(frozen=True)
 class Scheme:
-    """A method under a limit: `share` of full's memory."""
+    """A method under a limit: `share` of the memory that full takes beyond the head."""
 
     method: str
     share: float
@@ -43,24 +51,41 @@ class Scheme:
         return self.method if self.share >= 1 else f"{self.method} at {self.share:.0%}"
 
 
+@dataclass(frozen=True)
+class Means:
+    """What benches work with.
+
+    store     of results
+    folder    where estimates and contributions are kept; None: nowhere
+    compiled  where compiled schemes are kept; None: nowhere
+    deadline  of time.monotonic(), after which no run begins
+    steps     of each run"""
+
+    store: Store
+    folder: Path | None = None
+    compiled: Path | None = None
+    deadline: float = float("inf")
+    steps: int = STEPS
+
+
 class Bench:
-    """One model with everything that runs of it share. `seeds`: each run is repeated with the first so many."""
+    """One model with everything that runs of it share."""
 
-    def __init__(self, model: Model, store: Store, seeds: int, steps: int = STEPS) -> None:
-        self.model, self.store, self.seeds, self.steps = model, store, seeds, steps
-        self.costs = Costs(model)
+    def __init__(self, model: Model, means: Means) -> None:
+        self.model, self.means, self.store = model, means, means.store
+        self.costs = Costs(model, means.store)
         self._trainer: tuple[str, Trainer] | None = None
-        self._data = cache(self._drawn)
-
-    @cached_property
-    def space(self) -> Space:
-        """All schemes there are."""
-        return Space.of(self.model.graph(self.weights), self.model.recipe())
+        self._data = lru_cache(3)(self._drawn)
 
     @cached_property
     def weights(self) -> Tensors:
         """After pre-training."""
         return pretrained(self.model)
+
+    @cached_property
+    def searching(self) -> Searching:
+        """What searches share."""
+        return Searching(self.model, self.costs, self.weights, self.means.folder)
 
     @cached_property
     def _weights_digest(self) -> str:
@@ -70,54 +95,101 @@ class Bench:
         data = task.data(seed)
         return Data(self.model.samples_of(data.train), self.model.samples_of(data.held_out))
 
-    def run(self, scheme: Scheme, method: Method, tasks: tuple[Task, ...]) -> Iterator[Result]:
-        """The results of a scheme on each task and seed, those that are there already included."""
-        for task in tasks:
-            setting = Setting(
-                self.model, self.space, self.costs, scheme.share, task, self._data(task, 0).train,
-                start_of(self.model, task, 0, self.weights),
-            )  # fmt: skip
-            recipe = method(setting)
-            if recipe is None:
-                continue
-            cost = self.costs.of(recipe)
-            about = {
+    def run(self, scheme: Scheme, task: Task, seed: int) -> Result | None:
+        """The result of a scheme on a task's samples of one seed, as it is kept for tables; None where nothing of its
+        kind fits. Raises OutOfTimeError."""
+        key = digest_of("row", self.model.key, task.name, scheme.method, scheme.share, seed, self.means.steps)
+        made_by = {"weights": self._weights_digest, "search": _version(scheme.method)}
+        known = self.store.get(key)
+        if known is not None and made_by.items() <= known.items():
+            return known
+        if (recipe := self.recipe(scheme, task)) is None:
+            return None
+        plan = Plan(self.means.steps, self._rate(scheme, task), seed)
+        run = self._result(recipe, task, self._data(task, seed), plan)
+        cost, full = self.costs.of(recipe), self.costs.full
+        return self.store.add(
+            key,
+            {
+                **{name: value for name, value in run.items() if name != "key"},
+                "kind": "row",
                 "method": scheme.method,
                 "share": scheme.share,
-                "memory": cost.memory_bytes / self.costs.full.memory_bytes,
-                "time": cost.cycles / self.costs.full.cycles,
-            }
-            rate = self._rate(recipe, task)
-            for seed in range(self.seeds):
-                data = self._data(task, seed)
-                yield self._result(recipe, task, data, Plan(self.steps, rate, seed), about)
+                "steps": self.means.steps,
+                "memory": cost.memory_bytes / full.memory_bytes,
+                "time": cost.cycles / full.cycles,
+                **made_by,
+            },
+        )
 
-    def _rate(self, recipe: Recipe, task: Task) -> int:
-        """The learning rate that is best on a part of the first seed's training samples, after training on the rest;
-        of equals the one with the lower loss."""
+    def recipe(self, scheme: Scheme, task: Task) -> Recipe | None:
+        """What the scheme's method chooses; None where nothing fits."""
+        version = _version(scheme.method)
+        where = [scheme.method, scheme.share, task.name if version else "", version]
+        key = digest_of("scheme", self._weights_digest, self.model.key, where)
+        if (known := self.store.get(key)) is None:
+            known = self.store.add(key, self._chosen(scheme, task))
+        return None if known["recipe"] is None else Recipe.from_mapping(known["recipe"])
+
+    def _chosen(self, scheme: Scheme, task: Task) -> Result:
+        self._check_time()
+        start = start_of(self.model, task, 0, self.weights)
+        space = Space.of(self.model.graph(start), self.model.recipe())
+        samples = self._data(task, 0).train
+        setting = Setting(self.model, space, self.costs, scheme.share, task, samples, start, self.searching)
+        proposal = method_of(scheme.method)(setting)
+        return {
+            "kind": "scheme",
+            "model": self.model.key,
+            "task": task.name,
+            "method": scheme.method,
+            "share": scheme.share,
+            "recipe": None if proposal is None else proposal.recipe.to_mapping(),
+            **({} if proposal is None else proposal.about),
+        }
+
+    def _rate(self, scheme: Scheme, task: Task) -> int:
+        """The number of the learning rate: the best on a part of the first seed's training samples, after training on
+        the rest."""
+        recipes = [self.recipe(Scheme(name, scheme.share), task) for name in rated_as(scheme.method)]
+        rates = [self._best_rate(recipe, task) for recipe in recipes if recipe is not None]
+        if not rates:  # nothing random fits but this
+            recipe = self.recipe(scheme, task)
+            assert recipe is not None
+            rates = [self._best_rate(recipe, task)]
+        return statistics.median_low(rates)
+
+    def _best_rate(self, recipe: Recipe, task: Task) -> int:
+        """From the middle of the grid the way on which it gets better, as long as it does; of equals the one with the
+        lower loss."""
         train = self._data(task, 0).train
         kept = round(len(train) * KEPT_FOR_RATES)
         data = Data(train.at(slice(kept, None)), train.at(slice(0, kept)))
-        found = [self._result(recipe, task, data, Plan(self.steps, rate), {}) for rate in GRID]
-        best = max(found, key=lambda one: (one["accuracy"], -(one["loss"] or 0.0)))
-        return int(best["rate"])
 
-    def _result(self, recipe: Recipe, task: Task, data: Data, plan: Plan, about: Result) -> Result:
+        def value(number: int) -> tuple[float, float]:
+            one = self._result(recipe, task, data, Plan(self.means.steps, GRID[number]))
+            return one["accuracy"], -(float("inf") if one["loss"] is None else one["loss"])
+
+        return GRID[climbed(value, len(GRID))]
+
+    def _result(self, recipe: Recipe, task: Task, data: Data, plan: Plan) -> Result:
         """What is kept does not know the method: several may come to the same recipe."""
         key = digest_of(
             self._weights_digest, recipe.to_mapping(), [task.name, plan.steps, plan.rate, plan.seed],
             *(_bytes(split) for split in (data.train, data.held_out)),
         )  # fmt: skip
-        known = self.store.get(key) or self.store.add(key, self._adapted(recipe, task, data, plan))
-        return {**about, **known}
+        known = self.store.get(key)
+        return known if known is not None else self.store.add(key, self._adapted(recipe, task, data, plan))
 
     def _adapted(self, recipe: Recipe, task: Task, data: Data, plan: Plan) -> Result:
         """One run. Where training diverges, nothing is right."""
+        self._check_time()
         trainer, began = self._compiled(recipe), time.monotonic()
         trainer.begin(start_of(self.model, task, plan.seed, self.weights))
         loss = trainer.train(data.train, plan)
         diverged = not np.isfinite(loss)
         return {
+            "kind": "run",
             "model": self.model.key,
             "task": task.name,
             "seed": plan.seed,
@@ -127,22 +199,50 @@ class Bench:
             "seconds": round(time.monotonic() - began, 3),
         }
 
+    def _check_time(self) -> None:
+        if time.monotonic() > self.means.deadline:
+            raise OutOfTimeError
+
     def _compiled(self, recipe: Recipe) -> Trainer:
-        """The last one is kept: schemes that are equal for all tasks are run task by task."""
-        key = json.dumps(recipe.to_mapping(), sort_keys=True)
-        if self._trainer is None or self._trainer[0] != key:
+        """The last one stays open; all that were compiled are kept as files, where there is a folder."""
+        text = json.dumps(recipe.to_mapping(), sort_keys=True)
+        if self._trainer is None or self._trainer[0] != text:
             self.close()
-            began = time.monotonic()
-            artifact = pock.compile(self.space.graph, recipe, threads=THREADS)
-            self._trainer = key, Trainer(artifact, THREADS)
-            print(f"{self.model.key}: compiled in {time.monotonic() - began:.1f} s", file=sys.stderr)
+            self._trainer = text, Trainer(self._artifact(recipe, text), THREADS)
         return self._trainer[1]
+
+    def _artifact(self, recipe: Recipe, text: str) -> pock.Artifact:
+        folder = self.means.compiled
+        file = None if folder is None else folder / f"{digest_of(self._weights_digest, text)}.pock"
+        if file is not None and file.exists():
+            return pock.Artifact.open(file)
+        artifact = pock.compile(self.model.graph(self.weights), recipe, threads=THREADS)
+        if file is not None:
+            artifact.save(file)
+        return artifact
 
     def close(self) -> None:
         """Ends the session, if there is one."""
         if self._trainer is not None:
             self._trainer[1].session.close()
             self._trainer = None
+
+
+def climbed(value: Callable[[int], tuple[float, float]], count: int) -> int:
+    """The place among `count` where going on from the middle, the way on which values rise, ends."""
+    place = (count - 1) // 2
+    values = {one: value(one) for one in (place, place + 1) if one < count}
+    best = max(values, key=lambda one: (values[one], -one))
+    step = 1 if best > place else -1
+    while 0 <= best + step < count and (coming := value(best + step)) > values[best]:
+        best += step
+        values[best] = coming
+    return best
+
+
+def _version(method: str) -> str:
+    """Of the search, for methods that search: these look at the task, the others only at the model."""
+    return search_digest() if method in SEARCHED else ""
 
 
 def _bytes(split: Split) -> bytes:

@@ -22,25 +22,34 @@ def digest_of(*parts: object) -> str:
 
 
 class Store:
-    """A file that lines are added to, by several processes at once if need be."""
+    """A file that lines are added to, by several processes at once if need be. Of one key the last line counts."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
         self._known: dict[str, Result] = {}
+        self._read = 0
         self.refresh()
 
     def refresh(self) -> None:
-        """Read what others added. A line that was cut off, as a kill does it, counts as not there."""
-        if self.file.exists():
-            for line in self.file.read_text().splitlines():
-                try:
-                    found = json.loads(line)
-                    self._known[found["key"]] = found
-                except (ValueError, KeyError, TypeError):
-                    continue
+        """Read what was added since. A line that was cut off, as a kill does it, counts as not there."""
+        if not self.file.exists():
+            return
+        with self.file.open("rb") as file:
+            file.seek(self._read)
+            text = file.read()
+        whole = text[: text.rfind(b"\n") + 1]
+        self._read += len(whole)
+        for line in whole.splitlines():
+            try:
+                found = json.loads(line)
+                self._known[found["key"]] = found
+            except (ValueError, KeyError, TypeError):
+                continue
 
     def get(self, key: str) -> Result | None:
-        """The result of a key."""
+        """The result of a key, whoever added it."""
+        if key not in self._known:
+            self.refresh()
         return self._known.get(key)
 
     def add(self, key: str, result: Result) -> Result:

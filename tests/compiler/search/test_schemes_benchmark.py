@@ -7,39 +7,59 @@ import json
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import pockengine as pock
-from benchmarks.schemes.costs import Costs
-from benchmarks.schemes.methods import METHODS, Setting, full
+from benchmarks.schemes import campaign as campaigns
+from benchmarks.schemes import searching
+from benchmarks.schemes.__main__ import rows_of, said_of
+from benchmarks.schemes.campaign import SHARES, Campaign
+from benchmarks.schemes.costs import TARGET, THREADS, Costs
+from benchmarks.schemes.evidence import criteria_table, evidence_table
+from benchmarks.schemes.methods import AT_PUBLISHED, CRITERIA, HALF, METHODS, SEARCHED, method_of, rated_as
 from benchmarks.schemes.published import PUBLISHED
-from benchmarks.schemes.report import cells_table, interval, schemes_table
-from benchmarks.schemes.running import Bench, Scheme
-from benchmarks.schemes.store import Store, digest_of
+from benchmarks.schemes.running import OutOfTimeError, climbed
+from benchmarks.schemes.scores import interval
+from benchmarks.schemes.searching import CLOCK, WAYS, Searching
+from benchmarks.schemes.setting import Setting
+from benchmarks.schemes.store import Result, Store, digest_of
 from benchmarks.tasks import networks, pretraining
 from benchmarks.tasks.models import BATCH, MODELS, TASKS, Model
 from benchmarks.tasks.pretraining import pretrained, start_of
 from benchmarks.tasks.rates import STEPS_DOWN
+from benchmarks.tasks.task import Task
 from benchmarks.tasks.training import Plan, Trainer
 from pockengine.recipe import resolve
-from pockengine.search import Space
+from pockengine.search import Choice, Cost, CostModel, Space
+from pockengine.search import Costs as Estimates
+from pockengine.search.contributions import Contributions, Data, Work
+from pockengine.targets import get
+
+NAME = "motion/streams"
 
 
 @pytest.fixture(scope="module")
 def model() -> Model:
     """Small, and pre-trained for some steps only."""
     network = partial(networks.motion, widths=(8, 12))
-    return replace(MODELS["motion/streams"], network=network, samples=20 * BATCH, epochs=1)
+    return replace(MODELS[NAME], network=network, samples=20 * BATCH, epochs=1)
+
+
+def rough(searching: Searching) -> Estimates:
+    """From fewer schemes than usual."""
+    return Estimates(searching.space, get(TARGET), THREADS, CLOCK, schemes=8)
 
 
 @pytest.fixture(scope="module")
 def setting(model: Model) -> Setting:
-    task = TASKS["new-activities"]
-    weights = dict(model.graph().data)
-    space = Space.of(model.graph(), model.recipe())
-    return Setting(model, space, Costs(model), 0.9, task, task.data(0).train, weights)
+    task, weights = TASKS["new-activities"], dict(model.graph().data)
+    costs = Costs(model)
+    searching = Searching(model, costs, weights)
+    searching.__dict__["estimates"] = rough(searching)
+    return Setting(model, searching.space, costs, 0.5, task, task.data(0).train, weights, searching)
 
 
 def test_a_rate_that_is_a_state_trains_as_one_that_is_compiled_in(model: Model) -> None:
@@ -61,25 +81,109 @@ def test_a_rate_that_is_a_state_trains_as_one_that_is_compiled_in(model: Model) 
         np.testing.assert_allclose(ours[name], value, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", [*(name for name in METHODS if name not in CRITERIA), "found-earlier", "random-0"])
 def test_a_method_keeps_to_the_memory(name: str, setting: Setting) -> None:
-    recipe = METHODS[name](setting)
-    if name == "published":
-        assert recipe is None, "nothing is published for this architecture"
+    made = method_of(name)(setting)
+    if name in AT_PUBLISHED:
+        assert made is None, "nothing is published for this architecture"
         return
-    assert recipe is not None and setting.fits(recipe)
-    scheme = resolve(recipe, setting.model.graph())
-    assert "classifier.weight" in scheme.trained() or recipe.lora is not None
-    assert setting.costs.of(recipe).cycles < setting.costs.full.cycles
-    assert METHODS[name](replace(setting, share=0.0)) is None
+    assert made is not None and setting.fits(made.recipe)
+    scheme = resolve(made.recipe, setting.model.graph())
+    assert "classifier.weight" in scheme.trained() or made.recipe.lora is not None
+    assert setting.costs.of(made.recipe).cycles < setting.costs.full.cycles
+    if name == "found-quick":
+        assert setting.costs.of(made.recipe).cycles <= HALF * setting.costs.full.cycles
+    if name not in SEARCHED:
+        assert method_of(name)(replace(setting, share=-0.5)) is None
 
 
 def test_more_memory_is_used_where_there_is_more(setting: Setting) -> None:
-    for name in ("bias", "last", "random-0"):
-        less, more = (METHODS[name](replace(setting, share=share)) for share in (0.9, 0.97))
+    for name in ("bias", "last", "random-0", "found"):
+        less, more = (method_of(name)(replace(setting, share=share)) for share in (0.5, 0.95))
         assert less is not None and more is not None
-        assert setting.costs.of(less).memory_bytes <= setting.costs.of(more).memory_bytes
-    assert setting.costs.full.memory_bytes == setting.costs.of(full(setting) or pock.Recipe()).memory_bytes
+        assert setting.costs.of(less.recipe).memory_bytes <= setting.costs.of(more.recipe).memory_bytes
+    assert setting.costs.limit(0) == setting.costs.head.memory_bytes
+    assert setting.costs.limit(1) == setting.costs.full.memory_bytes
+
+
+class Wrong:
+    """Estimates that are off by a factor."""
+
+    def __init__(self, estimates: CostModel, factor: float) -> None:
+        self.estimates, self.factor = estimates, factor
+
+    def of(self, choice: Choice) -> Cost:
+        cost = self.estimates.of(choice)
+        return replace(cost, peak_bytes=int(self.factor * cost.peak_bytes))
+
+
+def test_the_most_that_fits_is_found_whatever_the_estimate_says(setting: Setting) -> None:
+    counts = range(1, len(setting.space.units) + 1)
+    recipes = [partial(setting.model.recipe, {"params": "*", "last": count}) for count in counts]
+    fitting = [one for one in recipes if setting.fits(one())]
+    for wrong in (0.5, 2.0):
+        searching = Searching(setting.model, setting.costs, setting.weights)
+        searching.__dict__["estimates"] = Wrong(setting.searching.estimates, wrong)
+        made = replace(setting, searching=searching).most(recipes)
+        assert made is not None and made.recipe.to_mapping() == fitting[-1]().to_mapping()
+
+
+def test_what_the_search_chose_is_at_least_what_evolution_did(setting: Setting) -> None:
+    ours, theirs = (method_of(name)(setting) for name in ("found", "evolution"))
+    assert ours is not None and theirs is not None
+    assert 0 < 0.99 * theirs.about["gain"] <= ours.about["gain"] <= ours.about["bound"] * (1 + 1e-6)
+
+
+def test_contributions_of_other_tasks_are_of_the_other_half(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def told(task: Task, way: str) -> Contributions:
+        asked.append(task.name)
+        factor = 10.0 ** len(asked)
+        return Contributions(setting.space, tuple(tuple(factor * one for one in u.shares) for u in setting.space.units),
+                             way, 0.0)  # fmt: skip
+
+    monkeypatch.setattr(setting.searching, "contributions", told)
+    names = [one.name for one in setting.model.tasks]
+    one = setting.searching.averaged(TASKS[names[1]], "default")
+    assert asked == names[::2]
+    units = len(setting.space.units) - 2  # all but the head's
+    assert one.gains[0][-1] == pytest.approx(1 / units), "each task counts the same"
+
+
+def test_estimates_and_contributions_are_kept(
+    setting: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+
+    def estimates(*args: object) -> Estimates:
+        made.append("estimates")
+        return setting.searching.estimates
+
+    def even(space: Space, data: Data, work: Work) -> Contributions:
+        made.append("even")
+        return WAYS["even"](space, data, work)
+
+    monkeypatch.setattr(Searching, "_estimated", estimates)
+    monkeypatch.setattr(searching, "WAYS", {"even": even})
+    for _ in range(2):
+        again = Searching(setting.model, setting.costs, setting.weights, tmp_path)
+        assert again.estimates.of(setting.space.full) == setting.searching.estimates.of(setting.space.full)
+        assert again.contributions(setting.task, "even").gains[-1][-1] == len(setting.space.units)
+    assert made == ["estimates", "even"]
+
+
+def test_a_rate_is_climbed_to() -> None:
+    for values in ([1, 2, 3, 4], [4, 3, 2, 1], [1, 3, 3, 2], [0, 1, 5, 2]):
+        asked: list[int] = []
+
+        def value(place: int, values: list[int] = values, asked: list[int] = asked) -> tuple[float, float]:
+            asked.append(place)
+            return float(values[place]), 0.0
+
+        assert values[climbed(value, 4)] == max(values)
+        assert len(asked) == len(set(asked)) <= 4
+    assert rated_as("random-1") == ("random-1",) and rated_as("random-7") == ("random-0", "random-1", "random-2")
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
@@ -106,30 +210,80 @@ def test_results_are_kept_and_lines_that_were_cut_off_are_not(tmp_path: Path) ->
     assert digest_of([1, 2], b"x") != digest_of([1], b"x") != digest_of([1], b"y")
 
 
-def test_a_short_run_and_the_same_from_what_was_kept(
-    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_another_process_adds_is_seen_once_it_is_whole(tmp_path: Path) -> None:
+    ours, theirs = Store(tmp_path / "results.jsonl"), Store(tmp_path / "results.jsonl")
+    theirs.add("a", {"accuracy": 0.5})
+    assert ours.get("a") == {"key": "a", "accuracy": 0.5}
+    with ours.file.open("a") as file:
+        file.write('{"key": "b"')
+        file.flush()
+        assert ours.get("b") is None
+        file.write(', "accuracy": 1.0}\n')
+    assert ours.get("b") == {"key": "b", "accuracy": 1.0}
+
+
+@pytest.fixture
+def small(model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Campaign:
+    """Of the small model."""
     monkeypatch.setattr(pretraining, "default_folder", lambda: tmp_path)
-    task = TASKS["new-activities"]
-    schemes = [(Scheme("full", 1.0), full), (Scheme("head", 0.9), METHODS["head"])]
+    monkeypatch.setattr(Searching, "_estimated", rough)
+    monkeypatch.setitem(MODELS, NAME, model)
+    return Campaign((NAME,), ("new-activities", "new-user"), ("head", "random"), 2, 2, (0.5,), steps=12)
 
-    def results(store: Store) -> list[dict[str, object]]:
-        bench = Bench(model, store, seeds=2, steps=12)
-        found = [one for scheme, method in schemes for one in bench.run(scheme, method, (task,))]
-        bench.close()
-        return found
 
-    first = results(Store(tmp_path / "results.jsonl"))
-    assert [(one["method"], one["seed"]) for one in first] == [("full", 0), ("full", 1), ("head", 0), ("head", 1)]
-    assert all(0 < one["accuracy"] <= 1 and 0 < one["memory"] <= 1 for one in first)  # type: ignore[operator]
+def test_jobs_are_balanced_wherever_they_end() -> None:
+    campaign = Campaign((NAME, "mcunet/sounds"), None, ("found", "published", "random"), seeds=3, randoms=4)
+    jobs = list(campaign.jobs())
+    tasks = [len(MODELS[key].tasks) for key in campaign.models]
+    assert len(jobs) == 3 * sum(tasks) and [job.seed for job in jobs] == sorted(job.seed for job in jobs)
+    assert [job.model for job in jobs[:6]] == [*campaign.models] * 3
+    names = [[(one.method, one.share) for one in campaign.schemes(job)] for job in jobs]
+    assert ("published", 1.0) in names[1] and not any(name == "published" for name, _ in names[0])
+    every = [name for job, found in zip(jobs, names, strict=True) if job.task == "new-user" for name in found]
+    assert [every.count((f"random-{number}", SHARES[0])) for number in range(5)] == [1, 1, 1, 1, 0]
+
+
+def test_a_campaign_that_was_ended_goes_on(
+    small: Campaign, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, folder = tmp_path / "results.jsonl", tmp_path / "found"
+    assert not campaigns.run(replace(small, minutes=0.0), Store(file), folder) and not file.exists()
+    store, compile = Store(file), pock.compile
+    count = 0
+
+    def few(*args: Any, **options: Any) -> pock.Artifact:
+        nonlocal count
+        count += 1
+        if count > 3:
+            raise OutOfTimeError
+        return compile(*args, **options)
+
+    monkeypatch.setattr(pock, "compile", few)
+    assert not campaigns.run(small, store, folder)
+    part = rows_of(small, Store(file))
+    assert {one["method"] for one in part} == {"full", "head"}
+    monkeypatch.setattr(pock, "compile", compile)
+    assert campaigns.run(small, Store(file), folder)
+    rows = rows_of(small, Store(file))
+    assert len(rows) == 2 * 2 * 2 + 2 * 2 and all(one in rows for one in part)
+    assert all(0 < one["accuracy"] <= 1 and 0 < one["memory"] <= 1 for one in rows)
+    assert "4 of 4: seed 1, motion/streams, new-activities" in capsys.readouterr().err
 
     def nothing(*args: object, **options: object) -> None:
         raise AssertionError("it was compiled again")
 
     monkeypatch.setattr(pock, "compile", nothing)
-    assert results(Store(tmp_path / "results.jsonl")) == first
-    text = schemes_table(first) + cells_table(first)
-    assert "| full | any | 1 |" in text and "| head | 90% | 1 |" in text and "new-activities" in text
+    assert campaigns.run(small, Store(file), folder) and rows_of(small, Store(file)) == rows
+    text = said_of(small, Store(file), cells=True)
+    assert "| full | any | 2 × 2 to 2 |" in text and "| head | 50% | 2 × 2 to 2 |" in text and "new-activities" in text
+
+
+def test_processes_share_a_campaign(small: Campaign, tmp_path: Path) -> None:
+    store, campaign = Store(tmp_path / "results.jsonl"), replace(small, methods=())
+    assert not campaigns.run(replace(campaign, minutes=0.0), store, tmp_path / "found", processes=2)
+    assert campaigns.run(campaign, store, tmp_path / "found", processes=2)
+    rows = rows_of(campaign, store)
+    assert len(rows) == 4 and {one["method"] for one in rows} == {"full"}
 
 
 def test_pre_training_is_done_once(model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,6 +302,41 @@ def test_pre_training_is_done_once(model: Model, tmp_path: Path, monkeypatch: py
     assert same is weights
     assert not np.array_equal(new["classifier.weight"], weights["classifier.weight"])
     assert np.array_equal(new["stem.weight"], weights["stem.weight"])
+
+
+def row(method: str, share: float, accuracy: float, **changes: Any) -> Result:
+    usual = {"kind": "row", "model": NAME, "task": "new-user", "seed": 0, "memory": 0.3, "time": 0.4, "steps": 1}
+    return {**usual, "method": method, "share": share, "accuracy": accuracy, **changes}
+
+
+def test_the_evidence() -> None:
+    rows = []
+    for task, ours, bias in (("new-user", 0.9, 0.8), ("new-activities", 0.7, 0.75)):
+        for seed in (0, 1):
+            at: dict[str, Any] = {"task": task, "seed": seed}
+            rows += [row("full", 1.0, 0.85, **at), row("found", 0.5, ours, **at), row("bias", 0.5, bias, **at)]
+            rows += [row("evolution", 0.5, ours, **at), row("found-even", 0.5, ours - 0.1, **at)]
+            rows += [row(f"random-{seed}", 0.5, 0.75, **at), row(f"random-{seed + 2}", 0.5, ours, **at)]
+    rows += [row("published", 1.0, 0.6), row("found-as-published", 1.0, 0.65)]
+    seconds = {"found": 2.0, "evolution": 8.0}
+    schemes = [
+        row(name, 0.5, 0.0, kind="scheme", recipe={}, gain=gain, bound=1.25, choosing_seconds=seconds[name], task=task)
+        for name, gain in (("found", 1.0), ("evolution", 0.8))
+        for task in ("new-user", "new-activities")
+    ]
+    lines = dict(line.strip("| ").split(" | ", 1) for line in evidence_table([*rows, *schemes], rows).splitlines()[2:])
+    found = {name: line.split(" | ")[-1] for name, line in lines.items()}
+    assert found["found against full, limit 50%"].startswith("-5.0 ± ")
+    assert found["share of full's planned memory, limit 50%"] == "30.0 ± 0.0 %, at most 30 %"
+    against = found["found against bias, both limits"]
+    assert against.startswith("better in 50 % (1 to 99) of 2; worse by over 0.5 in 1; least -5.0 points")
+    assert "motion/streams new-activities, bias at 50%" in against
+    assert found["found against random schemes, limit 50%"].startswith("better than 50.0 ±")
+    assert found["found against published schemes, at their memory"].startswith("5.0 points, 1 cells")
+    gain = found["gain of the same contributions and time, limit 50%"]
+    assert gain.startswith("+25.0 % (median)") and "2.0 s against 8.0 s" in gain and "bound 20.0 %" in gain
+    assert found["found against head, both limits"] == "–"
+    assert "| found-even | 50% | -10.0 ± 0.0 | 0 % (0 to 84) |" in criteria_table(rows)
 
 
 def test_an_interval() -> None:

@@ -1,0 +1,164 @@
+"""What the results say of the search: each thing that it should show, with the figure."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from benchmarks.document import table
+
+from .methods import AT_PUBLISHED, CRITERIA, RANDOM, USUAL
+from .scores import FULL, Cell, Mean, Name, Scores, part
+from .store import Result
+
+Line = tuple[str, str, str]
+"""What is to be shown, what is asked for, what was found."""
+
+BOTH = "both limits"
+
+
+def evidence_table(results: Iterable[Result], rows: Sequence[Result]) -> str:
+    """What is asked for beside what was found. results: all that the store has; rows: those that are compared."""
+    scores, schemes = Scores(rows), _schemes(results, rows)
+    lines: list[Line] = []
+    for share in scores.shares:
+        lines += [*_full(scores, share), *_quick(scores, share)]
+    lines += _usual(scores)
+    for share in scores.shares:
+        lines += _random(scores, share)
+    lines += _published(scores)
+    for share in scores.shares:
+        lines += [*_evolution(scores, schemes, share), *_elsewhere(scores, share)]
+    lines += _times(results)
+    head = ("it must show; mean over models and tasks, with 95 % intervals over these", "asked for", "found")
+    return table(head, [list(line) for line in lines])
+
+
+def criteria_table(rows: Iterable[Result]) -> str:
+    """Ways to find contributions, compared with the default: the same choice from other gains."""
+    scores = Scores(rows)
+    lines = []
+    for share in scores.shares:
+        for method in CRITERIA:
+            apart = scores.differences((method, share), ("found", share))
+            if apart:
+                better = sum(value > 0 for value in apart.values())
+                lines.append([method, f"{share:.0%}", str(Mean.of(list(apart.values()))), part(better, len(apart))])
+    if not lines:
+        return ""
+    return table(("contributions", "memory limit", "against found, points", "better than found, of cells"), lines)
+
+
+def _points(mean: Mean) -> str:
+    return f"{mean} points, {mean.count} cells" if mean.count else "–"
+
+
+def _full(scores: Scores, share: float) -> Iterator[Line]:
+    name = ("found", share)
+    yield f"found against full, limit {share:.0%}", "−0.5 points or more", _points(scores.against(name, FULL))
+    for key, called, asked in (("memory", "planned memory", "33 %"), ("time", "expected step time", "50 %")):
+        values = list(scores.cells(name, key).values())
+        about = f"{Mean.of(values)} %, at most {100 * max(values):.0f} %" if values else "–"
+        yield f"share of full's {called}, limit {share:.0%}", f"≤ {asked}", about
+
+
+def _quick(scores: Scores, share: float) -> Iterator[Line]:
+    if apart := scores.differences(("found-quick", share), FULL):
+        about = f"found in half of the step time against full, limit {share:.0%}"
+        yield about, "−0.5 points or more", _points(Mean.of(list(apart.values())))
+
+
+def _usual(scores: Scores) -> Iterator[Line]:
+    """Against each thing that people write, and all of them together."""
+    everything: dict[tuple[Cell, Name], float] = {}
+    for method in USUAL:
+        apart = {
+            (cell, (method, share)): value
+            for share in scores.shares
+            for cell, value in scores.differences(("found", share), (method, share)).items()
+        }
+        everything |= apart
+        yield _compared(f"found against {method}, {BOTH}", apart)
+    yield _compared(f"found against all of these, {BOTH}", everything)
+
+
+def _compared(about: str, apart: Mapping[tuple[Cell, Name], float]) -> Line:
+    asked = "better in 80 %, never worse by over 0.5 points"
+    if not apart:
+        return about, asked, "–"
+    better = sum(value > 0 for value in apart.values())
+    worse = sum(value < -0.005 for value in apart.values())
+    (cell, (method, share)), least = min(apart.items(), key=lambda one: one[1])
+    worst = f"least {100 * least:.1f} points ({' '.join(cell)}, {method} at {share:.0%})"
+    said = f"better in {part(better, len(apart))} of {len(apart)}; worse by over 0.5 in {worse}; {worst}"
+    return about, asked, said
+
+
+def _random(scores: Scores, share: float) -> Iterator[Line]:
+    """Each with the same samples and order as the found one; what is equal counts half."""
+    found, beaten = scores.accuracy(("found", share)), dict[Cell, list[float]]()
+    for method, other in list(scores.runs):
+        if method.startswith(RANDOM) and other == share:
+            for cell, seeds in scores.accuracy((method, share)).items():
+                for seed, accuracy in seeds.items():
+                    if (ours := found.get(cell, {}).get(seed)) is not None:
+                        beaten.setdefault(cell, []).append((ours > accuracy) + (ours == accuracy) / 2)
+    count = sum(map(len, beaten.values()))
+    mean = Mean.of([statistics.fmean(values) for values in beaten.values()])
+    said = f"better than {mean} % of {count}, {mean.count} cells" if count else "–"
+    yield f"found against random schemes, limit {share:.0%}", "better than 95 %", said
+
+
+def _published(scores: Scores) -> Iterator[Line]:
+    theirs, ours = ((name, 1.0) for name in AT_PUBLISHED)
+    apart = scores.differences(ours, theirs)
+    better = sum(value >= 0 for value in apart.values())
+    said = f"{_points(Mean.of(list(apart.values())))}; equal or better in {part(better, len(apart))}" if apart else "–"
+    yield "found against published schemes, at their memory", "equal or better", said
+
+
+def _schemes(results: Iterable[Result], rows: Sequence[Result]) -> dict[tuple[Cell, Name], Result]:
+    """What is known of how schemes were chosen, of those that are compared."""
+    wanted = {((one["model"], one["task"]), (one["method"], one["share"])) for one in rows}
+    found = {}
+    for one in results:
+        if one.get("kind") == "scheme" and one["recipe"] is not None:
+            place = (one["model"], one["task"]), (one["method"], one["share"])
+            if place in wanted:
+                found[place] = one
+    return found
+
+
+def _evolution(scores: Scores, schemes: Mapping[tuple[Cell, Name], Result], share: float) -> Iterator[Line]:
+    ours, theirs = ("found", share), ("evolution", share)
+    said = _points(scores.against(ours, theirs))
+    yield f"found against the published search, limit {share:.0%}", "equal or better", said
+    pairs = [
+        (schemes[cell, ours], schemes[cell, theirs])
+        for cell in scores.differences(ours, theirs)
+        if (cell, ours) in schemes and (cell, theirs) in schemes
+    ]
+    if pairs:
+        more = statistics.median(a["gain"] / b["gain"] - 1 for a, b in pairs if b["gain"] > 0)
+        equal = sum(a["gain"] >= b["gain"] * (1 - 1e-9) for a, b in pairs)
+        seconds = [statistics.median(one["choosing_seconds"] for one in side) for side in zip(*pairs, strict=True)]
+        gap = statistics.median(1 - a["gain"] / a["bound"] for a, _ in pairs if a["bound"] > 0)
+        yield (
+            f"gain of the same contributions and time, limit {share:.0%}",
+            "at least as good, in less time",
+            f"{100 * more:+.1f} % (median), at least as much in {part(equal, len(pairs))}; {seconds[0]:.1f} s against "
+            f"{seconds[1]:.1f} s (medians); gap to the bound {100 * gap:.1f} % (median)",
+        )
+
+
+def _elsewhere(scores: Scores, share: float) -> Iterator[Line]:
+    said = _points(scores.against(("found-elsewhere", share), ("found", share)))
+    yield f"found on half of the tasks, used on the others, against found on each, limit {share:.0%}", "stated", said
+
+
+def _times(results: Iterable[Result]) -> Iterator[Line]:
+    for one in results:
+        if one.get("kind") == "search time":
+            stages = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in one["seconds"].items())
+            asked = "≤ 10 min; by Fisher information alone ≤ 1 min"
+            yield f"time to find it, {one['model']}", asked, f"{sum(one['seconds'].values()):.0f} s ({stages})"

@@ -1,0 +1,229 @@
+"""The project's search on the transfer tasks: what training each parameter brings, in several ways, and the scheme that
+is chosen from it under a limit of memory."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import inspect
+import pickle
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from benchmarks.tasks.models import Model
+from benchmarks.tasks.pretraining import start_of
+from benchmarks.tasks.task import Array, Task, Tensors
+from pockengine.codegen.files import write_whole
+from pockengine.compile import RUNTIME_BYTES
+from pockengine.errors import MemoryBudgetError
+from pockengine.recipe import resolve
+from pockengine.search import Choice, ExactCosts, Importance, Space
+from pockengine.search import Costs as Estimates
+from pockengine.search.choosing import Chooser, Limits, gain_of
+from pockengine.search.contributions import Contributions, Data, Work, fisher, gradient_ratio, load, save
+from pockengine.targets import get
+
+from .costs import TARGET, THREADS, Costs
+from .store import digest_of
+
+CLOCK = 1e9
+"""Cycles a second. Steps are only compared with each other; this machine's own clock changes while it runs."""
+
+Made = TypeVar("Made")
+Way = Callable[[Space, Data, Work], Contributions]
+"""How contributions are found."""
+
+
+def _root(space: Space, data: Data, work: Work) -> Contributions:
+    """Square roots of the search's own gains: large ones count for less."""
+    found = fisher(space, data, work=work)
+    gains = tuple(tuple(float(np.sqrt(gain)) for gain in row) for row in found.gains)
+    return replace(found, gains=gains, method="root")
+
+
+def _even(space: Space, data: Data, work: Work, earlier: bool = False) -> Contributions:
+    """Without looking at data: each parameter counts the same, or the earlier the more; the head comes first."""
+    head = set(resolve(space.base.with_(update="head", lora=None), space.graph).trained())
+    count = len(space.units)
+    rows = []
+    for place, unit in enumerate(space.units):
+        value = float(count) if unit.name in head else (count - place) / count if earlier else 1.0
+        rows.append(tuple(share * value for share in unit.shares))
+    return Contributions(space, tuple(rows), "earlier" if earlier else "even", 0.0)
+
+
+WAYS: Mapping[str, Way] = {
+    "default": lambda space, data, work: fisher(space, data, work=work),
+    "activations": lambda space, data, work: fisher(space, data, criterion="activations", work=work),
+    "signal": lambda space, data, work: fisher(space, data, criterion="signal", work=work),
+    "channels": lambda space, data, work: fisher(space, data, channels="fisher", work=work),
+    "ratio": lambda space, data, work: gradient_ratio(space, data, work=work),
+    "root": _root,
+    "even": _even,
+    "earlier": partial(_even, earlier=True),
+}
+"""`default` is what `pock search` does."""
+
+
+@dataclass(frozen=True)
+class Picked:
+    """A choice, and how it was come to.
+
+    gain     of the choice, if gains add
+    bound    no choice within the limit gains more; the gain itself where that is not known
+    seconds  of choosing, without finding contributions"""
+
+    choice: Choice
+    importance: Importance
+    gain: float
+    bound: float
+    seconds: float
+
+
+@cache
+def search_digest() -> str:
+    """Of the search's source: what an earlier version found is found again."""
+    folder = Path(inspect.getfile(Space)).parent
+    found = hashlib.sha256()
+    for file in sorted(folder.rglob("*.py")):
+        found.update(file.read_bytes())
+    return found.hexdigest()[:12]
+
+
+class Searching:
+    """What the searches of one model share: estimates of costs, and contributions task by task.
+
+    folder  where both are kept, for other processes and for the next time; None: nowhere"""
+
+    def __init__(self, model: Model, costs: Costs, weights: Tensors, folder: Path | None = None) -> None:
+        self.model, self.costs, self.weights, self.folder = model, costs, weights, folder
+        self._contributions = cache(self._found)
+
+    @cached_property
+    def space(self) -> Space:
+        """All schemes there are, of the weights after pre-training."""
+        return Space.of(self.model.graph(self.weights), self.model.recipe())
+
+    @cached_property
+    def estimates(self) -> Estimates:
+        """Takes a minute; then quick."""
+
+        def read(file: Path) -> Estimates:
+            found = pickle.loads(file.read_bytes())
+            assert isinstance(found, Estimates)
+            return found
+
+        def write(found: Estimates, file: Path) -> None:
+            write_whole(file, [pickle.dumps(found)])
+
+        key = digest_of(self.model.key, [[unit.name, unit.shape] for unit in self.space.units])
+        name = f"estimates-{key}.pickle"
+        return self._kept(name, self._estimated, read, write)
+
+    def _estimated(self) -> Estimates:
+        return Estimates(self.space, get(TARGET), THREADS, CLOCK)
+
+    def contributions(self, task: Task, way: str) -> Contributions:
+        """From the samples of the task's first seed."""
+        return self._contributions(task, way)
+
+    def _found(self, task: Task, way: str) -> Contributions:
+        start = start_of(self.model, task, 0, self.weights)
+        space = Space.of(self.model.graph(start), self.model.recipe())
+        samples = self.model.samples_of(task.data(0).train)
+        weights = b"".join(start[name].tobytes() for name in sorted(start))
+        name = f"{way}-{digest_of(self.model.key, task.name, weights)}.json"
+
+        def make() -> Contributions:
+            return WAYS[way](space, samples.batch(np.arange(len(samples))), Work(threads=THREADS))
+
+        return self._kept(name, make, lambda file: load(file, space), save)
+
+    def averaged(self, task: Task, way: str) -> Contributions:
+        """From the model's other tasks: the mean of what every other one says, of which this one is not. Each counts
+        the same, by the total of what it says of the parameters before the head."""
+        tasks = self.model.tasks
+        others = [one for place, one in enumerate(tasks) if place % 2 != tasks.index(task) % 2]
+        found = [self.contributions(one, way) for one in others]
+        head = set(resolve(self.model.recipe("head"), self.space.graph).trained())
+        totals = [_total(one, head) for one in found]
+        rows = [
+            tuple(
+                float(np.mean([gain / total for gain, total in zip(gains, totals, strict=True)])) for gains in options
+            )
+            for options in (zip(*unit, strict=True) for unit in zip(*(one.gains for one in found), strict=True))
+        ]
+        return replace(found[0], space=self.space, gains=tuple(rows), importance=_mean_importance(found))
+
+    def pick(self, contributions: Contributions, limit: int, step_share: float | None = None) -> Picked | None:
+        """The best choice within so many bytes, and within a share of full's step time, where one is given; None where
+        there is none."""
+        chooser = self._chooser(contributions)
+        limits = self._limits(limit, step_share)
+        began = time.monotonic()
+        try:
+            chosen = chooser.choose(limits)
+        except MemoryBudgetError:
+            return None
+        seconds = time.monotonic() - began
+        return Picked(chosen.choice, contributions.importance, chosen.gain, chosen.bound, seconds)
+
+    def evolved(self, contributions: Contributions, limit: int) -> Picked | None:
+        """What the published search comes to with the same contributions, costs and limit."""
+        chooser = self._chooser(contributions)
+        began = time.monotonic()
+        choice = chooser.evolved(self._limits(limit, None))
+        seconds = time.monotonic() - began
+        if choice is None:
+            return None
+        gain = gain_of(contributions.gains, choice)
+        return Picked(choice, contributions.importance, gain, gain, seconds)
+
+    def _chooser(self, contributions: Contributions) -> Chooser:
+        return Chooser(self.space, contributions.gains, self.estimates, self._planned())
+
+    def _planned(self) -> ExactCosts:
+        return ExactCosts(self.space, get(TARGET), THREADS, CLOCK)
+
+    def _limits(self, limit: int, step_share: float | None) -> Limits:
+        if step_share is None:
+            return Limits(limit + RUNTIME_BYTES)
+        return Limits(limit + RUNTIME_BYTES, step_share * self._planned().of(self.space.full).step_ms)
+
+    def _kept(
+        self, name: str, make: Callable[[], Made], read: Callable[[Path], Made], write: Callable[[Made, Path], None]
+    ) -> Made:
+        """From the folder, or made and kept there; processes that want the same wait for the one that makes it."""
+        if self.folder is None:
+            return make()
+        folder = self.folder / search_digest()
+        folder.mkdir(parents=True, exist_ok=True)
+        file = folder / name
+        with (folder / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not file.exists():
+                write(made := make(), file)
+                return made
+        return read(file)
+
+
+def _total(contributions: Contributions, head: set[str]) -> float:
+    units = contributions.space.units
+    gains = zip(units, contributions.gains, strict=True)
+    return sum(max(row) for unit, row in gains if unit.name not in head) or 1.0
+
+
+def _mean_importance(found: list[Contributions]) -> Importance:
+    """Of each weight that all of them have it of; each counts the same."""
+    names = set.intersection(*(set(one.importance) for one in found))
+    means: dict[str, Array] = {}
+    for name in names:
+        values: list[Any] = [one.importance[name] / (np.abs(one.importance[name]).sum() or 1.0) for one in found]
+        means[name] = np.mean(values, axis=0)
+    return means

@@ -9,6 +9,7 @@ from .lora import Adapter, adapters_of, with_adapters
 from .objective import SAMPLE_WEIGHT
 from .quantised import Quantised, with_quantised
 from .step import LOSS, accumulate_graph, train_graph
+from .teacher import Untrained
 
 __all__ = [
     "CORRECT",
@@ -20,6 +21,7 @@ __all__ = [
     "SAMPLE_WEIGHT",
     "Adapter",
     "Quantised",
+    "Untrained",
     "accumulate_graph",
     "active_values",
     "adapters_of",

@@ -7,6 +7,7 @@ from ..ops import prune
 from ..recipe import Recipe, batch_of
 from ..recipe.losses.reading import own_losses
 from .objective import with_loss
+from .teacher import Untrained
 
 SAMPLE_LOSS = "sample_loss"
 LOSS_WEIGHT = "loss_weight"
@@ -29,9 +30,10 @@ def predict_graph(model: Graph, recipe: Recipe) -> Graph:
     return verify(prune(model.with_(outputs=kept)), "predict")
 
 
-def eval_graph(model: Graph, recipe: Recipe) -> Graph:
-    """For each sample its loss and what that counts, and the same of its accuracy where the losses define one."""
-    builder, values = with_loss(model, recipe)
+def eval_graph(model: Graph, recipe: Recipe, untrained: Untrained | None = None) -> Graph:
+    """For each sample its loss and what that counts, and the same of its accuracy where the losses define one.
+    `untrained` as for `with_loss`."""
+    builder, values = with_loss(model, recipe, untrained)
     found = {SAMPLE_LOSS: values.sample_loss, LOSS_WEIGHT: values.loss_weight}
     if values.correct is not None and values.counted is not None:
         found |= {CORRECT: values.correct, COUNTED: values.counted}

@@ -14,19 +14,24 @@ from ..recipe.losses.own import LossGraph
 from .augment import rolled
 from .loss_terms import RULES, Term, mask_shape, maskable
 from .loss_values import LossValues, values_of, values_of_scalar, weighted_sum
+from .teacher import Untrained
 
 SAMPLE_WEIGHT = "sample_weight"
 """Input f32 [batch] with `last_batch: partial`: what each sample counts; 0 for padding."""
 
 
-def with_loss(model: Graph, recipe: Recipe, share: Value | None = None) -> tuple[Builder, LossValues]:
+def with_loss(
+    model: Graph, recipe: Recipe, untrained: Untrained | None = None, share: Value | None = None
+) -> tuple[Builder, LossValues]:
     """A builder of the model with the recipe's losses appended, and their values.
 
-    share  of samples that are mixed: what the loss against their own targets counts in the scalar that is trained on;
-           the rest is that against the next sample's"""
+    untrained  what losses against `frozen` go against; None: the model as it is here
+    share      of samples that are mixed: what the loss against their own targets counts in the scalar that is trained
+               on; the rest is that against the next sample's"""
     builder = Builder.extend(model)
     builder.origin = "loss"
-    objective = _Objective(model, builder, batch_of(recipe, model))
+    before = untrained or Untrained(model, frozenset())
+    objective = _Objective(model, before, builder, batch_of(recipe, model))
     weight = objective.extra(SAMPLE_WEIGHT, (objective.batch,)) if recipe.last_batch == "partial" else None
     values = objective.total(recipe.loss, weight)
     if weight is not None:  # last, after the targets
@@ -46,6 +51,7 @@ class _Objective:
     mixed  of each sample the targets of the next one"""
 
     model: Graph
+    untrained: Untrained
     builder: Builder
     batch: int
     mixed: bool = False
@@ -69,7 +75,11 @@ class _Objective:
             return self._own(loss, name, output)
         output = self._by_sample(name, output)
         rule = RULES[loss.name]
-        target = self._target(loss, rule.target(loss, output.type))
+        wanted = rule.target(loss, output.type)
+        if isinstance(loss, KL) and loss.is_own_teacher(self.model.outputs):
+            target = self._by_sample(name, e.cast(self.untrained.output(self.builder, name), wanted.dtype))
+        else:
+            target = self._target(loss, wanted)
         mask = None if loss.mask is None else self._mask(loss, loss.mask, output.type)
         return values_of(e, rule.build(e, loss, output, target, mask), sample_weight)
 

@@ -12,6 +12,7 @@ from .augment import refuse_unmoved, with_augmentation
 from .backward import backward, prepare
 from .dropout import with_dropout
 from .objective import with_loss
+from .teacher import Untrained
 from .updates import Gradients, Updater
 
 LOSS = "loss"
@@ -34,12 +35,13 @@ def accumulate_graph(model: Graph, recipe: Recipe, scheme: Scheme) -> Graph:
 
 def _differentiated(model: Graph, recipe: Recipe, scheme: Scheme) -> tuple[Builder, Gradients]:
     """A builder of forward, loss and backward, and the gradient of each trained parameter, last parameter first."""
+    model, share = with_augmentation(model, recipe)
+    untrained = Untrained.of(model, recipe, scheme)
     if recipe.batch_norm == "train":
         model = _training_norms(model)
     if recipe.dropout:
         model = with_dropout(model)
-    model, share = with_augmentation(model, recipe)
-    builder, values = with_loss(model, recipe, share)
+    builder, values = with_loss(model, recipe, untrained, share)
     refuse_unmoved(recipe, builder.inputs)
     builder.outputs = {LOSS: values.loss}
     wanted = [model.param(name) for name in scheme.trained()]

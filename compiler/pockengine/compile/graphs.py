@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..autodiff import accumulate_graph, averaged, eval_graph, predict_graph, train_graph
+from ..autodiff import Untrained, accumulate_graph, averaged, eval_graph, predict_graph, train_graph
 from ..ir import Graph
 from ..passes import StreamedEmbedding, embeddings_to_stream
 from .request import Scope
@@ -52,7 +52,8 @@ def _other_programs(resolved: Resolved, frozen: frozenset[str]) -> dict[str, Gra
     model, recipe = resolved.model, resolved.recipe
     learned = [value for value in model.params if value.name not in frozen]
     read = averaged(model, learned) if recipe.ema is not None else model
-    graphs = {"eval": eval_graph(read, recipe), "predict": predict_graph(read, recipe)}
+    untrained = Untrained.of(model, recipe, resolved.scheme)
+    graphs = {"eval": eval_graph(read, recipe, untrained), "predict": predict_graph(read, recipe)}
     if recipe.accumulate > 1:
         graphs["accumulate"] = accumulate_graph(model, recipe, resolved.scheme)
     return graphs

@@ -10,6 +10,8 @@ from ...errors import RecipeError, nearest
 from ..fields import as_number, as_text, describe
 from ..keys import canonical, key
 
+FROZEN = "frozen"
+"""What `kl` goes against where the model as it was before training is the teacher."""
 MOST = 1e30
 """Larger factors leave the range of f32 once they meet a loss."""
 
@@ -157,7 +159,8 @@ class KL(Loss):
     """Distillation: T^2 * KL(teacher || student) of softened scores, mean over samples and positions.
 
     target       the input with the teacher's scores
-    against      instead of a target: the model's output with the teacher's scores, which gets no gradient
+    against      instead of a target: the model's output with the teacher's scores, which gets no gradient; or `frozen`,
+                 where no output is called so: what the output was before training
     temperature  T, what both scores are divided by
     axis         of the classes: -1 or 1"""
 
@@ -169,8 +172,12 @@ class KL(Loss):
     axis: int = key(_axis, -1, always=False)
 
     def pick_teacher(self, outputs: Collection[str]) -> str | None:
-        """The output with the teacher's scores; None when they are an input."""
-        return None if self.against is None else _known(self.against, outputs)
+        """The output with the teacher's scores; None when they are an input, or of the model before training."""
+        return None if self.against is None or self.is_own_teacher(outputs) else _known(self.against, outputs)
+
+    def is_own_teacher(self, outputs: Collection[str]) -> bool:
+        """Whether the teacher is the model as it was before training."""
+        return self.against == FROZEN and FROZEN not in outputs
 
 
 @dataclass(frozen=True)

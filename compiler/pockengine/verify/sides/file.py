@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...autodiff import LOSS, train_graph
+from ...autodiff import LOSS, Untrained, train_graph
 from ...autodiff.objective import with_loss
 from ...errors import ModelError
 from ...interp import Kernels, environment, evaluate, step
@@ -96,7 +96,7 @@ def wrong_slopes(
 ) -> list[str]:
     """A sentence where the gradients (in float64) are not the slopes of the loss in random directions through all that
     is trained, naming the tensors whose own slope differs."""
-    builder, values = with_loss(model, recipe)
+    builder, values = with_loss(model, recipe, Untrained(model, frozenset(gradients)))
     builder.outputs = {LOSS: values.loss}
     graph, data, quick = builder.finish(), widened(model.data), kernels()
     batch, rng = widened(feeds), np.random.default_rng(seed)

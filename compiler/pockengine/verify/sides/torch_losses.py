@@ -11,19 +11,26 @@ from torch.nn import functional
 
 from ...errors import RecipeError
 from ...recipe import Recipe
-from ...recipe.losses.kinds import KL, L1, MSE, BCEWithLogits, CausalLM, Classification, Huber, Loss, OwnLoss
+from ...recipe.losses.kinds import FROZEN, KL, L1, MSE, BCEWithLogits, CausalLM, Classification, Huber, Loss, OwnLoss
 from ...recipe.losses.own import LossGraph
 
 Tensors = Mapping[str, Tensor]
 
 
-def objective(recipe: Recipe, outputs: Tensors, feeds: Tensors) -> Tensor:
+def has_own_teacher(recipe: Recipe) -> bool:
+    """Whether a loss may go against the model as it was before training."""
+    return any(isinstance(loss, KL) and loss.against == FROZEN for loss in recipe.loss)
+
+
+def objective(recipe: Recipe, outputs: Tensors, feeds: Tensors, before: Tensors | None = None) -> Tensor:
     """The weighted sum of a recipe's losses: a scalar.
 
     outputs  what the model returned, by the compiler's names
-    feeds    the batch: inputs and targets, and `sample_weight` where the recipe has one"""
+    feeds    the batch: inputs and targets, and `sample_weight` where the recipe has one
+    before   what the model returned before it was trained; None: `outputs`"""
+    teacher = outputs if before is None else before
     sample_weight = feeds["sample_weight"] if recipe.last_batch == "partial" else None
-    parts = [loss.weight * _value(loss, outputs, feeds, sample_weight) for loss in recipe.loss]
+    parts = [loss.weight * _value(loss, outputs, feeds, sample_weight, teacher) for loss in recipe.loss]
     return torch.stack(parts).sum()
 
 
@@ -36,15 +43,18 @@ def refuse_unmirrored(recipe: Recipe) -> None:
             )
 
 
-def _value(loss: Loss, outputs: Tensors, feeds: Tensors, sample_weight: Tensor | None) -> Tensor:
+def _value(loss: Loss, outputs: Tensors, feeds: Tensors, sample_weight: Tensor | None, teacher: Tensors) -> Tensor:
     if isinstance(loss, LossGraph):
         return _own_function(loss, outputs, feeds, sample_weight)
     output = outputs[loss.pick_output(outputs)]
     output = output.float() if output.dtype in (torch.float16, torch.bfloat16) else output
     if isinstance(loss, OwnLoss):
         return output.reshape(())
-    against = loss.pick_teacher(outputs) if isinstance(loss, KL) else None
-    target = outputs[against].detach() if against else feeds[str(loss.target)]
+    if isinstance(loss, KL) and loss.is_own_teacher(outputs):
+        target = teacher[loss.pick_output(outputs)].detach()
+    else:
+        against = loss.pick_teacher(outputs) if isinstance(loss, KL) else None
+        target = outputs[against].detach() if against else feeds[str(loss.target)]
     mask = feeds[loss.mask].to(output.dtype) if loss.mask else output.new_ones(())
     losses, weights = _term(loss, output, target, mask)
     return _mean(losses, weights, sample_weight)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +18,7 @@ from ...recipe import Channels
 from .side import Side, Task, Trainable
 from .steps import Trained
 from .torch_double import in_double
-from .torch_losses import objective
+from .torch_losses import has_own_teacher, objective
 from .torch_optimizers import clip_gradients, optimizer_of, set_rates
 
 
@@ -30,9 +31,11 @@ def train(side: Side, task: Task, batches: Sequence[Mapping[str, Array]], double
         return Trained(tuple(losses), training.tensors(), training.gradients)
 
 
-def loss_of(trainable: Trainable, task: Task, feeds: Mapping[str, Tensor]) -> Tensor:
-    """The recipe's objective of one batch: a scalar."""
-    return objective(task.recipe, trainable.outputs({name: feeds[name] for name in task.inputs}), feeds)
+def loss_of(trainable: Trainable, task: Task, feeds: Mapping[str, Tensor], teacher: Trainable | None = None) -> Tensor:
+    """The recipe's objective of one batch: a scalar. `teacher`: the model before it was trained; None: as it is now."""
+    inputs = {name: feeds[name] for name in task.inputs}
+    before = None if teacher is None else teacher.outputs(inputs)
+    return objective(task.recipe, trainable.outputs(inputs), feeds, before)
 
 
 class _Training:
@@ -41,6 +44,8 @@ class _Training:
     def __init__(self, side: Side, task: Task, double: bool) -> None:
         self.side, self.task, self.double = side, task, double
         self.trainable = side.trainable(task, double)
+        as_inferred = replace(task, recipe=task.recipe.with_(batch_norm="frozen"))
+        self.teacher = side.trainable(as_inferred, double) if has_own_teacher(task.recipe) else None
         self.known = self.trainable.tensors
         self.gradients: dict[str, Array] = {}
         self.leaves: dict[str, nn.Parameter] = {}
@@ -58,7 +63,8 @@ class _Training:
             self.known[name].grad = None
         for micro in _split(feeds, recipe.accumulate):
             try:
-                loss = loss_of(self.trainable, self.task, tensors_of(micro, self.double)) / recipe.accumulate
+                loss = loss_of(self.trainable, self.task, tensors_of(micro, self.double), self.teacher)
+                loss = loss / recipe.accumulate
                 loss.backward()
             except (RuntimeError, TypeError, ValueError, IndexError) as error:
                 format = "float64" if self.double else self.side.framework

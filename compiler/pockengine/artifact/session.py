@@ -83,10 +83,7 @@ class Session:
 
     def predict(self, batch: Batch) -> dict[str, Array]:
         """The model's outputs for N samples, by name. Labels and other targets are not needed."""
-        ports = tuple(port for port in self._manifest.inputs if not port.target)
-        targets = {port.name for port in self._manifest.inputs if port.target}
-        arrays, samples = self._arrays({name: value for name, value in batch.items() if name not in targets}, ports)
-        given = dict(zip((port.name for port in ports), arrays, strict=True))
+        samples, piece_at = self._unlabelled(batch)
         rows = [self.rows(port) for port in self._manifest.outputs]
         results = {
             port.name: np.empty((samples * count, *port.shape[1:]), _numpy(port.dtype))
@@ -94,8 +91,7 @@ class Session:
         }
         for start in range(0, samples, self.batch):
             pieces = [np.empty(port.shape, _numpy(port.dtype)) for port in self._manifest.outputs]
-            piece_of = dict(zip(given, self._piece(arrays, ports, start), strict=True))
-            self._model.predict([piece_of.get(port.name) for port in self._manifest.inputs], pieces)
+            self._model.predict(piece_at(start), pieces)
             for result, piece, count in zip(results.values(), pieces, rows, strict=True):
                 result[start * count : (start + self.batch) * count] = piece[: (samples - start) * count]
         return results
@@ -115,6 +111,17 @@ class Session:
         if correct[0] < 0:  # the model's way to say that this model has no notion of right
             return Evaluation(loss, None, sample_loss, loss_weight, None, None)
         return Evaluation(loss, _mean(correct, counted), sample_loss, loss_weight, correct, counted)
+
+    def estimate_norms(self, data: Batch) -> int:
+        """Running statistics of batch norms become the mean of what they are in each whole batch of N samples, where
+        the norms before use the batch's, too (PyTorch's cumulative average); how many batches these are. For artifacts
+        whose recipe says `norm_batches`; before training. Targets are not needed."""
+        samples, piece_at = self._unlabelled(data)
+        if samples < self.batch:
+            raise DataError(f"statistics of a batch need its {self.batch} samples, and there are {samples}")
+        for done in range(samples // self.batch):
+            self._model.estimate_norms(piece_at(done * self.batch), done)
+        return samples // self.batch
 
     def state(self) -> dict[str, Array]:
         """Copies of all parameters by the user's names, frozen ones included."""
@@ -194,6 +201,18 @@ class Session:
     def samples(self, data: Batch) -> int:
         """How many labelled samples there are. Raises DataError where they do not fit the model."""
         return self._arrays(data, self._manifest.inputs)[1]
+
+    def _unlabelled(self, data: Batch) -> tuple[int, Callable[[int], list[Array | None]]]:
+        """How many samples there are, and what gives one compiled batch from a sample on, None for targets."""
+        ports = tuple(port for port in self._manifest.inputs if not port.target)
+        targets = {port.name for port in self._manifest.inputs if port.target}
+        arrays, samples = self._arrays({name: value for name, value in data.items() if name not in targets}, ports)
+
+        def piece_at(start: int) -> list[Array | None]:
+            piece_of = dict(zip((port.name for port in ports), self._piece(arrays, ports, start), strict=True))
+            return [piece_of.get(port.name) for port in self._manifest.inputs]
+
+        return samples, piece_at
 
     def rows(self, port: PortInfo) -> int:
         """Rows of each sample, the patches of an image; 1 of what has no axis."""

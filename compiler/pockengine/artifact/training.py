@@ -81,6 +81,9 @@ def train(session: Session, data: Batch, course: Course, progress: Callable[[str
             f"there are {len(numbers)} samples to train on, fewer than the {session.step_samples} of one step; compile "
             "with a smaller batch or last_batch: wrap"
         )
+    if wanted := int(recipe.get("norm_batches", 0)):
+        seen = range(min(wanted, max(1, len(numbers) // session.batch)) * session.batch)
+        session.estimate_norms(_taken(session, data, numbers[[order.at(position) for position in seen]]))
     with TemporaryDirectory() as folder:
         best = Path(folder) / "best.safetensors" if course.patience else None
         running = _Running(session, course, stream, watched, best, progress or (lambda line: None))

@@ -6,6 +6,7 @@ from .dropout import with_dropout, without_dropout
 from .evaluation import CORRECT, COUNTED, LOSS_WEIGHT, SAMPLE_LOSS, eval_graph, predict_graph, without_losses
 from .generator import GENERATOR
 from .lora import Adapter, adapters_of, with_adapters
+from .norms import norms_graph
 from .objective import SAMPLE_WEIGHT
 from .quantised import Quantised, with_quantised
 from .step import LOSS, accumulate_graph, train_graph
@@ -28,6 +29,7 @@ __all__ = [
     "averaged",
     "backward",
     "eval_graph",
+    "norms_graph",
     "predict_graph",
     "prepare",
     "train_graph",

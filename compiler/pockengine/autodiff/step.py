@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from ..errors import RecipeError
-from ..ir import Builder, DType, Graph, Value, verify
-from ..ops import prune, statistics_of
+from ..ir import Builder, DType, Graph, verify
+from ..ops import prune
 from ..recipe import Recipe, Scheme, without_gradient
 from .augment import refuse_unmoved, with_augmentation
 from .backward import backward, prepare
 from .dropout import with_dropout
+from .norms import training_norms
 from .objective import with_loss
 from .teacher import Untrained
 from .updates import Gradients, Updater
@@ -38,7 +37,7 @@ def _differentiated(model: Graph, recipe: Recipe, scheme: Scheme) -> tuple[Build
     model, share = with_augmentation(model, recipe)
     untrained = Untrained.of(model, recipe, scheme)
     if recipe.batch_norm == "train":
-        model = _training_norms(model)
+        model = training_norms(model)
     if recipe.dropout:
         model = with_dropout(model)
     builder, values = with_loss(model, recipe, untrained, share)
@@ -59,18 +58,3 @@ def _differentiated(model: Graph, recipe: Recipe, scheme: Scheme) -> tuple[Build
         if value not in gradients:
             raise without_gradient(forward, value)
     return builder, {value: gradients[value] for value in reversed(wanted)}
-
-
-def _training_norms(model: Graph) -> Graph:
-    """Switch batch norms to the batch's statistics; the running ones become updates.
-
-    %y = batch_norm(…) {training: false}   ->   %y, %mean', %var' = batch_norm(…) {training: true}
-    """
-    nodes, updates = [], dict(model.updates)
-    for node in model.nodes:
-        if statistics := statistics_of(node):
-            new = [Value(f"{value.name}.new", value.type) for value in statistics]
-            node = dataclasses.replace(node, outputs=(node.output, *new), attrs={**node.attrs, "training": True})
-            updates.update(zip(statistics, new, strict=True))
-        nodes.append(node)
-    return verify(model.with_(nodes=tuple(nodes), updates=updates), "training norms")

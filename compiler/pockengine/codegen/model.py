@@ -50,7 +50,7 @@ class Model:
     """Everything that an artifact's program knows of its model. `space_bytes` gives the size of each block of memory
     by name; the arena's is the largest program's. Blocks, and values in them, begin at multiples of `alignment` bytes.
     `accumulate_steps` is the number of micro-batches of an optimizer
-    step."""
+    step, `norm_batches` that of the batches which the program `norms` sees before training."""
 
     name: str
     target: str
@@ -64,6 +64,7 @@ class Model:
     space_bytes: Mapping[Space, int]
     predicted_peak_bytes: int
     accumulate_steps: int = 1
+    norm_batches: int = 0
     last_batch: str = "wrap"
     perplexity: bool = False
     streamed: tuple[StreamedRows, ...] = ()

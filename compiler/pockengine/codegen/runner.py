@@ -23,6 +23,9 @@ class OpenModel(Protocol):
         """Fills f32[4, batch]: of each sample the loss and what it counts, the share of right answers and what it
         counts (-1 and 0 where the model has no notion of right)."""
 
+    def estimate_norms(self, batch: Sequence[Array | None], done: int) -> None:
+        """Takes a batch into the running statistics of batch norms, after `done` others; it has None for targets."""
+
     def get(self, name: str, array: Array) -> None:
         """Copies a parameter or optimizer state into `array`."""
 

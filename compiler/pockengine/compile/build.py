@@ -8,6 +8,7 @@ from ..codegen.model import IN_FILE, Model, StreamedRows, Tensor
 from ..ir import DType, TensorType, Value
 from ..plan import Space, aligned
 from ..plan.budget import RUNTIME_BYTES
+from .graphs import NORMS
 from .inputs import has_perplexity, target_kinds
 from .planned import Planned
 from .ranges import IntegerRange
@@ -43,6 +44,7 @@ def describe(planned: Planned) -> Model:
         alignment=planned.spaces.alignment,
         predicted_peak_bytes=predicted_peak_bytes(planned),
         accumulate_steps=planned.recipe.accumulate,
+        norm_batches=planned.recipe.norm_batches or 0,
         last_batch=planned.recipe.last_batch,
         perplexity=has_perplexity(planned),
         streamed=_streamed(planned, index_of),
@@ -53,7 +55,8 @@ def _params(planned: Planned) -> tuple[Tensor, ...]:
     """The parameters that programs read, or that stay in the weights file."""
     places, tables = planned.spaces.places, {one.table for one in planned.streamed}
     updated = {value.name for value in planned.programs["train"].graph.updates}
-    trained = updated | set(planned.scheme.trained())
+    estimated = set(planned.programs[NORMS].graph.outputs) if NORMS in planned.programs else set()
+    trained = updated | estimated | set(planned.scheme.trained())
     return tuple(
         Tensor(
             value.name,

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..autodiff import Untrained, accumulate_graph, averaged, eval_graph, predict_graph, train_graph
+from ..autodiff import Untrained, accumulate_graph, averaged, eval_graph, norms_graph, predict_graph, train_graph
 from ..ir import Graph
 from ..passes import StreamedEmbedding, embeddings_to_stream
 from .request import Scope
 from .resolved import Resolved
+
+NORMS = "norms"
+"""The program that gives a batch's statistics of batch norms, from which the running ones are estimated."""
 
 
 @dataclass(frozen=True, eq=False)
 class Graphs:
     """The programs before any pass.
 
-    programs  name of a program (`train`, `eval`, `predict`, `accumulate`) -> its graph
-    frozen    the parameters that no update changes
+    programs  name of a program (`train`, `eval`, `predict`, `accumulate`, `norms`) -> its graph
+    frozen    the parameters that the device never changes
     streamed  the frozen tables that will stay in the weights file"""
 
     resolved: Resolved
@@ -39,6 +42,10 @@ def build_graphs(resolved: Resolved) -> Graphs:
     graphs = {"train": train}
     if resolved.request.scope is Scope.ALL:
         graphs |= _other_programs(resolved, frozen)
+    if resolved.recipe.norm_batches is not None:
+        norms = norms_graph(resolved.model)
+        frozen = frozen.difference(norms.outputs)
+        graphs |= {NORMS: norms} if resolved.request.scope is Scope.ALL else {}
     return Graphs(resolved, graphs, frozen, embeddings_to_stream(graphs, frozen))
 
 

@@ -93,6 +93,8 @@ class Recipe:
     batch       samples per step; None keeps the model's own batch
     batch_norm  `frozen` uses the running statistics as the model's evaluation does; `train` uses the batch's statistics
                 and updates the running ones
+    norm_batches  batches from which the running statistics of batch norms are estimated before training; None: they
+                stay as they are
     accumulate  micro-batches of `batch` samples whose mean gradient makes one optimizer step
     ema         decay of the moving average of what is trained, which eval, predict and saved weights use; None: none
     last_batch  what becomes of samples that do not fill an epoch's last batch: `wrap`, `drop` or `partial`
@@ -107,6 +109,7 @@ class Recipe:
     update: tuple[UpdateRule, ...] = key(rules_of, (), always=False)
     batch: int | None = key(_batch, None)
     batch_norm: str = key(_batch_norm)
+    norm_batches: int | None = key(_batch, None)
     accumulate: int = key(as_count, 1, always=False)
     ema: float | None = key(ema_of, None)
     last_batch: str = key(last_batch_of)
@@ -122,6 +125,7 @@ class Recipe:
         update: object = None,
         batch: int | None = None,
         batch_norm: str = "frozen",
+        norm_batches: int | None = None,
         accumulate: int = 1,
         ema: object = None,
         last_batch: str = "wrap",
@@ -141,6 +145,8 @@ class Recipe:
             object.__setattr__(self, "update", ())
         if self.last_batch == "partial":
             refuse_padding(self.loss, self.batch_norm, self.accumulate)
+        if self.norm_batches is not None and self.batch_norm == "train":
+            raise RecipeError("with 'batch_norm: train' each step updates the statistics: leave 'norm_batches' out")
         if self.lora is not None and self.lora.dropout and not self.dropout:
             raise RecipeError("lora.dropout needs 'dropout: true', which turns dropout on in training")
         refuse_mixing(self.augment, self.loss, self.last_batch)

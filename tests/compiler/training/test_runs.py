@@ -255,3 +255,11 @@ def test_python_trains_and_stops_as_the_executable(classifier: Program) -> None:
 def test_courses_that_cannot_be(classifier: Program, course: Course, part: str) -> None:
     with classifier.artifact.load(threads=1) as session, pytest.raises(DataError, match=part):
         train(session, chance(), course)
+
+
+def test_statistics_of_norms_are_estimated_only_where_the_recipe_says_so(classifier: Program) -> None:
+    with (
+        classifier.artifact.load(threads=1) as session,
+        pytest.raises(DataError, match="compiled without norm_batches"),
+    ):
+        session.estimate_norms({"x": chance()["x"]})

@@ -39,7 +39,8 @@ class Images(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         hidden = torch.relu(self.norm(self.stem(x)))
-        return self.head(self.drop(torch.relu(self.body(hidden)).flatten(1)))
+        scores: torch.Tensor = self.head(self.drop(torch.relu(self.body(hidden)).flatten(1)))
+        return scores
 
 
 @pytest.fixture(scope="module")

@@ -72,6 +72,7 @@ class Job:
         steps = min(n for n in (options.steps, options.epochs and stream.steps(options.epochs)) if n)
         self._seed(options.seed or 0)
         self._start("train", steps)
+        norms = self._estimate_norms(stream, data)
         for step in range(steps):
             self._train_step(stream, data, step)
             last = step + 1 == steps
@@ -81,7 +82,7 @@ class Job:
             if path is not None:
                 self.machine.save(path, only_trained)
                 emit({"event": "saved", "path": str(path)})
-        told: dict[str, Any] = {"loss": self.losses}
+        told: dict[str, Any] = {**norms, "loss": self.losses}
         if watched is not None:
             ended = "steps" if steps == options.steps else "epochs"
             told |= {"evaluations": self.evaluations, "stopped_early": False, "ended": ended}
@@ -122,6 +123,15 @@ class Job:
             raise DivergedError(f"training diverged: the loss is {kind} at step {step + 1}; lower the learning rate")
         self.losses.append(loss)
         emit({"event": "step", "step": step + 1, "epoch": stream.epoch(step) + 1, "loss": loss, "ms": self.ms[-1]})
+
+    def _estimate_norms(self, stream: Stream, data: Dataset) -> dict[str, Any]:
+        """Running statistics of batch norms from the first batches of the order."""
+        size, wanted = self.model.batch, self.model.norm_batches if "norms" in self.machine.scripts else 0
+        batches = min(wanted, max(1, data.samples // size))
+        for done in range(batches):
+            samples = [stream.order.at(position) for position in range(done * size, (done + 1) * size)]
+            self.machine.estimate_norms(data.batch(samples, size), done)
+        return {"norm_batches": batches} if batches else {}
 
     def _is_due(self, stream: Stream, step: int) -> bool:
         if self.options.eval_every:

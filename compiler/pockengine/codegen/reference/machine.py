@@ -110,6 +110,16 @@ class Machine:
         for column, (name, otherwise) in zip(columns, usual.items(), strict=True):
             column[:] = found.get(name, otherwise)
 
+    def estimate_norms(self, batch: Sequence[Array | None], done: int) -> None:
+        """See OpenModel."""
+        values.check_batch(self.model, batch, "the batch", 0)
+        for name, found in self.run("norms", batch).items():
+            param = self._named(name)
+            running = self.read(param)
+            if found.shape != running.shape or found.dtype != running.dtype:
+                raise ArtifactError(f"'{name}' is no running statistic of this model")
+            self.write(param, running + (found - running) / np.float32(done + 1) if done else found)
+
     def get(self, name: str, array: Array) -> None:
         """See OpenModel."""
         array[...] = self.read(self._named(name))

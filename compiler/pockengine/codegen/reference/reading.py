@@ -23,7 +23,7 @@ from ...targets import ALIGNMENT
 from ..model import IN_FILE, Model, StreamedRows, Tensor
 from .writing import FORMAT, PROGRAM
 
-PROGRAMS = ("train", "eval", "predict", "accumulate")
+PROGRAMS = ("train", "eval", "predict", "accumulate", "norms")
 MOST_AXES = 32
 READ = ("loss", "sample_loss", "loss_weight", "correct", "counted")
 LAST_BATCHES = ("wrap", "drop", "partial")
@@ -112,6 +112,9 @@ class _Reader:
         counts = {key: _get(content, key, int) for key in ("threads", "batch", "accumulate_steps")}
         if min(counts.values()) < 1:
             raise _Wrong(f"its threads, batch and accumulate_steps are not at least 1: {counts}")
+        norm_batches = _get(content, "norm_batches", int) if "norm_batches" in content else 0
+        if norm_batches < 0:
+            raise _Wrong(f"its norm_batches is {norm_batches}")
         last_batch = _get(content, "last_batch", str)
         if last_batch not in LAST_BATCHES:
             raise _Wrong(f"its last_batch is '{last_batch}'")
@@ -130,6 +133,7 @@ class _Reader:
             alignment=self._alignment,
             predicted_peak_bytes=_get(content, "predicted_peak_bytes", int),
             accumulate_steps=counts["accumulate_steps"],
+            norm_batches=norm_batches,
             last_batch=last_batch,
             perplexity=_get(content, "perplexity", bool),
             streamed=tuple(self._streamed(one, params) for one in _get(content, "lookups", list)),

@@ -54,6 +54,8 @@ def render(model: Model) -> bytes:
         ],
         "programs": {name: _program(program) for name, program in model.programs.items()},
     }
+    if model.norm_batches:
+        content["norm_batches"] = model.norm_batches
     tables = {"params": model.params, "states": model.states, "consts": model.consts, "inputs": model.inputs}
     content |= {name: [_tensor(tensor) for tensor in tensors] for name, tensors in tables.items()}
     return (json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n").encode()

@@ -13,7 +13,7 @@ from .source import Code
 
 MOST_LOOPS = 3
 """Of an axis of packed weights: what the runtime counts with."""
-PROGRAMS = ("train", "eval", "predict", "accumulate")
+PROGRAMS = ("train", "eval", "predict", "accumulate", "norms")
 _PLAIN = frozenset(string.ascii_letters + string.digits + " !#$%&'()*+,-./:;<=>@[]^_`{|}~")
 
 
@@ -61,6 +61,8 @@ def _model(code: Code, model: Model, groups: Mapping[str, Sequence[Tensor]]) -> 
         code.line(f"    .{group[:-1]}_count = {len(tensors)},")
     if model.streamed:
         code.line(f"    .streamed = streamed, .streamed_count = {len(model.streamed)},")
+    if model.norm_batches:
+        code.line(f"    .norm_batches = {model.norm_batches},")
     for name in PROGRAMS:
         code.line(f"    .{name} = {f'&{name}_program' if name in model.programs else '0'},")
     code.line("};")

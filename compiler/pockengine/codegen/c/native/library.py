@@ -46,6 +46,12 @@ class NativeModel:
             )
         )
 
+    def estimate_norms(self, batch: Sequence[Array | None], done: int) -> None:
+        """Takes a batch into the running statistics of batch norms, after `done` others."""
+        if not hasattr(self._library, "pock_estimate_norms"):
+            raise DataError("this artifact was compiled before there was norm_batches: compile it again")
+        self._check(self._library.pock_estimate_norms(self._open(), _pointers(batch), ctypes.c_uint64(done)))
+
     def get(self, name: str, array: Array) -> None:
         """Copies a tensor into `array`."""
         data = ctypes.c_void_p(array.ctypes.data)

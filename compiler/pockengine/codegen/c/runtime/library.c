@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "batch.h"
+#include "norms.h"
 #include "report.h"
 #include "tables.h"
 
@@ -170,6 +171,18 @@ int pock_eval(pock_session *session, const void *const *batch, float *sample_los
     copy_rows(session, "correct", -1, correct);
     copy_rows(session, "counted", (float)judges, counted);
     return POCK_OK;
+}
+
+int pock_estimate_norms(pock_session *session, const void *const *batch, uint64_t done) {
+    if (!session->machine.model->norms) {
+        return lacks(session, "norm_batches");
+    }
+    int code = check_batches(session, batch, 1, 0);
+    if (code) {
+        return code;
+    }
+    take_batch(session, batch, 0, 0);
+    return pock_norms_take(&session->machine, done, &session->error);
 }
 
 /* The parameter or state called `name`, of exactly `bytes`. */

@@ -7,6 +7,7 @@
 #define POCK_MODEL_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #if defined(__cplusplus)
 extern "C" {
@@ -36,6 +37,10 @@ POCK_API int pock_predict(pock_session *session, const void *const *batch, void 
  * many samples is sum(loss * loss_weight) / sum(loss_weight). */
 POCK_API int pock_eval(pock_session *session, const void *const *batch, float *sample_loss, float *loss_weight,
                        float *correct, float *counted);
+
+/* Takes one batch into the running statistics of batch norms, after `done` others: they become the mean of what these
+ * batches have. For models whose recipe says `norm_batches`; before training. Targets are not read. */
+POCK_API int pock_estimate_norms(pock_session *session, const void *const *batch, uint64_t done);
 
 /* Copies a parameter or optimizer state by name; `bytes` must be its size. */
 POCK_API int pock_get_tensor(pock_session *session, const char *name, void *data, size_t bytes);

@@ -88,7 +88,7 @@ typedef struct {
     double flops, bytes;
 } pock_call;
 
-/* One entry point: train, eval, predict or accumulate. Outputs lie in the arena, valid until the next run. */
+/* One program: train, eval, predict, accumulate or norms. Outputs lie in the arena, valid until the next run. */
 typedef struct {
     const char *name;
     const pock_call *calls;
@@ -114,6 +114,10 @@ typedef struct {
     /* `accumulate` (NULL when `accumulate_steps` is 1) adds a micro-batch's gradients to states and has the output "loss".
      * One optimizer step is accumulate_steps - 1 runs of it and then one of train, each on the next micro-batch. */
     const pock_program *train, *eval, *predict, *accumulate;
+    /* `norms` (NULL: none) has for each running statistic of a batch norm an output of its name, that of the batch. Before
+     * training it sees `norm_batches` batches, whose mean becomes the running one. */
+    const pock_program *norms;
+    uint32_t norm_batches;
     uint32_t accumulate_steps;
     uint8_t last_batch; /* a pock_last_batch */
     uint8_t perplexity; /* exp(loss) means something: the loss is one of tokens */

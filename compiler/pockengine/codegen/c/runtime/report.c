@@ -255,6 +255,9 @@ void pock_report_write(pock_json *json, const char *key, const char *entry, cons
     if (measured->samples) {
         pock_json_integer(json, "samples", measured->samples);
     }
+    if (measured->norm_batches) {
+        pock_json_integer(json, "norm_batches", measured->norm_batches);
+    }
     write_losses(json, measured);
     if (measured->split) {
         pock_split_write(json, measured->split);

@@ -35,6 +35,7 @@ typedef struct {
     uint64_t best_step; /* 0: none */
     double best_loss;
     int stopped_early;
+    uint64_t norm_batches;   /* from which running statistics were estimated */
     const char *ended;       /* what ended a training: steps, epochs or patience */
     const pock_split *split; /* of the dataset; NULL when none is held out */
     int warmed_up; /* the first step is like the others */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "norms.h"
 #include "training.h"
 
 #define BEST_SUFFIX ".best"
@@ -247,6 +248,25 @@ static int conclude(pock_training *training) {
     return measured->stopped_early ? emit_stopped(training) : POCK_OK;
 }
 
+/* Running statistics of batch norms from the first batches of the order; a resumed run has them from its checkpoint. */
+static int estimate_norms(pock_training *training) {
+    pock_job *job = training->job;
+    const pock_model *model = job->machine.model;
+    uint64_t whole = job->dataset.samples / model->batch;
+    uint64_t batches = !model->norms || job->options->resume ? 0 : model->norm_batches;
+    if (batches > whole) {
+        batches = whole ? whole : 1;
+    }
+    int code = POCK_OK;
+    for (uint64_t done = 0; done < batches && !code; done++) {
+        pock_rows rows = {done * model->batch, UINT64_MAX};
+        code = pock_dataset_fill(&job->dataset, &job->machine, &training->stream.order, rows, &job->error);
+        code = code ? code : pock_norms_take(&job->machine, done, &job->error);
+    }
+    job->measured.norm_batches = batches;
+    return code;
+}
+
 static int run_training(pock_training *training) {
     pock_job *job = training->job;
     const pock_program *program = job->machine.model->train;
@@ -260,6 +280,7 @@ static int run_training(pock_training *training) {
         code = pock_measured_profile(&job->measured, program, &job->error);
     }
     code = code ? code : pock_emit_start(job, program, training->steps, training->position.step);
+    code = code ? code : estimate_norms(training);
     code = code ? code : all_steps(training);
     code = code ? code : conclude(training);
     return code ? code : save_weights(training);

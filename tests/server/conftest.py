@@ -1,8 +1,8 @@
 """Fixtures: migrated databases on each engine, and servers on them.
 
-Whatever uses a server runs twice in this process: on SQLite and a folder, and on PostgreSQL and S3. What of it speaks
-to the API alone runs a third time, against the whole service in processes of its own: see `deployment.py`, and
-`reach.py`, which decides. A test that is about one engine alone says so:
+Whatever uses a server runs twice: in this process on SQLite and a folder, and on PostgreSQL and S3. What of it speaks to
+the API alone meets PostgreSQL and S3 in the whole service in processes of its own: see `deployment.py`, and `reach.py`,
+which decides. A test that is about one engine alone says so:
 `@pytest.mark.parametrize("engine_name", ["postgresql"], indirect=True)`.
 """
 
@@ -90,12 +90,35 @@ def deployment(
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test on each engine and, if it speaks to the API alone, against the whole deployment."""
+    """Run a test on each engine; on PostgreSQL in the whole deployment, if it speaks to the API alone."""
     engine = metafunc._arg2fixturedefs.get("engine_name")
-    chosen = any("engine_name" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize"))
-    if engine and engine[-1].func is _ENGINE and not chosen:
-        names = ENGINES if why_in_process(metafunc) else (*ENGINES, DEPLOYMENT)
+    if engine and engine[-1].func is _ENGINE and not _names_engine(metafunc.definition):
+        names = ENGINES if why_in_process(metafunc) else ("sqlite", DEPLOYMENT)
         metafunc.parametrize("engine_name", names, indirect=True, scope="module")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What differs by its input alone meets the second engine once: with the first input."""
+    met: set[str] = set()
+    left_out = [item for item in items if _is_on_postgresql_again(item, met)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        gone = set(left_out)
+        items[:] = [item for item in items if item not in gone]
+
+
+def _is_on_postgresql_again(item: pytest.Item, met: set[str]) -> bool:
+    call = getattr(item, "callspec", None)
+    if call is None or call.params.get("engine_name") != "postgresql" or _names_engine(item):
+        return False
+    test = item.nodeid.partition("[")[0]
+    again = test in met
+    met.add(test)
+    return again
+
+
+def _names_engine(item: pytest.Item) -> bool:
+    return any("engine_name" in mark.args[0] for mark in item.iter_markers("parametrize"))
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 """Fixtures: migrated databases on each engine, and servers on them.
 
-Whatever uses a server runs twice: in this process on SQLite and a folder, and on PostgreSQL and S3. What of it speaks to
-the API alone meets PostgreSQL and S3 in the whole service in processes of its own: see `deployment.py`, and `reach.py`,
+Whatever uses a server runs twice: on SQLite and a folder in this process, and on PostgreSQL and S3. What of it speaks
+to the API alone meets the latter in the whole service, in processes of its own: see `deployment.py`, and `reach.py`,
 which decides. A test that is about one engine alone says so:
 `@pytest.mark.parametrize("engine_name", ["postgresql"], indirect=True)`.
 """

@@ -1,16 +1,16 @@
 """Differentiation, and the training step built on it."""
 
-from .averages import averaged
 from .backward import active_values, backward, prepare
-from .dropout import with_dropout, without_dropout
 from .evaluation import CORRECT, COUNTED, LOSS_WEIGHT, SAMPLE_LOSS, eval_graph, predict_graph, without_losses
+from .forms.averages import averaged
+from .forms.dropout import with_dropout, without_dropout
+from .forms.norms import norms_graph
+from .forms.teacher import Untrained
 from .generator import GENERATOR
 from .lora import Adapter, adapters_of, with_adapters
-from .norms import norms_graph
 from .objective import SAMPLE_WEIGHT
 from .quantised import Quantised, with_quantised
 from .step import LOSS, accumulate_graph, train_graph
-from .teacher import Untrained
 
 __all__ = [
     "CORRECT",

@@ -6,8 +6,8 @@ from ..ir import Graph, verify
 from ..ops import prune
 from ..recipe import Recipe, batch_of
 from ..recipe.losses.reading import own_losses
+from .forms.teacher import Untrained
 from .objective import with_loss
-from .teacher import Untrained
 
 SAMPLE_LOSS = "sample_loss"
 LOSS_WEIGHT = "loss_weight"

@@ -12,9 +12,9 @@ from ..recipe import Recipe, batch_of
 from ..recipe.losses.kinds import KL, Loss, OwnLoss
 from ..recipe.losses.own import LossGraph
 from .augment import rolled
+from .forms.teacher import Untrained
 from .loss_terms import RULES, Term, mask_shape, maskable
 from .loss_values import LossValues, values_of, values_of_scalar, weighted_sum
-from .teacher import Untrained
 
 SAMPLE_WEIGHT = "sample_weight"
 """Input f32 [batch] with `last_batch: partial`: what each sample counts; 0 for padding."""

@@ -8,10 +8,10 @@ from ..ops import prune
 from ..recipe import Recipe, Scheme, without_gradient
 from .augment import refuse_unmoved, with_augmentation
 from .backward import backward, prepare
-from .dropout import with_dropout
-from .norms import training_norms
+from .forms.dropout import with_dropout
+from .forms.norms import training_norms
+from .forms.teacher import Untrained
 from .objective import with_loss
-from .teacher import Untrained
 from .updates import Gradients, Updater
 
 LOSS = "loss"

@@ -11,7 +11,7 @@ from ..ir import Attr, Builder, DType, TensorType, Value
 from ..ops import Emitter
 from ..ops.optimizers import MOMENTUM, OPTIMIZERS, STEP, OptimizerSpec
 from ..recipe import Channels, Clip, Optimizer, Recipe, Scheme
-from .averages import average_state
+from .forms.averages import average_state
 from .rates import Rates
 from .states import States
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ..ir import Builder, Graph, Value
-from ..recipe import Recipe, Scheme, running_statistics
+from ...ir import Builder, Graph, Value
+from ...recipe import Recipe, Scheme, running_statistics
 from .dropout import without_dropout
 
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from ..errors import RecipeError
-from ..ir import Builder, Graph, Node, Value, verify
-from ..ops import Emitter, Rewriting, expand
-from .generator import generator_of
+from ...errors import RecipeError
+from ...ir import Builder, Graph, Node, Value, verify
+from ...ops import Emitter, Rewriting, expand
+from ..generator import generator_of
 
 
 def without_dropout(model: Graph) -> Graph:

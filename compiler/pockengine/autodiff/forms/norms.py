@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from ..errors import RecipeError
-from ..ir import Graph, Value, verify
-from ..ops import prune, statistics_of
+from ...errors import RecipeError
+from ...ir import Graph, Value, verify
+from ...ops import prune, statistics_of
 from .dropout import without_dropout
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..ir import Builder, Graph, Value, substitute, verify
+from ...ir import Builder, Graph, Value, substitute, verify
 
 
 def average_state(builder: Builder, param: Value) -> Value:

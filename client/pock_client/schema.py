@@ -261,6 +261,22 @@ class Flops(Struct, frozen=True, kw_only=True):
     backward: int | float | None = None
 
 
+class Found(Struct, frozen=True, kw_only=True):
+    """What a search found. Sizes and times are predicted; those of `full` are of training everything."""
+
+    peak_bytes: int
+    step_ms: float
+    gap: float
+    """The part of the bound that is missing: 0 for the best, if contributions add."""
+    trained_parameters: int
+    """Numbers that are trained."""
+    accuracy: float | None
+    """Of short trainings, where `confirm` asked for them."""
+    full_peak_bytes: int | None
+    full_step_ms: float | None
+    full_accuracy: float | None
+
+
 Id: TypeAlias = Annotated[str, Meta(pattern="^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")]
 """UUIDv7."""
 
@@ -452,6 +468,10 @@ class Recipe(Struct, frozen=True, kw_only=True):
     """As it was written."""
     recipe: dict[str, Any]
     """What the text says."""
+    model_id: Id | None = None
+    """The model that a search found it for; null if somebody wrote it."""
+    search_id: Id | None = None
+    """The search that found it, which may be deleted since."""
 
 
 class RecipeBrief(Struct, frozen=True, kw_only=True):
@@ -465,6 +485,10 @@ class RecipeBrief(Struct, frozen=True, kw_only=True):
     """In the order of their letters."""
     digest: Digest
     created_at: datetime
+    model_id: Id | None = None
+    """The model that a search found it for; null if somebody wrote it."""
+    search_id: Id | None = None
+    """The search that found it, which may be deleted since."""
 
 
 class RecipeIn(Struct, frozen=True, kw_only=True):
@@ -641,6 +665,27 @@ class Scope(OpenEnum):
     devices_admin = "devices:admin"
     keys_admin = "keys:admin"
     audit_read = "audit:read"
+
+
+StepMs1: TypeAlias = Annotated[float, Meta(gt=0.0)]
+"""What a step may take, as predicted."""
+
+
+class SearchMethod(OpenEnum):
+    """How it is found what each parameter brings."""
+
+    fisher = "fisher"
+    measured = "measured"
+    gradient = "gradient"
+
+
+class SearchPreference(OpenEnum):
+    """Which scheme of those within the limits."""
+
+    accuracy = "accuracy"
+    memory = "memory"
+    time = "time"
+    balanced = "balanced"
 
 
 class Slot(Struct, frozen=True, kw_only=True):
@@ -1806,6 +1851,86 @@ class Scheduled(Struct, frozen=True, kw_only=True):
 
     campaign: CampaignIn | None = None
     benchmark: BenchmarkIn | None = None
+
+
+class Search(Struct, frozen=True, kw_only=True):
+    """A search."""
+
+    id: Id
+    model: Version
+    dataset: Version
+    eval_dataset: Version | None
+    target: str
+    threads: int
+    recipe: dict[str, Any]
+    """What it began with; empty: what suits the model."""
+    memory_bytes: int | None
+    step_ms: float | None
+    method: SearchMethod
+    prefer: SearchPreference
+    minutes: float
+    confirm: int
+    seed: int
+    name: str
+    priority: int
+    compiler_version: str
+    state: BuildState
+    progress: Progress | None
+    queue_position: int | None
+    """1 is next; null unless queued."""
+    found: Found | None
+    recipe_version: Version | None
+    """The recipe that was found; null if it was deleted."""
+    result_digest: Digest | None
+    """Of all that was found, as JSON; a blob."""
+    report_digest: Digest | None
+    """Of the page that says why, HTML; a blob."""
+    failure: Failure | None
+    request_id: str | None
+    """Of the request that asked for it; logs are searched by it."""
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+class SearchIn(Struct, frozen=True, kw_only=True):
+    """A search for which parameters to train."""
+
+    model_id: Id
+    dataset_id: Id
+    target: str
+    """A name from `GET /v1/targets`."""
+    eval_dataset_id: Id | UnsetType | None = UNSET
+    """Held out; for `measured` and `confirm`."""
+    recipe: dict[str, Any] | str | UnsetType | None = UNSET
+    """Loss, optimizer and batch; its `update` is not read. Default: what suits the model."""
+    recipe_id: Id | UnsetType | None = UNSET
+    """Of a recipe that the service keeps, instead of `recipe`."""
+    threads: int | UnsetType | None = UNSET
+    """Default: the target's cores."""
+    memory_bytes: int | UnsetType | None = UNSET
+    """What the predicted peak may be."""
+    step_ms: StepMs1 | UnsetType | None = UNSET
+    """What a step may take, as predicted."""
+    method: SearchMethod | UnsetType = UNSET
+    prefer: SearchPreference | UnsetType = UNSET
+    minutes: Annotated[float, Meta(gt=0.0)] | UnsetType = UNSET
+    """What finding contributions may take; `measured` uses it."""
+    confirm: int | UnsetType = UNSET
+    """Steps of short trainings that compare what was found; 0: none."""
+    seed: int | UnsetType = UNSET
+    name: str | UnsetType | None = UNSET
+    """Of the recipe that is found; default: the model's name."""
+    priority: int | UnsetType = UNSET
+    """As of builds, which wait in the same queue."""
+
+
+class SearchPage(Struct, frozen=True, kw_only=True):
+    """Searches, newest first."""
+
+    items: list[Search]
+    next_cursor: str | None
+    """Null on the last page."""
 
 
 class Tuning(Struct, frozen=True, kw_only=True):

@@ -38,6 +38,7 @@ import pock_server.rollouts.endpoints
 import pock_server.runs.agent_endpoints
 import pock_server.runs.endpoints
 import pock_server.schedules.endpoints
+import pock_server.searches.endpoints
 import pock_server.sessions.endpoints
 import pock_server.targets.endpoints
 import pock_server.trust.endpoints
@@ -69,6 +70,7 @@ _ROUTERS = (
     pock_server.recipes.endpoints.router,
     pock_server.targets.endpoints.router,
     pock_server.builds.endpoints.router,
+    pock_server.searches.endpoints.router,
     pock_server.artifacts.endpoints.router,
     pock_server.devices.endpoints.router,
     pock_server.policies.endpoints.router,
@@ -98,6 +100,7 @@ _CREATE_WORK = (
     "/v1/datasets",
     "/v1/recipes",
     "/v1/builds",
+    "/v1/searches",
     "/v1/runs",
     "/v1/federations",
     "/v1/benchmarks",

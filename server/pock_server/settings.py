@@ -116,6 +116,9 @@ class Settings(BaseSettings):
     parallel_builds: int = Field(default=1, ge=1, description="Builds that run at once in this process.")
     builds_per_workspace: int = Field(default=4, ge=1, description="Builds of one workspace that run at once.")
     build_timeout_seconds: float = Field(default=1800, gt=0, description="A build that takes longer fails.")
+    search_timeout_seconds: float = Field(
+        default=7200, gt=0, description="A search for what to train that takes longer fails."
+    )
     build_disk_bytes: int = Field(default=32 << 30, gt=0, description="Most that a build may have on disk at once.")
     max_artifact_bytes: int = Field(default=4 << 30, gt=0, description="Largest artifact; the format ends at 4 GiB.")
     build_lease_seconds: float = Field(

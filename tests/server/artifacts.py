@@ -1,4 +1,4 @@
-"""What stands in for the compiler and its artifacts: the service reads the manifest alone."""
+"""What stands in for the compiler, its artifacts and what its searches find: the service reads little of it."""
 
 import json
 import zipfile
@@ -16,6 +16,21 @@ PORTS = [
 ]
 SUMMARY = {"arena_bytes": 1000, "predicted_peak_bytes": 5000, "kernels": 3, "flops": {"forward": 1, "backward": 2}}
 EXECUTABLE = "bin/model"
+FOUND = {
+    "peak_bytes": 1000,
+    "step_ms": 0.5,
+    "gap": 0.0,
+    "trained_parameters": 12,
+    "accuracy": None,
+    "full_peak_bytes": 2000,
+    "full_step_ms": 1.0,
+    "full_accuracy": None,
+}
+FOUND_FILES = {
+    "recipe.yaml": b"loss: cross_entropy\nupdate:\n  - {params: 'fc.*'}\n",
+    "found.json": b"{}",
+    "report.html": b"<html>",
+}
 
 
 def artifact_files(name: str, executable: bytes | None = None, parameters: bytes = b"parameters") -> dict[str, bytes]:
@@ -49,3 +64,10 @@ def leave_artifact(folder: Path, files: Mapping[str, bytes]) -> None:
         for member, data in files.items():
             archive.writestr(member, data)
     print(json.dumps({"event": "artifact", "summary": SUMMARY}), flush=True)
+
+
+def leave_search(folder: Path) -> None:
+    """Do the work of a search's child in its folder."""
+    for name, content in FOUND_FILES.items():
+        (folder / "out" / name).write_bytes(content)
+    print(json.dumps({"event": "artifact", "summary": FOUND}), flush=True)

@@ -30,7 +30,8 @@ def say(**message: object) -> None:
 
 
 def build(folder: Path) -> None:
-    behaviour = json.loads((folder / "task.json").read_text())["name"]
+    task = json.loads((folder / "task.json").read_text())
+    behaviour = task["name"]
     say(event="log", text=f"asked to {behaviour}")
     say(event="progress", stage="codegen", done=1, total=4)
     print("a line that is not JSON", flush=True)
@@ -44,6 +45,11 @@ def build(folder: Path) -> None:
     elif behaviour == "hang":
         (folder / "worker.pid").write_text(str(os.getpid()))
         time.sleep(600)
+    elif "search" in task:
+        sys.path.insert(0, str(Path(__file__).parents[2]))
+        from tests.server.artifacts import leave_search
+
+        leave_search(folder)
     else:
         with zipfile.ZipFile(folder / "out" / "artifact.pock", "w") as archive:
             archive.writestr("bin/model", "a program")

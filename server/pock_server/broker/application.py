@@ -52,8 +52,8 @@ def make_application(settings: Settings, patient: bool = False) -> Celery:
 
 
 def visibility_seconds(settings: Settings) -> int:
-    """After this time Redis delivers a message again that nobody acknowledged: longer than a build may take."""
-    return int(settings.build_timeout_seconds + _SPARE_SECONDS)
+    """After this time Redis delivers a message again that nobody acknowledged: longer than builds and searches take."""
+    return int(max(settings.build_timeout_seconds, settings.search_timeout_seconds) + _SPARE_SECONDS)
 
 
 def ping(settings: Settings) -> None:

@@ -1,19 +1,33 @@
-"""Queries on builds."""
+"""Queries on builds, and on all else that build workers do."""
 
 from datetime import datetime
 
-from sqlalchemy import func, select
+from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session
 
 from pock_server.blobs.tables import BlobUseRecord
-from pock_server.builds.schemas import BuildState
+from pock_server.builds.schemas import BuildKind, BuildState
 from pock_server.builds.tables import BuildRecord
+from pock_server.db.repository import Repository
 from pock_server.federations.tables import FederationRecord
 from pock_server.names.repository import VersionedRepository
 from pock_server.names.tables import Kind
 from pock_server.runs.tables import RunRecord
 
 _LIVE = (BuildState.QUEUED, BuildState.RUNNING, BuildState.SUCCEEDED)
+
+
+class AllBuilds(Repository[BuildRecord]):
+    """All that build workers do in one workspace: builds, trials, searches."""
+
+    row_class = BuildRecord
+    noun = "build"
+
+    def find_live(self, key: str) -> BuildRecord | None:
+        """What the same request asked for before, if it is waiting, running or done."""
+        return self.session.scalars(
+            self.select().where(BuildRecord.key == key, BuildRecord.state.in_(_LIVE), BuildRecord.retired_at.is_(None))
+        ).one_or_none()
 
 
 class Builds(VersionedRepository[BuildRecord]):
@@ -24,11 +38,9 @@ class Builds(VersionedRepository[BuildRecord]):
     kind = Kind.BUILD
     digest = "artifact_digest"
 
-    def find_live(self, key: str) -> BuildRecord | None:
-        """The build of this request that is waiting, running or done."""
-        return self.session.scalars(
-            self.select().where(BuildRecord.key == key, BuildRecord.state.in_(_LIVE), BuildRecord.retired_at.is_(None))
-        ).one_or_none()
+    def select(self) -> Select[BuildRecord]:
+        """All builds of the workspace: no searches."""
+        return super().select().where(BuildRecord.kind != BuildKind.SEARCH)
 
     def count_federations(self, build_id: str) -> int:
         """Federations of the build, in whatever state."""

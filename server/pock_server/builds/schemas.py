@@ -29,6 +29,8 @@ class BuildKind(StrEnum):
     """A training step."""
     TRIALS = "trials"
     """Candidates of kernels for devices to try (`pock_server.tuning`); such builds are not listed."""
+    SEARCH = "search"
+    """A recipe (`pock_server.searches`): only by those who serve it is it taken for a build."""
 
 
 class Tune(StrEnum):

@@ -13,7 +13,7 @@ from pock_server.audit.service import Action, changed, gone, made, record
 from pock_server.blobs.repository import Blobs
 from pock_server.builds.lifecycle import BUILD_LIFECYCLE
 from pock_server.builds.queue import queue_positions
-from pock_server.builds.repository import Builds
+from pock_server.builds.repository import AllBuilds, Builds
 from pock_server.builds.schemas import BuildIn, BuildOut, BuildState, FailureOut, ProgressOut, SummaryOut, Tune
 from pock_server.builds.tables import BuildRecord
 from pock_server.clock import new_id
@@ -57,7 +57,7 @@ def request_build(
     key = build_key(model, recipe, order.target, threads, compiler.version, knowledge)
     builds, name = Builds(unit.session, workspace_id), order.name or model.name
     builds.hold(name)
-    existing = builds.find_live(key)
+    existing = AllBuilds(unit.session, workspace_id).find_live(key)
     if existing is not None:
         unit.happened(Counted("builds_requested", "same"))
         return Requested(existing, created=False)
@@ -85,7 +85,7 @@ def request_build(
         attempt=0,
     )
     if row is None:
-        return Requested(_made_meanwhile(builds, key), created=False)
+        return Requested(made_meanwhile(AllBuilds(unit.session, workspace_id), key), created=False)
     Events(unit.session, workspace_id).append(row.id, "state", {"state": BuildState.QUEUED}, now)
     new = made(version=row.version, model_id=model.id, target=row.target, threads=threads)
     record(unit, Action.BUILD_REQUEST, row, row.name, now, new)
@@ -94,11 +94,11 @@ def request_build(
     return Requested(row, created=True)
 
 
-def _made_meanwhile(builds: Builds, key: str) -> BuildRecord:
-    """The build that the same request, served at the same time, has made; a 409 `Problem` if that is over again."""
+def made_meanwhile(builds: AllBuilds, key: str) -> BuildRecord:
+    """What the same request, served at the same time, has made; a 409 `Problem` if that is over again."""
     row = builds.find_live(key)
     if row is None:
-        raise Problem(Failure.STATE_CONFLICT, "The same build was made, and ended, at this moment; ask for it again.")
+        raise Problem(Failure.STATE_CONFLICT, "The same was asked for, and ended, at this moment; ask for it again.")
     return row
 
 

@@ -15,6 +15,7 @@ from pock_server.datasets.tables import DatasetRecord
 from pock_server.db.unit import Unit
 from pock_server.http.problems import Failure, Problem
 from pock_server.names.service import Pushed
+from pock_server.searches.repository import Searches
 
 
 def read_entries(store: BlobStore, blob: BlobRecord) -> tuple[TensorEntry, ...]:
@@ -56,7 +57,7 @@ def create_dataset(
 
 
 def delete_dataset(unit: Unit, workspace_id: str, dataset_id: str, now: datetime) -> None:
-    """Forget a dataset that no run was asked to use; a 409 `Problem` if one was."""
+    """Forget a dataset that no run or search was asked to use; a 409 `Problem` if one was."""
     datasets = Datasets(unit.session, workspace_id)
     row = datasets.require(dataset_id, lock=True)
     if row.device_id is not None and row.gone_at is None:
@@ -65,6 +66,9 @@ def delete_dataset(unit: Unit, workspace_id: str, dataset_id: str, now: datetime
     runs = datasets.count_runs(row.id)
     if runs:
         raise Problem(Failure.STATE_CONFLICT, f"Dataset {row.name} has {runs} runs; delete them first.")
+    searches = Searches(unit.session, workspace_id).count_of_dataset(row.id)
+    if searches:
+        raise Problem(Failure.STATE_CONFLICT, f"Dataset {row.name} has {searches} searches; delete them first.")
     old = gone(version=row.version, digest=row.digest, samples=row.samples)
     record(unit, Action.DATASET_DELETE, row, row.name, now, old)
     Blobs(unit.session, workspace_id).release(row.id, now)

@@ -22,6 +22,7 @@ import pock_server.regressions.tables
 import pock_server.rollouts.tables
 import pock_server.runs.tables
 import pock_server.schedules.tables
+import pock_server.searches.tables
 import pock_server.sessions.tables
 import pock_server.targets.tables
 import pock_server.trust.tables

@@ -59,13 +59,16 @@ def add_event_stream(
     kinds: str,
     shown: Shown = _as_stored,
 ) -> None:
-    """Give a router `GET /{NOUN_id}/events`, of the lifecycle's noun. `kinds` says which events there are."""
-    noun = lifecycle.noun
+    """Give a router `GET /{NOUN_id}/events`, of the repository's noun; the lifecycle is that of the row with the same
+    id whose events they are. `kinds` says which events there are."""
+    noun = repository.noun
 
     def find(row_id: Annotated[Id, Path(alias=f"{noun}_id")], caller: Reader, services: ServicesDep) -> Subject:
         with services.database.read() as session:
             row = repository(session, caller.workspace_id).require(row_id)
-        return Subject(caller, row.workspace_id, row.id, f"{noun}:{row.id}", frozenset(lifecycle.final), shown)
+        return Subject(
+            caller, row.workspace_id, row.id, f"{lifecycle.noun}:{row.id}", frozenset(lifecycle.final), shown
+        )
 
     async def stream_events(
         subject: Annotated[Subject, Depends(find)], services: ServicesDep, last_event_id: LastEventId = 0

@@ -33,6 +33,7 @@ _LARGER = {
     "/v1/agent/heartbeat": 128 << 10,
     "/v1/models": 512 << 10,
     "/v1/builds": 1 << 20,
+    "/v1/searches": 1 << 20,
     "/v1/recipes": 1 << 20,
     "/v1/tuning": 1 << 20,
 }

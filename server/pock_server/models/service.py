@@ -12,6 +12,7 @@ from pock_server.models.repository import Models
 from pock_server.models.schemas import ModelIn, ModelOut
 from pock_server.models.tables import ModelRecord
 from pock_server.names.service import Pushed
+from pock_server.searches.repository import Searches
 from pock_server.tuning.trials import forget_trials
 
 
@@ -43,12 +44,15 @@ def create_model(unit: Unit, workspace_id: str, order: ModelIn, now: datetime) -
 
 
 def delete_model(unit: Unit, workspace_id: str, model_id: str, now: datetime) -> None:
-    """Forget a model that no build was made of; a 409 `Problem` if one was."""
+    """Forget a model that no build was made of, and nothing searched for; a 409 `Problem` if it was."""
     models = Models(unit.session, workspace_id)
     row = models.require(model_id, lock=True)
     builds = models.count_builds(row.id)
     if builds:
         raise Problem(Failure.STATE_CONFLICT, f"Model {row.name} has {builds} builds; delete them first.")
+    searches = Searches(unit.session, workspace_id).count_of_model(row.id)
+    if searches:
+        raise Problem(Failure.STATE_CONFLICT, f"Model {row.name} has {searches} searches; delete them first.")
     forget_trials(unit, workspace_id, row.id, now)
     record(unit, Action.MODEL_DELETE, row, row.name, now, gone(version=row.version, digest=row.digest, size=row.size))
     Blobs(unit.session, workspace_id).release(row.id, now)

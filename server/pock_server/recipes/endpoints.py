@@ -1,6 +1,8 @@
 """Recipes over HTTP."""
 
-from fastapi import APIRouter, Response
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
 
 from pock_server.dependencies import ModelWriter, Reader, ServicesDep
 from pock_server.http.fields import Id
@@ -13,6 +15,7 @@ from pock_server.quotas.service import Quota, check
 from pock_server.recipes import service
 from pock_server.recipes.repository import Recipes
 from pock_server.recipes.schemas import RecipeIn, RecipeOut, RecipePage
+from pock_server.recipes.tables import RecipeRecord
 from pock_server.recipes.text import read_recipe
 
 router = APIRouter(prefix="/recipes", tags=["recipes"], responses=PROBLEMS)
@@ -39,12 +42,20 @@ def create_recipe(
 
 @router.get("")
 def list_recipes(
-    caller: Reader, services: ServicesDep, page: PageQuery, ref: Ref = None, name: NameGlob = None
+    caller: Reader,
+    services: ServicesDep,
+    page: PageQuery,
+    ref: Ref = None,
+    name: NameGlob = None,
+    model_id: Annotated[Id | None, Query(description="Those that were found for this model.")] = None,
 ) -> RecipePage:
     """List recipes, without their texts."""
     with services.database.read() as session:
         recipes = Recipes(session, caller.workspace_id)
-        found = recipes.page(page, *recipes.asked(ref, name))
+        filters = recipes.asked(ref, name)
+        if model_id is not None:
+            filters.append(RecipeRecord.model_id == model_id)
+        found = recipes.page(page, *filters)
         return RecipePage(items=service.show_briefly(recipes, found.rows), next_cursor=found.next_cursor)
 
 
@@ -73,6 +84,6 @@ def untag_recipe(recipe_id: Id, tag_name: Tag, caller: ModelWriter, services: Se
 
 @router.delete("/{recipe_id}", status_code=204)
 def delete_recipe(recipe_id: Id, caller: ModelWriter, services: ServicesDep) -> None:
-    """Forget a recipe without builds."""
+    """Forget a recipe without builds and searches."""
     with services.database.write(caller.actor) as unit:
         service.delete_recipe(unit, caller.workspace_id, recipe_id, services.clock.now())

@@ -17,6 +17,6 @@ class Recipes(VersionedRepository[RecipeRecord]):
     digest = "digest"
 
     def count_builds(self, recipe_id: str) -> int:
-        """Builds that were asked for by this recipe, in whatever state."""
+        """Builds and searches that were asked for by this recipe, in whatever state."""
         query = select(func.count()).select_from(BuildRecord).where(BuildRecord.recipe_id == recipe_id)
         return self.session.scalar(query) or 0

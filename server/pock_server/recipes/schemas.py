@@ -28,6 +28,8 @@ class RecipeBrief(BaseModel):
     version: Version
     tags: Tags
     digest: Digest = Field(description="SHA-256 of the text.")
+    model_id: Id | None = Field(description="The model that a search found it for; null if somebody wrote it.")
+    search_id: Id | None = Field(description="The search that found it, which may be deleted since.")
     created_at: datetime
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -15,8 +16,21 @@ from pock_server.recipes.schemas import RecipeBrief, RecipeIn, RecipeOut
 from pock_server.recipes.tables import RecipeRecord
 
 
+@dataclass(frozen=True)
+class Origin:
+    """Where a recipe comes from that nobody wrote: found for a model, by a search."""
+
+    model_id: str
+    search_id: str
+
+
 def create_recipe(
-    unit: Unit, workspace_id: str, order: RecipeIn, content: dict[str, Any], now: datetime
+    unit: Unit,
+    workspace_id: str,
+    order: RecipeIn,
+    content: dict[str, Any],
+    now: datetime,
+    origin: Origin | None = None,
 ) -> Pushed[RecipeRecord]:
     """Keep a recipe, whose text says `content`, as the next version of its name, or find the version that has the same
     text."""
@@ -35,6 +49,8 @@ def create_recipe(
         digest=digest,
         text=order.text,
         content=content,
+        model_id=origin.model_id if origin else None,
+        search_id=origin.search_id if origin else None,
     )
     recipes.add(row)
     record(unit, Action.RECIPE_CREATE, row, row.name, now, made(version=row.version, digest=row.digest))
@@ -42,12 +58,12 @@ def create_recipe(
 
 
 def delete_recipe(unit: Unit, workspace_id: str, recipe_id: str, now: datetime) -> None:
-    """Forget a recipe that no build was asked for by; a 409 `Problem` if one was."""
+    """Forget a recipe that no build or search was asked for by; a 409 `Problem` if one was."""
     recipes = Recipes(unit.session, workspace_id)
     row = recipes.require(recipe_id, lock=True)
     builds = recipes.count_builds(row.id)
     if builds:
-        raise Problem(Failure.STATE_CONFLICT, f"Recipe {row.name} has {builds} builds; delete them first.")
+        raise Problem(Failure.STATE_CONFLICT, f"Recipe {row.name} has {builds} builds or searches; delete them first.")
     record(unit, Action.RECIPE_DELETE, row, row.name, now, gone(version=row.version, digest=row.digest))
     recipes.forget_tags(row)
     unit.session.delete(row)
@@ -69,6 +85,8 @@ def show_briefly(recipes: Recipes, rows: Sequence[RecipeRecord]) -> list[RecipeB
             version=row.version,
             tags=tags[row.id],
             digest=row.digest,
+            model_id=row.model_id,
+            search_id=row.search_id,
             created_at=row.created_at,
         )
         for row in rows

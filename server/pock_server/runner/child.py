@@ -1,4 +1,4 @@
-"""Runs one build: fetches its inputs, has a child compile them, stores what came out.
+"""Runs one build or search: fetches its inputs, has a child work on them, stores what came out.
 
 The child sees a folder and has nothing else; whatever it says or leaves is another's word (`hearing`, `harvest`).
 """
@@ -18,7 +18,7 @@ from pock_server.blobs.repository import damaged
 from pock_server.http.problems import Problem
 from pock_server.kernels.entries import make_readable
 from pock_server.kernels.shelf import Shelf
-from pock_server.runner.claims import Broken, Built, Claim, still_held, write_down
+from pock_server.runner.claims import Broken, Claim, Outcome, still_held, write_down
 from pock_server.runner.harvest import NoArtifact, harvest
 from pock_server.runner.hearing import Hearing, TalksTooMuch
 from pock_server.runner.preparation import prepare_target
@@ -27,7 +27,8 @@ from pock_server.runner.setbacks import until_written
 from pock_server.runner.workplace import Task, Unusable, furnish, load_task, workplace, workspace_cache
 from pock_server.sandbox.choice import Sandbox, choose_sandbox
 from pock_server.sandbox.confinement import Den, Mechanism, shown
-from pock_server.sandbox.view import KERNELS, Place
+from pock_server.sandbox.view import CACHE, KERNELS, Place
+from pock_server.searches.harvest import harvest_search
 from pock_server.services import Services
 
 _TICK_SECONDS = 0.3
@@ -47,7 +48,7 @@ class Child:
         self._hearing.log(f"build {claim.build_id}, attempt {claim.attempt}, request {claim.request_id or '-'}")
         self._taken = False
 
-    async def run(self) -> Built | Broken | None:
+    async def run(self) -> Outcome | None:
         """The outcome, or None if the build was taken away (cancelled) and the worker was stopped."""
         work = asyncio.create_task(self._work())
         keeper = asyncio.create_task(self._keep(work))
@@ -62,7 +63,7 @@ class Child:
             return None
         return work.result()
 
-    async def _work(self) -> Built | Broken:
+    async def _work(self) -> Outcome:
         settings = self._services.settings
         sandbox = await asyncio.to_thread(choose_sandbox, settings)
         async with AsyncExitStack() as stack:
@@ -75,8 +76,11 @@ class Child:
                 self._hearing.log(str(sandbox))
                 prepared = await prepare_target(settings, sandbox, task, first, self._hearing)
                 den = Den(place, cache, (*prepared, *await self._lent(sandbox, cache, lent)))
-                async with asyncio.timeout(settings.build_timeout_seconds):
-                    return await self._build(task, den, sandbox)
+                try:
+                    async with asyncio.timeout(task.seconds):
+                        return await self._build(task, den, sandbox)
+                except TimeoutError:
+                    return Broken(_TIMEOUT, f"The {task.noun} took more than {task.seconds:g} s.")
             except Unusable as error:
                 return error.outcome
             except BlobFault as fault:
@@ -90,14 +94,13 @@ class Child:
                 return Broken(_CRASHED, f"The build process {error}.")
             except TalksTooMuch:
                 return Broken(_CRASHED, "The build process printed without end.")
-            except TimeoutError:
-                return Broken(_TIMEOUT, f"The build took more than {settings.build_timeout_seconds:g} s.")
 
-    async def _build(self, task: Task, den: Den, sandbox: Sandbox) -> Built | Broken:
+    async def _build(self, task: Task, den: Den, sandbox: Sandbox) -> Outcome:
         settings, store, heard = self._services.settings, self._services.blobs, self._hearing
         bases = [place.inside for place in den.shared]
+        cache = str(den.cache) if sandbox.mechanism is Mechanism.OFF else CACHE
         heard.clock.begin("fetch")
-        await _to_its_end(lambda: furnish(den.build, task, store, settings.build_disk_bytes, bases))
+        await _to_its_end(lambda: furnish(den.build, task, store, settings.build_disk_bytes, bases, cache))
         child = await start(settings, sandbox, den, "build", shown(den.build, den, sandbox.mechanism))
         status = await attend(child, heard)
         if heard.failed is not None and heard.failed.code == OUT_OF_MEMORY:
@@ -110,6 +113,8 @@ class Child:
         scratch.mkdir()
         heard.clock.begin("store")
         await self._share(sandbox, den)
+        if task.search is not None:
+            return await _to_its_end(lambda: harvest_search(den.build, scratch, summary, store))
         return await _to_its_end(lambda: harvest(den.build, scratch, summary, store, settings.max_artifact_bytes))
 
     def _shelf(self, sandbox: Sandbox) -> Shelf | None:
@@ -160,7 +165,7 @@ class Child:
             if isinstance(known, int) and isinstance(left, int):
                 metrics.workloads(known, left)
 
-    async def _keep(self, work: asyncio.Task[Built | Broken]) -> None:
+    async def _keep(self, work: asyncio.Task[Outcome]) -> None:
         """Write down what was heard, renew the lease and notice cancellation, until the work ends."""
         seconds = self._services.settings.build_lease_seconds / 3
         renew_at = time.monotonic() + seconds

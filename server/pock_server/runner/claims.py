@@ -8,13 +8,14 @@ from pock_server.artifacts.repository import Artifacts
 from pock_server.blobs.repository import Blobs
 from pock_server.builds.lifecycle import BUILD_LIFECYCLE
 from pock_server.builds.queue import find_next, take_next
-from pock_server.builds.repository import Builds
+from pock_server.builds.repository import AllBuilds
 from pock_server.builds.schemas import BuildKind, BuildState, Tune
 from pock_server.builds.service import QUEUE
 from pock_server.builds.tables import BuildRecord
 from pock_server.db.unit import Unit
 from pock_server.events.repository import Events
 from pock_server.http.problems import Failure, Problem
+from pock_server.searches.service import Searched, store_found
 from pock_server.services import Services
 from pock_server.tuning.service import begin_tuning
 
@@ -49,6 +50,10 @@ class Broken:
 
     code: int
     detail: str
+
+
+Outcome = Built | Searched | Broken
+"""What came of an attempt."""
 
 
 @dataclass
@@ -89,14 +94,14 @@ def claim_next(services: Services) -> Claim | None:
 def still_held(services: Services, claim: Claim) -> bool:
     """Whether the build is still this runner's: not cancelled, not given to another."""
     with services.database.read() as session:
-        return _is_held(Builds(session, claim.workspace_id).find(claim.build_id), claim)
+        return _is_held(AllBuilds(session, claim.workspace_id).find(claim.build_id), claim)
 
 
 def write_down(services: Services, claim: Claim, journal: Journal) -> bool:
     """Store what the worker said and renew the lease; False if the build is no longer this runner's."""
     now = services.clock.now()
     with services.database.write() as unit:
-        row = Builds(unit.session, claim.workspace_id).find(claim.build_id, lock=True)
+        row = AllBuilds(unit.session, claim.workspace_id).find(claim.build_id, lock=True)
         if row is None or not _is_held(row, claim):
             return False
         row.lease_expires_at = now + timedelta(seconds=services.settings.build_lease_seconds)
@@ -110,16 +115,20 @@ def write_down(services: Services, claim: Claim, journal: Journal) -> bool:
     return True
 
 
-def finish(services: Services, claim: Claim, outcome: Built | Broken) -> None:
+def finish(services: Services, claim: Claim, outcome: Outcome) -> None:
     """End the build; nothing happens if it is no longer this runner's."""
     now = services.clock.now()
     with services.database.write() as unit:
-        row = Builds(unit.session, claim.workspace_id).find(claim.build_id, lock=True)
+        row = AllBuilds(unit.session, claim.workspace_id).find(claim.build_id, lock=True)
         if row is None or not _is_held(row, claim):
             return
         if isinstance(outcome, Broken):
             failure = {"code": outcome.code, "detail": outcome.detail}
             BUILD_LIFECYCLE.move(unit, row, BuildState.FAILED, now, failure=failure, finished_at=now)
+            return
+        if isinstance(outcome, Searched):
+            store_found(unit, row, outcome, now)
+            BUILD_LIFECYCLE.move(unit, row, BuildState.SUCCEEDED, now, summary=outcome.summary, finished_at=now)
             return
         _store_artifact(unit, claim, outcome, services)
         BUILD_LIFECYCLE.move(
@@ -156,7 +165,7 @@ def _store_artifact(unit: Unit, claim: Claim, built: Built, services: Services) 
 def give_back(services: Services, claim: Claim) -> None:
     """The runner stops: let another one take the build, without counting this attempt."""
     with services.database.write() as unit:
-        row = Builds(unit.session, claim.workspace_id).find(claim.build_id, lock=True)
+        row = AllBuilds(unit.session, claim.workspace_id).find(claim.build_id, lock=True)
         if row is not None and _is_held(row, claim):
             _requeue(unit, row, services, row.attempt - 1, "the runner stopped")
 
@@ -166,7 +175,7 @@ def put_off(services: Services, claim: Claim, why: Broken, counted: bool) -> Non
     or when it was asked for longer ago than the queue's deadline."""
     now = services.clock.now()
     with services.database.write() as unit:
-        row = Builds(unit.session, claim.workspace_id).find(claim.build_id, lock=True)
+        row = AllBuilds(unit.session, claim.workspace_id).find(claim.build_id, lock=True)
         if row is None or not _is_held(row, claim):
             return
         last = now - row.created_at > timedelta(seconds=services.settings.queue_deadline_seconds)

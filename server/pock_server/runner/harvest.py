@@ -14,6 +14,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -47,40 +48,49 @@ class NoArtifact(Exception):
 def harvest(folder: Path, scratch: Path, summary: dict[str, Any], store: BlobStore, limit: int) -> Built:
     """Store `out/artifact.pock` of a child's folder, whole and each member, through files in `scratch` (which no child
     sees). `summary` was checked; `limit` is in bytes. Raises `NoArtifact`, OSError. The child must have ended."""
-    with _opened(folder, limit) as file, _archive(file) as archive:
+    left = Left("artifact.pock", "artifact", limit, " (POCK_MAX_ARTIFACT_BYTES)")
+    with opened(folder, left) as file, _archive(file) as archive:
         members = _members(archive, file)
         manifest = _manifest(archive)
         stored = {}
         for info in members:
             with archive.open(info) as content:
-                digest, size = _put(content, scratch, store)
+                digest, size = put(content, scratch, store)
             stored[info.filename] = {"sha256": digest, "size": size}
         file.seek(0)
-        digest, size = _put(file, scratch, store)
+        digest, size = put(file, scratch, store)
     executable, inputs = _interface(manifest, stored, {"digest": digest, "size": size})
     return Built(digest, size, stored, executable, inputs, summary)
 
 
+@dataclass(frozen=True)
+class Left:
+    """A file that a child leaves in `out`: its name, what people call it, its most bytes, and what they say them by."""
+
+    name: str
+    noun: str
+    limit: int
+    setting: str = ""
+
+
 @contextmanager
-def _opened(folder: Path, limit: int) -> Iterator[BinaryIO]:
-    """The artifact's file, reached without following a link, and only if it is a file of its own."""
+def opened(folder: Path, left: Left) -> Iterator[BinaryIO]:
+    """The file, reached without following a link, and only if it is a file of its own. Raises `NoArtifact`."""
     try:
         out = os.open(folder / "out", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:
-            descriptor = os.open("artifact.pock", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=out)
+            descriptor = os.open(left.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=out)
         finally:
             os.close(out)
     except OSError as error:
-        raise NoArtifact(f"left no artifact ({error.strerror})") from None
+        raise NoArtifact(f"left no {left.noun} ({error.strerror})") from None
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
         os.close(descriptor)
-        raise NoArtifact("left something else than a file as its artifact")
+        raise NoArtifact(f"left something else than a file as its {left.noun}")
     with os.fdopen(descriptor, "rb") as file:
-        if found.st_size > limit:
-            raise NoArtifact(
-                f"left an artifact of {found.st_size} bytes; the limit is {limit} (POCK_MAX_ARTIFACT_BYTES)"
-            )
+        if found.st_size > left.limit:
+            raise NoArtifact(f"left as its {left.noun} {found.st_size} bytes; the limit is {left.limit}{left.setting}")
         yield file
 
 
@@ -159,7 +169,8 @@ def _interface(manifest: dict[str, Any], members: dict[str, Any], place: dict[st
     return executable, list(manifest["inputs"])
 
 
-def _put(content: Any, scratch: Path, store: BlobStore) -> tuple[str, int]:
+def put(content: Any, scratch: Path, store: BlobStore) -> tuple[str, int]:
+    """Store what can be read, through a file in `scratch`: its digest and its size."""
     with tempfile.NamedTemporaryFile(dir=scratch) as file:
         while chunk := content.read(_CHUNK):
             file.write(chunk)

@@ -53,20 +53,22 @@ async def prepare_target(
     else:
 
         def waits() -> None:
-            hearing.log(f"another build prepares the C library and the runtime of {task.target}; this one waits for it")
+            hearing.log(
+                f"another build prepares the C library and the runtime of {task.compiles_for}; this one waits for it"
+            )
             hearing.progress(WAIT, 0, 1)
 
         try:
             async with asyncio.timeout(_LONGEST_SECONDS), _alone(service / "preparing" / made.name, waits) as draft:
                 if not made.is_dir():  # while this waited for another process
-                    hearing.log(f"preparing the C library and the runtime of {task.target}: once, up to a minute")
+                    hearing.log(f"preparing the C library and the runtime of {task.compiles_for}: once, up to a minute")
                     hearing.progress(STAGE, 0, 1)
-                    await _prepare(settings, sandbox, task.target, folder, draft)
+                    await _prepare(settings, sandbox, task.compiles_for, folder, draft)
                     await asyncio.to_thread(_publish, draft, made)
                     hearing.progress(STAGE, 1, 1)
         except (OverLimit, OSError, _Failed) as error:
             hearing.log("that failed; this build compiles for itself what is missing")
-            _log.warning("the target %s could not be prepared: %s", task.target, str(error) or "it took too long")
+            _log.warning("the target %s could not be prepared: %s", task.compiles_for, str(error) or "it took too long")
             return ()
     return (Place(str(made / "pockengine"), BASE),) if confined else ()
 
@@ -92,7 +94,7 @@ def _key(task: Task) -> str:
         place = f"{zig.version} {zig.locate_file('ziglang')}"
     except PackageNotFoundError:  # workers have a Python of their own
         place = "unknown"
-    return hashlib.sha256(f"{task.compiler_version}\n{task.target}\n{place}".encode()).hexdigest()[:32]
+    return hashlib.sha256(f"{task.compiler_version}\n{task.compiles_for}\n{place}".encode()).hexdigest()[:32]
 
 
 @asynccontextmanager

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import delete, exists, func, select
 from sqlalchemy.orm import Session
 
-from pock_server.builds.schemas import BuildState
+from pock_server.builds.schemas import BuildKind, BuildState
 from pock_server.builds.service import drop_artifact
 from pock_server.builds.tables import BuildRecord
 from pock_server.events.tables import EventRecord
@@ -48,12 +48,14 @@ def drop_old(services: Services) -> Dropped:
 
 
 def _drop_artifacts(services: Services, before: datetime, now: datetime) -> int:
-    """Retire builds that ended, and were last run, before this moment: the same request builds anew."""
+    """Retire builds that ended, and were last run, before this moment: the same request builds anew. What searches
+    found is small, and stays."""
     needed = exists().where(
         RunRecord.build_id == BuildRecord.id, (RunRecord.created_at >= before) | RunRecord.state.in_(OPEN)
     )
     old = (
         BuildRecord.state == BuildState.SUCCEEDED,
+        BuildRecord.kind != BuildKind.SEARCH,
         BuildRecord.retired_at.is_(None),
         BuildRecord.finished_at < before,
     )

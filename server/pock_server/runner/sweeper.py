@@ -7,7 +7,7 @@ from typing import Any
 
 from pock_server.audit.repository import drop_before
 from pock_server.blobs.repository import Uploads, stale_uploads
-from pock_server.builds.repository import Builds, running_builds
+from pock_server.builds.repository import AllBuilds, Builds, running_builds
 from pock_server.builds.schemas import BuildState
 from pock_server.datasets.repository import Datasets
 from pock_server.db.base import WorkspaceRow
@@ -67,7 +67,7 @@ def _sweep_run(services: Services, workspace_id: str, run_id: str) -> None:
 
 def _sweep_build(services: Services, workspace_id: str, build_id: str) -> None:
     with services.database.write() as unit:
-        row = Builds(unit.session, workspace_id).require(build_id, lock=True)
+        row = AllBuilds(unit.session, workspace_id).require(build_id, lock=True)
         lost = row.lease_expires_at is not None and row.lease_expires_at < services.clock.now()
         if lost and row.state == BuildState.RUNNING:
             take_from_lost_runner(unit, row, services)

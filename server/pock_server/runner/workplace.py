@@ -2,8 +2,9 @@
 
 task.json           name, recipe, target, threads
 tuning.jsonl        what the fleet knows, for a build that asks for it
+data.safetensors    what a search trains on, and eval.safetensors, what it holds out
 model/model.onnx    the model, with its external data and loss files beside it as it names them
-out/artifact.pock   what the child makes
+out/artifact.pock   what the child makes; of a search, recipe.yaml, found.json and report.html
 """
 
 import fcntl
@@ -24,19 +25,22 @@ from sqlalchemy.orm import Session
 
 from pock_server.blobs.repository import Blobs
 from pock_server.blobs.store import BlobStore
-from pock_server.builds.repository import Builds
+from pock_server.builds.repository import AllBuilds
 from pock_server.builds.schemas import BuildKind, Tune
 from pock_server.builds.tables import BuildRecord
+from pock_server.datasets.repository import Datasets
 from pock_server.models.repository import Models
 from pock_server.runner.claims import Broken, Claim
 from pock_server.sandbox.memory import drop_abandoned_groups
 from pock_server.sandbox.usage import disk_bytes, family
+from pock_server.searches.repository import Searches
 from pock_server.services import Services
 from pock_server.settings import Settings
 from pock_server.tuning.knowledge import known_lines, tried_keys
 
 MODEL = "model/model.onnx"
 KNOWN = "tuning.jsonl"
+DATA, EVAL_DATA = "data.safetensors", "eval.safetensors"
 _BAD_DATA = 10004
 _PREFIX = "build-"
 _RMTREE_TRIES = 20
@@ -70,8 +74,17 @@ class Tuning:
 
 
 @dataclass(frozen=True)
+class Search:
+    """What is asked of a search; `key` is the same for the same request."""
+
+    key: str
+    options: dict[str, Any]
+    held_out: bool
+
+
+@dataclass(frozen=True)
 class Task:
-    """What a build's row, and its model's, say."""
+    """What a build's row, and its model's, say; `seconds` is how long it may take."""
 
     name: str
     recipe: dict[str, Any]
@@ -79,26 +92,61 @@ class Task:
     threads: int
     compiler_version: str
     inputs: tuple[Input, ...]
+    seconds: float
     tuning: Tuning | None = None
+    search: Search | None = None
+
+    @property
+    def noun(self) -> str:
+        """What people call it."""
+        return "build" if self.search is None else "search"
+
+    @property
+    def compiles_for(self) -> str:
+        """The target whose C library it needs. A search trains here, and only plans for its target."""
+        return self.target if self.search is None else "host"
 
 
 def load_task(services: Services, claim: Claim) -> Task:
     """The task of a claimed build."""
     with services.database.read() as session:
-        row = Builds(session, claim.workspace_id).require(claim.build_id)
+        row = AllBuilds(session, claim.workspace_id).require(claim.build_id)
         model = Models(session, claim.workspace_id).require(row.model_id)
         blobs = Blobs(session, claim.workspace_id)
         files = {MODEL: model.digest, **{f"model/{name}": digest for name, digest in model.external.items()}}
         if len(files) <= len(model.external):
             raise Unusable(_BAD_DATA, "An external data file of the model has the name of the model's own, model.onnx.")
+        search, data = _search_of(session, row)
+        files |= data
         inputs = tuple(Input(path, digest, blobs.require(digest).size) for path, digest in files.items())
-        tuning = _tuning_of(session, row)
-        return Task(row.name, row.recipe, row.target, row.threads, row.compiler_version, inputs, tuning)
+        settings = services.settings
+        return Task(
+            name=row.name,
+            recipe=row.recipe,
+            target=row.target,
+            threads=row.threads,
+            compiler_version=row.compiler_version,
+            inputs=inputs,
+            seconds=settings.build_timeout_seconds if search is None else settings.search_timeout_seconds,
+            tuning=_tuning_of(session, row),
+            search=search,
+        )
+
+
+def _search_of(session: Session, row: BuildRecord) -> tuple[Search | None, dict[str, str]]:
+    """What is asked of a search, and the digests of its data; None and nothing of a build."""
+    if row.kind != BuildKind.SEARCH:
+        return None, {}
+    search, datasets = Searches(session, row.workspace_id).require(row.id), Datasets(session, row.workspace_id)
+    files = {DATA: datasets.require(search.dataset_id).digest}
+    if search.eval_dataset_id is not None:
+        files[EVAL_DATA] = datasets.require(search.eval_dataset_id).digest
+    return Search(row.key, search.options, len(files) > 1), files
 
 
 def _tuning_of(session: Session, row: BuildRecord) -> Tuning | None:
     """What a build is told of the fleet's knowledge; None where it does not ask."""
-    if row.kind == BuildKind.MODEL and row.tune == Tune.OFF:
+    if row.kind == BuildKind.SEARCH or (row.kind == BuildKind.MODEL and row.tune == Tune.OFF):
         return None
     lines = known_lines(session, row.workspace_id, row.target)
     if row.kind == BuildKind.MODEL:
@@ -185,13 +233,14 @@ def workspace_cache(settings: Settings, workspace_id: str) -> Iterator[Path]:
         os.close(held)
 
 
-def furnish(folder: Path, task: Task, store: BlobStore, limit: int, bases: Sequence[str]) -> None:
+def furnish(folder: Path, task: Task, store: BlobStore, limit: int, bases: Sequence[str], cache: str) -> None:
     """Write the task and fetch its inputs, at most `limit` bytes of them; `bases` are where the child finds what was
-    compiled for everybody, and for its workspace elsewhere. Raises `Unusable`, `BlobFault`, OSError."""
+    compiled for everybody, and for its workspace elsewhere, `cache` where what it leaves stays for the workspace.
+    Raises `Unusable`, `BlobFault`, OSError."""
     total = sum(item.size for item in task.inputs)
     if total > limit:
         raise Unusable(
-            _BAD_DATA, f"The model's files have {total} bytes; a build may read {limit} (POCK_BUILD_DISK_BYTES)."
+            _BAD_DATA, f"The files to read have {total} bytes; a build may read {limit} (POCK_BUILD_DISK_BYTES)."
         )
     for item in task.inputs:
         path = folder / item.path
@@ -209,4 +258,8 @@ def furnish(folder: Path, task: Task, store: BlobStore, limit: int, bases: Seque
     if task.tuning is not None:
         (folder / KNOWN).write_text("".join(f"{line}\n" for line in task.tuning.lines), "utf-8")
         told |= {"tuning": KNOWN, "without": task.tuning.without}
+    if task.search is not None:
+        kept = str(Path(cache) / "searches" / task.search.key)
+        asked = {"options": task.search.options, "kept": kept}
+        told["search"] = {**asked, "data": DATA, "eval_data": EVAL_DATA if task.search.held_out else None}
     (folder / "task.json").write_text(json.dumps(told), "utf-8")

@@ -30,7 +30,8 @@ def make_limits(settings: Settings) -> Limits:
     memory = settings.build_memory_bytes
     if memory == 0:
         memory = max(_LEAST, int(machine_memory() * _SHARE / settings.parallel_builds))
-    seconds = int(settings.build_timeout_seconds * max(1, os.cpu_count() or 1)) + 1
+    longest = max(settings.build_timeout_seconds, settings.search_timeout_seconds)
+    seconds = int(longest * max(1, os.cpu_count() or 1)) + 1
     return Limits(memory, settings.build_disk_bytes, seconds, settings.build_processes, settings.build_open_files)
 
 

@@ -1,4 +1,4 @@
-"""Compiles what lies in a folder, and leaves what came of it there."""
+"""Serves the task that lies in a folder, and leaves what came of it there: compiles, or has a search done."""
 
 import json
 import traceback
@@ -8,6 +8,7 @@ from typing import Any
 import pockengine as pock
 from pock_server.worker.cache import adopt
 from pock_server.worker.lines import Lines
+from pock_server.worker.search import search_task
 from pockengine.compile.request import Request
 from pockengine.compile.trials import compile_trials
 from pockengine.ir import Graph
@@ -24,13 +25,16 @@ class NothingToTry(Exception):
 
 
 def build(folder: Path, lines: Lines) -> None:
-    """Compile and report; every failure becomes a `failed` line with a sentence for the user."""
+    """Work and report; every failure becomes a `failed` line with a sentence for the user."""
     task = json.loads((folder / "task.json").read_text("utf-8"))
+    _adopt(task, lines)
+    serve = search_task if "search" in task else compile_task
     try:
-        lines.artifact(compile_task(task, folder, lines))
+        lines.artifact(serve(task, folder, lines))
     except pock.PockError as error:
-        # The user knows the model by its name, not by where this process found it.
-        lines.failed(int(error.code), str(error).replace(str(_model_path(folder)), task["name"]))
+        # The user knows the model by its name, and other files not by where this process found them.
+        text = str(error).replace(str(_model_path(folder)), task["name"]).replace(f"{folder}/", "")
+        lines.failed(int(error.code), text)
     except NothingToTry as error:
         lines.failed(_NOTHING_TO_TRY, f"Nothing is left to try: {error}.")
     except MemoryError:
@@ -40,14 +44,18 @@ def build(folder: Path, lines: Lines) -> None:
         lines.failed(_INTERNAL, "The compiler failed unexpectedly; the build's log has its trace.")
 
 
-def compile_task(task: dict[str, Any], folder: Path, lines: Lines) -> dict[str, Any]:
-    """Make `out/artifact.pock` of a task (`runner.workplace`); its summary. Raises PockError, NothingToTry."""
-    lines.log(f"model {task['name']}, target {task['target']}, {task['threads']} threads")
+def _adopt(task: dict[str, Any], lines: Lines) -> None:
+    """Take over what was compiled for all builds."""
     for base in task.get("bases", ()):
         try:
             adopt(Path(base))
         except OSError as error:
             lines.log(f"what was compiled for all builds cannot be used, so it takes longer: {error}")
+
+
+def compile_task(task: dict[str, Any], folder: Path, lines: Lines) -> dict[str, Any]:
+    """Make `out/artifact.pock` of a task (`runner.workplace`); its summary. Raises PockError, NothingToTry."""
+    lines.log(f"model {task['name']}, target {task['target']}, {task['threads']} threads")
     recipe = pock.Recipe.from_mapping(task["recipe"])
     model = _model_path(folder)
     recipe = recipe.with_loss_files(model.parent)  # a loss in a file is uploaded as a file of the model

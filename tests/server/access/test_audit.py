@@ -52,6 +52,11 @@ def _build(server: Server, person: Person) -> Act:
     return lambda: person.build(model_id=model_id)
 
 
+def _search(server: Server, person: Person) -> Act:
+    model_id, dataset_id = person.model(person.key.encode())["id"], person.dataset()["id"]
+    return lambda: person.post("/searches", {"model_id": model_id, "dataset_id": dataset_id, "target": "host"})
+
+
 def _run(server: Server, person: Person) -> Act:
     device, build, dataset = server.device(person), server.built(person), person.dataset()
     order = {"build_id": build["id"], "device_id": device.id, "dataset_id": dataset["id"], "steps": 3}
@@ -117,7 +122,7 @@ def _delete(make: Callable[[Server, Person], Act], path: str) -> Callable[[Serve
 
     def prepare(server: Server, person: Person) -> Act:
         made = make(server, person)().json()
-        if path in ("/builds", "/runs", "/benchmarks", "/campaigns", "/federations"):
+        if path in ("/builds", "/searches", "/runs", "/benchmarks", "/campaigns", "/federations"):
             person.post(f"{path}/{made['id']}/cancel")
         return lambda: person.call("DELETE", f"{path}/{made['id']}")
 
@@ -226,6 +231,9 @@ CHANGES: dict[tuple[str, str], tuple[Callable[[Server, Person], Act], str]] = {
     ("POST", "/datasets"): (_dataset, "dataset.create"),
     ("POST", "/builds"): (_build, "build.request"),
     ("POST", "/builds/{build_id}/cancel"): (_cancel(_build, "/builds"), "build.cancel"),
+    ("POST", "/searches"): (_search, "search.request"),
+    ("POST", "/searches/{search_id}/cancel"): (_cancel(_search, "/searches"), "search.cancel"),
+    ("DELETE", "/searches/{search_id}"): (_delete(_search, "/searches"), "search.delete"),
     ("POST", "/runs"): (_run, "run.request"),
     ("POST", "/runs/{run_id}/cancel"): (_cancel(_run, "/runs"), "run.cancel"),
     ("POST", "/schedules"): (_schedule, "schedule.create"),

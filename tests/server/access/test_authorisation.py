@@ -20,8 +20,10 @@ from tests.server.updating.agent_files import agent_file, released
 DAY = 86_400
 UNKNOWN = "018f0000-0000-7000-8000-000000000000"
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")
-ENDLESS = frozenset({"stream_run_events", "stream_federation_events", "stream_benchmark_events"})
-"""Answers that go on as long as the run, federation or benchmark does."""
+ENDLESS = frozenset(
+    {"stream_run_events", "stream_federation_events", "stream_benchmark_events", "stream_search_events"}
+)
+"""Answers that go on as long as the run, federation, benchmark or search does."""
 SECRET = b"the weights of workspace A"
 
 
@@ -54,6 +56,7 @@ class World:
             "create_model": {"name": "x", "digest": ids["digest"]},
             "create_dataset": {"name": "x", "digest": ids["digest"]},
             "create_build": {"model_id": ids["model_id"], "recipe": {}, "target": "host"},
+            "create_search": {"model_id": ids["model_id"], "dataset_id": ids["dataset_id"], "target": "host"},
             "create_run": {
                 "build_id": ids["build_id"],
                 "device_id": ids["device_id"],
@@ -184,6 +187,8 @@ def world(shared: Server) -> World:
         "session_id": owner.post("/session").json()["id"],
         "key_id": owner.get("/api-keys").json()["items"][0]["id"],
     }
+    search = {"model_id": ids["model_id"], "dataset_id": ids["dataset_id"], "target": "host"}
+    ids["search_id"] = owner.post("/searches", search).json()["id"]
     order = {"release_id": ids["release_id"], "on": f"id={device.id}"}
     ids["rollout_id"] = owner.post("/rollouts", order).json()["id"]
     shared.client.cookies.clear()

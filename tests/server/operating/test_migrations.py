@@ -135,6 +135,40 @@ def test_each_migration_can_be_undone(engine: Engine) -> None:
     assert current_revision(engine) == head_revision()
 
 
+def test_searches_are_undone_with_their_builds(engine: Engine) -> None:
+    """An older service would take such a build for one of its own."""
+    upgrade(engine)
+    home = f"'w', '{TIME}'"
+    build = "id, workspace_id, created_at, version, kind, key, model_id, model_name, name, target, threads, recipe, "
+    same = "'k', 'm', 'n', 'n', 'host', 1, '{}', '1', 'queued', 0"
+    rows = {
+        "workspaces (id, created_at, name)": f"({home}, 'team')",
+        "models (id, workspace_id, created_at, name, digest, size, external)": f"('m', {home}, 'n', 'd', 5, '{{}}')",
+        "datasets (id, workspace_id, created_at, name, digest, size, samples, tensors)": (
+            f"('d', {home}, 'n', 'd', 5, 1, '[]')"
+        ),
+        f"builds ({build} compiler_version, state, attempt)": (
+            f"('s', {home}, -1, 'search', {same}), ('b', {home}, 1, 'model', {same.replace('k', 'l')})"
+        ),
+        "searches (id, workspace_id, created_at, model_id, dataset_id, name, options)": (
+            f"('s', {home}, 'm', 'd', 'n', '{{}}')"
+        ),
+        "recipes (id, workspace_id, created_at, name, version, digest, text, content, model_id, search_id)": (
+            f"('r', {home}, 'n', 1, 'd', '', '{{}}', 'm', 's')"
+        ),
+        "events (subject_id, workspace_id, created_at, seq, kind, data)": f"('s', {home}, 1, 'state', '{{}}')",
+    }
+    with engine.begin() as connection:
+        for table, values in rows.items():
+            connection.execute(text(f"INSERT INTO {table} VALUES {values}"))
+    downgrade(engine, "0033")
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT id FROM builds")).all() == [("b",)]
+        assert connection.execute(text("SELECT count(*) FROM events")).scalar() == 0
+        assert connection.execute(text("SELECT id FROM recipes")).all() == [("r",)]
+    upgrade(engine)
+
+
 def test_processes_that_start_together_migrate_once(settings: Settings) -> None:
     together = threading.Barrier(4)
 

@@ -1,0 +1,1 @@
+"""Searches for which parameters of a model to train: asked for, done by build workers, kept with what they found."""

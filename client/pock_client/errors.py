@@ -100,6 +100,16 @@ class BuildCancelled(BuildFailed):
     """Somebody cancelled the build."""
 
 
+class SearchFailed(_Ended):
+    """A search ended without a recipe."""
+
+    kind = "search"
+
+
+class SearchCancelled(SearchFailed):
+    """Somebody cancelled the search."""
+
+
 class RunFailed(_Ended):
     """A run ended without a result."""
 

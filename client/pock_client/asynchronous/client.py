@@ -19,6 +19,7 @@ from pock_client.asynchronous.fleet import Devices, EnrolmentTokens, Targets
 from pock_client.asynchronous.policies import Policies
 from pock_client.asynchronous.runs import Runs, Sources
 from pock_client.asynchronous.schedules import Schedules
+from pock_client.asynchronous.searches import Searches
 from pock_client.asynchronous.transport import Transport
 from pock_client.asynchronous.tuning import Tunings
 from pock_client.asynchronous.updates import AgentReleases, Rollouts
@@ -57,6 +58,7 @@ class AsyncClient:
         self.recipes = Recipes(self._transport)
         self.artifacts = Artifacts(self._transport, self.blobs)
         self.builds = Builds(self._transport, self.models)
+        self.searches = Searches(self._transport, self.models, self.datasets, self.blobs)
         self.devices = Devices(self._transport)
         self.policies = Policies(self._transport)
         self.enrolment_tokens = EnrolmentTokens(self._transport)

@@ -22,6 +22,7 @@ from pock_client.synchronous.fleet import Devices, EnrolmentTokens, Targets
 from pock_client.synchronous.policies import Policies
 from pock_client.synchronous.runs import Runs, Sources
 from pock_client.synchronous.schedules import Schedules
+from pock_client.synchronous.searches import Searches
 from pock_client.synchronous.transport import Transport
 from pock_client.synchronous.tuning import Tunings
 from pock_client.synchronous.updates import AgentReleases, Rollouts
@@ -58,6 +59,7 @@ class Client:
         self.recipes = Recipes(self._transport)
         self.artifacts = Artifacts(self._transport, self.blobs)
         self.builds = Builds(self._transport, self.models)
+        self.searches = Searches(self._transport, self.models, self.datasets, self.blobs)
         self.devices = Devices(self._transport)
         self.policies = Policies(self._transport)
         self.enrolment_tokens = EnrolmentTokens(self._transport)

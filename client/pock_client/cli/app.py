@@ -22,6 +22,7 @@ from .commands.pushing import datasets, models, push, recipes, targets
 from .commands.rollouts import rollout_app
 from .commands.running import run, runs
 from .commands.scheduling import schedule_app
+from .commands.searching import searches_app
 from .commands.signing_in import login, logout, whoami
 from .commands.tuning import tuning_app
 from .commands.updating import agent_release_app
@@ -56,6 +57,7 @@ for command in _COMMANDS:
     app.command(cls=ServiceCommand)(command)
 app.add_typer(campaign_app)
 app.add_typer(schedule_app)
+app.add_typer(searches_app)
 app.add_typer(devices_app)
 app.add_typer(federate_app)
 app.add_typer(agent_release_app)

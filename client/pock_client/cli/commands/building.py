@@ -54,10 +54,10 @@ def build(
     more: dict[str, Any] = {"threads": threads, "name": name, "priority": priority, "tune": tune}
     with connected(profile) as client:
         targets = _targets(client, target)
-        recipes = [_recipe(client, word) for word in recipe]
+        recipes = [recipe_meant(client, word) for word in recipe]
         orders = [
             {"model": one.id, "recipe": steps, "target": where, **more}
-            for one in [_model(client, word) for word in models]
+            for one in [model_meant(client, word) for word in models]
             for steps in recipes
             for where in targets
         ]
@@ -98,12 +98,12 @@ def builds(
     show_table((*_TITLES, "asked for"), rows, "no builds; `build MODEL --recipe R --target T` makes one")
 
 
-def _model(client: Client, word: str) -> Any:
+def model_meant(client: Client, word: str) -> Any:
     """The model of this name or id; a file is pushed."""
     return push_model(client, Path(word)) if Path(word).is_file() else client.models.find(word)
 
 
-def _recipe(client: Client, word: str) -> Any:
+def recipe_meant(client: Client, word: str) -> Any:
     """The file of this name, or else the recipe that the service has of it."""
     return Path(word) if Path(word).is_file() else client.recipes.find(word)
 

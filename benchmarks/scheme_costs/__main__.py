@@ -1,11 +1,12 @@
 """How quickly the estimator of scheme costs answers, and how far it is from planning.
 
-    python -m benchmarks.scheme_costs [--model NAME ...] [--schemes 1000] [--target NAME] [--threads N] [--timed N]
-                                      [--json]
+    python -m benchmarks.scheme_costs [--model NAME ...] [--schemes 1000] [--seed N] [--processes N] [--folder PATH]
+                                      [--target NAME] [--threads N] [--timed N] [--json]
 
 Random schemes are drawn by `pockengine.search.random_choices`, with another seed than what the estimator learned from;
-each is planned, by two processes, and compared. `--timed` compiles some of them for this machine and runs them in
-turns, to compare the expected time of a step with the measured one.
+each is planned and compared. `--folder` keeps what was planned: stopped at any point, the same command goes on, with
+another number of schemes too. `--timed` compiles some of them for this machine and runs them in turns, to compare the
+expected time of a step with the measured one.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -29,16 +32,20 @@ from benchmarks.document import mib, table
 from benchmarks.peers.torch_models import settled
 from benchmarks.turns import Contender, medians_of
 from benchmarks.workloads import FAMILIES, Family, images
-from pockengine.check.forked import in_fork
+from pockengine.check.forked import processes
 from pockengine.recipe import Recipe
-from pockengine.search import Choice, Costs, ExactCosts, Space, random_choices
-from pockengine.targets import Target, get
+from pockengine.search import Costs, ExactCosts, Space, random_choices
+from pockengine.targets import get
+
+from .planned import Kept, OtherCostsError, digest, planned
 
 BATCH = 8
-SEED = 2022
+SEED = 4099
 ANSWERS = 200
 ROUNDS = 5
 WITHIN = (0.01, 0.02, 0.05)
+WORST = 10
+QUANTILES = {"median": 0.5, "p90": 0.9, "p99": 0.99, "largest": 1.0}
 
 _MOBILENET = FAMILIES["mobilenetv2"]
 MODELS = {
@@ -52,14 +59,19 @@ MODELS = {
 }
 HEAD = (
     "model", "units", "made in, s", "an answer, ms", "schemes", "peak, MiB", "error, median", "90 %", "99 %", "largest",
-    "within 2 %",
+    "within 2 %", "of the cycles, median", "largest",
 )  # fmt: skip
 TIMES = ("model", "steps", "measured, ms", "error, median", "largest", "rank correlation")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    found = {name: figures(name, options) for name in options.model}
+    with TemporaryDirectory() as temporary:
+        folder = options.folder or Path(temporary)
+        try:
+            found = {name: figures(name, options, folder) for name in options.model}
+        except OtherCostsError as error:
+            raise SystemExit(str(error)) from None
     if options.json:
         print(json.dumps(found, indent=1))
         return 0
@@ -70,36 +82,52 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def figures(name: str, options: argparse.Namespace) -> dict[str, Any]:
+def figures(name: str, options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """What one model's estimator is worth."""
     family, target = MODELS[name], get(options.target)
     space = space_of(family)
+    choices = list(islice(random_choices(space, options.seed), max(ANSWERS, options.schemes)))
+    about = {
+        "batch": BATCH,
+        "seed": options.seed,
+        "target": target.name,
+        "threads": options.threads or target.cores,
+        "schemes": digest(space, choices[:ANSWERS]),
+    }
+    kept = Kept.of(folder / f"{name}-{target.name}-{options.seed}.jsonl", about)
     start = time.perf_counter()
     costs = Costs(space, target, options.threads)
     seconds = time.perf_counter() - start
-    choices = list(islice(random_choices(space, SEED), max(ANSWERS, options.schemes)))
     answers = []
     for choice in choices[:ANSWERS]:
         start = time.perf_counter()
         costs.of(choice)
         answers.append(1e3 * (time.perf_counter() - start))
-    planned = _planned(space, target, options.threads, choices[: options.schemes])
-    told = [costs.of(choice).peak_bytes for choice in choices[: options.schemes]]
-    errors = np.abs(np.array(told) / np.array(planned) - 1)
+    choices = choices[: options.schemes]
+    true = planned(kept, choices, lambda: ExactCosts(space, target, options.threads), options.processes)
+    told = [costs.of(choice) for choice in choices]
+    peaks = np.array([one.peak_bytes / two.peak_bytes - 1 for one, two in zip(told, true, strict=True)])
+    cycles = np.array([one.step_ms / two.step_ms - 1 for one, two in zip(told, true, strict=True)])
     return {
         "model": family.title,
         "units": len(space.units),
+        "seed": options.seed,
         "target": target.name,
         "seconds": seconds,
         "answer_ms": statistics.median(answers),
-        "schemes": len(planned),
-        "peak_bytes": [min(planned), max(planned)],
-        "error": {key: float(np.quantile(errors, q)) for key, q in (("median", 0.5), ("p90", 0.9), ("p99", 0.99))},
-        "largest": float(errors.max()),
-        "bias": float(np.mean(np.array(told) / np.array(planned) - 1)),
-        "within": {str(limit): float(np.mean(errors <= limit)) for limit in WITHIN},
+        "schemes": len(true),
+        "peak_bytes": [min(one.peak_bytes for one in true), max(one.peak_bytes for one in true)],
+        "error": _quantiles(peaks),
+        "bias": float(peaks.mean()),
+        "within": {str(limit): float(np.mean(np.abs(peaks) <= limit)) for limit in WITHIN},
+        "worst": [[int(number), float(peaks[number])] for number in np.argsort(-np.abs(peaks))[:WORST]],
+        "cycles": _quantiles(cycles),
         "timed": timed(family, space, options) if options.timed else None,
     }
+
+
+def _quantiles(errors: np.ndarray[Any, Any]) -> dict[str, float]:
+    return {key: float(np.quantile(np.abs(errors), part)) for key, part in QUANTILES.items()}
 
 
 def space_of(family: Family) -> Space:
@@ -109,24 +137,10 @@ def space_of(family: Family) -> Space:
     return Space.of(graph, Recipe(family.loss, {"name": "sgd", "lr": 0.01, "momentum": 0.9}))
 
 
-def _planned(space: Space, target: Target, threads: int | None, choices: Sequence[Choice]) -> list[int]:
-    """The peak of each choice by planning, every other one found by another process."""
-
-    def found(choices: Sequence[Choice]) -> list[int]:
-        exact = ExactCosts(space, target, threads)
-        return [exact.of(choice).peak_bytes for choice in choices]
-
-    others = in_fork(lambda: found(choices[1::2]))
-    peaks = [0] * len(choices)
-    peaks[::2] = found(choices[::2])
-    peaks[1::2] = others()
-    return peaks
-
-
 def timed(family: Family, space: Space, options: argparse.Namespace) -> dict[str, Any]:
     """Expected and measured milliseconds of some schemes on this machine."""
     target = get("host")
-    chosen = [space.full, *islice(random_choices(space, SEED + 1), options.timed - 1)]
+    chosen = [space.full, *islice(random_choices(space, options.seed + 1), options.timed - 1)]
     feed = family.feed(batch=BATCH)
     contenders = []
     for number, choice in enumerate(chosen):
@@ -148,7 +162,6 @@ def _step(artifact: pock.Artifact, feed: dict[str, Any]) -> Callable[[], float]:
 def row(found: dict[str, Any]) -> list[str]:
     """A line of the table."""
     low, high = found["peak_bytes"]
-    errors = [*found["error"].values(), found["largest"]]
     return [
         found["model"],
         str(found["units"]),
@@ -156,8 +169,9 @@ def row(found: dict[str, Any]) -> list[str]:
         f"{found['answer_ms']:.1f}",
         str(found["schemes"]),
         f"{mib(low)} to {mib(high)}",
-        *(f"{one:.1%}" for one in errors),
-        f"{found['within']['0.02']:.0%}",
+        *(f"{one:.1%}" for one in found["error"].values()),
+        f"{found['within']['0.02']:.1%}",
+        *(f"{found['cycles'][key]:.1%}" for key in ("median", "largest")),
     ]
 
 
@@ -175,10 +189,20 @@ def _times_row(found: dict[str, Any]) -> list[str]:
     ]
 
 
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is below 1")
+    return number
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", nargs="+", choices=list(MODELS), default=list(MODELS))
-    parser.add_argument("--schemes", type=int, default=1000)
+    parser.add_argument("--schemes", type=_positive, default=1000)
+    parser.add_argument("--seed", type=int, default=SEED, help="of the schemes (default: %(default)s)")
+    parser.add_argument("--processes", type=_positive, default=processes(), help="that plan (default: one a core)")
+    parser.add_argument("--folder", type=Path, help="keeps what was planned; take another for another compiler")
     parser.add_argument("--target", default="raspberry-pi-4")
     parser.add_argument("--threads", type=int)
     parser.add_argument("--timed", type=int, default=0, help="schemes that are compiled and run on this machine")

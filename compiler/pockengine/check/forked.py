@@ -1,4 +1,4 @@
-"""Two questions at once: one is answered in a forked process."""
+"""Several questions at once: others are answered in forked processes."""
 
 from __future__ import annotations
 
@@ -13,13 +13,18 @@ from typing import TypeVar
 Answer = TypeVar("Answer")
 
 
+def processes() -> int:
+    """How many processes may answer at once: one a core, or this one alone where none can be forked safely."""
+    return 1 if sys.platform != "linux" or threading.active_count() > 1 else len(os.sched_getaffinity(0))
+
+
 def in_fork(question: Callable[[], Answer]) -> Callable[[], Answer]:
     """Begin to answer in another process; the function that is returned waits for the answer, which must be plain data.
 
     Where a process cannot be forked safely (other threads run, or the system's libraries forbid it), where there is one
     core only, or where the other process fails, the question is answered here when the answer is asked for: errors are
     raised as if there were no other process."""
-    if sys.platform != "linux" or threading.active_count() > 1 or len(os.sched_getaffinity(0)) < 2:
+    if processes() < 2:
         return question
     source, sink = os.pipe()
     child = os.fork()

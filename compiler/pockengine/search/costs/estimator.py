@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from copy import copy
+from functools import partial
 from itertools import zip_longest
 
 import numpy as np
 
-from ...check.forked import in_fork
+from ...check.forked import in_fork, processes
 from ...codegen import backends
 from ...compile import Request, uncollected
 from ...compile.resolved import resolve
@@ -21,8 +22,8 @@ from ..space import Choice, Space
 from .blocks import Blocks, option_states
 from .cost import Cost
 from .exact import request_of
-from .observed import Observed, arena_of, moments_of, observe
-from .regression import Regression
+from .observed import FORWARD, Observed, arena_of, moments_of, observe
+from .regression import Regression, Sample
 from .segments import Bools, Floats, Segments
 from .speed import clock_of, fitted_clock
 
@@ -31,6 +32,13 @@ SCHEMES = 40
 
 SEED = 15
 """Of the schemes that are shaped."""
+
+PROCESSES = 8
+"""At most, which shape at once: each takes the memory of a compilation."""
+
+SPANS = np.array([name != "made" for name in FORWARD])
+"""Which figures of the forward part are bounded by what their kind was seen to take. What a segment makes for the
+backward part depends on too much to have been seen."""
 
 Steps = Iterable[tuple[Choice, float]]
 """Choices, and the milliseconds that a step of each was measured to take."""
@@ -99,7 +107,7 @@ class Costs:
         return float(forward[:, 2].sum() + backward[:, 1].sum())
 
     def _observed(self, choices: Sequence[Choice], progress: Progress) -> list[Observed]:
-        """What each choice takes, every other one found by another process."""
+        """What each choice takes, found by as many processes as there are cores, up to PROCESSES."""
 
         def found(choices: Sequence[Choice], report: Progress) -> list[Observed]:
             seen = []
@@ -109,11 +117,12 @@ class Costs:
                 seen.append(observe(self._request(choice), self._segments, lowering))
             return seen
 
+        parts = max(1, min(processes(), PROCESSES, len(choices)))
         with uncollected():
-            others = in_fork(lambda: found(choices[1::2], quiet))
-            first, second = found(choices[::2], progress), others()
+            others = [in_fork(partial(found, choices[part::parts], quiet)) for part in range(1, parts)]
+            seen = [found(choices[::parts], progress), *(other() for other in others)]
         progress("costs", 1, 1)
-        return [one for pair in zip_longest(first, second) for one in pair if one is not None]
+        return [one for row in zip_longest(*seen) for one in row if one is not None]
 
     def _request(self, choice: Choice) -> Request:
         return request_of(self.space, choice, self.target, self.threads)
@@ -123,34 +132,32 @@ class Costs:
         self._known += zip(choices, self._observed(choices, progress), strict=True)
         segments, seen = self._segments, [one for _, one in self._known]
         shares = [segments.shares(choice) for choice, _ in self._known]
-        forth, back = (np.stack(one) for one in zip(*(segments.features(one) for one in shares), strict=True))
         forward, backward = np.stack([one.forward for one in seen]), np.stack([one.backward for one in seen])
-        runs, alike = np.stack([one.runs for one in seen]), (segments.kinds, segments.classes)
+        runs = np.stack([one.runs for one in seen])
+        gradients = np.stack([segments.gradients(one) for one in shares])
         size, held = segments.reads + segments.makes, segments.holds + 1
         pace = 1 + forward[:, :, 2].mean(axis=0)
-        scales = np.column_stack((segments.makes, size, pace, np.ones_like(size)))
-        self._forward = Regression.fit(forth, forward, runs[:, :, 0], alike, scales)
-        counts = runs[:, :, 1] & np.stack([self._gradient(one) for one in shares])
-        self._backward = Regression.fit(back, backward, counts, alike, np.column_stack((size, pace, held)))
+        samples = (
+            Sample(forward, runs[:, :, 0], np.column_stack((segments.makes, size, pace, np.ones_like(size))), SPANS),
+            Sample(backward[:, :, ::2], runs[:, :, 1] & gradients, np.column_stack((size, held)), np.ones(2, np.bool_)),
+            Sample(backward[:, :, 1:2], gradients, pace[:, None], np.ones(1, np.bool_)),
+        )
+        self._told = Regression.fit(segments, np.stack([segments.features(one) for one in shares]), samples)
         self._runs_forward, self._runs_backward = (runs[:, :, part].any(axis=0) for part in (0, 1))
         self._end = float(np.mean([one.end for one in seen]))
         self._blocks = Blocks.learn(self.space, self._states, self._known)
-
-    def _gradient(self, shares: Floats) -> Bools:
-        """[segments]: whether a gradient comes to it."""
-        return self._segments.passes(shares) | self._segments.trains(shares)
 
     def _figures(self, choice: Choice) -> tuple[Floats, Floats, Bools]:
         """What `arena_of` asks for. Raises RecipeError for a choice that trains nothing."""
         if not any(choice):
             self.space.recipe(choice)
         shares = self._segments.shares(choice)
-        forth, back = self._segments.features(shares)
-        forward, backward = np.maximum(self._forward.of(forth), 0.0), self._backward.of(back)
+        forward, bytes_, cycles = self._told.of(self._segments.features(shares))
+        forward, backward = np.maximum(forward, 0.0), np.column_stack((bytes_[:, 0], cycles, bytes_[:, 1]))
         backward[:, 1:] = np.maximum(backward[:, 1:], 0.0)
-        gradient = self._gradient(shares)
-        backward[~gradient] = 0.0
-        return forward, backward, np.column_stack((self._runs_forward, self._runs_backward & gradient))
+        gradients = self._segments.gradients(shares)
+        backward[~gradients] = 0.0
+        return forward, backward, np.column_stack((self._runs_forward, self._runs_backward & gradients))
 
 
 def anchors(space: Space, count: int) -> list[Choice]:

@@ -1,8 +1,10 @@
 """From what segments took in some schemes to what they will take in others: a Gaussian process.
 
-Its mean is linear in what a segment sees of a choice, plus a correction that fades with the distance from what was
-observed (Rasmussen and Williams, "Gaussian processes for machine learning", 2006, eq. 2.25). Segments that compute
-alike learn from each other's observations, in parts of their sizes: those of equal shapes as much as from their own.
+What a segment takes is told by what is trained in it and in each of those beside it. Mostly each of these parts counts
+by itself, so their covariances are added up (Duvenaud, Nickisch and Rasmussen, "Additive Gaussian processes", 2011):
+every part needs to have been seen, but not each in each company. A product of all parts stands for what only their
+company tells. Segments that compute alike learn from each other's observations, in parts of their sizes: those of equal
+shapes as much as from their own.
 """
 
 from __future__ import annotations
@@ -12,22 +14,83 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .segments import Bools, Floats, Ints
+from .segments import Bools, Floats, Ints, Segments
 
-LINEAR, NEAR, REACH = 0.1, 1.0, 6.0
-"""Variance of the linear part and of the correction, and how far the correction reaches."""
+REACH, LINEAR = 3.0, 0.3
+"""How far the covariance of a part reaches, and the variance of what is linear in it."""
 
-ALIKE = 0.8
+WHOLE, WIDE = 0.3, 2.0
+"""Variance of what only the company of all parts tells, and how far it reaches."""
+
+ALIKE = 0.9
 """How much segments of one class but of other shapes tell about each other."""
 
-NOISE = 1e-4
-"""The part of the variance that is no function of what a segment sees."""
+NOISE = 3e-3
+"""The part of the variance that is no function of what a segment sees: above all, of what the order of the whole step
+decides."""
 
 ENOUGH = 5
 """Observations of a kind after which it is told nothing beyond them."""
 
-MOST = 512
+MOST = 1024
 """Observations that one class learns from: the latest schemes'."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Figures of segments that were observed together.
+
+    figures  [schemes, segments, figures]
+    counts   [schemes, segments]: whether a scheme says something of a segment
+    scales   [segments, figures]: that of which figures are parts, above 0
+    kept     [figures]: whether nothing is told beyond what was observed of the same kind; else, of the same class"""
+
+    figures: Floats
+    counts: Bools
+    scales: Floats
+    kept: Bools
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """What segments of one class saw, each once.
+
+    parts   of each part of the features: where it is, its different values [values, features], and which of these each
+            point has [points]
+    owners  [points]: the kind of the segment that saw it"""
+
+    parts: tuple[tuple[slice, Floats, Ints], ...]
+    owners: Ints
+
+    @classmethod
+    def of(cls, features: Floats, owners: Ints, parts: Sequence[slice]) -> Points:
+        """Of [points, features]."""
+        return cls(tuple((part, *_different(features[:, part])) for part in parts), owners)
+
+    def similar(self, features: Floats, kinds: Ints) -> Floats:
+        """[n, points]: how much each point tells about segments of these kinds that see `features`."""
+        total = np.zeros((len(features), len(self.owners)))
+        whole = np.full_like(total, WHOLE)
+        for part, values, which in self.parts:
+            seen = features[:, part]
+            apart = np.abs(seen[:, None] - values).sum(axis=2)
+            total += (np.exp(-apart / REACH) + LINEAR * seen @ values.T)[:, which]
+            whole *= np.exp(-apart / WIDE)[:, which]
+        same: Floats = np.where(kinds[:, None] == self.owners, 1.0, ALIKE)
+        return same * (total / len(self.parts) + whole)
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """What is known of one sample's figures.
+
+    weights  [points, figures]
+    middle   [figures]
+    span     [2, members, figures]: the least and the most that is told"""
+
+    weights: Floats
+    middle: Floats
+    span: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,92 +99,97 @@ class Learned:
 
     members  its segments
     kinds    of these
-    owners   [observations]: the kind of the segment that each is of
-    points   [observations, features], about their centre
-    weights  [observations, figures]
-    middle   [figures]
-    span     [2, members, figures]: the least and the most that was observed of each kind, beyond which nothing is told
-    centre   [features]"""
+    told     of each sample"""
 
     members: Ints
     kinds: Ints
-    owners: Ints
-    points: Floats
-    weights: Floats
-    middle: Floats
-    span: Floats
-    centre: Floats
+    points: Points
+    told: tuple[Told, ...]
 
-    def of(self, features: Floats) -> Floats:
-        """[members, figures], of [members, features]."""
-        similar = _similar(features - self.centre, self.points, self.kinds, self.owners)
-        return np.clip(similar @ self.weights + self.middle, *self.span)
+    def of(self, features: Floats) -> list[Floats]:
+        """[members, figures] of each sample, of [members, features]."""
+        similar = self.points.similar(features, self.kinds)
+        return [np.clip(similar @ one.weights + one.middle, *one.span) for one in self.told]
 
 
 @dataclass(frozen=True, eq=False)
 class Regression:
     """classes  of segments
-    scales   [segments, figures]: that of which figures are parts"""
+    scales   of each sample"""
 
     classes: tuple[Learned, ...]
-    scales: Floats
+    scales: tuple[Floats, ...]
 
     @classmethod
-    def fit(
-        cls,
-        features: Floats,
-        figures: Floats,
-        counts: Bools,
-        alike: tuple[Sequence[int], Sequence[int]],
-        scales: Floats,
-    ) -> Regression:
-        """features  [schemes, segments, features]
-        figures   [schemes, segments, figures]
-        counts    [schemes, segments]: whether a scheme says something of a segment
-        alike     kind and class of each segment
-        scales    [segments, figures]: the figures' sizes, above 0"""
-        kinds, classes = (np.asarray(one) for one in alike)
-        parts = figures / scales
+    def fit(cls, segments: Segments, features: Floats, samples: Sequence[Sample]) -> Regression:
+        """features  [schemes, segments, features]"""
+        kinds, classes = np.asarray(segments.kinds), np.asarray(segments.classes)
         learned = []
         for one in np.unique(classes):
             members = np.flatnonzero(classes == one)
-            chosen = counts[:, members]
-            owners = np.broadcast_to(kinds[members], chosen.shape)[chosen]
-            points, wanted = features[:, members][chosen], parts[:, members][chosen]
-            learned.append(_learned(members, kinds[members], owners[-MOST:], points[-MOST:], wanted[-MOST:]))
-        return cls(tuple(learned), scales)
+            learned.append(_learned(members, kinds[members], features[:, members], segments.parts[members[0]], samples))
+        return cls(tuple(learned), tuple(sample.scales for sample in samples))
 
-    def of(self, features: Floats) -> Floats:
-        """[segments, figures], of [segments, features]."""
-        found = np.zeros(self.scales.shape)
+    def of(self, features: Floats) -> list[Floats]:
+        """[segments, figures] of each sample, of [segments, features]."""
+        found = [np.zeros(scales.shape) for scales in self.scales]
         for one in self.classes:
-            found[one.members] = one.of(features[one.members])
-        return found * self.scales
+            for figures, told in zip(found, one.of(features[one.members]), strict=True):
+                figures[one.members] = told
+        return [figures * scales for figures, scales in zip(found, self.scales, strict=True)]
 
 
-def _similar(features: Floats, points: Floats, kinds: Ints, owners: Ints) -> Floats:
-    """[n, observations]: how much each observation tells about segments of these kinds that see `features`."""
-    product = features @ points.T
-    apart = np.abs(features[:, None, :] - points[None, :, :]).sum(axis=2)
-    same = np.where(kinds[:, None] == owners, 1.0, ALIKE)
-    told: Floats = same * (LINEAR * product + NEAR * np.exp(-apart / REACH))
-    return told
+def _learned(
+    members: Ints, kinds: Ints, features: Floats, parts: Sequence[slice], samples: Sequence[Sample]
+) -> Learned:
+    """What samples tell of the segments of one class, which saw [schemes, members, features]."""
+    owned = np.broadcast_to(kinds[:, None], (*features.shape[:2], 1)).astype(np.float64)
+    seen: Floats = np.concatenate((owned, features), axis=2)
+    rows, which = _different(seen.reshape(-1, seen.shape[2])[-MOST:])
+    owners = rows[:, 0].astype(np.int64)
+    points = Points.of(rows[:, 1:], owners, parts)
+    similar = points.similar(rows[:, 1:], owners)
+    told = []
+    for sample in samples:
+        figures = (sample.figures[:, members] / sample.scales[members]).reshape(len(seen) * len(members), -1)[-MOST:]
+        counts = sample.counts[:, members].reshape(-1)[-MOST:]
+        means, known = _means(figures[counts], which[counts], len(rows))
+        told.append(_told(similar, means, known, _span(means[known], owners[known], kinds, sample.kept)))
+    return Learned(members, kinds, points, tuple(told))
 
 
-def _span(figures: Floats) -> Floats:
-    return np.stack((figures.min(axis=0), figures.max(axis=0)))
+def _told(similar: Floats, figures: Floats, known: Bools, span: Floats) -> Told:
+    """What [points, figures] tell where they are known."""
+    weights, middle = np.zeros_like(figures), np.zeros(figures.shape[1])
+    if known.any():
+        middle = figures[known].mean(axis=0)
+        among = similar[np.ix_(known, known)]
+        noise = NOISE * float(np.trace(among)) / len(among)
+        weights[known] = np.linalg.solve(among + noise * np.eye(len(among)), figures[known] - middle)
+    return Told(weights, middle, span)
 
 
-def _learned(members: Ints, kinds: Ints, owners: Ints, points: Floats, figures: Floats) -> Learned:
-    """What [n, features] and [n, figures] that were observed of segments of the kinds `owners` tell."""
-    if not len(points):
-        nothing = np.zeros((2, len(members), figures.shape[1]))
-        return Learned(members, kinds, owners, points, figures, nothing[0, 0], nothing, np.zeros(points.shape[1]))
-    middle, centre = figures.mean(axis=0), points.mean(axis=0)
-    points = points - centre
-    similar = _similar(points, points, owners, owners)
-    noise = NOISE * max(1.0, float(np.trace(similar)) / len(points))
-    weights = np.linalg.solve(similar + noise * np.eye(len(points)), figures - middle)
-    own = [figures[owners == kind] for kind in kinds]
-    span = np.stack([_span(seen if len(seen) >= ENOUGH else figures) for seen in own], axis=1)
-    return Learned(members, kinds, owners, points, weights, middle, span, centre)
+def _means(figures: Floats, which: Ints, count: int) -> tuple[Floats, Bools]:
+    """[count, figures]: the mean of the observations at each point; and at which there are any."""
+    sums, numbers = np.zeros((count, figures.shape[1])), np.bincount(which, minlength=count)
+    np.add.at(sums, which, figures)
+    return sums / np.maximum(numbers, 1)[:, None], numbers > 0
+
+
+def _span(figures: Floats, owners: Ints, kinds: Ints, kept: Bools) -> Floats:
+    """[2, kinds, figures]: the least and the most that was observed."""
+    if not len(figures):
+        return np.zeros((2, len(kinds), len(kept)))
+    usual = np.stack((figures.min(axis=0), figures.max(axis=0)))
+    spans = []
+    for kind in kinds:
+        own = figures[owners == kind]
+        enough = kept & (len(own) >= ENOUGH)
+        spans.append(np.where(enough, (own.min(axis=0), own.max(axis=0)), usual) if enough.any() else usual)
+    return np.stack(spans, axis=1)
+
+
+def _different(rows: Floats) -> tuple[Floats, Ints]:
+    """The different rows, and which of them each row is."""
+    found, which = np.unique(rows, axis=0, return_inverse=True)
+    return found, which.reshape(-1)

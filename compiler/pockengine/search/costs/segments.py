@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from itertools import pairwise
 from operator import or_
 
 import numpy as np
@@ -27,15 +28,8 @@ Ints = npt.NDArray[np.int64]
 WHOLE = ("attention",)
 """Operators that count as contractions."""
 
-BESIDE, FURTHER = 1.0, 0.5
-"""What a difference beside a segment, and one step further, counts against one inside of it."""
-
 OFFSET = 0.05
-"""The same for a bias or another offset."""
-
-PASSES, RUNS = 2.0, 2.0
-"""The same for whether a gradient passes through to what lies before, which matters in the backward part; and for
-whether one comes at all."""
+"""What a difference in a bias, or in another offset, counts against one in all else."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,48 +101,41 @@ class Segments:
 
     @cached_property
     def _layout(self) -> tuple[Ints, Floats]:
-        """[segments, features, 3] places in what `features` knows of each unit, and [segments, features] weights: the
-        value of a feature is the first, or the product of the other two where that is more."""
-        rows = [self._asked(number) for number in range(len(self))]
+        """[segments, features] places in what `features` knows, and what a difference there counts; 0 fills up rows."""
+        rows = [[asked for part in self._asked(number) for asked in part] for number in range(len(self))]
         width = max(map(len, rows))
-        nothing = 2 * len(self.space.units)
-        full = [[*row, *[((nothing,) * 3, 0.0)] * (width - len(row))] for row in rows]
-        places = np.array([[place for place, _ in row] for row in full], np.int64).reshape(len(self), width, 3)
-        return places, np.array([[weight for _, weight in row] for row in full]).reshape(len(self), width)
-
-    def _asked(self, number: int) -> list[tuple[tuple[int, int, int], float]]:
-        """What is asked about the units of a segment and of those beside it: (places, weight) of each feature.
-
-        A weight's gradient reads its channels' share of an operand. Where a scale is trained as well, whose gradient is
-        made of the weight's (`scale_gradient_from_weights`), it reads all of it; a scale alone reads something else. An
-        offset reads nothing."""
-        units, count = self.space.units, len(self.space.units)
-        nothing = 2 * count
-        asked = []
-        for segment, ring in ((number, 1.0), *((other, BESIDE) for other in self.beside[number])):
-            weights = [unit for unit in self.units[segment] if len(units[unit].shares) > 2]
-            scales = [unit for unit in self.units[segment] if unit in self.scales]
-            for unit in self.units[segment]:
-                offset = not units[unit].is_weight and unit not in self.scales
-                if not offset or segment == number:
-                    asked.append(((count + unit, nothing, nothing), OFFSET if offset else ring))
-            asked += [((unit, nothing, nothing), ring) for unit in weights]
-            for weight in weights:
-                for scale in scales:
-                    asked.append(((weight, count + scale, count + weight), ring))
-                    asked.append(((nothing, count + scale, count + weight), ring))
-        return asked
+        full = [[*row, *[(0, 0.0)] * (width - len(row))] for row in rows]
+        table = np.array(full, np.float64).reshape(len(self), width, 2)
+        return table[..., 0].astype(np.int64), table[..., 1]
 
     @cached_property
-    def _around(self) -> tuple[Floats, Floats]:
-        """[segments, segments] and [segments, units]: weights with which to take means over the segments beside each,
-        and over the weights one step further."""
-        near, far = np.zeros((len(self), len(self))), np.zeros((len(self), len(self.space.units)))
-        for number, beside in enumerate(self.beside):
-            near[number, list(beside)] = 1
-            for segment in {two for one in beside for two in self.beside[one]} - {number, *beside}:
-                far[number, [unit for unit in self.units[segment] if self.space.units[unit].is_weight]] = 1
-        return _means(near), _means(far)
+    def parts(self) -> tuple[tuple[slice, ...], ...]:
+        """Where in a segment's features those are that tell of itself, and of each beside it: as for all of its
+        class."""
+        found = []
+        for number in range(len(self)):
+            ends = np.cumsum([0, *map(len, self._asked(number))])
+            found.append(tuple(slice(int(begin), int(end)) for begin, end in pairwise(ends)))
+        return tuple(found)
+
+    def _asked(self, number: int) -> list[list[tuple[int, float]]]:
+        """What each part of a segment's features asks: places in what `features` knows, and what a difference counts.
+
+        Each part asks of gradients here and there, and of what is trained there: the share, whether there is one, and
+        whether it is all, since then nothing is selected."""
+        units, count = self.space.units, len(self)
+        asked = []
+        for segment in (number, *self.beside[number]):
+            part = [(place, 1.0) for place in (number, count + number, segment, count + segment)]
+            for unit in self.units[segment]:
+                places = [2 * count + step * len(units) + unit for step in range(3)]
+                if len(units[unit].shares) > 2:
+                    part += [(place, 1.0) for place in places]
+                else:
+                    offset = not units[unit].is_weight and unit not in self.scales
+                    part.append((places[0], OFFSET if offset else 1.0))
+            asked.append(part)
+        return asked
 
     def shares(self, choice: Sequence[int]) -> Floats:
         """[units]: the share of each that a choice trains."""
@@ -163,6 +150,10 @@ class Segments:
         """[segments]: whether anything in it is trained."""
         return np.asarray(self._reading @ (shares > 0))
 
+    def gradients(self, shares: Floats) -> Bools:
+        """[segments]: whether a gradient comes to it."""
+        return self.passes(shares) | self.trains(shares)
+
     @cached_property
     def _reading(self) -> Bools:
         """[segments, units]: which segment computes with which unit."""
@@ -171,17 +162,12 @@ class Segments:
             table[number, list(units)] = True
         return table
 
-    def features(self, shares: Floats) -> tuple[Floats, Floats]:
-        """[segments, features]: what each segment sees of a choice, as it counts in the forward part and in the
-        backward part; equal where its training is alike."""
+    def features(self, shares: Floats) -> Floats:
+        """[segments, features]: what each segment sees of a choice, part by part."""
         places, weights = self._layout
-        near, far = self._around
-        known = np.concatenate((shares, shares > 0, [0.0]))[places]
-        passes = self.passes(shares).astype(np.float64)
-        runs = np.maximum(passes, self.trains(shares))
-        asked = np.maximum(known[..., 0], known[..., 1] * known[..., 2]) * weights
-        forward = np.column_stack((RUNS * runs, near @ runs, FURTHER * (far @ shares), asked))
-        return forward, np.column_stack((PASSES * passes, near @ passes, forward))
+        known = np.concatenate((self.passes(shares), self.gradients(shares), shares, shares > 0, shares == 1))
+        found: Floats = known[places] * weights
+        return found
 
 
 def _owners(graph: Graph) -> dict[Node, int]:
@@ -207,12 +193,6 @@ def _owners(graph: Graph) -> dict[Node, int]:
             reading = [owner[user] for value in node.outputs for user in users[value]]
             owner[node] = min(reading, default=number)
     return owner
-
-
-def _means(chosen: Floats) -> Floats:
-    """Weights that take the mean over what each row chooses; all 0 where it chooses nothing."""
-    weights: Floats = chosen / np.maximum(chosen.sum(axis=1, keepdims=True), 1)
-    return weights
 
 
 def _is_heavy(node: Node) -> bool:

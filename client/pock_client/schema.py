@@ -277,6 +277,29 @@ class Found(Struct, frozen=True, kw_only=True):
     full_accuracy: float | None
 
 
+class HeldOutReport(Struct, frozen=True, kw_only=True):
+    """What the device held out: `samples` of the dataset's `of`."""
+
+    share: float | None = None
+    seed: int | None = None
+    samples: int | None = None
+    of: int | None = None
+    by_class: bool | None = None
+
+
+class HeldShare(Struct, frozen=True, kw_only=True):
+    """A share of the dataset that is not trained on but evaluated during training, by the device itself."""
+
+    share: Annotated[float, Meta(gt=0.0, lt=1.0)]
+    """Of each class, give or take a sample."""
+    seed: int = 0
+    """Draws the samples; `seed` of the run does not."""
+    every: int = 0
+    """Steps between evaluations; 0: after each epoch."""
+    patience: int = 0
+    """End after so many evaluations without a better one, with the best weights; 0: after all steps."""
+
+
 Id: TypeAlias = Annotated[str, Meta(pattern="^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")]
 """UUIDv7."""
 
@@ -1656,6 +1679,9 @@ class Report(Struct, frozen=True, kw_only=True):
     best_step: int | None = None
     best_loss: float | None = None
     stopped_early: bool | None = None
+    ended: str | None = None
+    """What ended the training: steps, epochs or patience."""
+    held_out: HeldOutReport | None = None
     kernels: list[KernelMs] | None = None
     stability: Stability | None = None
     energy: Energy | None = None
@@ -1776,6 +1802,7 @@ class Run(Struct, frozen=True, kw_only=True):
     build: Version | None = None
     dataset: Version | None = None
     eval_dataset: Version | None = None
+    held_out: HeldShare | None = None
     initial_weights_digest: Digest | None = None
     """The weights that it began with, if not its artifact's."""
     part_of: Id | None = None
@@ -1821,6 +1848,7 @@ class RunIn(Struct, frozen=True, kw_only=True):
     """Default: those of the build."""
     seed: int | UnsetType = UNSET
     save_weights: bool | UnsetType = UNSET
+    held_out: HeldShare | UnsetType | None = UNSET
     weights_form: WeightsForm | UnsetType = UNSET
     weights_of: str | UnsetType | None = UNSET
     """Weights to begin with: those that this run trained, or the blob of this digest."""

@@ -12,5 +12,6 @@ FEATURES = (
     "weights-delta",  # `run.weights_form`: trained weights go back as what changed
     "initial-weights",  # `data.weights`: weights to begin with
     "local-data",  # `data.train` and `data.eval` may name data of this device
+    "held-out",  # `run.held_out`: a share of the data is evaluated instead of trained on
     "policies",  # heartbeats bring signed policies, and tell why the device rests; jobs pause
 )

@@ -109,6 +109,8 @@ SOURCE = textwrap.dedent("""\
             open(options[saving], "wb").write(trained)
             found["saving"] = saving
             say(event="saved", path=options[saving])
+    watching = ("--eval-share", "--eval-seed", "--eval-every", "--patience")
+    found["watching"] = {name: options[name] for name in watching if name in options}
     if "--load" in options:
         found["loaded"] = weights[:1000].hex()
     report = {"entry": program, "steps": len(losses), "loss": losses, "peak_rss_bytes": 12345678, "found": found,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
 from pock_client import (
     Client,
@@ -25,6 +26,7 @@ from pock_client import (
     ServiceError,
     Unreachable,
 )
+from pock_client.cli.commands.running import held_out_of
 from pock_client.errors import shown
 from tests.client.conftest import KEY, Connect
 from tests.client.hostile import Answer, Hostile, as_json, hostile_service, problem
@@ -268,3 +270,28 @@ def test_the_form_of_weights_is_asked_for_with_them(
         connect(hostile.url).runs.create(build=ID, device=ID, dataset=ID, steps=1, **options)
     (asked,) = hostile.asked
     assert json.loads(asked.body).get("weights_form") == form
+
+
+def test_what_is_held_out_is_asked_for(connect: Connect, hostile: Hostile) -> None:
+    hostile.in_turn(problem(409))
+    with pytest.raises(ServiceError):
+        connect(hostile.url).runs.create(
+            build=ID, device=ID, dataset=ID, steps=1, held_out={"share": 0.2, "patience": 3}
+        )
+    (asked,) = hostile.asked
+    told = json.loads(asked.body)["held_out"]
+    assert (told["share"], told["patience"], told.get("seed", 0), told.get("every", 0)) == (0.2, 3, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [((None, None, None), None), ((0.2, None, 3), {"share": 0.2, "every": 0, "patience": 3})],
+)
+def test_the_commands_share(given: tuple[Any, ...], expected: dict[str, float] | None) -> None:
+    assert held_out_of(*given) == expected
+
+
+@pytest.mark.parametrize("given", [(None, 5, None), (None, None, 5), (0.0, None, None), (1.0, None, None)])
+def test_no_share_for_the_command(given: tuple[Any, ...]) -> None:
+    with pytest.raises(typer.BadParameter, match="share|between"):
+        held_out_of(*given)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict, Unpack
+from typing import Required, TypedDict, Unpack
 
 from msgspec import UNSET, UnsetType
 
@@ -17,13 +17,26 @@ from pock_client.events import Event
 from pock_client.files import Progress
 from pock_client.pausing import Stream
 from pock_client.references import Reference
-from pock_client.schema import After, Entry, FailureClass, Run, RunIn, RunPage, Step, StepList, WeightsForm
+from pock_client.schema import After, Entry, FailureClass, HeldShare, Run, RunIn, RunPage, Step, StepList, WeightsForm
 from pock_client.synchronous.builds import Builds
 from pock_client.synchronous.files import Datasets
 from pock_client.synchronous.fleet import Devices
 from pock_client.synchronous.followed import Followed
 from pock_client.synchronous.transport import Transport
 from pock_client.synchronous.weights import Weights
+
+
+class HeldOutOptions(TypedDict, total=False):
+    """What a device holds out of its data."""
+
+    share: Required[float]
+    """Of each class, between 0 and 1."""
+    seed: int
+    """Draws the samples; the run's own does not."""
+    every: int
+    """Steps between evaluations; default: after each epoch."""
+    patience: int
+    """Stop after so many evaluations without a better one, and keep the best weights; default: go on to the end."""
 
 
 class RunOptions(TypedDict, total=False):
@@ -36,6 +49,8 @@ class RunOptions(TypedDict, total=False):
     """Bring the trained weights back, for `client.runs.weights`."""
     weights_form: str
     """As what they come: "delta" (the default; from agents that can, only what changed) or "safetensors", whole."""
+    held_out: HeldOutOptions
+    """A share of the data that is not trained on but evaluated, such as {"share": 0.2, "patience": 3}."""
     weights_of: Reference
     """A run that trained the weights to begin with, or a file of weights by its digest."""
     deadline: int
@@ -103,6 +118,7 @@ class Runs(Followed[Run]):
             threads=options.get("threads") or UNSET,
             seed=options.get("seed") or UNSET,
             save_weights=options.get("save_weights") or UNSET,
+            held_out=HeldShare(**options["held_out"]) if "held_out" in options else UNSET,
             weights_form=WeightsForm(options.get("weights_form") or "delta") if options.get("save_weights") else UNSET,
             weights_of=UNSET if options.get("weights_of") is None else self._origin(options["weights_of"]),
             deadline_seconds=options.get("deadline") or UNSET,

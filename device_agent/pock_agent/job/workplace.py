@@ -17,7 +17,7 @@ from pock_agent.disk.blobs import Blob
 from pock_agent.job.states import State
 from pock_agent.place.place import Place, Room
 from pock_agent.settings import MIB
-from pock_agent.trust.manifest import Entry, Manifest, WeightsForm
+from pock_agent.trust.manifest import Entry, HeldOut, Manifest, WeightsForm
 
 WEIGHTS = "out/weights.safetensors"
 GIVEN = "data/given-weights"
@@ -57,7 +57,7 @@ class Workplace:
         if entry is not Entry.EVAL:
             command += ["--steps", str(self.manifest.steps_of_process)]
         if entry is Entry.TRAIN:
-            command += ["--seed", str(run.seed), *self._checkpoint(resume)]
+            command += ["--seed", str(run.seed), *self._checkpoint(resume), *_watching(run.held_out)]
             if run.save_weights or self.manifest.eval_data is not None:
                 command += [self._saving(), WEIGHTS]
         if phase is State.EVAL_AFTER:
@@ -86,6 +86,15 @@ class Workplace:
         if evaluates and self.manifest.eval_data is not None:
             return "data/eval.safetensors"
         return None if self.manifest.train_data is None else "data/train.safetensors"
+
+
+def _watching(held_out: HeldOut | None) -> list[str]:
+    """Options of a training that evaluates a share of its own data."""
+    if held_out is None:
+        return []
+    options = ["--eval-share", repr(held_out.share), "--eval-seed", str(held_out.seed)]
+    numbers = (("--eval-every", held_out.every), ("--patience", held_out.patience))
+    return [*options, *(word for option, number in numbers if number for word in (option, str(number)))]
 
 
 def file_bytes(manifest: Manifest) -> int:

@@ -57,6 +57,13 @@ class Fields:
             raise Malformed(f"{self.at(name)} is {value}, outside {low}..{high}")
         return value
 
+    def share(self, name: str) -> float:
+        """A number between 0 and 1, neither of them."""
+        value = self.typed(name, float)
+        if not 0 < value < 1:
+            raise Malformed(f"{self.at(name)} is {value}, which is not between 0 and 1")
+        return value
+
     def matching(self, name: str, pattern: re.Pattern[str], what: str) -> str:
         """A text that the whole pattern matches; `what` says what it is."""
         value = self.typed(name, str)

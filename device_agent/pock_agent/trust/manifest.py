@@ -56,6 +56,17 @@ class Artifact:
 
 
 @dataclass(frozen=True)
+class HeldOut:
+    """A share of the data that is not trained on but evaluated, drawn by `seed`: every so many steps, or with `every` 0
+    after each epoch. With `patience` (0: none) the training ends after so many evaluations without a better one."""
+
+    share: float
+    seed: int
+    every: int
+    patience: int
+
+
+@dataclass(frozen=True)
 class RunOptions:
     """How to run it. With `threads` 0 the executable chooses."""
 
@@ -65,6 +76,7 @@ class RunOptions:
     seed: int
     save_weights: bool
     weights_form: WeightsForm
+    held_out: HeldOut | None = None
 
 
 @dataclass(frozen=True)
@@ -189,7 +201,7 @@ def _data(value: object, path: str) -> Blob | LocalSource:
 
 
 def _run_options(value: object) -> RunOptions:
-    fields = Fields(value, "manifest.run", "entry steps threads seed save_weights", "weights_form")
+    fields = Fields(value, "manifest.run", "entry steps threads seed save_weights", "weights_form held_out")
     return RunOptions(
         entry=_entry(fields.typed("entry", str)),
         steps=fields.integer("steps", low=1),
@@ -197,7 +209,14 @@ def _run_options(value: object) -> RunOptions:
         seed=fields.integer("seed"),
         save_weights=fields.typed("save_weights", bool),
         weights_form=fields.optional("weights_form", _weights_form) or WeightsForm.FULL,
+        held_out=fields.optional("held_out", _held_out),
     )
+
+
+def _held_out(value: object, path: str) -> HeldOut:
+    fields = Fields(value, path, "share seed every patience")
+    numbers = (fields.integer(name) for name in ("seed", "every", "patience"))
+    return HeldOut(fields.share("share"), *numbers)
 
 
 def _entry(text: str) -> Entry:
@@ -236,6 +255,8 @@ def _check_bench(manifest: Manifest) -> None:
 
 def _check_data(manifest: Manifest) -> None:
     entry = manifest.run.entry
+    if manifest.run.held_out is not None and entry is not Entry.TRAIN:
+        raise Malformed(f"manifest.run.held_out is given, and the entry is {entry.value}")
     if entry is Entry.TRAIN and manifest.train_data is None:
         raise Malformed("manifest.data.train is null, and the entry is train")
     if entry is Entry.EVAL and manifest.train_data is None and manifest.eval_data is None:

@@ -25,6 +25,8 @@ class Feature(StrEnum):
     """Trained weights go back as what changed: `run.weights_form` in the manifest."""
     INITIAL_WEIGHTS = "initial-weights"
     """A run begins with weights that come with it: `data.weights` in the manifest."""
+    HELD_OUT = "held-out"
+    """A training evaluates a share of its data instead of training on it: `run.held_out` in the manifest."""
 
 
 _ABILITY = {
@@ -32,6 +34,7 @@ _ABILITY = {
     Feature.REPEATS: "repeat a benchmark with pauses",
     Feature.WEIGHTS_DELTA: "send weights as what changed of them",
     Feature.INITIAL_WEIGHTS: "begin with other weights than its artifact's",
+    Feature.HELD_OUT: "hold out a share of its data",
     Feature.LOCAL_DATA: "train on data that stays on it",
     Feature.POLICIES: "follow policies",
 }

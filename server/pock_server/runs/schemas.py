@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Protocol
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from pock_server.builds.schemas import FailureOut
+from pock_server.datasets.held_out import HeldOutReport, HeldShare
 from pock_server.devices.schemas import RestIn, RestOut
 from pock_server.http.fields import DIGEST, UUID, Digest, ExecutableLine, Id, Name, Report, check_json
 from pock_server.http.pages import PageOut
@@ -114,6 +115,7 @@ class RunIn(BaseModel):
     threads: int | None = Field(default=None, ge=1, le=256, description="Default: those of the build.")
     seed: int = Field(default=0, ge=0, le=2**53)
     save_weights: bool = False
+    held_out: HeldShare | None = None
     weights_form: WeightsForm = Field(default=WeightsForm.SAFETENSORS, description="Of the weights that are saved.")
     weights_of: str | None = Field(
         default=None,
@@ -132,6 +134,8 @@ class RunIn(BaseModel):
     @model_validator(mode="after")
     def _has_data(self) -> "RunIn":
         check_data(self)
+        if self.held_out is not None and self.entry is not Entry.TRAIN:
+            raise ValueError(f"held_out belongs to a training, and this is {self.entry}")
         return self
 
 
@@ -235,6 +239,8 @@ class ReportOut(BaseModel):
     best_step: int | None = None
     best_loss: float | None = None
     stopped_early: bool | None = None
+    ended: str | None = Field(default=None, description="What ended the training: steps, epochs or patience.")
+    held_out: HeldOutReport | None = None
     kernels: list[KernelMs] | None = None
     stability: StabilityOut | None = None
     energy: EnergyOut | None = None
@@ -271,6 +277,7 @@ class RunOut(BaseModel):
     threads: int
     seed: int
     save_weights: bool
+    held_out: HeldShare | None = None
     initial_weights_digest: Digest | None = Field(
         default=None, description="The weights that it began with, if not its artifact's."
     )

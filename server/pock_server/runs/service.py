@@ -14,10 +14,12 @@ from pock_server.builds.repository import Builds
 from pock_server.builds.schemas import BuildState, FailureOut
 from pock_server.builds.tables import BuildRecord
 from pock_server.clock import new_id
+from pock_server.datasets.held_out import HeldShare
 from pock_server.datasets.local import find_local, require_usable
 from pock_server.datasets.repository import Datasets
 from pock_server.datasets.tables import DatasetRecord
 from pock_server.db.unit import Unit
+from pock_server.devices.features import Feature, require
 from pock_server.devices.repository import Devices
 from pock_server.devices.states import DeviceStatus
 from pock_server.devices.tables import DeviceRecord
@@ -71,9 +73,7 @@ def request_run(
         entry=order.entry,
         steps=order.steps,
         threads=order.threads or build.threads,
-        seed=order.seed,
-        save_weights=order.save_weights,
-        weights_form=order.weights_form,
+        **_training(order, device),
         initial_weights_digest=initial,
         part_of=part_of,
         priority=order.priority,
@@ -93,6 +93,18 @@ def request_run(
     if part_of is None:  # the longer work has an entry of its own
         record(unit, Action.RUN_REQUEST, row, _name(build, device.name), now, chosen)
     return row
+
+
+def _training(order: RunIn, device: DeviceRecord) -> dict[str, Any]:
+    """How a new run trains, and what comes back; a 409 `Problem` for what the device's agent does not know."""
+    if order.held_out is not None:
+        require(device, Feature.HELD_OUT)
+    return {
+        "seed": order.seed,
+        "save_weights": order.save_weights,
+        "weights_form": order.weights_form,
+        "held_out": None if order.held_out is None else order.held_out.model_dump(),
+    }
 
 
 def _name(build: BuildRecord, device_name: str) -> str:
@@ -273,6 +285,7 @@ def _describe(row: RunRecord, position: int | None, origin: Origin, slim: bool) 
         threads=row.threads,
         seed=row.seed,
         save_weights=row.save_weights,
+        held_out=None if row.held_out is None else HeldShare(**row.held_out),
         initial_weights_digest=row.initial_weights_digest,
         part_of=row.part_of,
         priority=row.priority,

@@ -43,6 +43,7 @@ class RunRecord(StatefulRow):
     threads: Mapped[int]
     seed: Mapped[int] = mapped_column(BigInteger)
     save_weights: Mapped[bool]
+    held_out: Mapped[dict[str, Any] | None]
     deadline_seconds: Mapped[float] = mapped_column(Float)
     part_of: Mapped[str | None] = mapped_column(String(36))
     priority: Mapped[int] = mapped_column(Integer, server_default="0")

@@ -286,7 +286,8 @@ PATHS = [
         f"{MEMBER}/size",
     ),
     *(f"artifact/{name}" for name in ("digest", "name", "target", "executable", "members")),
-    *(f"run/{name}" for name in ("entry", "steps", "threads", "seed", "save_weights")),
+    *(f"run/{name}" for name in ("entry", "steps", "threads", "seed", "save_weights", "held_out")),
+    *(f"run/held_out/{name}" for name in ("share", "seed", "every", "patience")),
     *(f"limits/{name}" for name in ("wall_seconds", "memory_bytes", "required_bytes")),
 ]
 
@@ -306,7 +307,10 @@ def test_any_value_anywhere_is_read_or_refused_and_nothing_else(path: str, value
 
 @pytest.fixture
 def fuzz_payload(device: Device) -> dict[str, Any]:
-    return device.job()
+    payload = device.job()
+    payload["run"]["held_out"] = {"share": 0.2, "seed": 0, "every": 5, "patience": 2}
+    assert isinstance(parse(payload), Manifest)
+    return payload
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

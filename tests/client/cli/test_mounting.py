@@ -110,7 +110,7 @@ def test_bash_completes_commands(name: str, tmp_path: Path) -> None:
     session = f"""
         eval "$({name} --show-completion bash)"
         COMP_WORDS=({name} who); COMP_CWORD=1; {function} {name}; echo "${{COMPREPLY[*]}}"
-        COMP_WORDS=({name} run net --eval); COMP_CWORD=3; {function} {name}; echo "${{COMPREPLY[*]}}"
+        COMP_WORDS=({name} run net --eval-d); COMP_CWORD=3; {function} {name}; echo "${{COMPREPLY[*]}}"
     """
     done = subprocess.run(["bash", "-euc", session], env=environment, capture_output=True, text=True, timeout=120)
     assert done.stdout.splitlines() == ["whoami", "--eval-data"], done.stderr

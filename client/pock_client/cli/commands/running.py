@@ -69,6 +69,14 @@ Data = Annotated[
 EvalData = Annotated[
     str | None, typer.Option("--eval-data", metavar="DATASET", help="Evaluate on it before and after training.")
 ]
+EvalShare = Annotated[
+    float | None,
+    typer.Option("--eval-share", metavar="SHARE", help="Hold out so much of each class of the data, and evaluate it."),
+]
+EvalEvery = Annotated[int | None, typer.Option("--eval-every", min=1, help="Steps between; default: each epoch.")]
+Patience = Annotated[
+    int | None, typer.Option("--patience", min=1, help="Stop after so many evaluations without a better one.")
+]
 Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Default: those of the build.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Of the order of samples.")]
 Retry = Annotated[
@@ -106,6 +114,9 @@ def run(
     on: Selector,
     data: Data,
     eval_data: EvalData = None,
+    eval_share: EvalShare = None,
+    eval_every: EvalEvery = None,
+    patience: Patience = None,
     steps: Annotated[int, typer.Option("--steps", min=1, help="Training steps.")] = 100,
     seed: Seed = 0,
     threads: Threads = None,
@@ -134,6 +145,7 @@ def run(
     options |= {
         "deadline": deadline,
         "eval_dataset": eval_data,
+        "held_out": held_out_of(eval_share, eval_every, patience),
         "weights_of": weights_of,
         "weights_form": weights_form,
         "retries": retries_of(retry),
@@ -206,6 +218,18 @@ def _run(context: typer.Context, order: Order, profile: str | None, *, as_json: 
     _show(context, made, order, as_json=as_json)
     if refused:
         raise typer.Exit(Status.REFUSED)
+
+
+def held_out_of(share: float | None, every: int | None, patience: int | None) -> dict[str, float] | None:
+    """What the devices hold out of their data; None where nothing was said."""
+    if share is None:
+        if every is not None or patience is not None:
+            option = "--eval-every" if patience is None else "--patience"
+            raise typer.BadParameter("needs --eval-share", param_hint=option)
+        return None
+    if not 0 < share < 1:
+        raise typer.BadParameter(f"{share:g} is not between 0 and 1, such as 0.2", param_hint="--eval-share")
+    return {"share": share, "every": every or 0, "patience": patience or 0}
 
 
 def retries_of(words: Sequence[str] | None) -> dict[str, int] | None:

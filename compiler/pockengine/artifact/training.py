@@ -70,7 +70,7 @@ def train(session: Session, data: Batch, course: Course, progress: Callable[[str
     samples = session.samples(data)
     chosen = np.zeros(samples, bool)
     if course.eval_share is not None:
-        chosen = held_out(samples, course.eval_share, course.eval_seed, _classes(session, data))
+        chosen = held_out(samples, course.eval_share, course.eval_seed, classes_of(session, data))
     numbers = np.flatnonzero(~chosen)
     watched = course.eval_data if course.eval_share is None else _taken(session, data, np.flatnonzero(chosen))
     recipe = session.manifest.recipe
@@ -166,7 +166,7 @@ def _check(course: Course) -> None:
         raise DataError(f"{name} needs eval_data or eval_share")
 
 
-def _classes(session: Session, data: Batch) -> Array | None:
+def classes_of(session: Session, data: Batch) -> Array | None:
     """The first target with one whole number for each sample; what is negative, so ignored, comes after all others."""
     for port in session.manifest.inputs:
         if port.target and port.shape == (session.batch,) and not DType(port.dtype).is_float:

@@ -1,4 +1,4 @@
-"""Learning rates as values of the graph: constants, or computed from the state `step` where there is a schedule."""
+"""Learning rates as values of the graph: constants or states, times a factor of the state `step` with a schedule."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 from ..ir import Builder, DType, TensorType, Value
 from ..ops import Emitter
-from ..recipe import RateSchedule
+from ..recipe import Optimizer, RateSchedule
 
 STEP = "step"
 
@@ -14,9 +14,10 @@ STEP = "step"
 class Rates:
     """Emits the learning rate of each group, each distinct one once."""
 
-    def __init__(self, builder: Builder, schedule: RateSchedule) -> None:
-        self.builder, self.schedule = builder, schedule
+    def __init__(self, builder: Builder, optimizer: Optimizer) -> None:
+        self.builder, self.optimizer, self.schedule = builder, optimizer, optimizer.schedule
         self.emitter = Emitter(builder)
+        self._adjustable: dict[str, Value] = {}
         self._step: Value | None = None
         self._factor: Value | None = None
 
@@ -31,13 +32,21 @@ class Rates:
         """The number of this optimizer step, from 1, as f32."""
         return self.emitter.add(self.emitter.cast(self.done(), DType.F32), 1.0)
 
-    def rate(self, lr: float) -> Value:
-        """`lr` times the schedule's factor, f32 of rank 0."""
+    def rate(self, param: str) -> Value:
+        """The parameter's learning rate times the schedule's factor, f32 of rank 0."""
+        lr, _ = self.optimizer.rates_of(param)
         if self.schedule.is_constant:
-            return self.emitter.const(lr, DType.F32)
+            return self._state(param, lr) if self.optimizer.adjustable else self.emitter.const(lr, DType.F32)
         if self._factor is None:
             self._factor = factor(self.emitter, self.schedule, self.done())
-        return self.emitter.mul(self._factor, lr)
+        return self.emitter.mul(self._factor, self._state(param, lr) if self.optimizer.adjustable else lr)
+
+    def _state(self, param: str, lr: float) -> Value:
+        """A state that starts as the recipe's rate, and that no step changes."""
+        name = self.optimizer.rate_state(param)
+        if name not in self._adjustable:
+            self._adjustable[name] = self.builder.state(name, TensorType(DType.F32, ()), lr)
+        return self._adjustable[name]
 
 
 def factor(e: Emitter, schedule: RateSchedule, done: Value) -> Value:

@@ -26,7 +26,7 @@ class Updater:
     def __init__(self, builder: Builder, recipe: Recipe, scheme: Scheme) -> None:
         self.builder, self.recipe, self.scheme = builder, recipe, scheme
         self.emitter = Emitter(builder)
-        self.rates = Rates(builder, recipe.optimizer.schedule)
+        self.rates = Rates(builder, recipe.optimizer)
         self.spec, self.attrs = optimizer_op(recipe.optimizer)
         self.states = States(builder, recipe.optimizer, self.spec)
         self.changed: dict[Value, Value] = {}
@@ -122,10 +122,10 @@ class Updater:
 
     def _replace(self, param: Value, gradient: Value, shared: list[Value]) -> None:
         """Register the new contents of a parameter and of its optimizer state."""
-        lr, decay = self.recipe.optimizer.rates_of(param.name)
+        _, decay = self.recipe.optimizer.rates_of(param.name)
         kept = self.states.tensors(param.name, gradient)
         old, states = self._slice(param, param), [self.states.read(tensor) for tensor in kept]
-        inputs = (self.states.view(old), gradient, self.rates.rate(lr), *states, *shared)
+        inputs = (self.states.view(old), gradient, self.rates.rate(param.name), *states, *shared)
         new, *new_states = self.emitter.multi(self.spec.op, inputs, **self.attrs, weight_decay=decay)
         self.changed[param] = self.emitter.reshape(new, old.type.shape)
         self.builder.updates[param] = self._with_slice(param, param, self.changed[param])

@@ -25,6 +25,7 @@ _DOING = {
     "choose": "choosing",
     "front": "looking at other limits",
     "compare": "planning usual schemes",
+    "rates": "trying learning rates",
     "confirm": "training what is compared",
 }
 

@@ -55,6 +55,7 @@ class Optimizer:
     groups        parameters with another learning rate or weight decay; the first group that matches counts
     clip          bound on the gradient, None for none
     state         how tensors of state are kept: f32, or int8 with a scale for each block
+    adjustable    whether learning rates are states, which can be set between two steps (`rate_state`)
     """
 
     name: ClassVar[str]
@@ -65,6 +66,7 @@ class Optimizer:
     groups: tuple[Group, ...] = key(groups_of, (), always=False)
     clip: Clip | None = key(clip_of, None)
     state: str = key(as_text, "f32", always=False)
+    adjustable: bool = key(as_flag, False, always=False)
 
     def __post_init__(self) -> None:
         if self.state not in STATES:
@@ -72,9 +74,19 @@ class Optimizer:
 
     def rates_of(self, name: str) -> tuple[float, float]:
         """(learning rate before the schedule, weight decay) of the parameter called `name`."""
-        group = next((group for group in self.groups if first_match(name, [group.params])), Group(name))
+        group = self._group(name) or Group(name)
         decay = self.weight_decay if group.weight_decay is None else group.weight_decay
         return self.lr if group.lr is None else group.lr, 0.0 if first_match(name, self.exclude) else decay
+
+    def rate_state(self, name: str) -> str:
+        """The state that holds the learning rate of the parameter called `name`, where rates are adjustable: `rate`, or
+        of a group with a rate of its own `rate.0`, `rate.1`, … by its place among the groups."""
+        group = self._group(name)
+        return "rate" if group is None or group.lr is None else f"rate.{self.groups.index(group)}"
+
+    def _group(self, name: str) -> Group | None:
+        """The first group that matches."""
+        return next((group for group in self.groups if first_match(name, [group.params])), None)
 
     def check_names(self, names: list[str]) -> None:
         """Raise RecipeError for a pattern that matches none of the model's parameters."""

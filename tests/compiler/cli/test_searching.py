@@ -87,6 +87,9 @@ def test_a_recipe_that_compiles_within_the_limit(files: Path, limit: int, run, t
         limit,
         "--eval-data",
         files / "held-out.safetensors",
+        "--lr",
+        "--lr-steps",
+        6,
         "--confirm",
         5,
         "--report",
@@ -103,7 +106,11 @@ def test_a_recipe_that_compiles_within_the_limit(files: Path, limit: int, run, t
         <= limit
         < peak_of(run, files, files / "base.yaml")
     )
-    assert {"found", "full", "head", "bias"} <= {one["name"] for one in found["compared"]}
+    assert {"found", "full", "head", "bias", "rates"} <= {one["name"] for one in found["compared"]}
+    rates, recipe = found["rates"], Recipe.load(output)
+    assert rates["steps"] == 6 and rates["trials"][0]["lr"] == 0.001
+    assert {recipe.optimizer.lr, *(group.lr for group in recipe.optimizer.groups)} == set(rates["lr"].values())
+    assert "# Tried for everything: 0.001 gave" in found["recipe"] and "Learning rates" in report.read_text()
     assert all(len(one["trained"]) == 3 for one in found["compared"])
     assert "<script" not in report.read_text() and "0.weight" in report.read_text()
     artifact = tmp_path / "bars.pock"
@@ -148,6 +155,7 @@ def test_without_a_recipe_and_for_a_person(files: Path, run, tmp_path: Path) -> 
         (("--method", "magic"), "there is no method 'magic'"),
         (("--prefer", "time-ish"), "there is no --prefer 'time-ish' (did you mean 'time'?)"),
         (("--target", "toaster"), "no target is called 'toaster'"),
+        (("--lr", "--lr-steps", "0"), "--lr-steps': Input should be greater"),
         (("--eval-data", "none.safetensors"), "there is no dataset 'none.safetensors'"),
         (("--report", "nowhere/report.html"), "the folder 'nowhere' for the report does not exist"),
     ],

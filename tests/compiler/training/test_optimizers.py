@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
+from pockengine.artifact import Session
 from pockengine.compile import Request, compile, plan_programs
 from pockengine.errors import RecipeError
 from pockengine.recipe import Recipe
@@ -131,6 +133,26 @@ def test_groups_and_exclusions_follow_pytorchs_parameter_groups() -> None:
     assert_same_training(session.state(), losses, side, expected)
 
 
+@pytest.mark.parametrize("schedule", ["constant", {"name": "linear", "steps": 8}], ids=["constant", "linear"])
+def test_adjustable_rates_are_those_that_are_set(schedule: object) -> None:
+    """Compiled with some rates and set to others, as compiled with those."""
+
+    def trained(adjustable: bool, lr: float, group: float, decay: float) -> Session:
+        groups = [{"params": "fc1.bias", "weight_decay": decay}, {"params": "fc2.*", "lr": group}]
+        optimizer = {"name": "adamw", "lr": lr, "groups": groups, "schedule": schedule, "adjustable": adjustable}
+        return compile(MLP.build(8), Recipe(optimizer=optimizer), threads=1).load()
+
+    changed, plain = trained(True, 1.0, 0.5, 0.3), trained(False, 0.01, 0.03, 0.3)
+    assert {"rate": 1.0, "rate.1": 0.5}.items() <= changed.optimizer_state().items()
+    for name, rate in {"rate": 0.01, "rate.1": 0.03}.items():
+        changed.set_tensor(name, np.array(rate, np.float32))
+    for step in range(5):
+        assert changed.step(MLP.batch(step)) == pytest.approx(plain.step(MLP.batch(step)), rel=1e-5)
+    assert changed.tensor("rate") == np.float32(0.01), "no step changes it"
+    for name, array in plain.state().items():
+        np.testing.assert_allclose(changed.tensor(name), array, rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("optimizer", "words"),
     [
@@ -181,6 +203,7 @@ def test_a_recipe_says_its_optimizer_again() -> None:
             "exclude": "*.bias",
             "groups": [{"params": "fc*", "lr": 0.1}, {"params": "*", "weight_decay": 0.2}],
             "clip": {"norm": 2},
+            "adjustable": True,
         }
     )
     assert recipe.optimizer.rates_of("fc1.weight") == (0.1, 0.0)

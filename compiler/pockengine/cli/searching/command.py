@@ -38,6 +38,12 @@ Resume = Annotated[
     Path | None,
     typer.Option("--resume", metavar="FOLDER", help="Keep what is found here, and go on with what is there."),
 ]
+FindRates = Annotated[
+    bool, typer.Option("--lr", help="Find learning rates, too: for all that is trained, then for each group.")
+]
+RateSteps = Annotated[
+    int, typer.Option("--lr-steps", metavar="STEPS", min=1, help="Of each short training that --lr does.")
+]
 Confirm = Annotated[
     int, typer.Option("--confirm", metavar="STEPS", min=0, help="Train the recipe and usual ones so long, and compare.")
 ]
@@ -52,7 +58,9 @@ def search_command(
     target: TargetName = "host",
     memory: SearchMemory = None,
     step_ms: Annotated[float | None, typer.Option("--step-ms", min=0.0, help="What one step may take.")] = None,
-    minutes: Annotated[float, typer.Option("--minutes", min=0.0, help="What finding contributions may take.")] = 30.0,
+    minutes: Annotated[
+        float, typer.Option("--minutes", min=0.0, help="What finding contributions may take; --lr, again.")
+    ] = 30.0,
     method: Method = "fisher",
     prefer: Prefer = "accuracy",
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of all that is drawn.")] = 0,
@@ -60,6 +68,8 @@ def search_command(
     batch: Batch = None,
     dim: Dims = None,
     resume: Resume = None,
+    lr: FindRates = False,
+    lr_steps: RateSteps = 60,
     confirm: Confirm = 0,
     report: Annotated[
         Path | None, typer.Option("--report", metavar="R.html", help="Write a page that says why.")
@@ -87,6 +97,7 @@ def search_command(
         batch,
         compiling.parse_dims(dim or []),
         resume,
+        lr_steps if lr else 0,
         confirm,
         report,
         import_losses,

@@ -43,6 +43,7 @@ class SearchOptions:
     batch: int | None
     dims: Mapping[str, int]
     resume: Path | None
+    lr_steps: int
     confirm: int
     report: Path | None
     import_losses: bool = False
@@ -77,6 +78,7 @@ def search_scheme(options: SearchOptions, *, as_json: bool) -> None:
             seed=options.seed,
             threads=options.threads,
             folder=options.resume,
+            lr_steps=options.lr_steps,
             confirm=options.confirm,
             progress=report,
         )
@@ -99,6 +101,7 @@ def _show(found: Found, options: SearchOptions) -> None:
     rows = {
         "\nlimits": "\n" + (limits_text(found) or "none"),
         "contributions": f"{found.method}, seed {found.seed}",
+        **_rates_rows(found),
         "bound": f"no scheme that fits brings over {found.chosen.gap:.2%} more, if contributions and costs add",
         "took": ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in found.seconds.items()),
         "recipe": str(options.output),
@@ -106,8 +109,18 @@ def _show(found: Found, options: SearchOptions) -> None:
     if options.report is not None:
         rows["report"] = str(options.report)
     output.print(console.pairs(rows))
-    for note in found.chosen.notes:
+    for note in (*found.chosen.notes, *(found.rates.notes if found.rates else ())):
         output.print(f"note: {note}", markup=False)
+
+
+def _rates_rows(found: Found) -> dict[str, str]:
+    if found.rates is None:
+        return {}
+    rates = ", ".join(f"{name} {rate:g}" for name, rate in found.rates.lr.items())
+    judged = (
+        f"loss of {found.rates.kept_back} samples kept back {found.rates.loss:.4g}, {found.rates.before:.4g} before"
+    )
+    return {"learning rates": f"{rates} ({judged})"}
 
 
 def limits_text(found: Found) -> str:

@@ -47,7 +47,7 @@ class Trainer:
         self.recipe = measured_recipe(space)
         self._data, self._evaluation = train, evaluation
         self._artifacts: dict[Choice, Artifact] = {}
-        self._open: _Open | None = None
+        self._open: OpenProgram | None = None
 
     def program(self, choice: Choice) -> Choice:
         """What the program trains that stands for a scheme."""
@@ -88,7 +88,7 @@ class Trainer:
         count = len(self.space.units)
         return {*(part * count // _PARTS for part in range(_PARTS)), head_start(self.space)}
 
-    def _opened(self, choice: Choice) -> _Open:
+    def _opened(self, choice: Choice) -> OpenProgram:
         if self._open is None or self._open.choice != choice:
             self.close()
             if choice not in self._artifacts:
@@ -98,7 +98,7 @@ class Trainer:
                     self._artifacts[choice] = artifact
             else:
                 artifact = self._artifacts[choice]
-            self._open = _Open(self.space, choice, artifact)
+            self._open = OpenProgram(self.space, choice, artifact)
         return self._open
 
     def _restored(self, program: Choice, choice: Choice) -> dict[str, tuple[int, Array] | None]:
@@ -116,7 +116,7 @@ class Trainer:
         return found
 
 
-class _Open:
+class OpenProgram:
     """One program in memory."""
 
     def __init__(self, space: Space, choice: Choice, artifact: Artifact) -> None:

@@ -32,6 +32,7 @@ def search(
     minutes: float = 30.0,
     seed: int = 0,
     folder: str | os.PathLike[str] | None = None,
+    lr_steps: int = 0,
     confirm: int = 0,
     progress: Progress = quiet,
 ) -> Found:
@@ -47,9 +48,10 @@ def search(
     eval_data  samples that were held out; for `measured` and `confirm`
     method     how contributions are found: `fisher`, `measured` or `gradient`
     prefer     which scheme within the limits: `accuracy`, `memory`, `time` or `balanced`
-    minutes    what finding contributions may take
+    minutes    what finding contributions may take, and finding learning rates again
     seed       of all that is drawn
     folder     keeps results as they come, so that the same call goes on where one was ended
+    lr_steps   steps of each of the short trainings that find learning rates, as `--lr` does; 0: the recipe's stay
     confirm    steps of short trainings of the found scheme and of usual ones, which then have accuracies
     progress   called with (stage, done, total)
 
@@ -70,6 +72,7 @@ def search(
         seed,
         threads,
         None if folder is None else Path(folder),
+        lr_steps,
         confirm,
         progress,
     )

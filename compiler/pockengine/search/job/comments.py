@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..figures import memory, milliseconds, percent
+from ..rates import Rates, RateTrial
 from .found import Compared, Found
 
 
@@ -23,7 +24,28 @@ def comments_of(found: Found) -> list[str]:
             f"It keeps {percent(chosen.gain, full.gain)} of what training everything brings, if contributions add; at "
             f"most {percent(chosen.bound, full.gain)} fit into the limits."
         )
-    return lines + [f"Note: {note}." for note in chosen.notes]
+    notes = chosen.notes
+    if found.rates is not None:
+        lines += _of_rates(found.rates)
+        notes += found.rates.notes
+    return lines + [f"Note: {note}." for note in notes]
+
+
+def _of_rates(rates: Rates) -> list[str]:
+    """How they were found, and a sentence for each group of what was tried."""
+    tried: dict[str, list[RateTrial]] = {}
+    for trial in rates.trials:
+        tried.setdefault(trial.group, []).append(trial)
+    chosen = ", ".join(f"{name} {rate:g}" for name, rate in rates.lr.items())
+    return [
+        f"Learning rates: {chosen}; by trainings of {rates.steps} steps in {rates.orders} orders, judged by the loss "
+        f"of {rates.kept_back} samples kept back from the data: {rates.before:.4g} before, {rates.loss:.4g} with them.",
+        *(f"Tried for {name}: {', '.join(map(_tried, trials))}." for name, trials in tried.items()),
+    ]
+
+
+def _tried(trial: RateTrial) -> str:
+    return f"{trial.lr:g} {'diverged' if trial.loss is None else f'gave {trial.loss:.4g}'}"
 
 
 def _share(full: Compared | None, figure: str, value: float) -> str:

@@ -8,7 +8,11 @@ from typing import Any
 
 from ..choosing import Chosen, Limits, Point
 from ..costs import Cost
+from ..rates import Rates
 from ..space import Choice
+
+AT_RATES = "rates"
+"""The name among the compared schemes of the found one, trained at the learning rates that were found for it."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,8 @@ class Found:
     layers       the modules that they belong to
     front        what no other scheme found beats, by ascending memory; estimated
     compared     the found scheme and usual ones, planned
-    seconds      stage -> what it took"""
+    seconds      stage -> what it took
+    rates        the learning rates, where they were looked for"""
 
     model: str
     target: str
@@ -112,6 +117,7 @@ class Found:
     front: tuple[Point, ...]
     compared: tuple[Compared, ...]
     seconds: Mapping[str, float]
+    rates: Rates | None = None
 
     def of(self, name: str) -> Compared | None:
         """One of the compared schemes."""
@@ -123,6 +129,7 @@ class Found:
         mapping |= {"gap": self.chosen.gap, "provenance": dict(self.provenance), "seconds": dict(self.seconds)}
         for name in ("limits", "chosen"):
             mapping[name] = asdict(mapping[name])
+        mapping["rates"] = None if self.rates is None else asdict(self.rates)
         for name in ("units", "layers", "front", "compared"):
             mapping[name] = [asdict(one) for one in mapping[name]]
         return mapping
@@ -137,6 +144,7 @@ class Found:
         given["layers"] = tuple(LayerRow(**row) for row in given["layers"])
         given["front"] = tuple(Point(**_scheme(row)) for row in given["front"])
         given["compared"] = tuple(_compared(row) for row in given["compared"])
+        given["rates"] = None if given["rates"] is None else Rates.from_mapping(given["rates"])
         return cls(**given)
 
 

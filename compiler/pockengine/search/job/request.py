@@ -29,10 +29,11 @@ class SearchRequest:
     eval_data  samples that were held out; needed to measure contributions, and to confirm
     method     one of METHODS
     prefer     which scheme of those within the limits
-    minutes    the time that contributions may take; what is measured until then counts
+    minutes    the time that contributions may take, and learning rates again; what is measured until then counts
     seed       of all that is drawn
     threads    of the target; None: its cores
     folder     where results are kept as they come, so that a search that was ended goes on; None: nowhere
+    lr_steps   steps of each of the short trainings that find learning rates; 0: the recipe's stay
     confirm    steps of a short training of the found scheme and of usual ones, at the end; 0: none
     progress   called with (stage, done, total)"""
 
@@ -48,12 +49,16 @@ class SearchRequest:
     seed: int = 0
     threads: int | None = None
     folder: Path | None = None
+    lr_steps: int = 0
     confirm: int = 0
     progress: Progress = quiet
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise PockError(f"there is no method '{self.method}'{nearest(self.method, METHODS)}")
+        for name in ("lr_steps", "confirm"):
+            if getattr(self, name) < 0:
+                raise PockError(f"{name} is a number of steps, so it cannot be {getattr(self, name)}")
         if self.eval_data is None and (self.method == "measured" or self.confirm):
             wanted = "measuring contributions" if self.method == "measured" else "confirming a scheme"
             raise PockError(f"{wanted} needs samples that were held out: give --eval-data")

@@ -12,18 +12,20 @@ from pathlib import Path
 
 from ...codegen.files import write_whole
 from ...progress import Progress
+from ...recipe.optimizer import optimizer_mapping
 from ..choosing import Chooser, Chosen, Point, Preference, front, preferred
 from ..contributions import Contributions, Work, fisher, gradient_ratio, load, measure, save
 from ..contributions.kept import Journal
 from ..contributions.trainer import Trainer
 from ..contributions.work import identity_of
 from ..costs import Costs
+from ..rates import RateGroups, find_rates
 from ..space import Choice, Space
 from ..writing import few_rules, recipe_text
 from .comments import comments_of
 from .comparison import schemes_of, trained_numbers
 from .data import Data, checked_data
-from .found import Compared, Found, LayerRow, Training, UnitRow
+from .found import AT_RATES, Compared, Found, LayerRow, Training, UnitRow
 from .request import SearchRequest
 from .whole import WholeCosts
 
@@ -58,6 +60,8 @@ class _Search:
         with self._timed("contributions"):
             contributions = self._contributions()
         found = self._known() or self._found(contributions)
+        if self.request.lr_steps:
+            found = self._with_rates(found, contributions)
         return self._confirmed(found, contributions) if self.request.confirm else found
 
     @contextmanager
@@ -144,21 +148,41 @@ class _Search:
             write_whole(file, [json.dumps(found.to_mapping()).encode()])
         return found
 
+    def _with_rates(self, found: Found, contributions: Contributions) -> Found:
+        """With learning rates, in its recipe too."""
+        choice = found.chosen.choice
+        with self._timed("rates"):
+            recipe = few_rules(self.space, choice, contributions.importance)
+            rates, recipe = find_rates(self.space, choice, recipe, self.data, self.request.lr_steps, self.work)
+        found = replace(found, rates=rates, seconds={**found.seconds, **self.seconds})
+        return replace(found, recipe=recipe_text(recipe, comments_of(found)))
+
     def _confirmed(self, found: Found, contributions: Contributions) -> Found:
-        """With short trainings of all that is compared."""
-        request = self.request
-        assert self.evaluation is not None
-        kept, rows = self.work.kept("confirmed.jsonl", self._identity(steps=request.confirm)), []
-        work = replace(self.work, seconds=None)
+        """With short trainings of all that is compared, and of the found scheme with its own learning rates."""
+        rows, space, progress = list(found.compared), self.space, self.request.progress
         with self._timed("confirming"):
-            trainer = Trainer(self.space, self.data, self.evaluation, contributions.importance, work)
-            with trainer:
-                confirming = _Confirming(trainer, Journal(kept), request.confirm, request.seed)
-                for done, one in enumerate(found.compared):
-                    request.progress("confirm", done, len(found.compared))
-                    rows.append(replace(one, trained=confirming.of(one.choice)))
-        request.progress("confirm", len(rows), len(rows))
+            with self._confirming(space, contributions) as confirming:
+                for done, one in enumerate(rows):
+                    progress("confirm", done, len(rows))
+                    rows[done] = replace(one, trained=confirming.of(one.choice))
+            if found.rates is not None:
+                optimizer = RateGroups.of(space, found.chosen.choice).written(found.rates.lr)
+                space = Space(space.graph, space.base.with_(optimizer=optimizer), space.units)
+                with self._confirming(space, contributions) as confirming:
+                    rows.insert(1, replace(rows[0], name=AT_RATES, trained=confirming.of(rows[0].choice)))
+        progress("confirm", len(rows), len(rows))
         return replace(found, compared=tuple(rows), seconds={**found.seconds, **self.seconds})
+
+    @contextmanager
+    def _confirming(self, space: Space, contributions: Contributions) -> Iterator[_Confirming]:
+        """Trains schemes with a space's base recipe."""
+        assert self.evaluation is not None
+        optimizer = json.dumps(optimizer_mapping(space.base.optimizer))
+        identity = self._identity(steps=self.request.confirm, optimizer=optimizer)
+        journal = Journal(self.work.kept("confirmed.jsonl", identity))
+        work = replace(self.work, seconds=None)
+        with Trainer(space, self.data, self.evaluation, contributions.importance, work) as trainer:
+            yield _Confirming(trainer, journal, self.request.confirm, self.request.seed)
 
 
 @dataclass(frozen=True)

@@ -34,8 +34,8 @@ def layer_table(found: Found) -> Markup:
                 "tr",
                 element("th", name, scope="row"),
                 element("td", *(_chip(unit) for unit in units), class_="chips"),
-                _bar_cell(_logarithmic(gain, most_gain), percent(gain, full), trained, ticks=True),
-                _bar_cell(cost / most_cost if most_cost else 0.0, memory(cost), trained),
+                bar_cell(_logarithmic(gain, most_gain), percent(gain, full), trained, ticks=True),
+                bar_cell(cost / most_cost if most_cost else 0.0, memory(cost), trained),
                 element("td", milliseconds(max(0.0, taken[name].added_ms)), class_="number"),
                 element("td", _rate(gain, cost, full), class_="number"),
                 element("td", reason(units, taken[name], before, found), class_="why"),
@@ -64,8 +64,8 @@ def _chip(unit: UnitRow) -> Markup:
     return element("span", text, class_="chip on" if unit.option else "chip", title=about)
 
 
-def _bar_cell(share: float, text: str, trained: bool, ticks: bool = False) -> Markup:
-    """A bar with its figure."""
+def bar_cell(share: float, text: str, trained: bool, ticks: bool = False) -> Markup:
+    """A bar of a share of the width, with its figure; `trained` fills it."""
     marks = [
         element("line", x1=_WIDTH * step / _DECADES, x2=_WIDTH * step / _DECADES, y1=0, y2=_HEIGHT, class_="tick")
         for step in range(1, _DECADES)

@@ -9,6 +9,7 @@ from ..job.found import Compared, Found
 from .layers import layer_table
 from .markup import Markup, element, joined
 from .picture import front_pictures
+from .rates import rates_table
 from .style import STYLE
 from .words import scheme_words
 
@@ -62,9 +63,21 @@ def _sections(found: Found) -> list[tuple[str, str, Markup]]:
             "would add. Bars of “brings” are logarithmic: a mark is a power of ten.",
             element("div", layer_table(found), class_="scrolled"),
         ),
+        *_rates(found),
         ("The recipe", "", element("pre", found.recipe)),
         ("How it was found", "", _how(found)),
     ]
+
+
+def _rates(found: Found) -> list[tuple[str, str, Markup]]:
+    rates = found.rates
+    if rates is None:
+        return []
+    text = (
+        f"Each rate trained {rates.steps} steps in {rates.orders} orders, and was judged by the loss of "
+        f"{rates.kept_back} samples kept back from the data, which was {rates.before:.4g} before training."
+    )
+    return [("Learning rates", text, element("div", rates_table(rates), class_="scrolled"))]
 
 
 def _section(title: str, text: str, content: Markup) -> Markup:
@@ -207,5 +220,5 @@ def _how(found: Found) -> Markup:
         "took": ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in found.seconds.items()),
     }
     pairs = [part for label, text in rows.items() for part in (element("dt", label), element("dd", text))]
-    notes = [element("li", note) for note in chosen.notes]
+    notes = [element("li", note) for note in (*chosen.notes, *(found.rates.notes if found.rates else ()))]
     return joined(element("dl", *pairs), element("ul", *notes) if notes else None)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ..costs import Cost
-from ..job.found import Found
+from ..job.found import AT_RATES, Found
 from .markup import Markup, element
 from .words import scheme_words
 
@@ -71,6 +71,7 @@ def _picture(found: Found, title: str, figure: Callable[[Cost], float], limit: f
     marks = [
         (figure(one.cost), 100 * one.gain / full, scheme_words(one.name), "found" if one.name == "found" else "usual")
         for one in found.compared
+        if one.name != AT_RATES  # which lies on the found one
     ]
     xs = [x for x, _ in points] + [mark[0] for mark in marks] + ([limit] if limit is not None else [])
     ys = [y for _, y in points] + [mark[1] for mark in marks]

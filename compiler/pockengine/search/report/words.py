@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from ..figures import memory, milliseconds
-from ..job.found import Found, LayerRow, UnitRow
+from ..job.found import AT_RATES, Found, LayerRow, UnitRow
 
 _LAST = re.compile(r"last(\d+)")
 
@@ -18,6 +18,7 @@ def scheme_words(name: str) -> str:
         return f"the last {match[1]} parameters"
     known = {
         "found": "found here",
+        AT_RATES: "found here, at its learning rates",
         "full": "everything",
         "head": "the head",
         "bias": "the biases",

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
-from typing import Any
+from glob import escape
+from typing import Any, TypeVar
 
 from ...recipe import Recipe, resolve
 from ...recipe.resolution.scheme import most_important
 from ..space import Choice, Importance, Space, Unit
 
+_T = TypeVar("_T")
 _SPECIAL = frozenset("*?[]")
 _MOST_TOKENS = 12
 """Names of more parts than this get no patterns: their number grows with the square."""
@@ -41,6 +43,18 @@ def few_rules(space: Space, choice: Choice, importance: Importance | None = None
         if len(rules) < len(plain.update) and resolve(found, space.graph).updates == wanted:
             return found
     return plain
+
+
+def few_patterns(names: Sequence[str], parts: Mapping[str, _T]) -> list[tuple[str, _T]]:
+    """Patterns for `fnmatch`, of which the first that matches gives each of the names its part; those without a part
+    match none."""
+    known = list(dict.fromkeys(parts.values()))
+    places: list[Part] = [known.index(parts[name]) if name in parts else "frozen" for name in names]
+    found = []
+    for pattern, part in _covering(names, list(_patterns(names)), places, ends=False):
+        assert isinstance(part, int)
+        found.append((escape(pattern.text) if len(pattern.places) == 1 else pattern.text, known[part]))
+    return found
 
 
 def _shares(space: Space, choice: Choice, importance: Importance) -> list[Part]:
@@ -81,23 +95,28 @@ class _Pattern:
 
 
 def _wide_first(names: Sequence[str], patterns: Sequence[_Pattern], parts: Sequence[Part]) -> list[Rule]:
-    """Rules from the first on: one that covers most of what no rule has, again and again. A pattern may match what an
-    earlier rule has already, but nothing of another part."""
+    """Rules from the first on: one that covers most of what no rule has, again and again."""
+    return [_rule(pattern, part) for pattern, part in _covering(names, patterns, parts, ends=True)]
+
+
+def _covering(
+    names: Sequence[str], patterns: Sequence[_Pattern], parts: Sequence[Part], ends: bool
+) -> Iterator[tuple[_Pattern, Part]]:
+    """Patterns with the part that they give; the first that matches counts. A pattern may match what an earlier one has
+    already, but nothing of another part. `ends`: also of the last few that a pattern matches."""
     left = {place for place, part in enumerate(parts) if part != "frozen"}
     claimed: set[int] = set()
-    rules: list[Rule] = []
     while left:
         best, covered = _Pattern(names[min(left)], (min(left),)), 1
-        ends = (one for pattern in patterns for one in _lasts(pattern, parts, claimed))
-        for pattern in (*patterns, *ends):
+        lasts = (one for pattern in patterns for one in _lasts(pattern, parts, claimed)) if ends else ()
+        for pattern in (*patterns, *lasts):
             new = [place for place in pattern.claims if place not in claimed]
             if len(new) > covered and len({parts[place] for place in new}) == 1 and parts[new[0]] != "frozen":
                 best, covered = pattern, len(new)
         new_places = set(best.claims) - claimed
-        rules.append(_rule(best, parts[min(new_places)]))
+        yield best, parts[min(new_places)]
         claimed |= new_places
         left -= new_places
-    return rules
 
 
 def _behind_exceptions(names: Sequence[str], patterns: Sequence[_Pattern], parts: Sequence[Part]) -> list[Rule]:

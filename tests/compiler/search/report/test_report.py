@@ -12,6 +12,7 @@ import pytest
 from pockengine.search.choosing import Chosen, Limits, Point
 from pockengine.search.costs import Cost
 from pockengine.search.job import Compared, Found, LayerRow, Training, UnitRow
+from pockengine.search.rates import Rates, RateTrial
 from pockengine.search.report import report_page
 from pockengine.search.report.markup import Markup, element, plain
 
@@ -47,6 +48,16 @@ def found(name: str = "layer.0", memory: int | None = 3 << 20) -> Found:
         front=(Point((0, 0, 0, 2), 9.0, Cost(2_000_000, 2.0)), Point((0, 1, 0, 2), 12.0, cost)),
         compared=(best, full, Compared("last3", (0, 2, 1, 2), Cost(4 << 20, 4.0), 13.5, 96)),
         seconds={"contributions": 1.5, "costs": 2.0},
+        rates=Rates(
+            {name: 0.25, "others": 0.5},
+            60,
+            2,
+            13,
+            2.75,
+            1.5,
+            (RateTrial("everything", 0.5, 1.75), RateTrial(name, 0.25, 1.5), RateTrial(name, 8.0, None)),
+            False,
+        ),
     )
 
 
@@ -91,6 +102,9 @@ def test_the_page_says_what_was_found() -> None:
         "80.0%",
         "weight ½",
         "seed 3",
+        "13 samples kept back from the data, which was 2.75 before",
+        "diverged",
+        "the time was over before all learning rates were tried",
     ):
         assert said in page.text, said
     assert "1.0 MiB more would not fit, as gradients would reach back" in page.text
@@ -122,6 +136,8 @@ def test_the_page_needs_nothing_and_runs_nothing() -> None:
         {"limits": Limits()},
         {"front": ()},
         {"compared": ()},
+        {"rates": None},
+        {"rates": Rates({"head": 0.1}, 60, 2, 13, 2.75, 1.5, ())},
         {"threads": 4, "chosen": replace(found().chosen, gain=0.0, bound=0.0, notes=())},
         {"units": tuple(replace(unit, gains=(0.0,) * len(unit.gains)) for unit in found().units)},
     ],

@@ -68,7 +68,7 @@ WAYS: Mapping[str, Way] = {
     "even": _even,
     "earlier": partial(_even, earlier=True),
 }
-"""`default` is what `pock search` does."""
+"""`default` is what `pock search --channels magnitude` does."""
 
 
 @dataclass(frozen=True)

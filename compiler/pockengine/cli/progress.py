@@ -19,6 +19,7 @@ _DOING = {
     "link": "linking",
     "pack": "packing",
     "gradients": "looking at gradients",
+    "activations": "looking at activations",
     "measure": "measuring contributions",
     "costs": "learning what schemes cost",
     "probe": "asking what options add",

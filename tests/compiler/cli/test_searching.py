@@ -152,6 +152,7 @@ def test_without_a_recipe_and_for_a_person(files: Path, run, tmp_path: Path) -> 
         (("--step-ms", "1e-6"), "no scheme's step takes less than 1e-06 ms"),
         (("--method", "measured"), "needs samples that were held out: give --eval-data"),
         (("--confirm", "5"), "needs samples that were held out: give --eval-data"),
+        (("--channels", "fischer"), "channels are not chosen by 'fischer' (did you mean 'fisher'?)"),
         (("--method", "magic"), "there is no method 'magic'"),
         (("--prefer", "time-ish"), "there is no --prefer 'time-ish' (did you mean 'time'?)"),
         (("--target", "toaster"), "no target is called 'toaster'"),

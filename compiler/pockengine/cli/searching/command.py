@@ -28,6 +28,14 @@ Method = Annotated[
     str,
     typer.Option("--method", metavar="{fisher|measured|gradient}", help="How it is found what each parameter brings."),
 ]
+Channels = Annotated[
+    str,
+    typer.Option(
+        "--channels",
+        metavar="{activation|fisher|gradient|magnitude}",
+        help="By what the channels are chosen that are trained of a weight.",
+    ),
+]
 Prefer = Annotated[
     str,
     typer.Option(
@@ -62,6 +70,7 @@ def search_command(
         float, typer.Option("--minutes", min=0.0, help="What finding contributions may take; --lr, again.")
     ] = 30.0,
     method: Method = "fisher",
+    channels: Channels = "activation",
     prefer: Prefer = "accuracy",
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of all that is drawn.")] = 0,
     threads: Annotated[int | None, typer.Option("--threads", min=1, help="Default: the target's cores.")] = None,
@@ -91,6 +100,7 @@ def search_command(
         step_ms,
         minutes,
         method,
+        channels,
         prefer,
         seed,
         threads,

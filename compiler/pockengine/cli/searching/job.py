@@ -37,6 +37,7 @@ class SearchOptions:
     step_ms: float | None
     minutes: float
     method: str
+    channels: str
     prefer: str
     seed: int
     threads: int | None
@@ -73,6 +74,7 @@ def search_scheme(options: SearchOptions, *, as_json: bool) -> None:
             limits=limits,
             eval_data=held_out,
             method=options.method,
+            channels=options.channels,
             prefer=Preference(options.prefer),
             minutes=options.minutes,
             seed=options.seed,
@@ -100,7 +102,7 @@ def _show(found: Found, options: SearchOptions) -> None:
     output.print(table)
     rows = {
         "\nlimits": "\n" + (limits_text(found) or "none"),
-        "contributions": f"{found.method}, seed {found.seed}",
+        "contributions": f"{found.method}, channels by {found.provenance['channels']}, seed {found.seed}",
         **_rates_rows(found),
         "bound": f"no scheme that fits brings over {found.chosen.gap:.2%} more, if contributions and costs add",
         "took": ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in found.seconds.items()),

@@ -4,6 +4,7 @@ from .contributions import Contributions
 from .file import load, save
 from .fisher import CRITERIA, fisher
 from .gradients import GradientStatistics, gradient_statistics
+from .importance import WAYS, channel_importance
 from .measured import Training, measure
 from .ranks import rank_correlation
 from .ratio import gradient_ratio
@@ -12,6 +13,7 @@ from .work import Data, Work
 
 __all__ = [
     "CRITERIA",
+    "WAYS",
     "Contributions",
     "Data",
     "GradientStatistics",
@@ -19,6 +21,7 @@ __all__ = [
     "Trainer",
     "Training",
     "Work",
+    "channel_importance",
     "fisher",
     "gradient_ratio",
     "gradient_statistics",

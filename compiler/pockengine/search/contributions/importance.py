@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator
 
 import numpy as np
 
+from ...errors import PockError, nearest
 from ...ir import Builder, Node, Value
 from ...ops import Convolution, Emitter, convolution_of
 from ...ops.registry import Role, consumed_axes, roles_of
@@ -20,12 +21,32 @@ from ...recipe.losses.own import LossGraph
 from ...recipe.resolution.channels import readers
 from ..space import Importance, Space, Unit
 from .contributions import magnitude
-from .gradients import GradientStatistics
+from .gradients import GradientStatistics, gradient_statistics
 from .samples import Samples
 from .trainer import head_start
 from .work import Clock, Data, Work
 
+WAYS = ("activation", "fisher", "gradient", "magnitude")
+"""How important channels are found."""
 _OUTPUT = "activation.{}"
+
+
+def channel_importance(space: Space, data: Data, way: str, work: Work | None = None) -> Importance:
+    """By one of WAYS; by magnitude is empty, as a recipe chooses so by itself. Raises PockError for another way,
+    DataError, RecipeError or UnsupportedOperatorError."""
+    check_way(way)
+    if way == "magnitude":
+        return {}
+    if way == "activation":
+        return by_activation(space, data, work=work)
+    statistics = gradient_statistics(space, data, work=work)
+    return (by_fisher if way == "fisher" else by_gradient)(space, statistics)
+
+
+def check_way(way: str) -> None:
+    """Raises PockError where channels cannot be chosen so."""
+    if way not in WAYS:
+        raise PockError(f"channels are not chosen by '{way}'{nearest(way, WAYS)}")
 
 
 def by_magnitude(space: Space) -> Importance:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...artifact import Session
 from ...ir import Array
-from ..space import Space
+from ..space import Importance, Space
 from .contributions import Contributions, gains_of
 from .gradients import GradientSession, by_channel
 from .kept import KeptArrays
@@ -20,12 +20,14 @@ _LEAST_RMS = 0.01
 _STEP = "steps"
 
 
-def gradient_ratio(space: Space, data: Data, steps: int = 10, work: Work | None = None) -> Contributions:
+def gradient_ratio(
+    space: Space, data: Data, steps: int = 10, importance: Importance | None = None, work: Work | None = None
+) -> Contributions:
     """Contributions from the first steps of training everything as the base recipe says: the norm of a unit's gradient,
     of the channels that a share trains, over the norm of the unit, each the root of the mean square over the steps.
-    So a unit gains what share of itself a step of plain gradient descent would change. Raises DataError, RecipeError
-    or UnsupportedOperatorError."""
-    work = work or Work()
+    So a unit gains what share of itself a step of plain gradient descent would change. `importance` says which channels
+    a share trains; without it, magnitude. Raises DataError, RecipeError or UnsupportedOperatorError."""
+    work, importance = work or Work(), importance or {}
     clock = Clock(work.seconds)
     base = space.base.with_(accumulate=1, ema=None, frozen=None, last_batch="drop")
     artifact = work.compiled(space, Space(space.graph, base, space.units).recipe(space.full))
@@ -42,11 +44,12 @@ def gradient_ratio(space: Space, data: Data, steps: int = 10, work: Work | None 
     count = int(sums[_STEP])
     gradients = {unit.name: sums[f"gradient.{unit.name}"] / count for unit in space.units}
     gains = []
-    for unit, row in zip(space.units, gains_of(space, gradients, {}), strict=True):
+    for unit, row in zip(space.units, gains_of(space, gradients, importance), strict=True):
         weight = max(float(sums[f"weight.{unit.name}"][0]) / count, _LEAST_RMS**2 * np.prod(unit.shape))
         gains.append(tuple(float(np.sqrt(square / weight)) for square in row))
-    provenance = {"steps": count, "batch": samples.step, "seed": work.seed}
-    return Contributions(space, tuple(gains), "gradient_ratio", clock.seconds, provenance)
+    channels = "given" if importance else "magnitude"
+    provenance = {"steps": count, "batch": samples.step, "channels": channels, "seed": work.seed}
+    return Contributions(space, tuple(gains), "gradient_ratio", clock.seconds, provenance, importance)
 
 
 class _Run:

@@ -62,6 +62,11 @@ class Clock:
         """Since it was started."""
         return time.monotonic() - self.started
 
+    @property
+    def left(self) -> float | None:
+        """Seconds until the limit; None where there is none."""
+        return None if self.limit is None else max(0.0, self.limit - self.seconds)
+
     def is_over(self, coming: float = 0.0) -> bool:
         """Whether the limit would be passed by something that takes `coming` seconds."""
         return self.limit is not None and self.seconds + coming > self.limit

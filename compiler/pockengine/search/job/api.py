@@ -28,6 +28,7 @@ def search(
     step_ms: float | None = None,
     eval_data: Data | None = None,
     method: str = "fisher",
+    channels: str = "activation",
     prefer: str = "accuracy",
     minutes: float = 30.0,
     seed: int = 0,
@@ -47,6 +48,8 @@ def search(
     step_ms    milliseconds that a step may take, as predicted
     eval_data  samples that were held out; for `measured` and `confirm`
     method     how contributions are found: `fisher`, `measured` or `gradient`
+    channels   by what the input channels are chosen that are trained of a weight: `activation`, `fisher`, `gradient` or
+               `magnitude`
     prefer     which scheme within the limits: `accuracy`, `memory`, `time` or `balanced`
     minutes    what finding contributions may take, and finding learning rates again
     seed       of all that is drawn
@@ -67,6 +70,7 @@ def search(
         Limits(memory, step_ms),
         eval_data,
         method,
+        channels,
         Preference(prefer),
         minutes,
         seed,

@@ -17,7 +17,8 @@ def comments_of(found: Found) -> list[str]:
         f"Predicted peak {memory(cost.peak_bytes)} ({cost.peak_bytes} bytes)"
         f"{_share(full, 'peak_bytes', cost.peak_bytes)}{_limit(found)}; a step about {milliseconds(cost.step_ms)}"
         f"{_share(full, 'step_ms', cost.step_ms)}.",
-        f"Contributions by {found.method}, seed {found.seed}; preferred: {found.prefer}.",
+        f"Contributions by {found.method}, channels by {found.provenance['channels']}, seed {found.seed}; preferred: "
+        f"{found.prefer}.",
     ]
     if full is not None and full.gain > 0:
         lines.append(

@@ -11,6 +11,7 @@ from ...progress import Progress, quiet
 from ...recipe import Recipe
 from ...targets import Target
 from ..choosing import Limits, Preference
+from ..contributions.importance import check_way
 from .data import Data
 
 METHODS = ("fisher", "measured", "gradient")
@@ -28,6 +29,7 @@ class SearchRequest:
     limits     what a training step may take there
     eval_data  samples that were held out; needed to measure contributions, and to confirm
     method     one of METHODS
+    channels   by what the channels of a share are chosen: one of WAYS
     prefer     which scheme of those within the limits
     minutes    the time that contributions may take, and learning rates again; what is measured until then counts
     seed       of all that is drawn
@@ -44,6 +46,7 @@ class SearchRequest:
     limits: Limits = field(default_factory=Limits)
     eval_data: Data | None = None
     method: str = "fisher"
+    channels: str = "activation"
     prefer: Preference = Preference.ACCURACY
     minutes: float = 30.0
     seed: int = 0
@@ -56,6 +59,7 @@ class SearchRequest:
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise PockError(f"there is no method '{self.method}'{nearest(self.method, METHODS)}")
+        check_way(self.channels)
         for name in ("lr_steps", "confirm"):
             if getattr(self, name) < 0:
                 raise PockError(f"{name} is a number of steps, so it cannot be {getattr(self, name)}")

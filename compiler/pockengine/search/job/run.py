@@ -14,10 +14,10 @@ from ...codegen.files import write_whole
 from ...progress import Progress
 from ...recipe.optimizer import optimizer_mapping
 from ..choosing import Chooser, Chosen, Point, Preference, front, preferred
-from ..contributions import Contributions, Work, fisher, gradient_ratio, load, measure, save
+from ..contributions import Contributions, Work, channel_importance, fisher, gradient_ratio, load, measure, save
 from ..contributions.kept import Journal
 from ..contributions.trainer import Trainer
-from ..contributions.work import identity_of
+from ..contributions.work import Clock, identity_of
 from ..costs import Costs
 from ..rates import RateGroups, find_rates
 from ..space import Choice, Space
@@ -74,7 +74,8 @@ class _Search:
         """Tells apart what would give other results."""
         data = {"data": self.data} | ({"eval": self.evaluation} if self.evaluation is not None else {})
         request = self.request
-        return identity_of(self.space, self.space.base, data, method=request.method, seed=request.seed, **settings)
+        settings |= {"method": request.method, "channels": request.channels, "seed": request.seed}
+        return identity_of(self.space, self.space.base, data, **settings)
 
     def _contributions(self) -> Contributions:
         kept = self.work.kept("contributions.json", self._identity(minutes=self.request.minutes))
@@ -86,10 +87,18 @@ class _Search:
         return found
 
     def _by_method(self) -> Contributions:
-        if self.request.method == "measured":
+        request, work = self.request, self.work
+        if request.method == "fisher":
+            return fisher(self.space, self.data, channels=request.channels, work=work)
+        clock = Clock(work.seconds)
+        importance = channel_importance(self.space, self.data, request.channels, work)
+        work = replace(work, seconds=clock.left)
+        if request.method == "gradient":
+            found = gradient_ratio(self.space, self.data, importance=importance, work=work)
+        else:
             assert self.evaluation is not None
-            return measure(self.space, self.data, self.evaluation, work=self.work)
-        return (gradient_ratio if self.request.method == "gradient" else fisher)(self.space, self.data, work=self.work)
+            found = measure(self.space, self.data, self.evaluation, importance=importance, work=work)
+        return replace(found, provenance={**found.provenance, "channels": request.channels})
 
     def _known(self) -> Found | None:
         """What an earlier call with this request has found."""

@@ -10,6 +10,7 @@ import torch
 from torch.nn import functional as F
 
 import pockengine as pock
+from pockengine.errors import PockError
 from pockengine.recipe import Channels, resolve
 from pockengine.search.contributions import gradient_statistics, importance
 from pockengine.search.contributions.samples import Samples
@@ -68,6 +69,24 @@ def test_gradients_and_magnitude() -> None:
     linear = one.module.up.weight.detach().numpy().astype(np.float64)
     np.testing.assert_allclose(found["magnitude"]["up.weight"], (linear**2).sum(0))
     assert (found["gradient"]["up.weight"] <= found["fisher"]["up.weight"]).all()
+
+
+def test_by_name() -> None:
+    one = task("images", 4)
+    statistics = gradient_statistics(one.space, one.train)
+    wanted = {
+        "activation": importance.by_activation(one.space, one.train),
+        "fisher": importance.by_fisher(one.space, statistics),
+        "gradient": importance.by_gradient(one.space, statistics),
+        "magnitude": {},
+    }
+    assert set(wanted) == set(importance.WAYS)
+    for way, expected in wanted.items():
+        found = importance.channel_importance(one.space, one.train, way)
+        assert found.keys() == expected.keys()
+        assert all(np.array_equal(found[name], array) for name, array in expected.items())
+    with pytest.raises(PockError, match="channels are not chosen by 'size'"):
+        importance.channel_importance(one.space, one.train, "size")
 
 
 @pytest.mark.parametrize("name", ["images", "words"])

@@ -11,6 +11,7 @@ import torch
 
 from pockengine.search import Space
 from pockengine.search.contributions import Work, gradient_ratio, kept
+from pockengine.search.contributions.importance import by_magnitude
 from tests.compiler.search.contributions.models import task
 
 OPTIMIZER = {"name": "adam", "lr": 0.02}
@@ -47,7 +48,7 @@ def test_against_training_by_torch(name: str) -> None:
     expected = by_torch(name, space, 6, 2)
     for unit, gain in zip(space.units, found.whole, strict=True):
         assert gain == pytest.approx(expected[unit.name], rel=5e-3, abs=1e-6), unit.name
-    assert found.provenance == {"steps": 6, "batch": 4, "seed": 2}
+    assert found.provenance == {"steps": 6, "batch": 4, "channels": "magnitude", "seed": 2}
     for row in found.gains:
         assert list(row) == sorted(row), "more channels have no smaller gradient"
 
@@ -68,4 +69,9 @@ def test_a_kill_and_too_little_time(tmp_path, monkeypatch) -> None:
     work = Work(folder=tmp_path, progress=lambda *said: seen.append(said[1]))
     assert gradient_ratio(space, one.train, steps=5, work=work).gains == whole.gains
     assert seen == [3, 4, 5]
+    place = next(at for at, unit in enumerate(space.units) if unit.axis is not None)
+    least = {space.units[place].name: -by_magnitude(space)[space.units[place].name]}
+    other = gradient_ratio(space, one.train, steps=5, importance=least, work=work)
+    assert other.provenance["channels"] == "given" and other.importance == least
+    assert other.gains[place][-1] == whole.gains[place][-1] and other.gains[place][1] != whole.gains[place][1]
     assert gradient_ratio(space, one.train, steps=5, work=Work(seconds=0.0)).provenance["steps"] == 1

@@ -9,13 +9,16 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import pockengine as pock
 from pockengine.compile import Request, plan_programs, predicted_peak_bytes
 from pockengine.errors import MemoryBudgetError, PockError
-from pockengine.recipe import Recipe
+from pockengine.recipe import Channels, Recipe, resolve
+from pockengine.search import Space
 from pockengine.search.choosing import Limits, Preference
+from pockengine.search.contributions import importance
 from pockengine.search.job import Compared, Found, SearchRequest, run
 from pockengine.targets import get
 from tests.compiler.search import networks
@@ -62,6 +65,20 @@ def test_the_recipe_keeps_the_limit_as_planned(asked: SearchRequest, found: Foun
     assert str(peak) in found.recipe and "raspberry-pi-4" in found.recipe
     artifact = pock.compile(asked.graph, recipe, TARGET, 1)
     assert artifact.summary["predicted_peak_bytes"] == peak
+
+
+def test_the_recipe_names_the_channels_that_are_read_most(asked: SearchRequest, found: Found) -> None:
+    space = Space.of(asked.graph, asked.base)
+    assert found.provenance["channels"] == "activation" and "channels by activation" in found.recipe
+    most = importance.by_activation(space, asked.data)
+    scheme, partial = resolve(Recipe.parse(found.recipe), asked.graph), 0
+    for unit, option in zip(space.units, found.chosen.choice, strict=True):
+        if option and unit.shares[option] < 1:
+            wanted = np.sort(np.argsort(-most[unit.name], kind="stable")[: unit.channels(option)])
+            trained = scheme.of(unit.name)
+            assert isinstance(trained, Channels) and trained.indices == tuple(wanted.tolist())
+            partial += 1
+    assert partial, "the limit leaves some weight in part"
 
 
 def test_nothing_usual_that_fits_brings_more(asked: SearchRequest, found: Found) -> None:
@@ -116,6 +133,22 @@ def test_held_out_samples_are_asked_for_where_they_are_needed() -> None:
             request(eval_data=None, **changes)
     with pytest.raises(PockError, match="there is no method 'fischer' .did you mean 'fisher'"):
         request(method="fischer")
+
+
+def test_learning_rates_are_in_the_recipe(asked: SearchRequest, found: Found, tmp_path: Path) -> None:
+    """The scheme stays what it is, and so does what it takes."""
+    short = replace(asked, lr_steps=8, folder=tmp_path)
+    one = run(short)
+    recipe, plain = Recipe.parse(one.recipe), Recipe.parse(found.recipe)
+    assert one.rates is not None and one.rates.steps == 8
+    assert {recipe.optimizer.lr, *(group.lr for group in recipe.optimizer.groups)} == set(one.rates.lr.values())
+    assert recipe.with_(optimizer=plain.optimizer) == plain
+    planned = plan_programs(Request(asked.graph, recipe, asked.target, 1))
+    assert predicted_peak_bytes(planned) == one.chosen.cost.peak_bytes
+    assert run(short).recipe == one.recipe, "from the folder"
+    assert run(replace(asked, folder=tmp_path)).recipe == found.recipe, "without rates, as before"
+    with pytest.raises(PockError, match="lr_steps is a number of steps"):
+        replace(asked, lr_steps=-1)
 
 
 def test_from_python(asked: SearchRequest, found: Found) -> None:

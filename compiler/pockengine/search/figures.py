@@ -20,6 +20,11 @@ def memory(nbytes: float) -> str:
     return f"−{mebibytes(int(-nbytes))}" if nbytes < 0 else mebibytes(int(nbytes))
 
 
+def joules(number: float) -> str:
+    """Three digits."""
+    return f"{number:.3g} J"
+
+
 def milliseconds(ms: float) -> str:
     """Three digits."""
     return f"{ms:.3g} ms" if ms < 1000 else f"{ms / 1000:.3g} s"

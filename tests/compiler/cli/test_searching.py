@@ -132,11 +132,16 @@ def test_without_a_recipe_and_for_a_person(files: Path, run, tmp_path: Path) -> 
         8,
         "--step-ms",
         1000,
+        "--power",
+        "6.4W",
+        "--energy",
+        3.2,
         "-o",
         output,
     ]
     code, out, err = run(*given)
     assert (code, err) == (0, "")
+    assert "limit 3.2 J" in out and "limit 500 ms" in output.read_text()
     assert "found" in out and "1e+03 ms" not in out and str(output) in out
     assert Recipe.load(output).optimizer.name == "adamw"
 
@@ -150,6 +155,9 @@ def test_without_a_recipe_and_for_a_person(files: Path, run, tmp_path: Path) -> 
         ),
         (("--memory", "much"), "--memory takes a size such as 64MiB"),
         (("--step-ms", "1e-6"), "no scheme's step takes less than 1e-06 ms"),
+        (("--energy", "1"), "it is not known what 'raspberry-pi-4' draws while it trains"),
+        (("--energy", "1e-9", "--power", "6.4W"), "no scheme's step takes less than 1.5625e-07 ms"),
+        (("--energy", "1", "--power", "report.json"), "'report.json' is neither watts"),
         (("--method", "measured"), "needs samples that were held out: give --eval-data"),
         (("--confirm", "5"), "needs samples that were held out: give --eval-data"),
         (("--channels", "fischer"), "channels are not chosen by 'fischer' (did you mean 'fisher'?)"),

@@ -24,6 +24,17 @@ BaseRecipe = Annotated[
 SearchMemory = Annotated[
     str | None, typer.Option("--memory", metavar="SIZE", help="What the predicted peak may be, such as 64MiB.")
 ]
+Joules = Annotated[
+    float | None, typer.Option("--energy", metavar="JOULES", help="What one step may take; needs --power.")
+]
+Power = Annotated[
+    str | None,
+    typer.Option(
+        "--power",
+        metavar="WATTS|REPORT.json",
+        help="What the device draws while it trains: watts, or the report of a run on such a device.",
+    ),
+]
 Method = Annotated[
     str,
     typer.Option("--method", metavar="{fisher|measured|gradient}", help="How it is found what each parameter brings."),
@@ -66,6 +77,8 @@ def search_command(
     target: TargetName = "host",
     memory: SearchMemory = None,
     step_ms: Annotated[float | None, typer.Option("--step-ms", min=0.0, help="What one step may take.")] = None,
+    energy: Joules = None,
+    power: Power = None,
     minutes: Annotated[
         float, typer.Option("--minutes", min=0.0, help="What finding contributions may take; --lr, again.")
     ] = 30.0,
@@ -98,6 +111,8 @@ def search_command(
         target,
         memory,
         step_ms,
+        energy,
+        power,
         minutes,
         method,
         channels,

@@ -15,7 +15,7 @@ from ...errors import PockError, nearest
 from ...frontends import load
 from ...recipe import Recipe
 from ...search.choosing import Limits, Preference
-from ...search.job import Compared, Found, SearchRequest, read_dataset, run
+from ...search.job import Compared, Energy, Found, SearchRequest, read_dataset, read_watts, run
 from ...search.report import report_page
 from ...targets import get as get_target
 from .. import console
@@ -35,6 +35,8 @@ class SearchOptions:
     target: str
     memory: str | None
     step_ms: float | None
+    joules: float | None
+    power: str | None
     minutes: float
     method: str
     channels: str
@@ -54,6 +56,7 @@ def search_scheme(options: SearchOptions, *, as_json: bool) -> None:
     """Search, and write the recipe and the report; what cannot work is refused before any work is done."""
     target = get_target(options.target)
     limits = Limits(parse_memory(options.memory), options.step_ms)
+    energy = Energy.of(options.joules, None if options.power is None else read_watts(options.power), target.name)
     if options.prefer not in list(Preference):
         raise PockError(f"there is no --prefer '{options.prefer}'{nearest(options.prefer, Preference)}")
     check_output(options.output, "recipe", "recipe.yaml")
@@ -72,6 +75,7 @@ def search_scheme(options: SearchOptions, *, as_json: bool) -> None:
             data=data,
             target=target,
             limits=limits,
+            energy=energy,
             eval_data=held_out,
             method=options.method,
             channels=options.channels,
@@ -103,6 +107,7 @@ def _show(found: Found, options: SearchOptions) -> None:
     rows = {
         "\nlimits": "\n" + (limits_text(found) or "none"),
         "contributions": f"{found.method}, channels by {found.provenance['channels']}, seed {found.seed}",
+        **({"energy": found.energy.words(found.chosen.cost.step_ms)} if found.energy else {}),
         **_rates_rows(found),
         "bound": f"no scheme that fits brings over {found.chosen.gap:.2%} more, if contributions and costs add",
         "took": ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in found.seconds.items()),

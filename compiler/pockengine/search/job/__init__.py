@@ -2,6 +2,7 @@
 
 from .api import search
 from .data import checked_data, read_dataset
+from .energy import Energy, read_watts
 from .found import Compared, Found, LayerRow, Training, UnitRow
 from .request import METHODS, SearchRequest
 from .run import run
@@ -9,6 +10,7 @@ from .run import run
 __all__ = [
     "METHODS",
     "Compared",
+    "Energy",
     "Found",
     "LayerRow",
     "SearchRequest",
@@ -16,6 +18,7 @@ __all__ = [
     "UnitRow",
     "checked_data",
     "read_dataset",
+    "read_watts",
     "run",
     "search",
 ]

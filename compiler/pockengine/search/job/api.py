@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from ...errors import PockError, nearest
@@ -12,6 +13,7 @@ from ...recipe import Recipe
 from ...targets import Target, get
 from ..choosing import Limits, Preference
 from .data import Data
+from .energy import Energy
 from .found import Found
 from .request import SearchRequest
 from .run import run
@@ -26,6 +28,8 @@ def search(
     *,
     memory: int | None = None,
     step_ms: float | None = None,
+    joules: float | None = None,
+    watts: float | None = None,
     eval_data: Data | None = None,
     method: str = "fisher",
     channels: str = "activation",
@@ -46,6 +50,8 @@ def search(
     threads    that a step takes there; default: the target's cores
     memory     bytes that the predicted peak may be
     step_ms    milliseconds that a step may take, as predicted
+    joules     that a step may take; needs `watts`
+    watts      what the target draws while it trains
     eval_data  samples that were held out; for `measured` and `confirm`
     method     how contributions are found: `fisher`, `measured` or `gradient`
     channels   by what the input channels are chosen that are trained of a weight: `activation`, `fisher`, `gradient` or
@@ -62,22 +68,8 @@ def search(
     limits, RecipeError, UnsupportedOperatorError, TargetError."""
     if prefer not in list(Preference):
         raise PockError(f"nothing prefers '{prefer}'{nearest(prefer, Preference)}")
-    request = SearchRequest(
-        graph,
-        recipe,
-        data,
-        get(target) if isinstance(target, str) else target,
-        Limits(memory, step_ms),
-        eval_data,
-        method,
-        channels,
-        Preference(prefer),
-        minutes,
-        seed,
-        threads,
-        None if folder is None else Path(folder),
-        lr_steps,
-        confirm,
-        progress,
-    )
-    return run(request)
+    device = get(target) if isinstance(target, str) else target
+    energy, kept = Energy.of(joules, watts, device.name), None if folder is None else Path(folder)
+    request = SearchRequest(graph, recipe, data, device, Limits(memory, step_ms), eval_data, method, channels)
+    request = replace(request, minutes=minutes, seed=seed, threads=threads, lr_steps=lr_steps, confirm=confirm)
+    return run(replace(request, prefer=Preference(prefer), folder=kept, energy=energy, progress=progress))

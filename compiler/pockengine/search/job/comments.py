@@ -20,6 +20,9 @@ def comments_of(found: Found) -> list[str]:
         f"Contributions by {found.method}, channels by {found.provenance['channels']}, seed {found.seed}; preferred: "
         f"{found.prefer}.",
     ]
+    if found.energy is not None:
+        taken = found.energy.words(cost.step_ms)
+        lines.append(f"A step takes about {taken}, if the device draws {found.energy.watts:g} W whatever is trained.")
     if full is not None and full.gain > 0:
         lines.append(
             f"It keeps {percent(chosen.gain, full.gain)} of what training everything brings, if contributions add; at "

@@ -10,6 +10,7 @@ from ..choosing import Chosen, Limits, Point
 from ..costs import Cost
 from ..rates import Rates
 from ..space import Choice
+from .energy import Energy
 
 AT_RATES = "rates"
 """The name among the compared schemes of the found one, trained at the learning rates that were found for it."""
@@ -100,6 +101,7 @@ class Found:
     front        what no other scheme found beats, by ascending memory; estimated
     compared     the found scheme and usual ones, planned
     seconds      stage -> what it took
+    energy       what the device draws, and the limit of a step's energy, where it was said
     rates        the learning rates, where they were looked for"""
 
     model: str
@@ -117,6 +119,7 @@ class Found:
     front: tuple[Point, ...]
     compared: tuple[Compared, ...]
     seconds: Mapping[str, float]
+    energy: Energy | None = None
     rates: Rates | None = None
 
     def of(self, name: str) -> Compared | None:
@@ -129,7 +132,8 @@ class Found:
         mapping |= {"gap": self.chosen.gap, "provenance": dict(self.provenance), "seconds": dict(self.seconds)}
         for name in ("limits", "chosen"):
             mapping[name] = asdict(mapping[name])
-        mapping["rates"] = None if self.rates is None else asdict(self.rates)
+        for name in ("rates", "energy"):
+            mapping[name] = None if mapping[name] is None else asdict(mapping[name])
         for name in ("units", "layers", "front", "compared"):
             mapping[name] = [asdict(one) for one in mapping[name]]
         return mapping
@@ -144,6 +148,7 @@ class Found:
         given["layers"] = tuple(LayerRow(**row) for row in given["layers"])
         given["front"] = tuple(Point(**_scheme(row)) for row in given["front"])
         given["compared"] = tuple(_compared(row) for row in given["compared"])
+        given["energy"] = None if given["energy"] is None else Energy(**given["energy"])
         given["rates"] = None if given["rates"] is None else Rates.from_mapping(given["rates"])
         return cls(**given)
 

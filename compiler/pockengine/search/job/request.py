@@ -13,6 +13,7 @@ from ...targets import Target
 from ..choosing import Limits, Preference
 from ..contributions.importance import check_way
 from .data import Data
+from .energy import Energy
 
 METHODS = ("fisher", "measured", "gradient")
 """How contributions are found."""
@@ -37,7 +38,8 @@ class SearchRequest:
     folder     where results are kept as they come, so that a search that was ended goes on; None: nowhere
     lr_steps   steps of each of the short trainings that find learning rates; 0: the recipe's stay
     confirm    steps of a short training of the found scheme and of usual ones, at the end; 0: none
-    progress   called with (stage, done, total)"""
+    progress   called with (stage, done, total)
+    energy     what the device draws, and the limit of a step's energy; None: nothing is known of it"""
 
     graph: Graph
     base: Recipe
@@ -55,6 +57,7 @@ class SearchRequest:
     lr_steps: int = 0
     confirm: int = 0
     progress: Progress = quiet
+    energy: Energy | None = None
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:

@@ -46,6 +46,9 @@ class _Search:
     seconds: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if self.request.energy is not None:
+            limits = self.request.energy.within(self.request.limits)
+            self.request = replace(self.request, limits=limits)
         request = self.request
         self.space = Space.of(request.graph, request.base)
         self.data = checked_data(self.space, request.target, request.data, "data")
@@ -73,9 +76,16 @@ class _Search:
     def _identity(self, **settings: float | str | None) -> str:
         """Tells apart what would give other results."""
         data = {"data": self.data} | ({"eval": self.evaluation} if self.evaluation is not None else {})
-        request = self.request
-        settings |= {"method": request.method, "channels": request.channels, "seed": request.seed}
-        return identity_of(self.space, self.space.base, data, **settings)
+        asked = self.request
+        return identity_of(
+            self.space,
+            self.space.base,
+            data,
+            method=asked.method,
+            channels=asked.channels,
+            seed=asked.seed,
+            **settings,
+        )
 
     def _contributions(self) -> Contributions:
         kept = self.work.kept("contributions.json", self._identity(minutes=self.request.minutes))
@@ -115,10 +125,8 @@ class _Search:
         request = self.request
         limits, target = request.limits, request.target
         settings = {"memory": limits.memory_bytes, "ms": limits.step_ms, "threads": self.threads}
-        return self.work.kept(
-            "found.json",
-            self._identity(minutes=request.minutes, target=repr(target), prefer=request.prefer, **settings),
-        )
+        said = {"target": repr(target), "prefer": request.prefer, "energy": repr(request.energy)}
+        return self.work.kept("found.json", self._identity(minutes=request.minutes, **settings, **said))
 
     def _found(self, contributions: Contributions) -> Found:
         request, space = self.request, self.space
@@ -139,6 +147,7 @@ class _Search:
             target=request.target.name,
             threads=self.threads,
             limits=request.limits,
+            energy=request.energy,
             method=contributions.method,
             provenance=contributions.provenance,
             prefer=str(request.prefer),

@@ -216,6 +216,7 @@ def _how(found: Found) -> Markup:
         "preferred": found.prefer,
         "search": chosen.method,
         "bound": f"at most {chosen.gap:.2%} of what could fit is missing, if what parameters bring and take adds up",
+        **({"energy of a step": found.energy.words(found.chosen.cost.step_ms)} if found.energy else {}),
         "estimated before planning": f"{memory(guess.peak_bytes)} and {milliseconds(guess.step_ms)}",
         "took": ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in found.seconds.items()),
     }

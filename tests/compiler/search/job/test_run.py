@@ -131,6 +131,8 @@ def test_held_out_samples_are_asked_for_where_they_are_needed() -> None:
     for changes in ({"method": "measured"}, {"confirm": 5}):
         with pytest.raises(PockError, match="give --eval-data"):
             request(eval_data=None, **changes)
+    with pytest.raises(PockError, match="channels are not chosen by 'size'"):
+        request(channels="size")
     with pytest.raises(PockError, match="there is no method 'fischer' .did you mean 'fisher'"):
         request(method="fischer")
 
@@ -155,6 +157,8 @@ def test_from_python(asked: SearchRequest, found: Found) -> None:
     """As a person calls it."""
     again = pock.search(asked.graph, asked.base, asked.data, TARGET, 1, memory=asked.limits.memory_bytes)
     assert again.recipe == found.recipe
+    with pytest.raises(PockError, match="it is not known what 'raspberry-pi-4' draws"):
+        pock.search(asked.graph, asked.base, asked.data, TARGET, joules=1.0)
     with pytest.raises(PockError, match="nothing prefers 'speed'"):
         pock.search(asked.graph, asked.base, asked.data, prefer="speed")
 

@@ -11,7 +11,7 @@ import pytest
 
 from pockengine.search.choosing import Chosen, Limits, Point
 from pockengine.search.costs import Cost
-from pockengine.search.job import Compared, Found, LayerRow, Training, UnitRow
+from pockengine.search.job import Compared, Energy, Found, LayerRow, Training, UnitRow
 from pockengine.search.rates import Rates, RateTrial
 from pockengine.search.report import report_page
 from pockengine.search.report.markup import Markup, element, plain
@@ -48,6 +48,7 @@ def found(name: str = "layer.0", memory: int | None = 3 << 20) -> Found:
         front=(Point((0, 0, 0, 2), 9.0, Cost(2_000_000, 2.0)), Point((0, 1, 0, 2), 12.0, cost)),
         compared=(best, full, Compared("last3", (0, 2, 1, 2), Cost(4 << 20, 4.0), 13.5, 96)),
         seconds={"contributions": 1.5, "costs": 2.0},
+        energy=Energy(8.0, 0.25),
         rates=Rates(
             {name: 0.25, "others": 0.5},
             60,
@@ -104,6 +105,7 @@ def test_the_page_says_what_was_found() -> None:
         "seed 3",
         "13 samples kept back from the data, which was 2.75 before",
         "diverged",
+        "0.028 J, limit 0.25 J",
         "the time was over before all learning rates were tried",
     ):
         assert said in page.text, said
@@ -136,7 +138,7 @@ def test_the_page_needs_nothing_and_runs_nothing() -> None:
         {"limits": Limits()},
         {"front": ()},
         {"compared": ()},
-        {"rates": None},
+        {"rates": None, "energy": None},
         {"rates": Rates({"head": 0.1}, 60, 2, 13, 2.75, 1.5, ())},
         {"threads": 4, "chosen": replace(found().chosen, gain=0.0, bound=0.0, notes=())},
         {"units": tuple(replace(unit, gains=(0.0,) * len(unit.gains)) for unit in found().units)},

@@ -215,7 +215,7 @@ def _saved(planned: Planned) -> dict[str, int]:
     """Origin -> bytes of forward results that a later phase reads, in the plan of the training step."""
     program = planned.programs["train"]
     nodes: list[Node] = [step.node for step in program.steps]
-    start = next((index for index, node in enumerate(nodes) if node.phase != "forward"), len(nodes))
+    start = next((index for index, node in enumerate(nodes) if node.phase == "backward"), len(nodes))
     saved: dict[str, int] = {}
     for slot in program.plan.slots:
         if slot.kind == "activation" and slot.first < start <= slot.last:

@@ -18,6 +18,7 @@ from pockengine.recipe import Recipe
 from pockengine.targets import get
 from tests.compiler.check import llama
 from tests.compiler.models import zoo
+from tests.compiler.training.networks import CNN
 
 PATIENCE = 10.0
 """Times that a limit of processor time may be exceeded on a slow machine, or where other tests run beside: only work of
@@ -105,6 +106,15 @@ def test_saved_activations_are_those_alive_between_forward_and_backward():
     assert sum(layer.saved_bytes for layer in head.layers[:-1]) <= 4 * zoo.BATCH * 256
     planned = plan_programs(Request(graph, Recipe(update="full"), get("host")))
     assert sum(saved.values()) <= planned.programs["train"].plan.arena_bytes
+
+
+def test_saved_activations_are_seen_where_the_generator_advances_first():
+    """Its update depends on nothing, and may run before all else."""
+    plain, drawn = (
+        sum(estimate(CNN.build(4), Recipe(augment=augment), get("raspberry-pi-4")).saved_bytes.values())
+        for augment in ((), "flip")
+    )
+    assert drawn >= plain > 4 * 4 * 6 * 6 * 8
 
 
 def test_a_device_that_is_too_small():

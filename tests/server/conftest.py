@@ -1,11 +1,14 @@
 """Fixtures: migrated databases on each engine, and servers on them.
 
-Whatever uses a server runs twice: on SQLite and a folder in this process, and on PostgreSQL and S3. What of it speaks
-to the API alone meets the latter in the whole service, in processes of its own: see `deployment.py`, and `reach.py`,
-which decides. A test that is about one engine alone says so:
+What speaks to the API alone runs twice: on SQLite and a folder in this process, and on PostgreSQL and S3 in the whole
+service, in processes of its own: see `deployment.py`, and `reach.py`, which decides. What reaches into this process
+runs on one of the two; on both with POCK_ALL_ENGINES=1. A test that is about one engine alone says so:
 `@pytest.mark.parametrize("engine_name", ["postgresql"], indirect=True)`.
 """
 
+import os
+import zlib
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -98,23 +101,25 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What differs by its input alone meets the second engine once: with the first input."""
-    met: set[str] = set()
-    left_out = [item for item in items if _is_on_postgresql_again(item, met)]
+    """A test in this process meets one engine, unless POCK_ALL_ENGINES=1: half of them, by name, PostgreSQL with their
+    first input; all else is SQLite's. What was asked for by its whole name runs."""
+    if os.environ.get("POCK_ALL_ENGINES") == "1":
+        return
+    cases: dict[str, dict[str, dict[str, pytest.Item]]] = defaultdict(lambda: defaultdict(dict))
+    for item in items:
+        engine = item.callspec.params.get("engine_name") if hasattr(item, "callspec") else None
+        if engine in ENGINES and not _names_engine(item):
+            test, _, inputs = item.nodeid.partition("[")
+            cases[test][inputs.replace(engine, "")][engine] = item
+    left_out = set()
+    for test, by_inputs in cases.items():
+        by_name = ENGINES[zlib.crc32(test.encode()) % 2]
+        for place, engines in enumerate(by_inputs.values()):
+            chosen = by_name if place == 0 else "sqlite"
+            left_out |= {item for engine, item in engines.items() if engine != chosen and len(engines) == 2}
     if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        gone = set(left_out)
-        items[:] = [item for item in items if item not in gone]
-
-
-def _is_on_postgresql_again(item: pytest.Item, met: set[str]) -> bool:
-    call = getattr(item, "callspec", None)
-    if call is None or call.params.get("engine_name") != "postgresql" or _names_engine(item):
-        return False
-    test = item.nodeid.partition("[")[0]
-    again = test in met
-    met.add(test)
-    return again
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
 
 
 def _names_engine(item: pytest.Item) -> bool:

@@ -116,9 +116,9 @@ class _Running:
             self._step(step, batch_of(step))
             if self.watched is not None and (self._is_due(step) or step + 1 == steps):
                 self._validate(step)
-            if self._waited() and step + 1 < steps:
-                ended = "patience"
-                break
+                if self._waited() and step + 1 < steps:
+                    ended = "patience"
+                    break
         if self.kept is not None and self.best is not None and self.best.step < len(self.losses):
             self.session.load(self.kept)
         return ended

@@ -2,11 +2,10 @@
 
 What speaks to the API alone runs twice: on SQLite and a folder in this process, and on PostgreSQL and S3 in the whole
 service, in processes of its own: see `deployment.py`, and `reach.py`, which decides. What reaches into this process
-runs on one of the two; on both with POCK_ALL_ENGINES=1. A test that is about one engine alone says so:
+runs on one of the two; on both with POCK_ALL=1. A test that is about one engine alone says so:
 `@pytest.mark.parametrize("engine_name", ["postgresql"], indirect=True)`.
 """
 
-import os
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -30,6 +29,7 @@ from tests.server.harness import Device, MovableClock, Person, Server, describe_
 from tests.server.reach import why_in_process
 from tests.server.redis_servers import has_redis
 from tests.server.stores import S3Server, has_swift, running_s3
+from tests.sweeps import ALL
 
 ServerFactory = Callable[..., Server]
 StoreOptions = Callable[[], dict[str, Any]]
@@ -101,9 +101,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """A test in this process meets one engine, unless POCK_ALL_ENGINES=1: half of them, by name, PostgreSQL with their
+    """A test in this process meets one engine, unless POCK_ALL=1: half of them, by name, PostgreSQL with their
     first input; all else is SQLite's. What was asked for by its whole name runs."""
-    if os.environ.get("POCK_ALL_ENGINES") == "1":
+    if ALL:
         return
     cases: dict[str, dict[str, dict[str, pytest.Item]]] = defaultdict(lambda: defaultdict(dict))
     for item in items:

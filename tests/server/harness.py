@@ -22,7 +22,7 @@ from pock_server.auth.roles import SCOPES_OF, Role
 from pock_server.auth.schemas import ApiKeyIn, Scope
 from pock_server.auth.service import create_key, find_or_add_workspace
 from pock_server.cli import app as cli_app
-from pock_server.cli.faults import sentences
+from pock_server.cli import sentences
 from pock_server.clock import SystemClock
 from pock_server.db.engine import make_engine
 from pock_server.db.unit import Database

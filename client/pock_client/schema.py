@@ -275,6 +275,10 @@ class Found(Struct, frozen=True, kw_only=True):
     full_peak_bytes: int | None
     full_step_ms: float | None
     full_accuracy: float | None
+    joules: float | None = None
+    """Of a step, where `watts` were given."""
+    learning_rates: dict[str, float] | None = None
+    """By group of parameters, where `lr_steps` asked for them."""
 
 
 class HeldOutReport(Struct, frozen=True, kw_only=True):
@@ -690,8 +694,21 @@ class Scope(OpenEnum):
     audit_read = "audit:read"
 
 
+class SearchChannels(OpenEnum):
+    """By what the input channels are chosen that are trained of a weight."""
+
+    activation = "activation"
+    fisher = "fisher"
+    gradient = "gradient"
+    magnitude = "magnitude"
+
+
 StepMs1: TypeAlias = Annotated[float, Meta(gt=0.0)]
 """What a step may take, as predicted."""
+Joules: TypeAlias = Annotated[float, Meta(gt=0.0)]
+"""What a step may take; needs `watts`."""
+Watts: TypeAlias = Annotated[float, Meta(gt=0.0)]
+"""What the target draws while it trains: a run's `mean_watts`."""
 
 
 class SearchMethod(OpenEnum):
@@ -1919,6 +1936,10 @@ class Search(Struct, frozen=True, kw_only=True):
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+    joules: float | None = None
+    watts: float | None = None
+    channels: SearchChannels | None = None
+    lr_steps: int | None = None
 
 
 class SearchIn(Struct, frozen=True, kw_only=True):
@@ -1940,10 +1961,17 @@ class SearchIn(Struct, frozen=True, kw_only=True):
     """What the predicted peak may be."""
     step_ms: StepMs1 | UnsetType | None = UNSET
     """What a step may take, as predicted."""
+    joules: Joules | UnsetType | None = UNSET
+    """What a step may take; needs `watts`."""
+    watts: Watts | UnsetType | None = UNSET
+    """What the target draws while it trains: a run's `mean_watts`."""
     method: SearchMethod | UnsetType = UNSET
+    channels: SearchChannels | UnsetType = UNSET
     prefer: SearchPreference | UnsetType = UNSET
     minutes: Annotated[float, Meta(gt=0.0)] | UnsetType = UNSET
-    """What finding contributions may take; `measured` uses it."""
+    """What finding contributions may take, and finding learning rates again; `measured` uses it."""
+    lr_steps: int | UnsetType = UNSET
+    """Steps of each short training that finds learning rates; 0: the recipe's stay."""
     confirm: int | UnsetType = UNSET
     """Steps of short trainings that compare what was found; 0: none."""
     seed: int | UnsetType = UNSET

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.sweeps import some
+
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.stem for path in (ROOT / "examples").glob("[!_]*.py"))
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", some(EXAMPLES, 2))
 def test_it_runs(name: str) -> None:
     if name == "vision_on_a_pi" and shutil.which("qemu-aarch64-static") is None:
         pytest.skip("qemu-aarch64-static is not installed (Debian: apt-get install qemu-user-static)")

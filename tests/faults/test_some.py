@@ -7,6 +7,7 @@ import pytest
 from tests.faults import story
 from tests.faults.story import Stage
 from tests.faults.surroundings import Kind
+from tests.sweeps import some
 
 _SOME = (
     (Kind.SERVERS, "api killed", "upload"),
@@ -28,6 +29,6 @@ def test_a_commit_that_nobody_hears_of_is_no_second_outcome(stage: Callable[[Kin
     story.lose_commit(stage(Kind.SERVERS), "order")
 
 
-@pytest.mark.parametrize("kind, name, moment", _SOME)
+@pytest.mark.parametrize("kind, name, moment", some(_SOME, 3))
 def test_every_request_has_one_outcome(stage: Callable[[Kind], Stage], kind: Kind, name: str, moment: str) -> None:
     story.suffer(stage(kind), name, moment)

@@ -25,6 +25,8 @@ FOUND = {
     "full_peak_bytes": 2000,
     "full_step_ms": 1.0,
     "full_accuracy": None,
+    "joules": None,
+    "learning_rates": None,
 }
 FOUND_FILES = {
     "recipe.yaml": b"loss: cross_entropy\nupdate:\n  - {params: 'fc.*'}\n",

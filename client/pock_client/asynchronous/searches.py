@@ -16,7 +16,9 @@ from pock_client.calls import Call, part, sending
 from pock_client.errors import PockClientError, SearchCancelled, SearchFailed
 from pock_client.events import Event
 from pock_client.references import Identified, Reference, recipe_text
-from pock_client.schema import Search, SearchIn, SearchMethod, SearchPage, SearchPreference
+from pock_client.schema import Search, SearchChannels, SearchIn, SearchMethod, SearchPage, SearchPreference
+
+_CHOICES = {"method": SearchMethod, "channels": SearchChannels, "prefer": SearchPreference}
 
 
 class Searches(Followed[Search]):
@@ -45,15 +47,15 @@ class Searches(Followed[Search]):
     ) -> Search:
         """Ask which parameters of a model to train on a dataset, within limits. `eval_dataset` was held out; `recipe`
         says loss, optimizer and batch, as for a build; its `update` is not read. `options`, of which none has to be
-        given, are `threads`, `memory_bytes`, `step_ms`, `method`, `prefer`, `minutes`, `confirm`, `seed`, `name` (of
-        the recipe that is found) and `priority`: docs/search.md. The same request finds the same search while it is
-        queued, running or succeeded. Raises TypeError for an option that there is not."""
+        given, are `threads`, `memory_bytes`, `step_ms`, `joules`, `watts`, `method`, `channels`, `prefer`, `minutes`,
+        `lr_steps`, `confirm`, `seed`, `name` (of the recipe that is found) and `priority`: docs/search.md. The same
+        request finds the same search while it is queued, running or succeeded. Raises TypeError for an
+        option that there is not."""
         given = recipe is not None and not isinstance(recipe, str | dict | Path)
         wanted = {name: value for name, value in options.items() if value is not None}
-        if "method" in wanted:
-            wanted["method"] = SearchMethod(wanted["method"])
-        if "prefer" in wanted:
-            wanted["prefer"] = SearchPreference(wanted["prefer"])
+        for name, kind in _CHOICES.items():
+            if name in wanted:
+                wanted[name] = kind(wanted[name])
         body = SearchIn(
             model_id=await self._models.id_of(model),
             dataset_id=await self._datasets.id_of(dataset),

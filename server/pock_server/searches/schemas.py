@@ -14,7 +14,8 @@ from pock_server.recipes.schemas import RecipeText
 
 MOST_MINUTES = 1440
 MOST_STEPS = 10_000
-"""Of each short training that confirms what was found."""
+"""Of each short training: those that confirm what was found, and those that find learning rates."""
+MOST_WATTS = 1e5
 
 
 class SearchMethod(StrEnum):
@@ -26,6 +27,19 @@ class SearchMethod(StrEnum):
     """Short trainings, held against data that were held out."""
     GRADIENT = "gradient"
     """The ratio of gradient to weight over the first steps."""
+
+
+class SearchChannels(StrEnum):
+    """By what the input channels are chosen that are trained of a weight."""
+
+    ACTIVATION = "activation"
+    """How large what they carry is."""
+    FISHER = "fisher"
+    """Fisher information."""
+    GRADIENT = "gradient"
+    """How large the weight's gradient is."""
+    MAGNITUDE = "magnitude"
+    """How large the weight's numbers are."""
 
 
 class SearchPreference(StrEnum):
@@ -55,10 +69,24 @@ class SearchIn(BaseModel):
     threads: int | None = Field(default=None, ge=1, le=256, description="Default: the target's cores.")
     memory_bytes: int | None = Field(default=None, ge=1, le=2**53, description="What the predicted peak may be.")
     step_ms: float | None = Field(default=None, gt=0, le=1e9, description="What a step may take, as predicted.")
+    joules: float | None = Field(default=None, gt=0, le=1e9, description="What a step may take; needs `watts`.")
+    watts: float | None = Field(
+        default=None, gt=0, le=MOST_WATTS, description="What the target draws while it trains: a run's `mean_watts`."
+    )
     method: SearchMethod = SearchMethod.FISHER
+    channels: SearchChannels = SearchChannels.ACTIVATION
     prefer: SearchPreference = SearchPreference.ACCURACY
     minutes: float = Field(
-        default=30, gt=0, le=MOST_MINUTES, description="What finding contributions may take; `measured` uses it."
+        default=30,
+        gt=0,
+        le=MOST_MINUTES,
+        description="What finding contributions may take, and finding learning rates again; `measured` uses it.",
+    )
+    lr_steps: int = Field(
+        default=0,
+        ge=0,
+        le=MOST_STEPS,
+        description="Steps of each short training that finds learning rates; 0: the recipe's stay.",
     )
     confirm: int = Field(
         default=0, ge=0, le=MOST_STEPS, description="Steps of short trainings that compare what was found; 0: none."
@@ -73,6 +101,8 @@ class SearchIn(BaseModel):
             raise ValueError("give recipe or recipe_id, not both")
         if self.eval_dataset_id is None and (self.method == SearchMethod.MEASURED or self.confirm):
             raise ValueError("measured and confirm need data that were held out: give eval_dataset_id")
+        if self.joules is not None and self.watts is None:
+            raise ValueError("joules of a step need to be known: give watts, what the target draws while it trains")
         return self
 
 
@@ -89,6 +119,10 @@ class FoundOut(BaseModel):
     full_peak_bytes: int | None
     full_step_ms: float | None
     full_accuracy: float | None
+    joules: float | None = Field(default=None, ge=0, description="Of a step, where `watts` were given.")
+    learning_rates: dict[str, float] | None = Field(
+        default=None, max_length=1000, description="By group of parameters, where `lr_steps` asked for them."
+    )
 
 
 class SearchOut(BaseModel):
@@ -103,9 +137,13 @@ class SearchOut(BaseModel):
     recipe: dict[str, Any] = Field(description="What it began with; empty: what suits the model.")
     memory_bytes: int | None
     step_ms: float | None
+    joules: float | None
+    watts: float | None
     method: SearchMethod
+    channels: SearchChannels
     prefer: SearchPreference
     minutes: float
+    lr_steps: int
     confirm: int
     seed: int
     name: str

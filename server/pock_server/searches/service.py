@@ -36,6 +36,8 @@ from pock_server.targets.service import Compiler
 
 _UNLISTED = -1
 """The version of builds that are not listed: their names are nobody's."""
+_LATER = {"channels", "joules", "watts", "lr_steps"}
+_NOT_ASKED = {name: SearchIn.model_fields[name].default for name in _LATER}
 
 
 @dataclass(frozen=True)
@@ -121,9 +123,11 @@ def _check_datasets(datasets: Datasets, order: SearchIn) -> None:
 
 
 def _options(order: SearchIn) -> dict[str, Any]:
-    """What the compiler's search is called with."""
+    """What the compiler's search is called with. What came later is there if it was asked for, so that the same request
+    has the key that it had."""
     same = order.model_dump(mode="json", include={"step_ms", "method", "prefer", "minutes", "confirm", "seed"})
-    return {"memory": order.memory_bytes, **same}
+    later = order.model_dump(mode="json", include=_LATER, exclude_defaults=True)
+    return {"memory": order.memory_bytes, **same, **later}
 
 
 def _fields(
@@ -214,7 +218,8 @@ def show(searches: Searches, rows: Sequence[SearchRecord]) -> list[SearchOut]:
 
 
 def _describe(row: SearchRecord, build: BuildRecord, known: dict[str, VersionOut], position: int | None) -> SearchOut:
-    same = {name: value for name, value in row.options.items() if name != "memory"}
+    same = {**_NOT_ASKED, **row.options}
+    memory_bytes = same.pop("memory")
     return SearchOut(
         id=row.id,
         model=known[row.model_id],
@@ -223,7 +228,7 @@ def _describe(row: SearchRecord, build: BuildRecord, known: dict[str, VersionOut
         target=build.target,
         threads=build.threads,
         recipe=build.recipe,
-        memory_bytes=row.options["memory"],
+        memory_bytes=memory_bytes,
         **same,
         name=row.name,
         priority=build.priority,

@@ -66,4 +66,6 @@ def _told(found: Found) -> dict[str, Any]:
         "full_peak_bytes": full.cost.peak_bytes if full else None,
         "full_step_ms": full.cost.step_ms if full else None,
         "full_accuracy": full.accuracy if full else None,
+        "joules": found.energy.of_step(chosen.cost.step_ms) if found.energy else None,
+        "learning_rates": dict(found.rates.lr) if found.rates else None,
     }

@@ -10,16 +10,18 @@ from tests.server.artifacts import FOUND_FILES
 
 def test_files_are_pushed_and_the_recipe_comes_back(person: Person, tmp_path: Path) -> None:
     output, report = tmp_path / "found.yaml", tmp_path / "why.html"
-    order = ("searches", "create", person.model(), "--data", person.dataset(), "--target", "host", "--memory", "64MiB")
+    order = ("searches", "create", person.model(), "--data", person.dataset(), "--target", "host", "--memory", "64mib")
     more = ("--recipe", person.recipe(), "--eval-data", person.dataset("held", 4), "--confirm", 5)
-    said = person.pock(*order, *more, "-o", output, "--report", report)
+    rest = ("--lr", "--lr-steps", 7, "--power", 5, "--energy", 2, "--channels", "fisher")
+    said = person.pock(*order, *more, *rest, "-o", output, "--report", report)
     assert said.status == 0, said.err
     assert "net:v1" in said.out and "1.0 KB of 2.0 KB" in said.out and "0.5 ms of 1 ms" in said.out
     assert "build net:v1 --recipe net:v1 --target host" in said.err
     assert output.read_bytes() == FOUND_FILES["recipe.yaml"] and report.read_bytes() == FOUND_FILES["report.html"]
     (made,) = person.json("searches", "list", "net")["items"]
     assert (made["memory_bytes"], made["confirm"], made["state"]) == (64 << 20, 5, "succeeded")
-    assert person.json(*order, *more)["id"] == made["id"], "the same search is there at once"
+    assert (made["lr_steps"], made["watts"], made["joules"], made["channels"]) == (7, 5.0, 2.0, "fisher")
+    assert person.json(*order, *more, *rest)["id"] == made["id"], "the same search is there at once"
     assert (
         person.json("searches", "show", "net")["id"] == made["id"] == person.json("searches", "show", made["id"])["id"]
     )
@@ -47,6 +49,9 @@ def test_names_are_found_and_failures_end_with_three(person: Person) -> None:
     ("words", "says"),
     [
         (("--memory", "much"), "64MiB"),
+        (("--memory", "9" * 400), "64MiB"),
+        (("--memory", "٣MiB"), "64MiB"),
+        (("--power", "many"), "--power"),
         (("--no-wait", "-o", "x.yaml"), "--wait"),
         (("--confirm", "-1"), "--confirm"),
     ],

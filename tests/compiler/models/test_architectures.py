@@ -33,7 +33,7 @@ SAMPLE = {
 """Text, images, sound, an encoder with a decoder, a state-space model, and what computes our side."""
 
 
-@pytest.mark.parametrize("model_type", some(SAMPLE, 2))
+@pytest.mark.parametrize("model_type", some(SAMPLE, 3))
 def test_an_architecture_trains_as_pytorch_trains_it(model_type: str) -> None:
     stages = []
     trial = attempt(

@@ -80,7 +80,7 @@ def test_arena_is_within_3_percent_of_the_lower_bound(name: str, update: str) ->
     assert bound <= arena <= 1.03 * bound
 
 
-@pytest.mark.parametrize("update", ["full", "channels"])
+@pytest.mark.parametrize("update", some(["full", "channels"], 2))
 @pytest.mark.parametrize("name", zoo.MODELS)
 def test_measured_peak_is_the_predicted_one(name: str, update: str, tmp_path: Path) -> None:
     built = artifact(name, update)

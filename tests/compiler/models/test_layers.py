@@ -102,7 +102,7 @@ LAYERS: dict[str, tuple[Callable[[], nn.Module], int, tuple[int, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("name", some(LAYERS, 2))
+@pytest.mark.parametrize("name", some(LAYERS, 4))
 def test_trains_as_pytorch_does(name: str) -> None:
     build, channels, shape = LAYERS[name]
     torch.manual_seed(0)

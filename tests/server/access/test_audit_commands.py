@@ -41,9 +41,10 @@ READING = {
 
 
 def _leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    if hasattr(command, "commands"):
-        for name, inner in command.commands.items():
-            yield from _leaves(inner, (*path, name))
+    if hasattr(command, "list_commands"):
+        context: Any = None
+        for name in command.list_commands(context):
+            yield from _leaves(command.get_command(context, name), (*path, name))
     else:
         yield path
 

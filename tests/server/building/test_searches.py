@@ -82,6 +82,11 @@ def test_a_search_is_no_build(shared: Server) -> None:
         ({"target": "toaster"}, 422, 10003, "toaster"),
         ({"method": "measured"}, 422, 1006, "eval_dataset_id"),
         ({"confirm": 5}, 422, 1006, "eval_dataset_id"),
+        ({"joules": 1.0}, 422, 1006, "watts"),
+        ({"joules": -1.0, "watts": 5.0}, 422, 1006, "joules"),
+        ({"watts": 1e300}, 422, 1006, "watts"),
+        ({"lr_steps": 10**9}, 422, 1006, "lr_steps"),
+        ({"channels": "largest"}, 422, 1006, "channels"),
         ({"recipe": {}, "recipe_id": UNKNOWN}, 422, 1006, "not both"),
         ({"recipe": "a: *b"}, 422, None, "alias"),
         ({"minutes": 1000}, 422, 1006, "POCK_SEARCH_TIMEOUT_SECONDS"),
@@ -221,11 +226,28 @@ def test_a_task_is_told_what_to_search(server: Server, person: Person) -> None:
     task = load_task(server.services, claim)
     assert task.search is not None and task.search.held_out and task.compiles_for == "host"
     options = {"memory": 5000, "step_ms": None, "method": "measured", "prefer": "accuracy"}
-    assert task.search.options == {**options, "minutes": 5.0, "confirm": 3, "seed": 7}
+    assert task.search.options == {**options, "minutes": 5.0, "confirm": 3, "seed": 7}, (
+        "what was not asked for is not told"
+    )
     assert [item.path for item in task.inputs] == ["model/model.onnx", "data.safetensors", "eval.safetensors"]
     assert task.seconds == server.services.settings.search_timeout_seconds
     give_back(server.services, claim)
     assert person.get("/searches").json()["items"][0]["state"] == "queued"
+
+
+def test_what_came_later_is_told_where_it_was_asked_for(server: Server, person: Person) -> None:
+    later = {"channels": "gradient", "joules": 1.5, "watts": 6.0, "lr_steps": 20}
+    plain = order(person)
+    for changes in ({}, later):
+        shown = person.post("/searches", {**plain, **changes}).json()
+        expected = {"channels": "activation", "joules": None, "watts": None, "lr_steps": 0, **changes}
+        assert {name: shown[name] for name in later} == expected
+        claim = claim_next(server.services)
+        assert claim is not None
+        search = load_task(server.services, claim).search
+        assert search is not None and {name: search.options.get(name) for name in later} == {
+            name: changes.get(name) for name in later
+        }
 
 
 def test_old_data_are_dropped_and_searches_stay(start_server: ServerFactory) -> None:
@@ -336,7 +358,8 @@ def test_the_search_itself_goes_on_after_its_runner_went(start_server: ServerFac
     wait_for(lambda: server.services.compiler.load().version != "1", 120)
     asked = {"model_id": person.model(network())["id"], "dataset_id": samples(person, "digits"), "threads": 1}
     recipe = {"loss": "cross_entropy", "optimizer": "sgd", "batch": 4}
-    asked |= {"target": "raspberry-pi-4", "recipe": recipe, "memory_bytes": 8 << 20}
+    asked |= {"target": "raspberry-pi-4", "recipe": recipe, "memory_bytes": 8 << 20, "channels": "magnitude"}
+    asked |= {"watts": 5.0, "joules": 1.0, "lr_steps": 4}
     search = person.post("/searches", asked).json()["id"]
 
     def stage() -> str:
@@ -352,6 +375,8 @@ def test_the_search_itself_goes_on_after_its_runner_went(start_server: ServerFac
     assert found["state"] == "succeeded", (found["failure"], log)
     assert "attempt 1" in log and "goes on from what it found" in log
     assert 0 < found["found"]["peak_bytes"] <= 8 << 20 and found["found"]["gap"] < 1
+    assert found["found"]["joules"] == pytest.approx(5e-3 * found["found"]["step_ms"])
+    assert found["found"]["learning_rates"] and min(found["found"]["learning_rates"].values()) > 0
     text = person.get(f"/recipes/{found['recipe_version']['id']}").json()["text"]
     assert "Found by pock search for raspberry-pi-4" in text and "update:" in text
     page = person.get(f"/blobs/sha256/{found['report_digest']}").text

@@ -38,7 +38,7 @@ searches_app = typer.Typer(
 )
 _MOST = 10_000
 _TITLES = ("search", "model", "data", "target", "state", "recipe", "peak", "step", "asked for")
-_SIZE = re.compile(r"(\d+(?:\.\d+)?) ?(B|[KMG]i?B)")
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,15})?) *(B|[KMG]i?B|)", re.ASCII | re.IGNORECASE)
 _UNITS = {"K": 1, "M": 2, "G": 3}
 Which = Annotated[str, typer.Argument(metavar="SEARCH", help="An id, its end, or a model's name: its newest search.")]
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="An ONNX file, which is pushed, or a model's name or id.")]
@@ -71,6 +71,28 @@ StepMs = Annotated[float | None, typer.Option("--step-ms", min=0.0, help="What o
 Method = Annotated[
     str, typer.Option("--method", metavar="{fisher|measured|gradient}", help="How it is found what each brings.")
 ]
+Channels = Annotated[
+    str | None,
+    typer.Option(
+        "--channels",
+        metavar="{activation|fisher|gradient|magnitude}",
+        help="By what the channels are chosen that are trained of a weight; default: activation.",
+    ),
+]
+Joules = Annotated[
+    float | None, typer.Option("--energy", metavar="JOULES", min=0.0, help="What one step may take; needs --power.")
+]
+Power = Annotated[
+    float | None,
+    typer.Option("--power", metavar="WATTS", min=0.0, help="What the device draws while it trains: a run tells."),
+]
+Minutes = Annotated[float, typer.Option("--minutes", min=0.0, help="What finding contributions may take; --lr, again.")]
+FindRates = Annotated[
+    bool, typer.Option("--lr", help="Find learning rates, too: for all that is trained, then for each group.")
+]
+RateSteps = Annotated[
+    int, typer.Option("--lr-steps", metavar="STEPS", min=1, help="Of each short training that --lr does.")
+]
 Prefer = Annotated[
     str, typer.Option("--prefer", metavar="{accuracy|memory|time|balanced}", help="Which of those within the limits.")
 ]
@@ -95,9 +117,14 @@ def create_search(
     recipe: Base = None,
     memory: Memory = None,
     step_ms: StepMs = None,
+    energy: Joules = None,
+    power: Power = None,
     method: Method = "fisher",
+    channels: Channels = None,
     prefer: Prefer = "accuracy",
-    minutes: Annotated[float, typer.Option("--minutes", min=0.0, help="What finding contributions may take.")] = 30.0,
+    minutes: Minutes = 30.0,
+    lr: FindRates = False,
+    lr_steps: RateSteps = 60,
     confirm: Confirm = 0,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of all that is drawn.")] = 0,
     threads: Annotated[int | None, typer.Option("--threads", min=1, help="Default: the target's cores.")] = None,
@@ -113,18 +140,11 @@ def create_search(
     """Find which parameters of a model to train within limits; the service keeps the recipe beside the model."""
     if not wait and (output or report):
         raise typer.BadParameter("--output and --report go with --wait; `searches download` fetches them later")
-    options: dict[str, Any] = {
-        "memory_bytes": None if memory is None else _bytes_of(memory),
-        "step_ms": step_ms,
-        "method": method,
-        "prefer": prefer,
-        "minutes": minutes,
-        "confirm": confirm,
-        "seed": seed,
-        "threads": threads,
-        "name": name,
-        "priority": priority,
-    }
+    rates = lr_steps if lr else None
+    limits = {"memory_bytes": None if memory is None else _bytes_of(memory), "step_ms": step_ms, "joules": energy}
+    ways = {"watts": power, "method": method, "channels": channels, "prefer": prefer, "lr_steps": rates}
+    others = {"minutes": minutes, "confirm": confirm, "seed": seed, "threads": threads, "priority": priority}
+    options: dict[str, Any] = {**limits, **ways, **others, "name": name}
     with connected(profile) as client:
         things = {
             "model": model_meant(client, model),
@@ -216,12 +236,12 @@ def _dataset(client: Client, word: str) -> Any:
 
 def _bytes_of(text: str) -> int:
     """`64MiB` as a number of bytes."""
-    found = _SIZE.fullmatch(text)
+    found = _SIZE.fullmatch(text.strip())
     if found is None:
         raise typer.BadParameter(f"a size is such as 64MiB, 1.5GiB or 800MB, not '{text}'", param_hint="--memory")
     number, unit = found.groups()
-    base = 1024 if "i" in unit else 1000
-    return int(float(number) * base ** _UNITS.get(unit[0], 0))
+    base = 1024 if "i" in unit.lower() else 1000
+    return int(float(number) * base ** _UNITS.get(unit[:1].upper(), 0))
 
 
 def _meant(client: Client, word: str) -> Any:
@@ -279,6 +299,10 @@ def _beside_full(found: Any) -> dict[str, str]:
         "step": f"{milliseconds(found.step_ms)} of {milliseconds(found.full_step_ms)}",
         "bound": f"no scheme that fits brings over {share(found.gap)} more, if contributions and costs add",
     }
+    if found.joules is not None:
+        rows["energy"] = f"{found.joules:.3g} J a step"
+    if found.learning_rates is not None:
+        rows["learning rates"] = ", ".join(f"{group} {rate:g}" for group, rate in found.learning_rates.items())
     if found.accuracy is not None:
         rows["accuracy"] = f"{share(found.accuracy)}; training everything {share(found.full_accuracy)}"
     return rows

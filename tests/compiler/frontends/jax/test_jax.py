@@ -7,6 +7,8 @@ import os
 import numpy as np
 import pytest
 
+from tests.sweeps import some
+
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 import jax
 import jax.numpy as jnp
@@ -48,7 +50,9 @@ def tokens(seed):
     return np.asarray(jax.random.randint(jax.random.key(seed), (BATCH, 8), 0, 32), np.int32)
 
 
-@pytest.mark.parametrize("module, draw", [(Convolutional(), images), (Attention(), tokens)], ids=["cnn", "attention"])
+@pytest.mark.parametrize(
+    "module, draw", some([(Convolutional(), images), (Attention(), tokens)], 2), ids=some(["cnn", "attention"], 2)
+)
 def test_ten_steps(module, draw):
     variables = jax.tree.map(np.asarray, module.init(jax.random.key(7), draw(0)))
     labels = [np.random.default_rng(step).integers(0, 5, BATCH) for step in range(STEPS)]

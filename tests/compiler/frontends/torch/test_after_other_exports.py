@@ -19,6 +19,7 @@ from torch.nn import functional as F
 import pockengine as pock
 from pockengine.interp import evaluate
 from pockengine.ir import render
+from tests.sweeps import some
 
 
 class Net(nn.Module):
@@ -110,7 +111,7 @@ def alone() -> str:
     return render(pock.from_torch(Net(), (X,)))
 
 
-@pytest.mark.parametrize("before", BEFORE)
+@pytest.mark.parametrize("before", some(BEFORE, 2))
 def test_the_same_module_is_the_same_graph(before: Callable[[nn.Module], Any]) -> None:
     first, net = alone(), Net().eval()
     with contextlib.redirect_stdout(io.StringIO()):

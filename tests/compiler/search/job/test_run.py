@@ -22,6 +22,7 @@ from pockengine.search.contributions import importance
 from pockengine.search.job import Compared, Found, SearchRequest, run
 from pockengine.targets import get
 from tests.compiler.search import networks
+from tests.sweeps import some
 
 TARGET = "raspberry-pi-4"
 
@@ -177,7 +178,7 @@ print(run(replace(request(), folder=Path(sys.argv[1]), confirm=10, progress=prog
 """
 
 
-@pytest.mark.parametrize("stage", ["compare", "confirm"])
+@pytest.mark.parametrize("stage", some(["confirm", "compare"], 2))
 def test_killed_in_a_stage_and_run_again(stage: str, found: Found, asked: SearchRequest, tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     command = [sys.executable, "-c", KILLED, str(tmp_path)]

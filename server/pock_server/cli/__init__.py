@@ -54,9 +54,7 @@ class _Commands(TyperGroup):
         return typer.main.get_group(alone).commands[cmd_name]
 
 
-app = typer.Typer(
-    cls=_Commands, no_args_is_help=True, add_completion=False, help=__doc__, pretty_exceptions_enable=False
-)
+app = typer.Typer(cls=_Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 
 @app.callback()

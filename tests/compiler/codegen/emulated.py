@@ -33,7 +33,6 @@ def run_emulated(
     for name, source in sources.items():
         paths.append(folder / f"{name}.c")
         paths[-1].write_text(source)
-    program = folder / "program"
     # The C library is that of setup: with -mcpu, or other flags, zig would build it again for the whole program.
     objects = [path.with_suffix(".o").name for path in paths]
     for path in paths:

@@ -201,7 +201,7 @@ def test_paused_again_and_again(run: Run, tmp_path: Path) -> None:
         assert sentence == f"paused after step {told[-1]['step']}; --resume c goes on\n"
         assert events[-1] == {"event": "saved", "path": "c"} and not (tmp_path / "w").exists()
         pauses += 1
-    assert pauses, "on a busy machine the run may be far ahead when the signal comes"
+    assert pauses > 5
     assert told == whole
     assert (tmp_path / "w").read_bytes() == weights
 

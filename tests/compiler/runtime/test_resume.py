@@ -176,9 +176,12 @@ def test_killed_while_it_saves(run: Run, tmp_path: Path) -> None:
 
 
 def test_paused_again_and_again(run: Run, tmp_path: Path) -> None:
-    """SIGTERM anywhere: the run ends at once with a checkpoint, tells each step once, and goes on bit for bit."""
+    """SIGTERM anywhere: the run ends at once with a checkpoint, tells each step once, and goes on bit for bit.
+
+    A pipe of one page holds some sixty events and nothing here reads ahead: no run tells more than ninety.
+    """
     toy = Toy(batch=4, features=4000, classes=40, rate=0.001, accumulate=2, noisy=True)
-    way = course(toy, tmp_path, "--steps", 120, "--eval-every", 7, "--patience", 999, "--save", "w")
+    way = course(toy, tmp_path, "--steps", 600, "--eval-every", 7, "--patience", 999, "--save", "w")
     whole = story(run(*way.arguments, binary=way.binary))
     weights = (tmp_path / "w").read_bytes()
     (tmp_path / "w").unlink()
@@ -187,18 +190,23 @@ def test_paused_again_and_again(run: Run, tmp_path: Path) -> None:
     for _ in range(200):
         resume = ["--resume", "c"] if (tmp_path / "c").exists() else []
         process = subprocess.Popen(
-            [*command, *resume], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
+            [*command, *resume],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=tmp_path,
+            bufsize=0,
+            pipesize=4096,
         )
         assert process.stdout is not None
         begun = [process.stdout.readline() for _ in range(draw.randrange(1, 20))]
         process.send_signal(signal.SIGTERM)
         out, sentence = process.communicate()
-        events = [json.loads(line) for line in "".join([*begun, out]).splitlines()]
+        events = [json.loads(line) for line in b"".join([*begun, out]).splitlines()]
         told += [{key: value for key, value in e.items() if key != "ms"} for e in events if e["event"] in KEPT]
         if process.returncode == 0:
             break
         assert process.returncode == 7, sentence
-        assert sentence == f"paused after step {told[-1]['step']}; --resume c goes on\n"
+        assert sentence.decode() == f"paused after step {told[-1]['step']}; --resume c goes on\n"
         assert events[-1] == {"event": "saved", "path": "c"} and not (tmp_path / "w").exists()
         pauses += 1
     assert pauses > 5

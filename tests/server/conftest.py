@@ -1,8 +1,8 @@
 """Fixtures: migrated databases on each engine, and servers on them.
 
-What speaks to the API alone runs twice: on SQLite and a folder in this process, and on PostgreSQL and S3 in the whole
-service, in processes of its own: see `deployment.py`, and `reach.py`, which decides. What reaches into this process
-runs on one of the two; on both with POCK_ALL=1. A test that is about one engine alone says so:
+What speaks to the API alone runs on SQLite and a folder in this process, or on PostgreSQL and S3 in the whole service,
+in processes of its own: see `deployment.py`, and `reach.py`, which decides. What reaches into this process runs on
+SQLite or on PostgreSQL. All runs on both with POCK_ALL=1. A test that is about one engine alone says so:
 `@pytest.mark.parametrize("engine_name", ["postgresql"], indirect=True)`.
 """
 
@@ -101,22 +101,24 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """A test in this process meets one engine, unless POCK_ALL=1: half of them, by name, PostgreSQL with their
+    """A test meets one of its two engines, unless POCK_ALL=1: half of them, by name, the other than SQLite with their
     first input; all else is SQLite's. What was asked for by its whole name runs."""
     if ALL:
         return
     cases: dict[str, dict[str, dict[str, pytest.Item]]] = defaultdict(lambda: defaultdict(dict))
     for item in items:
         engine = item.callspec.params.get("engine_name") if hasattr(item, "callspec") else None
-        if engine in ENGINES and not _names_engine(item):
+        if engine is not None and not _names_engine(item):
             test, _, inputs = item.nodeid.partition("[")
             cases[test][inputs.replace(engine, "")][engine] = item
     left_out = set()
     for test, by_inputs in cases.items():
-        by_name = ENGINES[zlib.crc32(test.encode()) % 2]
+        other = zlib.crc32(test.encode()) % 2 == 1
         for place, engines in enumerate(by_inputs.values()):
-            chosen = by_name if place == 0 else "sqlite"
-            left_out |= {item for engine, item in engines.items() if engine != chosen and len(engines) == 2}
+            elsewhere = other and place == 0
+            left_out |= {
+                item for engine, item in engines.items() if (engine == "sqlite") == elsewhere and len(engines) == 2
+            }
     if left_out:
         config.hook.pytest_deselected(items=list(left_out))
         items[:] = [item for item in items if item not in left_out]

@@ -1,5 +1,6 @@
 """The deployment that tests of the API run against is what it says, and the tests that can run against it do."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -29,7 +30,11 @@ def test_what_speaks_to_the_api_alone_runs_against_it() -> None:
     rooms = Path(__file__).parents[1]
     files = [str(rooms / name) for name in ("fleet/test_runs.py", "fleet/test_races.py", "building/test_runner.py")]
     listed = subprocess.run(
-        [sys.executable, "-m", "pytest", "--collect-only", "-q", *files], cwd=ROOT, capture_output=True, text=True
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", *files],
+        cwd=ROOT,
+        env={**os.environ, "POCK_ALL": "1"},
+        capture_output=True,
+        text=True,
     ).stdout
     names = {line.rpartition("::")[2] for line in listed.splitlines()}
     here = {name for name in names if "[deployment" in name}

@@ -1311,6 +1311,7 @@ class CampaignIn(Struct, frozen=True, kw_only=True):
     eval_dataset_name: str | UnsetType | None = UNSET
     """In place of the id: data that stays on the device, by the name it has there."""
     entry: Entry | UnsetType = UNSET
+    held_out: HeldShare | UnsetType | None = UNSET
     seeds: list[int] | UnsetType = UNSET
     threads: int | UnsetType | None = UNSET
     """Default: those of each build."""

@@ -11,6 +11,7 @@ from msgspec import UNSET
 from pock_client.asynchronous.builds import Builds
 from pock_client.asynchronous.files import Datasets, Models, Recipes
 from pock_client.asynchronous.followed import Followed
+from pock_client.asynchronous.runs import HeldOutOptions
 from pock_client.asynchronous.transport import Transport
 from pock_client.calls import Call, part, sending
 from pock_client.errors import CampaignCancelled, CampaignFailed
@@ -26,6 +27,7 @@ from pock_client.schema import (
     Cell,
     CellList,
     Entry,
+    HeldShare,
     StopRules,
 )
 
@@ -41,6 +43,8 @@ class CampaignOrder(TypedDict, total=False):
     dataset: Reference
     """"local:NAME" is what each device keeps itself as NAME; a device without such data is left out, with a reason."""
     eval_dataset: Reference
+    held_out: HeldOutOptions
+    """Of the data of each training, by its device."""
     entry: str
     """"train", "eval" or "bench"; the last one needs no dataset."""
     seeds: Sequence[int]
@@ -108,6 +112,7 @@ class Campaigns(Followed[Campaign]):
             eval_dataset_id=eval_id,
             dataset_name=dataset_name,
             eval_dataset_name=eval_name,
+            held_out=HeldShare(**order["held_out"]) if "held_out" in order else UNSET,
             entry=Entry(order["entry"]) if "entry" in order else UNSET,
             seeds=list(order["seeds"]) if "seeds" in order else UNSET,
             threads=order.get("threads", UNSET),

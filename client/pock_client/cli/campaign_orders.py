@@ -17,6 +17,12 @@ _MOST_BYTES = 64 << 10
 _KEYS = frozenset({"name", "on", "steps", *CampaignOrder.__annotations__})
 _LISTS = ("builds", "recipes", "targets", "seeds")
 _NEEDED = ("name", "on", "steps")
+_PARTS = {
+    "canary": ({"devices"}, {"devices", "wait_seconds"}, "{devices: 2}"),
+    "stop": (set[str](), {"failed", "failed_share"}, "{failed: 3}"),
+    "held_out": ({"share"}, {"share", "seed", "every", "patience"}, "{share: 0.2, patience: 3}"),
+}
+"""Of keys that are mappings themselves: what is needed, what is known, an example."""
 
 
 def read_file(path: Path) -> dict[str, Any]:
@@ -47,6 +53,9 @@ def resolved(client: Client, order: Mapping[str, Any]) -> dict[str, Any]:
     missing = [name for name in _NEEDED if name not in found]
     if missing:
         raise Refused(f"a campaign needs {' and '.join(missing)}")
+    for name, (needed, known, example) in _PARTS.items():
+        if name in found and not (isinstance(found[name], Mapping) and needed <= set(found[name]) <= known):
+            raise Refused(f"{name} of a campaign is a mapping of {', '.join(sorted(known))}, such as {name}: {example}")
     if "builds" in found:
         found["builds"] = [one.id for one in find_builds(client, [str(one) for one in found["builds"]])]
     if "model" in found and Path(str(found["model"])).is_file():

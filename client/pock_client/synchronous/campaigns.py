@@ -23,11 +23,13 @@ from pock_client.schema import (
     Cell,
     CellList,
     Entry,
+    HeldShare,
     StopRules,
 )
 from pock_client.synchronous.builds import Builds
 from pock_client.synchronous.files import Datasets, Models, Recipes
 from pock_client.synchronous.followed import Followed
+from pock_client.synchronous.runs import HeldOutOptions
 from pock_client.synchronous.transport import Transport
 
 
@@ -42,6 +44,8 @@ class CampaignOrder(TypedDict, total=False):
     dataset: Reference
     """"local:NAME" is what each device keeps itself as NAME; a device without such data is left out, with a reason."""
     eval_dataset: Reference
+    held_out: HeldOutOptions
+    """Of the data of each training, by its device."""
     entry: str
     """"train", "eval" or "bench"; the last one needs no dataset."""
     seeds: Sequence[int]
@@ -109,6 +113,7 @@ class Campaigns(Followed[Campaign]):
             eval_dataset_id=eval_id,
             dataset_name=dataset_name,
             eval_dataset_name=eval_name,
+            held_out=HeldShare(**order["held_out"]) if "held_out" in order else UNSET,
             entry=Entry(order["entry"]) if "entry" in order else UNSET,
             seeds=list(order["seeds"]) if "seeds" in order else UNSET,
             threads=order.get("threads", UNSET),

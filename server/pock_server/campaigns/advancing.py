@@ -238,6 +238,7 @@ def _run(cell: CampaignCellRecord, order: CampaignIn) -> RunIn:
         dataset_name=order.dataset_name,
         eval_dataset_name=order.eval_dataset_name,
         entry=order.entry,
+        held_out=order.held_out,
         steps=order.steps,
         threads=order.threads,
         seed=cell.seed,

@@ -25,7 +25,7 @@ class Measure(StrEnum):
     LOSS = "loss"
     """Of the last step."""
     ACCURACY = "accuracy"
-    """Of the evaluation after training, or of an evaluation alone."""
+    """Of the evaluation after training, or of an evaluation alone; else of the best one of what was held out."""
 
 
 def measure(report: Mapping[str, Any]) -> dict[str, float]:
@@ -38,10 +38,18 @@ def measure(report: Mapping[str, Any]) -> dict[str, float]:
         Measure.PEAK_BYTES: main.get("peak_rss_bytes"),
         Measure.JOULES_PER_STEP: _part(main, "energy").get("joules_per_step"),
         Measure.LOSS: losses[-1] if isinstance(losses, list) and losses else None,
-        Measure.ACCURACY: evaluation.get("accuracy"),
+        Measure.ACCURACY: evaluation.get("accuracy", _best(train).get("accuracy")),
     }
     numbers = {str(name): told_number(value, -_LARGEST, _LARGEST) for name, value in found.items()}
     return {name: float(value) for name, value in numbers.items() if value is not None}
+
+
+def _best(train: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The best evaluation of what a training held out."""
+    found = train.get("evaluations")
+    if not isinstance(found, list) or train.get("best_step") is None:
+        return {}
+    return next((one for one in found if isinstance(one, dict) and one.get("step") == train["best_step"]), {})
 
 
 def _part(whole: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import BaseModel, Field, model_validator
 
 from pock_server.builds.schemas import FailureOut
+from pock_server.datasets.held_out import HeldShare
 from pock_server.devices.selectors.grammar import MAX_CHARACTERS
 from pock_server.http.fields import Id, Name
 from pock_server.http.pages import PageOut
@@ -85,6 +86,7 @@ class CampaignIn(BaseModel):
     dataset_name: LocalName = None
     eval_dataset_name: LocalName = None
     entry: Entry = Entry.TRAIN
+    held_out: HeldShare | None = None
     steps: int = Field(ge=1, le=10_000_000)
     seeds: list[Annotated[int, Field(ge=0, le=2**53)]] = Field(default=[0], min_length=1, max_length=1000)
     threads: int | None = Field(default=None, ge=1, le=256, description="Default: those of each build.")

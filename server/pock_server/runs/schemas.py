@@ -84,15 +84,19 @@ class Data(Protocol):
     eval_dataset_id: str | None
     eval_dataset_name: str | None
     entry: Entry
+    held_out: HeldShare | None
 
 
 def check_data(order: Data) -> None:
-    """Raise ValueError unless each dataset is said in one way, and all but benchmarks have one."""
+    """Raise ValueError unless each dataset is said in one way, all but benchmarks have one, and only a training holds
+    out a share of it."""
     for one in ("dataset", "eval_dataset"):
         if getattr(order, f"{one}_id") is not None and getattr(order, f"{one}_name") is not None:
             raise ValueError(f"give either {one}_id or {one}_name")
     if order.dataset_id is None and order.dataset_name is None and order.entry is not Entry.BENCH:
         raise ValueError(f"dataset_id is missing; only a benchmark runs without one, this is {order.entry}")
+    if order.held_out is not None and order.entry is not Entry.TRAIN:
+        raise ValueError(f"held_out belongs to a training, and this is {order.entry}")
 
 
 LocalName = Annotated[
@@ -134,8 +138,6 @@ class RunIn(BaseModel):
     @model_validator(mode="after")
     def _has_data(self) -> "RunIn":
         check_data(self)
-        if self.held_out is not None and self.entry is not Entry.TRAIN:
-            raise ValueError(f"held_out belongs to a training, and this is {self.entry}")
         return self
 
 

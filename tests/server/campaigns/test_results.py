@@ -50,6 +50,9 @@ def test_results_as_csv_compute_nothing(server: Server, person: Person) -> None:
         ({"train": {"step_ms": {"median": math.inf}, "loss": [], "peak_rss_bytes": 10**30, "energy": 3}}, {}),
         ({"train": {"step_ms": [1], "loss": ["x"], "peak_rss_bytes": True, "energy": {"joules_per_step": "1"}}}, {}),
         ({"eval_after": {"accuracy": 0.5, "loss": [2.0]}}, {"accuracy": 0.5, "loss": 2.0}),
+        ({"train": {"best_step": 2, "evaluations": [{"step": 1}, {"step": 2, "accuracy": 0.7}]}}, {"accuracy": 0.7}),
+        ({"train": {"evaluations": [{"accuracy": 0.7}], "best_step": None}}, {}),
+        ({"train": {"evaluations": {"step": 3}, "best_step": 3}}, {}),
         (
             {"train": {"energy": {"joules_per_step": 0.1}}, "eval_before": {"accuracy": 0.1}},
             {"joules_per_step": 0.1, "accuracy": 0.1},

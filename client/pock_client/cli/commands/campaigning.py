@@ -17,7 +17,7 @@ from ..lookup import chosen, fits
 from ..options import Json, Limit, Names, Profile, Timeout, Wait
 from ..session import connected, patient
 from ..watching import Seen, wait_for_all
-from .running import Retry, retries_of
+from .running import EvalEvery, EvalShare, Patience, Retry, held_out_of, retries_of
 
 _MOST = 1000
 campaign_app = typer.Typer(
@@ -91,6 +91,9 @@ def create(
     on: OnOption = None,
     data: DataOption = None,
     eval_data: EvalDataOption = None,
+    eval_share: EvalShare = None,
+    eval_every: EvalEvery = None,
+    patience: Patience = None,
     entry: Annotated[str | None, typer.Option("--entry", help="train (the default), eval or bench.")] = None,
     steps: Annotated[int | None, typer.Option("--steps", min=1, help="Of each run.")] = None,
     seeds: Annotated[str | None, typer.Option("--seeds", metavar="0,1,…", help="A run for each.")] = None,
@@ -118,6 +121,7 @@ def create(
         "on": on,
         "dataset": data,
         "eval_dataset": eval_data,
+        "held_out": held_out_of(eval_share, eval_every, patience),
         "entry": entry,
         "steps": steps,
         "seeds": None if seeds is None else [_seed(one) for one in seeds.split(",")],

@@ -138,13 +138,13 @@ def _merged(model: Graph, lora: Lora, tensors: Lazily) -> Lazily:
     for adapter in adapters_of(model, lora):
         name, (a, b) = adapter.weight.name, adapter.names
         parts, weight = (tensors[name], tensors[a], tensors[b]), tensors[name]
-        result[name] = Deferred(weight.dtype, weight.shape, partial(_merge, adapter, parts, lora.scale))
+        result[name] = Deferred(weight.dtype, weight.shape, partial(_merge, adapter, parts))
     return result
 
 
-def _merge(adapter: Adapter, parts: Sequence[Array | Deferred], scale: float) -> Array:
+def _merge(adapter: Adapter, parts: Sequence[Array | Deferred]) -> Array:
     weight, a, b = map(np.asarray, parts)
-    return adapter.merged(weight, a, b, scale)
+    return adapter.merged(weight, a, b)
 
 
 def _predicting(model: Graph, artifact: Artifact) -> Graph:
@@ -156,7 +156,8 @@ def _predicting(model: Graph, artifact: Artifact) -> Graph:
 
 
 def _save(path: Path, tensors: Lazily, lora: Lora | None) -> Path:
-    """Safetensors; with adapters the header says rank and alpha, without which nobody could apply them."""
+    """Safetensors; with adapters the header says rank and alpha, without which nobody could apply them. Where ranks
+    differ, the matrices say their own."""
     metadata = {"format": "pt"}
     if lora is not None:
         metadata |= {"lora_rank": str(lora.rank), "lora_alpha": f"{lora.alpha:g}"}

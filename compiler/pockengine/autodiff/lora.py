@@ -27,22 +27,24 @@ class Adapter:
 
     reads      the nodes that multiply with the weight -> which operand it is
     transposed the weight is stored `[in, out]`
-    a, b       types of the two matrices (or kernels), of the precision that the product is computed in"""
+    a, b       types of the two matrices (or kernels), of the precision that the product is computed in
+    scale      alpha / rank, by which what they add is multiplied"""
 
     weight: Value
     reads: Mapping[Value, int]
     transposed: bool
     a: TensorType
     b: TensorType
+    scale: float
 
     @property
     def names(self) -> tuple[str, str]:
         return adapter_names(self.weight.name)
 
-    def merged(self, weight: Array, a: Array, b: Array, scale: float) -> Array:
+    def merged(self, weight: Array, a: Array, b: Array) -> Array:
         """The weight that alone computes what weight and adapter compute together, in the weight's type."""
         rank = a.shape[0]
-        change = b.reshape(-1, rank).astype(np.float64) @ a.reshape(rank, -1).astype(np.float64) * scale
+        change = b.reshape(-1, rank).astype(np.float64) @ a.reshape(rank, -1).astype(np.float64) * self.scale
         shaped = change.T if self.transposed else change
         merged: Array = (weight.astype(np.float64) + shaped.reshape(weight.shape)).astype(weight.dtype)
         return merged
@@ -57,12 +59,17 @@ def adapters_of(model: Graph, lora: Lora) -> tuple[Adapter, ...]:
         if not matched:
             names = [name for value in model.params for name in (value.name, module_of(value.name))]
             raise RecipeError(f"the pattern '{pattern}' of lora.params matches no weight{nearest(pattern, names)}")
-        tried = {value: _adapter(model, value, lora.rank) for value in matched}
+        tried = {value: _adapter(model, value, lora) for value in matched}
         able = {value: adapter for value, adapter in tried.items() if isinstance(adapter, Adapter)}
         if not able:
             value, reason = next(iter(tried.items()))
             raise RecipeError(f"'{value.name}' cannot have a low-rank adapter: {reason}; narrow lora.params")
         found.update(able)
+    names = [value.name for value in found]
+    for one in lora.ranks:
+        if not any(matches(one.params, name) for name in names):
+            hint = nearest(one.params, [*names, *map(module_of, names)])
+            raise RecipeError(f"the pattern '{one.params}' of lora.ranks matches no weight that has an adapter{hint}")
     return tuple(found[value] for value in model.params if value in found)
 
 
@@ -84,16 +91,18 @@ def with_adapters(model: Graph, lora: Lora) -> Graph:
     for a, b in pairs.values():
         data[a.name] = initial(a, lora.seed)
         data[b.name] = np.zeros(b.type.shape, b.type.dtype.numpy)
-    reads = {result: (adapter, operand) for adapter in adapters for result, operand in adapter.reads.items()}
+    adapter_at = {result: adapter for adapter in adapters for result in adapter.reads}
     new = tuple(value for pair in pairs.values() for value in pair)
 
     def rule(e: Emitter, node: Node) -> Sequence[Value] | None:
-        if node.outputs[0] not in reads:
+        adapter = adapter_at.get(node.outputs[0])
+        if adapter is None:
             return None
-        adapter, operand = reads[node.outputs[0]]
         branch = _linear_branch if convolution_of(node) is None else _conv_branch
         y = e.op(node.op, *node.inputs, **node.attrs)
-        return [e.add(y, branch(e, node, operand, *pairs[adapter], lora))]
+        x = node.inputs[1 - adapter.reads[node.outputs[0]]]
+        x = e.op("dropout", x, p=lora.dropout) if lora.dropout else x
+        return [e.add(y, branch(e, node, x, adapter, *pairs[adapter]))]
 
     walk = Rewriting(model.with_(params=(*model.params, *new), data=data))
     for node in walk:
@@ -108,29 +117,23 @@ def initial(a: Value, seed: int) -> Array:
     return generator.uniform(-bound, bound, a.type.shape).astype(a.type.dtype.numpy)
 
 
-def _input(e: Emitter, x: Value, lora: Lora) -> Value:
-    return e.op("dropout", x, p=lora.dropout) if lora.dropout else x
-
-
-def _linear_branch(e: Emitter, node: Node, operand: int, a: Value, b: Value, lora: Lora) -> Value:
-    """`operand` says on which side of the product the weight stands."""
-    x = _input(e, node.inputs[1 - operand], lora)
-    if operand == 1:
+def _linear_branch(e: Emitter, node: Node, x: Value, adapter: Adapter, a: Value, b: Value) -> Value:
+    """`x` is what the node multiplies with the weight."""
+    if adapter.reads[node.outputs[0]] == 1:
         hidden = e.op("matmul", x, a, trans_a=node.attrs["trans_a"], trans_b=True)
-        return e.op("matmul", e.mul(hidden, lora.scale), b, trans_a=False, trans_b=True)
+        return e.op("matmul", e.mul(hidden, adapter.scale), b, trans_a=False, trans_b=True)
     hidden = e.op("matmul", a, x, trans_a=False, trans_b=node.attrs["trans_b"])
-    return e.op("matmul", b, e.mul(hidden, lora.scale), trans_a=False, trans_b=False)
+    return e.op("matmul", b, e.mul(hidden, adapter.scale), trans_a=False, trans_b=False)
 
 
-def _conv_branch(e: Emitter, node: Node, operand: int, a: Value, b: Value, lora: Lora) -> Value:
-    kernel = node.inputs[operand].type.shape[2:]
-    x = _input(e, node.inputs[0], lora)
+def _conv_branch(e: Emitter, node: Node, x: Value, adapter: Adapter, a: Value, b: Value) -> Value:
+    kernel = node.inputs[1].type.shape[2:]
     hidden = e.op("conv2d", x, e.reshape(a, (a.type.shape[0], a.type.shape[1], *kernel)), **node.attrs)
     unit = {**node.attrs, "stride": (1, 1), "pad": (0, 0, 0, 0), "dilation": (1, 1)}
-    return e.op("conv2d", e.mul(hidden, lora.scale), e.reshape(b, (*b.type.shape[:2], 1, 1)), **unit)
+    return e.op("conv2d", e.mul(hidden, adapter.scale), e.reshape(b, (*b.type.shape[:2], 1, 1)), **unit)
 
 
-def _adapter(model: Graph, weight: Value, rank: int) -> Adapter | str:
+def _adapter(model: Graph, weight: Value, lora: Lora) -> Adapter | str:
     """The adapter of one parameter, or why it cannot have one."""
     shape = weight.type.shape
     if len(shape) < 2:
@@ -150,10 +153,10 @@ def _adapter(model: Graph, weight: Value, rank: int) -> Adapter | str:
         return "it is used in different ways" if inner else "nothing reads it"
     (axis,), (dtype,) = inner, dtypes
     inputs, outputs = shape[axis or 0], shape[1 - (axis or 0)]
-    matrix = len(shape) == 2
+    matrix, rank = len(shape) == 2, lora.rank_of(weight.name)
     a = TensorType(dtype, (rank, inputs) if matrix else (rank, *shape[1:]))
     b = TensorType(dtype, (outputs, rank) if matrix else (shape[0], rank, *(1 for _ in shape[2:])))
-    return Adapter(weight, reads, axis == 0, a, b)
+    return Adapter(weight, reads, axis == 0, a, b, lora.alpha / rank)
 
 
 def _unfit(node: Node, value: Value) -> str | None:

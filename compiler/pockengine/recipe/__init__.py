@@ -2,7 +2,7 @@
 
 from .frozen import Frozen
 from .groups import Clip, Group
-from .lora import Lora, adapter_names, is_adapter, matches, module_of
+from .lora import LayerRank, Lora, adapter_names, is_adapter, matches, module_of
 from .losses.kinds import Loss
 from .optimizer import OPTIMIZERS, SGD, Adafactor, Adam, AdamW, Lamb, Lion, Optimizer
 from .rate_schedule import RateSchedule
@@ -36,6 +36,7 @@ __all__ = [
     "Lamb",
     "Layer",
     "LayerParameter",
+    "LayerRank",
     "Lion",
     "Lora",
     "Loss",

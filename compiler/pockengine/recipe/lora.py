@@ -8,10 +8,35 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from ..errors import RecipeError
-from .fields import as_count, as_number, as_positive, as_texts, describe
+from .fields import as_count, as_number, as_positive, as_text, as_texts, describe
 from .keys import canonical, key, read_keys
 
 _A, _B = ".lora_A.weight", ".lora_B.weight"
+
+
+@dataclass(frozen=True)
+class LayerRank:
+    """The rank of the adapters of the weights (or modules) that the glob `params` matches."""
+
+    params: str = key(as_text)
+    rank: int = key(as_count)
+
+    def to_mapping(self) -> dict[str, Any]:
+        """The canonical form."""
+        return canonical(self)
+
+
+def _ranks(value: object, where: str) -> tuple[LayerRank, ...]:
+    if not isinstance(value, list | tuple):
+        raise RecipeError(f'{where} must be a list such as [{{params: "*.query", rank: 4}}], not {describe(value)}')
+    return tuple(_layer_rank(item, f"{where}[{index}]") for index, item in enumerate(value))
+
+
+def _layer_rank(item: object, where: str) -> LayerRank:
+    fields = read_keys(LayerRank, item, where) if isinstance(item, Mapping) else {}
+    if len(fields) < 2:
+        raise RecipeError(f'{where} must be a mapping such as {{params: "*.query", rank: 4}}, not {describe(item)}')
+    return LayerRank(**fields)
 
 
 def _seed(value: object, where: str) -> int:
@@ -29,23 +54,26 @@ def _dropout(value: object, where: str) -> float:
 
 @dataclass(frozen=True)
 class Lora:
-    """Beside each weight W that is matched, train A `[rank, in]` and B `[out, rank]`: y = W x + alpha / rank * B A x.
+    """Beside each weight W that is matched, train A `[rank, in]` and B `[out, rank]`: y = W x + alpha / rank * B A x,
+    the rank being that of the weight.
 
     params   globs over names of weights (`encoder.fc.weight`) or of their modules (`encoder.fc`)
     rank     columns of B and rows of A
+    ranks    weights whose rank is another; the first entry that matches counts
     alpha    the scale is alpha / rank
     seed     of A's initial contents; B starts at zero
     dropout  share of the adapters' input that training drops"""
 
     params: tuple[str, ...] = key(as_texts)
     rank: int = key(as_count, 8)
+    ranks: tuple[LayerRank, ...] = key(_ranks, (), always=False)
     alpha: float = key(as_positive, 16.0)
     seed: int = key(_seed, 0)
     dropout: float = key(_dropout, 0.0)
 
-    @property
-    def scale(self) -> float:
-        return self.alpha / self.rank
+    def rank_of(self, weight: str) -> int:
+        """The rank of a weight's adapter."""
+        return next((one.rank for one in self.ranks if matches(one.params, weight)), self.rank)
 
     def to_mapping(self) -> dict[str, Any]:
         """The canonical form."""

@@ -24,7 +24,7 @@ def train(
     torch.set_num_threads(1)  # PyTorch's spinning threads are many times slower where tests run side by side
     module = family.build()
     if recipe.lora:
-        adapt(module, adapters, recipe.lora.scale)
+        adapt(module, adapters, recipe.lora.alpha)
     masks: dict[str, torch.Tensor] = {}
     for key, parameter in module.named_parameters():
         update = scheme.of(key)

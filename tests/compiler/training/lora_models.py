@@ -59,9 +59,10 @@ def batch(seed: int) -> dict[str, Array]:
     }
 
 
-def adapt(module: nn.Module, tensors: Mapping[str, Array], scale: float, dropout: nn.Module | None = None) -> None:
+def adapt(module: nn.Module, tensors: Mapping[str, Array], alpha: float, dropout: nn.Module | None = None) -> None:
     """Freeze a module and let each layer for which `tensors` has an adapter add it, as PEFT's layers do:
-    base(x) + lora_B(lora_A(dropout(x))) * scale. The adapters become parameters of their layers."""
+    base(x) + lora_B(lora_A(dropout(x))) * alpha / rank, with the rank of the
+    layer's A. The adapters become parameters of their layers."""
     module.requires_grad_(False)
     for name, layer in module.named_modules():
         if f"{name}.lora_A.weight" not in tensors:
@@ -69,11 +70,11 @@ def adapt(module: nn.Module, tensors: Mapping[str, Array], scale: float, dropout
         layer.lora_A, layer.lora_B = nn.Module(), nn.Module()
         for part, key in ((layer.lora_A, "lora_A"), (layer.lora_B, "lora_B")):
             part.weight = nn.Parameter(torch.from_numpy(tensors[f"{name}.{key}.weight"].copy()))
-        layer.register_forward_hook(lambda layer, inputs, y: y + scale * _branch(layer, inputs[0], dropout))
+        layer.register_forward_hook(lambda layer, inputs, y: y + alpha * _branch(layer, inputs[0], dropout))
 
 
 def _branch(layer: Any, x: torch.Tensor, dropout: nn.Module | None) -> torch.Tensor:
-    a, b = layer.lora_A.weight, layer.lora_B.weight
+    a, b = layer.lora_A.weight, layer.lora_B.weight / len(layer.lora_A.weight)
     x = dropout(x) if dropout is not None else x
     if isinstance(layer, nn.Conv2d):
         return functional.conv2d(functional.conv2d(x, a, None, layer.stride, layer.padding, layer.dilation), b)

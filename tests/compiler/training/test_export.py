@@ -208,7 +208,11 @@ def test_large_constants_are_not_in_the_text(tmp_path: Path) -> None:
 @cache
 def _adapted() -> tuple[Artifact, dict[str, Array], dict[str, Array]]:
     artifact = compile(
-        graph(), Recipe(optimizer={"name": "sgd", "lr": 0.05}, lora={"params": "*", "rank": 3, "alpha": 6})
+        graph(),
+        Recipe(
+            optimizer={"name": "sgd", "lr": 0.05},
+            lora={"params": "*", "rank": 3, "alpha": 6, "ranks": [{"params": "head", "rank": 2}]},
+        ),
     )
     with artifact.load() as session:
         for feeds in BATCHES:
@@ -253,7 +257,7 @@ def test_adapters_alone_and_back_beside_the_base(tmp_path: Path) -> None:
     with safe_open(tmp_path / "a.safetensors", "numpy") as file:
         assert file.metadata() == {"format": "pt", "lora_rank": "3", "lora_alpha": "6"}
     module = mixed()
-    adapt(module, found, 6 / 3)
+    adapt(module, found, 6)
     inputs = _inputs()
     with torch.no_grad():
         logits = module(torch.from_numpy(inputs["x"]), torch.from_numpy(inputs["token"])).numpy()

@@ -160,7 +160,7 @@ def test_ten_steps_of_adapters_beside_quantised_weights(weights: str) -> None:
         replace(module, restored(artifact, initial))
         losses = [session.step(feeds) for feeds in BATCHES]
         found = session.state()
-    lora_models.adapt(module, initial, 16 / 3)
+    lora_models.adapt(module, initial, 16)
     np.testing.assert_allclose(losses, train(module, lambda name: ".lora_" in name), rtol=1e-4)
     expected = module.get_parameter("blocks.0.query.lora_B.weight").detach().numpy()
     np.testing.assert_allclose(found["blocks.0.query.lora_B.weight"], expected, rtol=1e-3, atol=1e-5)

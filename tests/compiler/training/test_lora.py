@@ -20,6 +20,7 @@ from tests.compiler.training.lora_models import adapt, batch, mixed, train
 from tests.compiler.training.test_dropout import mask
 
 ADAPTED = ("conv", "pointwise", "signal", "wide", "shared", "head")
+RANKS = [{"params": "wide", "rank": 5}, {"params": "conv.weight", "rank": 1}, {"params": "*", "rank": 3}]
 SGD = {"name": "sgd", "lr": 0.02, "momentum": 0.9}
 BATCHES = [batch(seed) for seed in range(10)]
 
@@ -44,8 +45,9 @@ def close(found: Array, expected: Array, name: str) -> None:
         ({"params": "*", "rank": 3, "alpha": 6}, None, []),
         ({"params": ["wide", "conv.weight"], "rank": 2, "alpha": 5, "seed": 9}, None, []),
         ({"params": "*", "rank": 2}, [{"params": "head.*"}, {"params": "norm.*"}], ["head.", "norm."]),
+        ({"params": "*", "rank": 2, "ranks": RANKS}, None, []),
     ],
-    ids=["adapters-only", "two-layers", "with-rules"],
+    ids=["adapters-only", "two-layers", "with-rules", "ranks"],
 )
 def test_ten_steps(lora, update, also):
     recipe = Recipe(optimizer=SGD, lora=lora, update=update)
@@ -54,7 +56,7 @@ def test_ten_steps(lora, update, also):
         initial = session.state()
         losses = [session.step(feeds) for feeds in BATCHES]
         found = session.state()
-    adapt(module, initial, adapter_of(recipe).scale)
+    adapt(module, initial, adapter_of(recipe).alpha)
     for name, parameter in module.named_parameters():
         parameter.requires_grad_(".lora_" in name or name.startswith(tuple(also)))
     trained = {name for name, parameter in module.named_parameters() if parameter.requires_grad}
@@ -105,6 +107,20 @@ def test_which_layers_a_pattern_adapts_and_how_they_start():
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
+def test_each_layer_has_its_rank():
+    recipe = Recipe(lora={"params": ["wide", "conv", "head"], "rank": 2, "ranks": RANKS[:2]})
+    assert Recipe.from_mapping(recipe.to_mapping()) == recipe
+    assert Recipe.parse(str(recipe.to_mapping())) == recipe
+    made = adapters(dict(with_adapters(graph(), adapter_of(recipe)).data))
+    assert {name: len(tensor) for name, tensor in made.items() if ".lora_A." in name} == {
+        "wide.lora_A.weight": 5,
+        "conv.lora_A.weight": 1,
+        "head.lora_A.weight": 2,
+    }
+    assert made["wide.lora_B.weight"].shape == (16, 5)
+    assert compile(graph(), recipe).summary["trained_parameters"] == 5 * (12 + 16) + (3 * 9 + 8) + 2 * (16 + 4)
+
+
 def test_the_seed_decides_the_initial_contents():
     def first(seed: int) -> Array:
         return with_adapters(graph(), adapter_of(Recipe(lora={"params": "head", "seed": seed}))).data[
@@ -146,7 +162,7 @@ def test_adapters_beside_a_channel_sparse_weight():
         initial = session.state()
         losses = [session.step(feeds) for feeds in BATCHES]
         found = session.state()
-    adapt(module, initial, adapter_of(recipe).scale)
+    adapt(module, initial, adapter_of(recipe).alpha)
     kept = torch.zeros(16, 16)
     assert isinstance(channels, Channels)
     kept[:, list(channels.indices)] = 1.0
@@ -178,7 +194,7 @@ def test_dropout_of_the_adapters_input():
         initial = session.state()
         losses = [session.step(feeds) for feeds in BATCHES]
         assert session.optimizer_state()[GENERATOR] == len(BATCHES)
-    adapt(module, initial, adapter_of(recipe).scale, MaskedDropout(0.3))
+    adapt(module, initial, adapter_of(recipe).alpha, MaskedDropout(0.3))
     optimizer = torch.optim.SGD([p for p in module.parameters() if p.requires_grad], lr=0.02, momentum=0.9)
     np.testing.assert_allclose(losses, train(module, optimizer, BATCHES), rtol=1e-4)
 
@@ -202,6 +218,19 @@ def test_check_counts_adapters():
         ({"params": []}, "empty"),
         ({"params": "*", "rank": 0}, "lora.rank must be at least 1"),
         ({"params": "*", "alpha": 0}, "lora.alpha"),
+        ({"params": "*", "ranks": {"head": 4}}, "lora.ranks must be a list such as"),
+        ({"params": "*", "ranks": [{"params": "head"}]}, r"lora.ranks\[0\] must be a mapping such as"),
+        ({"params": "*", "ranks": ["head"]}, r"lora.ranks\[0\] must be a mapping such as"),
+        ({"params": "*", "ranks": [{"params": "head", "rank": 0}]}, r"lora.ranks\[0\].rank must be at least 1"),
+        ({"params": "*", "ranks": [{"params": "head", "rnak": 2}]}, "unknown key 'rnak'.*rank"),
+        (
+            {"params": "wide", "ranks": [{"params": "haed", "rank": 2}]},
+            "'haed' of lora.ranks matches no weight",
+        ),
+        (
+            {"params": "wide", "ranks": [{"params": "head", "rank": 2}]},
+            "'head' of lora.ranks matches no weight",
+        ),
         ({"params": "*", "seed": -1}, "lora.seed"),
         ({"params": "*", "dropout": 0.1}, "needs 'dropout: true'"),
         ("head", "must be a mapping"),

@@ -79,10 +79,9 @@ class ForeignTrainable:
     def outputs(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         weights = {name: tensor for name, tensor in self.tensors.items() if name in self.function.weights}
         for adapter in self.task.adapters:
-            assert self.task.recipe.lora is not None
             a, b = (self.tensors[name] for name in adapter.names)
             held = weights[adapter.weight.name]
-            weights[adapter.weight.name] = adapted(held, a, b, adapter, self.task.recipe.lora.scale)
+            weights[adapter.weight.name] = adapted(held, a, b, adapter)
         names: list[str] = []
         results = _Applied.apply(self, tuple(weights), inputs, names, *weights.values())  # type: ignore[no-untyped-call]
         return dict(zip(names, results, strict=True))

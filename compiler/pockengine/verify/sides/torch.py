@@ -107,23 +107,22 @@ class TorchTrainable:
 class _Adapted(nn.Module):
     """A weight's parametrisation."""
 
-    def __init__(self, adapter: Adapter, a: Tensor, b: Tensor, scale: float) -> None:
+    def __init__(self, adapter: Adapter, a: Tensor, b: Tensor) -> None:
         super().__init__()
         self.a, self.b = nn.Parameter(a), nn.Parameter(b)
-        self._adapter, self._scale = adapter, scale
+        self._adapter = adapter
 
     def forward(self, weight: Tensor) -> Tensor:
-        return adapted(weight, self.a, self.b, self._adapter, self._scale)
+        return adapted(weight, self.a, self.b, self._adapter)
 
 
 def _adapters_into(module: nn.Module, task: Task, double: bool) -> dict[str, Tensor]:
     """Add the adapters to the module; their tensors by name."""
     found: dict[str, Tensor] = {}
     for adapter in task.adapters:
-        assert task.recipe.lora is not None
         a, b = (tensors_of({name: task.initial[name]}, double)[name] for name in adapter.names)
         owner, _, attribute = adapter.weight.name.rpartition(".")
-        added = _Adapted(adapter, a, b, task.recipe.lora.scale)
+        added = _Adapted(adapter, a, b)
         parametrize.register_parametrization(module.get_submodule(owner), attribute, added, unsafe=True)
         found |= dict(zip(adapter.names, (added.a, added.b), strict=True))
     return found

@@ -112,10 +112,10 @@ def tensors_of(feeds: Mapping[str, Array], double: bool = False) -> dict[str, Te
     return {name: x.double() if double and x.is_floating_point() else x for name, x in tensors.items()}
 
 
-def adapted(weight: Tensor, a: Tensor, b: Tensor, adapter: Adapter, scale: float) -> Tensor:
+def adapted(weight: Tensor, a: Tensor, b: Tensor, adapter: Adapter) -> Tensor:
     """W + scale * B A: what PEFT's layers compute, with the product made first."""
     rank = a.shape[0]
-    change = b.reshape(-1, rank) @ a.reshape(rank, -1) * scale
+    change = b.reshape(-1, rank) @ a.reshape(rank, -1) * adapter.scale
     return weight + (change.T if adapter.transposed else change).reshape(weight.shape)
 
 

@@ -1,14 +1,14 @@
 """Troubles at random moments for a while, with people who go on asking for runs; then everything is mended."""
 
 import random
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tests.faults.actor import FINAL, WAIT, Person
+from tests.faults.fleet.beside import Beside
 from tests.faults.fleet.troubles import TROUBLES, Scene, Struck
 
 _STEPS = (5, 60, 400)
@@ -45,54 +45,41 @@ class Wish:
         }
 
 
-@dataclass
-class Asking:
-    """Keeps a run open for every fifth device, and three at least, until it is ended."""
+class Asking(Beside):
+    """Keeps a run open for every fifth device, and three at least."""
 
-    person: Person
-    wish: Wish
-    dice: random.Random
-    ordered: list[str] = field(default_factory=list)
-    error: BaseException | None = None
+    def __init__(self, person: Person, wish: Wish, dice: random.Random) -> None:
+        super().__init__()
+        self.person, self.wish = person, wish
+        self.ordered: list[str] = []
+        self._dice = dice
 
-    def __post_init__(self) -> None:
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._ask)
-
-    def __enter__(self) -> "Asking":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ending.set()
-        self._thread.join()
-        if self.error is not None:
-            raise self.error
-
-    def _ask(self) -> None:
-        try:
-            open_runs: list[str] = []
-            while not self._ending.wait(0.1):
-                if len(open_runs) >= max(3, len(self.wish.devices) // 5):
-                    open_runs = [run for run in open_runs if self.person.get(f"/runs/{run}")["state"] not in FINAL]
-                    continue
-                device = self.dice.choice(self.wish.devices)
-                run = self.person.order("/runs", self.wish.order(self.dice, device))["id"]
-                open_runs.append(run)
-                self.ordered.append(run)
-        except BaseException as error:
-            self.error = error
+    def work(self) -> None:
+        """Order a run as soon as another is over."""
+        open_runs: list[str] = []
+        while not self.ending.wait(0.1):
+            if len(open_runs) >= max(3, len(self.wish.devices) // 5):
+                open_runs = [run for run in open_runs if self.person.get(f"/runs/{run}")["state"] not in FINAL]
+                continue
+            device = self._dice.choice(self.wish.devices)
+            run = self.person.order("/runs", self.wish.order(self._dice, device))["id"]
+            open_runs.append(run)
+            self.ordered.append(run)
 
 
-def rage(scene: Scene, seconds: float, pause: float, say: Callable[[str], None]) -> Counter[str]:
+def rage(
+    scene: Scene, others: Sequence[Beside], seconds: float, pause: float, say: Callable[[str], None]
+) -> Counter[str]:
     """Have troubles strike for so long, one each `pause` seconds on average; all is mended at the end. How often each
-    struck."""
+    struck. What goes wrong in the others ends it."""
     names, often = list(TROUBLES), [trouble.often for trouble in TROUBLES.values()]
     counts, lasting = Counter[str](), dict[str, tuple[float, Struck]]()
     following = time.monotonic()
     ends = following + seconds
     try:
         while (now := time.monotonic()) < ends:
+            for other in others:
+                other.check()
             for part in [part for part, (until, _) in lasting.items() if until <= now]:
                 _mend(lasting, part)
             if now >= following:

@@ -1,71 +1,54 @@
 """An operator who brings one release of the agent after the other to the fleet; every second one is broken."""
 
 import itertools
-import threading
 import time
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from pock_client import Client
 from pock_client.asynchronous.updates import MOVING
 from pock_client.errors import PockClientError
+from pock_client.schema import RolloutState
 from tests.agent.update.fleet import Break, file_of, in_run, unreadable
 from tests.faults.deployment import SERVER, Deployment
+from tests.faults.fleet.beside import Beside
 from tests.faults.fleet.boards import FIRST_VERSION
 
 _BROKEN: tuple[Break, ...] = (in_run("raise RuntimeError('no')"), unreadable, in_run("time.sleep(1e6)"))
+_OVER = (RolloutState.succeeded, RolloutState.cancelled, RolloutState.reverted)
 _ROLLOUT_SECONDS = 180.0
 _PATIENCE = 600.0
 _SETTLE_SECONDS = 300.0
 _LOOK_SECONDS = 1.0
 
 
-@dataclass
-class Releasing:
-    """Works until it is ended. `ended`: in which states rollouts ended; one that takes too long is cancelled."""
+class Releasing(Beside):
+    """`ended`: in which states rollouts ended; one that takes too long is cancelled."""
 
-    deployment: Deployment
-    folder: Path
-    devices: int
-    ended: Counter[str] = field(default_factory=Counter)
-    error: BaseException | None = None
-
-    def __post_init__(self) -> None:
+    def __init__(self, deployment: Deployment, folder: Path, devices: int) -> None:
+        super().__init__()
+        self.ended = Counter[str]()
+        self._deployment, self._folder, self._devices = deployment, folder, devices
         self._good = {FIRST_VERSION}
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._work)
-        self._client = Client(self.deployment.url, self.deployment.key, patience=_PATIENCE)
+        self._client = Client(deployment.url, deployment.key, patience=_PATIENCE)
 
-    def __enter__(self) -> "Releasing":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ending.set()
-        self._thread.join()
-        if self.error is not None:
-            raise self.error
-
-    def _work(self) -> None:
-        try:
-            for number in itertools.count(2):
-                broken = _BROKEN[number // 2 % len(_BROKEN)] if number % 2 else None
-                self._roll_out(f"0.{number}.0", broken)
-                if self._ending.wait(_LOOK_SECONDS):
-                    return
-        except BaseException as error:
-            self.error = error
+    def work(self) -> None:
+        """One rollout after the other."""
+        for number in itertools.count(2):
+            broken = _BROKEN[number // 2 % len(_BROKEN)] if number % 2 else None
+            self._roll_out(f"0.{number}.0", broken)
+            if self.ending.wait(_LOOK_SECONDS):
+                return
 
     def _roll_out(self, version: str, broken: Break | None) -> None:
-        folder = self.folder / version
+        folder = self._folder / version
         folder.mkdir(parents=True)
         file = file_of(folder / "pock-agent.pyz", version, broken)
         self._sign(file)
         if broken is None:
             self._good.add(version)
-        few = max(1, self.devices // 20)
+        few = max(1, self._devices // 20)
         rollout = self._client.rollouts.create(
             release=self._client.agent_releases.push(file).id,
             on="*",
@@ -77,18 +60,25 @@ class Releasing:
         )
         ends = time.monotonic() + _ROLLOUT_SECONDS
         while (state := self._client.rollouts.get(rollout.id).state) in MOVING:
-            if time.monotonic() > ends or self._ending.wait(_LOOK_SECONDS):
+            if time.monotonic() > ends or self.ending.wait(_LOOK_SECONDS):
                 break
         self.ended[f"{'good' if broken is None else 'broken'}: {'cancelled' if state in MOVING else state}"] += 1
-        with suppress(PockClientError):  # it is over at this moment
-            self._client.rollouts.cancel(rollout.id)
+        self._end(rollout.id)
+
+    def _end(self, rollout: str) -> None:
+        """Cancel it, however often it takes: the service may die before it hears, or answers."""
+        ends = time.monotonic() + _PATIENCE
+        while self._client.rollouts.get(rollout).state not in _OVER:
+            assert time.monotonic() < ends, f"rollout {rollout} cannot be cancelled"
+            with suppress(PockClientError):
+                self._client.rollouts.cancel(rollout)
 
     def _sign(self, file: Path) -> None:
         """The command may find no database."""
         ends = time.monotonic() + _PATIENCE
         while True:
             try:
-                self.deployment.command(*SERVER, "agent-release", "sign", str(file))
+                self._deployment.command(*SERVER, "agent-release", "sign", str(file))
                 return
             except AssertionError:
                 if time.monotonic() > ends:

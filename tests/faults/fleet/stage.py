@@ -63,7 +63,7 @@ def perform(folder: Path, plan: Plan, say: Callable[[str], None]) -> Account:
             asking = Asking(person, Wish(build, train, held_out, devices), random.Random(plan.seed))
             scene = Scene(deployment, fleet, random.Random(plan.seed + 1))
             with asking, Releasing(deployment, folder / "releases", plan.agents) as releasing:
-                struck = rage(scene, plan.seconds, plan.pause, say)
+                struck = rage(scene, (asking, releasing), plan.seconds, plan.pause, say)
             say("all is mended")
             outcome = law.hold(deployment, asking)
             releasing.hold()

@@ -32,7 +32,10 @@ class PlainTextWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Call:
-    """One request below `/v1`. `once`: it has an Idempotency-Key, so that its repeats do nothing more."""
+    """One request below `/v1`.
+
+    once      it has an Idempotency-Key, so that its repeats do nothing more
+    settling  it brings something into a state, where repeats find it"""
 
     method: str
     path: str
@@ -40,13 +43,14 @@ class Call:
     content: bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     once: bool = False
+    settling: bool = False
     seconds: float | None = None
     """Longest silence of the service; None: the client's."""
 
     @property
     def repeatable(self) -> bool:
         """Whether sending it twice does no more than sending it once."""
-        return self.once or self.method in _SAFE
+        return self.once or self.settling or self.method in _SAFE
 
     def parameters(self) -> dict[str, str]:
         """The query's part that says something."""
@@ -60,6 +64,11 @@ def sending(method: str, path: str, body: msgspec.Struct | None = None, once: bo
         headers["Idempotency-Key"] = str(uuid4())
     content = msgspec.json.encode(body) if body is not None else None
     return Call(method, path, content=content, headers=headers, once=once)
+
+
+def settling(path: str, ident: str, verb: str) -> Call:
+    """A request that cancels, pauses or resumes a thing: the verb."""
+    return Call("POST", f"{path}/{part(ident)}/{verb}", settling=True)
 
 
 def part(text: str) -> str:

@@ -1,7 +1,8 @@
 """When a request is sent again, and after how long: exponential backoff with full jitter, within a deadline.
 
-A request that may be repeated (GET, HEAD, PUT, DELETE, a POST with its Idempotency-Key) is sent again after any error
-that may pass. Any other only where nothing was done: no connection came about, or the service itself says so.
+A request that may be repeated (GET, HEAD, PUT, DELETE, a POST with its Idempotency-Key, one that cancels or pauses) is
+sent again after any error that may pass. Any other only where nothing was done: no connection came about, or the
+service itself says so.
 """
 
 from __future__ import annotations

@@ -107,6 +107,26 @@ def test_a_request_that_makes_something_is_repeated_with_its_key(
 
 
 @pytest.mark.parametrize(
+    ("things", "verbs"),
+    [
+        *((name, ("cancel",)) for name in ("runs", "builds", "benchmarks", "federations", "searches")),
+        ("campaigns", ("pause", "resume", "cancel")),
+        ("rollouts", ("pause", "resume", "cancel", "roll_back")),
+    ],
+)
+def test_what_brings_into_a_state_is_repeated(
+    things: str, verbs: tuple[str, ...], connect: Connect, hostile: Hostile, quick: None
+) -> None:
+    client = connect(hostile.url, patience=5)
+    for verb in verbs:
+        hostile.in_turn(Answer(502), problem(503, 1024, retryable=True), problem(409, 1014, "It is over."))
+        with pytest.raises(ServiceError, match="It is over"):
+            getattr(getattr(client, things), verb)(ID)
+        assert len(hostile.asked) == 3
+        hostile.asked.clear()
+
+
+@pytest.mark.parametrize(
     ("refusal", "times"), [(Answer(502), 1), (problem(503, 1024), 2), (problem(409, 1056, retryable=True), 2)]
 )
 def test_a_request_without_a_key_is_repeated_only_if_nothing_was_done(

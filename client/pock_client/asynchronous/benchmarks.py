@@ -10,7 +10,7 @@ from msgspec import UNSET
 from pock_client.asynchronous.followed import Followed
 from pock_client.asynchronous.runs import Sources
 from pock_client.asynchronous.transport import Transport
-from pock_client.calls import Call, part, sending
+from pock_client.calls import Call, part, sending, settling
 from pock_client.events import Event
 from pock_client.pausing import AsyncStream
 from pock_client.references import Reference
@@ -87,7 +87,7 @@ class Benchmarks(Followed[Benchmark]):
 
     async def cancel(self, ident: str) -> Benchmark:
         """Cancel a benchmark that is not over, and its run."""
-        return await self._transport.json(sending("POST", f"{self.path}/{part(ident)}/cancel"), Benchmark)
+        return await self._transport.json(settling(self.path, ident, "cancel"), Benchmark)
 
     async def compare(self, ident: str, other: str) -> Comparison:
         """One benchmark beside another: how many times as slow, how surely, and whether on the same machine."""

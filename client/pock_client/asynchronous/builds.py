@@ -12,7 +12,7 @@ from pock_client.asynchronous.files import Models
 from pock_client.asynchronous.followed import Followed
 from pock_client.asynchronous.named import Versioned
 from pock_client.asynchronous.transport import Transport
-from pock_client.calls import Call, part, sending
+from pock_client.calls import Call, part, sending, settling
 from pock_client.errors import BuildCancelled, BuildFailed
 from pock_client.events import Event
 from pock_client.references import Identified, Reference, recipe_text
@@ -61,7 +61,7 @@ class Builds(Versioned[Build], Followed[Build]):
 
     async def cancel(self, ident: str) -> Build:
         """Cancel a build that is queued or running."""
-        return await self._transport.json(sending("POST", f"{self.path}/{part(ident)}/cancel"), Build)
+        return await self._transport.json(settling(self.path, ident, "cancel"), Build)
 
     async def log(self, ident: str) -> str:
         """The build's log."""

@@ -13,7 +13,7 @@ from pock_client.asynchronous.files import Datasets, Models, Recipes
 from pock_client.asynchronous.followed import Followed
 from pock_client.asynchronous.runs import HeldOutOptions
 from pock_client.asynchronous.transport import Transport
-from pock_client.calls import Call, part, sending
+from pock_client.calls import Call, part, sending, settling
 from pock_client.errors import CampaignCancelled, CampaignFailed
 from pock_client.events import Event
 from pock_client.pausing import AsyncStream
@@ -129,15 +129,15 @@ class Campaigns(Followed[Campaign]):
 
     async def pause(self, ident: str) -> Campaign:
         """Have it ask for no further runs; those that it asked for go on."""
-        return await self._transport.json(sending("POST", f"{self.path}/{part(ident)}/pause"), Campaign)
+        return await self._transport.json(settling(self.path, ident, "pause"), Campaign)
 
     async def resume(self, ident: str) -> Campaign:
         """Have it go on."""
-        return await self._transport.json(sending("POST", f"{self.path}/{part(ident)}/resume"), Campaign)
+        return await self._transport.json(settling(self.path, ident, "resume"), Campaign)
 
     async def cancel(self, ident: str) -> Campaign:
         """End it, and its runs."""
-        return await self._transport.json(sending("POST", f"{self.path}/{part(ident)}/cancel"), Campaign)
+        return await self._transport.json(settling(self.path, ident, "cancel"), Campaign)
 
     async def cells(self, ident: str, state: str | None = None) -> AsyncStream[Cell]:
         """Its cells, in the order in which they are begun: each a build on a device with a seed."""

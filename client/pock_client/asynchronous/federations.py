@@ -11,7 +11,7 @@ from msgspec import UNSET
 from pock_client.asynchronous.followed import Followed
 from pock_client.asynchronous.runs import Sources
 from pock_client.asynchronous.transport import Transport
-from pock_client.calls import Call, part, sending
+from pock_client.calls import Call, part, sending, settling
 from pock_client.errors import FederationCancelled, FederationFailed, PockClientError
 from pock_client.events import Event
 from pock_client.files import Progress
@@ -100,7 +100,7 @@ class Federations(Followed[Federation]):
 
     async def cancel(self, ident: str) -> Federation:
         """Cancel a federation that is not over, and its runs."""
-        return await self._transport.json(sending("POST", f"{self.path}/{part(ident)}/cancel"), Federation)
+        return await self._transport.json(settling(self.path, ident, "cancel"), Federation)
 
     async def rounds(self, ident: str, after: int = 0) -> AsyncStream[Round]:
         """Its rounds after number `after`, the present one among them, with what became of each device."""

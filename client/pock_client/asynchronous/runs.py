@@ -16,7 +16,7 @@ from pock_client.asynchronous.fleet import Devices
 from pock_client.asynchronous.followed import Followed
 from pock_client.asynchronous.transport import Transport
 from pock_client.asynchronous.weights import Weights
-from pock_client.calls import Call, part, sending
+from pock_client.calls import Call, part, sending, settling
 from pock_client.errors import PockClientError, RunCancelled, RunFailed
 from pock_client.events import Event
 from pock_client.files import Progress
@@ -136,7 +136,7 @@ class Runs(Followed[Run]):
 
     async def cancel(self, ident: str) -> Run:
         """Cancel a run that is not over."""
-        return await self._transport.json(sending("POST", f"{self.path}/{part(ident)}/cancel"), Run)
+        return await self._transport.json(settling(self.path, ident, "cancel"), Run)
 
     async def steps(self, ident: str, after: int = -1) -> AsyncStream[Step]:
         """The steps of the run's present attempt after step number `after`, as far as they were reported."""

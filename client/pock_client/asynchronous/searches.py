@@ -12,7 +12,7 @@ from pock_client.asynchronous.blobs import Blobs
 from pock_client.asynchronous.files import Datasets, Models
 from pock_client.asynchronous.followed import Followed
 from pock_client.asynchronous.transport import Transport
-from pock_client.calls import Call, part, sending
+from pock_client.calls import Call, part, sending, settling
 from pock_client.errors import PockClientError, SearchCancelled, SearchFailed
 from pock_client.events import Event
 from pock_client.references import Identified, Reference, recipe_text
@@ -69,7 +69,7 @@ class Searches(Followed[Search]):
 
     async def cancel(self, ident: str) -> Search:
         """Cancel a search that is queued or running; asked for again, it goes on from what it had found."""
-        return await self._transport.json(sending("POST", f"{self.path}/{part(ident)}/cancel"), Search)
+        return await self._transport.json(settling(self.path, ident, "cancel"), Search)
 
     async def log(self, ident: str) -> str:
         """The search's log."""

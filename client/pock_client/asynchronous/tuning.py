@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pock_client.asynchronous.transport import Transport
-from pock_client.calls import Call, part, sending
+from pock_client.calls import Call, part, sending, settling
 from pock_client.pausing import AsyncStream, in_thread
 from pock_client.schema import (
     Distrust,
@@ -42,7 +42,7 @@ class Tunings:
 
     async def cancel(self, ident: str) -> Tuning:
         """Stop a search; what was decided stays."""
-        return await self._transport.json(sending("POST", f"{_PATH}/jobs/{part(ident)}/cancel"), Tuning)
+        return await self._transport.json(settling(f"{_PATH}/jobs", ident, "cancel"), Tuning)
 
     def distrusted(self) -> AsyncStream[Distrust]:
         """The devices whose measurements do not count, and why."""

@@ -13,7 +13,7 @@ from msgspec import UNSET
 from pock_client.asynchronous.blobs import Blobs
 from pock_client.asynchronous.named import Named
 from pock_client.asynchronous.transport import Transport
-from pock_client.calls import part, sending
+from pock_client.calls import part, sending, settling
 from pock_client.errors import PockClientError, WaitTimeout
 from pock_client.files import Progress
 from pock_client.pausing import AsyncStream, in_thread, sleep_async
@@ -148,7 +148,7 @@ class Rollouts(Named[Rollout]):
             await sleep_async(_LOOK_SECONDS)
 
     async def _change(self, ident: str, verb: str) -> Rollout:
-        return await self._transport.json(sending("POST", f"{self.path}/{part(ident)}/{verb}"), Rollout)
+        return await self._transport.json(settling(self.path, ident, verb), Rollout)
 
 
 def read_document(path: Path) -> ReleaseDocument:

@@ -8,7 +8,7 @@ from typing import TypedDict, Unpack
 
 from msgspec import UNSET
 
-from pock_client.calls import Call, part, sending
+from pock_client.calls import Call, part, sending, settling
 from pock_client.events import Event
 from pock_client.pausing import Stream
 from pock_client.references import Reference
@@ -88,7 +88,7 @@ class Benchmarks(Followed[Benchmark]):
 
     def cancel(self, ident: str) -> Benchmark:
         """Cancel a benchmark that is not over, and its run."""
-        return self._transport.json(sending("POST", f"{self.path}/{part(ident)}/cancel"), Benchmark)
+        return self._transport.json(settling(self.path, ident, "cancel"), Benchmark)
 
     def compare(self, ident: str, other: str) -> Comparison:
         """One benchmark beside another: how many times as slow, how surely, and whether on the same machine."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from pock_client.calls import Call, part, sending
+from pock_client.calls import Call, part, sending, settling
 from pock_client.errors import BuildCancelled, BuildFailed
 from pock_client.events import Event
 from pock_client.references import Identified, Reference, recipe_text
@@ -62,7 +62,7 @@ class Builds(Versioned[Build], Followed[Build]):
 
     def cancel(self, ident: str) -> Build:
         """Cancel a build that is queued or running."""
-        return self._transport.json(sending("POST", f"{self.path}/{part(ident)}/cancel"), Build)
+        return self._transport.json(settling(self.path, ident, "cancel"), Build)
 
     def log(self, ident: str) -> str:
         """The build's log."""

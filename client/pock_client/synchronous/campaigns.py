@@ -9,7 +9,7 @@ from typing import TypedDict, Unpack
 
 from msgspec import UNSET
 
-from pock_client.calls import Call, part, sending
+from pock_client.calls import Call, part, sending, settling
 from pock_client.errors import CampaignCancelled, CampaignFailed
 from pock_client.events import Event
 from pock_client.pausing import Stream
@@ -130,15 +130,15 @@ class Campaigns(Followed[Campaign]):
 
     def pause(self, ident: str) -> Campaign:
         """Have it ask for no further runs; those that it asked for go on."""
-        return self._transport.json(sending("POST", f"{self.path}/{part(ident)}/pause"), Campaign)
+        return self._transport.json(settling(self.path, ident, "pause"), Campaign)
 
     def resume(self, ident: str) -> Campaign:
         """Have it go on."""
-        return self._transport.json(sending("POST", f"{self.path}/{part(ident)}/resume"), Campaign)
+        return self._transport.json(settling(self.path, ident, "resume"), Campaign)
 
     def cancel(self, ident: str) -> Campaign:
         """End it, and its runs."""
-        return self._transport.json(sending("POST", f"{self.path}/{part(ident)}/cancel"), Campaign)
+        return self._transport.json(settling(self.path, ident, "cancel"), Campaign)
 
     def cells(self, ident: str, state: str | None = None) -> Stream[Cell]:
         """Its cells, in the order in which they are begun: each a build on a device with a seed."""

@@ -9,7 +9,7 @@ from typing import TypedDict, Unpack
 
 from msgspec import UNSET
 
-from pock_client.calls import Call, part, sending
+from pock_client.calls import Call, part, sending, settling
 from pock_client.errors import FederationCancelled, FederationFailed, PockClientError
 from pock_client.events import Event
 from pock_client.files import Progress
@@ -101,7 +101,7 @@ class Federations(Followed[Federation]):
 
     def cancel(self, ident: str) -> Federation:
         """Cancel a federation that is not over, and its runs."""
-        return self._transport.json(sending("POST", f"{self.path}/{part(ident)}/cancel"), Federation)
+        return self._transport.json(settling(self.path, ident, "cancel"), Federation)
 
     def rounds(self, ident: str, after: int = 0) -> Stream[Round]:
         """Its rounds after number `after`, the present one among them, with what became of each device."""

@@ -11,7 +11,7 @@ from typing import Required, TypedDict, Unpack
 
 from msgspec import UNSET, UnsetType
 
-from pock_client.calls import Call, part, sending
+from pock_client.calls import Call, part, sending, settling
 from pock_client.errors import PockClientError, RunCancelled, RunFailed
 from pock_client.events import Event
 from pock_client.files import Progress
@@ -137,7 +137,7 @@ class Runs(Followed[Run]):
 
     def cancel(self, ident: str) -> Run:
         """Cancel a run that is not over."""
-        return self._transport.json(sending("POST", f"{self.path}/{part(ident)}/cancel"), Run)
+        return self._transport.json(settling(self.path, ident, "cancel"), Run)
 
     def steps(self, ident: str, after: int = -1) -> Stream[Step]:
         """The steps of the run's present attempt after step number `after`, as far as they were reported."""

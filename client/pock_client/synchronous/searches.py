@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from pock_client.calls import Call, part, sending
+from pock_client.calls import Call, part, sending, settling
 from pock_client.errors import PockClientError, SearchCancelled, SearchFailed
 from pock_client.events import Event
 from pock_client.references import Identified, Reference, recipe_text
@@ -70,7 +70,7 @@ class Searches(Followed[Search]):
 
     def cancel(self, ident: str) -> Search:
         """Cancel a search that is queued or running; asked for again, it goes on from what it had found."""
-        return self._transport.json(sending("POST", f"{self.path}/{part(ident)}/cancel"), Search)
+        return self._transport.json(settling(self.path, ident, "cancel"), Search)
 
     def log(self, ident: str) -> str:
         """The search's log."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pock_client.calls import Call, part, sending
+from pock_client.calls import Call, part, sending, settling
 from pock_client.pausing import Stream, directly
 from pock_client.schema import (
     Distrust,
@@ -43,7 +43,7 @@ class Tunings:
 
     def cancel(self, ident: str) -> Tuning:
         """Stop a search; what was decided stays."""
-        return self._transport.json(sending("POST", f"{_PATH}/jobs/{part(ident)}/cancel"), Tuning)
+        return self._transport.json(settling(f"{_PATH}/jobs", ident, "cancel"), Tuning)
 
     def distrusted(self) -> Stream[Distrust]:
         """The devices whose measurements do not count, and why."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 from msgspec import UNSET
 
-from pock_client.calls import part, sending
+from pock_client.calls import part, sending, settling
 from pock_client.errors import PockClientError, WaitTimeout
 from pock_client.files import Progress
 from pock_client.pausing import Stream, directly, sleep
@@ -149,7 +149,7 @@ class Rollouts(Named[Rollout]):
             sleep(_LOOK_SECONDS)
 
     def _change(self, ident: str, verb: str) -> Rollout:
-        return self._transport.json(sending("POST", f"{self.path}/{part(ident)}/{verb}"), Rollout)
+        return self._transport.json(settling(self.path, ident, verb), Rollout)
 
 
 def read_document(path: Path) -> ReleaseDocument:

@@ -20,7 +20,7 @@ from pock_server.quotas.service import Quota, check
 from pock_server.rollouts import service
 from pock_server.rollouts.repository import RolloutDevices, Rollouts
 from pock_server.rollouts.schemas import RolloutDeviceOut, RolloutDevicePage, RolloutIn, RolloutOut, RolloutPage
-from pock_server.rollouts.states import UpdateState
+from pock_server.rollouts.states import RolloutState, UpdateState
 from pock_server.rollouts.tables import RolloutDeviceRecord, RolloutRecord
 from pock_server.services import Services
 
@@ -77,34 +77,40 @@ def list_rollout_devices(
 @router.post("/{rollout_id}/pause")
 def pause_rollout(rollout_id: Id, caller: DeviceAdmin, services: ServicesDep) -> RolloutOut:
     """Offer nothing more until it is resumed."""
-    return _changed(services, caller, rollout_id, service.pause)
+    return _changed(services, caller, rollout_id, RolloutState.PAUSED, service.pause)
 
 
 @router.post("/{rollout_id}/resume")
 def resume_rollout(rollout_id: Id, caller: DeviceAdmin, services: ServicesDep) -> RolloutOut:
     """Go on with a rollout that was paused, or that stopped."""
-    return _changed(services, caller, rollout_id, service.resume)
+    return _changed(services, caller, rollout_id, RolloutState.RUNNING, service.resume)
 
 
 @router.post("/{rollout_id}/cancel")
 def cancel_rollout(rollout_id: Id, caller: DeviceAdmin, services: ServicesDep) -> RolloutOut:
     """End a rollout; devices keep what they have."""
-    return _changed(services, caller, rollout_id, service.cancel)
+    return _changed(services, caller, rollout_id, RolloutState.CANCELLED, service.cancel)
 
 
 @router.post("/{rollout_id}/roll-back")
 def roll_back_rollout(rollout_id: Id, caller: DeviceAdmin, services: ServicesDep) -> RolloutOut:
     """Have the devices that took the release return to the version before."""
-    return _changed(services, caller, rollout_id, service.roll_back)
+    return _changed(services, caller, rollout_id, RolloutState.REVERTING, service.roll_back)
 
 
 def _changed(
-    services: Services, caller: Caller, rollout_id: str, change: Callable[[Unit, RolloutRecord, datetime], None]
+    services: Services,
+    caller: Caller,
+    rollout_id: str,
+    to: RolloutState,
+    change: Callable[[Unit, RolloutRecord, datetime], None],
 ) -> RolloutOut:
+    """Repeating is harmless."""
     with services.database.write(caller.actor) as unit:
         rollouts = Rollouts(unit.session, caller.workspace_id)
         row = rollouts.require(rollout_id, lock=True)
-        change(unit, row, services.clock.now())
+        if row.state != to:
+            change(unit, row, services.clock.now())
         (shown,) = service.show(rollouts, [row])
         return shown
 

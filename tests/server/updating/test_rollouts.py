@@ -233,7 +233,6 @@ def test_pause_resume_and_cancel(fleet: Fleet) -> None:
     assert fleet.person.post(f"/rollouts/{rollout}/pause").json()["state"] == "paused"
     fleet.step()
     assert fleet.offered() == [] and fleet.states(rollout)[canary.id] == "pending"
-    assert_problem(fleet.person.post(f"/rollouts/{rollout}/pause"), 409, 1014)
     fleet.person.post(f"/rollouts/{rollout}/resume")
     fleet.step()
     assert fleet.offered() == [canary]
@@ -241,6 +240,19 @@ def test_pause_resume_and_cancel(fleet: Fleet) -> None:
     fleet.step()
     assert fleet.offered() == []
     assert_problem(fleet.person.post(f"/rollouts/{rollout}/resume"), 409, 1014)
+
+
+def test_a_repeat_changes_nothing(fleet: Fleet) -> None:
+    rollout = fleet.begin(canary=2)
+    for device in fleet.offered():
+        fleet.install(device, rollout)
+    states = {"pause": "paused", "resume": "running", "roll-back": "reverting", "cancel": "cancelled"}
+    for verb, state in states.items():
+        answers = [fleet.person.post(f"/rollouts/{rollout}/{verb}") for _ in range(2)]
+        assert [one.json().get("state") for one in answers] == [state] * 2, (verb, [one.text for one in answers])
+    entries = fleet.person.get("/audit").json()["items"]
+    actions = sorted(entry["action"] for entry in entries if entry["action"].startswith("rollout."))
+    assert actions == [f"rollout.{verb}" for verb in ("cancel", "create", "pause", "resume", "roll_back")]
 
 
 def test_roll_back_reaches_who_took_it(fleet: Fleet) -> None:

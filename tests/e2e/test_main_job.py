@@ -86,7 +86,7 @@ def test_one_flipped_byte_in_a_stored_blob_reaches_no_device_and_the_same_build_
     middle = len(original) // 2
     device, device_id = scene.enroll("flipped", "host", tmp_path / "device")
     stored.write_bytes(original[:middle] + bytes([original[middle] ^ 1]) + original[middle + 1 :])
-    run_id = scene.request_run(device_id, "host", FEW_STEPS)
+    run_id = scene.request_run(device_id, "host", FEW_STEPS, retries={})
     with fleet.agents_running((device,)):
         with pytest.raises(RunFailed) as failed:
             scene.finished(run_id)

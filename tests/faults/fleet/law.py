@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from pock_server.runs.failures import class_of
 from tests.faults.actor import FINAL, WAIT, Person
 from tests.faults.deployment import Deployment
 from tests.faults.fleet.chaos import RETRIES, Asking, Wish
@@ -65,7 +66,7 @@ def _chain(person: Person, ident: str) -> list[dict[str, Any]]:
 
 def _class(run: dict[str, Any]) -> str:
     assert run["state"] == "failed", run
-    found = str(run["failure"]["class"])
+    found = str(class_of(run["failure"]["code"]))
     assert found in RETRIES, run["failure"]
     return found
 

@@ -109,7 +109,7 @@ def test_a_request_that_makes_something_is_repeated_with_its_key(
 @pytest.mark.parametrize(
     ("things", "verbs"),
     [
-        *((name, ("cancel",)) for name in ("runs", "builds", "benchmarks", "federations", "searches")),
+        *((name, ("cancel",)) for name in ("runs", "builds", "benchmarks", "federations", "searches", "tuning")),
         ("campaigns", ("pause", "resume", "cancel")),
         ("rollouts", ("pause", "resume", "cancel", "roll_back")),
     ],

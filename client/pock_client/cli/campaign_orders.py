@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from msgspec import Struct, structs
 
 from .. import Client
 from ..asynchronous.campaigns import CampaignOrder
+from ..schema import Canary, HeldShare, StopRules
 from .faults import Refused
 from .lookup import find_builds
 
@@ -17,12 +19,12 @@ _MOST_BYTES = 64 << 10
 _KEYS = frozenset({"name", "on", "steps", *CampaignOrder.__annotations__})
 _LISTS = ("builds", "recipes", "targets", "seeds")
 _NEEDED = ("name", "on", "steps")
-_PARTS = {
-    "canary": ({"devices"}, {"devices", "wait_seconds"}, "{devices: 2}"),
-    "stop": (set[str](), {"failed", "failed_share"}, "{failed: 3}"),
-    "held_out": ({"share"}, {"share", "seed", "every", "patience"}, "{share: 0.2, patience: 3}"),
+_PARTS: dict[str, tuple[type[Struct], str]] = {
+    "canary": (Canary, "{devices: 2}"),
+    "stop": (StopRules, "{failed: 3}"),
+    "held_out": (HeldShare, "{share: 0.2, patience: 3}"),
 }
-"""Of keys that are mappings themselves: what is needed, what is known, an example."""
+"""Of keys that are mappings themselves: what they become, and an example."""
 
 
 def read_file(path: Path) -> dict[str, Any]:
@@ -53,9 +55,9 @@ def resolved(client: Client, order: Mapping[str, Any]) -> dict[str, Any]:
     missing = [name for name in _NEEDED if name not in found]
     if missing:
         raise Refused(f"a campaign needs {' and '.join(missing)}")
-    for name, (needed, known, example) in _PARTS.items():
-        if name in found and not (isinstance(found[name], Mapping) and needed <= set(found[name]) <= known):
-            raise Refused(f"{name} of a campaign is a mapping of {', '.join(sorted(known))}, such as {name}: {example}")
+    for name, (kind, example) in _PARTS.items():
+        if name in found:
+            _check_part(name, found[name], kind, example)
     if "builds" in found:
         found["builds"] = [one.id for one in find_builds(client, [str(one) for one in found["builds"]])]
     if "model" in found and Path(str(found["model"])).is_file():
@@ -63,6 +65,13 @@ def resolved(client: Client, order: Mapping[str, Any]) -> dict[str, Any]:
     if "recipes" in found:
         found["recipes"] = [_recipe(client, str(one)) for one in found["recipes"]]
     return found
+
+
+def _check_part(name: str, value: object, kind: type[Struct], example: str) -> None:
+    fields = structs.fields(kind)
+    needed, known = {one.name for one in fields if one.required}, {one.name for one in fields}
+    if not (isinstance(value, Mapping) and needed <= set(value) <= known):
+        raise Refused(f"{name} of a campaign is a mapping of {', '.join(sorted(known))}, such as {name}: {example}")
 
 
 def _recipe(client: Client, word: str) -> str:

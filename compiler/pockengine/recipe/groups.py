@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import RecipeError, nearest
 from .fields import as_positive, as_rate, as_text, describe
-from .keys import canonical, key, read_keys
+from .keys import canonical, key, read_keys, read_records
 
 
 @dataclass(frozen=True)
@@ -40,20 +40,11 @@ class Clip:
 
 def groups_of(value: object, where: str = "optimizer.groups") -> tuple[Group, ...]:
     """From a list of mappings `{params, lr, weight_decay}`; raises RecipeError."""
-    if not isinstance(value, list | tuple):
-        raise RecipeError(f'{where} must be a list such as [{{params: "*.bias", lr: 0.1}}], not {describe(value)}')
-    return tuple(_group(item, f"{where}[{index}]") for index, item in enumerate(value))
+    return read_records(Group, value, where, '{params: "*.bias", lr: 0.1}', _lacking)
 
 
-def _group(item: object, where: str) -> Group:
-    if isinstance(item, Group):
-        return item
-    if not isinstance(item, Mapping):
-        raise RecipeError(f'{where} must be a mapping such as {{params: "*.bias", lr: 0.1}}, not {describe(item)}')
-    fields = read_keys(Group, item, where)
-    if "params" not in fields or len(fields) == 1:
-        raise RecipeError(f"{where} needs 'params', and 'lr' or 'weight_decay' for them")
-    return Group(**fields)
+def _lacking(fields: Mapping[str, Any]) -> str | None:
+    return None if "params" in fields and len(fields) > 1 else "needs 'params', and 'lr' or 'weight_decay' for them"
 
 
 def clip_of(value: object, where: str = "optimizer.clip") -> Clip | None:

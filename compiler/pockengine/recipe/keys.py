@@ -9,9 +9,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from .fields import check_keys
+from ..errors import RecipeError
+from .fields import check_keys, describe
+
+Record = TypeVar("Record")
 
 Reader = Callable[[object, str], Any]
 """From what a mapping holds and the key's name in full (`optimizer.lr`) to the field's value. Raises RecipeError."""
@@ -67,6 +70,28 @@ def read_keys(
     check_keys(mapping, (*(["name"] if prefix is not None else []), *keys), where)
     before = where if prefix is None else prefix
     return {name: one.read(mapping[name], f"{before}.{name}") for name, one in keys.items() if name in mapping}
+
+
+def read_records(
+    record: type[Record], value: object, where: str, example: str, lacking: Callable[[Mapping[str, Any]], str | None]
+) -> tuple[Record, ...]:
+    """The records that a list of mappings such as `example` says, records among them. `lacking` says of a mapping's
+    fields what is wrong with them together, `where` before it. Raises RecipeError."""
+    if not isinstance(value, list | tuple):
+        raise RecipeError(f"{where} must be a list such as [{example}], not {describe(value)}")
+    found = []
+    for index, item in enumerate(value):
+        place = f"{where}[{index}]"
+        if isinstance(item, record):
+            found.append(item)
+            continue
+        if not isinstance(item, Mapping):
+            raise RecipeError(f"{place} must be a mapping such as {example}, not {describe(item)}")
+        fields = read_keys(record, item, place)
+        if wrong := lacking(fields):
+            raise RecipeError(f"{place} {wrong}")
+        found.append(record(**fields))
+    return tuple(found)
 
 
 def canonical(record: Any, kind: str | None = None) -> dict[str, Any]:

@@ -9,9 +9,10 @@ from typing import Any
 
 from ..errors import RecipeError
 from .fields import as_count, as_number, as_positive, as_text, as_texts, describe
-from .keys import canonical, key, read_keys
+from .keys import canonical, key, read_keys, read_records
 
 _A, _B = ".lora_A.weight", ".lora_B.weight"
+_RANK = '{params: "*.query", rank: 4}'
 
 
 @dataclass(frozen=True)
@@ -27,16 +28,11 @@ class LayerRank:
 
 
 def _ranks(value: object, where: str) -> tuple[LayerRank, ...]:
-    if not isinstance(value, list | tuple):
-        raise RecipeError(f'{where} must be a list such as [{{params: "*.query", rank: 4}}], not {describe(value)}')
-    return tuple(_layer_rank(item, f"{where}[{index}]") for index, item in enumerate(value))
+    return read_records(LayerRank, value, where, _RANK, _lacking)
 
 
-def _layer_rank(item: object, where: str) -> LayerRank:
-    fields = read_keys(LayerRank, item, where) if isinstance(item, Mapping) else {}
-    if len(fields) < 2:
-        raise RecipeError(f'{where} must be a mapping such as {{params: "*.query", rank: 4}}, not {describe(item)}')
-    return LayerRank(**fields)
+def _lacking(fields: Mapping[str, Any]) -> str | None:
+    return f"must be a mapping such as {_RANK}, with both of them" if len(fields) < 2 else None
 
 
 def _seed(value: object, where: str) -> int:

@@ -61,8 +61,8 @@ def batch(seed: int) -> dict[str, Array]:
 
 def adapt(module: nn.Module, tensors: Mapping[str, Array], alpha: float, dropout: nn.Module | None = None) -> None:
     """Freeze a module and let each layer for which `tensors` has an adapter add it, as PEFT's layers do:
-    base(x) + lora_B(lora_A(dropout(x))) * alpha / rank, with the rank of the
-    layer's A. The adapters become parameters of their layers."""
+    base(x) + lora_B(lora_A(dropout(x))) * alpha / rank, with the rank of the layer's A. The adapters become parameters
+    of their layers."""
     module.requires_grad_(False)
     for name, layer in module.named_modules():
         if f"{name}.lora_A.weight" not in tensors:

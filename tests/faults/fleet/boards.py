@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -21,6 +20,7 @@ from pock_agent.settings import Settings
 from tests.agent.update.fleet import file_of
 from tests.faults import clock
 from tests.faults.deployment import Deployment
+from tests.faults.fleet.beside import Beside
 from tests.faults.proxy import Proxy
 from tests.faults.surroundings import small_disk
 
@@ -121,33 +121,30 @@ class Pool:
     boards: list[Board] = field(default_factory=list)
 
 
-class Caretaker:
+class Caretaker(Beside):
     """Starts every board's agent, and again when it has ended: the only thing that is done for a device."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._boards: list[Board] = []
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._go_round)
 
-    def __enter__(self) -> "Caretaker":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ending.set()
-        self._thread.join()
-        for board in self._boards:
-            board.kill()
+    def __exit__(self, *error: object) -> None:
+        try:
+            super().__exit__(*error)
+        finally:
+            for board in self._boards:
+                board.kill()
 
     def take(self, board: Board) -> None:
         """Care for one more."""
         self._boards.append(board)
 
-    def _go_round(self) -> None:
-        while not self._ending.wait(0.2):
+    def work(self) -> None:
+        """Look after each of them."""
+        while not self.ending.wait(0.2):
             for board in list(self._boards):
                 ended = board.process is None or board.process.poll() is not None
-                if ended and time.monotonic() >= board.down_until and not self._ending.is_set():
+                if ended and time.monotonic() >= board.down_until and not self.ending.is_set():
                     board.down_until = time.monotonic() + RESTART_SECONDS
                     board.start()
 

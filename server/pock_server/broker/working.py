@@ -10,6 +10,7 @@ import secrets
 import signal
 import socket
 import threading
+import time
 from concurrent.futures import CancelledError, Future
 
 from celery import Celery
@@ -25,6 +26,9 @@ from pock_server.runner.workplace import drop_abandoned
 from pock_server.services import Services
 
 _STOP_SECONDS = 15.0
+_SHORT_LIFE_SECONDS = 10.0
+_SHORT_LIVES = 3
+"""Celery ends by errors of its broker that it does not know. It is started again, unless it ends so often so early."""
 _log = logging.getLogger(__name__)
 
 
@@ -41,11 +45,22 @@ async def work(services: Services, concurrency: int) -> None:
     bench = _Bench(services, loop)
     application = make_application(services.settings, patient=True)
     application.task(bench.hear, name=TASK)
-    thread = threading.Thread(target=_consume, args=(application, concurrency, loop, stop), name="celery", daemon=True)
+    gave_up = threading.Event()
+
+    def consume() -> None:
+        try:
+            _consume(application, concurrency)
+        except Exception:
+            _log.exception("Celery ended")
+        if not _stops():
+            gave_up.set()
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(stop.set)
+
+    thread = threading.Thread(target=consume, name="celery", daemon=True)
     thread.start()
     _log.info("this worker builds", extra=fields(concurrency=concurrency))
     await stop.wait()
-    gave_up = not thread.is_alive()
     state.should_stop = 0
     await bench.close()
     await asyncio.to_thread(thread.join, _STOP_SECONDS)
@@ -53,7 +68,7 @@ async def work(services: Services, concurrency: int) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    if gave_up:
+    if gave_up.is_set():
         raise RuntimeError("Celery ended; its last lines in the log say why")
 
 
@@ -100,12 +115,14 @@ class _Bench:
         await asyncio.gather(*running, return_exceptions=True)
 
 
-def _consume(application: Celery, concurrency: int, loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-    """Celery's own loop; whatever ends it, ends the worker."""
-    try:
-        application.finalize()
-        application.set_current()
-        application.set_default()
+def _consume(application: Celery, concurrency: int) -> None:
+    """Celery's own loop, until the worker stops; returns earlier if Celery cannot be kept alive."""
+    application.finalize()
+    application.set_current()
+    application.set_default()
+    short_lives = 0
+    while not _stops() and short_lives < _SHORT_LIVES:
+        began = time.monotonic()
         controller = WorkController(
             app=application,
             hostname=f"pock-{secrets.token_hex(4)}@{socket.gethostname()}",  # two on one machine are two
@@ -116,8 +133,11 @@ def _consume(application: Celery, concurrency: int, loop: asyncio.AbstractEventL
             without_gossip=True,
         )
         controller.start()
-    except Exception:
-        _log.exception("Celery ended")
-    finally:
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(stop.set)
+        if not _stops():
+            _log.warning("Celery ended by itself; its last lines say why")
+        short_lives = short_lives + 1 if time.monotonic() - began < _SHORT_LIFE_SECONDS else 0
+
+
+def _stops() -> bool:
+    """Whether Celery was told to stop: by an exit status, which may be 0."""
+    return state.should_stop is not None and state.should_stop is not False

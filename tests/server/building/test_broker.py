@@ -156,7 +156,7 @@ def test_builds_are_done_once_whatever_becomes_of_messages(site: Site) -> None:
     site.settles(*late)
     assert all(row == ("succeeded", 1) for row in site.rows().values())
     first.terminate()
-    assert first.wait(30) == 0
+    assert first.wait(30) == 0, "\n".join(path.read_text() for path in site.folder.glob("worker-*.log"))
 
     lines = [json.loads(line) for path in site.folder.glob("worker-*.log") for line in path.read_text().splitlines()]
     assert {line["build_id"] for line in lines if "build_id" in line} >= {done, *builds}

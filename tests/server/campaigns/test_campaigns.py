@@ -245,8 +245,8 @@ def test_pause_resume_cancel_delete(server: Server, person: Person) -> None:
     assert person.post(f"/campaigns/{campaign}/resume").json()["state"] == "running"
     go_on(server)
     assert_problem(person.call("DELETE", f"/campaigns/{campaign}"), 409, 1014)
-    for _ in range(2):
-        assert person.post(f"/campaigns/{campaign}/cancel").json()["state"] == "stopping"
+    for _ in range(2):  # the service's own duties may have ended it before the second
+        assert person.post(f"/campaigns/{campaign}/cancel").json()["state"] in ("stopping", "cancelled")
     go_on(server)
     assert person.post(f"/campaigns/{campaign}/cancel").json()["state"] == "cancelled"
     assert_problem(person.post(f"/campaigns/{campaign}/resume"), 409, 1014)

@@ -27,8 +27,10 @@ from pock_server.services import Services
 
 _STOP_SECONDS = 15.0
 _SHORT_LIFE_SECONDS = 10.0
-_SHORT_LIVES = 3
+_SHORT_LIVES = 5
 """Celery ends by errors of its broker that it does not know. It is started again, unless it ends so often so early."""
+_PAUSE_SECONDS = 1.0
+"""Before Celery is started again; twice as long after each short life."""
 _log = logging.getLogger(__name__)
 
 
@@ -133,9 +135,19 @@ def _consume(application: Celery, concurrency: int) -> None:
             without_gossip=True,
         )
         controller.start()
-        if not _stops():
-            _log.warning("Celery ended by itself; its last lines say why")
+        if _stops():
+            break
         short_lives = short_lives + 1 if time.monotonic() - began < _SHORT_LIFE_SECONDS else 0
+        _log.warning("Celery ended by itself; its last lines say why")
+        if short_lives < _SHORT_LIVES:
+            _pause(_PAUSE_SECONDS * 2**short_lives)
+
+
+def _pause(seconds: float) -> None:
+    """Shorter if the worker stops."""
+    until = time.monotonic() + seconds
+    while not _stops() and time.monotonic() < until:
+        time.sleep(0.1)
 
 
 def _stops() -> bool:

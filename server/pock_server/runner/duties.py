@@ -54,11 +54,10 @@ DUTIES: tuple[Duty, ...] = (
 def fulfil(services: Services, duties: Iterable[Duty]) -> None:
     """Deal with all rows that are due; none can hold up the others."""
     now = services.clock.now()
-    for duty in duties:
-        with services.database.read() as session:
-            rows = list(duty.due(session, now))
-        for workspace_id, row_id in rows:
-            _do(services, duty, workspace_id, row_id)
+    with services.database.read() as session:  # one for all: this is asked every second, and nearly always for nothing
+        due = [(duty, row) for duty in duties for row in duty.due(session, now)]
+    for duty, (workspace_id, row_id) in due:
+        _do(services, duty, workspace_id, row_id)
 
 
 def _do(services: Services, duty: Duty, workspace_id: str, row_id: str) -> None:

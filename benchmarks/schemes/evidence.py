@@ -28,7 +28,7 @@ def evidence_table(results: Iterable[Result], rows: Sequence[Result]) -> str:
         lines += _random(scores, share)
     lines += _published(scores)
     for share in scores.shares:
-        lines += [*_evolution(scores, schemes, share), *_elsewhere(scores, share)]
+        lines += [*_evolution(scores, schemes, share), *_elsewhere(scores, share), *_adapters(scores, share)]
     lines += _times(results)
     head = ("it must show; mean over models and tasks, with 95 % intervals over these", "asked for", "found")
     return table(head, [list(line) for line in lines])
@@ -154,6 +154,11 @@ def _evolution(scores: Scores, schemes: Mapping[tuple[Cell, Name], Result], shar
 def _elsewhere(scores: Scores, share: float) -> Iterator[Line]:
     said = _points(scores.against(("found-elsewhere", share), ("found", share)))
     yield f"found on half of the tasks, used on the others, against found on each, limit {share:.0%}", "stated", said
+
+
+def _adapters(scores: Scores, share: float) -> Iterator[Line]:
+    said = _points(scores.against(("found-adapters", share), ("found", share)))
+    yield f"found where weights may have adapters, too, against found, limit {share:.0%}", "stated", said
 
 
 def _times(results: Iterable[Result]) -> Iterator[Line]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pockengine import Recipe
+from pockengine.search import Space
 
 from .published import PUBLISHED
 from .searching import Picked
@@ -75,11 +76,16 @@ def random(setting: Setting, number: int) -> Proposal | None:
     return setting.most([partial(first, count) for count in range(1, len(order) + 1)])
 
 
-def found(setting: Setting, way: str = "default", step_share: float | None = None) -> Proposal | None:
+def found(
+    setting: Setting, way: str = "default", step_share: float | None = None, adapters: bool = False
+) -> Proposal | None:
     """What the project's search chooses from the task's own samples."""
-    contributions = setting.searching.contributions(setting.task, way)
+    searching = setting.searching.with_adapters if adapters else setting.searching
+    contributions = searching.contributions(setting.task, way)
     about = {"finding_seconds": contributions.seconds}
-    return _fitting(setting, lambda limit: setting.searching.pick(contributions, limit, step_share), about)
+    return _fitting(
+        setting, lambda limit: searching.pick(contributions, limit, step_share), about, space=searching.space
+    )
 
 
 def elsewhere(setting: Setting, way: str = "default") -> Proposal | None:
@@ -110,15 +116,19 @@ _ATTEMPTS = 3
 
 
 def _fitting(
-    setting: Setting, pick: Callable[[int], Picked | None], about: Result | None = None, limit: int | None = None
+    setting: Setting,
+    pick: Callable[[int], Picked | None],
+    about: Result | None = None,
+    limit: int | None = None,
+    space: Space | None = None,
 ) -> Proposal | None:
-    """What is picked, as a recipe that keeps to the memory: where its channels are named, it may take a little more
-    than one that takes the largest."""
+    """What is picked from a space, as a recipe that keeps to the memory: where its channels are named, it may take a
+    little more than one that takes the largest."""
     allowed = room = setting.limit if limit is None else limit
     for _ in range(_ATTEMPTS):
         if (picked := pick(room)) is None:
             return None
-        recipe = setting.space.recipe(picked.choice, picked.importance)
+        recipe = (space or setting.space).recipe(picked.choice, picked.importance)
         if (over := setting.costs.of(recipe).memory_bytes - allowed) <= 0:
             known = {"gain": picked.gain, "bound": picked.bound, "choosing_seconds": picked.seconds}
             return Proposal(recipe, {**known, **(about or {})})
@@ -136,8 +146,9 @@ FOUND: dict[str, Method] = {
     "found": found,
     "found-quick": partial(found, step_share=HALF),
     "found-elsewhere": elsewhere,
+    "found-adapters": partial(found, adapters=True),
 }
-"""The project's search; in half of full's step time; from half of the tasks for the other half."""
+"""The project's search; in half of full's step time; from half of the tasks for the other half; with adapters."""
 
 CRITERIA: dict[str, Method] = {
     f"found-{way}": partial(found, way=way)

@@ -34,6 +34,8 @@ from .store import digest_of
 
 CLOCK = 1e9
 """Cycles a second. Steps are only compared with each other; this machine's own clock changes while it runs."""
+RANKS = (2, 8)
+"""Of adapters, where a search may choose them."""
 
 Made = TypeVar("Made")
 Way = Callable[[Space, Data, Work], Contributions]
@@ -99,16 +101,24 @@ def search_digest() -> str:
 class Searching:
     """What the searches of one model share: estimates of costs, and contributions task by task.
 
-    folder  where both are kept, for other processes and for the next time; None: nowhere"""
+    folder  where both are kept, for other processes and for the next time; None: nowhere
+    ranks   of adapters that may be chosen, too"""
 
-    def __init__(self, model: Model, costs: Costs, weights: Tensors, folder: Path | None = None) -> None:
-        self.model, self.costs, self.weights, self.folder = model, costs, weights, folder
+    def __init__(
+        self, model: Model, costs: Costs, weights: Tensors, folder: Path | None = None, ranks: tuple[int, ...] = ()
+    ) -> None:
+        self.model, self.costs, self.weights, self.folder, self.ranks = model, costs, weights, folder, ranks
         self._contributions = cache(self._found)
+
+    @cached_property
+    def with_adapters(self) -> Searching:
+        """The same where weights may have adapters."""
+        return Searching(self.model, self.costs, self.weights, self.folder, RANKS)
 
     @cached_property
     def space(self) -> Space:
         """All schemes there are, of the weights after pre-training."""
-        return Space.of(self.model.graph(self.weights), self.model.recipe())
+        return Space.of(self.model.graph(self.weights), self.model.recipe(), self.ranks)
 
     @cached_property
     def estimates(self) -> Estimates:
@@ -122,7 +132,7 @@ class Searching:
         def write(found: Estimates, file: Path) -> None:
             write_whole(file, [pickle.dumps(found)])
 
-        key = digest_of(self.model.key, [[unit.name, unit.shape] for unit in self.space.units])
+        key = digest_of(self.model.key, self.ranks, [[unit.name, unit.shape] for unit in self.space.units])
         name = f"estimates-{key}.pickle"
         return self._kept(name, self._estimated, read, write)
 
@@ -135,10 +145,10 @@ class Searching:
 
     def _found(self, task: Task, way: str) -> Contributions:
         start = start_of(self.model, task, 0, self.weights)
-        space = Space.of(self.model.graph(start), self.model.recipe())
+        space = Space.of(self.model.graph(start), self.model.recipe(), self.ranks)
         samples = self.model.samples_of(task.data(0).train)
         weights = b"".join(start[name].tobytes() for name in sorted(start))
-        name = f"{way}-{digest_of(self.model.key, task.name, weights)}.json"
+        name = f"{way}-{digest_of(self.model.key, task.name, self.ranks, weights)}.json"
 
         def make() -> Contributions:
             return WAYS[way](space, samples.batch(np.arange(len(samples))), Work(threads=THREADS))

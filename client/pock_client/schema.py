@@ -1941,6 +1941,7 @@ class Search(Struct, frozen=True, kw_only=True):
     watts: float | None = None
     channels: SearchChannels | None = None
     lr_steps: int | None = None
+    ranks: list[int] = field(default_factory=list)
 
 
 class SearchIn(Struct, frozen=True, kw_only=True):
@@ -1975,6 +1976,8 @@ class SearchIn(Struct, frozen=True, kw_only=True):
     """Steps of each short training that finds learning rates; 0: the recipe's stay."""
     confirm: int | UnsetType = UNSET
     """Steps of short trainings that compare what was found; 0: none."""
+    ranks: list[int] | UnsetType = UNSET
+    """Of low-rank adapters that may be trained beside weights, in their place; with `fisher` only."""
     seed: int | UnsetType = UNSET
     name: str | UnsetType | None = UNSET
     """Of the recipe that is found; default: the model's name."""

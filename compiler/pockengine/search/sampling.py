@@ -24,12 +24,15 @@ def random_choice(space: Space, chance: np.random.Generator, depth: int) -> Choi
     """A random choice that trains something among the units of the last `depth` modules.
 
     Of weights, and of all else, a random part is trained; of their channels a share that is one for the whole scheme,
-    or one for each weight."""
+    or one for each weight. Where there may be adapters, a random part of the weights has one instead."""
     late = set(modules_of(space)[-depth:])
     while True:
         rates = [_rate(chance), _rate(chance)]
         share = None if chance.random() < 0.5 else float(chance.random())
-        choice = tuple(_index(unit, unit.module in late, rates[unit.is_weight], share, chance) for unit in space.units)
+        adapted = _rate(chance) if space.ranks else 0.0
+        choice = tuple(
+            _index(unit, unit.module in late, rates[unit.is_weight], share, adapted, chance) for unit in space.units
+        )
         if any(choice):
             return choice
 
@@ -44,8 +47,13 @@ def _rate(chance: np.random.Generator) -> float:
     return 0.0 if spike < SPIKE else 1.0 if spike > 1 - SPIKE else float(rate)
 
 
-def _index(unit: Unit, late: bool, rate: float, share: float | None, chance: np.random.Generator) -> int:
+def _index(
+    unit: Unit, late: bool, rate: float, share: float | None, adapted: float, chance: np.random.Generator
+) -> int:
     trained, own = chance.random(2)
     if not late or trained >= rate:
         return 0
-    return 1 + int((own if share is None else share) * (len(unit.shares) - 1))
+    place = own if share is None else share
+    if unit.ranks and chance.random() < adapted:
+        return len(unit.shares) + int(place * len(unit.ranks))
+    return 1 + int(place * (len(unit.shares) - 1))

@@ -1,14 +1,18 @@
-"""What a search may choose: of each parameter of a model, how much of it is trained."""
+"""What a search may choose: of each parameter of a model, how much of it is trained, or an adapter beside it."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from glob import escape
+from math import prod
 
+from ..autodiff.lora import adapters_of
 from ..errors import RecipeError
 from ..ir import Array, Graph, Value
-from ..recipe import ALL, FROZEN, Channels, Recipe, Scheme, resolve
+from ..recipe import ALL, FROZEN, Channels, LayerRank, Lora, Recipe, Scheme, adapter_names, resolve
 from ..recipe.resolution.channels import channel_axis
 from ..recipe.resolution.scheme import most_important
 
@@ -16,7 +20,7 @@ SHARES = (1 / 8, 1 / 4, 1 / 2, 1.0)
 """The shares of a weight's input channels that are tried, as published for tiny devices (arXiv 2206.15472)."""
 
 Choice = tuple[int, ...]
-"""For each unit of a space, the index of what is chosen among its shares; 0 is frozen."""
+"""For each unit of a space, the index of what is chosen among its options; 0 is frozen."""
 
 Importance = Mapping[str, Array]
 """Weight -> how important each of its input channels is: f64 [channels]. What is not in it goes by magnitude."""
@@ -28,13 +32,43 @@ _BY_MAGNITUDE: Importance = {}
 class Unit:
     """One parameter.
 
-    axis    of its input channels; None for one that is trained whole or not at all
-    shares  what may be chosen, ascending: 0 for frozen, 1 for all of it, between them shares of the channels"""
+    axis     of its input channels; None for one that is trained whole or not at all
+    shares   the first options, ascending: 0 for frozen, 1 for all of it, between them shares of the channels
+    ranks    the other options, ascending: of low-rank adapters that are trained beside it, while it stays as it is
+    adapter  numbers that an adapter of rank 1 has"""
 
     name: str
     shape: tuple[int, ...]
     axis: int | None
     shares: tuple[float, ...]
+    ranks: tuple[int, ...] = ()
+    adapter: int = 0
+
+    @property
+    def options(self) -> int:
+        """How many there are."""
+        return len(self.shares) + len(self.ranks)
+
+    def share(self, index: int) -> float:
+        """What an option trains of the parameter itself."""
+        return self.shares[index] if index < len(self.shares) else 0.0
+
+    def rank(self, index: int) -> int:
+        """Of the adapter that an option trains; 0 for none."""
+        return self.ranks[index - len(self.shares)] if index >= len(self.shares) else 0
+
+    def trained(self, index: int) -> tuple[str, ...]:
+        """Names of the parameters that an option trains."""
+        return adapter_names(self.name) if self.rank(index) else (self.name,) if index else ()
+
+    def numbers(self, index: int) -> int:
+        """How many an option trains."""
+        if rank := self.rank(index):
+            return rank * self.adapter
+        size = prod(self.shape)
+        if self.axis is not None and 0 < self.share(index) < 1:
+            return size // self.shape[self.axis] * self.channels(index)
+        return size if index else 0
 
     @property
     def is_weight(self) -> bool:
@@ -65,11 +99,15 @@ class Space:
     units: tuple[Unit, ...]
 
     @classmethod
-    def of(cls, graph: Graph, base: Recipe) -> Space:
-        """All that training everything would train. Raises RecipeError."""
+    def of(cls, graph: Graph, base: Recipe, ranks: Sequence[int] = ()) -> Space:
+        """All that training everything would train. ranks: of adapters that may be trained beside weights, where they
+        are smaller than the weight: those that `lora` of the base recipe names, or without it all that can have one.
+        Raises RecipeError."""
         trained = resolve(base.with_(update="full", lora=None), graph).trained()
         values = {value.name: value for value in graph.params}
-        return cls(graph, base, tuple(_unit(graph, values[name]) for name in trained))
+        sizes = _adapter_sizes(graph, base) if ranks else {}
+        units = (_unit(graph, values[name]) for name in trained)
+        return cls(graph, base, tuple(_with_ranks(unit, ranks, sizes.get(unit.name, 0)) for unit in units))
 
     @cached_property
     def index(self) -> dict[str, int]:
@@ -86,6 +124,11 @@ class Space:
         """Everything is trained."""
         return tuple(len(unit.shares) - 1 for unit in self.units)
 
+    @cached_property
+    def ranks(self) -> tuple[int, ...]:
+        """Of the adapters that may be chosen, ascending."""
+        return tuple(sorted({rank for unit in self.units for rank in unit.ranks}))
+
     def choice_of(self, scheme: Scheme) -> Choice:
         """The choice nearest above what a scheme trains: its channels are rounded up to a share of the space."""
         return tuple(_nearest(unit, scheme) for unit in self.units)
@@ -96,9 +139,18 @@ class Space:
         rules = [
             {"params": unit.name, **_channels(unit, index, importance.get(unit.name))}
             for unit, index in zip(self.units, choice, strict=True)
-            if index
+            if unit.share(index)
         ]
-        return self.base.with_(update=rules, lora=None)
+        return self.base.with_(update=rules, lora=self._lora(choice))
+
+    def _lora(self, choice: Sequence[int]) -> Lora | None:
+        """The adapters that were chosen; the commonest rank is everyone's."""
+        ranks = {unit.name: rank for unit, index in zip(self.units, choice, strict=True) if (rank := unit.rank(index))}
+        if not ranks:
+            return None
+        usual = Counter(ranks.values()).most_common(1)[0][0]
+        others = tuple(LayerRank(escape(name), rank) for name, rank in ranks.items() if rank != usual)
+        return replace(self.base.lora or Lora(()), params=tuple(map(escape, ranks)), rank=usual, ranks=others)
 
 
 def _channels(unit: Unit, index: int, importance: Array | None) -> dict[str, int | tuple[int, ...]]:
@@ -115,6 +167,17 @@ def _unit(graph: Graph, value: Value) -> Unit:
         return Unit(value.name, value.type.shape, None, (0.0, 1.0))
     counts = {max(1, round(share * value.type.shape[axis])): share for share in SHARES}
     return Unit(value.name, value.type.shape, axis, (0.0, *sorted(counts.values())))
+
+
+def _adapter_sizes(graph: Graph, base: Recipe) -> dict[str, int]:
+    """Weight -> numbers of an adapter of rank 1. Raises RecipeError where none can have an adapter."""
+    lora = replace(base.lora or Lora(("*",)), rank=1, ranks=())
+    return {one.weight.name: one.a.size + one.b.size for one in adapters_of(graph, lora)}
+
+
+def _with_ranks(unit: Unit, ranks: Sequence[int], adapter: int) -> Unit:
+    smaller = tuple(rank for rank in sorted(set(ranks)) if 0 < rank * adapter < prod(unit.shape))
+    return replace(unit, ranks=smaller, adapter=adapter if smaller else 0)
 
 
 def _nearest(unit: Unit, scheme: Scheme) -> int:

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -16,6 +16,8 @@ MOST_MINUTES = 1440
 MOST_STEPS = 10_000
 """Of each short training: those that confirm what was found, and those that find learning rates."""
 MOST_WATTS = 1e5
+MOST_RANK, MOST_RANKS = 1024, 4
+"""Of low-rank adapters."""
 
 
 class SearchMethod(StrEnum):
@@ -91,6 +93,11 @@ class SearchIn(BaseModel):
     confirm: int = Field(
         default=0, ge=0, le=MOST_STEPS, description="Steps of short trainings that compare what was found; 0: none."
     )
+    ranks: tuple[Annotated[int, Field(ge=1, le=MOST_RANK)], ...] = Field(
+        default=(),
+        max_length=MOST_RANKS,
+        description="Of low-rank adapters that may be trained beside weights, in their place; with `fisher` only.",
+    )
     seed: int = Field(default=0, ge=0, le=2**31 - 1)
     name: Name | None = Field(default=None, description="Of the recipe that is found; default: the model's name.")
     priority: int = Field(default=0, ge=-10, le=10, description="As of builds, which wait in the same queue.")
@@ -101,6 +108,8 @@ class SearchIn(BaseModel):
             raise ValueError("give recipe or recipe_id, not both")
         if self.eval_dataset_id is None and (self.method == SearchMethod.MEASURED or self.confirm):
             raise ValueError("measured and confirm need data that were held out: give eval_dataset_id")
+        if self.ranks and self.method != SearchMethod.FISHER:
+            raise ValueError("what adapters bring is known by fisher only: leave ranks out, or method")
         if self.joules is not None and self.watts is None:
             raise ValueError("joules of a step need to be known: give watts, what the target draws while it trains")
         return self
@@ -145,6 +154,7 @@ class SearchOut(BaseModel):
     minutes: float
     lr_steps: int
     confirm: int
+    ranks: list[int]
     seed: int
     name: str
     priority: int

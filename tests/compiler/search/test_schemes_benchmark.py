@@ -320,6 +320,7 @@ def test_the_evidence() -> None:
             at: dict[str, Any] = {"task": task, "seed": seed}
             rows += [row("full", 1.0, 0.85, **at), row("found", 0.5, ours, **at), row("bias", 0.5, bias, **at)]
             rows += [row("evolution", 0.5, ours, **at), row("found-even", 0.5, ours - 0.1, **at)]
+            rows += [row("found-adapters", 0.5, ours + 0.02, **at)]
             rows += [row(f"random-{seed}", 0.5, 0.75, **at), row(f"random-{seed + 2}", 0.5, ours, **at)]
     rows += [row("published", 1.0, 0.6), row("found-as-published", 1.0, 0.65)]
     seconds = {"found": 2.0, "evolution": 8.0}
@@ -339,6 +340,7 @@ def test_the_evidence() -> None:
     assert found["found against published schemes, at their memory"].startswith("5.0 points, 1 cells")
     gain = found["gain of the same contributions and time, limit 50%"]
     assert gain.startswith("+25.0 % (median)") and "2.0 s against 8.0 s" in gain and "bound 20.0 %" in gain
+    assert found["found where weights may have adapters, too, against found, limit 50%"].startswith("2.0 ± 0.0 points")
     assert found["found against head, both limits"] == "–"
     assert "| found-even | 50% | -10.0 ± 0.0 | 0 % (0 to 84) |" in criteria_table(rows)
 

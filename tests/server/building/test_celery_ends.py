@@ -43,7 +43,7 @@ def test_celery_is_started_again(
     monkeypatch.setattr(Controller, "stops_at", stops_at)
     working._consume(Celery("pock", set_as_current=False), 1)
     assert Controller.started == started
-    assert pauses == [2.0**min(number, 4) if short_life else 1.0 for number in range(1, started)]
+    assert pauses == [2.0 ** min(number, 4) if short_life else 1.0 for number in range(1, started)]
 
 
 def test_a_pause_ends_when_the_worker_stops(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,6 +96,10 @@ RateSteps = Annotated[
 Prefer = Annotated[
     str, typer.Option("--prefer", metavar="{accuracy|memory|time|balanced}", help="Which of those within the limits.")
 ]
+Ranks = Annotated[
+    list[int] | None,
+    typer.Option("--rank", metavar="R", help="Weights may have low-rank adapters instead, of this rank; repeatable."),
+]
 Confirm = Annotated[
     int, typer.Option("--confirm", metavar="STEPS", min=0, help="Train the recipe and usual ones so long, and compare.")
 ]
@@ -122,6 +126,7 @@ def create_search(
     method: Method = "fisher",
     channels: Channels = None,
     prefer: Prefer = "accuracy",
+    rank: Ranks = None,
     minutes: Minutes = 30.0,
     lr: FindRates = False,
     lr_steps: RateSteps = 60,
@@ -144,7 +149,7 @@ def create_search(
     limits = {"memory_bytes": None if memory is None else _bytes_of(memory), "step_ms": step_ms, "joules": energy}
     ways = {"watts": power, "method": method, "channels": channels, "prefer": prefer, "lr_steps": rates}
     others = {"minutes": minutes, "confirm": confirm, "seed": seed, "threads": threads, "priority": priority}
-    options: dict[str, Any] = {**limits, **ways, **others, "name": name}
+    options: dict[str, Any] = {**limits, **ways, **others, "ranks": rank or None, "name": name}
     with connected(profile) as client:
         things = {
             "model": model_meant(client, model),

@@ -53,6 +53,10 @@ Prefer = Annotated[
         "--prefer", metavar="{accuracy|memory|time|balanced}", help="Which scheme of those within the limits."
     ),
 ]
+Ranks = Annotated[
+    list[int] | None,
+    typer.Option("--rank", metavar="R", help="Weights may have low-rank adapters instead, of this rank; repeatable."),
+]
 Resume = Annotated[
     Path | None,
     typer.Option("--resume", metavar="FOLDER", help="Keep what is found here, and go on with what is there."),
@@ -85,6 +89,7 @@ def search_command(
     method: Method = "fisher",
     channels: Channels = "activation",
     prefer: Prefer = "accuracy",
+    rank: Ranks = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of all that is drawn.")] = 0,
     threads: Annotated[int | None, typer.Option("--threads", min=1, help="Default: the target's cores.")] = None,
     batch: Batch = None,
@@ -117,6 +122,7 @@ def search_command(
         method,
         channels,
         prefer,
+        tuple(rank or ()),
         seed,
         threads,
         batch,

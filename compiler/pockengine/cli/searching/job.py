@@ -41,6 +41,7 @@ class SearchOptions:
     method: str
     channels: str
     prefer: str
+    ranks: tuple[int, ...]
     seed: int
     threads: int | None
     batch: int | None
@@ -80,6 +81,7 @@ def search_scheme(options: SearchOptions, *, as_json: bool) -> None:
             method=options.method,
             channels=options.channels,
             prefer=Preference(options.prefer),
+            ranks=options.ranks,
             minutes=options.minutes,
             seed=options.seed,
             threads=options.threads,

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...progress import Progress, quiet
 from ..costs import CostModel
-from ..space import Choice
+from ..space import Choice, Space
 from .limits import Limits
 from .problem import Gains, Numbers, Problem
 
@@ -26,8 +26,8 @@ class Rows:
     """The rows of additive problems for one model of costs: bytes at each moment that it tells apart (at least the
     peak), then milliseconds."""
 
-    def __init__(self, costs: CostModel, gains: Gains, progress: Progress = quiet) -> None:
-        self.costs, self.gains, self.progress = costs, gains, progress
+    def __init__(self, space: Space, costs: CostModel, gains: Gains, progress: Progress = quiet) -> None:
+        self.space, self.costs, self.gains, self.progress = space, costs, gains, progress
         self._known: dict[Choice, Numbers] = {}
 
     def of(self, choice: Choice) -> Numbers:
@@ -62,10 +62,11 @@ class Rows:
         """[options, rows]. The first unit has no company without itself: its first option is part of what reaching back
         to it takes."""
         without = self.of(_with(company, unit, 0 if unit else 1))
-        rows = [np.zeros_like(without)]
+        rows, first_rank = [np.zeros_like(without)], len(self.space.units[unit].shares)
         for option in range(1, len(self.gains[unit])):
             more = np.maximum(self.of(_with(company, unit, option)) - without, 0)
-            rows.append(np.maximum(more, rows[-1]))  # a larger share never takes less
+            less = rows[0 if option == first_rank else -1]
+            rows.append(np.maximum(more, less))  # a larger share never takes less, nor a higher rank
         return np.array(rows)
 
     def _alone(self, unit: int) -> Choice:

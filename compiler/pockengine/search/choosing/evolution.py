@@ -82,7 +82,7 @@ class _Run:
         return found
 
     def _random(self) -> Genome:
-        weights = (self.rng.integers(len(self.gains[place])) for place in self.weights)
+        weights = (self.rng.integers(len(self.units[place].shares)) for place in self.weights)
         return (int(self.rng.integers(len(self.layers) + 1)), *(int(index) for index in weights))
 
     def _less(self, genome: Genome) -> Genome | None:

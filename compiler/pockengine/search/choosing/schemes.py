@@ -91,7 +91,7 @@ class Chooser:
     _known: dict[Choice, Chosen] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        self._rows = Rows(self.costs, self.gains, self.progress)
+        self._rows = Rows(self.space, self.costs, self.gains, self.progress)
 
     def gain(self, choice: Choice) -> float:
         """If gains add."""
@@ -203,7 +203,7 @@ class Chooser:
         """Let the estimates learn from a scheme of which they were wrong, if they can."""
         if isinstance(self.costs, Learning):
             self.costs = self.costs.refined([choice], self.progress)
-            self._rows = Rows(self.costs, self.gains, self.progress)
+            self._rows = Rows(self.space, self.costs, self.gains, self.progress)
             self._before += self._companies.values()
             self._companies = {}
             self._known = {one: replace(made, estimated=self.costs.of(one)) for one, made in self._known.items()}

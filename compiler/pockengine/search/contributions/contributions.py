@@ -1,4 +1,4 @@
-"""What training each unit of a space brings, at each of its shares: one form, however it was found."""
+"""What training each unit of a space brings, at each of its options: one form, however it was found."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from ...errors import PockError
 from ...ir import Array
 from ...recipe.resolution.scheme import magnitudes, most_important
 from ..space import Importance, Space
 from .ranks import rank_correlation
 
 Gains = tuple[tuple[float, ...], ...]
-"""For each unit of a space, what each of its shares brings; 0 for the first, frozen."""
+"""For each unit of a space, what each of its options brings; 0 for the first, frozen."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +25,7 @@ class Contributions:
     comparable with each other and not with another's: the measured ones are of accuracy, the others only order units.
 
     space       what the gains are of
-    gains       for each unit, what each of its shares brings
+    gains       for each unit, what each of its options brings
     method      how they were found: `measured`, `fisher` or `gradient_ratio`
     seconds     what that took
     provenance  how exactly, as plain values that JSON can hold
@@ -39,10 +40,10 @@ class Contributions:
     importance: Importance = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        assert [len(row) for row in self.gains] == [len(unit.shares) for unit in self.space.units]
+        assert [len(row) for row in self.gains] == [unit.options for unit in self.space.units]
 
     def gain(self, unit: int, option: int) -> float:
-        """What training the unit at the option among its shares brings."""
+        """What an option of a unit brings."""
         return self.gains[unit][option]
 
     def total(self, choice: Sequence[int]) -> float:
@@ -57,16 +58,19 @@ class Contributions:
     @cached_property
     def whole(self) -> Array:
         """The gain of each unit trained whole: f64 [units]."""
-        return np.array([row[-1] for row in self.gains])
+        return np.array([row[index] for row, index in zip(self.gains, self.space.full, strict=True)])
 
     def agreement(self, other: Contributions) -> float:
-        """The rank correlation of the gains of two methods over all units and shares of the same space."""
+        """The rank correlation of the gains of two methods over all units and options of the same space."""
         return rank_correlation(self.flat, other.flat)
 
 
-def gains_of(space: Space, values: Mapping[str, Array], importance: Importance) -> Gains:
+def gains_of(
+    space: Space, values: Mapping[str, Array], importance: Importance, held: Mapping[str, Sequence[float]]
+) -> Gains:
     """Gains from values that add over input channels: f64 [channels] of a unit that has channels, else f64 [1]. A share
-    brings what the channels bring that it trains: the most important ones, or those of the largest magnitude."""
+    brings what the channels bring that it trains: the most important ones, or those of the largest magnitude. An
+    adapter brings the part in `held` of what the whole unit does: unit -> of each of its ranks."""
     rows = []
     for unit in space.units:
         value, row = values[unit.name], [0.0]
@@ -75,8 +79,15 @@ def gains_of(space: Space, values: Mapping[str, Array], importance: Importance) 
         for index in range(1, len(unit.shares)):
             chosen = slice(None) if unit.shares[index] == 1.0 else list(most_important(order, unit.channels(index)))
             row.append(float(np.sum(value[chosen])))
+        row += [part * row[-1] for part in held.get(unit.name, ())]
         rows.append(tuple(row))
     return tuple(rows)
+
+
+def check_without_adapters(space: Space) -> None:
+    """Raises PockError where adapters may be chosen: not every way tells what they bring."""
+    if space.ranks:
+        raise PockError("what adapters bring is known by Fisher information only: make the space without ranks")
 
 
 def magnitude(space: Space, name: str, axis: int) -> Array:

@@ -19,7 +19,7 @@ FORMAT = 1
 _MOST_BYTES = 64 << 20
 _KEYS = ("format", "method", "seconds", "units", "provenance")
 _UNIT_KEYS = ("name", "shares", "gains")
-_IMPORTANCE = "importance"
+_IMPORTANCE, _RANKS = "importance", "ranks"
 
 
 def save(contributions: Contributions, path: str | Path) -> None:
@@ -27,6 +27,8 @@ def save(contributions: Contributions, path: str | Path) -> None:
     units = []
     for unit, gains in zip(contributions.space.units, contributions.gains, strict=True):
         row: dict[str, Any] = {"name": unit.name, "shares": list(unit.shares), "gains": list(gains)}
+        if unit.ranks:
+            row[_RANKS] = list(unit.ranks)
         if unit.name in contributions.importance:
             row[_IMPORTANCE] = contributions.importance[unit.name].tolist()
         units.append(row)
@@ -116,14 +118,17 @@ class _Reader:
 
 
 def _gains(row: Any, unit: Unit, where: str) -> tuple[float, ...]:
-    found = _mapping(row, where, _UNIT_KEYS, _IMPORTANCE)
+    found = _mapping(row, where, _UNIT_KEYS, _IMPORTANCE, _RANKS)
     if found["name"] != unit.name:
         given = repr(found["name"])[:100]
         raise _WrongError(f"it is of another model: {where} is {given}, the model has '{unit.name}' there")
     shares = _numbers(found["shares"], f"the shares of '{unit.name}'", len(unit.shares))
     if shares != unit.shares:
         raise _WrongError(f"it is of other shares: '{unit.name}' can be trained at {list(unit.shares)}")
-    gains = _numbers(found["gains"], f"the gains of '{unit.name}'", len(unit.shares))
+    ranks = _numbers(found.get(_RANKS, []), f"the ranks of '{unit.name}'", len(unit.ranks))
+    if ranks != unit.ranks:
+        raise _WrongError(f"it is of other adapters: '{unit.name}' can have the ranks {list(unit.ranks)}")
+    gains = _numbers(found["gains"], f"the gains of '{unit.name}'", unit.options)
     if gains[0] != 0.0:
         raise _WrongError(f"'{unit.name}' gains {gains[0]:g} frozen, which must be 0")
     return gains

@@ -39,6 +39,9 @@ def fisher(
     channels   `magnitude`: the channels of a share are those that a recipe picks; `fisher`: those that are worth most
                by the criterion; `gradient` or `activation`: see `importance`. All but the first are named in recipes
 
+    A low-rank adapter gains the part of its weight's gain that the squared norm of the best approximation of the mean
+    gradient by a matrix of that rank has of the gradient's own.
+
     Gains are not yet divided by what a unit costs: the search weighs them against that. Raises DataError, RecipeError
     or UnsupportedOperatorError."""
     work = work or Work()
@@ -62,5 +65,5 @@ def fisher(
         "batch": statistics.batch,
         "seed": work.seed,
     }
-    gains = gains_of(space, values, importance)
+    gains = gains_of(space, values, importance, {name: one.held for name, one in statistics.units.items()})
     return Contributions(space, gains, "fisher", clock.seconds, provenance, importance)

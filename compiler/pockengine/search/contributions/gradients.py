@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,12 +27,15 @@ class Moments:
     squares      the squared norm of a batch's gradient, the mean over the batches
     mean         the squared norm of the mean gradient
     scalings     the square of ⟨weight, a batch's gradient⟩, the mean over the batches
-    mean_scaling the square of ⟨weight, mean gradient⟩"""
+    mean_scaling the square of ⟨weight, mean gradient⟩
+    held         for each rank of the unit's adapters, the part of the mean gradient's squared norm that a matrix of
+                 that rank can have"""
 
     squares: Array
     mean: Array
     scalings: Array
     mean_scaling: Array
+    held: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,7 @@ def gradient_recipe(space: Space) -> Recipe:
         ema=None,
         last_batch="drop",
         dropout=False,
+        lora=None,
         frozen=None,
         augment=(),
     )
@@ -205,6 +209,7 @@ class _Sums:
                 by_channel(mean, mean, unit.axis),
                 self.scalings[unit.name] / count,
                 scaling**2,
+                held_by_rank(mean, unit.ranks),
             )
         return found
 
@@ -224,3 +229,15 @@ def by_channel(first: Array, second: Array, axis: int | None) -> Array:
     kept = "" if axis is None else letters[axis]
     sums = np.einsum(f"{letters},{letters}->{kept}", first, second, dtype=np.float64)
     return np.asarray(sums).reshape(-1)
+
+
+def held_by_rank(gradient: Array, ranks: Sequence[int]) -> tuple[float, ...]:
+    """The part of a gradient's squared norm that its best approximation of each rank has: of its squared singular
+    values, as a matrix of the first axis by all others, the part of the largest ones (Eckart and Young, 1936)."""
+    if not ranks:
+        return ()
+    matrix = gradient.reshape(len(gradient), -1).astype(np.float64)
+    small = matrix @ matrix.T if len(matrix) <= matrix.shape[1] else matrix.T @ matrix
+    squares = np.maximum(np.linalg.eigvalsh(small)[::-1], 0.0)
+    total = float(squares.sum())
+    return tuple(float(squares[:rank].sum()) / total if total else 0.0 for rank in ranks)

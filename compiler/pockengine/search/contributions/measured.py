@@ -10,7 +10,7 @@ import numpy as np
 
 from ...errors import DataError, PockError
 from ..space import Choice, Importance, Space
-from .contributions import Contributions, Gains
+from .contributions import Contributions, Gains, check_without_adapters
 from .kept import Journal
 from .trainer import Trainer, head_start, measured_recipe, vectors
 from .work import Clock, Data, Work, identity_of
@@ -59,6 +59,7 @@ def measure(
     over, shares that were not measured lie on a line between those that were. Each training that is done is kept, so
     with the same folder a later call goes on, also with more seeds. Raises PockError where the time was not enough for
     each unit, DataError, RecipeError or UnsupportedOperatorError."""
+    check_without_adapters(space)
     training, work, importance = training or Training(), work or Work(), importance or {}
     clock = Clock(work.seconds)
     named = {name: array.tolist() for name, array in sorted(importance.items())}

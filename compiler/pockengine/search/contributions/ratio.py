@@ -9,7 +9,7 @@ import numpy as np
 from ...artifact import Session
 from ...ir import Array
 from ..space import Importance, Space
-from .contributions import Contributions, gains_of
+from .contributions import Contributions, check_without_adapters, gains_of
 from .gradients import GradientSession, by_channel
 from .kept import KeptArrays
 from .samples import Samples
@@ -27,6 +27,7 @@ def gradient_ratio(
     of the channels that a share trains, over the norm of the unit, each the root of the mean square over the steps.
     So a unit gains what share of itself a step of plain gradient descent would change. `importance` says which channels
     a share trains; without it, magnitude. Raises DataError, RecipeError or UnsupportedOperatorError."""
+    check_without_adapters(space)
     work, importance = work or Work(), importance or {}
     clock = Clock(work.seconds)
     base = space.base.with_(accumulate=1, ema=None, frozen=None, last_batch="drop")
@@ -44,7 +45,7 @@ def gradient_ratio(
     count = int(sums[_STEP])
     gradients = {unit.name: sums[f"gradient.{unit.name}"] / count for unit in space.units}
     gains = []
-    for unit, row in zip(space.units, gains_of(space, gradients, importance), strict=True):
+    for unit, row in zip(space.units, gains_of(space, gradients, importance, {}), strict=True):
         weight = max(float(sums[f"weight.{unit.name}"][0]) / count, _LEAST_RMS**2 * np.prod(unit.shape))
         gains.append(tuple(float(np.sqrt(square / weight)) for square in row))
     channels = "given" if importance else "magnitude"

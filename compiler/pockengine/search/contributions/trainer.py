@@ -51,7 +51,7 @@ class Trainer:
 
     def program(self, choice: Choice) -> Choice:
         """What the program trains that stands for a scheme."""
-        if not trains_number_by_number(self.recipe):
+        if not self._stands_for_others(choice):
             return choice
         full, first = self.space.full, next((i for i, index in enumerate(choice) if index), len(choice) - 1)
         start = max(place for place in self._starts() if place <= first)
@@ -83,6 +83,11 @@ class Trainer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _stands_for_others(self, choice: Choice) -> bool:
+        """Whether one program trains many schemes. A scheme with adapters is compiled by itself."""
+        adapted = any(unit.rank(index) for unit, index in zip(self.space.units, choice, strict=True))
+        return trains_number_by_number(self.recipe) and not adapted
+
     def _starts(self) -> set[int]:
         """The units from which programs train: equal parts of the model, and the head."""
         count = len(self.space.units)
@@ -94,7 +99,7 @@ class Trainer:
             if choice not in self._artifacts:
                 recipe = Space(self.space.graph, self.recipe, self.space.units).recipe(choice, self.importance)
                 artifact = self.work.compiled(self.space, recipe)
-                if trains_number_by_number(self.recipe):
+                if self._stands_for_others(choice):
                     self._artifacts[choice] = artifact
             else:
                 artifact = self._artifacts[choice]
@@ -121,7 +126,7 @@ class OpenProgram:
 
     def __init__(self, space: Space, choice: Choice, artifact: Artifact) -> None:
         self.choice, self.artifact, self.session = choice, artifact, artifact.load()
-        changed = [unit.name for unit, index in zip(space.units, choice, strict=True) if index]
+        changed = [name for unit, index in zip(space.units, choice, strict=True) for name in unit.trained(index)]
         if space.base.batch_norm == "train":
             changed += [value.name for value in running_statistics(space.graph)]
         self._contents = {name: self.session.tensor(name) for name in changed}

@@ -80,7 +80,7 @@ def identity_of(space: Space, recipe: Recipe, datasets: Mapping[str, Data], **se
     for label, data in datasets.items():
         for name in sorted(data):
             _add(found, f"{label}.{name}", data[name])
-    units = [[unit.name, unit.axis, unit.shares] for unit in space.units]
+    units = [[unit.name, unit.axis, unit.shares, unit.ranks] for unit in space.units]
     found.update(json.dumps([recipe.to_mapping(), units, settings], sort_keys=True, default=str).encode())
     return found.hexdigest()[:16]
 

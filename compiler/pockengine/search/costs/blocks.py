@@ -11,6 +11,7 @@ from ...compile import Request
 from ...compile.graphs import build_graphs
 from ...compile.resolved import resolve
 from ...plan import aligned
+from ...recipe import adapter_names, is_adapter
 from ..space import Choice, Space
 from .observed import Observed, Sizes
 from .segments import Floats, Ints
@@ -27,10 +28,10 @@ class Blocks:
     rest: float
 
     @classmethod
-    def learn(cls, space: Space, states: Floats, observed: Sequence[tuple[Choice, Observed]]) -> Blocks:
-        """Of each option's optimizer state (see `option_states`), and of observed schemes: what parameters and inputs
+    def learn(cls, space: Space, options: Floats, observed: Sequence[tuple[Choice, Observed]]) -> Blocks:
+        """Of what each option has of its own (see `option_bytes`), and of observed schemes: what parameters and inputs
         took while a unit was trained, and while it was frozen."""
-        units = states + _others(space, states.shape[1], observed)
+        units = options + _others(space, options.shape[1], observed)
         rests = [
             sum(sum(sizes.values()) for sizes in (seen.states, seen.params, seen.inputs)) - _summed(units, choice)
             for choice, seen in observed
@@ -46,40 +47,46 @@ def _summed(units: Floats, choice: Sequence[int]) -> float:
     return float(units[np.arange(len(choice)), np.asarray(choice, np.int64)].sum())
 
 
-def option_states(space: Space, request: Callable[[Choice], Request], alignment: int) -> Floats:
-    """[units, options]: aligned bytes of each unit's optimizer state, from the graphs that train an option of all."""
-    width = max(len(unit.shares) for unit in space.units)
+def option_bytes(space: Space, request: Callable[[Choice], Request], alignment: int) -> Floats:
+    """[units, options]: aligned bytes of each unit's optimizer state and adapter, from the graphs that train an option
+    of all."""
+    width = max(unit.options for unit in space.units)
     table = np.zeros((len(space.units), width))
     for option in range(1, width):
-        choice = tuple(min(option, len(unit.shares) - 1) for unit in space.units)
+        choice = tuple(min(option, unit.options - 1) for unit in space.units)
         graph = build_graphs(resolve(request(choice))).programs["train"]
-        sizes = {value.name: aligned(value.type.nbytes, alignment) for value in graph.states}
+        own = (*graph.states, *(value for value in graph.params if is_adapter(value.name)))
+        sizes = {value.name: aligned(value.type.nbytes, alignment) for value in own}
         for name, unit in _units_of(space, sizes).items():
-            table[unit, option] += sizes[name]
+            if choice[unit] == option:
+                table[unit, option] += sizes[name]
     return table
 
 
 def _others(space: Space, width: int, observed: Sequence[tuple[Choice, Observed]]) -> Floats:
-    """[units, options]: bytes of each unit among parameters and inputs."""
+    """[units, options]: bytes of each unit itself among parameters and inputs."""
     choices: Ints = np.array([choice for choice, _ in observed], np.int64)
+    whole = np.array(space.full)
     sizes: list[Sizes] = [{**seen.params, **seen.inputs} for _, seen in observed]
     table = np.zeros((len(space.units), width))
-    for name, unit in _units_of(space, {name: 0 for one in sizes for name in one}).items():
+    for name, unit in _units_of(space, {name: 0 for one in sizes for name in one if not is_adapter(name)}).items():
         taken = np.array([one.get(name, 0) for one in sizes], np.float64)
-        frozen = choices[:, unit] == 0
-        parts = [taken[part].mean() if part.any() else taken.mean() for part in (frozen, ~frozen)]
-        table[unit, 0] += parts[0]
-        table[unit, 1:] += parts[1]
+        trained = (choices[:, unit] > 0) & (choices[:, unit] <= whole[unit])
+        parts = [taken[part].mean() if part.any() else taken.mean() for part in (~trained, trained)]
+        table[unit] += parts[0]
+        table[unit, 1 : whole[unit] + 1] += parts[1] - parts[0]
     return table
 
 
 def _units_of(space: Space, names: Mapping[str, int]) -> dict[str, int]:
-    """Name -> the unit that it belongs to: the unit's own, or one that begins with it (`fc.weight.momentum`)."""
-    found: dict[str, int] = {}
+    """Name -> the unit that it belongs to: the unit's own or its adapter's, or one that begins with these
+    (`fc.weight.momentum`)."""
+    adapted = {name: place for place, unit in enumerate(space.units) if unit.ranks for name in adapter_names(unit.name)}
+    index, found = {**adapted, **space.index}, dict[str, int]()
     for name in names:
         begin = name
-        while begin and begin not in space.index:
+        while begin and begin not in index:
             begin = begin.rpartition(".")[0]
         if begin:
-            found[name] = space.index[begin]
+            found[name] = index[begin]
     return found

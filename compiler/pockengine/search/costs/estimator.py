@@ -19,7 +19,7 @@ from ...progress import Progress, quiet
 from ...targets import Target
 from ..sampling import modules_of, random_choice
 from ..space import Choice, Space
-from .blocks import Blocks, option_states
+from .blocks import Blocks, option_bytes
 from .cost import Cost
 from .exact import request_of
 from .observed import FORWARD, Observed, arena_of, moments_of, observe
@@ -64,7 +64,8 @@ class Costs:
         self.threads = threads or target.cores
         self.clock = clock or clock_of(target)
         self._segments = Segments.cut(space, resolve(self._request(space.full)).model)
-        self._states = option_states(space, self._request, backends.get().memory(target).alignment)
+        alignment = backends.get().memory(target).alignment
+        self._options = option_bytes(space, self._request, alignment)
         self._known: list[tuple[Choice, Observed]] = []
         self._learn(anchors(space, schemes), progress)
 
@@ -131,10 +132,10 @@ class Costs:
         """Shape these choices, and learn from all that were."""
         self._known += zip(choices, self._observed(choices, progress), strict=True)
         segments, seen = self._segments, [one for _, one in self._known]
-        shares = [segments.shares(choice) for choice, _ in self._known]
+        parts = [segments.parts_of(choice) for choice, _ in self._known]
         forward, backward = np.stack([one.forward for one in seen]), np.stack([one.backward for one in seen])
         runs = np.stack([one.runs for one in seen])
-        gradients = np.stack([segments.gradients(one) for one in shares])
+        gradients = np.stack([segments.gradients(one) for one in parts])
         size, held = segments.reads + segments.makes, segments.holds + 1
         pace = 1 + forward[:, :, 2].mean(axis=0)
         samples = (
@@ -142,20 +143,20 @@ class Costs:
             Sample(backward[:, :, ::2], runs[:, :, 1] & gradients, np.column_stack((size, held)), np.ones(2, np.bool_)),
             Sample(backward[:, :, 1:2], gradients, pace[:, None], np.ones(1, np.bool_)),
         )
-        self._told = Regression.fit(segments, np.stack([segments.features(one) for one in shares]), samples)
+        self._told = Regression.fit(segments, np.stack([segments.features(one) for one in parts]), samples)
         self._runs_forward, self._runs_backward = (runs[:, :, part].any(axis=0) for part in (0, 1))
         self._end = float(np.mean([one.end for one in seen]))
-        self._blocks = Blocks.learn(self.space, self._states, self._known)
+        self._blocks = Blocks.learn(self.space, self._options, self._known)
 
     def _figures(self, choice: Choice) -> tuple[Floats, Floats, Bools]:
         """What `arena_of` asks for. Raises RecipeError for a choice that trains nothing."""
         if not any(choice):
             self.space.recipe(choice)
-        shares = self._segments.shares(choice)
-        forward, bytes_, cycles = self._told.of(self._segments.features(shares))
+        parts = self._segments.parts_of(choice)
+        forward, bytes_, cycles = self._told.of(self._segments.features(parts))
         forward, backward = np.maximum(forward, 0.0), np.column_stack((bytes_[:, 0], cycles, bytes_[:, 1]))
         backward[:, 1:] = np.maximum(backward[:, 1:], 0.0)
-        gradients = self._segments.gradients(shares)
+        gradients = self._segments.gradients(parts)
         backward[~gradients] = 0.0
         return forward, backward, np.column_stack((self._runs_forward, self._runs_backward & gradients))
 

@@ -94,10 +94,14 @@ class Segments:
         return len(self.nodes)
 
     @cached_property
-    def _shares(self) -> Floats:
-        """[units, options]: the share that each option trains."""
-        width = max(len(unit.shares) for unit in self.space.units)
-        return np.array([(*unit.shares, *[0.0] * (width - len(unit.shares))) for unit in self.space.units])
+    def _options(self) -> Floats:
+        """[2, units, options]: the share that each option trains, and its adapter's rank, of the unit's highest."""
+        units = self.space.units
+        table = np.zeros((2, len(units), max(unit.options for unit in units)))
+        for place, unit in enumerate(units):
+            for option in range(unit.options):
+                table[:, place, option] = unit.share(option), unit.rank(option) / max(unit.ranks, default=1)
+        return table
 
     @cached_property
     def _layout(self) -> tuple[Ints, Floats]:
@@ -122,7 +126,7 @@ class Segments:
         """What each part of a segment's features asks: places in what `features` knows, and what a difference counts.
 
         Each part asks of gradients here and there, and of what is trained there: the share, whether there is one, and
-        whether it is all, since then nothing is selected."""
+        whether it is all, since then nothing is selected; the rank of an adapter, and whether there is one."""
         units, count = self.space.units, len(self)
         asked = []
         for segment in (number, *self.beside[number]):
@@ -134,25 +138,27 @@ class Segments:
                 else:
                     offset = not units[unit].is_weight and unit not in self.scales
                     part.append((places[0], OFFSET if offset else 1.0))
+                if units[unit].ranks:
+                    part += [(2 * count + step * len(units) + unit, 1.0) for step in (3, 4)]
             asked.append(part)
         return asked
 
-    def shares(self, choice: Sequence[int]) -> Floats:
-        """[units]: the share of each that a choice trains."""
-        found: Floats = self._shares[np.arange(len(choice)), np.asarray(choice)]
+    def parts_of(self, choice: Sequence[int]) -> Floats:
+        """[2, units]: the share of each that a choice trains, and the rank of its adapter, of the unit's highest."""
+        found: Floats = self._options[:, np.arange(len(choice)), np.asarray(choice)]
         return found
 
-    def passes(self, shares: Floats) -> Bools:
+    def passes(self, parts: Floats) -> Bools:
         """[segments]: whether a gradient passes through to what lies before."""
-        return np.asarray(self.before @ (shares > 0))
+        return np.asarray(self.before @ parts.any(axis=0))
 
-    def trains(self, shares: Floats) -> Bools:
+    def trains(self, parts: Floats) -> Bools:
         """[segments]: whether anything in it is trained."""
-        return np.asarray(self._reading @ (shares > 0))
+        return np.asarray(self._reading @ parts.any(axis=0))
 
-    def gradients(self, shares: Floats) -> Bools:
+    def gradients(self, parts: Floats) -> Bools:
         """[segments]: whether a gradient comes to it."""
-        return self.passes(shares) | self.trains(shares)
+        return self.passes(parts) | self.trains(parts)
 
     @cached_property
     def _reading(self) -> Bools:
@@ -162,10 +168,12 @@ class Segments:
             table[number, list(units)] = True
         return table
 
-    def features(self, shares: Floats) -> Floats:
+    def features(self, parts: Floats) -> Floats:
         """[segments, features]: what each segment sees of a choice, part by part."""
         places, weights = self._layout
-        known = np.concatenate((self.passes(shares), self.gradients(shares), shares, shares > 0, shares == 1))
+        shares, ranks = parts
+        of_units = (shares, shares > 0, shares == 1, ranks, ranks > 0)
+        known = np.concatenate((self.passes(parts), self.gradients(parts), *of_units))
         found: Floats = known[places] * weights
         return found
 
@@ -279,10 +287,10 @@ def _looks(
         types = [tuple(str(value.type) for value in (*node.inputs, *node.outputs)) for node in segment]
         form = (
             tuple((node.op, _splits(node)) for node in segment if not is_view(node)),
-            tuple((len(unit.shape), len(unit.shares) > 2) for unit in chosen),
+            tuple((len(unit.shape), len(unit.shares) > 2, bool(unit.ranks)) for unit in chosen),
         )
         forms.append(form)
-        shapes.append((form, tuple(types), tuple((unit.shape, unit.shares) for unit in chosen)))
+        shapes.append((form, tuple(types), tuple((unit.shape, unit.shares, unit.ranks) for unit in chosen)))
     return shapes, forms
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,6 +40,7 @@ def search(
     folder: str | os.PathLike[str] | None = None,
     lr_steps: int = 0,
     confirm: int = 0,
+    ranks: Sequence[int] = (),
     progress: Progress = quiet,
 ) -> Found:
     """Find which parameters to train within limits. `Recipe.parse(found.recipe)` trains them.
@@ -62,6 +64,7 @@ def search(
     folder     keeps results as they come, so that the same call goes on where one was ended
     lr_steps   steps of each of the short trainings that find learning rates, as `--lr` does; 0: the recipe's stay
     confirm    steps of short trainings of the found scheme and of usual ones, which then have accuracies
+    ranks      of low-rank adapters that may be trained beside weights in the place of the weights
     progress   called with (stage, done, total)
 
     Raises DataError where the data do not fit the model, MemoryBudgetError or PockError where nothing fits into the
@@ -72,4 +75,5 @@ def search(
     energy, kept = Energy.of(joules, watts, device.name), None if folder is None else Path(folder)
     request = SearchRequest(graph, recipe, data, device, Limits(memory, step_ms), eval_data, method, channels)
     request = replace(request, minutes=minutes, seed=seed, threads=threads, lr_steps=lr_steps, confirm=confirm)
-    return run(replace(request, prefer=Preference(prefer), folder=kept, energy=energy, progress=progress))
+    request = replace(request, ranks=tuple(ranks), prefer=Preference(prefer), folder=kept, energy=energy)
+    return run(replace(request, progress=progress))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 
 from ...errors import RecipeError
 from ...recipe import resolve
 from ..choosing import Chooser, Limits
+from ..contributions.trainer import head_start
 from ..space import Choice, Space
 
 USUAL = ("full", "head", "bias")
@@ -14,7 +15,8 @@ USUAL = ("full", "head", "bias")
 
 
 def schemes_of(space: Space, chooser: Chooser, limits: Limits) -> dict[str, Choice]:
-    """Name -> choice: everything, the head, the biases, and as many of the last parameters as fit (`last13`)."""
+    """Name -> choice: everything, the head, the biases, as many of the last parameters as fit (`last13`), and the head
+    with adapters of a rank beside as many of the last weights as fit (`lora4`)."""
     found: dict[str, Choice] = {}
     for name in USUAL:
         try:
@@ -23,9 +25,13 @@ def schemes_of(space: Space, chooser: Chooser, limits: Limits) -> dict[str, Choi
             continue  # a model without biases
         if any(choice):
             found[name] = choice
-    count = _most_last(space, chooser, limits)
-    if 0 < count < len(space.units):
-        found[f"last{count}"] = last(space, count)
+    lasts = [last(space, count) for count in range(1, len(space.units))]
+    if lasts and (count := _most(lasts, chooser, limits)):
+        found[f"last{count}"] = lasts[count - 1]
+    for rank in space.ranks:
+        adapted = adapted_last(space, rank)
+        if count := _most(adapted, chooser, limits):
+            found[f"lora{rank}"] = adapted[count - 1]
     return found
 
 
@@ -35,23 +41,30 @@ def last(space: Space, count: int) -> Choice:
     return tuple(0 if place < frozen else option for place, option in enumerate(space.full))
 
 
-def _most_last(space: Space, chooser: Chooser, limits: Limits) -> int:
-    """How many of the last parameters fit: by estimates, then as planned."""
-    low, high = 0, len(space.units)
+def adapted_last(space: Space, rank: int) -> list[Choice]:
+    """The head whole, and adapters of a rank beside the last weights before it that can have them, ever more."""
+    start = head_start(space)
+    choice = tuple(option if place >= start else 0 for place, option in enumerate(space.full))
+    found = []
+    for place in reversed(range(start)):
+        if rank in (ranks := space.units[place].ranks):
+            option = len(space.units[place].shares) + ranks.index(rank)
+            choice = (*choice[:place], option, *choice[place + 1 :])
+            found.append(choice)
+    return found
+
+
+def _most(choices: Sequence[Choice], chooser: Chooser, limits: Limits) -> int:
+    """How many of choices that take ever more fit: by estimates, then as planned."""
+    low, high = 0, len(choices)
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if limits.keeps(chooser.costs.of(last(space, middle))) else (low, middle - 1)
-    while low and not limits.keeps(chooser.planned.of(last(space, low))):
+        low, high = (middle, high) if limits.keeps(chooser.costs.of(choices[middle - 1])) else (low, middle - 1)
+    while low and not limits.keeps(chooser.planned.of(choices[low - 1])):
         low -= 1
     return low
 
 
 def trained_numbers(space: Space, choice: Choice) -> int:
     """How many numbers a scheme trains."""
-    total = 0
-    for unit, option in zip(space.units, choice, strict=True):
-        size = math.prod(unit.shape)
-        if option and unit.axis is not None and unit.shares[option] < 1:
-            size = size // unit.shape[unit.axis] * unit.channels(option)
-        total += size if option else 0
-    return total
+    return sum(unit.numbers(option) for unit, option in zip(space.units, choice, strict=True))

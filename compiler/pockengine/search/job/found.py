@@ -20,8 +20,8 @@ AT_RATES = "rates"
 class UnitRow:
     """Why one parameter is in or out.
 
-    option  what is chosen among its shares; 0: frozen
-    gains   of each share"""
+    option  what is chosen among its shares and the ranks of its adapters; 0: frozen
+    gains   of each option"""
 
     name: str
     module: str
@@ -29,11 +29,22 @@ class UnitRow:
     shares: tuple[float, ...]
     option: int
     gains: tuple[float, ...]
+    ranks: tuple[int, ...] = ()
 
     @property
     def gain(self) -> float:
-        """Of the chosen share, or of the best one where it is frozen."""
+        """Of what is chosen, or of what is best where it is frozen."""
         return self.gains[self.option] if self.option else max(self.gains)
+
+    @property
+    def share(self) -> float:
+        """What is trained of the parameter itself."""
+        return self.shares[self.option] if self.option < len(self.shares) else 0.0
+
+    @property
+    def rank(self) -> int:
+        """Of its adapter; 0 where it has none."""
+        return self.ranks[self.option - len(self.shares)] if self.option >= len(self.shares) else 0
 
 
 @dataclass(frozen=True)
@@ -144,7 +155,7 @@ class Found:
         given = {one.name: mapping[one.name] for one in fields(cls)}
         given["limits"] = Limits(**given["limits"])
         given["chosen"] = Chosen(**_scheme(given["chosen"]))
-        given["units"] = tuple(UnitRow(**_tuples(row, "shape", "shares", "gains")) for row in given["units"])
+        given["units"] = tuple(UnitRow(**_tuples(row, "shape", "shares", "gains", "ranks")) for row in given["units"])
         given["layers"] = tuple(LayerRow(**row) for row in given["layers"])
         given["front"] = tuple(Point(**_scheme(row)) for row in given["front"])
         given["compared"] = tuple(_compared(row) for row in given["compared"])

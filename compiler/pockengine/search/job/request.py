@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from .energy import Energy
 
 METHODS = ("fisher", "measured", "gradient")
 """How contributions are found."""
+MOST_RANK, MOST_RANKS = 1024, 4
+"""Of adapters."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +42,8 @@ class SearchRequest:
     lr_steps   steps of each of the short trainings that find learning rates; 0: the recipe's stay
     confirm    steps of a short training of the found scheme and of usual ones, at the end; 0: none
     progress   called with (stage, done, total)
-    energy     what the device draws, and the limit of a step's energy; None: nothing is known of it"""
+    energy     what the device draws, and the limit of a step's energy; None: nothing is known of it
+    ranks      of low-rank adapters that may be trained beside weights; none: no adapters"""
 
     graph: Graph
     base: Recipe
@@ -58,14 +62,27 @@ class SearchRequest:
     confirm: int = 0
     progress: Progress = quiet
     energy: Energy | None = None
+    ranks: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise PockError(f"there is no method '{self.method}'{nearest(self.method, METHODS)}")
         check_way(self.channels)
+        check_ranks(self.ranks, self.method)
         for name in ("lr_steps", "confirm"):
             if getattr(self, name) < 0:
                 raise PockError(f"{name} is a number of steps, so it cannot be {getattr(self, name)}")
         if self.eval_data is None and (self.method == "measured" or self.confirm):
             wanted = "measuring contributions" if self.method == "measured" else "confirming a scheme"
             raise PockError(f"{wanted} needs samples that were held out: give --eval-data")
+
+
+def check_ranks(ranks: Sequence[int], method: str) -> None:
+    """Raises PockError where these ranks cannot be searched among."""
+    for rank in ranks:
+        if not 1 <= rank <= MOST_RANK:
+            raise PockError(f"the rank of an adapter is between 1 and {MOST_RANK}, not {rank}")
+    if len(ranks) > MOST_RANKS:
+        raise PockError(f"give at most {MOST_RANKS} ranks of adapters, not {len(ranks)}: each is shaped and weighed")
+    if ranks and method != "fisher":
+        raise PockError(f"what adapters bring is known by Fisher information only, not by '{method}': leave --rank out")

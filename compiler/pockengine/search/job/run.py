@@ -50,7 +50,7 @@ class _Search:
             limits = self.request.energy.within(self.request.limits)
             self.request = replace(self.request, limits=limits)
         request = self.request
-        self.space = Space.of(request.graph, request.base)
+        self.space = Space.of(request.graph, request.base, request.ranks)
         self.data = checked_data(self.space, request.target, request.data, "data")
         self.evaluation: Data | None = None
         if request.eval_data is not None:
@@ -249,7 +249,7 @@ def _preferred(chooser: Chooser, request: SearchRequest, usual: Sequence[Choice]
 
 def _units(chooser: Chooser, choice: Choice) -> tuple[UnitRow, ...]:
     return tuple(
-        UnitRow(unit.name, unit.module, unit.shape, unit.shares, option, gains)
+        UnitRow(unit.name, unit.module, unit.shape, unit.shares, option, gains, unit.ranks)
         for unit, option, gains in zip(chooser.space.units, choice, chooser.gains, strict=True)
     )
 

@@ -1,4 +1,4 @@
-"""Parameters that share a learning rate: the recipe's own groups, or the head, biases and norms, and weights."""
+"""Parameters that share a learning rate: the recipe's own groups, or the head, biases and norms, weights, adapters."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from ...recipe import Optimizer
 from ...recipe.groups import Group, first_match
 from ..contributions.trainer import head_start
-from ..space import Choice, Space
+from ..space import Choice, Space, Unit
 from ..writing import few_patterns
 
-HEAD, VECTORS, WEIGHTS, OTHERS = "head", "biases and norms", "weights", "all others"
+HEAD, VECTORS, WEIGHTS, ADAPTERS, OTHERS = "head", "biases and norms", "weights", "adapters", "all others"
 
 
 @dataclass(frozen=True)
@@ -29,17 +29,19 @@ class RateGroups:
     @classmethod
     def of(cls, space: Space, choice: Choice) -> RateGroups:
         """The groups of the base recipe, if it has some, and what they leave; else the head, biases and norms before
-        it, and weights before it."""
-        trained = [unit for unit, option in zip(space.units, choice, strict=True) if option]
+        it, weights before it, and low-rank adapters."""
+        trained = {
+            name: unit for unit, option in zip(space.units, choice, strict=True) for name in unit.trained(option)
+        }
         optimizer = space.base.optimizer
         if optimizer.groups:
             filled = tuple(replace(one, lr=optimizer.lr if one.lr is None else one.lr) for one in optimizer.groups)
             patterns = [one.params for one in filled]
-            labels = {unit.name: first_match(unit.name, patterns) or OTHERS for unit in trained}
+            labels = {name: first_match(name, patterns) or OTHERS for name in trained}
             return cls(replace(optimizer, groups=filled), _members(labels, [*patterns, OTHERS]), True)
-        head = {unit.name for unit in space.units[head_start(space) :]}
-        labels = {unit.name: HEAD if unit.name in head else WEIGHTS if unit.is_weight else VECTORS for unit in trained}
-        members = _members(labels, [HEAD, VECTORS, WEIGHTS])
+        head = set(space.units[head_start(space) :])
+        labels = {name: _label(name, unit, unit in head) for name, unit in trained.items()}
+        members = _members(labels, [HEAD, VECTORS, WEIGHTS, ADAPTERS])
         return cls(_separate(optimizer, labels, list(members)[-1]), members, False)
 
     def rate(self, name: str) -> float:
@@ -59,6 +61,12 @@ class RateGroups:
         parts = {param: rates[name] for name, params in self.members.items() for param in params}
         usual = max(rates.values(), key=list(parts.values()).count)
         return replace(self.optimizer, lr=usual, groups=_groups(parts, usual))
+
+
+def _label(name: str, unit: Unit, in_head: bool) -> str:
+    if name != unit.name:
+        return ADAPTERS
+    return HEAD if in_head else WEIGHTS if unit.is_weight else VECTORS
 
 
 def _members(labels: Mapping[str, str], order: Sequence[str]) -> dict[str, tuple[str, ...]]:

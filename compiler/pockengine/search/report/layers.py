@@ -57,10 +57,11 @@ def _layers(units: Sequence[UnitRow]) -> dict[str, list[UnitRow]]:
 def _chip(unit: UnitRow) -> Markup:
     """One parameter: filled where it is trained, as far as it is."""
     label = unit.name.removeprefix(unit.module).lstrip(".") or unit.name
-    share = unit.shares[unit.option]
-    text = joined(label, f" {share_words(share)}" if unit.option and share < 1 else "")
+    part = f"rank {unit.rank}" if unit.rank else share_words(unit.share) if unit.option else ""
+    text = joined(label, f" {part}" if part else "")
     shape = "×".join(map(str, unit.shape))
-    about = f"{unit.name} [{shape}]: {'frozen' if not unit.option else f'{share:.1%} trained'}"
+    trained = f"an adapter of rank {unit.rank}" if unit.rank else f"{unit.share:.1%} trained"
+    about = f"{unit.name} [{shape}]: {trained if unit.option else 'frozen'}"
     return element("span", text, class_="chip on" if unit.option else "chip", title=about)
 
 

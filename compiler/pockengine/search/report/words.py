@@ -9,13 +9,15 @@ from fractions import Fraction
 from ..figures import memory, milliseconds
 from ..job.found import AT_RATES, Found, LayerRow, UnitRow
 
-_LAST = re.compile(r"last(\d+)")
+_LAST, _LORA = re.compile(r"last(\d+)"), re.compile(r"lora(\d+)")
 
 
 def scheme_words(name: str) -> str:
     """What a compared scheme trains."""
     if match := _LAST.fullmatch(name):
         return f"the last {match[1]} parameters"
+    if match := _LORA.fullmatch(name):
+        return f"the head, and adapters of rank {match[1]}"
     known = {
         "found": "found here",
         AT_RATES: "found here, at its learning rates",
@@ -39,7 +41,7 @@ def reason(units: Sequence[UnitRow], layer: LayerRow, before: bool, found: Found
     """Why a layer is in or out, in a few words. `before`: nothing of it or before it is trained."""
     chosen = [unit for unit in units if unit.option]
     if chosen:
-        partly = len(chosen) < len(units) or any(unit.shares[unit.option] < 1 for unit in chosen)
+        partly = len(chosen) < len(units) or any(unit.share < 1 for unit in chosen)
         return "in part: the rest brings less than it takes" if partly else "in: all of it"
     if not any(unit.gain > 0 for unit in units):
         return "out: brings nothing"

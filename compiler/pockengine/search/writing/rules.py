@@ -59,7 +59,7 @@ def few_patterns(names: Sequence[str], parts: Mapping[str, _T]) -> list[tuple[st
 
 def _shares(space: Space, choice: Choice, importance: Importance) -> list[Part]:
     """Channels as a share, which one rule can say of weights of any width."""
-    return _parts(space, choice, importance, lambda unit, option: unit.shares[option])
+    return _parts(space, choice, importance, Unit.share)
 
 
 def _counts(space: Space, choice: Choice, importance: Importance) -> list[Part]:
@@ -72,8 +72,8 @@ def _parts(
 ) -> list[Part]:
     parts: list[Part] = []
     for unit, option in zip(space.units, choice, strict=True):
-        if not option or unit.shares[option] == 1:
-            parts.append("all" if option else "frozen")
+        if unit.share(option) in (0, 1):
+            parts.append("all" if unit.share(option) else "frozen")
         elif unit.name in importance:
             parts.append(most_important(importance[unit.name], unit.channels(option)))
         else:

@@ -77,6 +77,7 @@ def unit(key: str, value: object):
         (unit("name", "a.weight"), "unit 0 is 'a.weight', the model has 'stem.weight' there"),
         (unit("name", ["x"] * 1000), "of another model"),
         (unit("shares", [0.0, 0.5, 1.0, 1.0]), "of other shares"),
+        (unit("ranks", [4]), "the ranks of 'stem.weight' must be a list of 0 numbers"),
         (unit("shares", [0.0]), "must be a list of"),
         (unit("gains", [0.0, 1.0]), "the gains of 'stem.weight' must be a list of"),
         (unit("gains", [0.0, True, 1.0, 1.0]), "must be numbers, not True"),

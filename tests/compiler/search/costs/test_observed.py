@@ -74,10 +74,10 @@ def test_a_gradient_passes_only_through_what_comes_after_the_first_trained_unit(
     segments = _segments(space)
     place = next(place for place, unit in enumerate(space.units) if unit.name == "3.expand.0.weight")
     choice = tuple(int(place == other) for other in range(len(space.units)))
-    shares = segments.shares(choice)
+    parts = segments.parts_of(choice)
     own = segments.of["3.expand.0.weight"]
-    assert list(np.flatnonzero(segments.trains(shares))) == [own]
-    assert list(np.flatnonzero(segments.passes(shares))) == list(range(own + 1, len(segments)))
+    assert list(np.flatnonzero(segments.trains(parts))) == [own]
+    assert list(np.flatnonzero(segments.passes(parts))) == list(range(own + 1, len(segments)))
 
 
 def test_a_model_without_a_contraction_is_one_segment() -> None:

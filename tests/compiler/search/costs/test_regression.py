@@ -29,7 +29,7 @@ def _drawn(segments: Segments, seed: int, count: int) -> list[Choice]:
 
 
 def _features(segments: Segments, choices: Iterable[Choice]) -> Floats:
-    return np.stack([segments.features(segments.shares(choice)) for choice in choices])
+    return np.stack([segments.features(segments.parts_of(choice)) for choice in choices])
 
 
 def _truth(segments: Segments, choices: Iterable[Choice]) -> Floats:
@@ -37,10 +37,10 @@ def _truth(segments: Segments, choices: Iterable[Choice]) -> Floats:
     which a gradient comes. [choices, segments, 1], from 0 to 3."""
     found = []
     for choice in choices:
-        shares = segments.shares(choice)
+        parts = segments.parts_of(choice)
         weights = [[unit for unit in units if segments.space.units[unit].is_weight] for units in segments.units]
-        gradients = segments.gradients(shares)
-        own = [2 * shares[units].mean() if units else 0.0 for units in weights]
+        gradients = segments.gradients(parts)
+        own = [2 * parts[0, units].mean() if units else 0.0 for units in weights]
         beside = [np.mean(gradients[list(others)]) for others in segments.beside]
         found.append(np.add(own, beside)[:, None])
     return np.array(found)

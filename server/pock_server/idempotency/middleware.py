@@ -4,8 +4,10 @@ Plain ASGI around the whole application: it reserves the key before the endpoint
 answer itself, in the transaction of its work (`header.Once`).
 """
 
+import asyncio
+import time
+from collections import deque
 from collections.abc import Collection
-from contextlib import suppress
 
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
@@ -17,8 +19,10 @@ from pock_server.gate.credentials import CALLER
 from pock_server.http.bodies import replay
 from pock_server.http.problems import DATABASE_DOWN, Problem, database_down, problem_response
 from pock_server.idempotency.header import NAME, STATE
-from pock_server.idempotency.service import Reservation, StoredAnswer, reserve
+from pock_server.idempotency.service import ABANDONED_AFTER, Reservation, StoredAnswer
 from pock_server.services import Services
+
+_AGAIN_SECONDS = 0.5
 
 
 class IdempotencyMiddleware:
@@ -28,6 +32,7 @@ class IdempotencyMiddleware:
         self._app = app
         self._services = services
         self._paths = frozenset(paths)
+        self._leftovers = _Leftovers()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -36,27 +41,35 @@ class IdempotencyMiddleware:
         if key is None:
             await self._app(scope, receive, send)
             return
+        request = Request(scope, receive)
         try:
-            claim, body = await self._claim(Request(scope, receive), key)
+            claim = self._claim(request, key)
+            body = await request.body()
+            stored = await self._take(claim, body)
         except Problem as problem:
             await problem_response(problem.failure, problem.detail, headers=problem.headers)(scope, receive, send)
             return
         except DATABASE_DOWN as error:
             await database_down(error)(scope, receive, send)
             return
-        if isinstance(claim, StoredAnswer):
+        if stored is not None:
             headers = {"Idempotency-Replayed": "true"}
-            await JSONResponse(claim.body, status_code=claim.status, headers=headers)(scope, receive, send)
+            await JSONResponse(stored.body, status_code=stored.status, headers=headers)(scope, receive, send)
         else:
             await self._serve(claim, body, scope, receive, send)
 
-    async def _claim(self, request: Request, key: str) -> tuple[Reservation | StoredAnswer, bytes]:
+    def _claim(self, request: Request, key: str) -> Reservation:
         caller = getattr(request.state, CALLER, None)
         if not isinstance(caller, Caller):
             raise unknown_key()
-        body = await request.body()
-        claim = await run_in_threadpool(reserve, self._services, caller, request.scope["path"], key, body)
-        return claim, body
+        return Reservation.of(self._services, caller, request.scope["path"], key)
+
+    async def _take(self, claim: Reservation, body: bytes) -> StoredAnswer | None:
+        try:
+            return await run_in_threadpool(claim.take, body)
+        except DATABASE_DOWN:
+            self._leftovers.add(claim)
+            raise
 
     async def _serve(self, claim: Reservation, body: bytes, scope: Scope, receive: Receive, send: Send) -> None:
         scope.setdefault("state", {})[STATE] = claim
@@ -66,8 +79,10 @@ class IdempotencyMiddleware:
             nonlocal held
             if held:
                 held = False
-                with suppress(*DATABASE_DOWN):  # then the reservation is void after a while
+                try:
                     await run_in_threadpool(claim.release)
+                except DATABASE_DOWN:
+                    self._leftovers.add(claim)
 
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start" and message["status"] >= 400:
@@ -78,3 +93,29 @@ class IdempotencyMiddleware:
             await self._app(scope, replay(body, receive), answer)
         finally:
             await release()
+
+
+class _Leftovers:
+    """Reservations that were not released because the database was gone: released once it is back, so that a client's
+    repeat need not wait until they are void. One after the other: each attempt may wait for a connection."""
+
+    def __init__(self) -> None:
+        self._left: deque[tuple[float, Reservation]] = deque()
+        self._task: asyncio.Task[None] | None = None
+
+    def add(self, claim: Reservation) -> None:
+        """Release this one later."""
+        self._left.append((time.monotonic(), claim))
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._release())
+
+    async def _release(self) -> None:
+        while self._left:
+            since, claim = self._left[0]
+            try:
+                if time.monotonic() - since < ABANDONED_AFTER.total_seconds():  # else it is void
+                    await run_in_threadpool(claim.release)
+            except DATABASE_DOWN:
+                await asyncio.sleep(_AGAIN_SECONDS)
+            else:
+                self._left.popleft()

@@ -37,10 +37,47 @@ class Reservation:
     """The right to serve the first request with a key."""
 
     services: Services
-    principal_id: str
+    caller: Caller
     route: str
     key: str
     reserved_at: datetime
+
+    @classmethod
+    def of(cls, services: Services, caller: Caller, route: str, key: str) -> "Reservation":
+        """One to be taken now. Raises a `Problem` for what is no key."""
+        if not 1 <= len(key) <= 200 or not key.isprintable():
+            raise Problem(Failure.INVALID, "Idempotency-Key must have 1 to 200 printable characters.")
+        return cls(services, caller, route, key, services.clock.now())
+
+    def take(self, body: bytes) -> StoredAnswer | None:
+        """Reserve the key; or the stored answer, if there is one. Raises a `Problem` if the key is in use otherwise.
+
+        Where the database is gone meanwhile it is not known whether the key is reserved: then release it."""
+        own = self.services.hub.name
+        body_hash = hashlib.sha256(body).hexdigest()
+        with self.services.database.write() as unit:
+            mine = {"principal_id": self.caller.key_id, "route": self.route, "key": self.key}
+            unit.session.execute(delete(IdempotencyRecord).filter_by(**mine).where(_void(self.reserved_at)))
+            fresh = {"workspace_id": self.caller.workspace_id, "body_hash": body_hash}
+            fresh |= {"created_at": self.reserved_at, "holder": own}
+            if insert_if_absent(unit.session, IdempotencyRecord, **mine, **fresh) is not None:
+                return None
+            row = unit.session.get(IdempotencyRecord, (self.caller.key_id, self.route, self.key))
+            if row is not None and row.status is None and not is_alive(unit.session, row.holder, own):
+                _log.info("process %s died while it served a request, which another one serves now", row.holder)
+                left = {"holder": row.holder, "status": None, "created_at": row.created_at}
+                unit.session.execute(delete(IdempotencyRecord).filter_by(**mine, **left))
+                unit.session.expunge(row)
+                if insert_if_absent(unit.session, IdempotencyRecord, **mine, **fresh) is not None:
+                    return None
+                row = None  # a third one was faster
+            if row is None:
+                raise Problem(Failure.KEY_IN_FLIGHT, _IN_FLIGHT, {"Retry-After": "1"})
+            if row.body_hash != body_hash:
+                raise Problem(Failure.KEY_REUSED, "This Idempotency-Key was used with another body; use a new key.")
+            if row.status is None or row.answer is None:
+                raise Problem(Failure.KEY_IN_FLIGHT, _IN_FLIGHT, {"Retry-After": "1"})
+            return StoredAnswer(row.status, row.answer)
 
     def keep(self, unit: Unit, status: int, body: dict[str, Any]) -> None:
         """Store the answer for repeats, in the transaction that does the work.
@@ -64,42 +101,12 @@ class Reservation:
 
     def _mine(self) -> tuple[ColumnElement[bool], ...]:
         return (
-            IdempotencyRecord.principal_id == self.principal_id,
+            IdempotencyRecord.principal_id == self.caller.key_id,
             IdempotencyRecord.route == self.route,
             IdempotencyRecord.key == self.key,
             IdempotencyRecord.created_at == self.reserved_at,
             IdempotencyRecord.holder == self.services.hub.name,
         )
-
-
-def reserve(services: Services, caller: Caller, route: str, key: str, body: bytes) -> Reservation | StoredAnswer:
-    """Reserve the key, or give the stored answer; raises a `Problem` if the key is in use otherwise."""
-    if not 1 <= len(key) <= 200 or not key.isprintable():
-        raise Problem(Failure.INVALID, "Idempotency-Key must have 1 to 200 printable characters.")
-    now, own = services.clock.now(), services.hub.name
-    body_hash = hashlib.sha256(body).hexdigest()
-    with services.database.write() as unit:
-        mine = {"principal_id": caller.key_id, "route": route, "key": key}
-        unit.session.execute(delete(IdempotencyRecord).filter_by(**mine).where(_void(now)))
-        fresh = {"workspace_id": caller.workspace_id, "body_hash": body_hash, "created_at": now, "holder": own}
-        if insert_if_absent(unit.session, IdempotencyRecord, **mine, **fresh) is not None:
-            return Reservation(services, caller.key_id, route, key, now)
-        row = unit.session.get(IdempotencyRecord, (caller.key_id, route, key))
-        if row is not None and row.status is None and not is_alive(unit.session, row.holder, own):
-            _log.info("process %s died while it served a request, which another one serves now", row.holder)
-            left = {"holder": row.holder, "status": None, "created_at": row.created_at}
-            unit.session.execute(delete(IdempotencyRecord).filter_by(**mine, **left))
-            unit.session.expunge(row)
-            if insert_if_absent(unit.session, IdempotencyRecord, **mine, **fresh) is not None:
-                return Reservation(services, caller.key_id, route, key, now)
-            row = None  # a third one was faster
-        if row is None:
-            raise Problem(Failure.KEY_IN_FLIGHT, _IN_FLIGHT, {"Retry-After": "1"})
-        if row.body_hash != body_hash:
-            raise Problem(Failure.KEY_REUSED, "This Idempotency-Key was used with another body; use a new key.")
-        if row.status is None or row.answer is None:
-            raise Problem(Failure.KEY_IN_FLIGHT, _IN_FLIGHT, {"Retry-After": "1"})
-        return StoredAnswer(row.status, row.answer)
 
 
 def _void(now: datetime) -> ColumnElement[bool]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import update
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 import pock_server.models.service
@@ -21,9 +22,10 @@ from pock_server.db.bells import listen_forever
 from pock_server.db.unit import Unit
 from pock_server.http.problems import Problem
 from pock_server.hub import Hub
-from pock_server.idempotency.service import Reservation, reserve
+from pock_server.idempotency.service import Reservation
 from pock_server.idempotency.tables import IdempotencyRecord
 from pock_server.models.service import create_model
+from pock_server.services import Services
 from tests.server.harness import Person, Server, assert_problem
 
 DAY = 86_400
@@ -77,7 +79,6 @@ def test_memory_ends_after_a_day(server: Server, person: Person) -> None:
 def test_second_request_during_the_first_conflicts(server: Server, person: Person) -> None:
     body = {"name": "net", "digest": person.upload(b"graph")}
     reserved = reserve(server.services, _caller(server, person), "/v1/models", "k", b"{}")
-    assert isinstance(reserved, Reservation)
     assert_problem(person.post("/models", body, headers={"Idempotency-Key": "k"}), 422, 1008)
     answer = person.call("POST", "/models", content=b"{}", headers={"Idempotency-Key": "k"})
     assert_problem(answer, 409, 1009)
@@ -96,7 +97,6 @@ def test_a_dead_process_holds_no_key(server: Server, person: Person) -> None:
     """Killed with a request in its hands: a repeat is served at once, and the dead one's answer would come too late."""
     other = replace(server.services, hub=Hub())
     reserved = reserve(other, _caller(server, person), "/v1/models", "k", b"{}")
-    assert isinstance(reserved, Reservation)
     assert post(person, "k").status_code == 201
     with pytest.raises(Problem), other.database.write() as unit:
         reserved.keep(unit, 201, {})
@@ -198,6 +198,50 @@ def test_wrong_credentials_reserve_nothing(server: Server, person: Person) -> No
     assert_problem(thief.post("/models", {}, headers={"Idempotency-Key": "k"}), 401, 1001)
     post(person, "k")
     assert_problem(thief.post("/models", {}, headers={"Idempotency-Key": "k"}), 401, 1001)
+
+
+def reserve(services: Services, caller: Caller, route: str, key: str, body: bytes) -> Reservation:
+    """A request that has its key and is being served."""
+    claim = Reservation.of(services, caller, route, key)
+    assert claim.take(body) is None
+    return claim
+
+
+@pytest.mark.parametrize("lost", ["taken or not", "released or not"])
+def test_a_cut_from_the_database_leaves_no_key_behind(
+    server: Server, person: Person, monkeypatch: pytest.MonkeyPatch, lost: str
+) -> None:
+    """The reservation was committed and its answer lost, or the request's work and its release both met the cut: the
+    process lives on, so nobody takes it for dead, and the repeat is served as soon as the database is back."""
+    person.upload(b"graph")
+    down = OperationalError("cut", None, Exception("cut"))
+    take, release, cut = Reservation.take, Reservation.release, threading.Event()
+    cut.set()
+
+    def taken(self: Reservation, body: bytes) -> Any:
+        found = take(self, body)
+        if lost == "taken or not" and cut.is_set():
+            raise down
+        return found
+
+    def released(self: Reservation) -> None:
+        if cut.is_set():
+            raise down
+        release(self)
+
+    def work(*arguments: Any) -> Any:
+        if cut.is_set():
+            raise down
+        return create_model(*arguments)
+
+    monkeypatch.setattr(Reservation, "take", taken)
+    monkeypatch.setattr(Reservation, "release", released)
+    monkeypatch.setattr(pock_server.models.service, "create_model", work)
+    assert_problem(post(person, "k"), 503, 1024)
+    assert post(person, "k").status_code in (409, 503)
+    cut.clear()
+    _until(lambda: post(person, "k").status_code == 201)
+    assert count(person) == 1
 
 
 def _caller(server: Server, person: Person) -> Caller:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from pockengine import Recipe
+from pockengine.recipe.groups import Group
 from pockengine.search import Space
 
 from .published import PUBLISHED
@@ -50,7 +52,7 @@ def lora(setting: Setting, rank: int = 4) -> Proposal | None:
     """The head, and adapters beside the last weights that fit."""
     weights = [unit.name for unit in setting.space.units if unit.is_weight][::-1]
     adapted = [{"params": weights[1 : count + 1], "rank": rank} for count in range(1, len(weights))]
-    return setting.most([partial(setting.model.recipe, "head", lora=one) for one in adapted])
+    return setting.most([lambda one=one: _careful(setting.model.recipe("head", lora=one)) for one in adapted])
 
 
 def published(setting: Setting) -> Proposal | None:
@@ -128,12 +130,21 @@ def _fitting(
     for _ in range(_ATTEMPTS):
         if (picked := pick(room)) is None:
             return None
-        recipe = (space or setting.space).recipe(picked.choice, picked.importance)
+        recipe = _careful((space or setting.space).recipe(picked.choice, picked.importance))
         if (over := setting.costs.of(recipe).memory_bytes - allowed) <= 0:
             known = {"gain": picked.gain, "bound": picked.bound, "choosing_seconds": picked.seconds}
             return Proposal(recipe, {**known, **(about or {})})
         room -= over
     return None
+
+
+def _careful(recipe: Recipe) -> Recipe:
+    """With a tenth of the rate for adapters where SGD trains them: at the others' rates they diverge, as a step of one
+    of the two matrices is multiplied by the other."""
+    optimizer = recipe.optimizer
+    if recipe.lora is None or optimizer.name != "sgd":
+        return recipe
+    return recipe.with_(optimizer=replace(optimizer, groups=(Group("*.lora_[AB].weight", lr=optimizer.lr / 10),)))
 
 
 HALF = 0.5

@@ -21,18 +21,19 @@ from benchmarks.schemes.costs import TARGET, THREADS, Costs
 from benchmarks.schemes.evidence import criteria_table, evidence_table
 from benchmarks.schemes.methods import AT_PUBLISHED, CRITERIA, HALF, METHODS, SEARCHED, method_of, rated_as
 from benchmarks.schemes.published import PUBLISHED
-from benchmarks.schemes.running import OutOfTimeError, climbed
+from benchmarks.schemes.running import Bench, Means, OutOfTimeError
 from benchmarks.schemes.scores import interval
 from benchmarks.schemes.searching import CLOCK, WAYS, Searching
 from benchmarks.schemes.setting import Setting
 from benchmarks.schemes.store import Result, Store, digest_of
 from benchmarks.tasks import networks, pretraining
+from benchmarks.tasks import task as tasks
 from benchmarks.tasks.models import BATCH, MODELS, TASKS, Model
 from benchmarks.tasks.pretraining import pretrained, start_of
 from benchmarks.tasks.rates import STEPS_DOWN
 from benchmarks.tasks.task import Task
 from benchmarks.tasks.training import Plan, Trainer
-from pockengine.recipe import resolve
+from pockengine.recipe import Recipe, resolve
 from pockengine.search import Choice, Cost, CostModel, Space
 from pockengine.search import Costs as Estimates
 from pockengine.search.contributions import Contributions, Data, Work
@@ -177,17 +178,33 @@ def test_estimates_and_contributions_are_kept(
     assert made == ["estimates", "even"]
 
 
-def test_a_rate_is_climbed_to() -> None:
-    for values in ([1, 2, 3, 4], [4, 3, 2, 1], [1, 3, 3, 2], [0, 1, 5, 2]):
-        asked: list[int] = []
+def test_the_rate_is_the_best_on_two_parts(model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One part alone would choose another; where it diverges, no other part makes up for it."""
+    bench, task = Bench(model, Means(Store(tmp_path / "s.jsonl"))), TASKS["new-user"]
+    accuracies = {0: (0.9, 0.0), 1: (0.5, 0.8), 2: (0.7, 0.65), 3: (0.7, 0.65)}
+    losses = {0: (0.1, None), 1: (0.5, 0.5), 2: (0.5, 0.5), 3: (0.4, 0.5)}
+    judged: list[bytes] = []
 
-        def value(place: int, values: list[int] = values, asked: list[int] = asked) -> tuple[float, float]:
-            asked.append(place)
-            return float(values[place]), 0.0
+    def result(recipe: Recipe, task: Task, data: tasks.Data, plan: Plan) -> dict[str, Any]:
+        part = data.held_out.labels.tobytes() + b"".join(one.tobytes() for one in data.held_out.inputs.values())
+        if part not in judged:
+            judged.append(part)
+        fold = judged.index(part)
+        assert len(data.train) == 3 * len(data.held_out)
+        return {"accuracy": accuracies[plan.rate][fold], "loss": losses[plan.rate][fold]}
 
-        assert values[climbed(value, 4)] == max(values)
-        assert len(asked) == len(set(asked)) <= 4
+    monkeypatch.setattr(bench, "_result", result)
+    assert bench._best_rate(model.recipe("head"), task) == 3 and len(judged) == 2
     assert rated_as("random-1") == ("random-1",) and rated_as("random-7") == ("random-0", "random-1", "random-2")
+
+
+def test_adapters_are_trained_at_lower_rates_by_sgd(setting: Setting) -> None:
+    made = method_of("lora")(setting)
+    assert made is not None
+    optimizer = made.recipe.optimizer
+    assert optimizer.name == "sgd"
+    rates = [optimizer.rates_of(name)[0] for name in ("stem.lora_A.weight", "stem.weight")]
+    assert rates == [optimizer.lr / 10, optimizer.lr]
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

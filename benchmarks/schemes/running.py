@@ -225,6 +225,9 @@ class Bench:
         if file is not None and file.exists():
             return pock.Artifact.open(file)
         artifact = pock.compile(self.model.graph(self.weights), recipe, threads=THREADS)
+        held = {tensor.name for tensor in artifact.manifest.tensors}
+        if missing := set(self.model.head) - held:
+            raise ValueError(f"a new head cannot begin anew where it is kept in few bits: {', '.join(sorted(missing))}")
         if file is not None:
             artifact.save(file)
         return artifact

@@ -45,7 +45,8 @@ class Model:
     optimizer  of the recipe, with the highest rate that is tried
     epochs     of pre-training, over `samples` samples, from the rate with this number on
     head       the parameters that are drawn anew for labels that mean something new; none where classes are words
-    loss       of the recipe"""
+    loss       of the recipe
+    frozen     in what format frozen weights are kept; None: as floats"""
 
     name: str
     domain: str
@@ -56,11 +57,12 @@ class Model:
     rate: int = 0
     head: tuple[str, ...] = ("classifier.weight", "classifier.bias")
     loss: Any = "cross_entropy"
+    frozen: str | None = None
 
     @property
     def key(self) -> str:
         """What it is called in tables and results."""
-        return f"{self.name}/{self.domain}"
+        return f"{self.name}/{self.domain}" + (f"/{self.frozen}" if self.frozen else "")
 
     @property
     def tasks(self) -> tuple[Task, ...]:
@@ -80,7 +82,8 @@ class Model:
     def recipe(self, update: Any = "full", **changes: Any) -> pock.Recipe:
         """How it is trained, with a learning rate that is a state."""
         optimizer = {**self.optimizer, "schedule": SCHEDULE}
-        return pock.Recipe(self.loss, optimizer, update, BATCH, **changes)
+        frozen = {"weights": self.frozen, "params": "*"} if self.frozen and update != "full" else None
+        return pock.Recipe(self.loss, optimizer, update, BATCH, **{"frozen": frozen, **changes})
 
 
 @cache
@@ -117,5 +120,9 @@ MODELS: dict[str, Model] = {
         Model("motion", "streams", networks.motion),
         Model("distilbert", "sentences", networks.distilbert, **{**_TRANSFORMER, "epochs": 5}),
         Model("llama", "sentences", networks.llama, **{**_TRANSFORMER, "head": (), "loss": "causal_lm"}),
+        Model("distilbert", "sentences", networks.distilbert, **{**_TRANSFORMER, "epochs": 5, "frozen": "int4"}),
+        Model(
+            "llama", "sentences", networks.llama, **{**_TRANSFORMER, "head": (), "loss": "causal_lm", "frozen": "int4"}
+        ),
     )
 }

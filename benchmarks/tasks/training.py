@@ -38,9 +38,11 @@ class Trainer:
         self.session.close()
 
     def begin(self, weights: Tensors) -> None:
-        """Weights as given, adapters and the optimizer as after compiling."""
+        """Weights as given, but for those that are kept in few bits; these, adapters and the optimizer as after
+        compiling."""
         for name, value in {**self._fresh, **weights}.items():
-            self.session.set_tensor(name, value)
+            if name in self._fresh:
+                self.session.set_tensor(name, value)
 
     def train(self, samples: Split, plan: Plan, told: Told = lambda step, loss: None) -> float:
         """Steps over all samples in orders that the seed decides. The mean loss of the last tenth of the steps; NaN

@@ -73,6 +73,12 @@ class ServiceError(AgentError):
         return self.failure_code == 0 or self.status >= 500 or self.status in (408, 425, 429)
 
     @property
+    def takes_nothing(self) -> bool:
+        """Whether the service takes nothing at all for now: there is no session as clocks differ, there were too many
+        requests, or its database, or it itself, is away."""
+        return self.status in (401, 425, 429, 502, 503, 504)
+
+    @property
     def expels(self) -> bool:
         """Whether the service no longer accepts this device."""
         return self.failure_code in (ServiceCode.SIGNATURE_INVALID, ServiceCode.QUARANTINED, ServiceCode.REVOKED)

@@ -93,7 +93,7 @@ class EventSender:
 
     def drain(self) -> None:
         """Send what is left and end the thread. A service that does not take it is given up in bounded time: the result
-        must not wait for ever for the samples. One that cannot be reached could not take the result either."""
+        must not wait for ever for the samples. One that takes nothing could not take the result either."""
         self._give_up_at = time.monotonic() + self._settings.events_drain_seconds
         self._done.set()
         self._thread.join()
@@ -119,7 +119,7 @@ class EventSender:
                 if not self._worth_retrying(error):
                     return
                 pause = backoff.delay(self._settings, failures, error)
-                if finishing and isinstance(error, Unreachable) and not isinstance(error, _Untaken):
+                if finishing and _takes_nothing(error):
                     self._give_up_at = time.monotonic() + pause + self._settings.events_drain_seconds
             if finishing:
                 time.sleep(min(pause, max(0.0, self._give_up_at - time.monotonic())))
@@ -146,3 +146,9 @@ class EventSender:
             self._control.lose_lease(f"the lease of run {self._run_id} is lost: {error}")
             return False
         return not isinstance(error, NotWelcome) and not (isinstance(error, ServiceError) and not error.transient)
+
+
+def _takes_nothing(error: AgentError) -> bool:
+    if isinstance(error, ServiceError):
+        return error.takes_nothing
+    return isinstance(error, Unreachable) and not isinstance(error, _Untaken)

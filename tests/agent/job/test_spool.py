@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import pytest
+
 from pock_agent.job.phase_events import PhaseEvents
 from pock_agent.job.spool import EventSpool
 from tests.agent.conftest import Device
-from tests.agent.service_double import Answer, Request, as_json
+from tests.agent.service_double import Answer, as_json, problem
 
 
 def test_a_spool_survives_a_line_cut_short(tmp_path: Path) -> None:
@@ -60,21 +62,31 @@ def test_events_are_sent_once_though_answers_get_lost(device: Device) -> None:
     assert len(events) == 3 * 2 + 2 + 1 + 5  # three starts and ends, two evaluations, one save, five steps
 
 
-def test_a_service_that_never_takes_events_does_not_hold_the_result_up(device: Device) -> None:
-    device.double.on("events", lambda request: as_json({"next_seq": 0}))
+@pytest.mark.parametrize(
+    "answer", [as_json({"next_seq": 0}), as_json({}, 500), as_json({}, 413)], ids=["no", "500", "413"]
+)
+def test_a_service_that_never_takes_events_does_not_hold_the_result_up(device: Device, answer: Answer) -> None:
+    device.double.on("events", lambda request: answer)
     run_id = device.give()
     assert device.run(events_drain_seconds=0.3)
     assert len(device.double.results[run_id]) == 1
 
 
-def test_events_wait_for_a_service_that_cannot_be_reached(device: Device) -> None:
-    """As the result does: for longer than one that answers, and takes none, is asked."""
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(200, b"{}", cut=0),
+        as_json({}, 502),
+        problem(503, "away", 1024),
+        problem(425, "early", 1025),
+        problem(429, "many", 1043),
+    ],
+    ids=["cut", "502", "503", "425", "429"],
+)
+def test_events_wait_for_a_service_that_takes_nothing(device: Device, answer: Answer) -> None:
+    """As the result does: for longer than one is asked that takes all but events."""
     begun = time.monotonic()
-
-    def cut_for_a_while(request: Request) -> Answer | None:
-        return Answer(200, b"{}", cut=0) if time.monotonic() < begun + 3 else None
-
-    device.double.on("events", cut_for_a_while)
+    device.double.on("events", lambda request: answer if time.monotonic() < begun + 3 else None)
     run_id = device.give()
     assert device.run(events_drain_seconds=0.2)
     assert [event["step"] for event in device.double.events[run_id] if event["event"] == "step"] == [1, 2, 3, 4, 5]

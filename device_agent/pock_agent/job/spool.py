@@ -93,7 +93,8 @@ class EventSender:
 
     def drain(self) -> None:
         """Send what is left and end the thread. A service that does not take it is given up in bounded time: the result
-        must not wait for ever for the samples. One that takes nothing could not take the result either."""
+        must not wait for ever for the samples. One that takes nothing could not take the result either, and one that
+        takes them, however slowly, is not given up."""
         self._give_up_at = time.monotonic() + self._settings.events_drain_seconds
         self._done.set()
         self._thread.join()
@@ -111,6 +112,8 @@ class EventSender:
             try:
                 while not self._over() and self._send():
                     failures = 0
+                    if self._done.is_set():
+                        self._give_up_at = time.monotonic() + self._settings.events_drain_seconds
                 if finishing:
                     return
                 pause = self._settings.events_seconds

@@ -10,7 +10,7 @@ import pytest
 from pock_agent.job.phase_events import PhaseEvents
 from pock_agent.job.spool import EventSpool
 from tests.agent.conftest import Device
-from tests.agent.service_double import Answer, as_json, problem
+from tests.agent.service_double import Answer, Request, as_json, problem
 
 
 def test_a_spool_survives_a_line_cut_short(tmp_path: Path) -> None:
@@ -89,4 +89,16 @@ def test_events_wait_for_a_service_that_takes_nothing(device: Device, answer: An
     device.double.on("events", lambda request: answer if time.monotonic() < begun + 3 else None)
     run_id = device.give()
     assert device.run(events_drain_seconds=0.2)
+    assert [event["step"] for event in device.double.events[run_id] if event["event"] == "step"] == [1, 2, 3, 4, 5]
+
+
+def test_events_wait_for_a_service_that_takes_them_slowly(device: Device) -> None:
+    """Each batch takes longer than one is asked that takes none."""
+
+    def slow(request: Request) -> None:
+        time.sleep(0.4)
+
+    device.double.on("events", slow)
+    run_id = device.give()
+    assert device.run(events_drain_seconds=0.2, events_batch=3)
     assert [event["step"] for event in device.double.events[run_id] if event["event"] == "step"] == [1, 2, 3, 4, 5]

@@ -20,6 +20,9 @@ from .problem import Gains, Problem, gain_of
 _COMPANIES = 3
 """Schemes beside which it is asked what options add: everything, then what was found."""
 
+_TIGHTENINGS = 5
+"""Programs that are solved, each within less, until a solution fits as it is estimated: costs do not quite add up."""
+
 _CHECKS = 6
 """Schemes that are planned before the last of them has units taken out until it fits."""
 
@@ -132,11 +135,16 @@ class Chooser:
         def fits(choice: Choice) -> bool:
             return any(choice) and limits.keeps(self.costs.of(choice))
 
-        found = self._solved(limits)
-        fitting = [choice for choice in found if fits(choice)]
-        if found and not fitting:
-            fitting = [one for choice in found[-1:] if (one := self._without_least(choice, fits)) is not None]
-        return self._filled(max(fitting, key=self.gain), fits) if fitting else None
+        room, found = limits, list[Choice]()
+        for _ in range(_TIGHTENINGS):
+            if not (solved := self._solved(room)):
+                break
+            found = solved
+            if fitting := [choice for choice in found if fits(choice)]:
+                return self._filled(max(fitting, key=self.gain), fits)
+            room = room.shifted(*_tighter(limits, map(self.costs.of, found)))
+        fitting = [one for choice in found[-1:] if (one := self._without_least(choice, fits)) is not None]
+        return self._filled(fitting[0], fits) if fitting else None
 
     def _evolved(self, limits: Limits) -> Choice | None:
         return evolve(self.space, self.gains, lambda choice: limits.keeps(self.costs.of(choice)), self.seed)
@@ -300,6 +308,12 @@ def _least(costs: Sequence[Cost]) -> Cost:
 def _error(made: Chosen) -> tuple[int, float]:
     """By how much the estimate was too high."""
     return made.estimated.peak_bytes - made.cost.peak_bytes, made.estimated.step_ms - made.cost.step_ms
+
+
+def _tighter(limits: Limits, costs: Iterable[Cost]) -> tuple[int, float]:
+    """How much less room the next program has: by what the nearest of these costs is above the limits."""
+    nbytes, ms = min(map(limits.missing, costs))
+    return -nbytes, -ms
 
 
 def _wasted(made: Chosen, limits: Limits) -> bool:

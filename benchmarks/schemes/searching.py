@@ -64,6 +64,8 @@ WAYS: Mapping[str, Way] = {
     "default": lambda space, data, work: fisher(space, data, work=work),
     "activations": lambda space, data, work: fisher(space, data, criterion="activations", work=work),
     "signal": lambda space, data, work: fisher(space, data, criterion="signal", work=work),
+    "absolute": lambda space, data, work: fisher(space, data, criterion="absolute", work=work),
+    "steady": lambda space, data, work: fisher(space, data, criterion="steady", work=work),
     "channels": lambda space, data, work: fisher(space, data, channels="fisher", work=work),
     "ratio": lambda space, data, work: gradient_ratio(space, data, work=work),
     "root": _root,
@@ -172,13 +174,14 @@ class Searching:
         return replace(found[0], space=self.space, gains=tuple(rows), importance=_mean_importance(found))
 
     def pick(self, contributions: Contributions, limit: int, step_share: float | None = None) -> Picked | None:
-        """The best choice within so many bytes, and within a share of full's step time, where one is given; None where
-        there is none."""
+        """The best choice within so many bytes, and within a share of full's step time, where one is given, or what the
+        published search finds, if it is better, as `pock search` does; None where there is none."""
         chooser = self._chooser(contributions)
         limits = self._limits(limit, step_share)
         began = time.monotonic()
+        evolved = chooser.evolved(limits)
         try:
-            chosen = chooser.choose(limits)
+            chosen = chooser.choose(limits, [] if evolved is None else [evolved])
         except MemoryBudgetError:
             return None
         seconds = time.monotonic() - began

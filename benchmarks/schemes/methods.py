@@ -52,7 +52,11 @@ def lora(setting: Setting, rank: int = 4) -> Proposal | None:
     """The head, and adapters beside the last weights that fit."""
     weights = [unit.name for unit in setting.space.units if unit.is_weight][::-1]
     adapted = [{"params": weights[1 : count + 1], "rank": rank} for count in range(1, len(weights))]
-    return setting.most([lambda one=one: _careful(setting.model.recipe("head", lora=one)) for one in adapted])
+
+    def recipe(adapters: dict[str, Any]) -> Recipe:
+        return _careful(setting.model.recipe("head", lora=adapters))
+
+    return setting.most([partial(recipe, one) for one in adapted])
 
 
 def published(setting: Setting) -> Proposal | None:

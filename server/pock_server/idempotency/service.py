@@ -58,8 +58,8 @@ class Reservation:
         with self.services.database.write() as unit:
             mine = {"principal_id": self.caller.key_id, "route": self.route, "key": self.key}
             unit.session.execute(delete(IdempotencyRecord).filter_by(**mine).where(_void(self.reserved_at)))
-            fresh = {"workspace_id": self.caller.workspace_id, "body_hash": body_hash}
-            fresh |= {"created_at": self.reserved_at, "holder": own}
+            made = {"created_at": self.reserved_at, "workspace_id": self.caller.workspace_id}
+            fresh = {**made, "body_hash": body_hash, "holder": own}
             if insert_if_absent(unit.session, IdempotencyRecord, **mine, **fresh) is not None:
                 return None
             row = unit.session.get(IdempotencyRecord, (self.caller.key_id, self.route, self.key))

@@ -84,7 +84,8 @@ def test_the_estimate_from_batches_is_right_on_average() -> None:
     for _ in range(4000):
         gradients = rng.normal(mean, spread, (batches, batch, 5)).mean(axis=1)
         squares, of_mean = (gradients**2).sum(axis=1).mean(), (gradients.mean(axis=0) ** 2).sum()
-        one = Moments(*(np.array([x]) for x in (squares, of_mean, squares, of_mean, 0, 0)))
+        square, of_mean = np.array([squares]), np.array([of_mean])
+        one = Moments(square, of_mean, square, of_mean, np.zeros(1), np.zeros(1))
         statistics = GradientStatistics({"w": one}, batches, batch)
         found.append((statistics.fisher("w")[0], statistics._signal(one.squares, one.mean)[0]))
     of_a_sample, signal = np.mean(found, axis=0)

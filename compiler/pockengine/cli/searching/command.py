@@ -67,6 +67,8 @@ FindRates = Annotated[
 RateSteps = Annotated[
     int, typer.Option("--lr-steps", metavar="STEPS", min=1, help="Of each short training that --lr does.")
 ]
+Minutes = Annotated[float, typer.Option("--minutes", min=0.0, help="What finding contributions may take; --lr, again.")]
+Report = Annotated[Path | None, typer.Option("--report", metavar="R.html", help="Write a page that says why.")]
 Confirm = Annotated[
     int, typer.Option("--confirm", metavar="STEPS", min=0, help="Train the recipe and usual ones so long, and compare.")
 ]
@@ -83,9 +85,7 @@ def search_command(
     step_ms: Annotated[float | None, typer.Option("--step-ms", min=0.0, help="What one step may take.")] = None,
     energy: Joules = None,
     power: Power = None,
-    minutes: Annotated[
-        float, typer.Option("--minutes", min=0.0, help="What finding contributions may take; --lr, again.")
-    ] = 30.0,
+    minutes: Minutes = 30.0,
     method: Method = "fisher",
     channels: Channels = "activation",
     prefer: Prefer = "accuracy",
@@ -98,9 +98,7 @@ def search_command(
     lr: FindRates = False,
     lr_steps: RateSteps = 60,
     confirm: Confirm = 0,
-    report: Annotated[
-        Path | None, typer.Option("--report", metavar="R.html", help="Write a page that says why.")
-    ] = None,
+    report: Report = None,
     json: Json = False,
     import_losses: ImportLosses = False,
 ) -> None:

@@ -1,0 +1,10 @@
+"""Campaigns go on when a test says so: the service's own loop, which would be in the middle of it at times, does not."""
+
+import pytest
+
+from pock_server.runner import background
+
+
+@pytest.fixture(autouse=True)
+def _only_when_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "fulfil", lambda services, duties: None)

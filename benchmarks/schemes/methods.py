@@ -167,7 +167,7 @@ FOUND: dict[str, Method] = {
 
 CRITERIA: dict[str, Method] = {
     f"found-{way}": partial(found, way=way)
-    for way in ("activations", "signal", "absolute", "steady", "channels", "ratio", "root", "even", "earlier")
+    for way in ("activations", "signal", "channels", "ratio", "root", "even", "earlier")
 }
 """The same choice from contributions that are found in other ways."""
 

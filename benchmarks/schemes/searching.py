@@ -64,8 +64,6 @@ WAYS: Mapping[str, Way] = {
     "default": lambda space, data, work: fisher(space, data, work=work),
     "activations": lambda space, data, work: fisher(space, data, criterion="activations", work=work),
     "signal": lambda space, data, work: fisher(space, data, criterion="signal", work=work),
-    "absolute": lambda space, data, work: fisher(space, data, criterion="absolute", work=work),
-    "steady": lambda space, data, work: fisher(space, data, criterion="steady", work=work),
     "channels": lambda space, data, work: fisher(space, data, channels="fisher", work=work),
     "ratio": lambda space, data, work: gradient_ratio(space, data, work=work),
     "root": _root,

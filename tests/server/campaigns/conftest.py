@@ -1,4 +1,4 @@
-"""Campaigns go on when a test says so: the service's own loop, which would be in the middle of it at times, does not."""
+"""Campaigns go on when a test says so, and not by the service's own loop, which would be in the middle at times."""
 
 import pytest
 

@@ -19,8 +19,6 @@ CRITERIA: Mapping[str, Criterion] = {
     "parameters": GradientStatistics.fisher,
     "activations": GradientStatistics.activation_fisher,
     "signal": GradientStatistics.signal,
-    "absolute": GradientStatistics.absolute,
-    "steady": GradientStatistics.steady,
 }
 """What a channel of a unit is worth, by name."""
 

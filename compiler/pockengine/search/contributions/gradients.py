@@ -16,7 +16,7 @@ from .kept import KeptArrays
 from .samples import Samples
 from .work import Clock, Data, Work, identity_of
 
-_BATCHES, _KINDS = "batches", ("total", "squares", "absolutes", "scalings")
+_BATCHES, _KINDS = "batches", ("total", "squares", "scalings")
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,6 @@ class Moments:
 
     squares      the squared norm of a batch's gradient, the mean over the batches
     mean         the squared norm of the mean gradient
-    absolutes    the sum of the absolute values of a batch's gradient, the mean over the batches
-    mean_absolute the same of the mean gradient
     scalings     the square of ⟨weight, a batch's gradient⟩, the mean over the batches
     mean_scaling the square of ⟨weight, mean gradient⟩
     held         for each rank of the unit's adapters, the part of the mean gradient's squared norm that a matrix of
@@ -37,8 +35,6 @@ class Moments:
     mean: Array
     scalings: Array
     mean_scaling: Array
-    absolutes: Array
-    mean_absolute: Array
     held: tuple[float, ...] = ()
 
 
@@ -72,15 +68,6 @@ class GradientStatistics:
         one = self.units[name]
         positive: Array = np.maximum(self._signal(one.squares, one.mean), 0.0)
         return positive
-
-    def absolute(self, name: str) -> Array:
-        """The sum of the absolute values of a batch's gradient, the mean over the batches: by how much a step in the
-        direction of its signs, all of one length, lowers the loss of the batch, as Adam's first steps do."""
-        return self.units[name].absolutes
-
-    def steady(self, name: str) -> Array:
-        """The same of the mean gradient: what does not change from batch to batch."""
-        return self.units[name].mean_absolute
 
     def _of_a_sample(self, squares: Array, mean: Array) -> Array:
         if self.batch == 1:
@@ -199,7 +186,6 @@ class _Sums:
         self.total = {unit.name: np.zeros(unit.shape, np.float32) for unit in space.units}
         sizes = {unit.name: 1 if unit.axis is None else unit.shape[unit.axis] for unit in space.units}
         self.squares = {name: np.zeros(size) for name, size in sizes.items()}
-        self.absolutes = {name: np.zeros(size) for name, size in sizes.items()}
         self.scalings = {name: np.zeros(size) for name, size in sizes.items()}
         if found := kept.load(self._arrays()):
             self.batches = int(found[_BATCHES])
@@ -210,7 +196,6 @@ class _Sums:
         """One batch's gradient."""
         self.total[unit.name] += gradient
         self.squares[unit.name] += by_channel(gradient, gradient, unit.axis)
-        self.absolutes[unit.name] += by_channel(gradient, np.sign(gradient), unit.axis)
         self.scalings[unit.name] += by_channel(self.space.graph.data[unit.name], gradient, unit.axis) ** 2
 
     def moments(self) -> dict[str, Moments]:
@@ -224,8 +209,6 @@ class _Sums:
                 by_channel(mean, mean, unit.axis),
                 self.scalings[unit.name] / count,
                 scaling**2,
-                self.absolutes[unit.name] / count,
-                by_channel(mean, np.sign(mean), unit.axis),
                 held_by_rank(mean, unit.ranks),
             )
         return found

@@ -41,8 +41,7 @@ def hold(deployment: Deployment, asking: Asking) -> Outcome:
             _ended_once(deployment, run)
             if number < len(chain) - 1:
                 failures[_class(run)] += 1
-        _whole(person, chain[-1])
-    _alike([chain[-1] for chain in runs])
+    _alike([(chain[-1], _whole(person, chain[-1])) for chain in runs])
     for what, query in STALE.items():
         assert settled(partial(ask, deployment, query)) == [], what
     _devices_work(person, asking.wish)
@@ -77,19 +76,27 @@ def _ended_once(deployment: Deployment, run: dict[str, Any]) -> None:
     assert states == [run["state"]], (run["id"], states)
 
 
-def _whole(person: Person, run: dict[str, Any]) -> None:
-    """All its steps are there once, and what it was to bring back."""
-    steps = [step["step"] for step in person.get(f"/runs/{run['id']}/steps")["items"]]
-    assert steps == list(range(1, run["steps"] + 1)), (run["id"], steps)
+def _whole(person: Person, run: dict[str, Any]) -> dict[int, float]:
+    """Its steps are there once, each with its loss, and what it was to bring back. Of a training that went on at a
+    checkpoint those may be missing that the agent, when it was killed, had not read of: the last before that."""
+    losses = [(step["step"], step["loss"]) for step in person.get(f"/runs/{run['id']}/steps")["items"]]
+    steps = [step for step, _ in losses]
+    missing = sorted(set(range(1, run["steps"] + 1)) - set(steps))
+    went_on = run["report"]["train"].get("resumed_at") or 0
+    assert steps == sorted(set(steps)) and len(steps) + len(missing) == run["steps"], (run["id"], steps)
+    assert missing == list(range(went_on - len(missing) + 1, went_on + 1)), (run["id"], missing, went_on)
     assert (run["weights_digest"] is not None) == run["save_weights"]
+    return dict(losses)
 
 
-def _alike(runs: Sequence[dict[str, Any]]) -> None:
-    """Runs of one seed have the same losses and weights, bit for bit, however often they were interrupted."""
+def _alike(runs: Sequence[tuple[dict[str, Any], dict[int, float]]]) -> None:
+    """Runs of one seed have the same loss at each step, and weights, bit for bit, however often they were
+    interrupted."""
     losses, weights = defaultdict[Any, set[Any]](set), defaultdict[Any, set[Any]](set)
-    for run in runs:
+    for run, found in runs:
         key = run["steps"], run["seed"]
-        losses[key].add(tuple(run["report"]["train"]["loss"]))
+        for step, loss in found.items():
+            losses[*key, step].add(loss)
         if run["weights_digest"]:
             weights[key].add(run["weights_digest"])
     for found in (losses, weights):

@@ -93,9 +93,9 @@ def _alike(runs: Sequence[tuple[dict[str, Any], dict[int, float]]]) -> None:
     """Runs of one seed have the same loss at each step, and weights, bit for bit, however often they were
     interrupted."""
     losses, weights = defaultdict[Any, set[Any]](set), defaultdict[Any, set[Any]](set)
-    for run, found in runs:
+    for run, by_step in runs:
         key = run["steps"], run["seed"]
-        for step, loss in found.items():
+        for step, loss in by_step.items():
             losses[*key, step].add(loss)
         if run["weights_digest"]:
             weights[key].add(run["weights_digest"])

@@ -97,6 +97,8 @@ def _alike(runs: Sequence[tuple[dict[str, Any], dict[int, float]]]) -> None:
         key = run["steps"], run["seed"]
         for step, loss in by_step.items():
             losses[*key, step].add(loss)
+        if len(by_step) == run["steps"]:
+            losses[key].add(tuple(run["report"]["train"]["loss"]))
         if run["weights_digest"]:
             weights[key].add(run["weights_digest"])
     for found in (losses, weights):

@@ -17,10 +17,10 @@ from .compile import compile
 from .errors import PockError
 from .frontends import load
 from .recipe import Recipe
-from .search.job import search
+from .search.job.api import search
 from .targets import Target
 from .targets import all as targets
-from .verify import from_jax, from_keras, from_torch, verify
+from .verify.api import from_jax, from_keras, from_torch, verify
 
 __all__ = [
     "Artifact",

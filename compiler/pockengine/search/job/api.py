@@ -1,4 +1,6 @@
-"""The search as a person calls it from Python."""
+"""The search as a person calls it from Python.
+
+`import pockengine` reads this module, which imports the search when it is called."""
 
 from __future__ import annotations
 
@@ -6,18 +8,17 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ...errors import PockError, nearest
 from ...ir import Graph
 from ...progress import Progress, quiet
 from ...recipe import Recipe
 from ...targets import Target, get
-from ..choosing import Limits, Preference
-from .data import Data
-from .energy import Energy
-from .found import Found
-from .request import SearchRequest
-from .run import run
+
+if TYPE_CHECKING:
+    from .data import Data
+    from .found import Found
 
 
 def search(
@@ -69,6 +70,9 @@ def search(
 
     Raises DataError where the data do not fit the model, MemoryBudgetError or PockError where nothing fits into the
     limits, RecipeError, UnsupportedOperatorError, TargetError."""
+    from ..choosing import Limits, Preference
+    from . import Energy, SearchRequest, run
+
     if prefer not in list(Preference):
         raise PockError(f"nothing prefers '{prefer}'{nearest(prefer, Preference)}")
     device = get(target) if isinstance(target, str) else target

@@ -5,11 +5,11 @@ So `import pockengine` brings in what compiling needs, and no more."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 
 
-def lazily(package: str, **names: str) -> Callable[[str], object]:
+def lazily(package: str, names: Mapping[str, str]) -> Callable[[str], object]:
     """The `__getattr__` of a package (PEP 562): for each of its modules the names that the package has from it, with
     blanks between them. Type checkers read the same imports under `if TYPE_CHECKING`; `tests/structure` compares."""
     modules = {name: module for module, listed in names.items() for name in listed.split()}

@@ -16,7 +16,6 @@ from pockengine.artifact.errors import (
     MissingManifestError,
     MissingMemberError,
 )
-from pockengine.artifact.export import export
 from pockengine.artifact.manifest import Json, Manifest, Member, parse
 from pockengine.artifact.session import Session
 from pockengine.codegen.files import write_whole
@@ -104,6 +103,8 @@ class Artifact:
 
         An ONNX model whose weights exceed 2 GB keeps them in `NAME.data` beside it. Raises PockError, DataError,
         UnsupportedOperatorError or OSError."""
+        from pockengine.artifact.export import export
+
         given = weights if weights is None or isinstance(weights, Mapping) else Path(weights)
         return export(self, Path(path), format, given, merge, adapters)
 

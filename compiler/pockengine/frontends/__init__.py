@@ -1,9 +1,26 @@
 """Importers: a model of some framework -> Graph. Everything goes through ONNX."""
 
-from .jax.importer import from_jax
-from .keras.importer import from_keras
-from .onnx.importer import load
-from .onnx.survey import OperatorUse, Survey, UnsupportedNode, survey
-from .torch.importer import from_torch
+from typing import TYPE_CHECKING
 
-__all__ = ["OperatorUse", "Survey", "UnsupportedNode", "from_jax", "from_keras", "from_torch", "load", "survey"]
+from ..lazy import lazily
+
+if TYPE_CHECKING:
+    from .jax.importer import from_jax as from_jax
+    from .keras.importer import from_keras as from_keras
+    from .onnx.importer import load as load
+    from .onnx.survey import OperatorUse as OperatorUse
+    from .onnx.survey import Survey as Survey
+    from .onnx.survey import UnsupportedNode as UnsupportedNode
+    from .onnx.survey import survey as survey
+    from .torch.importer import from_torch as from_torch
+else:
+    __getattr__ = lazily(
+        __name__,
+        {
+            "jax.importer": "from_jax",
+            "keras.importer": "from_keras",
+            "onnx.importer": "load",
+            "onnx.survey": "OperatorUse Survey UnsupportedNode survey",
+            "torch.importer": "from_torch",
+        },
+    )

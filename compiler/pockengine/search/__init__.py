@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 else:
     __getattr__ = lazily(
         __name__,
-        costs="Cost CostModel Costs ExactCosts",
-        sampling="random_choices",
-        space="SHARES Choice Importance Space Unit",
+        {
+            "costs": "Cost CostModel Costs ExactCosts",
+            "sampling": "random_choices",
+            "space": "SHARES Choice Importance Space Unit",
+        },
     )

@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 else:
     __getattr__ = lazily(
         __name__,
-        api="from_jax from_keras from_torch verify",
-        comparison="Options",
-        files="verify_file",
-        judge="Change Verdict compare_changes compare_losses",
-        report="Report",
+        {
+            "api": "from_jax from_keras from_torch verify",
+            "comparison": "Options",
+            "files": "verify_file",
+            "judge": "Change Verdict compare_changes compare_losses",
+            "report": "Report",
+        },
     )

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ... import ops
 from ...ir import DType, Node, RegionKind
@@ -39,10 +40,11 @@ from .loops import (
     rows,
     scans,
 )
-from .measure.measurer import CMeasurer
-from .measure.trials import is_checkable, pack
 from .native import toolchain
 from .tunable import TunableContraction, schedules_in
+
+if TYPE_CHECKING:
+    from .measure.measurer import CMeasurer
 
 BARE: Mapping[str, Callable[[Node], Lowered]] = {
     op: family.lower
@@ -178,10 +180,14 @@ class CBackend:
 
     def measurer(self, target: Target, threads: int, cache: Path | None = None) -> CMeasurer:
         """See measure/measurer.py."""
+        from .measure.measurer import CMeasurer
+
         return CMeasurer(target, threads, cache)
 
     def checkable(self, node: Node) -> bool:
         """See measure/trials.py."""
+        from .measure.trials import is_checkable
+
         return is_checkable(node.outputs)
 
     def pack(
@@ -194,6 +200,8 @@ class CBackend:
         progress: Progress,
     ) -> PackedTrials:
         """See measure/trials.py."""
+        from .measure.trials import pack
+
         return pack(trials, target, threads, limits, cache, progress)
 
     def prepare(self, target: Target, cache: Path | None = None) -> None:

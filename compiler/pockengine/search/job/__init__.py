@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 else:
     __getattr__ = lazily(
         __name__,
-        data="checked_data read_dataset",
-        energy="Energy read_watts",
-        found="Compared Found LayerRow Training UnitRow",
-        request="METHODS SearchRequest",
-        running="run",
+        {
+            "data": "checked_data read_dataset",
+            "energy": "Energy read_watts",
+            "found": "Compared Found LayerRow Training UnitRow",
+            "request": "METHODS SearchRequest",
+            "running": "run",
+        },
     )

@@ -17,12 +17,12 @@ from pockengine.codegen.folder_cache import default_folder
 from . import search_time
 from .campaign import RANDOMS, Campaign, run
 from .evidence import criteria_table, evidence_table
-from .methods import CRITERIA, METHODS, RANDOM
+from .methods import CRITERIA, METHODS, RANDOM, TRIED
 from .report import cells_table, schemes_table
 from .store import Result, Store
 
 DOCUMENT = ROOT / "docs" / "search.md"
-USUALLY = (*(name for name in METHODS if name not in CRITERIA), RANDOM)
+USUALLY = (*(name for name in METHODS if name not in CRITERIA), TRIED, RANDOM)
 SHORT = Campaign(
     models=("motion/streams",),
     tasks=("new-user", "new-activities"),
@@ -91,7 +91,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.schemes", description=__doc__)
     parser.add_argument("--model", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--task", nargs="+", choices=TASKS)
-    parser.add_argument("--method", nargs="*", choices=(*METHODS, RANDOM), default=list(USUALLY), help="beside full")
+    parser.add_argument(
+        "--method", nargs="*", choices=(*METHODS, TRIED, RANDOM), default=list(USUALLY), help="beside full"
+    )
     parser.add_argument("--criteria", action="store_true", help="also compare other ways to find contributions")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--random", type=int, default=RANDOMS, help="random schemes of each model and memory")

@@ -167,9 +167,14 @@ FOUND: dict[str, Method] = {
 
 CRITERIA: dict[str, Method] = {
     f"found-{way}": partial(found, way=way)
-    for way in ("activations", "signal", "channels", "ratio", "root", "even", "earlier")
+    for way in ("activations", "signal", "channels", "ratio", "root", "even", "earlier", "measured", "measured-loss")
 }
 """The same choice from contributions that are found in other ways."""
+
+TRIED = "found-tried"
+"""What is best of `CANDIDATES` when each is trained without a part of the samples, and judged by it."""
+
+CANDIDATES = ("found", "found-adapters", "found-earlier", *USUAL)
 
 SEARCHED: dict[str, Method] = {
     **FOUND,
@@ -180,7 +185,7 @@ SEARCHED: dict[str, Method] = {
 """What looks at samples of the task, and changes where the search does."""
 
 METHODS: dict[str, Method] = {**USUAL, "published": published, **SEARCHED}
-"""All but `full` and `random`, with which they are compared."""
+"""All but `full` and `random`, with which they are compared, and `TRIED`, which takes one of them."""
 
 AT_PUBLISHED = ("published", "found-as-published")
 """Compared with each other at the memory that the published scheme takes, not at a share."""

@@ -22,7 +22,7 @@ from pockengine import Recipe
 from pockengine.search import Space
 
 from .costs import THREADS, Costs
-from .methods import SEARCHED, method_of, rated_as
+from .methods import CANDIDATES, SEARCHED, TRIED, method_of, rated_as
 from .searching import Searching, search_digest
 from .setting import Setting
 from .store import Result, Store, digest_of
@@ -133,6 +133,8 @@ class Bench:
         return None if known["recipe"] is None else Recipe.from_mapping(known["recipe"])
 
     def _chosen(self, scheme: Scheme, task: Task) -> Result:
+        if scheme.method == TRIED:
+            return self._tried(scheme, task)
         self._check_time()
         start = start_of(self.model, task, 0, self.weights)
         space = Space.of(self.model.graph(start), self.model.recipe())
@@ -149,21 +151,39 @@ class Bench:
             **({} if proposal is None else proposal.about),
         }
 
+    def _tried(self, scheme: Scheme, task: Task) -> Result:
+        """Of several methods' schemes the one that is best on parts of the first seed's training samples, each at its
+        best rate."""
+        recipes = {name: self.recipe(Scheme(name, scheme.share), task) for name in CANDIDATES}
+        values = {name: self._rated(recipe, task)[0] for name, recipe in recipes.items() if recipe is not None}
+        name = max(values, key=lambda name: values[name])
+        recipe = recipes[name]
+        assert recipe is not None
+        return {
+            "kind": "scheme",
+            "model": self.model.key,
+            "task": task.name,
+            "method": scheme.method,
+            "share": scheme.share,
+            "recipe": recipe.to_mapping(),
+            "taken": name,
+        }
+
     def _rate(self, scheme: Scheme, task: Task) -> int:
         """The number of the learning rate that is best on parts of the first seed's training samples, after training on
         the rest."""
         recipes = [self.recipe(Scheme(name, scheme.share), task) for name in rated_as(scheme.method)]
-        rates = [self._best_rate(recipe, task) for recipe in recipes if recipe is not None]
+        rates = [self._rated(recipe, task)[1] for recipe in recipes if recipe is not None]
         if not rates:  # nothing random fits but this
             recipe = self.recipe(scheme, task)
             assert recipe is not None
-            rates = [self._best_rate(recipe, task)]
+            rates = [self._rated(recipe, task)[1]]
         return statistics.median_low(rates)
 
-    def _best_rate(self, recipe: Recipe, task: Task) -> int:
-        """Of all that are tried, the one that is best on what it was not trained on; of equals the one with the lower
-        loss. Each is tried without one part of the first seed's training samples, then without another: a rate that is
-        chosen by so few samples alone is often the wrong one."""
+    def _rated(self, recipe: Recipe, task: Task) -> tuple[tuple[float, float], int]:
+        """How good a scheme is, and the number of its rate: of all that are tried the one that is best on what it was
+        not trained on; of equals the one with the lower loss. Each is tried without one part of the first seed's
+        training samples, then without another: a rate that is chosen by so few samples alone is often the wrong one."""
         train = self._data(task, 0).train
         kept = round(len(train) * KEPT_FOR_RATES)
         places = np.arange(len(train))
@@ -178,7 +198,9 @@ class Bench:
                 loss += float("inf") if one["loss"] is None else one["loss"]
             return accuracy, -loss
 
-        return max(GRID, key=value)
+        values = {number: value(number) for number in GRID}
+        best = max(GRID, key=lambda number: values[number])
+        return values[best], best
 
     def _result(self, recipe: Recipe, task: Task, data: Data, plan: Plan) -> Result:
         """What is kept does not know the method: several may come to the same recipe."""
@@ -241,7 +263,7 @@ class Bench:
 
 def _version(method: str) -> str:
     """Of the search, for methods that search: these look at the task, the others only at the model."""
-    return search_digest() if method in SEARCHED else ""
+    return search_digest() if method in SEARCHED or method == TRIED else ""
 
 
 def _bytes(split: Split) -> bytes:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import inspect
+import math
 import pickle
 import time
 from collections.abc import Callable, Mapping
@@ -26,7 +27,17 @@ from pockengine.recipe import resolve
 from pockengine.search import Choice, ExactCosts, Importance, Space
 from pockengine.search import Costs as Estimates
 from pockengine.search.choosing import Chooser, Limits, gain_of
-from pockengine.search.contributions import Contributions, Data, Work, fisher, gradient_ratio, load, save
+from pockengine.search.contributions import (
+    Contributions,
+    Data,
+    Training,
+    Work,
+    fisher,
+    gradient_ratio,
+    load,
+    measure,
+    save,
+)
 from pockengine.targets import get
 
 from .costs import TARGET, THREADS, Costs
@@ -60,6 +71,22 @@ def _even(space: Space, data: Data, work: Work, earlier: bool = False) -> Contri
     return Contributions(space, tuple(rows), "earlier" if earlier else "even", 0.0)
 
 
+_JUDGED = 0.25
+"""The share of the samples that `measured` judges trainings by, which they do not see."""
+_SLOWER = math.sqrt(0.1)
+"""Its learning rate against the highest that is tried."""
+
+
+def _measured(space: Space, data: Data, work: Work, metric: str = "accuracy") -> Contributions:
+    """What short trainings of single parameters gain on a part of the samples, with one order of the others."""
+    count = len(next(iter(data.values())))
+    judged = {name: array[: round(count * _JUDGED)] for name, array in data.items()}
+    trained = {name: array[round(count * _JUDGED) :] for name, array in data.items()}
+    optimizer = replace(space.base.optimizer, lr=space.base.optimizer.lr * _SLOWER)
+    slower = Space(space.graph, space.base.with_(optimizer=optimizer), space.units)
+    return replace(measure(slower, trained, judged, Training(seeds=1, metric=metric), work=work), space=space)
+
+
 WAYS: Mapping[str, Way] = {
     "default": lambda space, data, work: fisher(space, data, work=work),
     "activations": lambda space, data, work: fisher(space, data, criterion="activations", work=work),
@@ -69,6 +96,8 @@ WAYS: Mapping[str, Way] = {
     "root": _root,
     "even": _even,
     "earlier": partial(_even, earlier=True),
+    "measured": _measured,
+    "measured-loss": partial(_measured, metric="loss"),
 }
 """`default` is what `pock search --channels magnitude` does."""
 
@@ -149,9 +178,10 @@ class Searching:
         samples = self.model.samples_of(task.data(0).train)
         weights = b"".join(start[name].tobytes() for name in sorted(start))
         name = f"{way}-{digest_of(self.model.key, task.name, self.ranks, weights)}.json"
+        work = Work(folder=self.folder, threads=THREADS)
 
         def make() -> Contributions:
-            return WAYS[way](space, samples.batch(np.arange(len(samples))), Work(threads=THREADS))
+            return WAYS[way](space, samples.batch(np.arange(len(samples))), work)
 
         return self._kept(name, make, lambda file: load(file, space), save)
 

@@ -14,14 +14,14 @@ import pytest
 
 import pockengine as pock
 from benchmarks.schemes import campaign as campaigns
-from benchmarks.schemes import searching
+from benchmarks.schemes import methods, searching
 from benchmarks.schemes.__main__ import rows_of, said_of
 from benchmarks.schemes.campaign import SHARES, Campaign
 from benchmarks.schemes.costs import TARGET, THREADS, Costs
 from benchmarks.schemes.evidence import criteria_table, evidence_table
 from benchmarks.schemes.methods import AT_PUBLISHED, CRITERIA, HALF, METHODS, SEARCHED, method_of, rated_as
 from benchmarks.schemes.published import PUBLISHED
-from benchmarks.schemes.running import Bench, Means, OutOfTimeError
+from benchmarks.schemes.running import Bench, Means, OutOfTimeError, Scheme
 from benchmarks.schemes.scores import interval
 from benchmarks.schemes.searching import CLOCK, WAYS, Searching
 from benchmarks.schemes.setting import Setting
@@ -194,8 +194,34 @@ def test_the_rate_is_the_best_on_two_parts(model: Model, tmp_path: Path, monkeyp
         return {"accuracy": accuracies[plan.rate][fold], "loss": losses[plan.rate][fold]}
 
     monkeypatch.setattr(bench, "_result", result)
-    assert bench._best_rate(model.recipe("head"), task) == 3 and len(judged) == 2
+    value, rate = bench._rated(model.recipe("head"), task)
+    assert value == (0.7 + 0.65, -(0.4 + 0.5)) and rate == 3 and len(judged) == 2
     assert rated_as("random-1") == ("random-1",) and rated_as("random-7") == ("random-0", "random-1", "random-2")
+
+
+def test_what_is_tried_is_the_candidate_that_training_says(
+    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench, task = Bench(model, Means(Store(tmp_path / "s.jsonl"))), TASKS["new-user"]
+    recipes = {"found": "full", "bias": "bias", "head": "head"}
+    chosen = Bench.recipe
+
+    def recipe(bench: Bench, scheme: Scheme, task: Task) -> Recipe | None:
+        if scheme.method == methods.TRIED:
+            return chosen(bench, scheme, task)
+        return model.recipe(recipes[scheme.method]) if scheme.method in recipes else None
+
+    def result(recipe: Recipe, task: Task, data: tasks.Data, plan: Plan) -> dict[str, Any]:
+        right = 0.8 if recipe.to_mapping() == model.recipe("bias").to_mapping() and plan.rate == 1 else 0.7
+        return {"accuracy": right, "loss": 0.5}
+
+    monkeypatch.setattr(Bench, "recipe", recipe)
+    monkeypatch.setattr(bench, "_result", result)
+    monkeypatch.setattr(Bench, "_weights_digest", "weights")
+    found = bench.recipe(Scheme(methods.TRIED, 0.5), task)
+    assert found is not None and found.to_mapping() == model.recipe("bias").to_mapping()
+    assert [one["taken"] for one in bench.store] == ["bias"]
+    assert set(recipes) < set(methods.CANDIDATES) < {*METHODS}
 
 
 def test_adapters_are_trained_at_lower_rates_by_sgd(setting: Setting) -> None:

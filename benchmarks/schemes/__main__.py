@@ -1,8 +1,8 @@
 """Adapts each model to each of its tasks under each scheme. Says what accuracy, memory and time that takes, and what
 it shows of the search.
 
-Results are kept: a run that was stopped, or whose minutes are over, goes on where it was. An early end leaves something
-of all models, seed by seed."""
+Results stay: a run that was stopped, or whose minutes are over, goes on where it was, a model and task after the other,
+each with all seeds. With `--keep` they are added to the file beside this one, and are not run again anywhere."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from .report import cells_table, schemes_table
 from .store import Result, Store
 
 DOCUMENT = ROOT / "docs" / "search.md"
+KEPT = Path(__file__).with_name("kept.jsonl")
 USUALLY = (*(name for name in METHODS if name not in CRITERIA), TRIED, RANDOM)
 SHORT = Campaign(
     models=("motion/streams",),
@@ -45,9 +46,10 @@ def campaign_of(chosen: argparse.Namespace) -> Campaign:
 def rows_of(campaign: Campaign, store: Store) -> list[Result]:
     """What the store has of a campaign."""
     wanted = {
-        (job.model, job.task, job.seed, scheme.method, scheme.share)
+        (job.model, job.task, seed, scheme.method, scheme.share)
         for job in campaign.jobs()
-        for scheme in campaign.schemes(job)
+        for seed in range(campaign.seeds)
+        for scheme in campaign.schemes(job, seed)
     }
     keys = ("model", "task", "seed", "method", "share")
     rows = [one for one in store if one.get("kind") == "row" and one["steps"] == campaign.steps]
@@ -74,13 +76,15 @@ def _tables(store: Store, rows: list[Result]) -> list[str]:
 def main() -> None:
     """The command."""
     chosen = _parser().parse_args()
-    store, campaign = Store(chosen.results), campaign_of(chosen)
+    store, campaign = Store(chosen.results, KEPT), campaign_of(chosen)
     if chosen.search_time:
         search_time.measure(store)
     elif not chosen.report:
         whole = run(campaign, store, chosen.results.with_suffix(""), chosen.processes)
         if not whole:
             print("not all of it is there: the same command goes on", file=sys.stderr)
+    if chosen.keep:
+        store.keep()
     text = said_of(campaign, store, chosen.cells or chosen.write is not None)
     print(text)
     if chosen.write:
@@ -103,6 +107,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--search-time", action="store_true", help="only measure how long a whole search takes")
     parser.add_argument("--report", action="store_true", help="run nothing: tables of what is there")
     parser.add_argument("--results", type=Path, default=default_folder() / "schemes.jsonl", help="where runs are kept")
+    parser.add_argument("--keep", action="store_true", help=f"add what there is to {KEPT.relative_to(ROOT)}")
     parser.add_argument("--cells", action="store_true", help="also the table of each model and task")
     parser.add_argument("--write", type=Path, nargs="?", const=DOCUMENT, help="the document that gets the tables")
     return parser

@@ -51,14 +51,13 @@ class Campaign:
         return tuple(task for task in model.tasks if self.tasks is None or task.name in self.tasks)
 
     def jobs(self) -> Iterator[Job]:
-        """Seed by seed; in each, one task of each model, then another of each."""
-        for seed in range(self.seeds):
-            for round_ in zip_longest(*(self.tasks_of(MODELS[key]) for key in self.models)):
-                for key, task in zip(self.models, round_, strict=True):
-                    if task is not None:
-                        yield Job(key, task.name, seed)
+        """One task of each model, then another of each."""
+        for round_ in zip_longest(*(self.tasks_of(MODELS[key]) for key in self.models)):
+            for key, task in zip(self.models, round_, strict=True):
+                if task is not None:
+                    yield Job(key, task.name)
 
-    def schemes(self, job: Job) -> Iterator[Scheme]:
+    def schemes(self, job: Job, seed: int) -> Iterator[Scheme]:
         """What is run on a task's samples of one seed."""
         yield Scheme("full", 1.0)
         if PUBLISHED.get(MODELS[job.model].name) is not None:
@@ -67,16 +66,15 @@ class Campaign:
             yield from (Scheme(name, share) for name in self.methods if name not in (*AT_PUBLISHED, RANDOM))
         if RANDOM in self.methods:
             for share in self.shares:
-                yield from (Scheme(random_name(one), share) for one in range(job.seed, self.randoms, self.seeds))
+                yield from (Scheme(random_name(one), share) for one in range(seed, self.randoms, self.seeds))
 
 
 @dataclass(frozen=True)
 class Job:
-    """All schemes on a task's samples of one seed."""
+    """All schemes on a task's samples, seed by seed."""
 
     model: str
     task: str
-    seed: int
 
 
 def run(campaign: Campaign, store: Store, folder: Path, processes: int = 1) -> bool:
@@ -109,7 +107,7 @@ def _shared(campaign: Campaign, means: Means, jobs: Sequence[Job], processes: in
 
 def _told(number: int, count: int, job: Job, done: bool) -> bool:
     if done:
-        print(f"{number} of {count}: seed {job.seed}, {job.model}, {job.task}", file=sys.stderr, flush=True)
+        print(f"{number} of {count}: {job.model}, {job.task}", file=sys.stderr, flush=True)
     return done
 
 
@@ -123,26 +121,27 @@ class _Worker:
     def run(self, job: Job) -> bool:
         """Whether all of it was done. What fails is told, and does not end hours of other runs."""
         whole = True
-        for scheme in self.campaign.schemes(job):
-            try:
-                self._one(job, scheme)
-            except OutOfTimeError:
-                return False
-            except Exception:
-                print(f"{job.model}, {job.task}, {scheme.name} failed:", file=sys.stderr)
-                traceback.print_exc()
-                whole = False
+        for seed in range(self.campaign.seeds):
+            for scheme in self.campaign.schemes(job, seed):
+                try:
+                    self._one(job, scheme, seed)
+                except OutOfTimeError:
+                    return False
+                except Exception:
+                    print(f"{job.model}, {job.task}, {scheme.name} failed:", file=sys.stderr)
+                    traceback.print_exc()
+                    whole = False
         return whole
 
-    def _one(self, job: Job, scheme: Scheme) -> None:
+    def _one(self, job: Job, scheme: Scheme, seed: int) -> None:
         if time.monotonic() > self.means.deadline:
             raise OutOfTimeError
         bench = self._bench(job.model)
         began = time.monotonic()
-        result = bench.run(scheme, TASKS[job.task], job.seed)
+        result = bench.run(scheme, TASKS[job.task], seed)
         if (seconds := time.monotonic() - began) > 1:
             said = "nothing fits" if result is None else f"{100 * result['accuracy']:.1f} %"
-            about = f"  seed {job.seed}, {job.model}, {job.task}: {scheme.name}"
+            about = f"  seed {seed}, {job.model}, {job.task}: {scheme.name}"
             print(f"{about}: {said}, {seconds:.0f} s", file=sys.stderr, flush=True)
 
     def _bench(self, key: str) -> Bench:

@@ -21,13 +21,21 @@ def digest_of(*parts: object) -> str:
     return found.hexdigest()[:24]
 
 
-class Store:
-    """A file that lines are added to, by several processes at once if need be. Of one key the last line counts."""
+_KEPT = ("row", "scheme", "search time")
+"""Kinds of results that tables are made of."""
 
-    def __init__(self, file: Path) -> None:
-        self.file = file
+
+class Store:
+    """A file that lines are added to, by several processes at once if need be. Of one key the last line counts.
+
+    kept  a file of results that count wherever they were made: pre-trained weights differ in their last bits from one
+          machine to the next, and so do keys that tell weights apart"""
+
+    def __init__(self, file: Path, kept: Path | None = None) -> None:
+        self.file, self._kept_file = file, kept
         self._known: dict[str, Result] = {}
         self._read = 0
+        self._kept = _results(kept.read_bytes()) if kept is not None and kept.exists() else {}
         self.refresh()
 
     def refresh(self) -> None:
@@ -39,12 +47,19 @@ class Store:
             text = file.read()
         whole = text[: text.rfind(b"\n") + 1]
         self._read += len(whole)
-        for line in whole.splitlines():
-            try:
-                found = json.loads(line)
-                self._known[found["key"]] = found
-            except (ValueError, KeyError, TypeError):
-                continue
+        self._known |= _results(whole)
+
+    def kept(self, key: str) -> Result | None:
+        """Of the file of kept results."""
+        return self._kept.get(key)
+
+    def keep(self) -> None:
+        """Add what tables are made of to the kept results, which stay as they are."""
+        assert self._kept_file is not None
+        added = {key: one for key, one in self._known.items() if one.get("kind") in _KEPT and key not in self._kept}
+        self._kept |= added
+        with self._kept_file.open("a") as file:
+            file.writelines(json.dumps(one) + "\n" for one in added.values())
 
     def get(self, key: str) -> Result | None:
         """The result of a key, whoever added it."""
@@ -72,4 +87,16 @@ class Store:
             return file.read(1) == b"\n"
 
     def __iter__(self) -> Iterator[Result]:
-        return iter(self._known.values())
+        return iter({**self._known, **self._kept}.values())
+
+
+def _results(lines: bytes) -> dict[str, Result]:
+    """By key, without lines that are none."""
+    found = {}
+    for line in lines.splitlines():
+        try:
+            one = json.loads(line)
+            found[one["key"]] = one
+        except (ValueError, KeyError, TypeError):
+            continue
+    return found

@@ -256,15 +256,17 @@ def optimise(
     graph: Graph, passes: tuple[Pass[C], ...], context: C, dump: Path | None = None, program: str = "graph"
 ) -> Graph:
     """Run `passes`, verifying before the first and after each, and after the last the forms that were needed or made.
+    A pass that is listed again leaves alone what it made itself, if no other has changed it.
 
     With `dump`, the graph after each pass is written to `dump/NN_name.txt`. `program` is what `POCK_DEBUG` calls the
     graph: the program that it becomes. Raises VerifyError for a pass that breaks
     the graph."""
     verify(graph)
-    forms = set[Form]()
+    forms, made = set[Form](), dict[str, Graph]()
     for index, one in enumerate(passes):
         before, watch = graph, debug.Watch()
-        graph = one.apply(graph, context)
+        if made.get(one.name) is not graph:
+            made[one.name] = graph = one.apply(graph, context)
         forms |= {*one.needs} if one.makes is None else {*one.needs, one.makes}
         if graph is not before:
             verify(graph, one.name, set(before.nodes))

@@ -11,7 +11,7 @@ import pytest
 from pockengine import interp, passes
 from pockengine.autodiff import eval_graph, train_graph
 from pockengine.ir import DType, Graph, Node, RegionKind, TensorType, Value, parse, render
-from pockengine.passes import ALGEBRA, SHAPING
+from pockengine.passes import ALGEBRA, SHAPING, Context, Pass, optimise
 from pockengine.passes.gradients import Gradients
 from pockengine.plan.pipeline import PIPELINE
 from pockengine.recipe import ALL, FROZEN, Channels, Recipe, Scheme
@@ -78,6 +78,34 @@ def test_each_pass_keeps_the_step(network: str, scheme: str, optimizer: str) -> 
         current = following
     assert_same_step(graph, current, arrays)
     assert render(parse(render(current))) == render(current)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("network", NETWORKS)
+def test_a_pass_that_is_listed_again_leaves_alone_what_it_made(network: str, scheme: str) -> None:
+    """So `optimise` need not run it where no other pass has changed the graph."""
+    model, current, _ = training(network, scheme)
+    names = [one.name for one in ALGEBRA + SHAPING]
+    frozen, again = frozen_of(model, current), {name for name in names if names.count(name) > 1}
+    assert again
+    for one in ALGEBRA + SHAPING:
+        current = optimised(current, frozen, (one,))
+        if one.name in again:
+            assert optimised(current, frozen, (one,)) is current, one.name
+
+
+def test_what_a_pass_has_made_it_is_not_given_again() -> None:
+    given = []
+
+    def copied(graph: Graph, context: Context) -> Graph:
+        given.append(graph)
+        return graph.with_(name="made")
+
+    one, idle = Pass("one", copied, ""), Pass[Context]("idle", lambda graph, context: graph, "")
+    other = Pass[Context]("other", lambda graph, context: graph.with_(name="other"), "")
+    model = cnn()
+    assert optimise(model, (one, idle, one, other, one), Context()).name == "made"
+    assert [graph.name for graph in given] == [model.name, "other"]
 
 
 @pytest.mark.parametrize("name", REMOVABLE)

@@ -122,7 +122,7 @@ class EventSender:
                 if not self._worth_retrying(error):
                     return
                 pause = backoff.delay(self._settings, failures, error)
-                if finishing and _takes_nothing(error):
+                if self._done.is_set() and _takes_nothing(error):
                     self._give_up_at = time.monotonic() + pause + self._settings.events_drain_seconds
             if finishing:
                 time.sleep(min(pause, max(0.0, self._give_up_at - time.monotonic())))

@@ -92,6 +92,23 @@ def test_events_wait_for_a_service_that_takes_nothing(device: Device, answer: An
     assert [event["step"] for event in device.double.events[run_id] if event["event"] == "step"] == [1, 2, 3, 4, 5]
 
 
+def test_events_wait_though_a_request_hung_when_the_job_ended(device: Device) -> None:
+    """It began before the end, and fails after one is given up that takes all but events."""
+    hung: list[Request] = []
+
+    def hang(request: Request) -> Answer | None:
+        if hung:
+            return None
+        hung.append(request)
+        time.sleep(3)
+        return Answer(200, b"{}", cut=0)
+
+    device.double.on("events", hang)
+    run_id = device.give()
+    assert device.run(events_drain_seconds=0.2)
+    assert [event["step"] for event in device.double.events[run_id] if event["event"] == "step"] == [1, 2, 3, 4, 5]
+
+
 def test_events_wait_for_a_service_that_takes_them_slowly(device: Device) -> None:
     """Each batch takes longer than one is asked that takes none."""
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import psycopg
 from sqlalchemy import Connection, Engine, create_engine, event
-from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DisconnectionError
+from sqlalchemy.engine import URL, ExceptionContext, make_url
+from sqlalchemy.exc import ArgumentError, DisconnectionError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from pock_server import json_texts
@@ -82,6 +82,7 @@ def make_engine(settings: Settings) -> Engine:
     )
     event.listen(engine, "checkin", _note_use)
     event.listen(engine, "checkout", _ask_whether_it_lives)
+    event.listen(engine, "handle_error", _as_cut, retval=True)
     return engine
 
 
@@ -104,6 +105,19 @@ def _ask_whether_it_lives(connection: Any, record: ConnectionPoolEntry, _proxy: 
         connection.rollback()
     except psycopg.OperationalError as error:
         raise DisconnectionError from error
+
+
+def _as_cut(context: ExceptionContext) -> BaseException | None:
+    """The server has ended a transaction that this process, short of processor time, left idle for too long. psycopg
+    counts that among errors of the database's inside; like any cut it is no fault of the request, and may be tried
+    again."""
+    error = context.original_exception
+    if not isinstance(error, psycopg.errors.IdleInTransactionSessionTimeout):
+        return None
+    context.is_disconnect = True
+    return OperationalError(
+        context.statement, context.parameters, error, hide_parameters=True, connection_invalidated=True
+    )
 
 
 def is_postgres(settings: Settings) -> bool:

@@ -2,7 +2,8 @@
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -27,24 +28,53 @@ class Outcome:
     settled_seconds: float
 
 
+class _Broken:
+    """What does not hold: the rest is looked at all the same, as another half hour tells less."""
+
+    def __init__(self) -> None:
+        self.errors: list[AssertionError] = []
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Notes what a check says, and goes on."""
+        try:
+            yield
+        except AssertionError as error:
+            self.errors.append(error)
+
+    def refuse(self) -> None:
+        """Raises an ExceptionGroup of all, if there are any."""
+        if self.errors:
+            raise ExceptionGroup(f"{len(self.errors)} parts of the law do not hold", self.errors)
+
+
 def hold(deployment: Deployment, asking: Asking) -> Outcome:
-    """All of it; an AssertionError names what does not hold."""
-    person, began = asking.person, time.monotonic()
+    """All of it; an ExceptionGroup of AssertionErrors names what does not hold."""
+    person, began, broken = asking.person, time.monotonic(), _Broken()
     runs = [_chain(person, run) for run in asking.ordered]
     seconds = time.monotonic() - began
     for request in (one for one in person.accepted if one.path == "/runs"):
-        again = person.ask("POST", request.path, json=request.body, headers={"Idempotency-Key": request.key})
-        assert (again.status_code, again.json()) == (request.status, request.answer), request
+        with broken.noted():
+            again = person.ask("POST", request.path, json=request.body, headers={"Idempotency-Key": request.key})
+            assert (again.status_code, again.json()) == (request.status, request.answer), request
     failures = Counter[str]()
+    wholes = list[tuple[dict[str, Any], dict[int, float]]]()
     for chain in runs:
         for number, run in enumerate(chain):
-            _ended_once(deployment, run)
-            if number < len(chain) - 1:
-                failures[_class(run)] += 1
-    _alike([(chain[-1], _whole(person, chain[-1])) for chain in runs])
+            with broken.noted():
+                _ended_once(deployment, run)
+                if number < len(chain) - 1:
+                    failures[_class(run)] += 1
+        with broken.noted():
+            wholes.append((chain[-1], _whole(person, chain[-1])))
+    with broken.noted():
+        _alike(wholes)
     for what, query in STALE.items():
-        assert settled(partial(ask, deployment, query)) == [], what
-    _devices_work(person, asking.wish)
+        with broken.noted():
+            assert settled(partial(ask, deployment, query)) == [], what
+    with broken.noted():
+        _devices_work(person, asking.wish)
+    broken.refuse()
     attempts = sum(run["attempt"] - 1 for chain in runs for run in chain)
     return Outcome(len(runs), sum(map(len, runs)), attempts, failures, seconds)
 

@@ -5,6 +5,9 @@
 # make coverage   the tests again, with the lines and branches that none of them reaches, file by file
 # make faults kill -9, cuts and clock jumps, on a quiet machine
 
+# Containers often set it; here hundreds of processes import the same modules, and would compile each of them again.
+unexport PYTHONDONTWRITEBYTECODE
+
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help

@@ -38,6 +38,7 @@ from pockengine.search.contributions import (
     measure,
     save,
 )
+from pockengine.search.contributions.earlier import earlier_first
 from pockengine.targets import get
 
 from .costs import TARGET, THREADS, Costs
@@ -60,15 +61,18 @@ def _root(space: Space, data: Data, work: Work) -> Contributions:
     return replace(found, gains=gains, method="root")
 
 
-def _even(space: Space, data: Data, work: Work, earlier: bool = False) -> Contributions:
-    """Without looking at data: each parameter counts the same, or the earlier the more; the head comes first."""
+def _even(space: Space, data: Data, work: Work) -> Contributions:
+    """Without looking at data: each parameter counts the same; the head comes first."""
     head = set(resolve(space.base.with_(update="head", lora=None), space.graph).trained())
-    count = len(space.units)
     rows = []
-    for place, unit in enumerate(space.units):
-        value = float(count) if unit.name in head else (count - place) / count if earlier else 1.0
+    for unit in space.units:
+        value = float(len(space.units)) if unit.name in head else 1.0
         rows.append(tuple(share * value for share in unit.shares))
-    return Contributions(space, tuple(rows), "earlier" if earlier else "even", 0.0)
+    return Contributions(space, tuple(rows), "even", 0.0)
+
+
+def _earlier(space: Space, data: Data, work: Work) -> Contributions:
+    return Contributions(space, earlier_first(space), "earlier", 0.0)
 
 
 _JUDGED = 0.25
@@ -95,7 +99,7 @@ WAYS: Mapping[str, Way] = {
     "ratio": lambda space, data, work: gradient_ratio(space, data, work=work),
     "root": _root,
     "even": _even,
-    "earlier": partial(_even, earlier=True),
+    "earlier": _earlier,
     "measured": _measured,
     "measured-loss": partial(_measured, metric="loss"),
 }

@@ -64,6 +64,9 @@ Resume = Annotated[
 FindRates = Annotated[
     bool, typer.Option("--lr", help="Find learning rates, too: for all that is trained, then for each group.")
 ]
+Try = Annotated[
+    bool, typer.Option("--try", help="Train what else fits, too, each at its best learning rates, and take the best.")
+]
 RateSteps = Annotated[
     int, typer.Option("--lr-steps", metavar="STEPS", min=1, help="Of each short training that --lr does.")
 ]
@@ -97,6 +100,7 @@ def search_command(
     resume: Resume = None,
     lr: FindRates = False,
     lr_steps: RateSteps = 60,
+    tries: Try = False,
     confirm: Confirm = 0,
     report: Report = None,
     json: Json = False,
@@ -126,7 +130,8 @@ def search_command(
         batch,
         compiling.parse_dims(dim or []),
         resume,
-        lr_steps if lr else 0,
+        lr_steps if lr or tries else 0,
+        tries,
         confirm,
         report,
         import_losses,

@@ -48,6 +48,7 @@ class SearchOptions:
     dims: Mapping[str, int]
     resume: Path | None
     lr_steps: int
+    tries: bool
     confirm: int
     report: Path | None
     import_losses: bool = False
@@ -87,6 +88,7 @@ def search_scheme(options: SearchOptions, *, as_json: bool) -> None:
             threads=options.threads,
             folder=options.resume,
             lr_steps=options.lr_steps,
+            tries=options.tries,
             confirm=options.confirm,
             progress=report,
         )
@@ -101,7 +103,7 @@ def search_scheme(options: SearchOptions, *, as_json: bool) -> None:
 
 
 def _show(found: Found, options: SearchOptions) -> None:
-    table = Table("scheme", "numbers trained", "peak memory", "step", "gain", "accuracy", box=None)
+    table = Table("scheme", "numbers trained", "peak memory", "step", "gain", "loss tried", "accuracy", box=None)
     for one in found.compared:
         table.add_row(*_row(one, found))
     output = console.wide()
@@ -145,4 +147,5 @@ def _row(one: Compared, found: Found) -> tuple[str, ...]:
     gain = f"{one.gain / best:.1%}" if (best := max(other.gain for other in found.compared)) > 0 else f"{one.gain:.4g}"
     accuracy = "" if one.accuracy is None else f"{one.accuracy:.1%}"
     memory = console.size(one.cost.peak_bytes) + within
-    return one.name, console.count(one.numbers), memory, f"{one.cost.step_ms:.3g} ms", gain, accuracy
+    loss = "" if one.loss is None else f"{one.loss:.4g}"
+    return one.name, console.count(one.numbers), memory, f"{one.cost.step_ms:.3g} ms", gain, loss, accuracy

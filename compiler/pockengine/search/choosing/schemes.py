@@ -56,7 +56,7 @@ class Chosen:
     bound      no scheme within the limits gains more, if no option costs less than the least it cost in any company
                that was tried, and no estimate is further above the plan than the furthest of those that were planned
     method     `exact`; `evolution` where integer programming found none; `usual` where a scheme that a person would
-               write is better; `alone` where only one parameter fits
+               write is better; `alone` where only one parameter fits; `tried` where short trainings chose it
     notes      sentences on what had to be repaired"""
 
     choice: Choice

@@ -40,6 +40,7 @@ def search(
     seed: int = 0,
     folder: str | os.PathLike[str] | None = None,
     lr_steps: int = 0,
+    tries: bool = False,
     confirm: int = 0,
     ranks: Sequence[int] = (),
     progress: Progress = quiet,
@@ -64,6 +65,7 @@ def search(
     seed       of all that is drawn
     folder     keeps results as they come, so that the same call goes on where one was ended
     lr_steps   steps of each of the short trainings that find learning rates, as `--lr` does; 0: the recipe's stay
+    tries      train usual schemes that fit, too, each at its best rates, and take what is best; needs `lr_steps`
     confirm    steps of short trainings of the found scheme and of usual ones, which then have accuracies
     ranks      of low-rank adapters that may be trained beside weights in the place of the weights
     progress   called with (stage, done, total)
@@ -79,5 +81,5 @@ def search(
     energy, kept = Energy.of(joules, watts, device.name), None if folder is None else Path(folder)
     request = SearchRequest(graph, recipe, data, device, Limits(memory, step_ms), eval_data, method, channels)
     request = replace(request, minutes=minutes, seed=seed, threads=threads, lr_steps=lr_steps, confirm=confirm)
-    request = replace(request, ranks=tuple(ranks), prefer=Preference(prefer), folder=kept, energy=energy)
+    request = replace(request, ranks=tuple(ranks), prefer=Preference(prefer), folder=kept, energy=energy, tries=tries)
     return run(replace(request, progress=progress))

@@ -16,6 +16,10 @@ AT_RATES = "rates"
 """The name among the compared schemes of the found one, trained at the learning rates that were found for it."""
 
 
+GAINS, EARLIER = "gains", "earlier"
+"""The names of what is tried beside usual schemes: of the largest gain, and what is earliest in the model."""
+
+
 @dataclass(frozen=True)
 class UnitRow:
     """Why one parameter is in or out.
@@ -77,7 +81,8 @@ class Compared:
     cost     as planned
     gain     if gains add
     numbers  how many are trained
-    trained  its short trainings, where there were some"""
+    trained  its short trainings, where there were some
+    loss     of the samples kept back, at the best learning rates of those tried, where it was tried"""
 
     name: str
     choice: Choice
@@ -85,6 +90,7 @@ class Compared:
     gain: float
     numbers: int
     trained: tuple[Training, ...] = ()
+    loss: float | None = None
 
     @property
     def accuracy(self) -> float | None:

@@ -40,6 +40,7 @@ class SearchRequest:
     threads    of the target; None: its cores
     folder     where results are kept as they come, so that a search that was ended goes on; None: nowhere
     lr_steps   steps of each of the short trainings that find learning rates; 0: the recipe's stay
+    tries      train what else fits, too, at its best learning rates, and take what is best; needs `lr_steps`
     confirm    steps of a short training of the found scheme and of usual ones, at the end; 0: none
     progress   called with (stage, done, total)
     energy     what the device draws, and the limit of a step's energy; None: nothing is known of it
@@ -63,6 +64,7 @@ class SearchRequest:
     progress: Progress = quiet
     energy: Energy | None = None
     ranks: tuple[int, ...] = ()
+    tries: bool = False
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -72,6 +74,8 @@ class SearchRequest:
         for name in ("lr_steps", "confirm"):
             if getattr(self, name) < 0:
                 raise PockError(f"{name} is a number of steps, so it cannot be {getattr(self, name)}")
+        if self.tries and not self.lr_steps:
+            raise PockError("schemes are tried at learning rates that are looked for: give lr_steps, too")
         if self.eval_data is None and (self.method == "measured" or self.confirm):
             wanted = "measuring contributions" if self.method == "measured" else "confirming a scheme"
             raise PockError(f"{wanted} needs samples that were held out: give --eval-data")

@@ -15,6 +15,7 @@ from ...progress import Progress
 from ...recipe.optimizer import optimizer_mapping
 from ..choosing import Chooser, Chosen, Point, Preference, front, preferred
 from ..contributions import Contributions, Work, channel_importance, fisher, gradient_ratio, load, measure, save
+from ..contributions.earlier import earlier_first
 from ..contributions.kept import Journal
 from ..contributions.trainer import Trainer
 from ..contributions.work import Clock, identity_of
@@ -25,8 +26,9 @@ from ..writing import few_rules, recipe_text
 from .comments import comments_of
 from .comparison import schemes_of, trained_numbers
 from .data import Data, checked_data
-from .found import AT_RATES, Compared, Found, LayerRow, Training, UnitRow
+from .found import AT_RATES, EARLIER, GAINS, Compared, Found, LayerRow, Training, UnitRow
 from .request import SearchRequest
+from .trying import Tried, best_of, try_schemes
 from .whole import WholeCosts
 
 CONFIRMING_SEEDS = 3
@@ -63,7 +65,7 @@ class _Search:
         with self._timed("contributions"):
             contributions = self._contributions()
         found = self._known() or self._found(contributions)
-        if self.request.lr_steps:
+        if self.request.lr_steps and found.rates is None:
             found = self._with_rates(found, contributions)
         return self._confirmed(found, contributions) if self.request.confirm else found
 
@@ -126,6 +128,8 @@ class _Search:
         limits, target = request.limits, request.target
         settings = {"memory": limits.memory_bytes, "ms": limits.step_ms, "threads": self.threads}
         said = {"target": repr(target), "prefer": request.prefer, "energy": repr(request.energy)}
+        if request.tries:
+            settings["tries"] = request.lr_steps
         return self.work.kept("found.json", self._identity(minutes=request.minutes, **settings, **said))
 
     def _found(self, contributions: Contributions) -> Found:
@@ -136,12 +140,16 @@ class _Search:
         chooser = Chooser(space, contributions.gains, costs, planned, request.seed, progress=request.progress)
         chooser.check(request.limits)
         with self._timed("comparing"):
-            usual = schemes_of(space, chooser, request.limits)
-            evolved = chooser.evolved(request.limits)
-        named = usual if evolved is None else {**usual, "evolved": evolved}
+            named = schemes_of(space, chooser, request.limits)
+            if (evolved := chooser.evolved(request.limits)) is not None:
+                named["evolved"] = evolved
         with self._timed("choosing"):
             chosen, points = _preferred(chooser, request, list(named.values()))
-        compared = _compared(chooser, {"found": chosen.choice, **named}, request.progress)
+        tried: dict[str, Tried] = {}
+        if request.tries:
+            with self._timed("trying"):
+                chosen, named, tried = self._tried(chooser, chosen, named, contributions)
+        compared = _compared(chooser, {"found": chosen.choice, **named}, tried, request.progress)
         found = Found(
             model=request.graph.name,
             target=request.target.name,
@@ -159,12 +167,34 @@ class _Search:
             front=points,
             compared=compared,
             seconds=self.seconds,
+            rates=tried["found"].rates if tried else None,
         )
-        recipe = few_rules(space, chosen.choice, contributions.importance)
+        recipe = tried["found"].recipe if tried else few_rules(space, chosen.choice, contributions.importance)
         found = replace(found, recipe=recipe_text(recipe, comments_of(found)))
         if (file := self._file) is not None:
             write_whole(file, [json.dumps(found.to_mapping()).encode()])
         return found
+
+    def _tried(
+        self, chooser: Chooser, chosen: Chosen, named: Mapping[str, Choice], contributions: Contributions
+    ) -> tuple[Chosen, dict[str, Choice], dict[str, Tried]]:
+        """The scheme that is best when it is trained, of the chosen one and those beside it that take no more than it
+        may; all that is to be compared beside it; and what was tried, by the names that are compared."""
+        request, space, limits = self.request, self.space, self.request.limits
+        if request.prefer is not Preference.ACCURACY:
+            limits = limits.within(chosen.cost)
+        rule = replace(chooser, gains=earlier_first(space))
+        named = {GAINS: chosen.choice, EARLIER: rule.choose(limits).choice, **named}
+        fitting = {name: choice for name, choice in named.items() if limits.keeps(chooser.planned.of(choice))}
+        tried = try_schemes(space, fitting, contributions.importance, self.data, request.lr_steps, self.work)
+        best = best_of(tried)
+        if named[best] != chosen.choice:
+            choice = named[best]
+            note = f"trained for {request.lr_steps} steps, '{best}' was better than the scheme of the largest gain"
+            cost, estimated = chooser.planned.of(choice), chooser.costs.of(choice)
+            gain = chooser.gain(choice)
+            chosen = Chosen(choice, cost, estimated, gain, chosen.bound, "tried", (*chosen.notes, note))
+        return chosen, named, {"found": tried[best], **tried}
 
     def _with_rates(self, found: Found, contributions: Contributions) -> Found:
         """With learning rates, in its recipe too."""
@@ -226,12 +256,15 @@ class _Confirming:
         return Training(seed, known["accuracy"], known["loss"])
 
 
-def _compared(chooser: Chooser, named: Mapping[str, Choice], progress: Progress) -> tuple[Compared, ...]:
+def _compared(
+    chooser: Chooser, named: Mapping[str, Choice], tried: Mapping[str, Tried], progress: Progress
+) -> tuple[Compared, ...]:
     rows = []
     for done, (name, choice) in enumerate(named.items()):
         progress("compare", done, len(named))
         cost, gain = chooser.planned.of(choice), chooser.gain(choice)
-        rows.append(Compared(name, choice, cost, gain, trained_numbers(chooser.space, choice)))
+        loss = tried[name].rates.loss if name in tried else None
+        rows.append(Compared(name, choice, cost, gain, trained_numbers(chooser.space, choice), loss=loss))
     progress("compare", len(named), len(named))
     return tuple(rows)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ..figures import memory, milliseconds, percent
 from ..job.found import Compared, Found
@@ -166,18 +166,20 @@ def _meter(value: float, limit: float | None, full: float | None, words: Callabl
 
 
 def _comparison(found: Found) -> Markup:
-    trained = any(one.trained for one in found.compared)
     titles = ["scheme", "numbers trained", "peak memory", "of everything", "step", "of everything", "brings"]
-    head = element(
-        "tr", *(element("th", title, scope="col") for title in [*titles, *(["accuracy"] if trained else [])])
-    )
-    rows = [_compared_row(one, found, trained) for one in found.compared]
+    measured: dict[str, Callable[[Compared], str | Markup]] = {}
+    if any(one.loss is not None for one in found.compared):
+        measured["loss when tried"] = lambda one: "" if one.loss is None else f"{one.loss:.4g}"
+    if any(one.trained for one in found.compared):
+        measured["accuracy"] = _accuracy
+    head = element("tr", *(element("th", title, scope="col") for title in [*titles, *measured]))
+    rows = [_compared_row(one, found, [said(one) for said in measured.values()]) for one in found.compared]
     return element(
         "div", element("table", element("thead", head), element("tbody", *rows), class_="compared"), class_="scrolled"
     )
 
 
-def _compared_row(one: Compared, found: Found, trained: bool) -> Markup:
+def _compared_row(one: Compared, found: Found, measured: Sequence[str | Markup]) -> Markup:
     full = found.of("full")
     everything = sum(max(unit.gains) for unit in found.units)
     over = "" if found.limits.keeps(one.cost) else "over the limit"
@@ -188,9 +190,8 @@ def _compared_row(one: Compared, found: Found, trained: bool) -> Markup:
         milliseconds(one.cost.step_ms),
         f"{one.cost.step_ms / full.cost.step_ms:.0%}" if full else "",
         percent(one.gain, everything),
+        *measured,
     ]
-    if trained:
-        cells.append(_accuracy(one))
     return element(
         "tr",
         element("th", scheme_words(one.name), scope="row"),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from ..figures import memory, milliseconds
-from ..job.found import AT_RATES, Found, LayerRow, UnitRow
+from ..job.found import AT_RATES, EARLIER, GAINS, Found, LayerRow, UnitRow
 
 _LAST, _LORA = re.compile(r"last(\d+)"), re.compile(r"lora(\d+)")
 
@@ -25,6 +25,8 @@ def scheme_words(name: str) -> str:
         "head": "the head",
         "bias": "the biases",
         "evolved": "found by evolution",
+        GAINS: "the largest gain",
+        EARLIER: "the head, and what is earliest",
     }
     return known.get(name, name)
 

@@ -58,8 +58,7 @@ def search(
     watts      what the target draws while it trains
     eval_data  samples that were held out; for `measured` and `confirm`
     method     how contributions are found: `fisher`, `measured` or `gradient`
-    channels   by what the input channels are chosen that are trained of a weight: `activation`, `fisher`, `gradient` or
-               `magnitude`
+    channels   what chooses input channels to train of a weight: `activation`, `fisher`, `gradient` or `magnitude`
     prefer     which scheme within the limits: `accuracy`, `memory`, `time` or `balanced`
     minutes    what finding contributions may take, and finding learning rates again
     seed       of all that is drawn
@@ -70,8 +69,7 @@ def search(
     ranks      of low-rank adapters that may be trained beside weights in the place of the weights
     progress   called with (stage, done, total)
 
-    Raises DataError where the data do not fit the model, MemoryBudgetError or PockError where nothing fits into the
-    limits, RecipeError, UnsupportedOperatorError, TargetError."""
+    Raises DataError, MemoryBudgetError (nothing fits), PockError, RecipeError, UnsupportedOperatorError, TargetError."""
     from ..choosing import Limits, Preference
     from . import Energy, SearchRequest, run
 

@@ -69,7 +69,7 @@ def search(
     ranks      of low-rank adapters that may be trained beside weights in the place of the weights
     progress   called with (stage, done, total)
 
-    Raises DataError, MemoryBudgetError (nothing fits), PockError, RecipeError, UnsupportedOperatorError, TargetError."""
+    Raises DataError, MemoryBudgetError, PockError, RecipeError, UnsupportedOperatorError, TargetError."""
     from ..choosing import Limits, Preference
     from . import Energy, SearchRequest, run
 

@@ -1941,6 +1941,7 @@ class Search(Struct, frozen=True, kw_only=True):
     watts: float | None = None
     channels: SearchChannels | None = None
     lr_steps: int | None = None
+    tries: bool | None = None
     ranks: list[int] = field(default_factory=list)
 
 
@@ -1974,6 +1975,8 @@ class SearchIn(Struct, frozen=True, kw_only=True):
     """What finding contributions may take, and finding learning rates again; `measured` uses it."""
     lr_steps: int | UnsetType = UNSET
     """Steps of each short training that finds learning rates; 0: the recipe's stay."""
+    tries: bool | UnsetType = UNSET
+    """Train what else fits, too, each at its best learning rates, and take the best; needs `lr_steps`."""
     confirm: int | UnsetType = UNSET
     """Steps of short trainings that compare what was found; 0: none."""
     ranks: list[int] | UnsetType = UNSET

@@ -90,6 +90,10 @@ class SearchIn(BaseModel):
         le=MOST_STEPS,
         description="Steps of each short training that finds learning rates; 0: the recipe's stay.",
     )
+    tries: bool = Field(
+        default=False,
+        description="Train what else fits, too, each at its best learning rates, and take the best; needs `lr_steps`.",
+    )
     confirm: int = Field(
         default=0, ge=0, le=MOST_STEPS, description="Steps of short trainings that compare what was found; 0: none."
     )
@@ -108,6 +112,8 @@ class SearchIn(BaseModel):
             raise ValueError("give recipe or recipe_id, not both")
         if self.eval_dataset_id is None and (self.method == SearchMethod.MEASURED or self.confirm):
             raise ValueError("measured and confirm need data that were held out: give eval_dataset_id")
+        if self.tries and not self.lr_steps:
+            raise ValueError("schemes are tried at learning rates that are looked for: give lr_steps")
         if self.ranks and self.method != SearchMethod.FISHER:
             raise ValueError("what adapters bring is known by fisher only: leave ranks out, or method")
         if self.joules is not None and self.watts is None:
@@ -153,6 +159,7 @@ class SearchOut(BaseModel):
     prefer: SearchPreference
     minutes: float
     lr_steps: int
+    tries: bool
     confirm: int
     ranks: list[int]
     seed: int

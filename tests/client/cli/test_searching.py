@@ -12,7 +12,7 @@ def test_files_are_pushed_and_the_recipe_comes_back(person: Person, tmp_path: Pa
     output, report = tmp_path / "found.yaml", tmp_path / "why.html"
     order = ("searches", "create", person.model(), "--data", person.dataset(), "--target", "host", "--memory", "64mib")
     more = ("--recipe", person.recipe(), "--eval-data", person.dataset("held", 4), "--confirm", 5)
-    rest = ("--lr", "--lr-steps", 7, "--power", 5, "--energy", 2, "--channels", "fisher", "--rank", 4, "--rank", 16)
+    rest = ("--try", "--lr-steps", 7, "--power", 5, "--energy", 2, "--channels", "fisher", "--rank", 4, "--rank", 16)
     said = person.pock(*order, *more, *rest, "-o", output, "--report", report)
     assert said.status == 0, said.err
     assert "net:v1" in said.out and "1.0 KB of 2.0 KB" in said.out and "0.5 ms of 1 ms" in said.out
@@ -21,7 +21,7 @@ def test_files_are_pushed_and_the_recipe_comes_back(person: Person, tmp_path: Pa
     (made,) = person.json("searches", "list", "net")["items"]
     assert (made["memory_bytes"], made["confirm"], made["state"]) == (64 << 20, 5, "succeeded")
     assert (made["lr_steps"], made["watts"], made["joules"], made["channels"]) == (7, 5.0, 2.0, "fisher")
-    assert made["ranks"] == [4, 16]
+    assert made["ranks"] == [4, 16] and made["tries"]
     assert person.json(*order, *more, *rest)["id"] == made["id"], "the same search is there at once"
     assert (
         person.json("searches", "show", "net")["id"] == made["id"] == person.json("searches", "show", made["id"])["id"]

@@ -90,6 +90,7 @@ def test_a_search_is_no_build(shared: Server) -> None:
         ({"ranks": [10**4]}, 422, 1006, "ranks"),
         ({"ranks": [1, 2, 3, 4, 5]}, 422, 1006, "ranks"),
         ({"ranks": [4], "method": "gradient"}, 422, 1006, "fisher"),
+        ({"tries": True}, 422, 1006, "lr_steps"),
         ({"channels": "largest"}, 422, 1006, "channels"),
         ({"recipe": {}, "recipe_id": UNKNOWN}, 422, 1006, "not both"),
         ({"recipe": "a: *b"}, 422, None, "alias"),
@@ -240,11 +241,19 @@ def test_a_task_is_told_what_to_search(server: Server, person: Person) -> None:
 
 
 def test_what_came_later_is_told_where_it_was_asked_for(server: Server, person: Person) -> None:
-    later = {"channels": "gradient", "joules": 1.5, "watts": 6.0, "lr_steps": 20, "ranks": [4, 16]}
+    later = {"channels": "gradient", "joules": 1.5, "watts": 6.0, "lr_steps": 20, "ranks": [4, 16], "tries": True}
     plain = order(person)
     for changes in ({}, later):
         shown = person.post("/searches", {**plain, **changes}).json()
-        expected = {"channels": "activation", "joules": None, "watts": None, "lr_steps": 0, "ranks": [], **changes}
+        expected = {
+            "channels": "activation",
+            "joules": None,
+            "watts": None,
+            "lr_steps": 0,
+            "ranks": [],
+            "tries": False,
+            **changes,
+        }
         assert {name: shown[name] for name in later} == expected
         claim = claim_next(server.services)
         assert claim is not None

@@ -100,6 +100,9 @@ Ranks = Annotated[
     list[int] | None,
     typer.Option("--rank", metavar="R", help="Weights may have low-rank adapters instead, of this rank; repeatable."),
 ]
+Try = Annotated[
+    bool, typer.Option("--try", help="Train what else fits, too, each at its best learning rates, and take the best.")
+]
 Confirm = Annotated[
     int, typer.Option("--confirm", metavar="STEPS", min=0, help="Train the recipe and usual ones so long, and compare.")
 ]
@@ -130,6 +133,7 @@ def create_search(
     minutes: Minutes = 30.0,
     lr: FindRates = False,
     lr_steps: RateSteps = 60,
+    tries: Try = False,
     confirm: Confirm = 0,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of all that is drawn.")] = 0,
     threads: Annotated[int | None, typer.Option("--threads", min=1, help="Default: the target's cores.")] = None,
@@ -145,9 +149,16 @@ def create_search(
     """Find which parameters of a model to train within limits; the service keeps the recipe beside the model."""
     if not wait and (output or report):
         raise typer.BadParameter("--output and --report go with --wait; `searches download` fetches them later")
-    rates = lr_steps if lr else None
+    rates = lr_steps if lr or tries else None
     limits = {"memory_bytes": None if memory is None else _bytes_of(memory), "step_ms": step_ms, "joules": energy}
-    ways = {"watts": power, "method": method, "channels": channels, "prefer": prefer, "lr_steps": rates}
+    ways = {
+        "watts": power,
+        "method": method,
+        "channels": channels,
+        "prefer": prefer,
+        "lr_steps": rates,
+        "tries": tries or None,
+    }
     others = {"minutes": minutes, "confirm": confirm, "seed": seed, "threads": threads, "priority": priority}
     options: dict[str, Any] = {**limits, **ways, **others, "ranks": rank or None, "name": name}
     with connected(profile) as client:

@@ -12,15 +12,23 @@ report   = pock.verify(module, args, recipe)             # against the user's ow
 found    = pock.search(graph, recipe, data, memory=64 << 20)   # which parameters to train: found.recipe
 """
 
-from .artifact import Artifact, Course, Session, train
+from typing import TYPE_CHECKING
+
+from .artifact import Artifact
 from .compile import compile
 from .errors import PockError
 from .frontends import load
+from .lazy import lazily
 from .recipe import Recipe
 from .search.job.api import search
 from .targets import Target
 from .targets import all as targets
 from .verify.api import from_jax, from_keras, from_torch, verify
+
+if TYPE_CHECKING:
+    from .artifact import Course, Session, train
+else:
+    __getattr__ = lazily(__name__, {"artifact": "Course Session train"})
 
 __all__ = [
     "Artifact",

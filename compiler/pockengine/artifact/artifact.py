@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pockengine.artifact import archive
 from pockengine.artifact.archive import Content, Held
@@ -17,7 +18,6 @@ from pockengine.artifact.errors import (
     MissingMemberError,
 )
 from pockengine.artifact.manifest import Json, Manifest, Member, parse
-from pockengine.artifact.session import Session
 from pockengine.codegen.files import write_whole
 from pockengine.codegen.folder_cache import (
     FolderCache,
@@ -30,6 +30,9 @@ from pockengine.codegen.folder_cache import (
 )
 from pockengine.errors import ArtifactError
 from pockengine.ir import Array
+
+if TYPE_CHECKING:
+    from pockengine.artifact.session import Session
 
 MANIFEST = "manifest.json"
 _IDLE = 60.0
@@ -132,6 +135,8 @@ class Artifact:
         """A session on this machine; `threads` 0 takes as many as the artifact allows and the machine has, `seed`
         decides what dropout and augmentation draw. Raises WrongMachineError when the artifact is for another kind of
         machine."""
+        from pockengine.artifact.session import Session
+
         return Session(self.manifest, self.unpack, threads, seed)
 
     def _write_files(self, folder: Path) -> None:

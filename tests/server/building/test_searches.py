@@ -245,15 +245,8 @@ def test_what_came_later_is_told_where_it_was_asked_for(server: Server, person: 
     plain = order(person)
     for changes in ({}, later):
         shown = person.post("/searches", {**plain, **changes}).json()
-        expected = {
-            "channels": "activation",
-            "joules": None,
-            "watts": None,
-            "lr_steps": 0,
-            "ranks": [],
-            "tries": False,
-            **changes,
-        }
+        never = {"joules": None, "watts": None, "lr_steps": 0, "ranks": [], "tries": False}
+        expected = {"channels": "activation", **never, **changes}
         assert {name: shown[name] for name in later} == expected
         claim = claim_next(server.services)
         assert claim is not None

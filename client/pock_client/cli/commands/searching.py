@@ -149,16 +149,9 @@ def create_search(
     """Find which parameters of a model to train within limits; the service keeps the recipe beside the model."""
     if not wait and (output or report):
         raise typer.BadParameter("--output and --report go with --wait; `searches download` fetches them later")
-    rates = lr_steps if lr or tries else None
     limits = {"memory_bytes": None if memory is None else _bytes_of(memory), "step_ms": step_ms, "joules": energy}
-    ways = {
-        "watts": power,
-        "method": method,
-        "channels": channels,
-        "prefer": prefer,
-        "lr_steps": rates,
-        "tries": tries or None,
-    }
+    ways = {"watts": power, "method": method, "channels": channels, "prefer": prefer, "tries": tries or None}
+    ways["lr_steps"] = lr_steps if lr or tries else None
     others = {"minutes": minutes, "confirm": confirm, "seed": seed, "threads": threads, "priority": priority}
     options: dict[str, Any] = {**limits, **ways, **others, "ranks": rank or None, "name": name}
     with connected(profile) as client:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from ...progress import Progress
@@ -19,11 +20,8 @@ def build(model: Model, target: Target, cache: Path | None, progress: Progress) 
     sources = kernel_sources(model.programs.values())
     objects = toolchain.compile_objects(sources, target, cache, lambda done, total: progress("compile", done, total))
     text = emit_model(model)
-    progress("link", 0, 2)
-    executable = toolchain.link_executable(objects, text, target, cache)
-    progress("link", 1, 2)
-    linked = toolchain.link_library(objects, text, target, cache)
-    progress("link", 2, 2)
+    linking = partial(progress, "link")
+    executable, linked = toolchain.link(objects, text, target, cache, linking)
     library = f"bin/{toolchain.library_name(target)}"
     members = {EXECUTABLE: executable, library: linked, HEADER: toolchain.library_header().encode()}
     points = {"executable": EXECUTABLE, "library": library, "header": HEADER}

@@ -108,6 +108,17 @@ def compile_objects(
     return Objects(dict(zip(sources, paths, strict=True)), hits)
 
 
+def link(objects: Objects, model_c: str, target: Target, cache: Path | None, progress: Progress) -> tuple[bytes, bytes]:
+    """The executable and the library, at the same time: each is linked by one thread. Raises ToolchainError."""
+    progress(0, 2)
+    _compile_all([_tables(model_c, target)], _cache(cache), None)  # part of both
+    with ThreadPoolExecutor(2) as workers:
+        jobs = [workers.submit(one, objects, model_c, target, cache) for one in (link_executable, link_library)]
+        for done, _ in enumerate(as_completed(jobs), start=1):
+            progress(done, 2)
+    return jobs[0].result(), jobs[1].result()
+
+
 def link_executable(
     objects: Objects, model_c: str, target: Target, cache: Path | None = None, symbols: bool = False
 ) -> bytes:

@@ -245,7 +245,7 @@ def test_what_came_later_is_told_where_it_was_asked_for(server: Server, person: 
     plain = order(person)
     for changes in ({}, later):
         shown = person.post("/searches", {**plain, **changes}).json()
-        never = {"joules": None, "watts": None, "lr_steps": 0, "ranks": [], "tries": False}
+        never: dict[str, Any] = {"joules": None, "watts": None, "lr_steps": 0, "ranks": [], "tries": False}
         expected = {"channels": "activation", **never, **changes}
         assert {name: shown[name] for name in later} == expected
         claim = claim_next(server.services)

@@ -143,6 +143,8 @@ class _Search:
             named = schemes_of(space, chooser, request.limits)
             if (evolved := chooser.evolved(request.limits)) is not None:
                 named["evolved"] = evolved
+            if request.tries:
+                named[EARLIER] = replace(chooser, gains=earlier_first(space)).choose(request.limits).choice
         with self._timed("choosing"):
             chosen, points = _preferred(chooser, request, list(named.values()))
         tried: dict[str, Tried] = {}
@@ -183,8 +185,7 @@ class _Search:
         request, space, limits = self.request, self.space, self.request.limits
         if request.prefer is not Preference.ACCURACY:
             limits = limits.within(chosen.cost)
-        rule = replace(chooser, gains=earlier_first(space))
-        named = {GAINS: chosen.choice, EARLIER: rule.choose(limits).choice, **named}
+        named = {GAINS: chosen.choice, **named}
         fitting = {name: choice for name, choice in named.items() if limits.keeps(chooser.planned.of(choice))}
         tried = try_schemes(space, fitting, contributions.importance, self.data, request.lr_steps, self.work)
         best = best_of(tried)

@@ -26,7 +26,7 @@ def scheme_words(name: str) -> str:
         "bias": "the biases",
         "evolved": "found by evolution",
         GAINS: "the largest gain",
-        EARLIER: "the head, and what is earliest",
+        EARLIER: "earliest first",
     }
     return known.get(name, name)
 

@@ -135,41 +135,34 @@ class Bench:
         return None if known["recipe"] is None else Recipe.from_mapping(known["recipe"])
 
     def _chosen(self, scheme: Scheme, task: Task) -> Result:
-        if scheme.method == TRIED:
-            return self._tried(scheme, task)
+        recipe, about = self._tried(scheme, task) if scheme.method == TRIED else self._proposed(scheme, task)
+        return {
+            "kind": "scheme",
+            "model": self.model.key,
+            "task": task.name,
+            "method": scheme.method,
+            "share": scheme.share,
+            "recipe": None if recipe is None else recipe.to_mapping(),
+            **about,
+        }
+
+    def _proposed(self, scheme: Scheme, task: Task) -> tuple[Recipe | None, Result]:
+        """What the method chooses, and what is known of how."""
         self._check_time()
         start = start_of(self.model, task, 0, self.weights)
         space = Space.of(self.model.graph(start), self.model.recipe())
         samples = self._data(task, 0).train
         setting = Setting(self.model, space, self.costs, scheme.share, task, samples, start, self.searching)
         proposal = method_of(scheme.method)(setting)
-        return {
-            "kind": "scheme",
-            "model": self.model.key,
-            "task": task.name,
-            "method": scheme.method,
-            "share": scheme.share,
-            "recipe": None if proposal is None else proposal.recipe.to_mapping(),
-            **({} if proposal is None else proposal.about),
-        }
+        return (None, {}) if proposal is None else (proposal.recipe, proposal.about)
 
-    def _tried(self, scheme: Scheme, task: Task) -> Result:
+    def _tried(self, scheme: Scheme, task: Task) -> tuple[Recipe | None, Result]:
         """Of several methods' schemes the one that is best on parts of the first seed's training samples, each at its
-        best rate."""
+        best rate; and which it is."""
         recipes = {name: self.recipe(Scheme(name, scheme.share), task) for name in CANDIDATES}
         values = {name: self._rated(recipe, task)[0] for name, recipe in recipes.items() if recipe is not None}
         name = max(values, key=lambda name: values[name])
-        recipe = recipes[name]
-        assert recipe is not None
-        return {
-            "kind": "scheme",
-            "model": self.model.key,
-            "task": task.name,
-            "method": scheme.method,
-            "share": scheme.share,
-            "recipe": recipe.to_mapping(),
-            "taken": name,
-        }
+        return recipes[name], {"taken": name}
 
     def _rate(self, scheme: Scheme, task: Task) -> int:
         """The number of the learning rate that is best on parts of the first seed's training samples, after training on

@@ -2,6 +2,7 @@
 skipped test is a failed test."""
 
 import os
+import signal
 from collections.abc import Generator
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from pockengine.codegen.c.native.toolchain import zig_cache
 os.environ.setdefault("POCK_CACHE_DIR", str(Path(__file__).resolve().parents[1] / ".cache" / "tests"))
 os.environ.setdefault("POCK_CACHE_LIMIT", "2GiB")
 os.environ.setdefault("ZIG_GLOBAL_CACHE_DIR", str(zig_cache()))  # C libraries; the rest goes with the run
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # by a shell's `&`: what we start would inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 REQUIRE_ALL = os.environ.get("POCK_REQUIRE_ALL") == "1"
 
 

@@ -1,55 +1,60 @@
-/** The frame around every view: navigation, and which view the address means. */
+/** The frame around every view: navigation, what is wrong with the connection, and the view that the address means. */
 
+import type { ComponentType } from "preact";
+import { useEffect, useState } from "preact/hooks";
 import { Empty, Loading, Page, ProblemBox } from "./components/page";
+import { LostBanner } from "./components/lost";
 import { Who } from "./components/who";
-import { route, type Route } from "./router";
+import { asProblem } from "./data";
+import { address } from "./router";
 import { me } from "./session";
 import { startProblem, tryAgain } from "./start_session";
-import { ArtifactView } from "./views/artifact";
-import { BuildView } from "./views/build";
-import { BuildsView, RunsView } from "./views/builds";
-import { DeviceView } from "./views/device";
-import { FleetView } from "./views/fleet";
-import { ModelsView, ModelView } from "./views/models";
-import { RunView } from "./views/run";
 import { SignInView } from "./views/sign_in";
-import { StartView } from "./views/start";
-
-const NAVIGATION: readonly {
-  readonly text: string;
-  readonly href: string;
-  readonly views: readonly Route["view"][];
-}[] = [
-  { text: "Overview", href: "#/", views: ["start"] },
-  { text: "Fleet", href: "#/fleet", views: ["fleet", "device"] },
-  { text: "Models", href: "#/models", views: ["models", "model"] },
-  { text: "Builds", href: "#/builds", views: ["builds", "build", "artifact"] },
-  { text: "Runs", href: "#/runs", views: ["runs", "run"] },
-];
+import { SECTIONS, type View, viewOf, type ViewProps } from "./views/table_of_views";
 
 export function App() {
   const who = me.value;
-  const current = route.value;
+  const found = viewOf(address.value?.path ?? ["nowhere"]);
   return (
     <>
+      <a class="skip" href="#main" onClick={skip}>
+        Skip to the content
+      </a>
       <header class="top">
         <a class="brand" href="#/">
           <img src="./favicon.svg" alt="" width="24" height="24" /> PockEngine
         </a>
         {who && (
           <nav aria-label="Main">
-            {NAVIGATION.map(({ text, href, views }) => (
-              <a key={href} href={href} aria-current={views.includes(current.view) ? "page" : undefined}>
-                {text}
+            {SECTIONS.map(({ name, href }) => (
+              <a key={href} href={href} aria-current={found?.view.section === name ? "page" : undefined}>
+                {name}
               </a>
             ))}
           </nav>
         )}
         {who && <Who who={who} />}
       </header>
-      {who ? <View route={current} /> : who === null ? <SignInView /> : <Starting />}
+      {who ? (
+        found ? (
+          <Shown key={`${found.view.pattern} ${found.id}`} view={found.view} id={found.id} />
+        ) : (
+          <Missing />
+        )
+      ) : who === null ? (
+        <SignInView />
+      ) : (
+        <Starting />
+      )}
+      <LostBanner />
     </>
   );
+}
+
+/** Past the navigation, without touching the address, which is the view's. */
+function skip(event: Event): void {
+  event.preventDefault();
+  document.querySelector<HTMLElement>("#main h1")?.focus();
 }
 
 /** Until the server has said whether this browser is signed in. */
@@ -62,38 +67,40 @@ function Starting() {
   );
 }
 
+const fetched = new Map<View, ComponentType<ViewProps>>();
+
 /** The key makes a new address a new view: nothing of the old one's state stays. */
-function View({ route: current }: { readonly route: Route }) {
-  switch (current.view) {
-    case "start":
-      return <StartView key="start" />;
-    case "fleet":
-      return <FleetView key="fleet" />;
-    case "models":
-      return <ModelsView key="models" />;
-    case "builds":
-      return <BuildsView key="builds" />;
-    case "runs":
-      return <RunsView key="runs" />;
-    case "device":
-      return <DeviceView key={current.id} id={current.id} />;
-    case "model":
-      return <ModelView key={current.id} id={current.id} />;
-    case "build":
-      return <BuildView key={current.id} id={current.id} />;
-    case "artifact":
-      return <ArtifactView key={current.id} digest={current.id} />;
-    case "run":
-      return <RunView key={current.id} id={current.id} />;
-    case "missing":
-      return (
-        <Page key="missing" title="Nothing here">
-          <Empty title="This address leads nowhere.">
-            <p>
-              Go to the <a href="#/">overview</a>.
-            </p>
-          </Empty>
-        </Page>
-      );
-  }
+function Shown({ view, id }: { readonly view: View; readonly id: string }) {
+  const [failure, setFailure] = useState<unknown>(null);
+  const [, setArrived] = useState(false);
+  const Known = fetched.get(view);
+  useEffect(() => {
+    if (Known) return;
+    view.load().then((component) => {
+      fetched.set(view, component);
+      setArrived(true);
+    }, setFailure);
+  }, [view, Known]);
+  if (Known) return <Known id={id} />;
+  return (
+    <main id="main">
+      {failure === null ? (
+        <Loading what="the view" />
+      ) : (
+        <ProblemBox problem={asProblem(failure)} retry={() => location.reload()} />
+      )}
+    </main>
+  );
+}
+
+function Missing() {
+  return (
+    <Page title="Nothing here">
+      <Empty title="This address leads nowhere.">
+        <p>
+          Go to the <a href="#/">overview</a>.
+        </p>
+      </Empty>
+    </Page>
+  );
 }

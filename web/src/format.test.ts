@@ -47,7 +47,8 @@ describe("format", () => {
   });
 
   it("writes times in UTC", () => {
-    expect(format.timestamp("2026-11-21T02:49:59.997714+01:00")).toBe("2026-11-21 01:49:59 UTC");
+    expect(format.utc("2026-11-21T02:49:59.997714+01:00")).toBe("2026-11-21 01:49:59 UTC");
+    expect(format.timestamp("2026-11-21T02:49:59")).toBe("2026-11-21 02:49:59");
     expect(format.timestamp(null)).toBe("–");
   });
 

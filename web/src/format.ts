@@ -87,11 +87,26 @@ export function duration(start: string | null | undefined, end: string | null | 
   return `${Math.floor(minutes / 60)} h ${String(minutes % 60).padStart(2, "0")} min`;
 }
 
-/** "2026-11-21 01:49:59 UTC": the server's times are UTC, and so are its logs. */
-export function timestamp(time: string | null | undefined): string {
+/** "2026-11-21 01:49:59 UTC": the server's logs are in UTC. */
+export function utc(time: string | null | undefined): string {
   if (!time) return NOTHING;
   const date = new Date(time);
   return Number.isNaN(date.getTime()) ? time : `${date.toISOString().slice(0, 19).replace("T", " ")} UTC`;
+}
+
+/** "2026-11-21 02:49:59", in the person's own time zone. */
+export function timestamp(time: string | null | undefined): string {
+  if (!time) return NOTHING;
+  const date = new Date(time);
+  if (Number.isNaN(date.getTime())) return time;
+  const two = (value: number) => String(value).padStart(2, "0");
+  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${clock(date.getTime())}`;
+}
+
+/** "02:49:59", in the person's own time zone. */
+export function clock(milliseconds: number): string {
+  const date = new Date(milliseconds);
+  return [date.getHours(), date.getMinutes(), date.getSeconds()].map((part) => String(part).padStart(2, "0")).join(":");
 }
 
 /** The first characters of a digest or the last of an id: enough to tell two apart. */

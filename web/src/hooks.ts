@@ -1,60 +1,24 @@
-/** Loading data, following streams, and the clock, as hooks. */
+/** Following streams, the clock, and what the browser knows, as hooks. */
 
-import { useCallback, useEffect, useRef, useState } from "preact/hooks";
-import { follow, get, type Page, Problem } from "./api/client";
+import { type ReadonlySignal, signal, useComputed } from "@preact/signals";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { follow, type Problem } from "./api/client";
+import { asProblem } from "./data";
 
-export interface Resource<T> {
-  readonly data: T | null;
-  readonly problem: Problem | null;
-  readonly reload: () => void;
+/** The time in milliseconds, renewed each second while the page is visible: one clock for all that is shown. */
+const now = signal(Date.now());
+setInterval(() => {
+  if (document.visibilityState === "visible") now.value = Date.now();
+}, 1000);
+
+/** The time in milliseconds, renewed each second, for "4 s ago". Where many are shown, `Ago` changes less of the page. */
+export function useNow(): number {
+  return now.value;
 }
 
-/** What went wrong, as a problem to show; a programming error still has a text. */
-export function asProblem(error: unknown): Problem {
-  if (error instanceof Problem) return error;
-  return new Problem("Unexpected error", error instanceof Error ? error.message : String(error), 0, null, false);
-}
-
-/**
- * GETs `path`, again every `everyMs` while the page is visible and on `reload`. The last good data stays while a reload
- * fails, next to the problem. `null` as path loads nothing.
- */
-export function useResource<T>(path: string | null, everyMs = 0): Resource<T> {
-  const [state, setState] = useState<{ path: string | null; data: T | null; problem: Problem | null }>({
-    path: null,
-    data: null,
-    problem: null,
-  });
-  const [turn, setTurn] = useState(0);
-  const reload = useCallback(() => setTurn((value) => value + 1), []);
-
-  useEffect(() => {
-    if (path === null) return;
-    const abort = new AbortController();
-    get<T>(path, abort.signal).then(
-      (data) => setState({ path, data, problem: null }),
-      (error: unknown) => {
-        if (abort.signal.aborted) return;
-        setState((old) => ({ path, data: old.path === path ? old.data : null, problem: asProblem(error) }));
-      },
-    );
-    return () => abort.abort();
-  }, [path, turn]);
-
-  useInterval(reload, everyMs);
-
-  const current = state.path === path;
-  return { data: current ? state.data : null, problem: current ? state.problem : null, reload };
-}
-
-/** The time in milliseconds, renewed every `everyMs`, for "4 s ago". */
-export function useNow(everyMs = 1000): number {
-  const [now, setNow] = useState(Date.now());
-  useEffect(() => {
-    const timer = setInterval(() => setNow(Date.now()), everyMs);
-    return () => clearInterval(timer);
-  }, [everyMs]);
-  return now;
+/** What `text` says of the present time; whoever shows it is drawn again only when that changes. */
+export function useClock(text: (now: number) => string): ReadonlySignal<string> {
+  return useComputed(() => text(now.value));
 }
 
 /** Width in pixels of the element that gets `ref`; 0 until it is on the page. */
@@ -88,63 +52,6 @@ export function useTitle(title: string): void {
   useEffect(() => {
     document.title = title === "" ? "PockEngine" : `${title} · PockEngine`;
   }, [title]);
-}
-
-export interface List<T> {
-  readonly of: Resource<readonly T[]>;
-  /** Asks for one page more; null when everything is there. */
-  readonly more: (() => void) | null;
-}
-
-const PAGE = 100;
-
-/** A paginated list from its start, as many pages as were asked for, renewed every `everyMs`. */
-export function useList<T>(path: string, everyMs: number): List<T> {
-  const [pages, setPages] = useState(1);
-  const [state, setState] = useState<{ items: readonly T[] | null; next: string | null; problem: Problem | null }>({
-    items: null,
-    next: null,
-    problem: null,
-  });
-  const [turn, setTurn] = useState(0);
-  const reload = useCallback(() => setTurn((value) => value + 1), []);
-
-  useEffect(() => {
-    const abort = new AbortController();
-    const load = async () => {
-      const items: T[] = [];
-      let next: string | null = null;
-      for (let page = 0; page < pages; page += 1) {
-        const query = `${path.includes("?") ? "&" : "?"}limit=${PAGE}${next ? `&cursor=${encodeURIComponent(next)}` : ""}`;
-        const answer: Page<T> = await get<Page<T>>(path + query, abort.signal);
-        items.push(...answer.items);
-        next = answer.next_cursor;
-        if (next === null) break;
-      }
-      setState({ items, next, problem: null });
-    };
-    load().catch((error: unknown) => {
-      if (!abort.signal.aborted) setState((old) => ({ ...old, problem: asProblem(error) }));
-    });
-    return () => abort.abort();
-  }, [path, pages, turn]);
-
-  useInterval(reload, everyMs);
-  return {
-    of: { data: state.items, problem: state.problem, reload },
-    more: state.next === null ? null : () => setPages(pages + 1),
-  };
-}
-
-/** Calls `action` every `everyMs` while the page is visible; 0 means never. */
-function useInterval(action: () => void, everyMs: number): void {
-  useEffect(() => {
-    if (everyMs === 0) return;
-    const timer = setInterval(() => {
-      if (document.visibilityState === "visible") action();
-    }, everyMs);
-    return () => clearInterval(timer);
-  }, [action, everyMs]);
 }
 
 export interface Stream {

@@ -1,20 +1,29 @@
 import { describe, expect, it } from "vitest";
-import { link, parseRoute } from "./router";
+import { link, parseAddress, to } from "./router";
 
-describe("parseRoute", () => {
+const read = (fragment: string) => {
+  const found = parseAddress(fragment);
+  return found && { path: found.path, query: Object.fromEntries(found.query) };
+};
+
+describe("parseAddress", () => {
   it.each([
-    ["", { view: "start" }],
-    ["#/", { view: "start" }],
-    ["#/fleet", { view: "fleet" }],
-    ["#/builds", { view: "builds" }],
-    ["#/devices/a%2Fb", { view: "device", id: "a/b" }],
-    ["#/artifacts/abc", { view: "artifact", id: "abc" }],
-    ["#/nowhere", { view: "missing" }],
-    ["#/runs/1/steps", { view: "missing" }],
-  ])("%s", (fragment, route) => expect(parseRoute(fragment)).toEqual(route));
+    ["", [], {}],
+    ["#/", [], {}],
+    ["#/fleet", ["fleet"], {}],
+    ["#/devices/a%2Fb", ["devices", "a/b"], {}],
+    ["#/runs/1?tab=log&tail=20", ["runs", "1"], { tab: "log", tail: "20" }],
+    ["#/fleet?q=a%3Fb", ["fleet"], { q: "a?b" }],
+    ["#/fleet?q=?", ["fleet"], { q: "?" }],
+  ])("%s", (fragment, path, query) => expect(read(fragment)).toEqual({ path, query }));
 
-  it("reads back every link it writes", () => {
-    expect(parseRoute(link.run("x/y z"))).toEqual({ view: "run", id: "x/y z" });
-    expect(parseRoute(link.build("1"))).toEqual({ view: "build", id: "1" });
+  it("has no meaning for a broken sequence", () => expect(parseAddress("#/runs/%E0%A4%A")).toBeNull());
+
+  it("reads back every link that is written", () => {
+    expect(read(link.run("x/y z"))).toEqual({ path: ["runs", "x/y z"], query: {} });
+    expect(read(to(["fleet"], { q: "a b&c", state: null, sort: "" }))).toEqual({
+      path: ["fleet"],
+      query: { q: "a b&c" },
+    });
   });
 });

@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import { restore } from "./api/account";
 import type { Problem } from "./api/client";
-import { asProblem } from "./hooks";
+import { asProblem } from "./data";
 
 /** Why that could not be found out: the server does not answer, or failed. */
 export const startProblem = signal<Problem | null>(null);

@@ -1,6 +1,7 @@
 /** Requests to `/v1` with this browser's session cookie; every failure becomes a `Problem` that a person can read. */
 
 import { me, signedOut } from "../session";
+import { answered, unanswered } from "./connection";
 import { freshKey } from "./idempotency";
 import { EventStreamParser, type ServerEvent } from "./sse";
 
@@ -50,8 +51,10 @@ export async function send(path: string, init: RequestInit, key: string | null =
     response = await fetch(BASE + path, { ...init, headers, cache: "no-store" });
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
+    unanswered();
     throw new Problem("No connection", "The server does not answer. Is `pock serve` running?", 0, null, true);
   }
+  answered();
   if (response.ok) return response;
   const problem = await problemOf(response);
   // An answer to a session that has been replaced meanwhile must not end the present one.

@@ -4,6 +4,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import type { Problem } from "../api/client";
 import { useTitle } from "../hooks";
+import { restoreScroll } from "../router";
 import { CopyButton } from "./copy";
 
 interface PageProps {
@@ -21,7 +22,7 @@ export function Page({ title, kind, back, aside, command, children }: PageProps)
   useEffect(() => {
     // A new view replaces the old without a page load, so a screen reader has to be taken to its start.
     heading.current?.focus({ preventScroll: true });
-    scrollTo(0, 0);
+    return restoreScroll();
   }, []);
   return (
     <main id="main">

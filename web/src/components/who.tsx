@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import { signOut } from "../api/account";
 import type { Me } from "../api/types";
-import { asProblem } from "../hooks";
+import { asProblem } from "../data";
 
 export function Who({ who }: { readonly who: Me }) {
   const [failure, setFailure] = useState<string | null>(null);

@@ -9,7 +9,7 @@ import { Facts, Figures } from "../components/figures";
 import { Empty, Loaded, Page, Section, TableFrame } from "../components/page";
 import { curl, curlBlob, quote } from "../commands";
 import * as format from "../format";
-import { useResource } from "../hooks";
+import { useResource } from "../data";
 import { link } from "../router";
 import { planOf } from "../timeline/layout";
 import { HeaviestNodes } from "../timeline/heavy";
@@ -18,7 +18,7 @@ import { PlannedAgainstMeasured } from "./memory";
 import { recipeText } from "./recipe";
 import { summaryFigures } from "./summary";
 
-export function ArtifactView({ digest }: { readonly digest: string }) {
+export function ArtifactView({ id: digest }: { readonly id: string }) {
   const path = `/artifacts/${digest}`;
   const artifact = useResource<Artifact>(path);
   const data = artifact.data;

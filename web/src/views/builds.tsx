@@ -4,7 +4,7 @@ import type { Build, Run } from "../api/types";
 import { Command } from "../components/copy";
 import { Empty, Loaded, Page, Section } from "../components/page";
 import { curl, curlPost } from "../commands";
-import { useList } from "../hooks";
+import { useList } from "../data";
 import { BuildTable, More, RunTable } from "./tables";
 
 export function BuildsView() {

@@ -5,7 +5,7 @@ import { post, type Problem } from "../api/client";
 import { CopyButton } from "../components/copy";
 import { ProblemBox } from "../components/page";
 import { curlPost } from "../commands";
-import { asProblem } from "../hooks";
+import { asProblem } from "../data";
 
 interface CancelProps {
   readonly path: string;

@@ -7,7 +7,8 @@ import { Empty, Loaded, Page, Section } from "../components/page";
 import { curl } from "../commands";
 import { factRows } from "../facts";
 import * as format from "../format";
-import { useList, useNow, useResource } from "../hooks";
+import { useList, useResource } from "../data";
+import { useNow } from "../hooks";
 import { link } from "../router";
 import { More, RunTable } from "./tables";
 

@@ -1,12 +1,13 @@
 /** The fleet: one card per device. */
 
 import type { Device } from "../api/types";
+import { Ago } from "../components/ago";
 import { StateBadge } from "../components/badge";
 import { CopyButton, Command } from "../components/copy";
 import { Empty, Loaded, Page } from "../components/page";
 import { curl, curlPost } from "../commands";
 import * as format from "../format";
-import { useList, useNow } from "../hooks";
+import { useList } from "../data";
 import { link } from "../router";
 import { More } from "./tables";
 
@@ -51,7 +52,6 @@ export function fleetSummary(devices: readonly Device[]): string {
 }
 
 function DeviceCard({ device }: { readonly device: Device }) {
-  const now = useNow();
   return (
     <li class="card device">
       <div class="device-head">
@@ -70,7 +70,9 @@ function DeviceCard({ device }: { readonly device: Device }) {
             Last seen{" "}
             <CopyButton text={curl(`/devices/${device.id}`, ".last_seen_at")} of={`${device.name}, last seen`} />
           </dt>
-          <dd title={format.timestamp(device.last_seen_at)}>{format.ago(device.last_seen_at, now)}</dd>
+          <dd>
+            <Ago time={device.last_seen_at} />
+          </dd>
         </div>
         <div>
           <dt>Current run</dt>

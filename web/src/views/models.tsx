@@ -1,19 +1,19 @@
 /** The uploaded models, and one model with its builds and the form that requests another. */
 
 import type { Build, Model } from "../api/types";
+import { Ago } from "../components/ago";
 import { CopyButton } from "../components/copy";
 import { Figures } from "../components/figures";
 import { Empty, Loaded, Page, Section, TableFrame } from "../components/page";
 import { curl, curlBlob } from "../commands";
 import * as format from "../format";
-import { useList, useNow, useResource } from "../hooks";
+import { useList, useResource } from "../data";
 import { link } from "../router";
 import { NewBuild } from "./new_build";
 import { BuildTable, More } from "./tables";
 
 export function ModelsView() {
   const { of, more } = useList<Model>("/models", 10_000);
-  const now = useNow();
   return (
     <Page title="Models" command={curl("/models")}>
       <Section title="All models">
@@ -49,7 +49,9 @@ export function ModelsView() {
                         <td class="mono" title={model.digest}>
                           {format.shortDigest(model.digest)}
                         </td>
-                        <td title={format.timestamp(model.created_at)}>{format.ago(model.created_at, now)}</td>
+                        <td>
+                          <Ago time={model.created_at} />
+                        </td>
                       </tr>
                     ))}
                   </tbody>
@@ -68,7 +70,6 @@ export function ModelView({ id }: { readonly id: string }) {
   const path = `/models/${id}`;
   const model = useResource<Model>(path);
   const { of: builds, more } = useList<Build>(`/builds?model_id=${id}`, 2000);
-  const now = useNow();
   return (
     <Page
       title={model.data?.name ?? "Model"}
@@ -82,7 +83,7 @@ export function ModelView({ id }: { readonly id: string }) {
             <Figures
               items={[
                 { label: "Size", value: format.bytes(data.size), command: curl(path, ".size") },
-                { label: "Uploaded", value: format.ago(data.created_at, now), hint: format.timestamp(data.created_at) },
+                { label: "Uploaded", value: <Ago time={data.created_at} />, hint: format.timestamp(data.created_at) },
                 {
                   label: "SHA-256",
                   value: <span class="mono">{format.shortDigest(data.digest)}</span>,

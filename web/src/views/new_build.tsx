@@ -6,7 +6,7 @@ import type { Build, Target } from "../api/types";
 import { CopyButton } from "../components/copy";
 import { Loaded, ProblemBox, Section } from "../components/page";
 import { curlPost } from "../commands";
-import { asProblem, useResource } from "../hooks";
+import { asProblem, useResource } from "../data";
 import { link } from "../router";
 
 const FIRST_RECIPE = `loss: cross_entropy

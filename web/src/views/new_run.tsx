@@ -7,7 +7,7 @@ import { CopyButton } from "../components/copy";
 import { Empty, Loaded, ProblemBox, Section } from "../components/page";
 import { curlPost } from "../commands";
 import * as format from "../format";
-import { asProblem, useList } from "../hooks";
+import { asProblem, useList } from "../data";
 import { link } from "../router";
 
 export function NewRun({ build }: { readonly build: Build }) {

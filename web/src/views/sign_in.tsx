@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { signIn } from "../api/account";
 import type { Problem } from "../api/client";
 import { Page, ProblemBox } from "../components/page";
-import { asProblem } from "../hooks";
+import { asProblem } from "../data";
 import { signInReason } from "../session";
 
 export function SignInView() {

@@ -5,8 +5,7 @@ import { Figures } from "../components/figures";
 import { Command } from "../components/copy";
 import { Loaded, Page, Section } from "../components/page";
 import { curl, curlPost } from "../commands";
-import type { List } from "../hooks";
-import { useList } from "../hooks";
+import { type List, useList } from "../data";
 import { BuildTable, RunTable } from "./tables";
 
 const RECENT = 5;

@@ -1,6 +1,7 @@
 /** The tables of builds and runs, used by every view that lists some. */
 
 import type { Build, Run } from "../api/types";
+import { Ago } from "../components/ago";
 import { Progress, StateBadge } from "../components/badge";
 import { TableFrame } from "../components/page";
 import * as format from "../format";
@@ -44,7 +45,9 @@ export function BuildTable({ builds, label }: { readonly builds: readonly Build[
                   <span class="faint"> position {build.queue_position}</span>
                 )}
               </td>
-              <td title={format.timestamp(build.created_at)}>{format.ago(build.created_at, now)}</td>
+              <td>
+                <Ago time={build.created_at} />
+              </td>
               <td class="number">{format.duration(build.started_at, build.finished_at, now)}</td>
             </tr>
           ))}
@@ -68,7 +71,6 @@ function accuracyText(run: Run): string {
 }
 
 export function RunTable({ runs, label }: { readonly runs: readonly Run[]; readonly label: string }) {
-  const now = useNow();
   return (
     <TableFrame label={label}>
       <table>
@@ -114,7 +116,9 @@ export function RunTable({ runs, label }: { readonly runs: readonly Run[]; reado
               <td class="number">{format.milliseconds(run.report?.train?.step_ms?.median)}</td>
               <td class="number">{lossText(run)}</td>
               <td class="number">{accuracyText(run)}</td>
-              <td title={format.timestamp(run.created_at)}>{format.ago(run.created_at, now)}</td>
+              <td>
+                <Ago time={run.created_at} />
+              </td>
             </tr>
           ))}
         </tbody>

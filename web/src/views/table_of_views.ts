@@ -1,0 +1,47 @@
+/** Which view an address means. Views are fetched when they are first shown. */
+
+import type { ComponentType } from "preact";
+
+/** What every view is told: the parts of the address that its pattern left open, in order. */
+export interface ViewProps {
+  readonly id: string;
+}
+
+export interface View {
+  /** Parts of the path; `:id` stands for any. */
+  readonly pattern: string;
+  /** The entry of the main navigation to which it belongs. */
+  readonly section: string;
+  readonly load: () => Promise<ComponentType<ViewProps>>;
+}
+
+export const SECTIONS: readonly { readonly name: string; readonly href: string }[] = [
+  { name: "Overview", href: "#/" },
+  { name: "Models", href: "#/models" },
+  { name: "Builds", href: "#/builds" },
+  { name: "Fleet", href: "#/fleet" },
+  { name: "Runs", href: "#/runs" },
+];
+
+export const VIEWS: readonly View[] = [
+  { pattern: "", section: "Overview", load: () => import("./start").then((m) => m.StartView) },
+  { pattern: "models", section: "Models", load: () => import("./models").then((m) => m.ModelsView) },
+  { pattern: "models/:id", section: "Models", load: () => import("./models").then((m) => m.ModelView) },
+  { pattern: "builds", section: "Builds", load: () => import("./builds").then((m) => m.BuildsView) },
+  { pattern: "builds/:id", section: "Builds", load: () => import("./build").then((m) => m.BuildView) },
+  { pattern: "artifacts/:id", section: "Builds", load: () => import("./artifact").then((m) => m.ArtifactView) },
+  { pattern: "fleet", section: "Fleet", load: () => import("./fleet").then((m) => m.FleetView) },
+  { pattern: "devices/:id", section: "Fleet", load: () => import("./device").then((m) => m.DeviceView) },
+  { pattern: "runs", section: "Runs", load: () => import("./builds").then((m) => m.RunsView) },
+  { pattern: "runs/:id", section: "Runs", load: () => import("./run").then((m) => m.RunView) },
+];
+
+/** The view of a path and its open part; null where there is none. */
+export function viewOf(path: readonly string[]): { readonly view: View; readonly id: string } | null {
+  for (const view of VIEWS) {
+    const parts = view.pattern.split("/").filter(Boolean);
+    if (parts.length !== path.length || !parts.every((part, index) => part === ":id" || part === path[index])) continue;
+    return { view, id: path[parts.indexOf(":id")] ?? "" };
+  }
+  return null;
+}

@@ -8,8 +8,9 @@ from functools import cached_property
 
 from benchmarks.tasks.models import Model
 from pockengine import Recipe
+from pockengine.check.speed import step_cycles
 from pockengine.compile import RUNTIME_BYTES, Request, Scope, plan_programs, predicted_peak_bytes
-from pockengine.search.costs.exact import NOT_COUNTED, step_cycles
+from pockengine.search.costs.exact import NOT_COUNTED
 from pockengine.targets import get
 
 from .store import Store, digest_of

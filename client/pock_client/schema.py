@@ -179,6 +179,17 @@ class Entry(OpenEnum):
     bench = "bench"
 
 
+class EstimateIn(Struct, frozen=True, kw_only=True):
+    """A recipe and a device, of which it is asked what training takes."""
+
+    recipe: dict[str, Any] | str
+    """An object, or its text in YAML."""
+    target: str | UnsetType = UNSET
+    threads: int | UnsetType | None = UNSET
+    memory_bytes: int | UnsetType | None = UNSET
+    """What the process may take: forward nodes run twice where that helps."""
+
+
 class Evaluation(Struct, frozen=True, kw_only=True):
     """An evaluation during training."""
 
@@ -252,6 +263,19 @@ class FieldError(Struct, frozen=True, kw_only=True):
     where: str
     """Path of the part, e.g. `body.recipe.batch`."""
     message: str
+    line: int | None = None
+    """Of a recipe's text, from 1, as far as it can be told."""
+
+
+class Fit(Struct, frozen=True, kw_only=True):
+    """Whether a step fits a device."""
+
+    predicted_peak_bytes: int
+    memory: str
+    memory_bytes: int
+    ram_bytes: int
+    fits: bool
+    """Whether a quarter of the memory is left to the system."""
 
 
 class Flops(Struct, frozen=True, kw_only=True):
@@ -279,6 +303,40 @@ class Found(Struct, frozen=True, kw_only=True):
     """Of a step, where `watts` were given."""
     learning_rates: dict[str, float] | None = None
     """By group of parameters, where `lr_steps` asked for them."""
+
+
+class GraphIn(Struct, frozen=True, kw_only=True):
+    """Whose graph is wanted: the model's, or with a recipe that of its training step."""
+
+    recipe: dict[str, Any] | str | UnsetType | None = UNSET
+    """An object, or its text in YAML."""
+    target: str | UnsetType = UNSET
+    batch: int | UnsetType | None = UNSET
+    """Without a recipe; None: the model's own."""
+
+
+class Trained(OpenEnum):
+    """What is trained of the parameters that it reads; None where it reads none."""
+
+    all = "all"
+    channels = "channels"
+    frozen = "frozen"
+
+
+class GraphNode(Struct, frozen=True, kw_only=True):
+    """A node of a graph; edges name it by its place in the list."""
+
+    name: str
+    op: str
+    module: str
+    """Its layer; empty for what comes from none, such as the loss."""
+    phase: str
+    flops: int
+    bytes: int
+    """Of its results."""
+    shape: list[int]
+    trained: Trained | None
+    """What is trained of the parameters that it reads; None where it reads none."""
 
 
 class HeldOutReport(Struct, frozen=True, kw_only=True):
@@ -330,6 +388,18 @@ class Known(Struct, frozen=True, kw_only=True):
     """Of those, the ones that devices can try."""
     known_by: dict[str, int] = field(default_factory=dict)
     """The hits by where they come from: fleet, import."""
+
+
+class LayerParameter(Struct, frozen=True, kw_only=True):
+    """A parameter of a layer."""
+
+    name: str
+    shape: list[int]
+    trained: str
+    channels: int | None = None
+    """Input channels that are trained, where not all are."""
+    input_channels: int | None = None
+    """How many there are; None: it has none."""
 
 
 class MachineDifference(Struct, frozen=True, kw_only=True):
@@ -391,6 +461,15 @@ class Node(Struct, frozen=True, kw_only=True):
     flops: int
     bytes: int
     phase: str
+
+
+class OperatorUse(Struct, frozen=True, kw_only=True):
+    """An operator of the model's file."""
+
+    operator: str
+    count: int
+    status: str
+    """`supported`, `folded`, `forward only` or `unsupported`."""
 
 
 class Outcome(OpenEnum):
@@ -824,6 +903,42 @@ class Summary(Struct, frozen=True, kw_only=True):
     tuning: Known | None = None
 
 
+class Takes(Struct, frozen=True, kw_only=True):
+    """What a recipe takes on a target. The parts in bytes sum to `predicted_peak_bytes`."""
+
+    predicted_peak_bytes: int
+    memory: str
+    memory_bytes: int
+    ram_bytes: int
+    fits: bool
+    """Whether a quarter of the memory is left to the system."""
+    target: str
+    threads: int
+    batch: int
+    step_ms: float
+    """What the compiler's model expects of a step; nothing was measured."""
+    param_bytes: int
+    state_bytes: int
+    const_bytes: int
+    input_bytes: int
+    arena_bytes: int
+    lower_bound_bytes: int
+    saved_bytes: int
+    nodes_forward: int
+    nodes_backward: int
+    nodes_backward_dense: int
+    kernels: int
+    flops: dict[str, int]
+    parameters: int
+    trained_parameters: int
+    runtime_bytes: int | None = None
+    """Code, tables, stacks, buffers: a constant."""
+    recomputed_nodes: int = 0
+    recomputed_share: float = 0.0
+    left_out: dict[str, str] | None = None
+    targets: dict[str, Fit] | None = None
+
+
 class Target(Struct, frozen=True, kw_only=True):
     """A device type the compiler builds for; further fields are those of its description file."""
 
@@ -957,6 +1072,17 @@ class TuningState(OpenEnum):
     cancelled = "cancelled"
 
 
+class Unsupported(Struct, frozen=True, kw_only=True):
+    """A node that is in the way."""
+
+    operator: str
+    node: str
+    shapes: str
+    needed_for: str
+    position: str
+    advice: str
+
+
 class UpdateState(OpenEnum):
     """How one device of a rollout stands."""
 
@@ -986,6 +1112,13 @@ class UploadIn(Struct, frozen=True, kw_only=True):
     digest: Digest
     size: int
     """Bytes."""
+
+
+class Usual(Struct, frozen=True, kw_only=True):
+    """What a usual recipe takes, or why it cannot be used on this model."""
+
+    takes: Takes | None = None
+    error: str | None = None
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
@@ -1620,6 +1753,31 @@ class FederationPage(Struct, frozen=True, kw_only=True):
     """Null on the last page."""
 
 
+class Graph(Struct, frozen=True, kw_only=True):
+    """A graph: nodes in the order in which they run, and edges from maker to reader."""
+
+    nodes: list[GraphNode]
+    edges: list[list[Any]]
+
+
+class Layer(Struct, frozen=True, kw_only=True):
+    """The nodes from one module's parameters to the next module's."""
+
+    name: str
+    operators: list[str]
+    shape: list[int]
+    """Of the layer's result."""
+    param_count: int
+    parameters: list[LayerParameter]
+    flops: int
+    """Of the forward pass."""
+    share: float
+    """Of the model's forward operations, from 0 to 1."""
+    saved_bytes: int
+    """What of its results the backward pass needs."""
+    saved_share: float
+
+
 class Member(Struct, frozen=True, kw_only=True):
     """A member."""
 
@@ -2154,6 +2312,63 @@ class CampaignPage(Struct, frozen=True, kw_only=True):
     items: list[Campaign]
     next_cursor: str | None
     """Null on the last page."""
+
+
+class Check(Struct, frozen=True, kw_only=True):
+    """What is in a model, whether it can be trained, and what that takes."""
+
+    supported: bool
+    missing_weights: bool
+    """Whether files of weights were not looked at; nothing here needs them."""
+    operators: list[OperatorUse]
+    unsupported: list[Unsupported]
+    inputs: dict[str, str]
+    """Name to type, such as `f32[8, 3, 32, 32]`."""
+    outputs: dict[str, str]
+    param_count: int
+    flops_forward: int
+    layers: list[Layer]
+    recipes: dict[str, Usual]
+    """Training all of it, its head, its biases, with the usual loss and AdamW."""
+
+
+class Estimate(Struct, frozen=True, kw_only=True):
+    """The same, with what the recipe trains of each layer."""
+
+    predicted_peak_bytes: int
+    memory: str
+    memory_bytes: int
+    ram_bytes: int
+    fits: bool
+    """Whether a quarter of the memory is left to the system."""
+    target: str
+    threads: int
+    batch: int
+    step_ms: float
+    """What the compiler's model expects of a step; nothing was measured."""
+    param_bytes: int
+    state_bytes: int
+    const_bytes: int
+    input_bytes: int
+    arena_bytes: int
+    lower_bound_bytes: int
+    saved_bytes: int
+    nodes_forward: int
+    nodes_backward: int
+    nodes_backward_dense: int
+    kernels: int
+    flops: dict[str, int]
+    parameters: int
+    trained_parameters: int
+    layers: list[Layer]
+    recipe: dict[str, Any]
+    """In its canonical form: defaults filled in."""
+    runtime_bytes: int | None = None
+    """Code, tables, stacks, buffers: a constant."""
+    recomputed_nodes: int = 0
+    recomputed_share: float = 0.0
+    left_out: dict[str, str] | None = None
+    targets: dict[str, Fit] | None = None
 
 
 class Me(Struct, frozen=True, kw_only=True):

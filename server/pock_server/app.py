@@ -1,5 +1,6 @@
 """Puts the service together as one ASGI application."""
 
+import asyncio
 import logging
 import os
 from collections.abc import AsyncIterator
@@ -22,6 +23,7 @@ import pock_server.benchmarks.endpoints
 import pock_server.blobs.endpoints
 import pock_server.builds.endpoints
 import pock_server.campaigns.endpoints
+import pock_server.checks.endpoints
 import pock_server.datasets.endpoints
 import pock_server.devices.agent_endpoints
 import pock_server.devices.endpoints
@@ -47,6 +49,7 @@ import pock_server.web.pages
 import pock_server.webhooks.endpoints
 from pock_server import __version__, openapi
 from pock_server.blobs import answers
+from pock_server.checks.desk import Desk
 from pock_server.clock import Clock
 from pock_server.gate.middleware import GateMiddleware
 from pock_server.http import problems
@@ -66,6 +69,7 @@ _ROUTERS = (
     pock_server.runs.agent_endpoints.router,
     pock_server.blobs.endpoints.router,
     pock_server.models.endpoints.router,
+    pock_server.checks.endpoints.router,
     pock_server.datasets.endpoints.router,
     pock_server.recipes.endpoints.router,
     pock_server.targets.endpoints.router,
@@ -127,6 +131,7 @@ def create_app(settings: Settings, clock: Clock | None = None) -> FastAPI:
     )
     app.router.routes.extend(_routes())  # behind the document's, which the page's `/{path}` would take
     app.state.services = services
+    app.state.desk = Desk(services)
     problems.install(app)
     answers.install(app)
     openapi.install(app)
@@ -163,6 +168,14 @@ def _operation_id(route: APIRoute) -> str:
 
 
 @asynccontextmanager
+async def _open(desk: Desk) -> AsyncIterator[None]:
+    tidying = asyncio.create_task(desk.tidy_forever())
+    yield
+    tidying.cancel()
+    await asyncio.wait({tidying})
+
+
+@asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     services = app.state.services
     assert isinstance(services, Services)
@@ -175,7 +188,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         runner=services.settings.runner,
     )
     _log.info("the service starts", extra=words)
-    async with Background(services):
+    async with Background(services), _open(app.state.desk):
         yield
         _log.info("the service stops", extra=words)
     await run_in_threadpool(services.traces.close)

@@ -115,6 +115,9 @@ class Settings(BaseSettings):
     work_dir: str = Field(default="", description="Folders of running builds; empty means one in the data folder.")
     parallel_builds: int = Field(default=1, ge=1, description="Builds that run at once in this process.")
     builds_per_workspace: int = Field(default=4, ge=1, description="Builds of one workspace that run at once.")
+    check_processes: int = Field(
+        default=2, ge=1, description="Models kept in memory to answer at once what a recipe takes, by each process."
+    )
     build_timeout_seconds: float = Field(default=1800, gt=0, description="A build that takes longer fails.")
     search_timeout_seconds: float = Field(
         default=7200, gt=0, description="A search for what to train that takes longer fails."

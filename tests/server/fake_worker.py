@@ -57,8 +57,39 @@ def build(folder: Path) -> None:
         say(event="artifact", summary={"kernels": 5})
 
 
+def answer() -> None:
+    """Each question is answered as its recipe tells; the first child that is told to die does."""
+    for line in sys.stdin:
+        question = json.loads(line)
+        number, behaviour = question["number"], question["recipe"]["behaviour"]
+        print("a line on stderr", file=sys.stderr, flush=True)
+        if behaviour == "die":
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif behaviour == "hang":
+            time.sleep(600)
+        elif behaviour == "talk":
+            while True:
+                print("x" * 4096, file=sys.stderr, flush=True)
+        elif behaviour == "garbage":
+            print("not JSON", flush=True)
+        elif behaviour == "other":
+            say(event="answered", number=number + 1, content={"nodes": [], "edges": []})
+        elif behaviour == "nested":
+            print("[" * 100_000, flush=True)
+        elif behaviour == "wrong":
+            say(event="answered", number=number, content={"nodes": [{"name": "x"}], "edges": []})
+        elif behaviour == "endless":
+            say(event="answered", number=number, content={"nodes": [], "edges": [[2**70, 0]]})
+        elif behaviour == "refuse":
+            say(event="refused", number=number, code=3003, detail="no such key 'x'", line=7)
+        else:
+            say(event="answered", number=number, content={"nodes": [], "edges": [[os.getpid(), 0]]})
+
+
 if sys.argv[1] == "describe":
     target = {"name": "host", "description": "this machine", "triple": "x86_64-linux-musl", "cores": 1}
     say(event="compiler", version="fake", targets=[target])
+elif sys.argv[1] == "answer":
+    answer()
 elif sys.argv[1] == "build":
     build(Path(sys.argv[2]))

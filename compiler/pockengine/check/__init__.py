@@ -94,22 +94,28 @@ def _described(graph: Graph, recipe: Recipe | None, saved: Mapping[str, int]) ->
     counts: dict[str, int] = {}
     for node in graph.nodes:
         counts[node.op] = counts.get(node.op, 0) + 1
-    trained = with_adapters(graph, recipe.lora) if recipe and recipe.lora else graph
-    scheme = None
-    if recipe:
-        with contextlib.suppress(UnsupportedOperatorError):
-            scheme = resolve(recipe, trained)
     return CheckReport(
         supported=True,
         operators=tuple(OperatorUse(op, count, "supported") for op, count in sorted(counts.items())),
         unsupported=(),
         inputs={value.name: str(value.type) for value in graph.inputs},
         outputs={name: str(value.type) for name, value in graph.outputs.items()},
-        layers=layers_of(trained, scheme, saved),
+        layers=layers(graph, recipe, saved),
         param_count=sum(value.type.size for value in graph.params),
         flops_forward=sum(node_flops(node) for node in graph.nodes),
         recipes={},
     )
+
+
+def layers(graph: Graph, recipe: Recipe | None, saved: Mapping[str, int]) -> tuple[Layer, ...]:
+    """The layers of an imported graph, adapters that the recipe asks for among them, and what it trains of each.
+    saved: as `layers_of` has it. Raises RecipeError where the recipe does not fit the model."""
+    trained = with_adapters(graph, recipe.lora) if recipe and recipe.lora else graph
+    scheme = None
+    if recipe:
+        with contextlib.suppress(UnsupportedOperatorError):
+            scheme = resolve(recipe, trained)
+    return layers_of(trained, scheme, saved)
 
 
 def check_file(
@@ -174,5 +180,6 @@ __all__ = [
     "compare",
     "compare_schemes",
     "estimate",
+    "layers",
     "usual_recipe",
 ]

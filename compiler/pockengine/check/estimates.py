@@ -15,6 +15,7 @@ from ..recipe import Recipe
 from ..targets import Memory, Target
 from ..targets import all as all_targets
 from .forked import in_fork
+from .speed import clock_of, step_cycles
 
 GIVEN = "recipe"
 """What the user's own recipe is called beside `full`, `head` and `bias`."""
@@ -58,18 +59,21 @@ class Estimate:
     """What one recipe takes on a target, from the plan.
 
     fit          whether it fits the target
+    step_ms      milliseconds that the backend expects of a training step on the target's fastest core clock
     summary      the figures of docs/reference/binary.md: bytes, nodes, floating-point operations
     saved_bytes  origin of a forward node -> bytes of its results that the backward pass needs
     devices      the same for every target that has the memory in which the backend keeps tensors"""
 
     fit: Fit
     threads: int
+    step_ms: float
     summary: Mapping[str, Any]
     saved_bytes: Mapping[str, int]
     devices: tuple[Fit, ...] = field(default=())
 
     def to_mapping(self) -> dict[str, Any]:
-        about = {"target": self.fit.target, "threads": self.threads, **self.fit.to_mapping()}
+        about = {"target": self.fit.target, "threads": self.threads, "step_ms": round(self.step_ms, 4)}
+        about |= self.fit.to_mapping()
         devices = {fit.target: fit.to_mapping() for fit in self.devices}
         return {**about, **self.summary, "saved_bytes": sum(self.saved_bytes.values()), "targets": devices}
 
@@ -102,7 +106,8 @@ def _read_off(planned: Planned, graph: Graph, memory: int | None) -> Estimate:
     figures = summary(planned, kernels=len({call.kernel.symbol for call in calls}))
     peak, target = figures["predicted_peak_bytes"], planned.target
     fit = Fit(target.name, peak, target.ram_bytes, planned.backend.memory(target))
-    return Estimate(fit, planned.threads, figures, _saved(planned), tuple(_fits(planned, graph, peak, memory)))
+    step_ms = step_cycles(planned) / clock_of(target) * 1e3
+    return Estimate(fit, planned.threads, step_ms, figures, _saved(planned), tuple(_fits(planned, graph, peak, memory)))
 
 
 def compare(

@@ -122,6 +122,7 @@ def _estimate_rows(estimate: Estimate) -> dict[str, str]:
     return {
         "\ntarget": f"\n{fit.target}, {estimate.threads} threads, {_memory(fit.memory)}: {verdict}",
         **figures(estimate.summary),
+        "expected step time": f"{estimate.step_ms:.3g} ms, not measured",
     }
 
 

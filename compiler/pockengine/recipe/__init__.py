@@ -7,7 +7,7 @@ from .losses.kinds import Loss
 from .optimizer import OPTIMIZERS, SGD, Adafactor, Adam, AdamW, Lamb, Lion, Optimizer
 from .rate_schedule import RateSchedule
 from .recipe import Recipe
-from .resolution.layers import Layer, LayerParameter, layers_of, node_flops
+from .resolution.layers import Layer, LayerParameter, layer_names, layers_of, node_flops
 from .resolution.scheme import (
     Channels,
     Scheme,
@@ -49,6 +49,7 @@ __all__ = [
     "adapter_names",
     "batch_of",
     "is_adapter",
+    "layer_names",
     "layers_of",
     "matches",
     "module_of",

@@ -38,6 +38,7 @@ _LARGER = {
     "/v1/tuning": 1 << 20,
 }
 _WHAT_DEVICES_MEASURED = re.compile(r"/v1/agent/runs/[^/]+/(events|result)")
+_RECIPES = re.compile(r"/v1/models/[^/]+/(estimate|graph)")
 _STREAMS = (("PATCH", "/v1/uploads/"), ("PUT", "/v1/agent/blobs/"))
 
 
@@ -49,4 +50,6 @@ def way_of(method: str, path: str) -> Way:
         return Way(Door.STRANGER)
     streams = any(method == verb and path.startswith(prefix) for verb, prefix in _STREAMS)
     largest = None if _WHAT_DEVICES_MEASURED.fullmatch(path) else _LARGER.get(path, _LARGEST)
+    if _RECIPES.fullmatch(path):
+        largest = _LARGER["/v1/recipes"]
     return Way(Door.DEVICE if path.startswith("/v1/agent/") else Door.KEY, streams, largest)

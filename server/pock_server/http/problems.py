@@ -1,7 +1,7 @@
 """Every error the service answers, as RFC 9457 problem+json with a numbered failure code."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from http import HTTPStatus
 from typing import Any
@@ -78,7 +78,11 @@ class Failure(Enum):
     QUOTA_SCHEDULES = 1062, 409, "Too many schedules in this workspace", False
     QUOTA_FEDERATIONS = 1074, 409, "Too many open federations in this workspace", True
     BLOB_DAMAGED = 1033, 410, "Stored bytes damaged", False
+    CHECK_FAILED = 2001, 502, "The compiler failed", True
+    CHECK_TOO_LARGE = 2003, 422, "Too large to look at here", False
+    MODEL_REFUSED = 3001, 422, "Model cannot be used", False
     BAD_RECIPE = 3003, 422, "Bad recipe", False
+    CHECK_TIMEOUT = 10001, 422, "Takes too long to be told at once", False
     BAD_ARGUMENT = 10003, 422, "Bad argument", False
     BAD_DATA = 10004, 422, "Bad data", False
     COMPILER_UNKNOWN = 20001, 503, "Compiler not described yet", True
@@ -102,11 +106,18 @@ class Failure(Enum):
 class Problem(Exception):
     """Raise anywhere below a request to answer with a problem; `detail` is one sentence that says what to do."""
 
-    def __init__(self, failure: Failure, detail: str, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        failure: Failure,
+        detail: str,
+        headers: Mapping[str, str] | None = None,
+        errors: "Sequence[FieldError] | None" = None,
+    ) -> None:
         super().__init__(detail)
         self.failure = failure
         self.detail = detail
         self.headers = dict(headers or {})
+        self.errors = errors
 
 
 class FieldError(BaseModel):
@@ -114,6 +125,7 @@ class FieldError(BaseModel):
 
     where: str = Field(description="Path of the part, e.g. `body.recipe.batch`.")
     message: str
+    line: int | None = Field(default=None, description="Of a recipe's text, from 1, as far as it can be told.")
 
 
 class ProblemOut(BaseModel):
@@ -144,7 +156,7 @@ def problem_response(
     *,
     status: int | None = None,
     headers: Mapping[str, str] | None = None,
-    errors: list[FieldError] | None = None,
+    errors: Sequence[FieldError] | None = None,
 ) -> JSONResponse:
     """A problem+json response; `status` overrides the failure's own."""
     code, usual_status, title, retryable = failure.value
@@ -159,7 +171,7 @@ def problem_response(
         failure_code=code,
         retryable=retryable,
         request_id=task.request_id if task else None,
-        errors=errors,
+        errors=list(errors) if errors else None,
     )
     content = body.model_dump(exclude_none=True)
     return JSONResponse(content, status_code=body.status, headers=dict(headers or {}), media_type=MEDIA_TYPE)
@@ -167,7 +179,7 @@ def problem_response(
 
 async def _on_problem(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, Problem)
-    return problem_response(error.failure, error.detail, headers=error.headers)
+    return problem_response(error.failure, error.detail, headers=error.headers, errors=error.errors)
 
 
 async def _on_http_exception(request: Request, error: Exception) -> JSONResponse:

@@ -5,7 +5,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -33,21 +33,23 @@ class TalksTooMuch(Exception):
     """The child printed more than anyone could want to read."""
 
 
-async def read_lines(stream: asyncio.StreamReader) -> AsyncIterator[str]:
+async def read_lines(
+    stream: asyncio.StreamReader, line_bytes: int = _LINE_BYTES, total_bytes: float = _TOTAL_BYTES
+) -> AsyncIterator[str]:
     """The lines of a stream; of a line too long, its beginning. Raises `TalksTooMuch`."""
     pending, total, skipping = b"", 0, False
     while chunk := await stream.read(_CHUNK_BYTES):
         total += len(chunk)
-        if total > _TOTAL_BYTES:
+        if total > total_bytes:
             raise TalksTooMuch
         *whole, pending = (pending + chunk).split(b"\n")
         for line in whole:
             if not skipping:
                 yield _text(line)
             skipping = False
-        if len(pending) > _LINE_BYTES:
+        if len(pending) > line_bytes:
             if not skipping:
-                yield _text(pending[:_LINE_BYTES])
+                yield _text(pending[:line_bytes])
             pending, skipping = b"", True
     if pending and not skipping:
         yield _text(pending)
@@ -65,6 +67,8 @@ class Description:
 class Hearing:
     """Everything that one child said that matters; `journal` is what was not written down yet."""
 
+    line_bytes: ClassVar[int] = _LINE_BYTES
+    total_bytes: ClassVar[float] = _TOTAL_BYTES
     journal: Journal = field(default_factory=Journal)
     failed: Broken | None = None
     summary: dict[str, Any] | None = None

@@ -7,12 +7,13 @@ import os
 import signal
 import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import psutil
 
-from pock_server.runner.hearing import Hearing, read_lines
+from pock_server.runner.hearing import read_lines
 from pock_server.sandbox.choice import Sandbox
 from pock_server.sandbox.confinement import Den, Mechanism, command_line, prepare
 from pock_server.sandbox.memory import MemoryGroup, make_group
@@ -24,8 +25,9 @@ DISK_FULL = 2002
 _LOOK_SECONDS = 0.05
 _WATCH_SECONDS = 0.5
 _LAST_WORDS_SECONDS = 5.0
-_GATE = ("/bin/sh", "-c", 'read -r _ && exec "$@" </dev/null', "sh")
-"""Waits for a line before it becomes the program: until then its control group is set. Without one, it ends."""
+_GATE = ("/bin/sh", "-c", 'read -r _ && exec "$@"', "sh")
+"""Waits for a line before it becomes the program: until then its control group is set. Without one, it ends. What comes
+after the line is the program's."""
 _log = logging.getLogger(__name__)
 
 
@@ -63,18 +65,37 @@ class Child:
         )
 
 
-async def start(settings: Settings, sandbox: Sandbox, den: Den, *arguments: str) -> Child:
-    """A worker process that has its den and nothing else; the inputs lie there."""
+class Hears(Protocol):
+    """Who listens to a child: to each line of its stdout and of its stderr."""
+
+    @property
+    def line_bytes(self) -> int:
+        """No line of stdout is longer; of one that is, the beginning is heard."""
+
+    @property
+    def total_bytes(self) -> float:
+        """A child that says more is ended."""
+
+    def line(self, text: str) -> None:
+        """Take a line of stdout."""
+
+    def log(self, text: str) -> None:
+        """Take a line of stderr."""
+
+
+async def start(settings: Settings, sandbox: Sandbox, den: Den, *arguments: str, asked: bool = False) -> Child:
+    """A worker process that has its den and nothing else; the inputs lie there. `asked`: it reads its stdin, which
+    stays open."""
     await asyncio.to_thread(prepare, den, settings, sandbox.mechanism)
     program = (*settings.worker_command, *arguments)
     if sandbox.mechanism is Mechanism.OFF:
-        return Child(await _spawn(program, _own_environment(), gated=False), sandbox, den, None)
+        return Child(await _spawn(program, _own_environment(), False, asked), sandbox, den, None)
     line, environment = command_line(sandbox.mechanism, settings, den, sandbox.limits, program)
     group = await asyncio.to_thread(make_group, sandbox.limits.memory)
     try:
-        process = await _spawn(tuple(line), environment, gated=group is not None)
+        process = await _spawn(tuple(line), environment, group is not None, asked)
         if group is not None:
-            await _let_in(process, group)
+            await _let_in(process, group, asked)
     except BaseException:
         if group is not None:
             await asyncio.to_thread(group.close)
@@ -82,7 +103,7 @@ async def start(settings: Settings, sandbox: Sandbox, den: Den, *arguments: str)
     return Child(process, sandbox, den, group)
 
 
-async def _let_in(process: Process, group: MemoryGroup) -> None:
+async def _let_in(process: Process, group: MemoryGroup, asked: bool) -> None:
     """Put the child that waits at the gate into its group, and let it begin; it ends if that fails."""
     assert process.stdin is not None
     try:
@@ -93,17 +114,18 @@ async def _let_in(process: Process, group: MemoryGroup) -> None:
         await process.wait()
         raise
     finally:
-        process.stdin.close()
+        if not asked:
+            process.stdin.close()
 
 
-async def attend(child: Child, hearing: Hearing) -> int:
+async def attend(child: Child, hearing: Hears) -> int:
     """Listen until the child ends; then, or when cancelled, end everything it started. Its exit status,
     negative for a signal. Raises `TalksTooMuch`, `OverLimit`."""
     process = child.process
     assert process.stdout is not None and process.stderr is not None
     readers = [
-        asyncio.create_task(_listen(process.stdout, hearing.line)),
-        asyncio.create_task(_listen(process.stderr, hearing.log)),
+        asyncio.create_task(_listen(read_lines(process.stdout, hearing.line_bytes, hearing.total_bytes), hearing.line)),
+        asyncio.create_task(_listen(read_lines(process.stderr), hearing.log)),
     ]
     ended = asyncio.create_task(_wait(process))
     watch = asyncio.create_task(_watch(child))
@@ -133,11 +155,11 @@ async def _until_over(ended: asyncio.Task[None], watch: asyncio.Task[None], *rea
         _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
 
 
-async def _spawn(line: tuple[str, ...], environment: dict[str, str], gated: bool) -> Process:
+async def _spawn(line: tuple[str, ...], environment: dict[str, str], gated: bool, asked: bool) -> Process:
     return await asyncio.create_subprocess_exec(
         *(_GATE if gated else ()),
         *line,
-        stdin=PIPE if gated else DEVNULL,
+        stdin=PIPE if gated or asked else DEVNULL,
         stdout=PIPE,
         stderr=PIPE,
         env=environment,
@@ -182,8 +204,8 @@ async def _end(child: Child) -> bool:
     return killed
 
 
-async def _listen(stream: asyncio.StreamReader, take: Callable[[str], None]) -> None:
-    async for line in read_lines(stream):
+async def _listen(lines: AsyncIterator[str], take: Callable[[str], None]) -> None:
+    async for line in lines:
         take(line)
 
 

@@ -14,7 +14,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +30,7 @@ from pock_server.builds.schemas import BuildKind, Tune
 from pock_server.builds.tables import BuildRecord
 from pock_server.datasets.repository import Datasets
 from pock_server.models.repository import Models
+from pock_server.models.tables import ModelRecord
 from pock_server.runner.claims import Broken, Claim
 from pock_server.sandbox.memory import drop_abandoned_groups
 from pock_server.sandbox.usage import disk_bytes, family
@@ -113,12 +114,8 @@ def load_task(services: Services, claim: Claim) -> Task:
         row = AllBuilds(session, claim.workspace_id).require(claim.build_id)
         model = Models(session, claim.workspace_id).require(row.model_id)
         blobs = Blobs(session, claim.workspace_id)
-        files = {MODEL: model.digest, **{f"model/{name}": digest for name, digest in model.external.items()}}
-        if len(files) <= len(model.external):
-            raise Unusable(_BAD_DATA, "An external data file of the model has the name of the model's own, model.onnx.")
         search, data = _search_of(session, row)
-        files |= data
-        inputs = tuple(Input(path, digest, blobs.require(digest).size) for path, digest in files.items())
+        inputs = inputs_of(blobs, model_files(model) | data)
         settings = services.settings
         return Task(
             name=row.name,
@@ -131,6 +128,19 @@ def load_task(services: Services, claim: Claim) -> Task:
             tuning=_tuning_of(session, row),
             search=search,
         )
+
+
+def model_files(model: ModelRecord) -> dict[str, str]:
+    """Where a model's files are put, and their digests. Raises `Unusable`."""
+    files = {MODEL: model.digest, **{f"model/{name}": digest for name, digest in model.external.items()}}
+    if len(files) <= len(model.external):
+        raise Unusable(_BAD_DATA, "An external data file of the model has the name of the model's own, model.onnx.")
+    return files
+
+
+def inputs_of(blobs: Blobs, files: Mapping[str, str]) -> tuple[Input, ...]:
+    """Files with the sizes that are known of them. Raises `Problem` for one that is not there or damaged."""
+    return tuple(Input(path, digest, blobs.require(digest).size) for path, digest in files.items())
 
 
 def _search_of(session: Session, row: BuildRecord) -> tuple[Search | None, dict[str, str]]:
@@ -233,16 +243,14 @@ def workspace_cache(settings: Settings, workspace_id: str) -> Iterator[Path]:
         os.close(held)
 
 
-def furnish(folder: Path, task: Task, store: BlobStore, limit: int, bases: Sequence[str], cache: str) -> None:
-    """Write the task and fetch its inputs, at most `limit` bytes of them; `bases` are where the child finds what was
-    compiled for everybody, and for its workspace elsewhere, `cache` where what it leaves stays for the workspace.
-    Raises `Unusable`, `BlobFault`, OSError."""
-    total = sum(item.size for item in task.inputs)
+def fetch(folder: Path, inputs: Sequence[Input], store: BlobStore, limit: int) -> None:
+    """Put the inputs into a folder, at most `limit` bytes of them. Raises `Unusable`, `BlobFault`, OSError."""
+    total = sum(item.size for item in inputs)
     if total > limit:
         raise Unusable(
             _BAD_DATA, f"The files to read have {total} bytes; a build may read {limit} (POCK_BUILD_DISK_BYTES)."
         )
-    for item in task.inputs:
+    for item in inputs:
         path = folder / item.path
         try:
             store.download(item.digest, path)
@@ -252,6 +260,13 @@ def furnish(folder: Path, task: Task, store: BlobStore, limit: int, bases: Seque
         if path.stat().st_size != item.size:
             detail = f"The stored file {path.name} has {path.stat().st_size} bytes, not {item.size}: upload it again."
             raise Unusable(_BAD_DATA, detail)
+
+
+def furnish(folder: Path, task: Task, store: BlobStore, limit: int, bases: Sequence[str], cache: str) -> None:
+    """Write the task and fetch its inputs, at most `limit` bytes of them; `bases` are where the child finds what was
+    compiled for everybody, and for its workspace elsewhere, `cache` where what it leaves stays for the workspace.
+    Raises `Unusable`, `BlobFault`, OSError."""
+    fetch(folder, task.inputs, store, limit)
     (folder / "out").mkdir(parents=True)
     told: dict[str, Any] = {"name": task.name, "recipe": task.recipe, "target": task.target, "threads": task.threads}
     told["bases"] = list(bases)

@@ -4,6 +4,7 @@ import os
 import sys
 from pathlib import Path
 
+from pock_server.worker.answer import answer
 from pock_server.worker.build import build
 from pock_server.worker.cache import prepare
 from pock_server.worker.describe import describe
@@ -21,8 +22,12 @@ def main(arguments: list[str]) -> int:
         case ["build", folder]:
             os.nice(5)  # the API on the same machine comes first
             build(Path(folder), lines)
+        case ["answer", folder]:
+            answer(Path(folder), lines)
         case _:
-            usage = "usage: python -m pock_server.worker build FOLDER | describe | prepare TARGET [KNOWN]"
+            usage = (
+                "usage: python -m pock_server.worker build FOLDER | answer FOLDER | describe | prepare TARGET [KNOWN]"
+            )
             print(usage, file=sys.stderr)
             return 2
     return 0

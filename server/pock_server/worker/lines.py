@@ -1,4 +1,4 @@
-"""The worker's side of the JSON lines that `pock_server.runner.hearing` reads."""
+"""The worker's side of the JSON lines that `pock_server.runner.hearing` and `pock_server.checks.clerk` read."""
 
 import json
 import os
@@ -41,6 +41,15 @@ class Lines:
     def artifact(self, summary: dict[str, Any]) -> None:
         """The build succeeded: `out/artifact.pock` is there."""
         self._write({"event": "artifact", "summary": summary})
+
+    def answered(self, number: int, content: dict[str, Any]) -> None:
+        """A question has this answer."""
+        self._write({"event": "answered", "number": number, "content": content})
+
+    def refused(self, number: int, code: int, detail: str, line: int | None) -> None:
+        """A question cannot be answered; `line` of the recipe's text is why."""
+        failed = {"code": code, "detail": detail[:_DETAIL_CHARACTERS], "line": line}
+        self._write({"event": "refused", "number": number, **failed})
 
     def compiler(self, version: str, targets: list[dict[str, Any]]) -> None:
         """What the compiler is and can do."""

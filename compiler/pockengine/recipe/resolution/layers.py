@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,19 +74,12 @@ def layers_of(graph: Graph, scheme: Scheme | None = None, saved: Mapping[str, in
     saved  origin of a node -> bytes of its results that the backward pass needs; what comes from no node of the model
            (the loss) is left out"""
     left = dict(saved or {})
-    owners: dict[Value, Value] = {value: value for value in graph.params}
     growing: dict[str, _Growing] = {}
-    current = "inputs"
-    for node in graph.nodes:
-        if record_of(node).carries is Carried.ALL:
-            if node.inputs[0] in owners:
-                owners[node.output] = owners[node.inputs[0]]
-            elif current in growing:
+    for node, current, params in _placed(graph):
+        if params is None:
+            if current in growing:
                 growing[current].saved += left.pop(node.origin, 0)
             continue
-        params = [owners[value] for value in node.inputs if value in owners]
-        if params:
-            current = _module(params[0].name)
         layer = growing.setdefault(current, _Growing({}, (), {}))
         layer.operators[node.op] = None
         layer.parameters.update(dict.fromkeys(params))
@@ -108,6 +101,29 @@ def layers_of(graph: Graph, scheme: Scheme | None = None, saved: Mapping[str, in
         )
         for name, layer in growing.items()
     )
+
+
+def layer_names(graph: Graph) -> dict[str, str]:
+    """Origin of a node of an imported graph -> the layer to which it belongs."""
+    return {node.origin: name for node, name, _ in _placed(graph) if node.origin}
+
+
+def _placed(graph: Graph) -> Iterator[tuple[Node, str, list[Value] | None]]:
+    """Each node that is part of a layer, the layer's name, and the parameters that it reads; None of a node that moves
+    data only. What moves a parameter belongs to no layer."""
+    owners: dict[Value, Value] = {value: value for value in graph.params}
+    current = "inputs"
+    for node in graph.nodes:
+        if record_of(node).carries is Carried.ALL:
+            if node.inputs[0] in owners:
+                owners[node.output] = owners[node.inputs[0]]
+            else:
+                yield node, current, None
+            continue
+        params = [owners[value] for value in node.inputs if value in owners]
+        if params:
+            current = _module(params[0].name)
+        yield node, current, params
 
 
 def node_flops(node: Node) -> int:

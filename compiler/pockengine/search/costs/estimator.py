@@ -10,6 +10,7 @@ from itertools import zip_longest
 import numpy as np
 
 from ...check.forked import in_fork, processes
+from ...check.speed import clock_of, fitted_clock
 from ...codegen import backends
 from ...compile import Request, uncollected
 from ...compile.resolved import resolve
@@ -25,7 +26,6 @@ from .exact import request_of
 from .observed import FORWARD, Observed, arena_of, moments_of, observe
 from .regression import Regression, Sample
 from .segments import Bools, Floats, Segments
-from .speed import clock_of, fitted_clock
 
 SCHEMES = 40
 """How many schemes are shaped before anything is told."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from ...compile import Planned, Request, Scope, plan_programs, predicted_peak_bytes
-from ...plan.lowering import Lowering
+from ...check.speed import clock_of, step_cycles
+from ...compile import Request, Scope, plan_programs, predicted_peak_bytes
 from ...progress import Progress, quiet
 from ...targets import Target
 from ..space import Choice, Space
 from .cost import Cost
-from .speed import clock_of
 
 NOT_COUNTED = 0
 """Stands for the number of dense backward nodes, which no cost needs and which takes a differentiation to count."""
@@ -54,9 +53,3 @@ def request_of(
     """The training step of a choice. Raises RecipeError for one that trains nothing."""
     recipe = space.recipe(choice)
     return Request(space.graph, recipe, target, threads, scope=Scope.TRAINING, dense=NOT_COUNTED, progress=progress)
-
-
-def step_cycles(planned: Planned) -> float:
-    """About how long a planned training step takes, in cycles of the target."""
-    lowering = Lowering(planned.backend, planned.target, planned.threads)
-    return sum(lowering.cycles(step.node) for step in planned.programs["train"].steps)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ...check.speed import step_cycles
 from ...compile import Scope, plan_programs, predicted_peak_bytes
 from ..costs import Cost, ExactCosts
-from ..costs.exact import request_of, step_cycles
+from ..costs.exact import request_of
 from ..space import Choice
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from pockengine.check.speed import CLOCKS, clock_of, fitted_clock
 from pockengine.compile import Request, Scope, plan_programs, predicted_peak_bytes
 from pockengine.errors import RecipeError
 from pockengine.search import ExactCosts
-from pockengine.search.costs.speed import CLOCKS, clock_of, fitted_clock
 from pockengine.targets import all as all_targets
 from pockengine.targets import get
 from tests.compiler.search.models import perceptron, space_of

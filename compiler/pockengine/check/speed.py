@@ -8,7 +8,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from statistics import median
 
-from ...targets import Target
+from ..compile import Planned
+from ..plan.lowering import Lowering
+from ..targets import Target
 
 CLOCKS = {
     "apple-m1": 3.2e9,
@@ -29,6 +31,12 @@ def clock_of(target: Target) -> float:
     if target.name == "host":
         return _own_clock() or USUAL
     return CLOCKS.get(target.name, USUAL)
+
+
+def step_cycles(planned: Planned) -> float:
+    """About how long a planned training step takes, in cycles of the target."""
+    lowering = Lowering(planned.backend, planned.target, planned.threads)
+    return sum(lowering.cycles(step.node) for step in planned.programs["train"].steps)
 
 
 def _own_clock() -> float | None:

@@ -57,11 +57,24 @@ def build(folder: Path) -> None:
         say(event="artifact", summary={"kernels": 5})
 
 
+CHECK = {"supported": True, "missing_weights": False, "param_count": 3, "flops_forward": 6}
+CHECK |= {"operators": [], "unsupported": [], "inputs": {}, "outputs": {}, "layers": [], "recipes": {}}
+FIT = {"predicted_peak_bytes": 7, "memory": "ram", "memory_bytes": 9, "ram_bytes": 9, "fits": True}
+BYTES = {f"{part}_bytes": 1 for part in ("param", "state", "const", "input", "arena", "lower_bound", "saved")}
+COUNTS = dict.fromkeys(("nodes_forward", "nodes_backward", "nodes_backward_dense", "kernels"), 1)
+ESTIMATE = {**FIT, **BYTES, **COUNTS, "target": "host", "threads": 1, "batch": 2, "step_ms": 0.5, "flops": {}}
+ESTIMATE |= {"parameters": 3, "trained_parameters": 1, "layers": [], "recipe": {}}
+
+
 def answer() -> None:
     """Each question is answered as its recipe tells; the first child that is told to die does."""
     for line in sys.stdin:
         question = json.loads(line)
-        number, behaviour = question["number"], question["recipe"]["behaviour"]
+        number = question["number"]
+        if question["ask"] == "check":
+            say(event="answered", number=number, content=CHECK)
+            continue
+        behaviour = question["recipe"]["behaviour"]
         print("a line on stderr", file=sys.stderr, flush=True)
         if behaviour == "die":
             os.kill(os.getpid(), signal.SIGKILL)
@@ -82,6 +95,8 @@ def answer() -> None:
             say(event="answered", number=number, content={"nodes": [], "edges": [[2**70, 0]]})
         elif behaviour == "refuse":
             say(event="refused", number=number, code=3003, detail="no such key 'x'", line=7)
+        elif question["ask"] == "estimate":
+            say(event="answered", number=number, content=ESTIMATE)
         else:
             say(event="answered", number=number, content={"nodes": [], "edges": [[os.getpid(), 0]]})
 

@@ -19,9 +19,12 @@ from pock_client.references import Reference, local_name, recipe_text
 from pock_client.schema import (
     Artifact,
     Build,
+    Check,
     Dataset,
     DatasetIn,
     DatasetPage,
+    Estimate,
+    EstimateIn,
     Model,
     ModelIn,
     ModelPage,
@@ -53,6 +56,31 @@ class Models(Versioned[Model]):
         digest = await self._blobs.upload(path, progress)
         body = ModelIn(name=name or path.stem, digest=digest, external=external or UNSET)
         return await self._transport.json(sending("POST", self.path, body, once=True), Model)
+
+    async def check(self, model: Reference, target: str = "host", batch: int | None = None) -> Check:
+        """What is in a model, whether it can be trained, and what training all of it, its head or its biases takes."""
+        ident = await self.id_of(model)
+        call = Call("GET", f"{self.path}/{part(ident)}/check", query={"target": target, "batch": batch})
+        return await self._transport.json(call, Check)
+
+    async def estimate(
+        self,
+        model: Reference,
+        recipe: str | dict[str, Any] | Path,
+        target: str = "host",
+        threads: int | None = None,
+        memory_bytes: int | None = None,
+    ) -> Estimate:
+        """What training by a recipe would take on a target; nothing is built. `recipe` is YAML text, an object, or the
+        path of a file. Raises ServiceError with failure code 3003 for a recipe that is wrong."""
+        body = EstimateIn(
+            recipe=recipe_text(recipe),
+            target=target,
+            threads=threads or UNSET,
+            memory_bytes=memory_bytes or UNSET,
+        )
+        ident = await self.id_of(model)
+        return await self._transport.json(sending("POST", f"{self.path}/{part(ident)}/estimate", body), Estimate)
 
 
 class Datasets(Versioned[Dataset]):

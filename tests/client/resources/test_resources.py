@@ -60,6 +60,16 @@ def device(client: Client, service: Service):
         yield found
 
 
+def test_models_are_asked_about(client: Client, model: Path) -> None:
+    pushed = client.models.push(model)
+    assert client.models.check(model.stem).supported
+    found = client.models.estimate(pushed, {"behaviour": "well"}, threads=1)
+    assert (found.predicted_peak_bytes, found.fits, found.step_ms) == (7, True, 0.5)
+    with pytest.raises(ServiceError, match="no such key") as refused:
+        client.models.estimate(pushed, {"behaviour": "refuse"})
+    assert refused.value.failure_code == 3003
+
+
 def test_who_one_is_and_what_can_be_built_for(client: Client) -> None:
     me = client.me()
     assert me.workspace.name == "default" and "builds:write" in me.scopes

@@ -94,10 +94,11 @@ def estimate(
     threads: int | None = None,
     memory: int | None = None,
     backend: str = backends.DEFAULT,
+    dense: int | None = None,
 ) -> Estimate:
-    """Plan all programs, as compiling does, and read off what they take. Raises RecipeError or
-    UnsupportedOperatorError."""
-    request = Request(graph, recipe, target, threads, memory=memory, backend=backends.get(backend))
+    """Plan all programs, as compiling does, and read off what they take; `dense` as `Request` has it. Raises
+    RecipeError or UnsupportedOperatorError."""
+    request = Request(graph, recipe, target, threads, memory=memory, backend=backends.get(backend), dense=dense)
     return _read_off(plan_programs(request), graph, memory)
 
 

@@ -57,6 +57,7 @@ class _Desk:
         self.path = path
         self._graphs: OrderedDict[int | None, Graph] = OrderedDict()
         self._targets: dict[str, Target] = {}
+        self._dense: dict[str, int] = {}
         self._kinds: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
             "check": self._check,
             "estimate": self._estimate,
@@ -84,7 +85,11 @@ class _Desk:
         recipe = self._recipe(question)
         graph = self._loaded(recipe.batch)
         recipe = recipe.bound(graph)
-        found = estimate(graph, recipe, self._target(question["target"]), question["threads"], question["memory"])
+        target, threads, memory = self._target(question["target"]), question["threads"], question["memory"]
+        usual = None if recipe.lora else json.dumps(recipe.with_(update="full").to_mapping())
+        found = estimate(graph, recipe, target, threads, memory, dense=self._dense.get(usual or ""))
+        if usual is not None:  # what training everything takes is the same for all that only train something else
+            self._dense = {usual: int(found.summary["nodes_backward_dense"])}
         shown = layers(graph, recipe, found.saved_bytes)
         return {
             **found.to_mapping(),

@@ -99,7 +99,7 @@ def test_the_host_as_a_lesser_cpu(
     [
         ("x86-64-v5", "POCK_HOST_CPU is 'x86-64-v5', but the C compiler knows no .* processor 'x86-64-v5'"),
         ("haswell+avx512g", "POCK_HOST_CPU is 'haswell.avx512g', but no .* processor has the feature 'avx512g'"),
-        ("x86_64_v3+xop+amx_bf16", "but this machine .* lacks AMX_BF16, .*name a lesser CPU"),
+        ("x86_64_v3+xop+amx_bf16", "but this machine .* lacks .*XOP.*name a lesser CPU"),
     ],
 )
 def test_a_host_cpu_that_this_machine_is_not(chosen: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:

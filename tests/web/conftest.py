@@ -93,6 +93,13 @@ def visitor(
     browser: Browser, service: Service, node_modules: Path, context_options: dict[str, Any]
 ) -> Iterator[Visitor]:
     """A person who is not signed in yet; whatever the page complains about is collected, and fails the test."""
+    yield from visiting(browser, service, node_modules, context_options)
+
+
+def visiting(
+    browser: Browser, service: Service, node_modules: Path, context_options: dict[str, Any]
+) -> Iterator[Visitor]:
+    """Somebody's browser profile on a service."""
     context: BrowserContext = browser.new_context(**context_options)
     context.grant_permissions(["clipboard-read", "clipboard-write"], origin=service.url)
     page = context.new_page()

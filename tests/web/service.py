@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,10 +70,10 @@ class Service:
         row: dict[str, Any] = self.post("/builds", order)
         return row
 
-    def wait_for_build(self, build: dict[str, Any], state: str) -> dict[str, Any]:
+    def wait_for_build(self, build: dict[str, Any], state: str, seconds: float = 20) -> dict[str, Any]:
         """The build once it has this state."""
         row: dict[str, Any] = wait_until(
-            lambda: self.get(f"/builds/{build['id']}"), lambda found: found["state"] == state
+            lambda: self.get(f"/builds/{build['id']}"), lambda found: found["state"] == state, seconds
         )
         return row
 
@@ -87,15 +87,20 @@ def wait_until(look: Callable[[], Any], good: Callable[[Any], bool], seconds: fl
     return found
 
 
+DOUBLE = {"POCK_WORKER_COMMAND": json.dumps([sys.executable, "-m", "tests.web.worker"])}
+"""The tests' build worker, which compiles nothing."""
+
+
 @contextmanager
-def running_service(data_dir: Path, web_dist: Path) -> Iterator[Service]:
-    """Start `pock-server serve` on a free loopback port with an empty database and the tests' build worker."""
+def running_service(data_dir: Path, web_dist: Path, worker: Mapping[str, str] = DOUBLE) -> Iterator[Service]:
+    """Start `pock-server serve` on a free loopback port with an empty database; without `worker` it compiles."""
+    paths = [str(REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {
         **os.environ,
-        "PYTHONPATH": str(REPOSITORY),
+        **worker,
+        "PYTHONPATH": os.pathsep.join(paths),
         "POCK_DATA_DIR": str(data_dir),
         "POCK_WEB_DIST": str(web_dist),
-        "POCK_WORKER_COMMAND": json.dumps([sys.executable, "-m", "tests.web.worker"]),
         "POCK_SANDBOX": "off",  # the tests' worker reads files of theirs
         "POCK_COMPILER_CACHE_DIR": str(data_dir / "compiler"),
         "POCK_PARALLEL_BUILDS": "2",

@@ -70,16 +70,9 @@ def test_fleet_shows_a_device_at_work_and_a_new_one(visitor: Visitor, data: Data
     device.finish(state="succeeded", report=None)
 
 
-def test_forms_request_a_build_and_start_a_run(visitor: Visitor, data: Data, service: Service) -> None:
+def test_a_form_starts_a_run(visitor: Visitor, data: Data, service: Service) -> None:
     visitor.sign_in()
-    visitor.open(f"/models/{data.model['id']}", "mobilenet")
-    form = visitor.section("Request a build")
-    form.get_by_label("Recipe").fill("loss: [not: closed")
-    form.get_by_role("button", name="Request build").click()
-    expect(form.get_by_role("alert")).to_contain_text("The recipe cannot be read")
-    form.get_by_label("Recipe").fill("loss: cross_entropy\nbatch: 4\n")
-    form.get_by_role("button", name="Request build").click()
-    expect(visitor.section("Recipe")).to_contain_text('"batch": 4')
+    visitor.open(f"/builds/{data.build['id']}", data.build["name"])
     device = Device(service, "form-device")
     form = visitor.section("Start a run")
     form.get_by_label("Device").select_option(device.id)

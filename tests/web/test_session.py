@@ -113,14 +113,6 @@ def test_forms_of_other_origins_change_nothing(visitor: Visitor, service: Servic
     expect(page.locator("body")).to_contain_text("1027")
 
 
-def test_key_without_a_scope_is_told_so(visitor: Visitor, service: Service) -> None:
-    made = service.post("/api-keys", {"name": "reader", "scopes": ["read"], "ttl_days": 1})
-    model = service.add_model("readable")
-    visitor.page.goto(f"{service.url}/#key={made['key']}&next=/models/{model['id']}")
-    visitor.page.get_by_role("button", name="Request build").click()
-    expect(visitor.page.get_by_role("alert")).to_contain_text("builds:write")
-
-
 def test_page_forbids_foreign_and_inline_code(visitor: Visitor, service: Service) -> None:
     visitor.page.goto(service.url)
     visitor.heading("Sign in")

@@ -24,7 +24,7 @@ describe("format", () => {
   ])("count(%s)", (value, text) => expect(plain(format.count(value))).toBe(text));
 
   it.each([
-    [0.0123, "0.0123 ms"],
+    [0.0123, "12.3 µs"],
     [12.345, "12.3 ms"],
     [2345, "2.35 s"],
   ])("milliseconds(%s)", (value, text) => expect(plain(format.milliseconds(value))).toBe(text));

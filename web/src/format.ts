@@ -39,10 +39,11 @@ export function count(value: number | null | undefined): string {
   return Number.isInteger(value) ? value.toLocaleString("en-US") : significant(value);
 }
 
-/** 12.345 -> "12.3 ms", 2345 -> "2.35 s". */
+/** 12.345 -> "12.3 ms", 2345 -> "2.35 s", 0.0483 -> "48.3 µs". */
 export function milliseconds(value: number | null | undefined): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return NOTHING;
-  return value >= 1000 ? `${significant(value / 1000)}${GAP}s` : `${significant(value)}${GAP}ms`;
+  if (value >= 1000) return `${significant(value / 1000)}${GAP}s`;
+  return value > 0 && value < 0.1 ? `${significant(value * 1000)}${GAP}µs` : `${significant(value)}${GAP}ms`;
 }
 
 /** A loss with four significant digits. */

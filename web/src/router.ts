@@ -31,6 +31,7 @@ export function to(path: readonly string[], query: Readonly<Record<string, strin
 export const link = {
   device: (id: string) => to(["devices", id]),
   model: (id: string) => to(["models", id]),
+  scheme: (id: string, query: Readonly<Record<string, string | null>> = {}) => to(["models", id, "scheme"], query),
   dataset: (id: string) => to(["datasets", id]),
   build: (id: string) => to(["builds", id]),
   artifact: (digest: string) => to(["artifacts", digest]),

@@ -8,6 +8,13 @@ import { EventStreamParser, type ServerEvent } from "./sse";
 /** The service's base path, beside the page, so that a prefix set by a proxy is kept. */
 export const BASE = new URL("v1", new URL(".", globalThis.location?.href ?? "http://localhost/")).href;
 
+/** One part of a request that was wrong; `line` of a recipe's text, from 1. */
+export interface FieldError {
+  readonly where: string;
+  readonly message: string;
+  readonly line?: number | null;
+}
+
 /** RFC 9457 problem, or what stands in for one when the answer was something else. */
 export class Problem extends Error {
   constructor(
@@ -16,6 +23,7 @@ export class Problem extends Error {
     readonly status: number,
     readonly failureCode: number | null,
     readonly retryable: boolean,
+    readonly errors: readonly FieldError[] = [],
   ) {
     super(detail);
   }
@@ -38,6 +46,7 @@ export async function problemOf(response: Response): Promise<Problem> {
     response.status,
     typeof body.failure_code === "number" ? body.failure_code : null,
     body.retryable === true,
+    Array.isArray(body.errors) ? (body.errors as FieldError[]) : [],
   );
 }
 
@@ -76,6 +85,13 @@ export async function getText(path: string, signal?: AbortSignal): Promise<strin
 export async function post<T>(path: string, body: unknown): Promise<T> {
   const headers = { "Content-Type": "application/json", "Idempotency-Key": freshKey() };
   const response = await send(path, { method: "POST", headers, body: JSON.stringify(body) });
+  return (await response.json()) as T;
+}
+
+/** POST that asks and changes nothing. */
+export async function ask<T>(path: string, body: unknown, signal: AbortSignal): Promise<T> {
+  const headers = { "Content-Type": "application/json" };
+  const response = await send(path, { method: "POST", headers, body: JSON.stringify(body), signal });
   return (await response.json()) as T;
 }
 

@@ -7,13 +7,17 @@ type Schemas = components["schemas"];
 export type Artifact = Schemas["ArtifactOut"];
 export type Build = Schemas["BuildOut"];
 export type BuildProgress = Schemas["ProgressOut"];
+export type Check = Schemas["CheckOut"];
 export type Dataset = Schemas["DatasetOut"];
 export type Device = Schemas["DeviceOut"];
+export type Estimate = Schemas["EstimateOut"];
 export type KernelTime = Schemas["KernelMs"];
+export type Layer = Schemas["LayerOut"];
 export type Me = Schemas["MeOut"];
 export type Model = Schemas["ModelOut"];
 export type PlanNode = Schemas["NodeOut"];
 export type Program = Schemas["ProgramOut"];
+export type Recipe = Schemas["RecipeOut"];
 export type Report = Schemas["ReportOut"];
 export type Run = Schemas["RunOut"];
 /** One value's place in the arena: bytes `offset … offset + nbytes`, alive from node `first` to node `last` inclusive. */
@@ -21,6 +25,7 @@ export type Slot = Schemas["SlotOut"];
 export type Step = Schemas["StepOut"];
 export type Summary = Schemas["SummaryOut"];
 export type Target = Schemas["TargetOut"];
+export type Takes = Schemas["TakesOut"];
 export type Tensor = Schemas["ArtifactTensorOut"];
 
 export const BUILD_ENDED: readonly Build["state"][] = ["succeeded", "failed", "cancelled"];

@@ -25,8 +25,9 @@ export const SECTIONS: readonly { readonly name: string; readonly href: string }
 
 export const VIEWS: readonly View[] = [
   { pattern: "", section: "Overview", load: () => import("./start").then((m) => m.StartView) },
-  { pattern: "models", section: "Models", load: () => import("./models").then((m) => m.ModelsView) },
-  { pattern: "models/:id", section: "Models", load: () => import("./models").then((m) => m.ModelView) },
+  { pattern: "models", section: "Models", load: () => import("./models_list").then((m) => m.ModelsView) },
+  { pattern: "models/:id", section: "Models", load: () => import("./model/model").then((m) => m.ModelView) },
+  { pattern: "models/:id/scheme", section: "Models", load: () => import("./model/picker").then((m) => m.PickerView) },
   { pattern: "builds", section: "Builds", load: () => import("./builds").then((m) => m.BuildsView) },
   { pattern: "builds/:id", section: "Builds", load: () => import("./build").then((m) => m.BuildView) },
   { pattern: "artifacts/:id", section: "Builds", load: () => import("./artifact").then((m) => m.ArtifactView) },

@@ -1,0 +1,196 @@
+"""What to train is chosen in the page: the real compiler says what it takes, and the recipe is the same as YAML."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Locator, expect
+
+from tests.e2e.small_model import make_files
+from tests.web.conftest import visiting
+from tests.web.service import Service, running_service
+from tests.web.visitor import Visitor
+
+TARGET = "raspberry-pi-4"
+
+
+@pytest.fixture(scope="module")
+def compiling(web_dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """The service with the real compiler."""
+    with running_service(tmp_path_factory.mktemp("service"), web_dist, worker={}) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def model(compiling: Service, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """A small real network."""
+    digest = compiling.upload(make_files(tmp_path_factory.mktemp("model")).model.read_bytes())
+    row: dict[str, Any] = compiling.post("/models", {"name": "small", "digest": digest})
+    return row
+
+
+@pytest.fixture
+def chooser(
+    browser: Browser, compiling: Service, node_modules: Path, context_options: dict[str, Any]
+) -> Iterator[Visitor]:
+    """A person who is signed in."""
+    for visitor in visiting(browser, compiling, node_modules, context_options):
+        visitor.sign_in()
+        yield visitor
+
+
+def trained(visitor: Visitor, layer: str) -> Locator:
+    """What is chosen for a layer."""
+    return visitor.page.get_by_label(f"Trained of {layer}", exact=True)
+
+
+def planned(visitor: Visitor) -> None:
+    """Wait until what is shown is of the present recipe."""
+    expect(visitor.page.get_by_text("Planned in")).to_be_visible()
+
+
+def open_picker(visitor: Visitor, model: dict[str, Any]) -> None:
+    visitor.open(f"/models/{model['id']}/scheme?target={TARGET}", "What to train of small")
+    planned(visitor)
+
+
+def figure(visitor: Visitor, name: str) -> str:
+    row = visitor.page.get_by_role("row").filter(has=visitor.page.get_by_role("cell", name=name, exact=True))
+    return row.get_by_role("cell").nth(1).inner_text()
+
+
+def editor(visitor: Visitor) -> Locator:
+    return visitor.page.locator(".cm-content")
+
+
+@pytest.mark.parametrize(
+    "context_options", [{"color_scheme": "light"}, {"color_scheme": "dark"}], ids=["light", "dark"]
+)
+def test_a_model_tells_what_is_in_it(chooser: Visitor, model: dict[str, Any], context_options: dict[str, Any]) -> None:
+    chooser.open(f"/models/{model['id']}", "small")
+    expect(chooser.section("Coverage")).to_contain_text("this model can be trained")
+    layers = chooser.section("Layers")
+    expect(layers.get_by_role("row").filter(has_text="point")).to_contain_text("16 × 32 × 4 × 4")
+    layers.get_by_label("Search").fill("head")
+    expect(layers.get_by_role("row")).to_have_count(2)
+    expect(chooser.section("What training takes")).to_contain_text("the biases")
+    assert chooser.accessibility_violations() == []
+    chooser.screenshot(f"model-{context_options['color_scheme']}")
+
+
+@pytest.mark.parametrize(
+    "context_options",
+    [
+        {"color_scheme": "light", "viewport": {"width": 1500, "height": 1000}},
+        {"color_scheme": "dark", "viewport": {"width": 1500, "height": 1000}},
+        {"color_scheme": "light", "viewport": {"width": 360, "height": 740}},
+    ],
+    ids=["light", "dark", "phone"],
+)
+def test_choosing_shows_what_it_takes(
+    chooser: Visitor, model: dict[str, Any], context_options: dict[str, Any], compiling: Service
+) -> None:
+    open_picker(chooser, model)
+    head = figure(chooser, "Numbers trained")
+    trained(chooser, "point").select_option("share-0.5")
+    expect(editor(chooser)).to_contain_text("point.weight")
+    planned(chooser)
+    assert figure(chooser, "Numbers trained") != head
+    recipe = {
+        "loss": "cross_entropy",
+        "optimizer": {"name": "adamw", "lr": 0.001},
+        "batch": 16,
+        "update": [{"params": "head.*"}, {"params": "point.bias"}, {"params": "point.weight", "channels": 0.5}],
+    }
+    told = compiling.post(f"/models/{model['id']}/estimate", {"recipe": recipe, "target": TARGET})
+    peak = f"{told['predicted_peak_bytes'] / 2**20:.2f} MiB".replace(" ", "\u00a0")
+    assert figure(chooser, "Peak memory") == peak
+    assert chooser.accessibility_violations() == []
+    assert not chooser.is_wider_than_the_screen()
+    width = context_options["viewport"]["width"]
+    chooser.screenshot(f"scheme-{context_options['color_scheme']}-{width}")
+
+
+def test_what_is_written_changes_the_table_and_back(chooser: Visitor, model: dict[str, Any]) -> None:
+    open_picker(chooser, model)
+    expect(trained(chooser, "head")).to_have_value("all")
+    editor(chooser).click()
+    chooser.page.keyboard.press("Control+A")
+    chooser.page.keyboard.type('loss: cross_entropy\nbatch: 16\nupdate:\n- {params: "stem.*"}\n')
+    expect(trained(chooser, "stem")).to_have_value("all")
+    expect(trained(chooser, "head")).to_have_value("frozen")
+    chooser.page.get_by_label("Begin with").select_option("Everything")
+    expect(editor(chooser)).to_contain_text('params: "*"')
+    chooser.page.get_by_role("button", name="Undo").click()
+    expect(trained(chooser, "head")).to_have_value("frozen")
+    chooser.page.get_by_role("button", name="Redo").click()
+    expect(trained(chooser, "head")).to_have_value("all")
+
+
+def test_errors_stand_at_their_line(chooser: Visitor, model: dict[str, Any]) -> None:
+    open_picker(chooser, model)
+    editor(chooser).click()
+    chooser.page.keyboard.press("Control+End")
+    chooser.page.keyboard.type("\noptimizr: sgd\n")
+    expect(chooser.page.get_by_role("alert")).to_contain_text("optimizr")
+    expect(chooser.page.locator(".cm-lint-marker-error")).to_be_visible()
+    expect(chooser.page.get_by_text("The recipe is wrong")).to_be_visible()
+    expect(chooser.page.get_by_role("button", name="Build", exact=True)).to_be_disabled()
+
+
+def test_an_address_restores_the_scheme(chooser: Visitor, model: dict[str, Any]) -> None:
+    open_picker(chooser, model)
+    trained(chooser, "depth").select_option("bias")
+    planned(chooser)
+    address = chooser.page.evaluate("location.hash")
+    chooser.page.goto("about:blank")
+    chooser.page.goto(f"{chooser.service.url}/{address}")
+    expect(trained(chooser, "depth")).to_have_value("bias")
+    expect(trained(chooser, "head")).to_have_value("all")
+
+
+def test_two_schemes_stand_beside_each_other(chooser: Visitor, model: dict[str, Any]) -> None:
+    open_picker(chooser, model)
+    kept = figure(chooser, "Numbers trained")
+    chooser.page.get_by_role("button", name="Keep beside the next").click()
+    chooser.page.get_by_label("Begin with").select_option("Everything")
+    expect(editor(chooser)).to_contain_text('params: "*"')
+    planned(chooser)
+    assert figure(chooser, "Numbers trained") == kept
+    expect(chooser.page.get_by_label("Figures of the scheme")).to_contain_text("+")
+    chooser.screenshot("scheme-beside")
+    chooser.page.get_by_role("button", name="Go on from the kept one").click()
+    expect(trained(chooser, "stem")).to_have_value("frozen")
+
+
+def test_several_layers_at_once_and_a_build_for_two_targets(
+    chooser: Visitor, model: dict[str, Any], compiling: Service
+) -> None:
+    open_picker(chooser, model)
+    chooser.page.get_by_label("Mark stem").click()
+    chooser.page.get_by_label("Mark depth").click(modifiers=["Shift"])
+    chooser.page.get_by_label("Set the 3 marked").select_option("bias")
+    expect(trained(chooser, "depth")).to_have_value("bias")
+    expect(trained(chooser, "norm")).to_have_value("bias")
+    planned(chooser)
+    form = chooser.section("Build it")
+    form.get_by_label("host").check()
+    form.get_by_label("Name of the build").fill("biases")
+    form.get_by_role("button", name="Build for 2 targets").click()
+    expect(form.get_by_role("link", name="biases")).to_have_count(2)
+    builds = compiling.get(f"/builds?model_id={model['id']}")["items"]
+    assert {build["target"] for build in builds} == {TARGET, "host"}
+    for build in builds:
+        compiling.wait_for_build(build, "succeeded", seconds=180)
+
+
+def test_a_key_that_may_not_build_sees_so_at_once(
+    browser: Browser, compiling: Service, node_modules: Path, model: dict[str, Any]
+) -> None:
+    made = compiling.post("/api-keys", {"name": "reader", "scopes": ["read"], "ttl_days": 1})
+    for visitor in visiting(browser, compiling, node_modules, {}):
+        visitor.page.goto(f"{compiling.url}/#key={made['key']}&next=/models/{model['id']}/scheme")
+        visitor.heading("What to train of small")
+        expect(visitor.section("Build it")).to_contain_text("builds:write")
+        expect(visitor.page.get_by_role("button", name="Build", exact=True)).to_be_disabled()

@@ -1,0 +1,60 @@
+/** The estimate of a recipe, asked for as it changes: the last answer stays until the next one is there. */
+
+import { useEffect, useState } from "preact/hooks";
+import { ask, type Problem } from "../api/client";
+import type { Estimate } from "../api/types";
+import { asProblem } from "../data";
+
+export interface Estimated {
+  /** What was told last, and of which text. */
+  readonly estimate: Estimate | null;
+  readonly of: string | null;
+  /** Why the present text has no estimate. */
+  readonly problem: Problem | null;
+  readonly pending: boolean;
+  /** Milliseconds that the last answer took. */
+  readonly took: number | null;
+}
+
+const PAUSE_MS = 150;
+
+export function useEstimate(modelId: string, recipe: string | null, target: string): Estimated {
+  const [known, setKnown] = useState<Omit<Estimated, "pending"> & { readonly answered: string | null }>({
+    estimate: null,
+    of: null,
+    problem: null,
+    took: null,
+    answered: null,
+  });
+  const question = recipe === null ? null : `${target} ${recipe}`;
+  useEffect(() => {
+    if (recipe === null) return;
+    const abort = new AbortController();
+    const timer = setTimeout(() => {
+      const began = performance.now();
+      const told = () => ({ answered: question, took: performance.now() - began });
+      ask<Estimate>(`/models/${modelId}/estimate`, { recipe, target }, abort.signal).then(
+        (estimate) => setKnown({ estimate, of: recipe, problem: null, ...told() }),
+        (error: unknown) => {
+          if (!abort.signal.aborted) setKnown((old) => ({ ...old, problem: asProblem(error), ...told() }));
+        },
+      );
+    }, PAUSE_MS);
+    return () => {
+      clearTimeout(timer);
+      abort.abort();
+    };
+  }, [modelId, recipe, target, question]);
+  const pending = question !== null && known.answered !== question;
+  return { ...known, problem: pending ? null : known.problem, pending };
+}
+
+/** The parts that sum to the predicted peak, in the order in which they are stacked. */
+export const PARTS = [
+  { key: "param_bytes", name: "parameters" },
+  { key: "state_bytes", name: "optimizer state" },
+  { key: "const_bytes", name: "constants" },
+  { key: "input_bytes", name: "inputs" },
+  { key: "arena_bytes", name: "activations and gradients" },
+  { key: "runtime_bytes", name: "runtime" },
+] as const;

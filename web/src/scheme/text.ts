@@ -1,0 +1,50 @@
+/** The YAML of a recipe: changed in its parts, so that what else a person wrote there stays, comments too. */
+
+import { type Document, isMap, parseDocument } from "yaml";
+import type { Trained } from "./scheme";
+
+/** A text with other rules of what is trained. A text that is no YAML mapping is replaced by the rules alone. */
+export function withTrained(text: string, trained: Trained): string {
+  const document = mapping(text);
+  document.set("update", flow(document, trained.update ?? []));
+  if (trained.lora) {
+    const before = document.get("lora");
+    document.set("lora", flow(document, { ...(isMap(before) ? before.toJSON() : {}), ...trained.lora }));
+    if (!trained.update) document.delete("update");
+  } else document.delete("lora");
+  return document.toString({ lineWidth: 100 });
+}
+
+/** A text with another value at a path, such as `["optimizer", "lr"]`. */
+export function withValue(text: string, path: readonly string[], value: unknown): string {
+  const document = mapping(text);
+  document.setIn(path, value);
+  return document.toString({ lineWidth: 100 });
+}
+
+/** What stands at a path; undefined where nothing does, or the text cannot be read. */
+export function valueAt(text: string, path: readonly string[]): unknown {
+  const document = parseDocument(text);
+  return document.errors.length > 0 || !isMap(document.contents) ? undefined : document.getIn(path);
+}
+
+/** Where the text is no YAML: the line, from 1, and why; null where it is. */
+export function syntaxError(text: string): { readonly line: number; readonly message: string } | null {
+  const [error] = parseDocument(text).errors;
+  if (!error) return null;
+  return { line: error.linePos?.[0].line ?? 1, message: error.message.split("\n")[0] ?? "this is no YAML" };
+}
+
+function mapping(text: string): Document {
+  const document = parseDocument(text);
+  return document.errors.length > 0 || !isMap(document.contents) ? parseDocument("{}\n") : document;
+}
+
+/** Each rule in a line of its own. */
+function flow(document: Document, value: unknown): unknown {
+  const node = document.createNode(value);
+  if (isMap(node)) node.flow = true;
+  else if (node && typeof node === "object" && "items" in node)
+    for (const item of node.items as unknown[]) if (isMap(item)) item.flow = true;
+  return node;
+}

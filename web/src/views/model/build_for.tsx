@@ -1,0 +1,98 @@
+/** Builds the chosen scheme for one or several targets, and keeps the recipe under a name. */
+
+import { useState } from "preact/hooks";
+import { post } from "../../api/client";
+import type { Build, Estimate, Target } from "../../api/types";
+import { CopyButton } from "../../components/copy";
+import { ProblemBox, Section } from "../../components/page";
+import { curlPost } from "../../commands";
+import { asProblem } from "../../data";
+import { link } from "../../router";
+import { me } from "../../session";
+
+interface BuildForProps {
+  readonly modelId: string;
+  readonly text: string;
+  /** Of the present text; null while it cannot be built. */
+  readonly takes: Estimate | null;
+  readonly targets: readonly Target[];
+  readonly first: string;
+}
+
+type Outcome = { readonly target: string; readonly build?: Build; readonly error?: unknown };
+
+export function BuildFor({ modelId, text, takes, targets, first }: BuildForProps) {
+  const [marked, setMarked] = useState<ReadonlySet<string> | null>(null);
+  const [name, setName] = useState("");
+  const [outcomes, setOutcomes] = useState<readonly Outcome[]>([]);
+  const [busy, setBusy] = useState(false);
+  const wanted = marked ?? new Set([first]);
+  const allowed = me.value?.scopes.includes("builds:write") ?? false;
+  const order = (target: string) => ({ model_id: modelId, recipe: text, target, ...(name ? { name } : {}) });
+
+  const submit = async (event: Event) => {
+    event.preventDefault();
+    setBusy(true);
+    const found: Outcome[] = [];
+    for (const target of wanted) {
+      try {
+        found.push({ target, build: await post<Build>("/builds", order(target)) });
+      } catch (error) {
+        found.push({ target, error });
+      }
+      setOutcomes([...found]);
+    }
+    setBusy(false);
+    const [only] = found;
+    if (found.length === 1 && only?.build) location.hash = link.build(only.build.id);
+  };
+  const toggle = (target: string) => {
+    const next = new Set(wanted);
+    if (!next.delete(target)) next.add(target);
+    setMarked(next);
+  };
+
+  return (
+    <Section title="Build it">
+      <form onSubmit={(event) => void submit(event)}>
+        <fieldset class="targets">
+          <legend>For</legend>
+          {targets.map((target) => {
+            const fit = takes?.targets?.[target.name];
+            return (
+              <label key={target.name} class="check">
+                <input type="checkbox" checked={wanted.has(target.name)} onChange={() => toggle(target.name)} />
+                {target.name}
+                {fit && !fit.fits && <span class="faint"> (does not fit)</span>}
+              </label>
+            );
+          })}
+        </fieldset>
+        <label class="field">
+          <span>Name of the build (empty: the model's)</span>
+          <input type="text" value={name} maxLength={200} onInput={(event) => setName(event.currentTarget.value)} />
+        </label>
+        <div class="actions">
+          <button
+            type="submit"
+            class="button button-primary"
+            disabled={busy || takes === null || wanted.size === 0 || !allowed}
+          >
+            {busy ? "Requesting …" : wanted.size > 1 ? `Build for ${wanted.size} targets` : "Build"}
+          </button>
+          <CopyButton text={curlPost("/builds", order([...wanted][0] ?? first))} of="requesting this build" />
+        </div>
+        {!allowed && <p class="note">Your key may not build: it lacks the scope builds:write.</p>}
+      </form>
+      {outcomes.map(({ target, build, error }) =>
+        build ? (
+          <p key={target}>
+            {target}: <a href={link.build(build.id)}>{build.name || build.model_name}</a>
+          </p>
+        ) : (
+          <ProblemBox key={target} problem={asProblem(error)} />
+        ),
+      )}
+    </Section>
+  );
+}

@@ -1,0 +1,216 @@
+/** The table of the picker: a row for each layer, marks for several at once, presets, and proposals of searches. */
+
+import { useState } from "preact/hooks";
+import type { Page as ListPage } from "../../api/client";
+import type { Layer, Recipe } from "../../api/types";
+import { TableFrame } from "../../components/page";
+import { Path } from "../../components/path";
+import { useResource } from "../../data";
+import * as format from "../../format";
+import { useKept } from "../../router";
+import {
+  type Option,
+  optionOf,
+  optionsOf,
+  optionText,
+  PRESETS,
+  type Row,
+  type Scheme,
+  withOption,
+} from "../../scheme/scheme";
+import { matches } from "../../scheme/scheme";
+import { ShareBar } from "./layers";
+
+interface PicksProps {
+  readonly layers: readonly Layer[];
+  readonly rows: readonly Row[];
+  readonly scheme: Scheme;
+  readonly onScheme: (scheme: Scheme) => void;
+  readonly onText: (text: string) => void;
+  readonly modelId: string;
+}
+
+const EVERY: readonly Option[] = [
+  "frozen",
+  "bias",
+  "share-0.125",
+  "share-0.25",
+  "share-0.5",
+  "all",
+  "rank-2",
+  "rank-4",
+  "rank-8",
+  "rank-16",
+];
+
+export function Picks({ layers, rows, scheme, onScheme, onText, modelId }: PicksProps) {
+  const [sought, setSought] = useKept("picks sought", "");
+  const [marked, setMarked] = useState<ReadonlySet<string>>(new Set());
+  const [last, setLast] = useState<number | null>(null);
+  const shown = rows.flatMap((row, index) => {
+    const layer = layers[index];
+    return layer && row.parameters.length > 0 && fits(row.name, sought) ? [{ row, layer }] : [];
+  });
+  const many = shown.filter(({ row }) => marked.has(row.name)).map(({ row }) => row);
+
+  const mark = (at: number, event: MouseEvent) => {
+    const wanted = !marked.has(shown[at]?.row.name ?? "");
+    const [from, to] = event.shiftKey && last !== null ? [Math.min(at, last), Math.max(at, last)] : [at, at];
+    const next = new Set(marked);
+    for (const { row } of shown.slice(from, to + 1)) {
+      if (wanted) next.add(row.name);
+      else next.delete(row.name);
+    }
+    setMarked(next);
+    setLast(at);
+  };
+  const choose = (chosen: readonly Row[], option: string) => onScheme(withOption(scheme, chosen, option as Option));
+
+  return (
+    <>
+      <div class="form-row">
+        <label class="field">
+          <span>Begin with</span>
+          <select
+            value=""
+            onChange={(event) => {
+              const preset = PRESETS.find(({ name }) => name === event.currentTarget.value);
+              if (preset) onScheme(preset.choose(rows));
+              event.currentTarget.value = "";
+            }}
+          >
+            <option value="">a preset …</option>
+            {PRESETS.map(({ name }) => (
+              <option key={name}>{name}</option>
+            ))}
+          </select>
+        </label>
+        <Proposals modelId={modelId} onText={onText} />
+        <label class="field">
+          <span>Show layers (a part of the name, or a pattern with *)</span>
+          <input type="search" value={sought} onInput={(event) => setSought(event.currentTarget.value)} />
+        </label>
+        <label class="field">
+          <span>{many.length > 0 ? `Set the ${many.length} marked` : `Set all ${shown.length} shown`}</span>
+          <select
+            value=""
+            onChange={(event) => {
+              if (event.currentTarget.value === "") return;
+              choose(many.length > 0 ? many : shown.map(({ row }) => row), event.currentTarget.value);
+              event.currentTarget.value = "";
+            }}
+          >
+            <option value="">to …</option>
+            {EVERY.map((option) => (
+              <option key={option} value={option}>
+                {optionText(option)}
+              </option>
+            ))}
+          </select>
+        </label>
+      </div>
+      <TableFrame label="What is trained of each layer">
+        <table class="picks">
+          <thead>
+            <tr>
+              <th scope="col">
+                <span class="visually-hidden">Marked</span>
+              </th>
+              <th scope="col">Layer</th>
+              <th scope="col">Trained</th>
+              <th scope="col" class="number">
+                Parameters
+              </th>
+              <th scope="col">Operations</th>
+              <th scope="col">Result</th>
+            </tr>
+          </thead>
+          <tbody>
+            {shown.map(({ row, layer }, index) => (
+              <Pick
+                key={row.name}
+                row={row}
+                layer={layer}
+                option={optionOf(row, scheme)}
+                marked={marked.has(row.name)}
+                onMark={(event) => mark(index, event)}
+                onOption={(option) => choose([row], option)}
+              />
+            ))}
+          </tbody>
+        </table>
+      </TableFrame>
+    </>
+  );
+}
+
+const fits = (name: string, sought: string) =>
+  sought.includes("*") ? matches(sought.trim(), name) : name.includes(sought.trim());
+
+interface PickProps {
+  readonly row: Row;
+  readonly layer: Layer;
+  readonly option: Option;
+  readonly marked: boolean;
+  readonly onMark: (event: MouseEvent) => void;
+  readonly onOption: (option: string) => void;
+}
+
+function Pick({ row, layer, option, marked, onMark, onOption }: PickProps) {
+  return (
+    <tr class={`pick pick-${option.split("-")[0] ?? option}`}>
+      <td>
+        <input type="checkbox" checked={marked} onClick={onMark} aria-label={`Mark ${row.name}`} />
+      </td>
+      <td class="mono wrap" title={layer.operators.join(", ")}>
+        <Path of={row.name} />
+      </td>
+      <td>
+        <select
+          value={option}
+          aria-label={`Trained of ${row.name}`}
+          onChange={(event) => onOption(event.currentTarget.value)}
+        >
+          {option === "mixed" && <option value="mixed">{optionText("mixed")}</option>}
+          {optionsOf(row).map((one) => (
+            <option key={one} value={one}>
+              {optionText(one)}
+            </option>
+          ))}
+        </select>
+      </td>
+      <td class="number">{format.count(layer.param_count)}</td>
+      <td>
+        <ShareBar share={layer.share} text={format.count(layer.flops)} />
+      </td>
+      <td class="nowrap">{format.shape(layer.shape)}</td>
+    </tr>
+  );
+}
+
+/** The recipes that searches found for this model. */
+function Proposals({ modelId, onText }: { readonly modelId: string; readonly onText: (text: string) => void }) {
+  const recipes = useResource<ListPage<Recipe>>(`/recipes?limit=100`);
+  const found = recipes.data?.items.filter((recipe) => recipe.model_id === modelId) ?? [];
+  if (found.length === 0) return null;
+  return (
+    <label class="field">
+      <span>Or with what a search found</span>
+      <select
+        value=""
+        onChange={(event) => {
+          const recipe = found.find(({ id }) => id === event.currentTarget.value);
+          if (recipe) onText(recipe.text);
+          event.currentTarget.value = "";
+        }}
+      >
+        <option value="">a found recipe …</option>
+        {found.map((recipe) => (
+          <option key={recipe.id} value={recipe.id}>
+            {recipe.name}:v{recipe.version}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}

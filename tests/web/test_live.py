@@ -73,13 +73,63 @@ def test_fleet_shows_a_device_at_work_and_a_new_one(visitor: Visitor, data: Data
 def test_a_form_starts_a_run(visitor: Visitor, data: Data, service: Service) -> None:
     visitor.sign_in()
     visitor.open(f"/builds/{data.build['id']}", data.build["name"])
-    device = Device(service, "form-device")
-    form = visitor.section("Start a run")
-    form.get_by_label("Device").select_option(device.id)
+    first, second = Device(service, "form-device"), Device(service, "form-second")
+    form = visitor.section("Start runs")
+    expect(form.get_by_label("Training data")).to_have_value(data.dataset["id"])
+    ticked = form.get_by_role("group", name="Devices").get_by_role("checkbox", checked=True)
+    while ticked.count():
+        ticked.first.uncheck()
+    form.get_by_label("form-device").check()
+    form.get_by_label("form-second").check()
     form.get_by_label("Steps").fill("7")
-    form.get_by_role("button", name="Start run").click()
-    visitor.heading("train, 7 steps on form-device")
-    found = wait_until(lambda: service.get(f"/runs?device_id={device.id}")["items"], bool)
-    assert [(run["steps"], run["dataset_id"]) for run in found] == [(7, data.dataset["id"])]
+    form.get_by_text("More", exact=True).click()
+    form.get_by_label("Percent held out").fill("25")
+    form.get_by_role("button", name="Start 2 runs").click()
+    for device in (first, second):
+        found = wait_until(lambda id=device.id: service.get(f"/runs?device_id={id}")["items"], bool)
+        assert [(run["steps"], run["dataset_id"], run["save_weights"]) for run in found] == [
+            (7, data.dataset["id"], True)
+        ]
+        assert found[0]["held_out"]["share"] == 0.25
+    form.get_by_role("link", name="form-device").click()
+    visitor.heading("mobilenet · mobilenet-sparse · digits-shifted on form-device")
+    for device in (first, second):
+        device.take_run()
+        device.finish(state="succeeded", report=None)
+
+
+def test_a_live_chart_keeps_what_was_zoomed_and_how_it_is_drawn(visitor: Visitor, data: Data, service: Service) -> None:
+    device = Device(service, "zoomed-device")
+    run = start_run(service, data.build, device, data.dataset, steps=90)
+    visitor.sign_in()
     device.take_run()
-    device.finish(state="succeeded", report=None)
+    device.report(*map(step, range(1, 41)))
+    visitor.open(f"/runs/{run['id']}", "zoomed-device")
+    section = visitor.section("Loss")
+    section.get_by_label("Logarithmic").check()
+    section.get_by_label("Smoothing").select_option("much")
+    assert "axis=log" in visitor.page.url and "smoothing=0.98" in visitor.page.url
+    plot = section.locator(".u-over")
+    box = plot.bounding_box()
+    assert box is not None
+    visitor.page.mouse.move(box["x"] + box["width"] * 0.25, box["y"] + 50)
+    visitor.page.mouse.down()
+    visitor.page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 60, steps=5)
+    visitor.page.mouse.up()
+    plot.hover(position={"x": box["width"] - 2, "y": 50})
+    last = section.locator(".u-legend .u-value").first
+    zoomed = int(last.inner_text())
+    assert zoomed < 30
+    device.report(*map(step, range(41, 81)))
+    expect(visitor.page.get_by_text("step 80 of 90")).to_be_visible()
+    plot.hover(position={"x": box["width"] - 3, "y": 52})
+    expect(last).to_have_text(str(zoomed))
+    plot.dblclick(position={"x": 30, "y": 30})
+    plot.hover(position={"x": box["width"] - 2, "y": 50})
+    expect(last).to_have_text("80")
+    visitor.page.reload()
+    expect(section.get_by_label("Logarithmic")).to_be_checked()
+    visitor.screenshot("run-log-light")
+    throttled = report(80, 3_700_000, 3_600_000) | {"health": {"throttled": True, "max_temperature_c": 84.0}}
+    device.finish(state="succeeded", report=throttled)
+    expect(visitor.page.get_by_text("succeeded, throttled", exact=True)).to_be_visible()

@@ -22,8 +22,11 @@ VIEWS: dict[str, tuple[Callable[[Data], str], str]] = {
     "build-failed": (lambda data: f"/builds/{data.failed_build['id']}", "mobilenet-typo"),
     "artifact": (lambda data: f"/artifacts/{data.build['artifact_digest']}", "mobilenet-sparse"),
     "runs": (lambda data: "/runs", "Runs"),
-    "run": (lambda data: f"/runs/{data.run['id']}", "train, 40 steps on bench-pi-4"),
-    "run-failed": (lambda data: f"/runs/{data.failed_run['id']}", "train, 40 steps on bench-pi-4"),
+    "run": (lambda data: f"/runs/{data.run['id']}", "mobilenet · mobilenet-sparse · digits-shifted on bench-pi-4"),
+    "run-failed": (
+        lambda data: f"/runs/{data.failed_run['id']}",
+        "mobilenet · mobilenet-sparse · digits-shifted on bench-pi-4",
+    ),
     "missing": (lambda data: "/nowhere", "Nothing here"),
 }
 SCREENS: dict[str, dict[str, Any]] = {

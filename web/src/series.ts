@@ -11,14 +11,39 @@ export function mergeSteps(known: readonly Step[], added: readonly Step[]): Step
   return [...byStep.values()].sort((a, b) => a.step - b.step);
 }
 
-/** Mean over the `window` latest finite values at every point; null where there is none yet. */
-export function movingMean(values: readonly (number | null)[], window: number): (number | null)[] {
-  return values.map((_, index) => {
-    const recent = values
-      .slice(Math.max(0, index - window + 1), index + 1)
-      .filter((value): value is number => value !== null && Number.isFinite(value));
-    return recent.length === 0 ? null : recent.reduce((sum, value) => sum + value, 0) / recent.length;
+/**
+ * Exponential mean of the finite values at every point, each counting `1 - weight` times as much as the one before it; 0
+ * leaves them as they are. The first values are not drawn to zero: the mean is of what was seen (Adam's correction).
+ */
+export function smoothed(values: readonly (number | null)[], weight: number): (number | null)[] {
+  let sum = 0;
+  let seen = 0;
+  return values.map((value) => {
+    if (value !== null && Number.isFinite(value)) {
+      sum = weight * sum + (1 - weight) * value;
+      seen = weight * seen + (1 - weight);
+    }
+    return seen === 0 ? null : sum / seen;
   });
+}
+
+export interface Bin {
+  readonly from: number;
+  readonly to: number;
+  readonly count: number;
+}
+
+/** Counts in `bins` equal parts from the least value to `most`; what is above counts in the last one. */
+export function histogram(values: readonly number[], bins: number, most: number): Bin[] {
+  if (values.length === 0) return [];
+  const least = values.reduce((low, value) => Math.min(low, value), Infinity);
+  const width = Math.max((most - least) / bins, Number.EPSILON);
+  const counts = new Array<number>(bins).fill(0);
+  for (const value of values) {
+    const place = Math.min(bins - 1, Math.floor((value - least) / width));
+    counts[place] = (counts[place] ?? 0) + 1;
+  }
+  return counts.map((count, index) => ({ from: least + index * width, to: least + (index + 1) * width, count }));
 }
 
 /** The step times that were measured, in milliseconds. */

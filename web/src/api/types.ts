@@ -16,6 +16,7 @@ export type Layer = Schemas["LayerOut"];
 export type Me = Schemas["MeOut"];
 export type Model = Schemas["ModelOut"];
 export type PlanNode = Schemas["NodeOut"];
+export type Port = Schemas["PortOut"];
 export type Program = Schemas["ProgramOut"];
 export type Recipe = Schemas["RecipeOut"];
 export type Report = Schemas["ReportOut"];

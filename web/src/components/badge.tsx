@@ -1,5 +1,8 @@
 /** States in words with a mark; the colour only repeats what the word says. */
 
+import type { Run } from "../api/types";
+import { remarks } from "../names";
+
 const TONES: Readonly<Record<string, string>> = {
   online: "good",
   succeeded: "good",
@@ -20,6 +23,18 @@ export function StateBadge({ state }: { readonly state: string }) {
     <span class={`badge badge-${TONES[state] ?? "quiet"}`}>
       <span class="badge-dot" aria-hidden="true" />
       {state}
+    </span>
+  );
+}
+
+/** The state of a run with what people should know beside it: one that throttled is not simply green. */
+export function RunState({ run }: { readonly run: Run }) {
+  const said = remarks(run);
+  const tone = said.includes("throttled") && run.state === "succeeded" ? "waiting" : TONES[run.state];
+  return (
+    <span class={`badge badge-${tone ?? "quiet"}`}>
+      <span class="badge-dot" aria-hidden="true" />
+      {[run.state, ...said].join(", ")}
     </span>
   );
 }

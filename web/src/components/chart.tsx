@@ -22,8 +22,14 @@ interface ChartProps {
   /** Written behind the numbers of the y axis. */
   readonly unit?: string;
   readonly fromZero?: boolean;
+  /** Whether the y axis is logarithmic; what is not above zero is left out then. */
+  readonly log?: boolean;
+  /** The largest value of the y axis; what is above is drawn at its edge. */
+  readonly most?: number | null;
 }
 
+/** Charts of one page share the cursor. */
+const CURSOR = "charts";
 const HEIGHT = 240;
 /** Distances between marks of the x axis, which counts steps: there is no step 2.5. */
 const WHOLE_STEPS = [1, 10, 100, 1000, 10_000, 100_000, 1_000_000].flatMap((power) => [power, 2 * power, 5 * power]);
@@ -39,13 +45,26 @@ function series(line: Line, color: string, format: (value: number) => string): u
   };
 }
 
-export function Chart({ description, x, xLabel, lines, format, unit = "", fromZero = false }: ChartProps) {
+export function Chart({
+  description,
+  x,
+  xLabel,
+  lines,
+  format,
+  unit = "",
+  fromZero = false,
+  log = false,
+  most = null,
+}: ChartProps) {
   const [frame, width] = useWidth<HTMLDivElement>();
   const plot = useRef<uPlot | null>(null);
   const Plot = usePlotter();
   const dark = useDark();
   const kind = lines.map((line) => `${line.label}:${line.color}:${line.style}`).join("|");
-  const data = [x, ...lines.map((line) => line.values)] as uPlot.AlignedData;
+  const shown = (value: number | null) =>
+    value === null || (log && value <= 0) ? null : most !== null && value > most ? most : value;
+  const data = [x, ...lines.map((line) => (log || most !== null ? line.values.map(shown) : line.values))];
+  const zoomed = useRef(false);
   const latest = useRef(data);
   latest.current = data;
 
@@ -58,24 +77,47 @@ export function Chart({ description, x, xLabel, lines, format, unit = "", fromZe
     const options: uPlot.Options = {
       width,
       height: HEIGHT,
-      scales: { x: { time: false }, y: { range: (_plot, low, high) => yRange(low, high, fromZero) } },
+      scales: {
+        x: { time: false },
+        y: log ? { distr: 3 } : { range: (_plot, low, high) => yRange(low, high, fromZero) },
+      },
+      cursor: { sync: { key: CURSOR } },
+      hooks: {
+        setSelect: [
+          (drawn) => {
+            if (drawn.select.width > 0) zoomed.current = true;
+          },
+        ],
+      },
       axes: [
         { ...axis, font, size: 32, incrs: WHOLE_STEPS },
-        { ...axis, font, size: 64, values: (_plot, values) => values.map((value) => tick(value) + unit) },
+        {
+          ...axis,
+          font,
+          size: 64,
+          values: (_plot, values) => values.map((value: number | null) => (value === null ? "" : tick(value) + unit)),
+        },
       ],
       series: [{ label: xLabel }, ...lines.map((line) => series(line, color(line.color), format))],
       legend: { markers: { width: 2 } },
     };
-    plot.current = new Plot(options, latest.current, frame.current);
+    zoomed.current = false;
+    const drawn = new Plot(options, latest.current as uPlot.AlignedData, frame.current);
+    drawn.over.addEventListener("dblclick", () => {
+      zoomed.current = false;
+    });
+    plot.current = drawn;
     return () => {
       plot.current?.destroy();
       plot.current = null;
     };
-  }, [Plot, width, dark, kind, xLabel, unit, fromZero]);
+  }, [Plot, width, dark, kind, xLabel, unit, fromZero, log]);
 
   useEffect(() => {
-    plot.current?.setData(latest.current);
-  }, [x, lines]);
+    // Who has zoomed stays there while steps come in; a double click shows everything again.
+    plot.current?.setData(latest.current as uPlot.AlignedData, !zoomed.current);
+    if (zoomed.current) plot.current?.redraw();
+  }, [x, lines, most]);
 
   return (
     <figure class="chart">

@@ -13,7 +13,7 @@ import { asProblem, useList, useResource } from "../data";
 import { useNow, useStream } from "../hooks";
 import { link } from "../router";
 import { Cancel } from "./cancel";
-import { NewRun } from "./new_run";
+import { NewRun } from "./run/new_run";
 import { recipeText } from "./recipe";
 import { summaryFigures } from "./summary";
 import { More, RunTable } from "./tables";

@@ -34,7 +34,7 @@ export const VIEWS: readonly View[] = [
   { pattern: "fleet", section: "Fleet", load: () => import("./fleet").then((m) => m.FleetView) },
   { pattern: "devices/:id", section: "Fleet", load: () => import("./device").then((m) => m.DeviceView) },
   { pattern: "runs", section: "Runs", load: () => import("./builds").then((m) => m.RunsView) },
-  { pattern: "runs/:id", section: "Runs", load: () => import("./run").then((m) => m.RunView) },
+  { pattern: "runs/:id", section: "Runs", load: () => import("./run/run").then((m) => m.RunView) },
 ];
 
 /** The view of a path and its open part; null where there is none. */

@@ -2,10 +2,11 @@
 
 import type { Build, Run } from "../api/types";
 import { Ago } from "../components/ago";
-import { Progress, StateBadge } from "../components/badge";
+import { Progress, RunState, StateBadge } from "../components/badge";
 import { TableFrame } from "../components/page";
 import * as format from "../format";
 import { useNow } from "../hooks";
+import { runText } from "../names";
 import { link } from "../router";
 
 export function BuildTable({ builds, label }: { readonly builds: readonly Build[]; readonly label: string }) {
@@ -95,16 +96,13 @@ export function RunTable({ runs, label }: { readonly runs: readonly Run[]; reado
           {runs.map((run) => (
             <tr key={run.id}>
               <td>
-                <a href={link.run(run.id)}>
-                  {run.entry}, {run.steps} steps
-                </a>{" "}
-                <span class="faint mono">{format.shortId(run.id)}</span>
+                <a href={link.run(run.id)}>{runText(run)}</a> <span class="faint mono">{format.shortId(run.id)}</span>
               </td>
               <td>
                 <a href={link.device(run.device_id)}>{run.device_name}</a> <span class="faint">{run.target}</span>
               </td>
               <td>
-                <StateBadge state={run.state} />
+                <RunState run={run} />
                 {run.state === "running" && run.progress && (
                   <Progress
                     label={`Progress of run ${format.shortId(run.id)}`}

@@ -1,8 +1,8 @@
 /** Measured time per operator of a profiled run, as bars. */
 
-import type { KernelTime } from "../api/types";
-import { TableFrame } from "../components/page";
-import * as format from "../format";
+import type { KernelTime } from "../../api/types";
+import { TableFrame } from "../../components/page";
+import * as format from "../../format";
 
 const MOST = 20;
 const WIDTH = 160;

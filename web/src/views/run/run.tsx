@@ -1,0 +1,93 @@
+/** One run: loss and step time as they come, accuracy before and after, memory against the plan. */
+
+import { useMemo, useState } from "preact/hooks";
+import { type Run, RUN_ENDED, type Step } from "../../api/types";
+import { LiveBadge, RunState } from "../../components/badge";
+import { Facts } from "../../components/figures";
+import { Loaded, Loading, Page, ProblemBox, Section } from "../../components/page";
+import { curl } from "../../commands";
+import { factRows } from "../../facts";
+import { useResource } from "../../data";
+import { useStream } from "../../hooks";
+import { runText } from "../../names";
+import { mergeSteps } from "../../series";
+import { Cancel } from "../cancel";
+import { Curves } from "./curves";
+import { Overview } from "./overview";
+import { Kernels } from "./kernels";
+import { PlannedAgainstMeasured } from "../memory";
+import { useStoredSteps } from "./stored_steps";
+import { Weights } from "./weights";
+
+export function RunView({ id }: { readonly id: string }) {
+  const path = `/runs/${id}`;
+  const run = useResource<Run>(path);
+  const [live, setLive] = useState<readonly Step[]>([]);
+  const ended = run.data !== null && RUN_ENDED.includes(run.data.state);
+  // While a run goes on, its stream repeats everything from the first step.
+  const stored = useStoredSteps(ended ? path : null);
+  const stream = useStream(run.data === null || ended ? null : `${path}/events`, (name, data) => {
+    if (name === "steps") return setLive((known) => mergeSteps(known, (data as { items: Step[] }).items));
+    // A run that is leased again begins again: the steps of the lost attempt no longer count.
+    if (name === "state" && (data as { state: string }).state === "leased") setLive([]);
+    run.reload();
+  });
+  const steps = useMemo(() => mergeSteps(stored.steps, live), [stored.steps, live]);
+  const data = run.data;
+  return (
+    <Page
+      title={data ? `${runText(data)} on ${data.device_name}` : "Run"}
+      kind="Run"
+      back={{ href: "#/runs", text: "Runs" }}
+      command={curl(path)}
+      aside={
+        data && (
+          <>
+            <RunState run={data} />
+            {!ended && <LiveBadge connected={stream.connected} />}
+            {!ended && <Cancel path={path} what="run" onCancelled={run.reload} />}
+          </>
+        )
+      }
+    >
+      {stream.problem && <ProblemBox problem={stream.problem} />}
+      <Loaded of={run} what="the run">
+        {(loaded) => (
+          <>
+            <Overview run={loaded} steps={steps} path={path} />
+            {loaded.failure && (
+              <div class="problem" role="alert">
+                <p>
+                  <strong>The run failed</strong>
+                  <span class="code"> failure {loaded.failure.code}</span>
+                </p>
+                <p>{loaded.failure.detail}</p>
+              </div>
+            )}
+          </>
+        )}
+      </Loaded>
+      {stored.problem && <ProblemBox problem={stored.problem} />}
+      {steps.length === 0 && ended && !stored.complete && <Loading what="steps" />}
+      {data && (steps.length > 0 || !ended || stored.complete) && (
+        <Curves run={data} steps={steps} ended={ended} path={path} />
+      )}
+      {data?.report?.train?.peak_rss_bytes && (
+        <Section title="Planned against measured memory">
+          <PlannedAgainstMeasured runs={[data]} planned={null} />
+        </Section>
+      )}
+      {data?.report?.train?.kernels && (
+        <Section title="Time per operator" command={curl(path, ".report.train.kernels")}>
+          <Kernels kernels={data.report.train.kernels} />
+        </Section>
+      )}
+      {data?.report?.health && Object.keys(data.report.health).length > 0 && (
+        <Section title="Health of the device" command={curl(path, ".report.health")}>
+          <Facts items={factRows(data.report.health)} />
+        </Section>
+      )}
+      {data && <Weights run={data} />}
+    </Page>
+  );
+}

@@ -118,6 +118,13 @@ class CellState(OpenEnum):
     skipped = "skipped"
 
 
+class Class(Struct, frozen=True, kw_only=True):
+    """How often one label occurs."""
+
+    label: int
+    count: int
+
+
 class DeliveryState(OpenEnum):
     """Where a delivery stands."""
 
@@ -332,6 +339,19 @@ class Known(Struct, frozen=True, kw_only=True):
     """The hits by where they come from: fleet, import."""
 
 
+class Labels(Struct, frozen=True, kw_only=True):
+    """How often each label occurs."""
+
+    tensor: str
+    counted: int
+    """Labels that were looked at; fewer than `of` in large tensors, evenly spread."""
+    of: int
+    distinct: int | None
+    """How many differ; null where they are too many to be classes."""
+    classes: list[Class]
+    """The 1,000 most frequent at most, in the order of their labels."""
+
+
 class MachineDifference(Struct, frozen=True, kw_only=True):
     """A fact that two machines do not share."""
 
@@ -355,6 +375,10 @@ class Model(Struct, frozen=True, kw_only=True):
     """Of its name; 1 is the first. 0 for seconds, while a service is upgraded."""
     tags: list[str] = field(default_factory=list)
     """In the order of their letters."""
+    builds: int | None = None
+    """Builds of it, in whatever state."""
+    used_at: datetime | None = None
+    """When the last of these builds was asked for."""
 
 
 class ModelIn(Struct, frozen=True, kw_only=True):
@@ -439,6 +463,20 @@ class Port(Struct, frozen=True, kw_only=True):
     name: str
     dtype: str
     shape: list[int]
+
+
+class Preview(Struct, frozen=True, kw_only=True):
+    """Some samples of one tensor."""
+
+    tensor: str
+    dtype: str
+    shape: list[int]
+    offset: int
+    """The first sample that is shown."""
+    values: int
+    """Numbers of a sample; a sample that lists fewer is cut."""
+    samples: list[list[int | float | None]]
+    """Each sample's numbers, the last dimension running fastest; null for what is not finite."""
 
 
 class Problem(Struct, frozen=True, kw_only=True):
@@ -739,6 +777,14 @@ class Slot(Struct, frozen=True, kw_only=True):
     kind: str
 
 
+class Sort(OpenEnum):
+    """The order of a list."""
+
+    newest = "newest"
+    name = "name"
+    largest = "largest"
+
+
 class Source(OpenEnum):
     """Where an entry comes from."""
 
@@ -846,6 +892,20 @@ class Tensor(Struct, frozen=True, kw_only=True):
     """`f32 f16 bf16 f64 i8 i16 i32 i64 u8 ... bool`"""
     shape: list[int]
     """The first dimension counts samples."""
+
+
+class TensorStatistics(Struct, frozen=True, kw_only=True):
+    """The numbers of one tensor; least, largest and mean of those that are finite."""
+
+    tensor: str
+    counted: int
+    """Numbers that were looked at; fewer than `of` in large tensors, evenly spread."""
+    of: int
+    min: float | None
+    max: float | None
+    mean: float | None
+    nan: int
+    infinite: int
 
 
 class Time(Struct, frozen=True, kw_only=True):
@@ -1420,6 +1480,10 @@ class Dataset(Struct, frozen=True, kw_only=True):
     """The device that it stays on; the service then has none of its bytes."""
     gone_at: datetime | None = None
     """When that device no longer had it."""
+    runs: int | None = None
+    """Runs on it, in whatever state."""
+    used_at: datetime | None = None
+    """When the last of these runs was asked for."""
 
 
 class DatasetIn(Struct, frozen=True, kw_only=True):
@@ -1618,6 +1682,25 @@ class FederationPage(Struct, frozen=True, kw_only=True):
     items: list[Federation]
     next_cursor: str | None
     """Null on the last page."""
+
+
+class Fit(Struct, frozen=True, kw_only=True):
+    """Whether builds of one model could run on a dataset."""
+
+    model_id: Id
+    model_name: str
+    model_version: int
+    """Of its name; 1 is the first. 0 for seconds, while a service is upgraded."""
+    build_id: Id
+    fits: bool
+    reason: str
+    """What does not fit; empty where it does."""
+
+
+class Fits(Struct, frozen=True, kw_only=True):
+    """The models that were built last, at most 100, and whether the dataset fits them."""
+
+    items: list[Fit]
 
 
 class Member(Struct, frozen=True, kw_only=True):
@@ -1994,6 +2077,12 @@ class SearchPage(Struct, frozen=True, kw_only=True):
     items: list[Search]
     next_cursor: str | None
     """Null on the last page."""
+
+
+class Statistics(Struct, frozen=True, kw_only=True):
+    """The numbers of each tensor that can be shown."""
+
+    tensors: list[TensorStatistics]
 
 
 class Tuning(Struct, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
+from pock_server.blobs.store import BlobStore
 from pock_server.datasets import looking
 from tests.server.harness import Person, Server, assert_problem, safetensors
 
@@ -111,13 +112,13 @@ def test_of_a_large_tensor_parts_from_everywhere_are_counted(reader: Person, mon
     labels = np.repeat(np.arange(8, dtype=np.uint8), 1 << 19)  # sorted: its beginning has one class alone
     dataset = push(reader, save({"labels": labels}))
     read: list[int] = []
-    store = looking.BlobStore.read_range
+    store = BlobStore.read_range
 
     def counting(self: Any, digest: str, start: int, length: int) -> bytes:
         read.append(length)
         return store(self, digest, start, length)
 
-    monkeypatch.setattr(looking.BlobStore, "read_range", counting)
+    monkeypatch.setattr(BlobStore, "read_range", counting)
     found = reader.get(f"/datasets/{dataset}/labels").json()
     assert found["of"] == 1 << 22 and found["counted"] == 1 << 20
     assert len(found["classes"]) > 2

@@ -18,6 +18,7 @@ export interface View {
 export const SECTIONS: readonly { readonly name: string; readonly href: string }[] = [
   { name: "Overview", href: "#/" },
   { name: "Models", href: "#/models" },
+  { name: "Data", href: "#/datasets" },
   { name: "Builds", href: "#/builds" },
   { name: "Fleet", href: "#/fleet" },
   { name: "Runs", href: "#/runs" },
@@ -25,8 +26,10 @@ export const SECTIONS: readonly { readonly name: string; readonly href: string }
 
 export const VIEWS: readonly View[] = [
   { pattern: "", section: "Overview", load: () => import("./start").then((m) => m.StartView) },
-  { pattern: "models", section: "Models", load: () => import("./models").then((m) => m.ModelsView) },
+  { pattern: "models", section: "Models", load: () => import("./models_list").then((m) => m.ModelsView) },
   { pattern: "models/:id", section: "Models", load: () => import("./models").then((m) => m.ModelView) },
+  { pattern: "datasets", section: "Data", load: () => import("./data/list").then((m) => m.DatasetsView) },
+  { pattern: "datasets/:id", section: "Data", load: () => import("./data/dataset").then((m) => m.DatasetView) },
   { pattern: "builds", section: "Builds", load: () => import("./builds").then((m) => m.BuildsView) },
   { pattern: "builds/:id", section: "Builds", load: () => import("./build").then((m) => m.BuildView) },
   { pattern: "artifacts/:id", section: "Builds", load: () => import("./artifact").then((m) => m.ArtifactView) },

@@ -110,7 +110,7 @@ export function showingsOf({ shape, dtype }: DatasetTensor): readonly Showing[] 
 export function textOf(values: Values): string {
   const end = values.indexOf(0);
   const bytes = Uint8Array.from(end < 0 ? values : values.slice(0, end), (value) => value ?? 0);
-   
+
   return new TextDecoder().decode(bytes).replace(/[\u0001-\u0008\u000b-\u001f\u007f]/g, "·");
 }
 

@@ -167,7 +167,7 @@ def test_versions_tags_download_and_deletion(visitor: Visitor, service: Service,
     visitor.open(f"/datasets/{new['id']}", "versioned, version 2")
     versions = visitor.section("Versions and tags")
     expect(versions.get_by_role("row")).to_have_count(3)
-    visitor.page.get_by_label("Tag of version 2").fill("golden")
+    visitor.page.get_by_label("New tag of version 2").fill("golden")
     visitor.page.get_by_role("button", name="Set the tag").click()
     expect(versions.get_by_role("row").nth(1)).to_contain_text("golden")
     assert service.get(f"/datasets/{new['id']}")["tags"] == ["golden"]
@@ -180,7 +180,7 @@ def test_versions_tags_download_and_deletion(visitor: Visitor, service: Service,
     visitor.heading("versioned, version 1")
     visitor.page.get_by_role("button", name="Delete versioned, version 1").click()
     visitor.page.get_by_role("dialog").get_by_role("button", name="Delete").click()
-    visitor.heading("Data")
+    expect(visitor.section("All datasets")).to_be_visible()
     assert [row["id"] for row in service.get("/datasets?name=versioned")["items"]] == [new["id"]]
     assert service.client.get(f"/datasets/{old['id']}").status_code == 404
 

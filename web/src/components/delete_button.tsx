@@ -10,12 +10,14 @@ interface DeleteProps {
   /** What is lost with it, in a sentence. */
   readonly warning: string;
   readonly path: string;
+  /** In a table, where each row has one. */
+  readonly quiet?: boolean;
   /** Why it cannot be deleted, in a sentence; null where it can. */
   readonly why: string | null;
   readonly onDeleted: () => void;
 }
 
-export function DeleteButton({ what, warning, path, why, onDeleted }: DeleteProps) {
+export function DeleteButton({ what, warning, path, quiet, why, onDeleted }: DeleteProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const [failure, setFailure] = useState<string | null>(null);
   const [busy, setBusy] = useState(false);
@@ -39,7 +41,7 @@ export function DeleteButton({ what, warning, path, why, onDeleted }: DeleteProp
     <>
       <button
         type="button"
-        class="button button-danger"
+        class={quiet ? "button button-quiet" : "button button-danger"}
         aria-label={`Delete ${what}`}
         disabled={why !== null}
         title={why ?? ""}

@@ -87,8 +87,9 @@ function ModelTable({ models, reload }: { readonly models: readonly Model[]; rea
               <td>
                 <Ago time={model.created_at} />
               </td>
-              <td>
+              <td class="row-action">
                 <DeleteButton
+                  quiet
                   what={`${model.name}, version ${model.version}`}
                   warning="Its file is removed from the service, unless something else uses it. The version's number is not given again."
                   path={`/models/${model.id}`}

@@ -6,7 +6,7 @@ import { Empty, Loaded, ProblemBox, Section, TableFrame } from "../../components
 import { useResource } from "../../data";
 import * as format from "../../format";
 import { link, setQuery } from "../../router";
-import { numberText } from "./samples";
+import { inputsFirst, numberText } from "./samples";
 
 export function Tensors({ dataset }: { readonly dataset: Dataset }) {
   const here = dataset.device_id === null;
@@ -36,13 +36,13 @@ export function Tensors({ dataset }: { readonly dataset: Dataset }) {
             </tr>
           </thead>
           <tbody>
-            {dataset.tensors.map(({ name, dtype, shape }) => {
+            {inputsFirst(dataset.tensors).map(({ name, dtype, shape }) => {
               const numbers = known.get(name);
               return (
                 <tr key={name}>
                   <td class="wrap">
                     {here ? (
-                      <button type="button" class="link-button" onClick={() => setQuery({ tensor: name, as: null })}>
+                      <button type="button" class="link-button" onClick={() => look(name)}>
                         {name}
                       </button>
                     ) : (
@@ -64,6 +64,11 @@ export function Tensors({ dataset }: { readonly dataset: Dataset }) {
       </TableFrame>
     </Section>
   );
+}
+
+function look(tensor: string): void {
+  setQuery({ tensor, as: null });
+  document.querySelector(".preview-tools")?.scrollIntoView({ block: "center" });
 }
 
 function told(value: number | null | undefined): string {

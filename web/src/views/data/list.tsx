@@ -13,6 +13,7 @@ import { link } from "../../router";
 import { ListTools, listPath, Tags } from "../list_tools";
 import { More } from "../tables";
 import { UploadButton, Uploads, whyNotWrite } from "../uploads/panel";
+import { inputsFirst } from "./samples";
 import { DELETE_WARNING, whyNotDeleted } from "./dataset";
 import "../../styles/data.css";
 
@@ -116,8 +117,9 @@ function DatasetTable({ datasets, names, reload }: TableProps) {
                 )}
               </td>
               <td>{dataset.used_at ? <Ago time={dataset.used_at} /> : format.NOTHING}</td>
-              <td>
+              <td class="row-action">
                 <DeleteButton
+                  quiet
                   what={`${dataset.name}, version ${dataset.version}`}
                   warning={DELETE_WARNING}
                   path={`/datasets/${dataset.id}`}
@@ -137,10 +139,12 @@ const MOST_TENSORS = 3;
 
 /** "input 3 × 32 × 32, labels". */
 export function tensorsText({ tensors }: Dataset): string {
-  const told = tensors.slice(0, MOST_TENSORS).map(({ name, shape }) => {
-    const sample = shape.slice(1);
-    return sample.length === 0 ? name : `${name} ${format.shape(sample)}`;
-  });
+  const told = inputsFirst(tensors)
+    .slice(0, MOST_TENSORS)
+    .map(({ name, shape }) => {
+      const sample = shape.slice(1);
+      return sample.length === 0 ? name : `${name} ${format.shape(sample)}`;
+    });
   const more = tensors.length - told.length;
   return more > 0 ? `${told.join(", ")} and ${more} more` : told.join(", ");
 }

@@ -10,6 +10,7 @@ import { address, setQuery } from "../../router";
 import {
   type Curves,
   curvesOf,
+  inputsFirst,
   numberText,
   paint,
   type Pixels,
@@ -59,7 +60,7 @@ export function Preview({ dataset }: { readonly dataset: Dataset }) {
             value={tensor.name}
             onChange={(event) => setQuery({ tensor: event.currentTarget.value, as: null, from: null })}
           >
-            {dataset.tensors.map(({ name, dtype, shape }) => (
+            {inputsFirst(dataset.tensors).map(({ name, dtype, shape }) => (
               <option key={name} value={name}>
                 {name} ({dtype}, {format.shape(shape.slice(1))})
               </option>
@@ -194,22 +195,19 @@ function CurvePlot(props: { readonly values: Values; readonly curves: Curves; re
   const all = series.flat().filter((value) => value !== null);
   const least = all.reduce((a, b) => Math.min(a, b), Infinity);
   const most = all.reduce((a, b) => Math.max(a, b), -Infinity);
+  const seriesText = `${series.length < curves.count ? `${series.length} of ` : ""}${curves.count} series`;
   const x = (at: number) => (at * WIDE) / Math.max(1, curves.length - 1);
   const y = (value: number) => (most > least ? HIGH - ((value - least) / (most - least)) * HIGH : HIGH / 2);
   return (
     <figure class="curves">
-      <svg
-        viewBox={`-2 -2 ${WIDE + 4} ${HIGH + 4}`}
-        role="img"
-        aria-label={`${name}, ${series.length} of ${curves.count} series`}
-      >
+      <svg viewBox={`-2 -2 ${WIDE + 4} ${HIGH + 4}`} role="img" aria-label={`${name}, ${seriesText}`}>
         {series.map((one, index) => (
           <path key={index} class={`curve curve-${index % MOST_SERIES}`} d={pathOf(one, x, y)} />
         ))}
       </svg>
       <figcaption class="faint">
         {all.length > 0 ? `${numberText(least)} to ${numberText(most)}` : "nothing finite"}, {curves.length} values
-        {curves.count > 1 && `, ${series.length} of ${curves.count} series`}
+        {curves.count > 1 && `, ${seriesText}`}
       </figcaption>
     </figure>
   );

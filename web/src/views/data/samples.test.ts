@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { curvesOf, numberText, paint, pixelsOf, seriesOf, showingsOf, textOf } from "./samples";
+import { curvesOf, inputsFirst, numberText, paint, pixelsOf, seriesOf, showingsOf, textOf } from "./samples";
 
 const tensor = (dtype: string, ...shape: number[]) => ({ name: "x", dtype, shape });
 
@@ -73,4 +73,9 @@ test("numbers are short", () => {
   expect(numberText(0.123456)).toBe("0.1235");
   expect(numberText(-3)).toBe("-3");
   expect(numberText(null)).toBe("not finite");
+});
+
+test("labels come last", () => {
+  const tensors = ["labels", "b", "a"].map((name) => ({ name, dtype: "f32", shape: [1] }));
+  expect(inputsFirst(tensors).map(({ name }) => name)).toEqual(["b", "a", "labels"]);
 });

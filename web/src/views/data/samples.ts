@@ -114,6 +114,12 @@ export function textOf(values: Values): string {
   return new TextDecoder().decode(bytes).replace(/[\u0001-\u0008\u000b-\u001f\u007f]/g, "·");
 }
 
+/** The tensors of a dataset, its labels last. */
+export function inputsFirst(tensors: readonly DatasetTensor[]): readonly DatasetTensor[] {
+  const labels = ({ name }: DatasetTensor) => Number(name === "labels");
+  return tensors.toSorted((a, b) => labels(a) - labels(b));
+}
+
 /** A number of a sample in few characters. */
 export function numberText(value: number | null): string {
   if (value === null) return "not finite";

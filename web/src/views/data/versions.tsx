@@ -14,7 +14,7 @@ import { whyNotWrite } from "../uploads/panel";
 
 /** A glob that means the name itself, where it holds no sign of globs. */
 export function versionsPath({ name }: Dataset): string {
-  return `/datasets?name=${encodeURIComponent(name)}`;
+  return `/datasets?name=${encodeURIComponent(name)}&limit=200`;
 }
 
 export function Versions({ dataset, onChanged }: { readonly dataset: Dataset; readonly onChanged: () => void }) {
@@ -32,9 +32,7 @@ export function Versions({ dataset, onChanged }: { readonly dataset: Dataset; re
             <table>
               <thead>
                 <tr>
-                  <th scope="col" class="number">
-                    Version
-                  </th>
+                  <th scope="col">Version</th>
                   <th scope="col">Tags</th>
                   <th scope="col" class="number">
                     Samples
@@ -50,7 +48,7 @@ export function Versions({ dataset, onChanged }: { readonly dataset: Dataset; re
                   .filter(({ name, device_id }) => name === dataset.name && device_id === dataset.device_id)
                   .map((one) => (
                     <tr key={one.id} aria-current={one.id === dataset.id ? "true" : undefined}>
-                      <td class="number">
+                      <td>
                         {one.id === dataset.id ? (
                           <strong>{one.version}</strong>
                         ) : (
@@ -102,7 +100,7 @@ function TagForm({ dataset, onChanged }: { readonly dataset: Dataset; readonly o
       }}
     >
       <label class="field">
-        <span>Tag of version {dataset.version}; one that names another version moves here</span>
+        <span>New tag of version {dataset.version}; other versions lose it</span>
         <input
           type="text"
           value={tag}

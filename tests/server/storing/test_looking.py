@@ -108,7 +108,7 @@ def test_no_classes_where_every_label_is_another(reader: Person) -> None:
 
 
 def test_of_a_large_tensor_parts_from_everywhere_are_counted(reader: Person, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looking, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(looking, "MOST_COUNTED", 1 << 20)
     labels = np.repeat(np.arange(8, dtype=np.uint8), 1 << 19)  # sorted: its beginning has one class alone
     dataset = push(reader, save({"labels": labels}))
     read: list[int] = []

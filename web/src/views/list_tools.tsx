@@ -45,7 +45,7 @@ export function ListTools({ what }: { readonly what: string }) {
           type="search"
           value={text}
           maxLength={190}
-          placeholder="mobile, or mobilenet-v?"
+          placeholder="part of a name, or name-*"
           onInput={(event) => setText(event.currentTarget.value)}
         />
       </label>

@@ -10,7 +10,7 @@ import * as format from "../format";
 import { link } from "../router";
 import { ListTools, listPath, Tags } from "./list_tools";
 import { More } from "./tables";
-import { UploadButton, Uploads, whyNotWrite } from "./uploads/panel";
+import { filesText, UploadButton, Uploads, whyNotWrite } from "./uploads/panel";
 
 export function ModelsView() {
   const path = listPath("/models");
@@ -79,7 +79,7 @@ function ModelTable({ models, reload }: { readonly models: readonly Model[]; rea
               <td class="number" title={`SHA-256 ${model.digest}`}>
                 {format.bytes(model.size)}
                 {Object.keys(model.external).length > 0 && (
-                  <span class="faint"> + {Object.keys(model.external).length} files</span>
+                  <span class="faint"> + {filesText(Object.keys(model.external).length)}</span>
                 )}
               </td>
               <td class="number">{model.builds}</td>

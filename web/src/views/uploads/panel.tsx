@@ -214,6 +214,6 @@ function PlannedForm({ planned, close }: { readonly planned: Planned; readonly c
   );
 }
 
-function filesText(count: number): string {
+export function filesText(count: number): string {
   return count === 1 ? "1 file" : `${count} files`;
 }

@@ -118,6 +118,13 @@ class CellState(OpenEnum):
     skipped = "skipped"
 
 
+class Class(Struct, frozen=True, kw_only=True):
+    """How often one label occurs."""
+
+    label: int
+    count: int
+
+
 class DeliveryState(OpenEnum):
     """Where a delivery stands."""
 
@@ -267,17 +274,6 @@ class FieldError(Struct, frozen=True, kw_only=True):
     """Of a recipe's text, from 1, as far as it can be told."""
 
 
-class Fit(Struct, frozen=True, kw_only=True):
-    """Whether a step fits a device."""
-
-    predicted_peak_bytes: int
-    memory: str
-    memory_bytes: int
-    ram_bytes: int
-    fits: bool
-    """Whether a quarter of the memory is left to the system."""
-
-
 class Flops(Struct, frozen=True, kw_only=True):
     """Floating point operations of one step."""
 
@@ -390,6 +386,19 @@ class Known(Struct, frozen=True, kw_only=True):
     """The hits by where they come from: fleet, import."""
 
 
+class Labels(Struct, frozen=True, kw_only=True):
+    """How often each label occurs."""
+
+    tensor: str
+    counted: int
+    """Labels that were looked at; fewer than `of` in large tensors, evenly spread."""
+    of: int
+    distinct: int | None
+    """How many differ; null where they are too many to be classes."""
+    classes: list[Class]
+    """The 1,000 most frequent at most, in the order of their labels."""
+
+
 class LayerParameter(Struct, frozen=True, kw_only=True):
     """A parameter of a layer."""
 
@@ -425,6 +434,10 @@ class Model(Struct, frozen=True, kw_only=True):
     """Of its name; 1 is the first. 0 for seconds, while a service is upgraded."""
     tags: list[str] = field(default_factory=list)
     """In the order of their letters."""
+    builds: int | None = None
+    """Builds of it, in whatever state."""
+    used_at: datetime | None = None
+    """When the last of these builds was asked for."""
 
 
 class ModelIn(Struct, frozen=True, kw_only=True):
@@ -518,6 +531,20 @@ class Port(Struct, frozen=True, kw_only=True):
     name: str
     dtype: str
     shape: list[int]
+
+
+class Preview(Struct, frozen=True, kw_only=True):
+    """Some samples of one tensor."""
+
+    tensor: str
+    dtype: str
+    shape: list[int]
+    offset: int
+    """The first sample that is shown."""
+    values: int
+    """Numbers of a sample; a sample that lists fewer is cut."""
+    samples: list[list[int | float | None]]
+    """Each sample's numbers, the last dimension running fastest; null for what is not finite."""
 
 
 class Problem(Struct, frozen=True, kw_only=True):
@@ -818,6 +845,14 @@ class Slot(Struct, frozen=True, kw_only=True):
     kind: str
 
 
+class Sort(OpenEnum):
+    """The order of a list."""
+
+    newest = "newest"
+    name = "name"
+    largest = "largest"
+
+
 class Source(OpenEnum):
     """Where an entry comes from."""
 
@@ -903,42 +938,6 @@ class Summary(Struct, frozen=True, kw_only=True):
     tuning: Known | None = None
 
 
-class Takes(Struct, frozen=True, kw_only=True):
-    """What a recipe takes on a target. The parts in bytes sum to `predicted_peak_bytes`."""
-
-    predicted_peak_bytes: int
-    memory: str
-    memory_bytes: int
-    ram_bytes: int
-    fits: bool
-    """Whether a quarter of the memory is left to the system."""
-    target: str
-    threads: int
-    batch: int
-    step_ms: float
-    """What the compiler's model expects of a step; nothing was measured."""
-    param_bytes: int
-    state_bytes: int
-    const_bytes: int
-    input_bytes: int
-    arena_bytes: int
-    lower_bound_bytes: int
-    saved_bytes: int
-    nodes_forward: int
-    nodes_backward: int
-    nodes_backward_dense: int
-    kernels: int
-    flops: dict[str, int]
-    parameters: int
-    trained_parameters: int
-    runtime_bytes: int | None = None
-    """Code, tables, stacks, buffers: a constant."""
-    recomputed_nodes: int = 0
-    recomputed_share: float = 0.0
-    left_out: dict[str, str] | None = None
-    targets: dict[str, Fit] | None = None
-
-
 class Target(Struct, frozen=True, kw_only=True):
     """A device type the compiler builds for; further fields are those of its description file."""
 
@@ -961,6 +960,20 @@ class Tensor(Struct, frozen=True, kw_only=True):
     """`f32 f16 bf16 f64 i8 i16 i32 i64 u8 ... bool`"""
     shape: list[int]
     """The first dimension counts samples."""
+
+
+class TensorStatistics(Struct, frozen=True, kw_only=True):
+    """The numbers of one tensor; least, largest and mean of those that are finite."""
+
+    tensor: str
+    counted: int
+    """Numbers that were looked at; fewer than `of` in large tensors, evenly spread."""
+    of: int
+    min: float | None
+    max: float | None
+    mean: float | None
+    nan: int
+    infinite: int
 
 
 class Time(Struct, frozen=True, kw_only=True):
@@ -1114,13 +1127,6 @@ class UploadIn(Struct, frozen=True, kw_only=True):
     """Bytes."""
 
 
-class Usual(Struct, frozen=True, kw_only=True):
-    """What a usual recipe takes, or why it cannot be used on this model."""
-
-    takes: Takes | None = None
-    error: str | None = None
-
-
 class Verdict(Struct, frozen=True, kw_only=True):
     """Whether the measurement can be trusted. Milliseconds of a step."""
 
@@ -1207,6 +1213,30 @@ class WeightsForm(OpenEnum):
 
     safetensors = "safetensors"
     delta = "delta"
+
+
+class PockServerChecksSchemasFit(Struct, frozen=True, kw_only=True):
+    """Whether a step fits a device."""
+
+    predicted_peak_bytes: int
+    memory: str
+    memory_bytes: int
+    ram_bytes: int
+    fits: bool
+    """Whether a quarter of the memory is left to the system."""
+
+
+class PockServerDatasetsSchemasFit(Struct, frozen=True, kw_only=True):
+    """Whether builds of one model could run on a dataset."""
+
+    model_id: Id
+    model_name: str
+    model_version: int
+    """Of its name; 1 is the first. 0 for seconds, while a service is upgraded."""
+    build_id: Id
+    fits: bool
+    reason: str
+    """What does not fit; empty where it does."""
 
 
 class After(Struct, frozen=True, kw_only=True):
@@ -1553,6 +1583,10 @@ class Dataset(Struct, frozen=True, kw_only=True):
     """The device that it stays on; the service then has none of its bytes."""
     gone_at: datetime | None = None
     """When that device no longer had it."""
+    runs: int | None = None
+    """Runs on it, in whatever state."""
+    used_at: datetime | None = None
+    """When the last of these runs was asked for."""
 
 
 class DatasetIn(Struct, frozen=True, kw_only=True):
@@ -1751,6 +1785,12 @@ class FederationPage(Struct, frozen=True, kw_only=True):
     items: list[Federation]
     next_cursor: str | None
     """Null on the last page."""
+
+
+class Fits(Struct, frozen=True, kw_only=True):
+    """The models that were built last, at most 100, and whether the dataset fits them."""
+
+    items: list[PockServerDatasetsSchemasFit]
 
 
 class Graph(Struct, frozen=True, kw_only=True):
@@ -2154,6 +2194,48 @@ class SearchPage(Struct, frozen=True, kw_only=True):
     """Null on the last page."""
 
 
+class Statistics(Struct, frozen=True, kw_only=True):
+    """The numbers of each tensor that can be shown."""
+
+    tensors: list[TensorStatistics]
+
+
+class Takes(Struct, frozen=True, kw_only=True):
+    """What a recipe takes on a target. The parts in bytes sum to `predicted_peak_bytes`."""
+
+    predicted_peak_bytes: int
+    memory: str
+    memory_bytes: int
+    ram_bytes: int
+    fits: bool
+    """Whether a quarter of the memory is left to the system."""
+    target: str
+    threads: int
+    batch: int
+    step_ms: float
+    """What the compiler's model expects of a step; nothing was measured."""
+    param_bytes: int
+    state_bytes: int
+    const_bytes: int
+    input_bytes: int
+    arena_bytes: int
+    lower_bound_bytes: int
+    saved_bytes: int
+    nodes_forward: int
+    nodes_backward: int
+    nodes_backward_dense: int
+    kernels: int
+    flops: dict[str, int]
+    parameters: int
+    trained_parameters: int
+    runtime_bytes: int | None = None
+    """Code, tables, stacks, buffers: a constant."""
+    recomputed_nodes: int = 0
+    recomputed_share: float = 0.0
+    left_out: dict[str, str] | None = None
+    targets: dict[str, PockServerChecksSchemasFit] | None = None
+
+
 class Tuning(Struct, frozen=True, kw_only=True):
     """A search for what is best for a build's unknown workloads."""
 
@@ -2181,6 +2263,13 @@ class TuningPage(Struct, frozen=True, kw_only=True):
     items: list[Tuning]
     next_cursor: str | None
     """Null on the last page."""
+
+
+class Usual(Struct, frozen=True, kw_only=True):
+    """What a usual recipe takes, or why it cannot be used on this model."""
+
+    takes: Takes | None = None
+    error: str | None = None
 
 
 class AgentRelease(Struct, frozen=True, kw_only=True):
@@ -2368,7 +2457,7 @@ class Estimate(Struct, frozen=True, kw_only=True):
     recomputed_nodes: int = 0
     recomputed_share: float = 0.0
     left_out: dict[str, str] | None = None
-    targets: dict[str, Fit] | None = None
+    targets: dict[str, PockServerChecksSchemasFit] | None = None
 
 
 class Me(Struct, frozen=True, kw_only=True):

@@ -92,13 +92,15 @@ DOUBLE = {"POCK_WORKER_COMMAND": json.dumps([sys.executable, "-m", "tests.web.wo
 
 
 @contextmanager
-def running_service(data_dir: Path, web_dist: Path, worker: Mapping[str, str] = DOUBLE) -> Iterator[Service]:
-    """Start `pock-server serve` on a free loopback port with an empty database; without `worker` it compiles."""
-    paths = [str(REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])]
+def running_service(
+    data_dir: Path, web_dist: Path, port: int = 0, worker: Mapping[str, str] = DOUBLE
+) -> Iterator[Service]:
+    """Start `pock-server serve` on a loopback port, a free one by default; without `worker` it compiles. The database is
+    empty unless the folder has one."""
     environment = {
         **os.environ,
         **worker,
-        "PYTHONPATH": os.pathsep.join(paths),
+        "PYTHONPATH": os.pathsep.join(filter(None, (str(REPOSITORY), os.environ.get("PYTHONPATH")))),
         "POCK_DATA_DIR": str(data_dir),
         "POCK_WEB_DIST": str(web_dist),
         "POCK_SANDBOX": "off",  # the tests' worker reads files of theirs
@@ -109,7 +111,7 @@ def running_service(data_dir: Path, web_dist: Path, worker: Mapping[str, str] = 
     key = _json_of([*program, "create-key", "--json"], environment)["key"]
     errors = data_dir / "errors.txt"
     with errors.open("wb") as log:
-        command = [*program, "serve", "--port", "0", "--json"]
+        command = [*program, "serve", "--port", str(port), "--json"]
         process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=log)
     try:
         assert process.stdout is not None

@@ -16,6 +16,8 @@ const dataset: Dataset = {
   ],
   device_id: null,
   gone_at: null,
+  runs: 0,
+  used_at: null,
   created_at: "2026-11-21T01:49:59Z",
 };
 const input = { name: "input", dtype: "f32", shape: [2, 3, 4] };

@@ -1,19 +1,33 @@
 """Datasets over HTTP."""
 
-from fastapi import APIRouter, Response
+from typing import Annotated
 
+from fastapi import APIRouter, Query, Response
+
+from pock_server.auth.service import Caller
 from pock_server.blobs.repository import Blobs
-from pock_server.datasets import service
+from pock_server.blobs.tables import BlobRecord
+from pock_server.datasets import looking, service
+from pock_server.datasets.fits import fits
 from pock_server.datasets.repository import Datasets
-from pock_server.datasets.schemas import DatasetIn, DatasetOut, DatasetPage
+from pock_server.datasets.schemas import (
+    DatasetIn,
+    DatasetOut,
+    DatasetPage,
+    FitsOut,
+    LabelsOut,
+    PreviewOut,
+    StatisticsOut,
+)
 from pock_server.dependencies import ModelWriter, Reader, ServicesDep
 from pock_server.http.fields import Id
 from pock_server.http.pages import PageQuery
-from pock_server.http.problems import PROBLEMS
+from pock_server.http.problems import PROBLEMS, Failure, Problem
 from pock_server.idempotency.header import Once
-from pock_server.names.schemas import NameGlob, Ref, Tag
+from pock_server.names.schemas import NameGlob, Ref, Sort, Sorting, Tag
 from pock_server.names.service import tag, untag
 from pock_server.quotas.service import Quota, check
+from pock_server.services import Services
 
 router = APIRouter(prefix="/datasets", tags=["datasets"], responses=PROBLEMS)
 
@@ -41,12 +55,17 @@ def create_dataset(
 
 @router.get("")
 def list_datasets(
-    caller: Reader, services: ServicesDep, page: PageQuery, ref: Ref = None, name: NameGlob = None
+    caller: Reader,
+    services: ServicesDep,
+    page: PageQuery,
+    ref: Ref = None,
+    name: NameGlob = None,
+    sort: Sorting = Sort.NEWEST,
 ) -> DatasetPage:
     """List datasets."""
     with services.database.read() as session:
         datasets = Datasets(session, caller.workspace_id)
-        found = datasets.page(page, *datasets.asked(ref, name))
+        found = datasets.sorted_page(page, sort, *datasets.asked(ref, name))
         return DatasetPage(items=service.show(datasets, found.rows), next_cursor=found.next_cursor)
 
 
@@ -57,6 +76,51 @@ def get_dataset(dataset_id: Id, caller: Reader, services: ServicesDep) -> Datase
         datasets = Datasets(session, caller.workspace_id)
         (shown,) = service.show(datasets, [datasets.require(dataset_id)])
         return shown
+
+
+TensorName = Annotated[str, Query(max_length=500, description="The name of one of its tensors.")]
+
+
+@router.get("/{dataset_id}/preview")
+def preview_dataset(
+    dataset_id: Id,
+    caller: Reader,
+    services: ServicesDep,
+    tensor: TensorName,
+    offset: Annotated[int, Query(ge=0, le=2**53, description="The first sample.")] = 0,
+    count: Annotated[int, Query(ge=1, le=64, description="Samples, as far as there is room for them.")] = 8,
+) -> PreviewOut:
+    """Look at some samples of one tensor."""
+    return looking.preview(services.blobs, _held(services, caller, dataset_id), tensor, offset, count)
+
+
+@router.get("/{dataset_id}/statistics")
+def dataset_statistics(dataset_id: Id, caller: Reader, services: ServicesDep) -> StatisticsOut:
+    """Look at the numbers of each tensor."""
+    return looking.statistics(services.blobs, _held(services, caller, dataset_id))
+
+
+@router.get("/{dataset_id}/labels")
+def dataset_labels(dataset_id: Id, caller: Reader, services: ServicesDep, tensor: TensorName = "labels") -> LabelsOut:
+    """Count how often each label occurs."""
+    return looking.labels(services.blobs, _held(services, caller, dataset_id), tensor)
+
+
+def _held(services: Services, caller: Caller, dataset_id: str) -> BlobRecord:
+    """The bytes of a dataset; a 409 `Problem` if they stay on a device."""
+    with services.database.read() as session:
+        row = Datasets(session, caller.workspace_id).require(dataset_id)
+        if row.device_id is not None:
+            detail = f"Dataset {row.name} stays on its device: the service has none of its samples to look at."
+            raise Problem(Failure.STATE_CONFLICT, detail)
+        return Blobs(session, caller.workspace_id).require(row.digest)
+
+
+@router.get("/{dataset_id}/fits")
+def dataset_fits(dataset_id: Id, caller: Reader, services: ServicesDep) -> FitsOut:
+    """Compare a dataset with the inputs of the models that were built."""
+    with services.database.read() as session:
+        return fits(session, Datasets(session, caller.workspace_id).require(dataset_id))
 
 
 @router.put("/{dataset_id}/tags/{tag_name}")

@@ -1,6 +1,9 @@
 """Queries on datasets."""
 
-from sqlalchemy import ColumnElement, func, or_, select
+from collections.abc import Iterable
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, and_, func, or_, select
 
 from pock_server.datasets.tables import DatasetRecord
 from pock_server.names.repository import VersionedRepository
@@ -39,3 +42,17 @@ class Datasets(VersionedRepository[DatasetRecord]):
         """Runs on the dataset, in whatever state."""
         either = or_(RunRecord.dataset_id == dataset_id, RunRecord.eval_dataset_id == dataset_id)
         return self.session.scalar(select(func.count()).select_from(RunRecord).where(either)) or 0
+
+    def uses(self, dataset_ids: Iterable[str]) -> dict[str, tuple[int, datetime]]:
+        """How many runs each of these datasets has, and when the last was asked for; by its id, of those that have
+        any."""
+        ids = list(dataset_ids)
+        used = and_(
+            DatasetRecord.workspace_id == self.workspace_id,
+            DatasetRecord.id.in_(ids),
+            RunRecord.workspace_id == self.workspace_id,
+            or_(RunRecord.dataset_id == DatasetRecord.id, RunRecord.eval_dataset_id == DatasetRecord.id),
+        )
+        counted = select(DatasetRecord.id, func.count(), func.max(RunRecord.created_at)).where(used)
+        rows = self.session.execute(counted.group_by(DatasetRecord.id))
+        return {dataset_id: (count, last) for dataset_id, count, last in rows}

@@ -76,8 +76,76 @@ class DatasetOut(BaseModel):
     tensors: list[TensorOut]
     device_id: Id | None = Field(description="The device that it stays on; the service then has none of its bytes.")
     gone_at: datetime | None = Field(description="When that device no longer had it.")
+    runs: int = Field(description="Runs on it, in whatever state.")
+    used_at: datetime | None = Field(description="When the last of these runs was asked for.")
     created_at: datetime
 
 
 class DatasetPage(PageOut[DatasetOut]):
     """Datasets, newest first."""
+
+
+class PreviewOut(BaseModel):
+    """Some samples of one tensor."""
+
+    tensor: str
+    dtype: str
+    shape: list[int]
+    offset: int = Field(description="The first sample that is shown.")
+    values: int = Field(description="Numbers of a sample; a sample that lists fewer is cut.")
+    samples: list[list[int | float | None]] = Field(
+        description="Each sample's numbers, the last dimension running fastest; null for what is not finite."
+    )
+
+
+class TensorStatisticsOut(BaseModel):
+    """The numbers of one tensor; least, largest and mean of those that are finite."""
+
+    tensor: str
+    counted: int = Field(description="Numbers that were looked at; fewer than `of` in large tensors, evenly spread.")
+    of: int
+    min: float | None
+    max: float | None
+    mean: float | None
+    nan: int
+    infinite: int
+
+
+class StatisticsOut(BaseModel):
+    """The numbers of each tensor that can be shown."""
+
+    tensors: list[TensorStatisticsOut]
+
+
+class ClassOut(BaseModel):
+    """How often one label occurs."""
+
+    label: int
+    count: int
+
+
+class LabelsOut(BaseModel):
+    """How often each label occurs."""
+
+    tensor: str
+    counted: int = Field(description="Labels that were looked at; fewer than `of` in large tensors, evenly spread.")
+    of: int
+    distinct: int | None = Field(description="How many differ; null where they are too many to be classes.")
+    classes: list[ClassOut] = Field(description="The 1,000 most frequent at most, in the order of their labels.")
+
+
+class FitOut(BaseModel):
+    """Whether builds of one model could run on a dataset."""
+
+    model_id: Id
+    model_name: str
+    model_version: Version
+    build_id: Id = Field(description="The newest build with an artifact: its inputs decide.")
+    fits: bool
+    reason: str = Field(description="What does not fit; empty where it does.")
+
+
+class FitsOut(BaseModel):
+    """The models that were built last, at most 100, and whether the dataset fits them."""
+
+    items: list[FitOut]

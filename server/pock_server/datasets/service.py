@@ -96,11 +96,11 @@ def _samples(entries: tuple[TensorEntry, ...]) -> int:
 
 def show(datasets: Datasets, rows: Sequence[DatasetRecord]) -> list[DatasetOut]:
     """Datasets as the API shows them."""
-    tags = datasets.tags_of(rows)
-    return [_describe(row, tags[row.id]) for row in rows]
+    tags, uses = datasets.tags_of(rows), datasets.uses(row.id for row in rows)
+    return [_describe(row, tags[row.id], *uses.get(row.id, (0, None))) for row in rows]
 
 
-def _describe(row: DatasetRecord, tags: list[str]) -> DatasetOut:
+def _describe(row: DatasetRecord, tags: list[str], runs: int, used_at: datetime | None) -> DatasetOut:
     return DatasetOut(
         id=row.id,
         name=row.name,
@@ -112,5 +112,7 @@ def _describe(row: DatasetRecord, tags: list[str]) -> DatasetOut:
         tensors=[TensorOut(**tensor) for tensor in row.tensors],
         device_id=row.device_id,
         gone_at=row.gone_at,
+        runs=runs,
+        used_at=used_at,
         created_at=row.created_at,
     )

@@ -10,7 +10,7 @@ from pock_server.idempotency.header import Once
 from pock_server.models import service
 from pock_server.models.repository import Models
 from pock_server.models.schemas import ModelIn, ModelOut, ModelPage
-from pock_server.names.schemas import NameGlob, Ref, Tag
+from pock_server.names.schemas import NameGlob, Ref, Sort, Sorting, Tag
 from pock_server.names.service import tag, untag
 from pock_server.quotas.service import Quota, check
 
@@ -35,12 +35,17 @@ def create_model(body: ModelIn, response: Response, caller: ModelWriter, service
 
 @router.get("")
 def list_models(
-    caller: Reader, services: ServicesDep, page: PageQuery, ref: Ref = None, name: NameGlob = None
+    caller: Reader,
+    services: ServicesDep,
+    page: PageQuery,
+    ref: Ref = None,
+    name: NameGlob = None,
+    sort: Sorting = Sort.NEWEST,
 ) -> ModelPage:
     """List models."""
     with services.database.read() as session:
         models = Models(session, caller.workspace_id)
-        found = models.page(page, *models.asked(ref, name))
+        found = models.sorted_page(page, sort, *models.asked(ref, name))
         return ModelPage(items=service.show(models, found.rows), next_cursor=found.next_cursor)
 
 

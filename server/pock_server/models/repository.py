@@ -1,6 +1,7 @@
 """Queries on models."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 
 from sqlalchemy import func, select
 
@@ -29,3 +30,15 @@ class Models(VersionedRepository[ModelRecord]):
         """Builds of the model, in whatever state, but those of trials."""
         mine = (BuildRecord.model_id == model_id, BuildRecord.kind == BuildKind.MODEL)
         return self.session.scalar(select(func.count()).select_from(BuildRecord).where(*mine)) or 0
+
+    def uses(self, model_ids: Iterable[str]) -> dict[str, tuple[int, datetime]]:
+        """How many builds each of these models has but those of trials, and when the last was asked for; by its id,
+        of those that have any."""
+        mine = (
+            BuildRecord.workspace_id == self.workspace_id,
+            BuildRecord.kind == BuildKind.MODEL,
+            BuildRecord.model_id.in_(list(model_ids)),
+        )
+        counted = select(BuildRecord.model_id, func.count(), func.max(BuildRecord.created_at)).where(*mine)
+        rows = self.session.execute(counted.group_by(BuildRecord.model_id))
+        return {model_id: (count, last) for model_id, count, last in rows}

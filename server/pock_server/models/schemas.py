@@ -29,6 +29,8 @@ class ModelOut(BaseModel):
     digest: Digest
     size: int = Field(description="Bytes of the ONNX file.")
     external: dict[str, Digest]
+    builds: int = Field(description="Builds of it, in whatever state.")
+    used_at: datetime | None = Field(description="When the last of these builds was asked for.")
     created_at: datetime
 
 

@@ -62,11 +62,11 @@ def delete_model(unit: Unit, workspace_id: str, model_id: str, now: datetime) ->
 
 def show(models: Models, rows: Sequence[ModelRecord]) -> list[ModelOut]:
     """Models as the API shows them."""
-    tags = models.tags_of(rows)
-    return [_describe(row, tags[row.id]) for row in rows]
+    tags, uses = models.tags_of(rows), models.uses(row.id for row in rows)
+    return [_describe(row, tags[row.id], *uses.get(row.id, (0, None))) for row in rows]
 
 
-def _describe(row: ModelRecord, tags: list[str]) -> ModelOut:
+def _describe(row: ModelRecord, tags: list[str], builds: int, used_at: datetime | None) -> ModelOut:
     return ModelOut(
         id=row.id,
         name=row.name,
@@ -75,5 +75,7 @@ def _describe(row: ModelRecord, tags: list[str]) -> ModelOut:
         digest=row.digest,
         size=row.size,
         external=row.external,
+        builds=builds,
+        used_at=used_at,
         created_at=row.created_at,
     )

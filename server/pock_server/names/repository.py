@@ -1,16 +1,17 @@
 """Queries on versions and tags, the same for all kinds."""
 
 from collections.abc import Iterable
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
-from sqlalchemy import ColumnElement, delete, false, func, select, update
+from sqlalchemy import ColumnElement, and_, delete, false, func, or_, select, update
 
 from pock_server.db.globs import matches
 from pock_server.db.insert import insert_into
-from pock_server.db.repository import Repository
+from pock_server.db.repository import Repository, RowPage
+from pock_server.http.pages import PageRequest, Position
 from pock_server.http.problems import Failure, Problem
 from pock_server.names.reference import BadReference, Reference, parse
-from pock_server.names.schemas import VersionOut
+from pock_server.names.schemas import Sort, VersionOut
 from pock_server.names.tables import UNNUMBERED, Kind, NameRecord, TagRecord, VersionedRow
 
 MAX_TAGS = 100
@@ -58,6 +59,28 @@ class VersionedRepository(Repository[Row]):
                 raise Problem(Failure.INVALID, f"query.ref: {error}.") from None
             filters.append(false() if found is None else self.row_class.id == found)
         return filters
+
+    def sorted_page(self, request: PageRequest, sort: Sort, *filters: ColumnElement[bool]) -> RowPage[Row]:
+        """One page in an order; a 422 `Problem` if what the previous page showed last is gone."""
+        if sort is Sort.NEWEST:
+            return self.page(request, *filters)
+        attribute = "name" if sort is Sort.NAME else "size"
+        column: ColumnElement[Any] = getattr(self.row_class, attribute)
+        order = column.asc() if sort is Sort.NAME else column.desc()
+        query = self.select().where(*filters).order_by(order, self.row_class.id.desc()).limit(request.limit + 1)
+        if request.after is not None:
+            last = self.find(request.after.id)
+            if last is None:
+                detail = "What the previous page showed last is gone; begin with the first page."
+                raise Problem(Failure.CURSOR_INVALID, detail)
+            value = getattr(last, attribute)
+            beyond = column > value if sort is Sort.NAME else column < value
+            query = query.where(or_(beyond, and_(column == value, self.row_class.id < last.id)))
+        rows = list(self.session.scalars(query))
+        if len(rows) <= request.limit:
+            return RowPage(rows, None)
+        shown = rows[request.limit - 1]
+        return RowPage(rows[: request.limit], Position(shown.created_at, shown.id).encode())
 
     def _resolve(self, reference: Reference) -> str | None:
         """The id of what is meant, if the workspace has it."""

@@ -1,6 +1,7 @@
 """What calls about versions and tags take and show."""
 
 import re
+from enum import StrEnum
 from typing import Annotated
 
 from fastapi import Path, Query
@@ -38,6 +39,20 @@ NameGlob = Annotated[
         description="Those of this name; `*` stands for any characters, `?` for one.",
     ),
 ]
+
+
+class Sort(StrEnum):
+    """The order of a list."""
+
+    NEWEST = "newest"
+    """The last that was made comes first."""
+    NAME = "name"
+    """By name, and of one name the newest first."""
+    LARGEST = "largest"
+    """The one with the most bytes comes first."""
+
+
+Sorting = Annotated[Sort, Query(description="The order; keep it from page to page.")]
 Version = Annotated[int, Field(description="Of its name; 1 is the first. 0 for seconds, while a service is upgraded.")]
 Tags = Annotated[list[str], Field(description="In the order of their letters.")]
 

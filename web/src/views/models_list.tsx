@@ -1,59 +1,38 @@
-/** The uploaded models. */
+/** The uploaded models, and the place where more are uploaded. */
 
 import type { Model } from "../api/types";
 import { Ago } from "../components/ago";
+import { DeleteButton } from "../components/delete_button";
 import { Empty, Loaded, Page, Section, TableFrame } from "../components/page";
 import { curl } from "../commands";
-import * as format from "../format";
 import { useList } from "../data";
+import * as format from "../format";
 import { link } from "../router";
+import { ListTools, listPath, Tags } from "./list_tools";
 import { More } from "./tables";
+import { filesText, UploadButton, Uploads, whyNotWrite } from "./uploads/panel";
 
 export function ModelsView() {
-  const { of, more } = useList<Model>("/models", 10_000);
+  const path = listPath("/models");
+  const { of, more } = useList<Model>(path, 10_000);
   return (
-    <Page title="Models" command={curl("/models")}>
+    <Page title="Models" command={curl(path)} aside={<UploadButton kind="model" />}>
+      <Uploads kind="model" />
       <Section title="All models">
+        <ListTools what="models" />
         <Loaded of={of} what="models">
           {(models) =>
-            models.length === 0 ? (
+            models.length > 0 ? (
+              <ModelTable models={models} reload={of.reload} />
+            ) : path === "/models" ? (
               <Empty title="No models yet.">
                 <p>
-                  Upload an ONNX file: <code>POST /v1/uploads</code>, <code>PATCH</code> its bytes, then{" "}
-                  <code>POST /v1/models</code>.
+                  <a href="#/models?upload=1">Upload an ONNX file</a>, or in a terminal:{" "}
+                  <code>pock push model.onnx</code>.
                 </p>
               </Empty>
             ) : (
-              <TableFrame label="Models">
-                <table>
-                  <thead>
-                    <tr>
-                      <th scope="col">Model</th>
-                      <th scope="col" class="number">
-                        Size
-                      </th>
-                      <th scope="col">SHA-256</th>
-                      <th scope="col">Uploaded</th>
-                    </tr>
-                  </thead>
-                  <tbody>
-                    {models.map((model) => (
-                      <tr key={model.id}>
-                        <td>
-                          <a href={link.model(model.id)}>{model.name}</a>
-                        </td>
-                        <td class="number">{format.bytes(model.size)}</td>
-                        <td class="mono" title={model.digest}>
-                          {format.shortDigest(model.digest)}
-                        </td>
-                        <td>
-                          <Ago time={model.created_at} />
-                        </td>
-                      </tr>
-                    ))}
-                  </tbody>
-                </table>
-              </TableFrame>
+              <Empty title="No model has such a name." />
             )
           }
         </Loaded>
@@ -61,4 +40,72 @@ export function ModelsView() {
       </Section>
     </Page>
   );
+}
+
+function ModelTable({ models, reload }: { readonly models: readonly Model[]; readonly reload: () => void }) {
+  return (
+    <TableFrame label="Models">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Model</th>
+            <th scope="col" class="number">
+              Version
+            </th>
+            <th scope="col">Tags</th>
+            <th scope="col" class="number">
+              Size
+            </th>
+            <th scope="col" class="number">
+              Builds
+            </th>
+            <th scope="col">Last build</th>
+            <th scope="col">Uploaded</th>
+            <th scope="col">
+              <span class="visually-hidden">Delete</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {models.map((model) => (
+            <tr key={model.id}>
+              <td class="wrap">
+                <a href={link.model(model.id)}>{model.name}</a>
+              </td>
+              <td class="number">{model.version}</td>
+              <td>
+                <Tags tags={model.tags} />
+              </td>
+              <td class="number" title={`SHA-256 ${model.digest}`}>
+                {format.bytes(model.size)}
+                {Object.keys(model.external).length > 0 && (
+                  <span class="faint"> + {filesText(Object.keys(model.external).length)}</span>
+                )}
+              </td>
+              <td class="number">{model.builds}</td>
+              <td>{model.used_at ? <Ago time={model.used_at} /> : format.NOTHING}</td>
+              <td>
+                <Ago time={model.created_at} />
+              </td>
+              <td class="row-action">
+                <DeleteButton
+                  quiet
+                  what={`${model.name}, version ${model.version}`}
+                  warning="Its file is removed from the service, unless something else uses it. The version's number is not given again."
+                  path={`/models/${model.id}`}
+                  why={whyNotWrite() ?? whyNotDeleted(model)}
+                  onDeleted={reload}
+                />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </TableFrame>
+  );
+}
+
+function whyNotDeleted({ builds }: Model): string | null {
+  if (builds === 0) return null;
+  return builds === 1 ? "It has a build; delete that first." : `It has ${builds} builds; delete them first.`;
 }

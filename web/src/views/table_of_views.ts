@@ -18,6 +18,7 @@ export interface View {
 export const SECTIONS: readonly { readonly name: string; readonly href: string }[] = [
   { name: "Overview", href: "#/" },
   { name: "Models", href: "#/models" },
+  { name: "Data", href: "#/datasets" },
   { name: "Builds", href: "#/builds" },
   { name: "Fleet", href: "#/fleet" },
   { name: "Runs", href: "#/runs" },
@@ -28,6 +29,8 @@ export const VIEWS: readonly View[] = [
   { pattern: "models", section: "Models", load: () => import("./models_list").then((m) => m.ModelsView) },
   { pattern: "models/:id", section: "Models", load: () => import("./model/model").then((m) => m.ModelView) },
   { pattern: "models/:id/scheme", section: "Models", load: () => import("./model/picker").then((m) => m.PickerView) },
+  { pattern: "datasets", section: "Data", load: () => import("./data/list").then((m) => m.DatasetsView) },
+  { pattern: "datasets/:id", section: "Data", load: () => import("./data/dataset").then((m) => m.DatasetView) },
   { pattern: "builds", section: "Builds", load: () => import("./builds").then((m) => m.BuildsView) },
   { pattern: "builds/:id", section: "Builds", load: () => import("./build").then((m) => m.BuildView) },
   { pattern: "artifacts/:id", section: "Builds", load: () => import("./artifact").then((m) => m.ArtifactView) },

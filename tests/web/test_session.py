@@ -113,12 +113,15 @@ def test_forms_of_other_origins_change_nothing(visitor: Visitor, service: Servic
     expect(page.locator("body")).to_contain_text("1027")
 
 
-def test_key_without_a_scope_is_told_so(visitor: Visitor, service: Service) -> None:
+def test_key_without_a_scope_sees_forms_disabled_with_the_reason(visitor: Visitor, service: Service) -> None:
     made = service.post("/api-keys", {"name": "reader", "scopes": ["read"], "ttl_days": 1})
     model = service.add_model("readable")
     visitor.page.goto(f"{service.url}/#key={made['key']}&next=/models/{model['id']}")
-    visitor.page.get_by_role("button", name="Request build").click()
-    expect(visitor.page.get_by_role("alert")).to_contain_text("builds:write")
+    form = visitor.section("Request a build")
+    expect(form).to_contain_text("it lacks the scope builds:write")
+    expect(form.get_by_label("Target")).to_be_disabled()
+    expect(form.get_by_role("button", name="Request build")).to_be_disabled()
+    assert visitor.accessibility_violations() == []
 
 
 def test_page_forbids_foreign_and_inline_code(visitor: Visitor, service: Service) -> None:

@@ -7,6 +7,7 @@ import { CopyButton } from "../components/copy";
 import { Loaded, ProblemBox, Section } from "../components/page";
 import { curlPost } from "../commands";
 import { asProblem, useResource } from "../data";
+import { Needs } from "../permission";
 import { link } from "../router";
 
 const FIRST_RECIPE = `loss: cross_entropy
@@ -41,41 +42,43 @@ export function NewBuild({ modelId, onCreated }: { readonly modelId: string; rea
 
   return (
     <Section title="Request a build">
-      <Loaded of={targets} what="targets">
-        {({ items }) => (
-          <form onSubmit={submit}>
-            <label class="field">
-              <span>Target</span>
-              <select name="target" value={target} onChange={(event) => setTarget(event.currentTarget.value)}>
-                {items.map((item) => (
-                  <option key={item.name} value={item.name}>
-                    {item.name}
-                    {item.description ? ` (${item.description})` : ""}
-                  </option>
-                ))}
-              </select>
-            </label>
-            <label class="field">
-              <span>Recipe (YAML or JSON)</span>
-              <textarea
-                name="recipe"
-                class="mono"
-                rows={8}
-                spellcheck={false}
-                value={recipe}
-                onInput={(event) => setRecipe(event.currentTarget.value)}
-              />
-            </label>
-            {problem && <ProblemBox problem={problem} />}
-            <div class="actions">
-              <button type="submit" class="button button-primary" disabled={busy}>
-                {busy ? "Requesting …" : "Request build"}
-              </button>
-              <CopyButton text={curlPost("/builds", body)} of="requesting this build" />
-            </div>
-          </form>
-        )}
-      </Loaded>
+      <Needs scope="builds:write">
+        <Loaded of={targets} what="targets">
+          {({ items }) => (
+            <form onSubmit={submit}>
+              <label class="field">
+                <span>Target</span>
+                <select name="target" value={target} onChange={(event) => setTarget(event.currentTarget.value)}>
+                  {items.map((item) => (
+                    <option key={item.name} value={item.name}>
+                      {item.name}
+                      {item.description ? ` (${item.description})` : ""}
+                    </option>
+                  ))}
+                </select>
+              </label>
+              <label class="field">
+                <span>Recipe (YAML or JSON)</span>
+                <textarea
+                  name="recipe"
+                  class="mono"
+                  rows={8}
+                  spellcheck={false}
+                  value={recipe}
+                  onInput={(event) => setRecipe(event.currentTarget.value)}
+                />
+              </label>
+              {problem && <ProblemBox problem={problem} />}
+              <div class="actions">
+                <button type="submit" class="button button-primary" disabled={busy}>
+                  {busy ? "Requesting …" : "Request build"}
+                </button>
+                <CopyButton text={curlPost("/builds", body)} of="requesting this build" />
+              </div>
+            </form>
+          )}
+        </Loaded>
+      </Needs>
     </Section>
   );
 }

@@ -8,6 +8,7 @@ import { Empty, Loaded, ProblemBox, Section } from "../components/page";
 import { curlPost } from "../commands";
 import * as format from "../format";
 import { asProblem, useList } from "../data";
+import { Needs } from "../permission";
 import { link } from "../router";
 
 export function NewRun({ build }: { readonly build: Build }) {
@@ -22,7 +23,11 @@ export function NewRun({ build }: { readonly build: Build }) {
               const usable = known.filter((device) => device.state !== "revoked" && device.target === build.target);
               if (usable.length === 0) return <Empty title={`No device of target ${build.target} is enrolled.`} />;
               if (data.length === 0) return <Empty title="No dataset has been uploaded yet." />;
-              return <RunForm build={build} devices={usable} datasets={data} />;
+              return (
+                <Needs scope="runs:write">
+                  <RunForm build={build} devices={usable} datasets={data} />
+                </Needs>
+              );
             }}
           </Loaded>
         )}

@@ -5,6 +5,7 @@ const CONTENT_SECURITY_POLICY = [
   "default-src 'self'",
   "style-src 'self'",
   "img-src 'self' data:",
+  "worker-src 'self'",
   "object-src 'none'",
   "base-uri 'none'",
   "form-action 'self'",
@@ -28,6 +29,7 @@ function contentSecurityPolicy(): Plugin {
 export default defineConfig({
   base: "./",
   plugins: [contentSecurityPolicy()],
+  worker: { format: "es" },
   build: {
     outDir: "../server/pock_server/web_dist",
     emptyOutDir: true,

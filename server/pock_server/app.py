@@ -26,6 +26,7 @@ import pock_server.datasets.endpoints
 import pock_server.devices.agent_endpoints
 import pock_server.devices.endpoints
 import pock_server.federations.endpoints
+import pock_server.following.endpoints
 import pock_server.health.endpoints
 import pock_server.me.endpoints
 import pock_server.members.endpoints
@@ -81,6 +82,7 @@ _ROUTERS = (
     pock_server.campaigns.endpoints.router,
     pock_server.schedules.endpoints.router,
     pock_server.federations.endpoints.router,
+    pock_server.following.endpoints.router,
     pock_server.auth.endpoints.router,
     pock_server.members.endpoints.router,
     pock_server.sessions.endpoints.router,

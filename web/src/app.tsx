@@ -37,7 +37,7 @@ export function App() {
       </header>
       {who ? (
         found ? (
-          <Shown key={`${found.view.pattern} ${found.id}`} view={found.view} id={found.id} />
+          <Shown key={`${who.session_id} ${found.view.pattern} ${found.id}`} view={found.view} id={found.id} />
         ) : (
           <Missing />
         )
@@ -69,7 +69,7 @@ function Starting() {
 
 const fetched = new Map<View, ComponentType<ViewProps>>();
 
-/** The key makes a new address a new view: nothing of the old one's state stays. */
+/** The key makes a new address or session a new view: nothing of the old one's state stays. */
 function Shown({ view, id }: { readonly view: View; readonly id: string }) {
   const [failure, setFailure] = useState<unknown>(null);
   const [, setArrived] = useState(false);

@@ -31,6 +31,7 @@ import pock_server.health.endpoints
 import pock_server.me.endpoints
 import pock_server.members.endpoints
 import pock_server.models.endpoints
+import pock_server.overview.endpoints
 import pock_server.policies.endpoints
 import pock_server.recipes.endpoints
 import pock_server.regressions.endpoints
@@ -83,6 +84,7 @@ _ROUTERS = (
     pock_server.schedules.endpoints.router,
     pock_server.federations.endpoints.router,
     pock_server.following.endpoints.router,
+    pock_server.overview.endpoints.router,
     pock_server.auth.endpoints.router,
     pock_server.members.endpoints.router,
     pock_server.sessions.endpoints.router,

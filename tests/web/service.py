@@ -88,11 +88,12 @@ def wait_until(look: Callable[[], Any], good: Callable[[Any], bool], seconds: fl
 
 
 @contextmanager
-def running_service(data_dir: Path, web_dist: Path) -> Iterator[Service]:
-    """Start `pock-server serve` on a free loopback port with an empty database and the tests' build worker."""
+def running_service(data_dir: Path, web_dist: Path, port: int = 0) -> Iterator[Service]:
+    """Start `pock-server serve` on a loopback port, a free one by default, with the tests' build worker. The database is
+    empty unless the folder has one."""
     environment = {
         **os.environ,
-        "PYTHONPATH": str(REPOSITORY),
+        "PYTHONPATH": os.pathsep.join(filter(None, (str(REPOSITORY), os.environ.get("PYTHONPATH")))),
         "POCK_DATA_DIR": str(data_dir),
         "POCK_WEB_DIST": str(web_dist),
         "POCK_WORKER_COMMAND": json.dumps([sys.executable, "-m", "tests.web.worker"]),
@@ -104,7 +105,7 @@ def running_service(data_dir: Path, web_dist: Path) -> Iterator[Service]:
     key = _json_of([*program, "create-key", "--json"], environment)["key"]
     errors = data_dir / "errors.txt"
     with errors.open("wb") as log:
-        command = [*program, "serve", "--port", "0", "--json"]
+        command = [*program, "serve", "--port", str(port), "--json"]
         process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=log)
     try:
         assert process.stdout is not None

@@ -89,7 +89,7 @@ def wait_until(look: Callable[[], Any], good: Callable[[Any], bool], seconds: fl
 
 @contextmanager
 def running_service(data_dir: Path, web_dist: Path, port: int = 0) -> Iterator[Service]:
-    """Start `pock-server serve` on a loopback port, a free one by default, with the tests' build worker. The database is
+    """Start `pock-server serve` on a loopback port, a free one by default, with the tests' worker. The database is
     empty unless the folder has one."""
     environment = {
         **os.environ,

@@ -11,7 +11,7 @@ from pock_server.http.fields import Id
 from pock_server.runs.schemas import RunState
 
 
-class Concern(StrEnum):
+class ConcernKind(StrEnum):
     """Why something needs somebody; in the order of urgency."""
 
     DEVICE_QUARANTINED = "device_quarantined"
@@ -44,7 +44,7 @@ class ConcernedOut(BaseModel):
 class ConcernOut(BaseModel):
     """All things that need somebody for one reason."""
 
-    concern: Concern
+    concern: ConcernKind
     count: int
     items: list[ConcernedOut] = Field(description="The newest few.")
 

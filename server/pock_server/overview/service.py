@@ -21,7 +21,7 @@ from pock_server.devices.repository import Devices
 from pock_server.devices.states import DeviceState, DeviceStatus
 from pock_server.devices.tables import DeviceRecord
 from pock_server.models.repository import Models
-from pock_server.overview.schemas import Concern, ConcernedOut, ConcernOut, OverviewOut
+from pock_server.overview.schemas import ConcernedOut, ConcernKind, ConcernOut, OverviewOut
 from pock_server.regressions.service import Regressions
 from pock_server.regressions.tables import RegressionRecord
 from pock_server.rollouts.repository import Rollouts
@@ -41,7 +41,7 @@ _MODELS = BuildRecord.kind == BuildKind.MODEL
 class _Sought:
     """Rows of a concern, and how one of them is told."""
 
-    concern: Concern
+    concern: ConcernKind
     rows: Repository[Any]
     filters: tuple[ColumnElement[bool], ...]
     newest_by: Any
@@ -91,24 +91,24 @@ def _all_sought(session: Session, workspace_id: str, now: datetime, since: datet
     rollouts, regressions = Rollouts(session, workspace_id), Regressions(session, workspace_id)
     seen = DeviceRecord.last_seen_at
     quarantined = (DeviceRecord.status == DeviceStatus.QUARANTINED,)
-    yield _Sought(Concern.DEVICE_QUARANTINED, devices, quarantined, seen, _device)
+    yield _Sought(ConcernKind.DEVICE_QUARANTINED, devices, quarantined, seen, _device)
     stopped = (RolloutRecord.state == RolloutState.STOPPED,)
-    yield _Sought(Concern.ROLLOUT_STOPPED, rollouts, stopped, RolloutRecord.created_at, _rollout)
+    yield _Sought(ConcernKind.ROLLOUT_STOPPED, rollouts, stopped, RolloutRecord.created_at, _rollout)
     day = now - _DAY
     failed = (RunRecord.state == RunState.FAILED, RunRecord.finished_at > day, RunRecord.retried_by.is_(None))
-    yield _Sought(Concern.RUN_FAILED, runs, failed, RunRecord.finished_at, _run)
+    yield _Sought(ConcernKind.RUN_FAILED, runs, failed, RunRecord.finished_at, _run)
     broken = (_MODELS, BuildRecord.state == BuildState.FAILED, BuildRecord.finished_at > day)
-    yield _Sought(Concern.BUILD_FAILED, builds, broken, BuildRecord.finished_at, _build)
+    yield _Sought(ConcernKind.BUILD_FAILED, builds, broken, BuildRecord.finished_at, _build)
     slower = (RegressionRecord.created_at > now - _WEEK,)
-    yield _Sought(Concern.REGRESSION, regressions, slower, RegressionRecord.created_at, _regression)
+    yield _Sought(ConcernKind.REGRESSION, regressions, slower, RegressionRecord.created_at, _regression)
     there = (DeviceRecord.status == DeviceStatus.ACTIVE, seen >= since)
-    yield _Sought(Concern.DEVICE_THROTTLED, devices, (*there, _says_yes(DeviceRecord.facts)), seen, _device)
+    yield _Sought(ConcernKind.DEVICE_THROTTLED, devices, (*there, _says_yes(DeviceRecord.facts)), seen, _device)
     # Asked for in the last days: so the page's index finds them, and few reports are read.
     recent = (RunRecord.created_at > day - _DAY, RunRecord.finished_at > day)
     hot = (RunRecord.state == RunState.SUCCEEDED, *recent, _says_yes(RunRecord.report))
-    yield _Sought(Concern.RUN_THROTTLED, runs, hot, RunRecord.finished_at, _run)
+    yield _Sought(ConcernKind.RUN_THROTTLED, runs, hot, RunRecord.finished_at, _run)
     gone = (DeviceRecord.status == DeviceStatus.ACTIVE, seen < now - _LONG, seen < since, seen > now - _MONTH)
-    yield _Sought(Concern.DEVICE_OFFLINE, devices, gone, seen, _device)
+    yield _Sought(ConcernKind.DEVICE_OFFLINE, devices, gone, seen, _device)
 
 
 def _device(row: DeviceRecord) -> ConcernedOut:

@@ -121,13 +121,14 @@ def test_devices_that_are_gone_for_long_or_quarantined_are_told(server: Server, 
 
 
 def test_slower_steps_and_stopped_rollouts_are_told(server: Server, person: Person) -> None:
-    release = person.post("/agent-releases", released(server, person, agent_file("0.2.0", "aarch64"))).json()
+    release = person.post("/agent-releases", released(server, person, agent_file("0.2.0")))
+    assert release.status_code == 201, release.text
     now = server.clock.now()
     workspace = person.get("/me").json()["workspace"]["id"]
     common = {"workspace_id": workspace, "created_at": now}
     with server.services.database.write() as unit:
         numbers = dict.fromkeys(("canary", "stage", "healthy_seconds", "check_in_seconds", "max_failed", "attempt"), 1)
-        texts = {"release_id": release["id"], "version": "0.2.0", "selector": "*", "stages": [100]}
+        texts = {"release_id": release.json()["id"], "version": "0.2.0", "selector": "*", "stages": [100]}
         reason = "2 of 3 devices failed."
         unit.session.add(RolloutRecord(id=new_id(now), state="stopped", reason=reason, **texts, **numbers, **common))
         fields = dict.fromkeys(("since_id", "found_id", "series", "model_name", "target"), "x")

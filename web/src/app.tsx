@@ -8,6 +8,7 @@ import { Who } from "./components/who";
 import { asProblem } from "./data";
 import { address } from "./router";
 import { me } from "./session";
+import { FindButton, Overlays } from "./shell/shell";
 import { startProblem, tryAgain } from "./start_session";
 import { SignInView } from "./views/sign_in";
 import { SECTIONS, type View, viewOf, type ViewProps } from "./views/table_of_views";
@@ -33,6 +34,7 @@ export function App() {
             ))}
           </nav>
         )}
+        {who && <FindButton />}
         {who && <Who who={who} />}
       </header>
       {who ? (
@@ -46,6 +48,7 @@ export function App() {
       ) : (
         <Starting />
       )}
+      {who && <Overlays />}
       <LostBanner />
     </>
   );

@@ -23,7 +23,7 @@ export function App() {
       </a>
       <header class="top">
         <a class="brand" href="#/">
-          <img src="./favicon.svg" alt="" width="24" height="24" /> PockEngine
+          <img src="./favicon.svg" alt="" width="24" height="24" /> <span class="brand-name">PockEngine</span>
         </a>
         {who && (
           <nav aria-label="Main">

@@ -9,7 +9,6 @@ export function FindButton() {
     <button
       type="button"
       class="button find"
-      aria-label="Find or do something"
       aria-keyshortcuts="Control+K Meta+K"
       onClick={() => (overlay.value = "everything")}
     >
@@ -22,9 +21,10 @@ export function FindButton() {
           stroke-linecap="round"
         />
       </svg>
-      <span class="find-text" aria-hidden="true">
-        Find <kbd>{MODIFIER} K</kbd>
+      <span class="find-text">
+        Find<span class="aside"> or do something</span>
       </span>
+      <kbd aria-hidden="true">{MODIFIER} K</kbd>
     </button>
   );
 }
@@ -48,7 +48,12 @@ export function Overlays() {
   useEffect(() => {
     if (dialogs) return;
     // Once the view stands, so that the first letters typed after the key find the field.
-    const timer = setTimeout(() => void fetchDialogs().then((of) => setDialogs({ of })), open === null ? IDLE_MS : 0);
+    const arrive = () =>
+      fetchDialogs().then(
+        (of) => setDialogs({ of }),
+        () => (overlay.value = null), // the server is away, as the banner says; the next time asks again
+      );
+    const timer = setTimeout(() => void arrive(), open === null ? IDLE_MS : 0);
     return () => clearTimeout(timer);
   }, [open, dialogs]);
   if (open === null || !dialogs) return null;

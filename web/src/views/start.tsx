@@ -82,19 +82,19 @@ function figures({ devices, models, datasets, builds, runs }: Overview): Figure[
     {
       label: "Devices reachable",
       value: <a href="#/fleet">{format.count(sum(devices, ["online", "busy"]))}</a>,
-      hint: `of ${format.count(sum(devices))}, ${format.count(sum(devices, ["busy"]))} busy`,
+      hint: `of ${format.count(sum(devices))} enrolled, ${format.count(sum(devices, ["busy"]))} busy`,
       command: of(".devices | (.online // 0) + (.busy // 0)"),
     },
     {
       label: "Runs under way",
       value: <a href="#/runs">{format.count(sum(runs, UNDER_WAY))}</a>,
-      hint: `${format.count(sum(runs, ["waiting", "queued"]))} of them wait; ${format.count(sum(runs))} in all`,
+      hint: `${format.count(sum(runs, ["waiting", "queued"]))} waiting, ${format.count(sum(runs))} in all`,
       command: of(".runs | [.waiting, .queued, .leased, .running] | add // 0"),
     },
     {
       label: "Builds under way",
       value: <a href="#/builds">{format.count(sum(builds, UNDER_WAY))}</a>,
-      hint: `${format.count(sum(builds, ["queued"]))} of them wait; ${format.count(sum(builds))} in all`,
+      hint: `${format.count(sum(builds, ["queued"]))} waiting, ${format.count(sum(builds))} in all`,
       command: of(".builds | [.queued, .running] | add // 0"),
     },
     { label: "Models", value: <a href="#/models">{format.count(models)}</a>, command: of(".models") },

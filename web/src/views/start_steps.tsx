@@ -1,7 +1,6 @@
 /** The way from an empty service to a first run, step by step; what is done is marked. */
 
-import type { Overview } from "../api/types";
-import type { Model } from "../api/types";
+import type { Model, Overview } from "../api/types";
 import { Section } from "../components/page";
 import { useList } from "../data";
 import { type Scope, whyNot } from "../permission";

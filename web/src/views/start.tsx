@@ -25,8 +25,8 @@ export function StartView() {
   const overview = useResource<Overview>("/overview", SELDOM_MS);
   const running = useList<Run>("/runs?state=running", SELDOM_MS, RECENT);
   const building = useList<Build>("/builds?state=running", SELDOM_MS, RECENT);
-  const runs = useList<Run>("/runs", SELDOM_MS, RECENT);
-  const builds = useList<Build>("/builds", SELDOM_MS, RECENT);
+  const runs = useList<Run>("/runs?state=succeeded", SELDOM_MS, RECENT);
+  const builds = useList<Build>("/builds?state=succeeded", SELDOM_MS, RECENT);
   const renew = (lists: readonly { readonly of: { readonly reload: () => void } }[]) => (changes: Changes | null) => {
     if (!changes || changes.changed.length > 0 || changes.more) overview.reload();
     for (const list of lists) list.of.reload();
@@ -43,28 +43,30 @@ export function StartView() {
             <Concerns concerns={known.concerns} />
             <FirstSteps overview={known} />
             <Section title="Now">
-              <Figures items={figures(known)} />
+              <div class="start-figures">
+                <Figures items={figures(known)} />
+              </div>
               {now && <UnderWay runs={running.of.data ?? []} builds={building.of.data ?? []} overview={known} />}
             </Section>
           </>
         )}
       </Loaded>
-      <Section title="Latest runs" command={curl(`/runs?limit=${RECENT}`)}>
+      <Section title="Latest runs that succeeded" command={curl(`/runs?state=succeeded&limit=${RECENT}`)}>
         <Loaded of={runs.of} what="runs">
           {(items) =>
             items.length === 0 ? (
-              <p class="note">Nothing has run yet.</p>
+              <p class="note">Nothing has run to its end yet.</p>
             ) : (
               <RunTable runs={items.slice(0, RECENT)} label="Latest runs" />
             )
           }
         </Loaded>
       </Section>
-      <Section title="Latest builds" command={curl(`/builds?limit=${RECENT}`)}>
+      <Section title="Latest builds that succeeded" command={curl(`/builds?state=succeeded&limit=${RECENT}`)}>
         <Loaded of={builds.of} what="builds">
           {(items) =>
             items.length === 0 ? (
-              <p class="note">Nothing has been built yet.</p>
+              <p class="note">Nothing has been built to its end yet.</p>
             ) : (
               <BuildTable builds={items.slice(0, RECENT)} label="Latest builds" />
             )

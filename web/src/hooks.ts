@@ -86,19 +86,24 @@ export interface Changes {
   readonly more: boolean;
 }
 
-/** At most so often is a list renewed: for rows in another state, and for such as only came further. */
+/** At most so often is a list renewed: for rows in another state, unless the view says otherwise, and for such as only
+ * came further. */
 const CHANGED_MS = 1000;
 const ADVANCED_MS = 3000;
 
-/** Calls `onChange` when rows of a list have changed; with null after an interruption, when anything may have. In a
- * hidden tab it is called once the person comes back. */
-export function useChanges(topic: Topic | null, onChange: (changes: Changes | null) => void): Stream {
+/** Calls `onChange` when rows of a list have changed, at once and then at most every `everyMs`; with null after an
+ * interruption, when anything may have. In a hidden tab it is called once the person comes back. */
+export function useChanges(
+  topic: Topic | null,
+  onChange: (changes: Changes | null) => void,
+  everyMs = CHANGED_MS,
+): Stream {
   const [stream, setStream] = useState<Stream>({ connected: false, problem: null });
   const handler = useRef(onChange);
   handler.current = onChange;
   useEffect(() => {
     if (topic === null) return;
-    const gathered = new Gathered((changes) => handler.current(changes));
+    const gathered = new Gathered((changes) => handler.current(changes), everyMs);
     const stop = followSubject(topic, {
       event: (_, data) => gathered.add(data as Changes),
       connected: (connected) => {
@@ -111,7 +116,7 @@ export function useChanges(topic: Topic | null, onChange: (changes: Changes | nu
       stop();
       gathered.end();
     };
-  }, [topic]);
+  }, [topic, everyMs]);
   return stream;
 }
 
@@ -121,20 +126,23 @@ class Gathered {
   private toldAt = -Infinity;
   private timer: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(private readonly tell: (changes: Changes | null) => void) {
+  constructor(
+    private readonly tell: (changes: Changes | null) => void,
+    private readonly everyMs: number,
+  ) {
     document.addEventListener("visibilitychange", this.plan);
   }
 
   add(changes: Changes | null): void {
     const known = this.waiting;
-    this.waiting =
-      known === undefined || changes === null
-        ? changes
-        : known && {
-            changed: [...known.changed, ...changes.changed],
-            advanced: [...known.advanced, ...changes.advanced],
-            more: known.more || changes.more,
-          };
+    if (known === undefined) this.waiting = changes;
+    else if (known === null || changes === null || document.visibilityState === "hidden") this.waiting = null;
+    else
+      this.waiting = {
+        changed: [...known.changed, ...changes.changed],
+        advanced: [...known.advanced, ...changes.advanced],
+        more: known.more || changes.more,
+      };
     this.plan();
   }
 
@@ -148,7 +156,7 @@ class Gathered {
     const changes = this.waiting;
     if (changes === undefined || document.visibilityState === "hidden") return;
     const only = changes !== null && changes.changed.length === 0 && !changes.more;
-    const due = this.toldAt + (only ? ADVANCED_MS : CHANGED_MS) - performance.now();
+    const due = this.toldAt + Math.max(this.everyMs, only ? ADVANCED_MS : 0) - performance.now();
     this.timer = setTimeout(
       () => {
         this.waiting = undefined;

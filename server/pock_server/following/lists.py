@@ -111,9 +111,10 @@ def _work(
 ) -> dict[str, Seen]:
     """The newest rows, and those that are not over, however old."""
     row = lifecycle.row_class
-    query = select(row.id, row.state, progress).where(*mine).order_by(row.created_at.desc(), row.id.desc())
-    still_open = row.state.not_in(lifecycle.final)
-    found = [*session.execute(query.limit(_NEWEST)), *session.execute(query.where(still_open).limit(_MOST_OPEN))]
+    query = select(row.id, row.state, progress).where(*mine)
+    found = list(session.execute(query.order_by(row.created_at.desc(), row.id.desc()).limit(_NEWEST)))
+    for state in lifecycle.transitions.keys() - lifecycle.final:  # one by one and in no order: by the state's index
+        found += session.execute(query.where(row.state == state).limit(_MOST_OPEN))
     return {row_id: Seen(state, "" if state in lifecycle.final else str(come)) for row_id, state, come in found}
 
 

@@ -57,7 +57,7 @@ def overview(session: Session, workspace_id: str, now: datetime, since: datetime
         datasets=Datasets(session, workspace_id).count(),
         devices=_counts(devices, device_state),  # type: ignore[arg-type]
         builds=_counts(builds, BuildRecord.state, _MODELS),  # type: ignore[arg-type]
-        runs=_counts(runs, RunRecord.state),  # type: ignore[arg-type]
+        runs=_counts_of_runs(runs),
         concerns=[
             ConcernOut(concern=sought.concern, count=count, items=_newest(sought))
             for sought in _all_sought(session, workspace_id, now, since)
@@ -70,6 +70,14 @@ def _counts(rows: Repository[Any], state: Any, *filters: ColumnElement[bool]) ->
     query = select(state, func.count()).select_from(rows.row_class).group_by(state)
     found = rows.session.execute(query.where(rows.row_class.workspace_id == rows.workspace_id, *filters))
     return {str(name): count for name, count in found}
+
+
+def _counts_of_runs(runs: Runs) -> dict[RunState, int]:
+    """Most have succeeded: these are what is left of all. The others are counted by the index of the state."""
+    others = (state for state in RunState if state != RunState.SUCCEEDED)
+    counts: dict[RunState, int] = {state: count for state in others if (count := runs.count(RunRecord.state == state))}
+    succeeded = runs.count() - sum(counts.values())
+    return {**counts, RunState.SUCCEEDED: succeeded} if succeeded > 0 else counts
 
 
 def _newest(sought: _Sought) -> list[ConcernedOut]:

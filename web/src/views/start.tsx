@@ -13,6 +13,8 @@ import { BuildTable, RunTable } from "./tables";
 import "../styles/start.css";
 
 const RECENT = 5;
+/** Counting a large service takes longer than showing its newest rows. */
+const COUNTS_MS = 3000;
 const UNDER_WAY = ["waiting", "queued", "leased", "running"];
 
 /** How many there are of all states, or of some. */
@@ -27,13 +29,14 @@ export function StartView() {
   const building = useList<Build>("/builds?state=running", SELDOM_MS, RECENT);
   const runs = useList<Run>("/runs?state=succeeded", SELDOM_MS, RECENT);
   const builds = useList<Build>("/builds?state=succeeded", SELDOM_MS, RECENT);
-  const renew = (lists: readonly { readonly of: { readonly reload: () => void } }[]) => (changes: Changes | null) => {
+  useChanges("runs", () => [running, runs].forEach(({ of }) => of.reload()));
+  useChanges("builds", () => [building, builds].forEach(({ of }) => of.reload()));
+  const recount = (changes: Changes | null) => {
     if (!changes || changes.changed.length > 0 || changes.more) overview.reload();
-    for (const list of lists) list.of.reload();
   };
-  useChanges("runs", renew([running, runs]));
-  useChanges("builds", renew([building, builds]));
-  useChanges("devices", renew([]));
+  useChanges("runs", recount, COUNTS_MS);
+  useChanges("builds", recount, COUNTS_MS);
+  useChanges("devices", recount, COUNTS_MS);
   const now = [...(running.of.data ?? []), ...(building.of.data ?? [])].length > 0;
   return (
     <Page title="Overview">

@@ -125,6 +125,19 @@ class Class(Struct, frozen=True, kw_only=True):
     count: int
 
 
+class ConcernKind(OpenEnum):
+    """Why something needs somebody; in the order of urgency."""
+
+    device_quarantined = "device_quarantined"
+    rollout_stopped = "rollout_stopped"
+    run_failed = "run_failed"
+    build_failed = "build_failed"
+    regression = "regression"
+    device_throttled = "device_throttled"
+    run_throttled = "run_throttled"
+    device_offline = "device_offline"
+
+
 class DeliveryState(OpenEnum):
     """Where a delivery stands."""
 
@@ -1564,6 +1577,16 @@ class Comparison(Struct, frozen=True, kw_only=True):
     differences: list[MachineDifference]
 
 
+class Concerned(Struct, frozen=True, kw_only=True):
+    """One thing that needs somebody."""
+
+    id: Id
+    name: str
+    detail: str
+    """Empty where the concern says it all."""
+    at: datetime | None
+
+
 class Dataset(Struct, frozen=True, kw_only=True):
     """A dataset."""
 
@@ -2421,6 +2444,15 @@ class Check(Struct, frozen=True, kw_only=True):
     """Training all of it, its head, its biases, with the usual loss and AdamW."""
 
 
+class Concern(Struct, frozen=True, kw_only=True):
+    """All things that need somebody for one reason."""
+
+    concern: ConcernKind
+    count: int
+    items: list[Concerned]
+    """The newest few."""
+
+
 class Estimate(Struct, frozen=True, kw_only=True):
     """The same, with what the recipe trains of each layer."""
 
@@ -2474,6 +2506,19 @@ class Me(Struct, frozen=True, kw_only=True):
     """Of the key, as far as the member's role has them now."""
     expires_at: datetime
     """When this key or session ends at the latest."""
+
+
+class Overview(Struct, frozen=True, kw_only=True):
+    """What goes on in the workspace."""
+
+    models: int
+    datasets: int
+    devices: dict[str, int]
+    """States without devices are left out."""
+    builds: dict[str, int]
+    runs: dict[str, int]
+    concerns: list[Concern]
+    """The most urgent first."""
 
 
 class Round(Struct, frozen=True, kw_only=True):

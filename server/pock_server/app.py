@@ -28,10 +28,12 @@ import pock_server.datasets.endpoints
 import pock_server.devices.agent_endpoints
 import pock_server.devices.endpoints
 import pock_server.federations.endpoints
+import pock_server.following.endpoints
 import pock_server.health.endpoints
 import pock_server.me.endpoints
 import pock_server.members.endpoints
 import pock_server.models.endpoints
+import pock_server.overview.endpoints
 import pock_server.policies.endpoints
 import pock_server.recipes.endpoints
 import pock_server.regressions.endpoints
@@ -85,6 +87,8 @@ _ROUTERS = (
     pock_server.campaigns.endpoints.router,
     pock_server.schedules.endpoints.router,
     pock_server.federations.endpoints.router,
+    pock_server.following.endpoints.router,
+    pock_server.overview.endpoints.router,
     pock_server.auth.endpoints.router,
     pock_server.members.endpoints.router,
     pock_server.sessions.endpoints.router,

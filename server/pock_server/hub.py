@@ -60,16 +60,18 @@ class Hub:
             bell.ring()
 
     @contextmanager
-    def listen(self, topic: str) -> Iterator[Bell]:
-        """A bell that rings for `topic` while the block runs; call from the event loop."""
+    def listen(self, *topics: str) -> Iterator[Bell]:
+        """A bell that rings for any of the topics while the block runs; call from the event loop."""
         bell = Bell()
-        self._bells[topic].add(bell)
+        for topic in topics:
+            self._bells[topic].add(bell)
         try:
             yield bell
         finally:
-            self._bells[topic].discard(bell)
-            if not self._bells[topic]:
-                del self._bells[topic]
+            for topic in set(topics):
+                self._bells[topic].discard(bell)
+                if not self._bells[topic]:
+                    del self._bells[topic]
 
     def ring_all(self) -> None:
         """Ring everyone."""

@@ -8,6 +8,7 @@ from pock_server.clock import Clock, SystemClock
 from pock_server.db.engine import is_postgres, make_engine
 from pock_server.db.unit import Database
 from pock_server.devices.fleet import Fleet
+from pock_server.following.lists import Lists
 from pock_server.health.care import CareCollector
 from pock_server.health.disk import DiskCollector
 from pock_server.health.probe import Probe
@@ -37,6 +38,7 @@ class Services:
     readiness: Probe
     compiler: Compilers
     fleet: Fleet
+    lists: Lists
 
 
 def make_services(settings: Settings, clock: Clock | None = None) -> Services:
@@ -48,6 +50,7 @@ def make_services(settings: Settings, clock: Clock | None = None) -> Services:
     metrics.add_collector(QueueCollector(database, clock.now))
     metrics.add_collector(CareCollector(database))
     metrics.add_collector(DiskCollector(settings.data_dir))
+    fleet = Fleet(database, clock, settings)
     return Services(
         settings=settings,
         database=database,
@@ -59,5 +62,6 @@ def make_services(settings: Settings, clock: Clock | None = None) -> Services:
         traces=traces,
         readiness=Probe(),
         compiler=Compilers(database, clock),
-        fleet=Fleet(database, clock, settings),
+        fleet=fleet,
+        lists=Lists(database, clock, fleet),
     )

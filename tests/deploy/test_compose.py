@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -214,6 +215,16 @@ def test_the_proxy_lets_in_what_it_should(deployment: Deployment) -> None:
     assert plain.status_code == 308 and plain.headers["Location"].startswith("https://")
     said = "".join(api.said() for api in deployment.apis)
     assert STRANGER in said and "10.1.2.3" not in said
+
+
+def test_browsers_speak_http_2_with_the_proxy(deployment: Deployment) -> None:
+    """There a tab's stream takes no connection from the others."""
+    wanted = ssl.create_default_context(cafile=str(deployment.authority))
+    wanted.set_alpn_protocols(["h2", "http/1.1"])
+    address = deployment.proxy.address
+    raw = socket.create_connection((address, 8443), 60, (STRANGER, 0))
+    with wanted.wrap_socket(raw, server_hostname=address) as line:
+        assert line.selected_alpn_protocol() == "h2"
 
 
 def test_from_a_model_to_trained_weights_while_processes_are_killed(deployment: Deployment, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import { Who } from "./components/who";
 import { asProblem } from "./data";
 import { address } from "./router";
 import { me } from "./session";
+import { FindButton, Overlays } from "./shell/shell";
 import { startProblem, tryAgain } from "./start_session";
 import { SignInView } from "./views/sign_in";
 import { SECTIONS, type View, viewOf, type ViewProps } from "./views/table_of_views";
@@ -22,7 +23,7 @@ export function App() {
       </a>
       <header class="top">
         <a class="brand" href="#/">
-          <img src="./favicon.svg" alt="" width="24" height="24" /> PockEngine
+          <img src="./favicon.svg" alt="" width="24" height="24" /> <span class="brand-name">PockEngine</span>
         </a>
         {who && (
           <nav aria-label="Main">
@@ -33,11 +34,12 @@ export function App() {
             ))}
           </nav>
         )}
+        {who && <FindButton />}
         {who && <Who who={who} />}
       </header>
       {who ? (
         found ? (
-          <Shown key={`${found.view.pattern} ${found.id}`} view={found.view} id={found.id} />
+          <Shown key={`${who.session_id} ${found.view.pattern} ${found.id}`} view={found.view} id={found.id} />
         ) : (
           <Missing />
         )
@@ -46,6 +48,7 @@ export function App() {
       ) : (
         <Starting />
       )}
+      {who && <Overlays />}
       <LostBanner />
     </>
   );
@@ -69,7 +72,7 @@ function Starting() {
 
 const fetched = new Map<View, ComponentType<ViewProps>>();
 
-/** The key makes a new address a new view: nothing of the old one's state stays. */
+/** The key makes a new address or session a new view: nothing of the old one's state stays. */
 function Shown({ view, id }: { readonly view: View; readonly id: string }) {
   const [failure, setFailure] = useState<unknown>(null);
   const [, setArrived] = useState(false);

@@ -6,6 +6,8 @@ import { get, type Page, Problem } from "./api/client";
 import { keep, kept } from "./router";
 
 const KEPT_MS = 10 * 60_000;
+/** How often a list is renewed whose changes are told at once (`useChanges`). */
+export const SELDOM_MS = 30_000;
 
 /** Renews what is shown when the person comes back to the tab; a failed request is tried again by the next renewal. */
 export const queries = new QueryClient({

@@ -2,8 +2,8 @@
 
 import { type ReadonlySignal, signal, useComputed } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { follow, type Problem } from "./api/client";
-import { asProblem } from "./data";
+import type { Problem } from "./api/problem";
+import { followSubject } from "./api/streams";
 
 /** The time in milliseconds, renewed each second while the page is visible: one clock for all that is shown. */
 const now = signal(Date.now());
@@ -59,23 +59,111 @@ export interface Stream {
   readonly problem: Problem | null;
 }
 
-/** Follows an event stream while `path` is not null; `onEvent` gets each event's name and its parsed data. */
+/** Follows an event stream, such as `/runs/ID/events`, while `path` is not null; `onEvent` gets each event's name and its
+ * data. All streams of all tabs come over one connection. */
 export function useStream(path: string | null, onEvent: (name: string, data: unknown) => void): Stream {
   const [stream, setStream] = useState<Stream>({ connected: false, problem: null });
   const handler = useRef(onEvent);
   handler.current = onEvent;
   useEffect(() => {
     if (path === null) return;
-    const abort = new AbortController();
-    follow(
-      path,
-      abort.signal,
-      ({ event, data }) => handler.current(event, JSON.parse(data)),
-      (connected) => setStream({ connected, problem: null }),
-    ).catch((error: unknown) => {
-      if (!abort.signal.aborted) setStream({ connected: false, problem: asProblem(error) });
+    return followSubject(path.replace(/^\/|\/events$/g, ""), {
+      event: (name, data) => handler.current(name, data),
+      connected: (connected) => setStream({ connected, problem: null }),
+      refused: (problem) => setStream({ connected: false, problem }),
     });
-    return () => abort.abort();
   }, [path]);
   return stream;
+}
+
+export type Topic = "devices" | "runs" | "builds";
+
+/** What changed in a list, as far as the server tells: rows in another state, and rows that have come further in theirs. */
+export interface Changes {
+  readonly changed: readonly { readonly id: string; readonly state: string | null }[];
+  readonly advanced: readonly string[];
+  /** There are more than these. */
+  readonly more: boolean;
+}
+
+/** At most so often is a list renewed: for rows in another state, unless the view says otherwise, and for such as only
+ * came further. */
+const CHANGED_MS = 1000;
+const ADVANCED_MS = 3000;
+
+/** Calls `onChange` when rows of a list have changed, at once and then at most every `everyMs`; with null after an
+ * interruption, when anything may have. In a hidden tab it is called once the person comes back. */
+export function useChanges(
+  topic: Topic | null,
+  onChange: (changes: Changes | null) => void,
+  everyMs = CHANGED_MS,
+): Stream {
+  const [stream, setStream] = useState<Stream>({ connected: false, problem: null });
+  const handler = useRef(onChange);
+  handler.current = onChange;
+  useEffect(() => {
+    if (topic === null) return;
+    const gathered = new Gathered((changes) => handler.current(changes), everyMs);
+    const stop = followSubject(topic, {
+      event: (_, data) => gathered.add(data as Changes),
+      connected: (connected) => {
+        setStream({ connected, problem: null });
+        if (connected) gathered.add(null);
+      },
+      refused: (problem) => setStream({ connected: false, problem }),
+    });
+    return () => {
+      stop();
+      gathered.end();
+    };
+  }, [topic, everyMs]);
+  return stream;
+}
+
+/** Changes that are told together, when the last telling is long enough ago. */
+class Gathered {
+  private waiting: Changes | null | undefined;
+  private toldAt = -Infinity;
+  private timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(
+    private readonly tell: (changes: Changes | null) => void,
+    private readonly everyMs: number,
+  ) {
+    document.addEventListener("visibilitychange", this.plan);
+  }
+
+  add(changes: Changes | null): void {
+    const known = this.waiting;
+    if (known === undefined) this.waiting = changes;
+    else if (known === null || changes === null || document.visibilityState === "hidden") this.waiting = null;
+    else
+      this.waiting = {
+        changed: [...known.changed, ...changes.changed],
+        advanced: [...known.advanced, ...changes.advanced],
+        more: known.more || changes.more,
+      };
+    this.plan();
+  }
+
+  end(): void {
+    clearTimeout(this.timer);
+    document.removeEventListener("visibilitychange", this.plan);
+  }
+
+  private readonly plan = () => {
+    clearTimeout(this.timer);
+    const changes = this.waiting;
+    if (changes === undefined || document.visibilityState === "hidden") return;
+    const only = changes !== null && changes.changed.length === 0 && !changes.more;
+    const due = this.toldAt + Math.max(this.everyMs, only ? ADVANCED_MS : 0) - performance.now();
+    this.timer = setTimeout(
+      () => {
+        this.waiting = undefined;
+        this.toldAt = performance.now();
+        this.tell(changes);
+      },
+      Math.max(0, due),
+    );
+  };
 }

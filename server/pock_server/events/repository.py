@@ -1,9 +1,10 @@
 """Queries on events."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import and_, delete, func, or_, select
 from sqlalchemy.orm import Session
 
 from pock_server.events.tables import EventRecord
@@ -45,6 +46,19 @@ class Events:
             .where(EventRecord.workspace_id == self.workspace_id)
             .where(EventRecord.subject_id == subject_id, EventRecord.seq > seq)
             .order_by(EventRecord.seq)
+            .limit(BATCH)
+        )
+        return list(self.session.scalars(query))
+
+    def after_each(self, positions: Mapping[str, int]) -> list[EventRecord]:
+        """The next events of each subject after its own number, at most `BATCH` of all, in each subject's order."""
+        if not positions:
+            return []
+        wanted = [and_(EventRecord.subject_id == each, EventRecord.seq > seq) for each, seq in positions.items()]
+        query = (
+            select(EventRecord)
+            .where(EventRecord.workspace_id == self.workspace_id, or_(*wanted))
+            .order_by(EventRecord.subject_id, EventRecord.seq)
             .limit(BATCH)
         )
         return list(self.session.scalars(query))

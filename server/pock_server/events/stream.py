@@ -22,10 +22,10 @@ from pock_server.lifecycle import Lifecycle
 from pock_server.services import Services
 
 # Where another process may have written the event without ringing here.
-_LOOK_SECONDS = 1.0
+LOOK_SECONDS = 1.0
 
 # A stream outlives neither its key nor its session by more than this.
-_CHECK_SECONDS = 10.0
+CHECK_SECONDS = 10.0
 
 LastEventId = Annotated[
     int, Header(ge=0, le=2**31 - 1, alias="Last-Event-ID", description="Number of the last event received.")
@@ -38,6 +38,19 @@ Shown = Callable[[Session, EventRecord], dict[str, Any]]
 
 def _as_stored(session: Session, row: EventRecord) -> dict[str, Any]:
     return row.data
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Rows of one kind whose events can be followed; the lifecycle is that of the row with the same id."""
+
+    repository: type[Repository[Any]]
+    lifecycle: Lifecycle[Any]
+    shown: Shown
+
+
+KINDS: dict[str, Kind] = {}
+"""By the first part of their addresses, such as `runs`; `add_event_stream` adds to them."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +75,7 @@ def add_event_stream(
     """Give a router `GET /{NOUN_id}/events`, of the repository's noun; the lifecycle is that of the row with the same
     id whose events they are. `kinds` says which events there are."""
     noun = repository.noun
+    KINDS[router.prefix.strip("/")] = Kind(repository, lifecycle, shown)
 
     def find(row_id: Annotated[Id, Path(alias=f"{noun}_id")], caller: Reader, services: ServicesDep) -> Subject:
         with services.database.read() as session:
@@ -87,14 +101,14 @@ def add_event_stream(
 
 async def stream(services: Services, subject: Subject, after: int) -> AsyncIterator[ServerSentEvent]:
     """All events after number `after`; ends with the event of a final state, or when the caller may see no more."""
-    check_at = time.monotonic() + _CHECK_SECONDS
+    check_at = time.monotonic() + CHECK_SECONDS
     over = False
     with services.hub.listen(subject.topic) as bell:
         while not services.hub.closing:
             if time.monotonic() >= check_at:
                 if not await run_in_threadpool(may_still, services, subject.caller, Scope.READ):
                     return
-                check_at = time.monotonic() + _CHECK_SECONDS
+                check_at = time.monotonic() + CHECK_SECONDS
             rows = await run_in_threadpool(_load, services, subject, after)
             for row, data in rows:
                 after = row.seq
@@ -107,7 +121,7 @@ async def stream(services: Services, subject: Subject, after: int) -> AsyncItera
                 over = await run_in_threadpool(_is_over, services, subject)
                 if over:
                     continue  # once more: the last event may have been written between the two looks
-                await bell.wait(services.hub.patience(_LOOK_SECONDS))
+                await bell.wait(services.hub.patience(LOOK_SECONDS))
 
 
 def _load(services: Services, subject: Subject, after: int) -> list[tuple[EventRecord, dict[str, Any]]]:

@@ -249,7 +249,7 @@ def test_streams_end_with_the_session(
     server: Server, monkeypatch: pytest.MonkeyPatch, end: Callable[[Server, Browser, Person], None]
 ) -> None:
     """The build is queued for ever: only the end of the session ends its stream."""
-    monkeypatch.setattr("pock_server.events.stream._CHECK_SECONDS", 0.0)
+    monkeypatch.setattr("pock_server.events.stream.CHECK_SECONDS", 0.0)
     person = server.member(Role.DEVELOPER)
     browser, build = server.browser(person), person.build().json()
     caller = by_key(server.services, person.key, Source())

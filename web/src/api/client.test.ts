@@ -1,7 +1,8 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { me, signInReason } from "../session";
 import { restore, signIn, signOut } from "./account";
-import { follow, get, post, Problem, problemOf } from "./client";
+import { get, post, Problem } from "./client";
+import { problemOf } from "./problem";
 import type { Me } from "./types";
 
 /** Answers requests one after the other, and keeps what was asked. */
@@ -17,7 +18,6 @@ function answerWith(...responses: (Response | Error)[]): Request[] {
 }
 
 const problem = (status: number, body: unknown) => new Response(JSON.stringify(body), { status });
-const stream = (text: string) => new Response(text, { headers: { "Content-Type": "text/event-stream" } });
 
 afterEach(() => {
   vi.unstubAllGlobals();
@@ -129,47 +129,5 @@ describe("problemOf", () => {
       failureCode: null,
     });
     expect((await problemOf(new Response("", { status: 500 }))).detail).toBe("The server answered 500.");
-  });
-});
-
-describe("follow", () => {
-  it("reconnects after the last event and ends when told to", async () => {
-    const asked = answerWith(
-      stream("retry: 1\n\nid: 1\ndata: a\n\nid: 2\ndata: b\n\n"),
-      stream("retry: 1\n\nid: 3\ndata: c\n\n"),
-    );
-    const abort = new AbortController();
-    const seen: string[] = [];
-    const states: boolean[] = [];
-    await follow(
-      "/runs/1/events",
-      abort.signal,
-      ({ data }) => {
-        seen.push(data);
-        if (data === "c") abort.abort();
-      },
-      (connected) => states.push(connected),
-    );
-    expect(seen).toEqual(["a", "b", "c"]);
-    expect(asked.map((request) => request.headers.get("Last-Event-ID"))).toEqual([null, "2"]);
-    expect(states.slice(0, 3)).toEqual([true, false, true]);
-  });
-
-  it("gives up on an answer that will not change", async () => {
-    const asked = answerWith(problem(404, { title: "Not found", detail: "There is no run 1." }));
-    const following = follow("/runs/1/events", new AbortController().signal, vi.fn(), vi.fn());
-    await expect(following).rejects.toBeInstanceOf(Problem);
-    expect(asked).toHaveLength(1);
-  });
-
-  it("tries again after a server error", async () => {
-    vi.useFakeTimers();
-    const abort = new AbortController();
-    const asked = answerWith(problem(503, {}), new TypeError("Failed to fetch"), stream("data: a\n\n"));
-    const following = follow("/runs/1/events", abort.signal, () => abort.abort(), vi.fn());
-    await vi.advanceTimersByTimeAsync(5000);
-    await following;
-    expect(asked).toHaveLength(3);
-    vi.useRealTimers();
   });
 });

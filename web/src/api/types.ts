@@ -36,3 +36,5 @@ export type Tensor = Schemas["ArtifactTensorOut"];
 
 export const BUILD_ENDED: readonly Build["state"][] = ["succeeded", "failed", "cancelled"];
 export const RUN_ENDED: readonly Run["state"][] = ["succeeded", "failed", "cancelled"];
+export type Overview = Schemas["OverviewOut"];
+export type Concern = Schemas["ConcernOut"];

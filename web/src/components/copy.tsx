@@ -1,4 +1,5 @@
-/** Copying the command behind a number. */
+/** Copying the command behind a number. The buttons are no tab stops: every number has one. By keyboard, `c` lists all
+ * commands of the view (`shell/palette.tsx`). */
 
 import { useEffect, useState } from "preact/hooks";
 
@@ -38,7 +39,14 @@ export function CopyButton({ text, of, what = "command" }: CopyProps) {
   };
   return (
     <span class="copy">
-      <button type="button" class="copy-button" onClick={copy} title={text} aria-label={`Copy the ${what} of ${of}`}>
+      <button
+        type="button"
+        class="copy-button"
+        tabIndex={-1}
+        onClick={copy}
+        title={text}
+        aria-label={`Copy the ${what} of ${of}`}
+      >
         <svg viewBox="0 0 16 16" width="14" height="14" aria-hidden="true">
           {state === "copied" ? (
             <path d="M3 8.5 6.5 12 13 4.5" fill="none" stroke="currentColor" stroke-width="1.8" />

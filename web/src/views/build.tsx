@@ -9,8 +9,8 @@ import { Command } from "../components/copy";
 import { Empty, Loaded, Loading, Page, ProblemBox, Section } from "../components/page";
 import { curl, curlBlob, curlEvents } from "../commands";
 import * as format from "../format";
-import { asProblem, useList, useResource } from "../data";
-import { useNow, useStream } from "../hooks";
+import { asProblem, SELDOM_MS, useList, useResource } from "../data";
+import { useChanges, useNow, useStream } from "../hooks";
 import { link } from "../router";
 import { Cancel } from "./cancel";
 import { NewRun } from "./run/new_run";
@@ -141,7 +141,8 @@ function Overview(props: { readonly build: Build; readonly progress: BuildProgre
 }
 
 function BuildRuns({ id }: { readonly id: string }) {
-  const { of, more } = useList<Run>(`/runs?build_id=${id}`, 3000);
+  const { of, more } = useList<Run>(`/runs?build_id=${id}`, SELDOM_MS);
+  useChanges("runs", of.reload);
   return (
     <Section title="Runs" command={curl(`/runs?build_id=${id}`)}>
       <Loaded of={of} what="runs">

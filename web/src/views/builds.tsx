@@ -4,11 +4,13 @@ import type { Build, Run } from "../api/types";
 import { Command } from "../components/copy";
 import { Empty, Loaded, Page, Section } from "../components/page";
 import { curl, curlPost } from "../commands";
-import { useList } from "../data";
+import { SELDOM_MS, useList } from "../data";
+import { useChanges } from "../hooks";
 import { BuildTable, More, RunTable } from "./tables";
 
 export function BuildsView() {
-  const { of, more } = useList<Build>("/builds", 2000);
+  const { of, more } = useList<Build>("/builds", SELDOM_MS);
+  useChanges("builds", of.reload);
   return (
     <Page title="Builds" command={curl("/builds")}>
       <Section title="All builds">
@@ -40,7 +42,8 @@ export function BuildsView() {
 }
 
 export function RunsView() {
-  const { of, more } = useList<Run>("/runs", 2000);
+  const { of, more } = useList<Run>("/runs", SELDOM_MS);
+  useChanges("runs", of.reload);
   return (
     <Page title="Runs" command={curl("/runs")}>
       <Section title="All runs">

@@ -6,12 +6,15 @@ import { CopyButton } from "../components/copy";
 import { ProblemBox } from "../components/page";
 import { curlPost } from "../commands";
 import { asProblem } from "../data";
+import { Needs, type Scope } from "../permission";
 
 interface CancelProps {
   readonly path: string;
-  readonly what: string;
+  readonly what: "build" | "run";
   readonly onCancelled: () => void;
 }
+
+const SCOPES: Readonly<Record<CancelProps["what"], Scope>> = { build: "builds:write", run: "runs:write" };
 
 export function Cancel({ path, what, onCancelled }: CancelProps) {
   const [problem, setProblem] = useState<Problem | null>(null);
@@ -26,9 +29,11 @@ export function Cancel({ path, what, onCancelled }: CancelProps) {
   };
   return (
     <>
-      <button type="button" class="button" onClick={cancel}>
-        Cancel {what}
-      </button>
+      <Needs scope={SCOPES[what]} inline>
+        <button type="button" class="button" onClick={cancel}>
+          Cancel {what}
+        </button>
+      </Needs>
       <CopyButton text={curlPost(`${path}/cancel`, {})} of={`cancelling this ${what}`} />
       {problem && <ProblemBox problem={problem} />}
     </>

@@ -1,78 +1,75 @@
-/** The first page: what is going on, and how to begin when nothing is. */
+/** The first page: what needs somebody, what goes on, what came of it last; and how to begin when nothing is there. */
 
-import type { Build, Device, Model, Run } from "../api/types";
-import { Figures } from "../components/figures";
-import { Command } from "../components/copy";
+import type { Build, Overview, Run } from "../api/types";
+import { type Figure, Figures } from "../components/figures";
 import { Loaded, Page, Section } from "../components/page";
-import { curl, curlPost } from "../commands";
-import { type List, useList } from "../data";
+import { curl } from "../commands";
+import { SELDOM_MS, useList, useResource } from "../data";
+import * as format from "../format";
+import { type Changes, useChanges } from "../hooks";
+import { Concerns } from "./start_concerns";
+import { FirstSteps } from "./start_steps";
 import { BuildTable, RunTable } from "./tables";
+import "../styles/start.css";
 
 const RECENT = 5;
+/** Counting a large service takes longer than showing its newest rows. */
+const COUNTS_MS = 3000;
 const UNDER_WAY = ["waiting", "queued", "leased", "running"];
 
-/** Length of what was loaded; "100+" when the server has more. */
-function countOf<T>(list: List<T>, wanted: (item: T) => boolean = () => true): string {
-  if (list.of.data === null) return "…";
-  return `${list.of.data.filter(wanted).length}${list.more ? "+" : ""}`;
+/** How many there are of all states, or of some. */
+function sum(counts: Readonly<Partial<Record<string, number>>>, states?: readonly string[]): number {
+  const entries = Object.entries(counts).filter(([state]) => states?.includes(state) ?? true);
+  return entries.reduce((total, [, count]) => total + (count ?? 0), 0);
 }
 
 export function StartView() {
-  const devices = useList<Device>("/devices", 5000);
-  const models = useList<Model>("/models", 10_000);
-  const builds = useList<Build>("/builds", 3000);
-  const runs = useList<Run>("/runs", 3000);
-  const nothing = [devices, models].some((list) => list.of.data?.length === 0);
+  const overview = useResource<Overview>("/overview", SELDOM_MS);
+  const running = useList<Run>("/runs?state=running", SELDOM_MS, RECENT);
+  const building = useList<Build>("/builds?state=running", SELDOM_MS, RECENT);
+  const runs = useList<Run>("/runs?state=succeeded", SELDOM_MS, RECENT);
+  const builds = useList<Build>("/builds?state=succeeded", SELDOM_MS, RECENT);
+  useChanges("runs", () => [running, runs].forEach(({ of }) => of.reload()));
+  useChanges("builds", () => [building, builds].forEach(({ of }) => of.reload()));
+  const recount = (changes: Changes | null) => {
+    if (!changes || changes.changed.length > 0 || changes.more) overview.reload();
+  };
+  useChanges("runs", recount, COUNTS_MS);
+  useChanges("builds", recount, COUNTS_MS);
+  useChanges("devices", recount, COUNTS_MS);
+  const now = [...(running.of.data ?? []), ...(building.of.data ?? [])].length > 0;
   return (
     <Page title="Overview">
-      <Section title="Now">
-        <Figures
-          items={[
-            {
-              label: "Devices reachable",
-              value: (
-                <a href="#/fleet">{countOf(devices, (item) => item.state === "online" || item.state === "busy")}</a>
-              ),
-              hint: `of ${countOf(devices)} enrolled`,
-              command: curl("/devices", '[.items[] | select(.state == "online" or .state == "busy")] | length'),
-            },
-            {
-              label: "Models",
-              value: <a href="#/models">{countOf(models)}</a>,
-              command: curl("/models", ".items | length"),
-            },
-            {
-              label: "Builds under way",
-              value: <a href="#/builds">{countOf(builds, (item) => UNDER_WAY.includes(item.state))}</a>,
-              hint: `of ${countOf(builds)}`,
-              command: curl("/builds", "[.items[] | select(.finished_at == null)] | length"),
-            },
-            {
-              label: "Runs under way",
-              value: <a href="#/runs">{countOf(runs, (item) => UNDER_WAY.includes(item.state))}</a>,
-              hint: `of ${countOf(runs)}`,
-              command: curl("/runs", "[.items[] | select(.finished_at == null)] | length"),
-            },
-          ]}
-        />
-      </Section>
-      {nothing && <FirstSteps />}
-      <Section title="Latest runs" command={curl(`/runs?limit=${RECENT}`)}>
+      <Loaded of={overview} what="the overview">
+        {(known) => (
+          <>
+            <Concerns concerns={known.concerns} />
+            <FirstSteps overview={known} />
+            <Section title="Now">
+              <div class="start-figures">
+                <Figures items={figures(known)} />
+              </div>
+              {now && <UnderWay runs={running.of.data ?? []} builds={building.of.data ?? []} overview={known} />}
+            </Section>
+          </>
+        )}
+      </Loaded>
+      <Section title="Latest runs that succeeded" command={curl(`/runs?state=succeeded&limit=${RECENT}`)}>
         <Loaded of={runs.of} what="runs">
           {(items) =>
             items.length === 0 ? (
-              <p class="note">Nothing has run yet.</p>
+              <p class="note">Nothing has run to its end yet.</p>
             ) : (
               <RunTable runs={items.slice(0, RECENT)} label="Latest runs" />
             )
           }
         </Loaded>
       </Section>
-      <Section title="Latest builds" command={curl(`/builds?limit=${RECENT}`)}>
+      <Section title="Latest builds that succeeded" command={curl(`/builds?state=succeeded&limit=${RECENT}`)}>
         <Loaded of={builds.of} what="builds">
           {(items) =>
             items.length === 0 ? (
-              <p class="note">Nothing has been built yet.</p>
+              <p class="note">Nothing has been built to its end yet.</p>
             ) : (
               <BuildTable builds={items.slice(0, RECENT)} label="Latest builds" />
             )
@@ -83,23 +80,59 @@ export function StartView() {
   );
 }
 
-function FirstSteps() {
+/** Each with the true count of the whole workspace. */
+function figures({ devices, models, datasets, builds, runs }: Overview): Figure[] {
+  const of = (name: string) => curl("/overview", name);
+  return [
+    {
+      label: "Devices reachable",
+      value: <a href="#/fleet">{format.count(sum(devices, ["online", "busy"]))}</a>,
+      hint: `of ${format.count(sum(devices))} enrolled, ${format.count(sum(devices, ["busy"]))} busy`,
+      command: of(".devices | (.online // 0) + (.busy // 0)"),
+    },
+    {
+      label: "Runs under way",
+      value: <a href="#/runs">{format.count(sum(runs, UNDER_WAY))}</a>,
+      hint: `${format.count(sum(runs, ["waiting", "queued"]))} waiting, ${format.count(sum(runs))} in all`,
+      command: of(".runs | [.waiting, .queued, .leased, .running] | add // 0"),
+    },
+    {
+      label: "Builds under way",
+      value: <a href="#/builds">{format.count(sum(builds, UNDER_WAY))}</a>,
+      hint: `${format.count(sum(builds, ["queued"]))} waiting, ${format.count(sum(builds))} in all`,
+      command: of(".builds | [.queued, .running] | add // 0"),
+    },
+    { label: "Models", value: <a href="#/models">{format.count(models)}</a>, command: of(".models") },
+    { label: "Datasets", value: <a href="#/datasets">{format.count(datasets)}</a>, command: of(".datasets") },
+  ];
+}
+
+interface UnderWayProps {
+  readonly runs: readonly Run[];
+  readonly builds: readonly Build[];
+  readonly overview: Overview;
+}
+
+/** The newest that are at work, with their progress; how many more there are, the counts say. */
+function UnderWay({ runs, builds, overview }: UnderWayProps) {
+  const [moreRuns, moreBuilds] = [
+    sum(overview.runs, ["running"]) - Math.min(runs.length, RECENT),
+    sum(overview.builds, ["running"]) - Math.min(builds.length, RECENT),
+  ];
   return (
-    <Section title="First steps">
-      <ol class="steps">
-        <li>
-          Check a model and a recipe on this machine:
-          <Command text="pock check model.onnx --recipe recipe.yaml --target host" of="checking a model" />
-        </li>
-        <li>
-          Make a token for a device, good once and for 15 minutes:
-          <Command text={curlPost("/enrollment-tokens", { name: "my-device" })} of="making an enrolment token" />
-        </li>
-        <li>
-          On the device:
-          <Command text={`pock-agent enroll ${location.origin} TOKEN && pock-agent run`} of="enrolling the device" />
-        </li>
-      </ol>
-    </Section>
+    <>
+      {runs.length > 0 && <RunTable runs={runs.slice(0, RECENT)} label="Runs under way" />}
+      {moreRuns > 0 && (
+        <p class="start-more">
+          <a href="#/runs?state=running">{format.count(moreRuns)} more run</a>
+        </p>
+      )}
+      {builds.length > 0 && <BuildTable builds={builds.slice(0, RECENT)} label="Builds under way" />}
+      {moreBuilds > 0 && (
+        <p class="start-more">
+          <a href="#/builds?state=running">{format.count(moreBuilds)} more are built</a>
+        </p>
+      )}
+    </>
   );
 }

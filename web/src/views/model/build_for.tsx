@@ -7,8 +7,8 @@ import { CopyButton } from "../../components/copy";
 import { ProblemBox, Section } from "../../components/page";
 import { curlPost } from "../../commands";
 import { asProblem } from "../../data";
+import { Needs } from "../../permission";
 import { link } from "../../router";
-import { me } from "../../session";
 
 interface BuildForProps {
   readonly modelId: string;
@@ -27,7 +27,6 @@ export function BuildFor({ modelId, text, takes, targets, first }: BuildForProps
   const [outcomes, setOutcomes] = useState<readonly Outcome[]>([]);
   const [busy, setBusy] = useState(false);
   const wanted = marked ?? new Set([first]);
-  const allowed = me.value?.scopes.includes("builds:write") ?? false;
   const order = (target: string) => ({ model_id: modelId, recipe: text, target, ...(name ? { name } : {}) });
 
   const submit = async (event: Event) => {
@@ -54,36 +53,33 @@ export function BuildFor({ modelId, text, takes, targets, first }: BuildForProps
 
   return (
     <Section title="Build it">
-      <form onSubmit={(event) => void submit(event)}>
-        <fieldset class="targets">
-          <legend>For</legend>
-          {targets.map((target) => {
-            const fit = takes?.targets?.[target.name];
-            return (
-              <label key={target.name} class="check">
-                <input type="checkbox" checked={wanted.has(target.name)} onChange={() => toggle(target.name)} />
-                {target.name}
-                {fit && !fit.fits && <span class="faint"> (does not fit)</span>}
-              </label>
-            );
-          })}
-        </fieldset>
-        <label class="field">
-          <span>Name of the build (empty: the model's)</span>
-          <input type="text" value={name} maxLength={200} onInput={(event) => setName(event.currentTarget.value)} />
-        </label>
-        <div class="actions">
-          <button
-            type="submit"
-            class="button button-primary"
-            disabled={busy || takes === null || wanted.size === 0 || !allowed}
-          >
-            {busy ? "Requesting …" : wanted.size > 1 ? `Build for ${wanted.size} targets` : "Build"}
-          </button>
-          <CopyButton text={curlPost("/builds", order([...wanted][0] ?? first))} of="requesting this build" />
-        </div>
-        {!allowed && <p class="note">Your key may not build: it lacks the scope builds:write.</p>}
-      </form>
+      <Needs scope="builds:write">
+        <form onSubmit={(event) => void submit(event)}>
+          <fieldset class="targets">
+            <legend>For</legend>
+            {targets.map((target) => {
+              const fit = takes?.targets?.[target.name];
+              return (
+                <label key={target.name} class="check">
+                  <input type="checkbox" checked={wanted.has(target.name)} onChange={() => toggle(target.name)} />
+                  {target.name}
+                  {fit && !fit.fits && <span class="faint"> (does not fit)</span>}
+                </label>
+              );
+            })}
+          </fieldset>
+          <label class="field">
+            <span>Name of the build (empty: the model's)</span>
+            <input type="text" value={name} maxLength={200} onInput={(event) => setName(event.currentTarget.value)} />
+          </label>
+          <div class="actions">
+            <button type="submit" class="button button-primary" disabled={busy || takes === null || wanted.size === 0}>
+              {busy ? "Requesting …" : wanted.size > 1 ? `Build for ${wanted.size} targets` : "Build"}
+            </button>
+            <CopyButton text={curlPost("/builds", order([...wanted][0] ?? first))} of="requesting this build" />
+          </div>
+        </form>
+      </Needs>
       {outcomes.map(({ target, build, error }) =>
         build ? (
           <p key={target}>

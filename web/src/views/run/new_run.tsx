@@ -10,8 +10,8 @@ import { asProblem, useList, useResource } from "../../data";
 import { fitOf } from "../../fit";
 import * as format from "../../format";
 import { versionText } from "../../names";
+import { Needs } from "../../permission";
 import { link } from "../../router";
-import { me } from "../../session";
 
 export function NewRun({ build }: { readonly build: Build }) {
   const { of: devices, more } = useList<Device>(`/devices?on=${encodeURIComponent(`target=${build.target}`)}`, 15_000);
@@ -40,7 +40,11 @@ export function NewRun({ build }: { readonly build: Build }) {
                     </p>
                   </Empty>
                 );
-              return <RunForm build={build} devices={usable} more={more} datasets={data} artifact={artifact.data} />;
+              return (
+                <Needs scope="runs:write">
+                  <RunForm build={build} devices={usable} more={more} datasets={data} artifact={artifact.data} />
+                </Needs>
+              );
             }}
           </Loaded>
         )}
@@ -96,7 +100,6 @@ function RunForm({ build, devices, more, datasets, artifact }: FormProps) {
   const train = wishes.train ?? fits.find(({ why }) => why === null)?.dataset.id ?? "";
   const first = devices.find((device) => device.state === "online") ?? devices.find(reachable);
   const chosen = devices.filter((device) => (marked ? marked.has(device.id) : device === first));
-  const allowed = me.value?.scopes.includes("runs:write") ?? false;
   const order = (device: string) => orderOf(build.id, device, { ...wishes, train });
 
   const submit = async (event: Event) => {
@@ -167,16 +170,11 @@ function RunForm({ build, devices, more, datasets, artifact }: FormProps) {
         Keep the trained weights, to download them
       </label>
       <div class="actions">
-        <button
-          type="submit"
-          class="button button-primary"
-          disabled={busy || !allowed || chosen.length === 0 || train === ""}
-        >
+        <button type="submit" class="button button-primary" disabled={busy || chosen.length === 0 || train === ""}>
           {busy ? "Starting …" : chosen.length > 1 ? `Start ${chosen.length} runs` : "Start run"}
         </button>
         <CopyButton text={curlPost("/runs", order(chosen[0]?.id ?? "DEVICE_ID"))} of="starting this run" />
       </div>
-      {!allowed && <p class="note">Your key may not start runs: it lacks the scope runs:write.</p>}
       {train === "" && <p class="note">No dataset has the inputs that this build needs.</p>}
       {outcomes.map(({ device, run, error }) =>
         run ? (

@@ -1,0 +1,1 @@
+"""One stream for many subjects of a workspace, and for what changes in its lists."""

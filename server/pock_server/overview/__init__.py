@@ -1,0 +1,1 @@
+"""What goes on in a workspace, and what needs somebody."""

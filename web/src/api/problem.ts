@@ -1,0 +1,43 @@
+/** What the server said of a request that it refused. Knows nothing of the page: the streams' worker uses it, too. */
+
+/** One part of a request that was wrong; `line` of a recipe's text, from 1. */
+export interface FieldError {
+  readonly where: string;
+  readonly message: string;
+  readonly line?: number | null;
+}
+
+/** RFC 9457 problem, or what stands in for one when the answer was something else. */
+export class Problem extends Error {
+  constructor(
+    readonly title: string,
+    readonly detail: string,
+    readonly status: number,
+    readonly failureCode: number | null,
+    readonly retryable: boolean,
+    readonly errors: readonly FieldError[] = [],
+  ) {
+    super(detail);
+  }
+}
+
+/** Reads a failed response; a body that is not problem+json still gives its status and text. */
+export async function problemOf(response: Response): Promise<Problem> {
+  const text = await response.text();
+  let body: Record<string, unknown> = {};
+  try {
+    const parsed: unknown = JSON.parse(text);
+    if (typeof parsed === "object" && parsed !== null) body = parsed as Record<string, unknown>;
+  } catch {
+    // Not JSON: a proxy's page, for instance. Its first line says more than nothing.
+  }
+  const string = (value: unknown, otherwise: string) => (typeof value === "string" && value ? value : otherwise);
+  return new Problem(
+    string(body.title, response.statusText || "Request failed"),
+    string(body.detail, text.split("\n")[0]?.slice(0, 300) || `The server answered ${response.status}.`),
+    response.status,
+    typeof body.failure_code === "number" ? body.failure_code : null,
+    body.retryable === true,
+    Array.isArray(body.errors) ? (body.errors as FieldError[]) : [],
+  );
+}

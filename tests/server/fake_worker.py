@@ -7,6 +7,7 @@ import sys
 import time
 import zipfile
 from pathlib import Path
+from typing import Any
 
 MANIFEST = {
     "format": 1,
@@ -57,12 +58,21 @@ def build(folder: Path) -> None:
         say(event="artifact", summary={"kernels": 5})
 
 
-CHECK = {"supported": True, "missing_weights": False, "param_count": 3, "flops_forward": 6}
+CHECK: dict[str, Any] = {"supported": True, "missing_weights": False, "param_count": 3, "flops_forward": 6}
 CHECK |= {"operators": [], "unsupported": [], "inputs": {}, "outputs": {}, "layers": [], "recipes": {}}
 FIT = {"predicted_peak_bytes": 7, "memory": "ram", "memory_bytes": 9, "ram_bytes": 9, "fits": True}
 BYTES = {f"{part}_bytes": 1 for part in ("param", "state", "const", "input", "arena", "lower_bound", "saved")}
 COUNTS = dict.fromkeys(("nodes_forward", "nodes_backward", "nodes_backward_dense", "kernels"), 1)
-ESTIMATE = {**FIT, **BYTES, **COUNTS, "target": "host", "threads": 1, "batch": 2, "step_ms": 0.5, "flops": {}}
+ESTIMATE: dict[str, Any] = {
+    **FIT,
+    **BYTES,
+    **COUNTS,
+    "target": "host",
+    "threads": 1,
+    "batch": 2,
+    "step_ms": 0.5,
+    "flops": {},
+}
 ESTIMATE |= {"parameters": 3, "trained_parameters": 1, "layers": [], "recipe": {}}
 
 

@@ -1,6 +1,8 @@
 """Builds and runs are followed live: the page changes without a reload, and forms start new ones."""
 
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from playwright.sync_api import expect
 
@@ -70,6 +72,12 @@ def test_fleet_shows_a_device_at_work_and_a_new_one(visitor: Visitor, data: Data
     device.finish(state="succeeded", report=None)
 
 
+def runs_of(service: Service, device: Device) -> list[dict[str, Any]]:
+    """What a device was asked to run."""
+    found: list[dict[str, Any]] = service.get(f"/runs?device_id={device.id}")["items"]
+    return found
+
+
 def test_a_form_starts_a_run(visitor: Visitor, data: Data, service: Service) -> None:
     first, second = Device(service, "form-device"), Device(service, "form-second")
     visitor.sign_in()
@@ -85,7 +93,7 @@ def test_a_form_starts_a_run(visitor: Visitor, data: Data, service: Service) -> 
     form.get_by_role("button", name="Start 2 runs").click()
     expect(form.get_by_role("link", name="form-second")).to_be_visible()
     for device in (first, second):
-        found = wait_until(lambda id=device.id: service.get(f"/runs?device_id={id}")["items"], bool)
+        found = wait_until(partial(runs_of, service, device), bool)
         assert [(run["steps"], run["dataset_id"], run["save_weights"]) for run in found] == [
             (7, data.dataset["id"], True)
         ]

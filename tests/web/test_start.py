@@ -87,7 +87,7 @@ def test_what_is_under_way_advances_without_a_reload(
     device.report(*map(step, range(11, 31)))
     expect(under_way).to_contain_text("30 / 40")
     expect(visitor.section("Needs you")).to_contain_text("slowed down now")
-    width = (visitor.page.viewport_size or {})["width"]
+    width = visitor.page.evaluate("innerWidth")
     visitor.screenshot(f"start-under-way-{width}")
     assert visitor.accessibility_violations(["color-contrast"] if width == 360 else None) == []
     assert not visitor.is_wider_than_the_screen()

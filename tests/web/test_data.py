@@ -216,6 +216,8 @@ def test_what_stays_on_a_device_has_no_preview(visitor: Visitor, service: Servic
     expect(visitor.page.get_by_role("link", name="Download")).to_have_count(0)
     expect(visitor.section("Overview")).to_contain_text("its bytes never leave the device")
     visitor.screenshot("dataset-local")
+    added = visitor.page.get_by_label("Command: adding a dataset")
+    expect(added).to_have_text("pock-agent data add private-photos train.safetensors")
 
 
 def test_hostile_names_are_text(visitor: Visitor, service: Service) -> None:

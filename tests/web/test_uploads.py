@@ -320,3 +320,6 @@ def test_models_are_searched_sorted_and_deleted(visitor: Visitor, service: Servi
     assert service.get("/models?name=zeta-net")["items"] == []
     visitor.page.get_by_label("Search models by name").fill("nobody")
     expect(table).to_contain_text("No model has such a name.")
+    visitor.page.get_by_role("link", name="Models").click()
+    expect(visitor.page.get_by_label("Search models by name")).to_have_value("")
+    expect(table.get_by_role("link", name="beta-net")).to_be_visible()

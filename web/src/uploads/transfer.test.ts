@@ -16,6 +16,8 @@ class Service implements World {
   naps: number[] = [];
   faults: Record<string, (Error | null)[]> = {};
   onSleep: () => void = () => undefined;
+  onAppend: () => void = () => undefined;
+  partMs = 100;
   private time = 0;
 
   private fault(name: string): void {
@@ -51,7 +53,8 @@ class Service implements World {
   async append(id: string, offset: number, part: Blob) {
     await Promise.resolve();
     this.calls.push(`append ${offset / MIB}`);
-    this.time += 100;
+    this.onAppend();
+    this.time += this.partMs;
     const upload = this.uploads.get(id);
     if (!upload) throw problem(404, 1005);
     if (upload.received !== offset) throw problem(409, 1010);
@@ -214,4 +217,16 @@ test("what is cancelled stays cancelled, and is forgotten", async () => {
   expect(service.memory.size).toBe(0);
   sending.pause();
   expect(sending.progress.phase).toBe("cancelled");
+});
+
+test("parts get smaller on a slow connection, and tell the speed", async () => {
+  service.partMs = 4000;
+  const sending = transfer(3 * MIB);
+  const speeds: (number | null)[] = [];
+  service.onAppend = () => speeds.push(sending.progress.bytesPerSecond);
+  await sending.run();
+  const sent = service.calls.filter((call) => call.startsWith("append"));
+  expect(sent.slice(0, 4)).toEqual(["append 0", "append 1", "append 1.5", "append 1.75"]);
+  expect(sent.at(-1)).toBe("append 2.75");
+  expect(speeds[1]).toBe(MIB / 4);
 });

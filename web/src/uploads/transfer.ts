@@ -41,6 +41,7 @@ export interface Progress {
 export const PHASES_ENDED: readonly Phase[] = ["done", "failed", "cancelled"];
 
 const FIRST_PART = 1 << 20;
+const LEAST_PART = 256 << 10;
 const LARGEST_PART = 8 << 20;
 const MOST_PARTS = 8000;
 const PART_MS = 1000;
@@ -188,8 +189,8 @@ export class Transfer {
     const now = (1000 * sent) / Math.max(1, milliseconds);
     const before = this.progress.bytesPerSecond;
     this.progress = { ...this.progress, bytesPerSecond: before === null ? now : before + NEWER * (now - before) };
-    this.part = Math.min(LARGEST_PART, Math.max(FIRST_PART, milliseconds < PART_MS / 2 ? this.part * 2 : this.part));
-    if (milliseconds > 2 * PART_MS) this.part = Math.max(FIRST_PART, this.part / 2);
+    if (milliseconds < PART_MS / 2) this.part = Math.min(LARGEST_PART, this.part * 2);
+    else if (milliseconds > 2 * PART_MS) this.part = Math.max(LEAST_PART, this.part / 2);
   }
 
   private finish(digest: string, known: boolean): void {

@@ -51,7 +51,11 @@ export const world: World = {
   remember: (digest, id) => {
     const others = Object.entries(memory()).filter(([known]) => known !== digest);
     const kept = id === null ? others : [...others, [digest, id]];
-    localStorage.setItem(MEMORY, JSON.stringify(Object.fromEntries(kept.slice(-MOST_REMEMBERED))));
+    try {
+      localStorage.setItem(MEMORY, JSON.stringify(Object.fromEntries(kept.slice(-MOST_REMEMBERED))));
+    } catch {
+      // A browser that keeps nothing sends a file anew after a reload; the upload itself needs no memory.
+    }
   },
   sleep: (milliseconds, signal) =>
     new Promise((resolve) => {

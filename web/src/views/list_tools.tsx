@@ -31,7 +31,9 @@ export function listPath(path: string): string {
 
 export function ListTools({ what }: { readonly what: string }) {
   const query = address.value?.query;
-  const [text, setText] = useState(query?.get("q") ?? "");
+  const asked = query?.get("q") ?? "";
+  const [text, setText] = useState(asked);
+  useEffect(() => setText(asked), [asked]);
   useEffect(() => {
     if (text === (address.peek()?.query.get("q") ?? "")) return;
     const timer = setTimeout(() => setQuery({ q: text || null }), SETTLED_MS);

@@ -130,35 +130,49 @@ function Stays({ dataset }: { readonly dataset: Dataset }) {
   return (
     <Section title="Samples">
       <p class="note">
-        This dataset stays on its device: the service knows its {dataset.tensors.length} tensors, and has none of its
-        samples. There is nothing to preview.
+        This dataset stays on its device: the service knows what its tensors are, and has none of its samples. There is
+        nothing to preview.
       </p>
     </Section>
   );
 }
 
-function HowTo({ dataset }: { readonly dataset: Dataset }) {
-  const reference = `${dataset.name}:v${dataset.version}`;
-  const inputs = dataset.tensors.filter(({ name }) => name !== "labels").map(({ name }) => `"${name}": …`);
-  const python = `from safetensors.numpy import save_file
+/** Python that writes a file with the same tensors. */
+function pythonOf({ tensors }: Dataset): string {
+  const inputs = tensors.filter(({ name }) => name !== "labels").slice(0, 4);
+  const variable = (index: number) => (inputs.length > 1 ? `inputs_${index}` : "inputs");
+  const entries = inputs.map(({ name }, index) => `${JSON.stringify(name)}: ${variable(index)}`);
+  return `from safetensors.numpy import save_file
 
-# one tensor for each input, float32 [samples, …], and labels, int64 [samples]
-save_file({${[...inputs.slice(0, 4), '"labels": labels'].join(", ")}}, "train.safetensors")`;
+# one array for each input [samples, …], and labels, int64 [samples]
+save_file({${[...entries, '"labels": labels'].join(", ")}}, "train.safetensors")`;
+}
+
+function HowTo({ dataset }: { readonly dataset: Dataset }) {
+  const { name, version, digest, device_id } = dataset;
+  const next =
+    device_id === null
+      ? `pock push train.safetensors --name ${quote(name)}`
+      : `pock-agent data add ${quote(name)} train.safetensors`;
   return (
     <Section title="In a terminal">
-      {dataset.device_id === null && (
+      {device_id === null && (
         <>
           <p class="note">Fetch this version:</p>
           <Command
-            text={`pock download ${quote(reference)} --as dataset -o data.safetensors`}
+            text={`pock download ${quote(`${name}:v${version}`)} --as dataset -o data.safetensors`}
             of="downloading with pock"
           />
-          <Command text={curlBlob(dataset.digest, "data.safetensors")} of="downloading with curl" />
+          <Command text={curlBlob(digest, "data.safetensors")} of="downloading with curl" />
         </>
       )}
-      <p class="note data-how">Make a file like it in Python, and push it as the next version:</p>
-      <Command text={python} of="making a dataset" />
-      <Command text={`pock push train.safetensors --name ${quote(dataset.name)}`} of="pushing a dataset" />
+      <p class="note data-how">
+        {device_id === null
+          ? "Make a file like it in Python, and push it as the next version:"
+          : "Make a file like it in Python, and give it to the device, on the device:"}
+      </p>
+      <Command text={pythonOf(dataset)} of="making a dataset" />
+      <Command text={next} of="adding a dataset" />
     </Section>
   );
 }

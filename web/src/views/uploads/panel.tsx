@@ -50,6 +50,7 @@ export function Uploads({ kind }: { readonly kind: Kind }) {
 
 function Panel({ kind }: { readonly kind: Kind }) {
   const [plan, setPlan] = useState<Plan | null>(null);
+  const choices = useRef(0);
   const [reading, setReading] = useState(false);
   const [failure, setFailure] = useState<string | null>(null);
   const why = whyNotWrite();
@@ -60,7 +61,13 @@ function Panel({ kind }: { readonly kind: Kind }) {
     Promise.resolve()
       .then(files)
       .then((chosen) => makePlan(chosen, kind, { model: readModel, dataset: readDataset }))
-      .then(setPlan, (error: unknown) => setFailure(asProblem(error).detail))
+      .then(
+        (found) => {
+          choices.current += 1;
+          setPlan(found);
+        },
+        (error: unknown) => setFailure(asProblem(error).detail),
+      )
       .finally(() => setReading(false));
   };
   return (
@@ -72,7 +79,7 @@ function Panel({ kind }: { readonly kind: Kind }) {
           {failure}
         </p>
       )}
-      {plan && <Found plan={plan} kind={kind} close={() => setPlan(null)} />}
+      {plan && <Found key={choices.current} plan={plan} kind={kind} close={() => setPlan(null)} />}
     </Section>
   );
 }

@@ -23,6 +23,7 @@ def follow(person: Person, *names: str, after: str = "") -> list[Event]:
     answer = person.get("/events", params={"follow": list(names)}, headers={"Last-Event-ID": after})
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"].startswith("text/event-stream")
+    assert "content-encoding" not in answer.headers, "what is compressed is held back"
     found = []
     for block in answer.text.strip().split("\n\n"):
         fields = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))

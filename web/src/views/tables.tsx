@@ -4,13 +4,12 @@ import type { Build, Run } from "../api/types";
 import { Ago } from "../components/ago";
 import { Progress, RunState, StateBadge } from "../components/badge";
 import { TableFrame } from "../components/page";
+import { Took } from "../components/took";
 import * as format from "../format";
-import { useNow } from "../hooks";
 import { runText } from "../names";
 import { link } from "../router";
 
 export function BuildTable({ builds, label }: { readonly builds: readonly Build[]; readonly label: string }) {
-  const now = useNow();
   return (
     <TableFrame label={label}>
       <table>
@@ -49,7 +48,9 @@ export function BuildTable({ builds, label }: { readonly builds: readonly Build[
               <td>
                 <Ago time={build.created_at} />
               </td>
-              <td class="number">{format.duration(build.started_at, build.finished_at, now)}</td>
+              <td class="number">
+                <Took start={build.started_at} end={build.finished_at} />
+              </td>
             </tr>
           ))}
         </tbody>

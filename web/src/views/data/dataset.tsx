@@ -34,7 +34,7 @@ export function DatasetView({ id }: { readonly id: string }) {
         {(data) => (
           <>
             <Summary dataset={data} />
-            {data.device_id === null ? <Preview dataset={data} /> : <Stays dataset={data} />}
+            {data.device_id === null ? <Preview dataset={data} /> : <Stays />}
             <Labels dataset={data} />
             <Tensors dataset={data} />
             <Fits dataset={data} />
@@ -126,7 +126,7 @@ function Summary({ dataset }: { readonly dataset: Dataset }) {
   );
 }
 
-function Stays({ dataset }: { readonly dataset: Dataset }) {
+function Stays() {
   return (
     <Section title="Samples">
       <p class="note">

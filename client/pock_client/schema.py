@@ -453,6 +453,19 @@ class Model(Struct, frozen=True, kw_only=True):
     """When the last of these builds was asked for."""
 
 
+class ModelFit(Struct, frozen=True, kw_only=True):
+    """Whether builds of one model could run on a dataset."""
+
+    model_id: Id
+    model_name: str
+    model_version: int
+    """Of its name; 1 is the first. 0 for seconds, while a service is upgraded."""
+    build_id: Id
+    fits: bool
+    reason: str
+    """What does not fit; empty where it does."""
+
+
 class ModelIn(Struct, frozen=True, kw_only=True):
     """A model whose files were uploaded."""
 
@@ -959,6 +972,17 @@ class Target(Struct, frozen=True, kw_only=True):
     triple: str
 
 
+class TargetFit(Struct, frozen=True, kw_only=True):
+    """Whether a step fits a device."""
+
+    predicted_peak_bytes: int
+    memory: str
+    memory_bytes: int
+    ram_bytes: int
+    fits: bool
+    """Whether a quarter of the memory is left to the system."""
+
+
 class TargetList(Struct, frozen=True, kw_only=True):
     """All targets."""
 
@@ -1226,30 +1250,6 @@ class WeightsForm(OpenEnum):
 
     safetensors = "safetensors"
     delta = "delta"
-
-
-class PockServerChecksSchemasFit(Struct, frozen=True, kw_only=True):
-    """Whether a step fits a device."""
-
-    predicted_peak_bytes: int
-    memory: str
-    memory_bytes: int
-    ram_bytes: int
-    fits: bool
-    """Whether a quarter of the memory is left to the system."""
-
-
-class PockServerDatasetsSchemasFit(Struct, frozen=True, kw_only=True):
-    """Whether builds of one model could run on a dataset."""
-
-    model_id: Id
-    model_name: str
-    model_version: int
-    """Of its name; 1 is the first. 0 for seconds, while a service is upgraded."""
-    build_id: Id
-    fits: bool
-    reason: str
-    """What does not fit; empty where it does."""
 
 
 class After(Struct, frozen=True, kw_only=True):
@@ -1813,7 +1813,7 @@ class FederationPage(Struct, frozen=True, kw_only=True):
 class Fits(Struct, frozen=True, kw_only=True):
     """The models that were built last, at most 100, and whether the dataset fits them."""
 
-    items: list[PockServerDatasetsSchemasFit]
+    items: list[ModelFit]
 
 
 class Graph(Struct, frozen=True, kw_only=True):
@@ -2256,7 +2256,7 @@ class Takes(Struct, frozen=True, kw_only=True):
     recomputed_nodes: int = 0
     recomputed_share: float = 0.0
     left_out: dict[str, str] | None = None
-    targets: dict[str, PockServerChecksSchemasFit] | None = None
+    targets: dict[str, TargetFit] | None = None
 
 
 class Tuning(Struct, frozen=True, kw_only=True):
@@ -2489,7 +2489,7 @@ class Estimate(Struct, frozen=True, kw_only=True):
     recomputed_nodes: int = 0
     recomputed_share: float = 0.0
     left_out: dict[str, str] | None = None
-    targets: dict[str, PockServerChecksSchemasFit] | None = None
+    targets: dict[str, TargetFit] | None = None
 
 
 class Me(Struct, frozen=True, kw_only=True):

@@ -89,7 +89,7 @@ class LayerOut(_Told):
     saved_share: float
 
 
-class FitOut(_Told):
+class TargetFitOut(_Told):
     """Whether a step fits a device."""
 
     predicted_peak_bytes: _Count
@@ -99,7 +99,7 @@ class FitOut(_Told):
     fits: bool = Field(description="Whether a quarter of the memory is left to the system.")
 
 
-class TakesOut(FitOut):
+class TakesOut(TargetFitOut):
     """What a recipe takes on a target. The parts in bytes sum to `predicted_peak_bytes`."""
 
     target: _Name
@@ -124,7 +124,7 @@ class TakesOut(FitOut):
     recomputed_nodes: _Count = 0
     recomputed_share: float = 0.0
     left_out: dict[_Name, _Text] = Field(default_factory=dict, max_length=100_000)
-    targets: dict[_Name, FitOut] = Field(default_factory=dict, max_length=1000)
+    targets: dict[_Name, TargetFitOut] = Field(default_factory=dict, max_length=1000)
 
 
 class EstimateOut(TakesOut):

@@ -6,7 +6,7 @@ from sqlalchemy.orm import Session
 from pock_server.artifacts.tables import ArtifactRecord
 from pock_server.builds.schemas import BuildKind
 from pock_server.builds.tables import BuildRecord
-from pock_server.datasets.schemas import FitOut, FitsOut
+from pock_server.datasets.schemas import ModelFitOut, FitsOut
 from pock_server.datasets.tables import DatasetRecord
 from pock_server.http.problems import Problem
 from pock_server.models.tables import ModelRecord
@@ -34,7 +34,7 @@ def fits(session: Session, dataset: DatasetRecord) -> FitsOut:
         .where(ModelRecord.workspace_id == dataset.workspace_id)
         .order_by(BuildRecord.created_at.desc(), BuildRecord.id.desc())
     )
-    seen: dict[str, FitOut] = {}
+    seen: dict[str, ModelFitOut] = {}
     for model, build, artifact in rows:
         seen.setdefault(model.id, _fit(dataset, model, build, artifact))
     return FitsOut(items=list(seen.values()))
@@ -45,13 +45,13 @@ def _made_by() -> ColumnElement[bool]:
     return and_(same_workspace, ArtifactRecord.digest == BuildRecord.artifact_digest)
 
 
-def _fit(dataset: DatasetRecord, model: ModelRecord, build: BuildRecord, artifact: ArtifactRecord) -> FitOut:
+def _fit(dataset: DatasetRecord, model: ModelRecord, build: BuildRecord, artifact: ArtifactRecord) -> ModelFitOut:
     reason = ""
     try:
         check_dataset(dataset, artifact)
     except Problem as problem:
         reason = problem.detail
-    return FitOut(
+    return ModelFitOut(
         model_id=model.id,
         model_name=model.name,
         model_version=model.version,

@@ -134,7 +134,7 @@ class LabelsOut(BaseModel):
     classes: list[ClassOut] = Field(description="The 1,000 most frequent at most, in the order of their labels.")
 
 
-class FitOut(BaseModel):
+class ModelFitOut(BaseModel):
     """Whether builds of one model could run on a dataset."""
 
     model_id: Id
@@ -148,4 +148,4 @@ class FitOut(BaseModel):
 class FitsOut(BaseModel):
     """The models that were built last, at most 100, and whether the dataset fits them."""
 
-    items: list[FitOut]
+    items: list[ModelFitOut]

@@ -24,7 +24,7 @@ MAX_FOLLOWED = 100
 _UUID = UUID.strip("^$")
 _LISTS = "|".join(Topic)
 
-Followed = Annotated[str, StringConstraints(pattern=rf"^({_LISTS}|[a-z]+/{_UUID})$")]
+Followed = Annotated[str, StringConstraints(max_length=80, pattern=rf"^({_LISTS}|[a-z]+/{_UUID})$")]
 Follow = Annotated[
     list[Followed],
     Query(

@@ -288,6 +288,9 @@ CHANGES: dict[tuple[str, str], tuple[Callable[[Server, Person], Act], str]] = {
 }
 """{people's call that changes something: (what makes one that succeeds, the action in its entry)}."""
 
+QUESTIONS = {("POST", "/models/{model_id}/estimate"), ("POST", "/models/{model_id}/graph")}
+"""Calls that ask with a body, and change nothing."""
+
 
 def test_every_call_that_changes_something_is_in_the_table(shared: Server) -> None:
     document = shared.client.get("/openapi.json").json()
@@ -297,7 +300,7 @@ def test_every_call_that_changes_something_is_in_the_table(shared: Server) -> No
         for method, operation in operations.items()
         if method not in ("get", "head") and any("apiKey" in entry for entry in operation.get("security", []))
     }
-    assert changing == set(CHANGES)
+    assert changing == set(CHANGES) | QUESTIONS
 
 
 @pytest.mark.parametrize("call", CHANGES, ids=" ".join)

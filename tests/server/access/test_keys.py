@@ -67,8 +67,11 @@ def test_key_cannot_grant_more_than_it_has(server: Server) -> None:
 CALLS = [
     ("GET", "/models", Scope.READ),
     ("GET", f"/models/{UNKNOWN}", Scope.READ),
+    ("GET", f"/models/{UNKNOWN}/check", Scope.READ),
+    *(("POST", f"/models/{UNKNOWN}/{question}", Scope.READ) for question in ("estimate", "graph")),
     ("GET", "/datasets", Scope.READ),
     ("GET", f"/datasets/{UNKNOWN}", Scope.READ),
+    *(("GET", f"/datasets/{UNKNOWN}/{part}", Scope.READ) for part in ("preview", "statistics", "labels", "fits")),
     ("GET", "/targets", Scope.READ),
     ("GET", "/builds", Scope.READ),
     ("GET", f"/builds/{UNKNOWN}", Scope.READ),

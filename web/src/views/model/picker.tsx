@@ -1,6 +1,6 @@
 /** The scheme picker: what is trained of each layer, what that takes on a device as one chooses, and the same as YAML. */
 
-import { useMemo, useRef, useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import type { Page as ListPage } from "../../api/client";
 import type { Build, Check, Device, Model, Target } from "../../api/types";
 import { Loaded, Page, ProblemBox, Section } from "../../components/page";
@@ -53,8 +53,9 @@ const LONGEST_ADDRESS = 6000;
 
 interface State {
   readonly text: string;
-  /** What the table shows; null until the service has read a text that a person wrote. */
+  /** What the table shows: what the text says, or said before a person wrote in it, until the service has read it. */
   readonly scheme: Scheme;
+  readonly read: boolean;
   /** Counts the changes that were not typed into the text. */
   readonly revision: number;
 }
@@ -86,7 +87,7 @@ function beginning(rows: readonly Row[], check: Check): State {
   const type = Object.values(check.inputs)[0] ?? "";
   const batch = Number(/\[(\d+)/.exec(type)?.[1] ?? 8);
   const text = `loss: cross_entropy\noptimizer: { name: adamw, lr: 0.001 }\nbatch: ${batch}\n`;
-  return { text: withTrained(text, rulesOf(rows, scheme)), scheme, revision: 0 };
+  return { text: withTrained(text, rulesOf(rows, scheme)), scheme, read: true, revision: 0 };
 }
 
 function Picker({ id, check, given }: { readonly id: string; readonly check: Check; readonly given: string | null }) {
@@ -96,19 +97,17 @@ function Picker({ id, check, given }: { readonly id: string; readonly check: Che
   const deviceId = query?.get("device") ?? null;
   const [state, setState] = useState<State>(() => {
     const text = unpacked(query?.get("recipe") ?? null) ?? given;
-    return text === null ? beginning(rows, check) : { text, scheme: new Map(), revision: 0 };
+    return text === null ? beginning(rows, check) : { text, scheme: new Map(), read: false, revision: 0 };
   });
   const [past, setPast] = useState<readonly State[]>([]);
   const [future, setFuture] = useState<readonly State[]>([]);
   const [other, setOther] = useState<Kept | null>(null);
-  // The text whose scheme the table still has to learn from the service's answer.
-  const unread = useRef<string | null>(state.scheme.size === 0 ? state.text : null);
 
   const wrong = useMemo(() => syntaxError(state.text), [state.text]);
   const estimated = useEstimate(id, wrong ? null : state.text, target);
-  if (estimated.estimate && estimated.of === unread.current && estimated.of === state.text) {
-    unread.current = null;
-    setState({ ...state, scheme: schemeOf(estimated.estimate.layers) });
+  if (!state.read && estimated.estimate && estimated.of === state.text) {
+    const scheme = schemeOf(estimated.estimate.layers);
+    setState((now) => (now.text === estimated.of ? { ...now, scheme, read: true } : now));
   }
 
   const become = (next: State) => {
@@ -123,12 +122,10 @@ function Picker({ id, check, given }: { readonly id: string; readonly check: Che
   };
   const revision = state.revision + 1;
   const choose = (scheme: Scheme) => {
-    unread.current = null;
-    become({ text: withTrained(state.text, rulesOf(rows, scheme)), scheme, revision });
+    become({ text: withTrained(state.text, rulesOf(rows, scheme)), scheme, read: true, revision });
   };
   const read = (text: string, counted: number) => {
-    unread.current = text;
-    become({ text, scheme: state.scheme, revision: counted });
+    become({ text, scheme: state.scheme, read: false, revision: counted });
   };
   const type = (text: string) => read(text, state.revision);
   const replace = (text: string) => read(text, revision);
@@ -137,7 +134,6 @@ function Picker({ id, check, given }: { readonly id: string; readonly check: Che
     if (!next) return;
     set[0](from.slice(0, -1));
     set[1]([...to, state]);
-    unread.current = next.text;
     show({ ...next, revision });
   };
   const undo = () => step(past, future, [setPast, setFuture]);

@@ -6,7 +6,7 @@ from sqlalchemy.orm import Session
 from pock_server.artifacts.tables import ArtifactRecord
 from pock_server.builds.schemas import BuildKind
 from pock_server.builds.tables import BuildRecord
-from pock_server.datasets.schemas import ModelFitOut, FitsOut
+from pock_server.datasets.schemas import FitsOut, ModelFitOut
 from pock_server.datasets.tables import DatasetRecord
 from pock_server.http.problems import Problem
 from pock_server.models.tables import ModelRecord

@@ -3,7 +3,7 @@
 What devices report is compared as text: whatever they write there, no query fails.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -29,6 +29,7 @@ from pock_server.rollouts.states import RolloutState
 from pock_server.rollouts.tables import RolloutRecord
 from pock_server.runs.repository import Runs
 from pock_server.runs.schemas import RunState
+from pock_server.runs.service import run_name
 from pock_server.runs.tables import RunRecord
 
 NEWEST = 5
@@ -39,13 +40,13 @@ _MODELS = BuildRecord.kind == BuildKind.MODEL
 
 @dataclass(frozen=True)
 class _Sought:
-    """Rows of a concern, and how one of them is told."""
+    """Rows of a concern, and how some of them are told."""
 
     concern: ConcernKind
     rows: Repository[Any]
     filters: tuple[ColumnElement[bool], ...]
     newest_by: Any
-    tell: Callable[[Any], ConcernedOut]
+    tell: Callable[[Sequence[Any]], list[ConcernedOut]]
 
 
 def overview(session: Session, workspace_id: str, now: datetime, since: datetime) -> OverviewOut:
@@ -86,7 +87,7 @@ def _newest(sought: _Sought) -> list[ConcernedOut]:
     for large in ("report", "facts", "recipe"):
         if hasattr(sought.rows.row_class, large):
             query = query.options(defer(getattr(sought.rows.row_class, large)))
-    return [sought.tell(row) for row in sought.rows.session.scalars(query)]
+    return sought.tell(list(sought.rows.session.scalars(query)))
 
 
 def _says_yes(column: Any) -> ColumnElement[bool]:
@@ -99,48 +100,61 @@ def _all_sought(session: Session, workspace_id: str, now: datetime, since: datet
     rollouts, regressions = Rollouts(session, workspace_id), Regressions(session, workspace_id)
     seen = DeviceRecord.last_seen_at
     quarantined = (DeviceRecord.status == DeviceStatus.QUARANTINED,)
-    yield _Sought(ConcernKind.DEVICE_QUARANTINED, devices, quarantined, seen, _device)
+    yield _Sought(ConcernKind.DEVICE_QUARANTINED, devices, quarantined, seen, _devices)
     stopped = (RolloutRecord.state == RolloutState.STOPPED,)
-    yield _Sought(ConcernKind.ROLLOUT_STOPPED, rollouts, stopped, RolloutRecord.created_at, _rollout)
+    yield _Sought(ConcernKind.ROLLOUT_STOPPED, rollouts, stopped, RolloutRecord.created_at, _rollouts)
     day = now - _DAY
     failed = (RunRecord.state == RunState.FAILED, RunRecord.finished_at > day, RunRecord.retried_by.is_(None))
-    yield _Sought(ConcernKind.RUN_FAILED, runs, failed, RunRecord.finished_at, _run)
+    yield _Sought(ConcernKind.RUN_FAILED, runs, failed, RunRecord.finished_at, _runs_of(runs))
     broken = (_MODELS, BuildRecord.state == BuildState.FAILED, BuildRecord.finished_at > day)
-    yield _Sought(ConcernKind.BUILD_FAILED, builds, broken, BuildRecord.finished_at, _build)
+    yield _Sought(ConcernKind.BUILD_FAILED, builds, broken, BuildRecord.finished_at, _builds)
     slower = (RegressionRecord.created_at > now - _WEEK,)
-    yield _Sought(ConcernKind.REGRESSION, regressions, slower, RegressionRecord.created_at, _regression)
+    yield _Sought(ConcernKind.REGRESSION, regressions, slower, RegressionRecord.created_at, _regressions)
     there = (DeviceRecord.status == DeviceStatus.ACTIVE, seen >= since)
-    yield _Sought(ConcernKind.DEVICE_THROTTLED, devices, (*there, _says_yes(DeviceRecord.facts)), seen, _device)
+    yield _Sought(ConcernKind.DEVICE_THROTTLED, devices, (*there, _says_yes(DeviceRecord.facts)), seen, _devices)
     # Asked for in the last days: so the page's index finds them, and few reports are read.
     recent = (RunRecord.created_at > day - _DAY, RunRecord.finished_at > day)
     hot = (RunRecord.state == RunState.SUCCEEDED, *recent, _says_yes(RunRecord.report))
-    yield _Sought(ConcernKind.RUN_THROTTLED, runs, hot, RunRecord.finished_at, _run)
+    yield _Sought(ConcernKind.RUN_THROTTLED, runs, hot, RunRecord.finished_at, _runs_of(runs))
     gone = (DeviceRecord.status == DeviceStatus.ACTIVE, seen < now - _LONG, seen < since, seen > now - _MONTH)
-    yield _Sought(ConcernKind.DEVICE_OFFLINE, devices, gone, seen, _device)
+    yield _Sought(ConcernKind.DEVICE_OFFLINE, devices, gone, seen, _devices)
 
 
-def _device(row: DeviceRecord) -> ConcernedOut:
-    return ConcernedOut(id=row.id, name=row.name, detail="", at=row.last_seen_at)
+def _devices(rows: Sequence[DeviceRecord]) -> list[ConcernedOut]:
+    return [ConcernedOut(id=row.id, name=row.name, detail="", at=row.last_seen_at) for row in rows]
 
 
-def _run(row: RunRecord) -> ConcernedOut:
-    name = f"{row.entry}, {row.steps} steps on {row.device_name}"
-    return ConcernedOut(id=row.id, name=name, detail=_why(row.failure), at=row.finished_at)
+def _runs_of(runs: Runs) -> Callable[[Sequence[RunRecord]], list[ConcernedOut]]:
+    def tell(rows: Sequence[RunRecord]) -> list[ConcernedOut]:
+        origins = runs.origins(rows)
+        names = [run_name(origins[row.id].build, row.device_name) for row in rows]
+        return [
+            ConcernedOut(id=row.id, name=name, detail=_why(row.failure), at=row.finished_at)
+            for row, name in zip(rows, names, strict=True)
+        ]
+
+    return tell
 
 
-def _build(row: BuildRecord) -> ConcernedOut:
-    return ConcernedOut(id=row.id, name=row.name, detail=_why(row.failure), at=row.finished_at)
+def _builds(rows: Sequence[BuildRecord]) -> list[ConcernedOut]:
+    return [ConcernedOut(id=row.id, name=row.name, detail=_why(row.failure), at=row.finished_at) for row in rows]
 
 
 def _why(failure: dict[str, Any] | None) -> str:
     return str(failure["detail"]) if failure else ""
 
 
-def _regression(row: RegressionRecord) -> ConcernedOut:
-    detail = f"{row.ratio:.2f} times as slow as before (95 %: {row.interval_low:.2f} to {row.interval_high:.2f})"
-    name = f"{row.build_name} on {row.device_kind}"
-    return ConcernedOut(id=row.id, name=name, detail=detail, at=row.created_at)
+def _regressions(rows: Sequence[RegressionRecord]) -> list[ConcernedOut]:
+    return [
+        ConcernedOut(
+            id=row.id,
+            name=f"{row.build_name} on {row.device_kind}",
+            detail=f"{row.ratio:.2f} times as slow as before (95 %: {row.interval_low:.2f} to {row.interval_high:.2f})",
+            at=row.created_at,
+        )
+        for row in rows
+    ]
 
 
-def _rollout(row: RolloutRecord) -> ConcernedOut:
-    return ConcernedOut(id=row.id, name=f"agent {row.version}", detail=row.reason, at=row.created_at)
+def _rollouts(rows: Sequence[RolloutRecord]) -> list[ConcernedOut]:
+    return [ConcernedOut(id=row.id, name=f"agent {row.version}", detail=row.reason, at=row.created_at) for row in rows]

@@ -25,6 +25,7 @@ from pock_server.devices.states import DeviceStatus
 from pock_server.devices.tables import DeviceRecord
 from pock_server.events.repository import Events
 from pock_server.http.problems import Failure, Problem
+from pock_server.names.schemas import VersionOut
 from pock_server.observing.context import request_id, traceparent
 from pock_server.policies.pauses import paused_of
 from pock_server.runs.brief import brief
@@ -91,7 +92,7 @@ def request_run(
     enter(unit, row, now)
     chosen = made(build_id=row.build_id, device_id=row.device_id, dataset_id=row.dataset_id, steps=row.steps)
     if part_of is None:  # the longer work has an entry of its own
-        record(unit, Action.RUN_REQUEST, row, _name(build, device.name), now, chosen)
+        record(unit, Action.RUN_REQUEST, row, run_name(build, device.name), now, chosen)
     return row
 
 
@@ -107,7 +108,8 @@ def _training(order: RunIn, device: DeviceRecord) -> dict[str, Any]:
     }
 
 
-def _name(build: BuildRecord, device_name: str) -> str:
+def run_name(build: BuildRecord | VersionOut, device_name: str) -> str:
+    """What people call a run, in the log of what was done and among what needs them."""
     return f"{build.name} on {device_name}"[:200]
 
 
@@ -231,7 +233,7 @@ def cancel_run(unit: Unit, workspace_id: str, run_id: str, now: datetime) -> Run
     if row.state != RunState.CANCELLED:
         before, build = row.state, Builds(unit.session, workspace_id).require(row.build_id)
         RUN_LIFECYCLE.move(unit, row, RunState.CANCELLED, now, finished_at=now)
-        name = _name(build, row.device_name)
+        name = run_name(build, row.device_name)
         record(unit, Action.RUN_CANCEL, row, name, now, changed({"state": before}, {"state": row.state}))
         clear_device(unit, row)
     return row
@@ -251,7 +253,7 @@ def delete_run(unit: Unit, workspace_id: str, run_id: str, now: datetime) -> Non
     row = runs.require(run_id, lock=True)
     if row.state not in RUN_LIFECYCLE.final:
         raise Problem(Failure.STATE_CONFLICT, f"This run is {row.state}; cancel it first.")
-    name = _name(Builds(unit.session, workspace_id).require(row.build_id), row.device_name)
+    name = run_name(Builds(unit.session, workspace_id).require(row.build_id), row.device_name)
     record(unit, Action.RUN_DELETE, row, name, now, gone(state=row.state, weights_digest=row.weights_digest))
     Blobs(unit.session, workspace_id).release(row.id, now)
     Events(unit.session, workspace_id).forget(row.id)

@@ -53,7 +53,7 @@ def test_what_failed_in_the_last_day_is_told_with_why(server: Server, person: Pe
     fail(device, "The model needs 3.6 MB.")
     (found,) = person.get("/overview").json()["concerns"]
     assert (found["concern"], found["count"]) == ("run_failed", 1)
-    assert found["items"][0]["name"] == "train, 3 steps on board"
+    assert found["items"][0]["name"] == "net on board"
     assert found["items"][0]["detail"] == "The model needs 3.6 MB."
     server.clock.advance(DAY - 1)
     assert "run_failed" in concerns(person)
@@ -63,13 +63,13 @@ def test_what_failed_in_the_last_day_is_told_with_why(server: Server, person: Pe
 
 def test_of_many_the_newest_five_are_named(server: Server, person: Person, device: Device) -> None:
     build = server.built(person)
-    for steps in range(1, 8):
-        server.run(person, device, build_id=build["id"], steps=steps)
-        fail(device, "no")
+    for number in range(1, 8):
+        server.run(person, device, build_id=build["id"])
+        fail(device, f"reason {number}")
         server.clock.advance(1)
     (found,) = person.get("/overview").json()["concerns"]
     assert found["count"] == 7
-    assert [item["name"].split(" ")[1] for item in found["items"]] == ["7", "6", "5", "4", "3"]
+    assert [item["detail"] for item in found["items"]] == [f"reason {number}" for number in (7, 6, 5, 4, 3)]
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def test_palette_finds_a_run_by_its_id_and_says_when_there_is_nothing(visitor: V
     press(visitor, "Control+k")
     visitor.page.keyboard.type(data.run["id"])
     expect(options(visitor)).to_have_count(1)
-    expect(options(visitor)).to_contain_text("train, 40 steps on bench-pi-4")
+    expect(options(visitor)).to_contain_text("mobilenet · mobilenet-sparse · digits-shifted on bench-pi-4")
     visitor.page.keyboard.press("Control+a")
     visitor.page.keyboard.type('no,"such=name<')
     expect(palette(visitor).get_by_role("status")).to_contain_text("Nothing found")

@@ -135,7 +135,7 @@ def test_the_last_one_to_sign_in_counts_in_all_tabs(visitor: Visitor, data: Data
     other.goto(f"{service.url}/#key={keys['second']}&next=/runs")
     for tab in (other, visitor.page):
         expect(tab.get_by_role("banner")).to_contain_text("second")
-    visitor.heading("train, 40 steps")
+    visitor.heading("mobilenet · mobilenet-sparse · digits-shifted on bench-pi-4")
     device = Device(service, "after-change")
     start_run(service, data.build, device, data.dataset)
     expect(other.get_by_role("row").nth(1)).to_contain_text("after-change")

@@ -64,8 +64,8 @@ def test_what_failed_is_named_with_why_and_leads_there(visitor: Visitor, data: D
     expect(needs).to_contain_text("1 device is quarantined")
     expect(needs).to_contain_text("The model needs 3.6 MB and 1.2 MB are free.")
     expect(needs.get_by_role("link", name="mobilenet-typo")).to_be_visible()
-    needs.get_by_role("link", name="train, 40 steps on bench-pi-4").click()
-    visitor.heading("train, 40 steps on bench-pi-4")
+    needs.get_by_role("link", name="mobilenet-sparse on bench-pi-4").click()
+    visitor.heading("mobilenet · mobilenet-sparse · digits-shifted on bench-pi-4")
 
 
 @pytest.mark.parametrize("context_options", [{"viewport": {"width": 1280, "height": 900}}, DARK_PHONE], ids=str)

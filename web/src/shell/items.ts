@@ -5,6 +5,7 @@ import type { Build, Dataset, Device, Model, Run } from "../api/types";
 import { signOut } from "../api/account";
 import * as format from "../format";
 import { type Scope, whyNot } from "../permission";
+import { runText } from "../names";
 import { go, link } from "../router";
 import { SECTIONS } from "../views/table_of_views";
 import { letterOf, overlay } from "./overlay";
@@ -124,7 +125,7 @@ const KINDS: readonly Kind<unknown>[] = [
     group: "Runs",
     path: "/runs",
     query: null,
-    text: ({ entry, steps, device_name }) => `${entry}, ${steps} steps on ${device_name}`,
+    text: (run) => `${runText(run)} on ${run.device_name}`,
     hint: ({ state }) => state,
     href: link.run,
   }),

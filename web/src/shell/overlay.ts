@@ -20,12 +20,19 @@ export const MODIFIER = /Mac|iPhone|iPad/.test(navigator.userAgent) ? "⌘" : "C
 const LEAD_MS = 1500;
 let ledAt = -Infinity;
 
-/** Whether a key belongs to what has the focus: a field, an editor, a list with keys of its own. */
-function isTyping(target: EventTarget | null): boolean {
-  return (
-    target instanceof HTMLElement &&
-    (target.isContentEditable || target.closest("input, textarea, select, [role=textbox], [role=listbox]") !== null)
-  );
+/** Whether a key writes into what has the focus: a field or an editor, also in a shadow root. */
+export function isTyping(event: Event): boolean {
+  return within(event, "input, textarea, [role=textbox]");
+}
+
+function within(event: Event, selector: string): boolean {
+  const target = event.composedPath()[0];
+  return target instanceof HTMLElement && (target.isContentEditable || target.closest(selector) !== null);
+}
+
+/** Whether letters belong to what has the focus, or to an open dialog. */
+function ownsKeys(event: Event): boolean {
+  return isTyping(event) || within(event, "select, [role=listbox]") || document.querySelector("dialog[open]") !== null;
 }
 
 function onKey(event: KeyboardEvent): void {
@@ -35,7 +42,7 @@ function onKey(event: KeyboardEvent): void {
     overlay.value = overlay.peek() === null ? "everything" : null;
     return;
   }
-  if (event.ctrlKey || event.metaKey || isTyping(event.target) || document.querySelector("dialog[open]")) return;
+  if (event.ctrlKey || event.metaKey || ownsKeys(event)) return;
   const section = SECTIONS.find(({ name }) => letterOf(name) === event.key);
   if (section && performance.now() - ledAt < LEAD_MS) go(section.href);
   else if (event.key === "?") overlay.value = "keys";

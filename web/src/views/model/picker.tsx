@@ -11,6 +11,7 @@ import { type Mark, YamlEditor } from "../../scheme/editor";
 import { useEstimate } from "../../scheme/estimate";
 import { type Row, rowOf, rulesOf, type Scheme, schemeOf, trainable } from "../../scheme/scheme";
 import { syntaxError, withTrained } from "../../scheme/text";
+import { isTyping } from "../../shell/overlay";
 import { recipeText } from "../recipe";
 import { BuildFor } from "./build_for";
 import { Fields } from "./fields";
@@ -139,8 +140,7 @@ function Picker({ id, check, given }: { readonly id: string; readonly check: Che
   const undo = () => step(past, future, [setPast, setFuture]);
   const redo = () => step(future, past, [setFuture, setPast]);
   const keys = (event: KeyboardEvent) => {
-    const typing = event.target instanceof Element && event.target.closest("input, textarea, .yaml-editor");
-    if (typing || !(event.ctrlKey || event.metaKey)) return;
+    if (isTyping(event) || !(event.ctrlKey || event.metaKey)) return;
     const back = event.key === "z" && !event.shiftKey;
     if (!back && event.key !== "y" && !(event.key === "Z" && event.shiftKey)) return;
     event.preventDefault();

@@ -69,13 +69,26 @@ class Means:
     steps: int = STEPS
 
 
+@dataclass(frozen=True)
+class _Open:
+    """A compiled recipe, and what of the head is compiled in."""
+
+    text: str
+    head: Tensors
+    trainer: Trainer
+
+    def serves(self, start: Tensors) -> bool:
+        """Whether training may begin there."""
+        return all(np.array_equal(value, start[name]) for name, value in self.head.items())
+
+
 class Bench:
     """One model with everything that runs of it share."""
 
     def __init__(self, model: Model, means: Means) -> None:
         self.model, self.means, self.store = model, means, means.store
         self.costs = Costs(model, means.store)
-        self._trainer: tuple[str, Trainer] | None = None
+        self._open: _Open | None = None
         self._data = lru_cache(3)(self._drawn)
 
     @cached_property
@@ -209,8 +222,9 @@ class Bench:
     def _adapted(self, recipe: Recipe, task: Task, data: Data, plan: Plan) -> Result:
         """One run. Where training diverges, nothing is right."""
         self._check_time()
-        trainer, began = self._compiled(recipe), time.monotonic()
-        trainer.begin(start_of(self.model, task, plan.seed, self.weights))
+        start = start_of(self.model, task, plan.seed, self.weights)
+        trainer, began = self._compiled(recipe, start), time.monotonic()
+        trainer.begin(start)
         loss = trainer.train(data.train, plan)
         diverged = not np.isfinite(loss)
         return {
@@ -228,13 +242,19 @@ class Bench:
         if time.monotonic() > self.means.deadline:
             raise OutOfTimeError
 
-    def _compiled(self, recipe: Recipe) -> Trainer:
-        """The last one stays open; all that were compiled are kept as files, where there is a folder."""
+    def _compiled(self, recipe: Recipe, start: Tensors) -> Trainer:
+        """The last one stays open; all that were compiled are kept as files, where there is a folder. A scheme that
+        leaves a head as it was drawn has it compiled in: it is compiled again for each such start."""
         text = json.dumps(recipe.to_mapping(), sort_keys=True)
-        if self._trainer is None or self._trainer[0] != text:
+        if self._open is None or self._open.text != text or not self._open.serves(start):
             self.close()
-            self._trainer = text, Trainer(self._artifact(recipe, text), THREADS)
-        return self._trainer[1]
+            artifact = self._artifact(recipe, text)
+            head = {tensor.name for tensor in artifact.manifest.tensors if tensor.trained == "frozen"}
+            head &= set(self.model.head)
+            if any(not np.array_equal(start[name], self.weights[name]) for name in head):
+                artifact = pock.compile(self.model.graph(start), recipe, threads=THREADS)
+            self._open = _Open(text, {name: start[name] for name in head}, Trainer(artifact, THREADS))
+        return self._open.trainer
 
     def _artifact(self, recipe: Recipe, text: str) -> pock.Artifact:
         folder = self.means.compiled
@@ -251,9 +271,9 @@ class Bench:
 
     def close(self) -> None:
         """Ends the session, if there is one."""
-        if self._trainer is not None:
-            self._trainer[1].session.close()
-            self._trainer = None
+        if self._open is not None:
+            self._open.trainer.session.close()
+            self._open = None
 
 
 def _version(method: str) -> str:

@@ -46,7 +46,8 @@ class Model:
     epochs     of pre-training, over `samples` samples, from the rate with this number on
     head       the parameters that are drawn anew for labels that mean something new; none where classes are words
     loss       of the recipe
-    frozen     in what format frozen weights are kept; None: as floats"""
+    frozen     in what format frozen weights are kept; None: as floats
+    least      accuracy that pre-training must come to: schemes for a network that learned less compare by chance"""
 
     name: str
     domain: str
@@ -58,6 +59,7 @@ class Model:
     head: tuple[str, ...] = ("classifier.weight", "classifier.bias")
     loss: Any = "cross_entropy"
     frozen: str | None = None
+    least: float = 0.6
 
     @property
     def key(self) -> str:
@@ -111,7 +113,7 @@ MODELS: dict[str, Model] = {
     one.key: one
     for one in (
         Model("mcunet", "images", networks.mcunet),
-        Model("mobilenetv2", "images", networks.mobilenetv2),
+        Model("mobilenetv2", "images", networks.mobilenetv2, optimizer={**_SGD, "lr": 0.01}, rate=2),
         Model("resnet18", "images", networks.resnet18, head=("classifier.1.weight", "classifier.1.bias")),
         Model("vit", "images", networks.vit, **_TRANSFORMER),
         Model("unet", "segments", networks.unet, loss={"name": "cross_entropy", "axis": 1}),

@@ -49,10 +49,16 @@ def mcunet(classes: int, channels: int = 3) -> nn.Module:
 
 
 def mobilenetv2(classes: int) -> nn.Module:
-    """All 17 blocks at 0.35 of the width; after the third halving they are dilated, so 4 x 4 pixels remain."""
+    """All 17 blocks at 0.35 of the width; after the third halving they are dilated, so 4 x 4 pixels remain.
+
+    transformers gives its batch norms the momentum that TensorFlow means by 0.997, which PyTorch takes as its contrary:
+    the running statistics would be those of the last batch."""
     model: nn.Module = MobileNetV2ForImageClassification(
         MobileNetV2Config(image_size=SIDE, depth_multiplier=0.35, output_stride=8, num_labels=classes)
     )
+    for layer in model.modules():
+        if isinstance(layer, nn.BatchNorm2d):
+            layer.momentum = 0.1
     return model
 
 

@@ -109,5 +109,7 @@ def _make(model: Model, file: Path) -> None:
         weights = trainer.session.state()
     about = {"accuracy": accuracy, "seconds": time.monotonic() - began, "steps": plan.steps}
     print(f"{model.key}: pre-trained to {100 * accuracy:.1f} % in {about['seconds']:.0f} s", file=sys.stderr)
+    if accuracy < model.least:
+        raise ValueError(f"{model.key}: pre-training came to {accuracy:.1%} only; give it another rate or more epochs")
     write_whole(file.with_suffix(".json"), [json.dumps(about).encode()])
     write_whole(file, [save(weights)])

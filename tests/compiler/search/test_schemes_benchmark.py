@@ -47,7 +47,7 @@ NAME = "motion/streams"
 def model() -> Model:
     """Small, and pre-trained for some steps only."""
     network = partial(networks.motion, widths=(8, 12))
-    return replace(MODELS[NAME], network=network, samples=20 * BATCH, epochs=1)
+    return replace(MODELS[NAME], network=network, samples=20 * BATCH, epochs=1, least=0.0)
 
 
 def rough(searching: Searching) -> Estimates:
@@ -197,6 +197,21 @@ def test_the_rate_is_the_best_on_two_parts(model: Model, tmp_path: Path, monkeyp
     value, rate = bench._rated(model.recipe("head"), task)
     assert value == (0.7 + 0.65, -(0.4 + 0.5)) and rate == 3 and len(judged) == 2
     assert rated_as("random-1") == ("random-1",) and rated_as("random-7") == ("random-0", "random-1", "random-2")
+
+
+def test_a_new_head_that_stays_frozen_is_compiled_in_for_each_start(
+    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pretraining, "default_folder", lambda: tmp_path)
+    bench, task = Bench(model, Means(Store(tmp_path / "s.jsonl"))), TASKS["new-activities"]
+    first = next(name for name in model.graph().data if name not in model.head)
+    for seed in (0, 1, 1):
+        bench._adapted(model.recipe([{"params": first}]), task, task.data(seed), Plan(2, 1, seed))
+        assert bench._open is not None
+        start = start_of(model, task, seed, bench.weights)
+        assert set(bench._open.head) == set(model.head)
+        assert all(np.array_equal(bench._open.head[name], start[name]) for name in model.head)
+    bench.close()
 
 
 def test_what_is_tried_is_the_candidate_that_training_says(

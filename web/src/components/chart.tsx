@@ -1,8 +1,9 @@
 /** One uPlot chart that follows its data, the page's width and the system's colours. */
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
 import type uPlot from "uplot";
 import { useDark, useWidth } from "../hooks";
+import { pannable } from "./pan";
 
 export interface Line {
   readonly label: string;
@@ -60,6 +61,7 @@ export function Chart({
   const plot = useRef<uPlot | null>(null);
   const Plot = usePlotter();
   const dark = useDark();
+  const caption = useId();
   const kind = lines.map((line) => `${line.label}:${line.color}:${line.style}`).join("|");
   const shown = (value: number | null) =>
     value === null || (log && value <= 0) ? null : most !== null && value > most ? most : value;
@@ -81,7 +83,7 @@ export function Chart({
         x: { time: false },
         y: log ? { distr: 3 } : { range: (_plot, low, high) => yRange(low, high, fromZero) },
       },
-      cursor: { sync: { key: CURSOR } },
+      cursor: { sync: { key: CURSOR }, bind: { mousedown: unlessMoved } },
       hooks: {
         setSelect: [
           (drawn) => {
@@ -106,8 +108,12 @@ export function Chart({
     drawn.over.addEventListener("dblclick", () => {
       zoomed.current = false;
     });
+    const release = pannable(drawn, frame.current, (all) => {
+      zoomed.current = !all;
+    });
     plot.current = drawn;
     return () => {
+      release();
       plot.current?.destroy();
       plot.current = null;
     };
@@ -121,11 +127,15 @@ export function Chart({
 
   return (
     <figure class="chart">
-      <div ref={frame} class="chart-frame" />
-      <figcaption>{description}</figcaption>
+      <div ref={frame} class="chart-frame" role="group" aria-labelledby={caption} tabIndex={0} />
+      <figcaption id={caption}>{description}</figcaption>
     </figure>
   );
 }
+
+/** A drag selects what to zoom to, but for one with Shift, which moves. */
+const unlessMoved: uPlot.Cursor.MouseListenerFactory = (_plot, _target, select) => (event) =>
+  event.shiftKey ? null : select(event);
 
 /** The plotting library; it is half of the page's code and only runs have charts, so it is fetched when one is shown. */
 function usePlotter(): typeof uPlot | null {

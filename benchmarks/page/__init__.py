@@ -1,0 +1,1 @@
+"""How light the dashboard is: bytes, frames and processor time in a real browser."""

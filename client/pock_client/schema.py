@@ -155,6 +155,20 @@ class DeviceChange(Struct, frozen=True, kw_only=True):
     """Those that are named change; null takes a label away."""
 
 
+class DeviceSort(OpenEnum):
+    """The order of a list of devices; of equal ones the newest comes first."""
+
+    newest = "newest"
+    name = "name"
+    state = "state"
+    target = "target"
+    pool = "pool"
+    temperature = "temperature"
+    memory = "memory"
+    agent = "agent"
+    seen = "seen"
+
+
 class DeviceState(OpenEnum):
     """What a person sees: the status, or for active devices what they are doing."""
 
@@ -346,6 +360,13 @@ class GraphNode(Struct, frozen=True, kw_only=True):
     shape: list[int]
     trained: Trained | None
     """What is trained of the parameters that it reads; None where it reads none."""
+
+
+class Group(Struct, frozen=True, kw_only=True):
+    """How many devices have one thing in common."""
+
+    name: str
+    count: int
 
 
 class HeldOutReport(Struct, frozen=True, kw_only=True):
@@ -1671,6 +1692,13 @@ class Device(Struct, frozen=True, kw_only=True):
     created_at: datetime
     labels: dict[str, str] = field(default_factory=dict)
     """What operators say about it, in the order of the keys."""
+    temperature_c: float | None = None
+    """Degrees Celsius of its hottest part, as it last reported."""
+    throttled: bool | None = None
+    """Whether it said last that it is slowed down."""
+    memory_bytes: int | None = None
+    current_run_name: str | None = None
+    """The name of the build that its present run runs."""
     resting: Rest | None = None
     """Why it does no work for now; what is asked of it waits."""
 
@@ -1696,6 +1724,21 @@ class DevicePolicy(Struct, frozen=True, kw_only=True):
     """The device has told that it keeps these."""
     resting: Rest | None
     """Why it does no work at the moment, by whomever's policy."""
+
+
+class DeviceTotals(Struct, frozen=True, kw_only=True):
+    """How many devices there are, now; of each kind of group the 100 largest, by name."""
+
+    total: int
+    states: dict[str, int]
+    """Those that any device is in."""
+    throttled: int
+    """That say that they are slowed down."""
+    resting: int
+    """That do no work for now, because a policy forbids it."""
+    pools: list[Group]
+    targets: list[Group]
+    agent_versions: list[Group]
 
 
 class Distrust(Struct, frozen=True, kw_only=True):

@@ -23,10 +23,12 @@ FACTS = {
 class Device:
     """Enrolled on construction, with a session of its own."""
 
-    def __init__(self, service: Service, name: str, facts: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, service: Service, name: str, facts: dict[str, Any] | None = None, token: str | None = None
+    ) -> None:
         self._key = Ed25519PrivateKey.generate()
         self._client = httpx.Client(base_url=f"{service.url}/v1", timeout=20)
-        token = service.post("/enrollment-tokens", {"name": name})["token"]
+        token = token or service.post("/enrollment-tokens", {"name": name})["token"]
         public = base64.b64encode(self._key.public_key().public_bytes_raw()).decode()
         order = {"token": token, "name": name, "public_key": public, "facts": {**FACTS, **(facts or {})}}
         self.id = self._post("/enroll", order)["device_id"]

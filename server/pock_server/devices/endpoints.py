@@ -6,27 +6,19 @@ from fastapi import APIRouter, Query
 
 from pock_server.dependencies import DeviceAdmin, Reader, ServicesDep
 from pock_server.devices import service
-from pock_server.devices.labels import labels_of
+from pock_server.devices.lists.asked import AskedQuery
+from pock_server.devices.lists.orders import OrderQuery, ordered_page
+from pock_server.devices.lists.totals import totals
 from pock_server.devices.presence import heard_since
 from pock_server.devices.repository import Devices
-from pock_server.devices.schemas import DeviceChange, DeviceOut, DevicePage, TokenCreated, TokenIn
-from pock_server.devices.selectors.conditions import conditions
-from pock_server.devices.selectors.grammar import MAX_CHARACTERS, BadSelector, parse
+from pock_server.devices.schemas import DeviceChange, DeviceOut, DevicePage, DeviceTotals, TokenCreated, TokenIn
 from pock_server.http.fields import Id
 from pock_server.http.pages import PageQuery
-from pock_server.http.problems import PROBLEMS, Failure, Problem
+from pock_server.http.problems import PROBLEMS
 from pock_server.quotas.service import Quota, check
 from pock_server.runs.leases import release_device
 
 router = APIRouter(tags=["devices"], responses=PROBLEMS)
-
-Selector = Annotated[
-    str | None,
-    Query(
-        max_length=MAX_CHARACTERS,
-        description="Those that a selector chooses, such as `pool=kitchen,ram>=2GiB,room!=attic,pi-*`.",
-    ),
-]
 
 
 @router.post("/enrollment-tokens", status_code=201)
@@ -39,19 +31,30 @@ def create_enrollment_token(body: TokenIn, caller: DeviceAdmin, services: Servic
 
 
 @router.get("/devices")
-def list_devices(caller: Reader, page: PageQuery, services: ServicesDep, on: Selector = None) -> DevicePage:
+def list_devices(
+    caller: Reader,
+    services: ServicesDep,
+    page: PageQuery,
+    wanted: AskedQuery,
+    order: OrderQuery,
+    facts: Annotated[bool, Query(description="False: leave their facts out, for long lists.")] = True,
+) -> DevicePage:
     """List devices; with a selector, those that it chooses and that were not revoked, unless it names states."""
     since = heard_since(services.clock.now(), services.fleet.heartbeat_seconds())
-    try:
-        chosen = () if on is None else tuple(conditions(parse(on), since))
-    except BadSelector as error:
-        raise Problem(Failure.INVALID, f"query.on: {error}.") from None
+    chosen = tuple(wanted.filters(since))
     with services.database.read() as session:
         devices = Devices(session, caller.workspace_id)
-        found, total = devices.page(page, *chosen), devices.count(*chosen)
-        labels = labels_of(session, found.rows)
-        items = [service.describe(row, labels[row.id], since) for row in found.rows]
+        found, total = ordered_page(devices, page, order, since, chosen), devices.count(*chosen)
+        items = service.show(session, found.rows, since, facts=facts)
         return DevicePage(items=items, next_cursor=found.next_cursor, total=total)
+
+
+@router.get("/devices/totals")
+def count_devices(caller: Reader, services: ServicesDep, wanted: AskedQuery) -> DeviceTotals:
+    """Count devices, all or those that are asked for as of their list."""
+    since = heard_since(services.clock.now(), services.fleet.heartbeat_seconds())
+    with services.database.read() as session:
+        return totals(Devices(session, caller.workspace_id), since, wanted.filters(since))
 
 
 @router.get("/devices/{device_id}")
@@ -59,8 +62,8 @@ def get_device(device_id: Id, caller: Reader, services: ServicesDep) -> DeviceOu
     """One device."""
     since = heard_since(services.clock.now(), services.fleet.heartbeat_seconds())
     with services.database.read() as session:
-        row = Devices(session, caller.workspace_id).require(device_id)
-        return service.describe(row, labels_of(session, [row])[row.id], since)
+        (shown,) = service.show(session, [Devices(session, caller.workspace_id).require(device_id)], since)
+        return shown
 
 
 @router.patch("/devices/{device_id}")
@@ -70,7 +73,8 @@ def change_device(device_id: Id, body: DeviceChange, caller: DeviceAdmin, servic
     since = heard_since(now, services.fleet.heartbeat_seconds())
     with services.database.write(caller.actor) as unit:
         row = service.change_device(unit, Devices(unit.session, caller.workspace_id), device_id, body, now)
-        return service.describe(row, labels_of(unit.session, [row])[row.id], since)
+        (shown,) = service.show(unit.session, [row], since)
+        return shown
 
 
 @router.delete("/devices/{device_id}", status_code=204)

@@ -58,8 +58,12 @@ class DeviceOut(BaseModel):
     state: DeviceState
     last_seen_at: datetime | None
     facts: JsonObject = Field(description="What the agent reports: processor, memory, temperature, battery and so on.")
+    temperature_c: float | None = Field(description="Degrees Celsius of its hottest part, as it last reported.")
+    throttled: bool | None = Field(description="Whether it said last that it is slowed down.")
+    memory_bytes: int | None
     agent_version: str | None
     current_run_id: Id | None
+    current_run_name: str | None = Field(description="The name of the build that its present run runs.")
     resting: RestOut | None = Field(description="Why it does no work for now; what is asked of it waits.")
     created_at: datetime
 
@@ -68,6 +72,25 @@ class DevicePage(PageOut[DeviceOut]):
     """Devices, newest first."""
 
     total: int = Field(description="Of all pages, now.")
+
+
+class GroupOut(BaseModel):
+    """How many devices have one thing in common."""
+
+    name: str
+    count: int
+
+
+class DeviceTotals(BaseModel):
+    """How many devices there are, now; of each kind of group the 100 largest, by name."""
+
+    total: int
+    states: dict[DeviceState, int] = Field(description="Those that any device is in.")
+    throttled: int = Field(description="That say that they are slowed down.")
+    resting: int = Field(description="That do no work for now, because a policy forbids it.")
+    pools: list[GroupOut]
+    targets: list[GroupOut]
+    agent_versions: list[GroupOut]
 
 
 class DeviceChange(BaseModel):

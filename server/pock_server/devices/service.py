@@ -1,9 +1,14 @@
 """Lets devices in, shows them, and sends them away."""
 
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from pock_server.audit.service import Action, changed, made, record
 from pock_server.auth import secrets
+from pock_server.builds.tables import BuildRecord
 from pock_server.clock import new_id
 from pock_server.db.unit import Unit
 from pock_server.devices.facts import note_facts
@@ -17,6 +22,7 @@ from pock_server.devices.states import DeviceStatus
 from pock_server.devices.tables import DeviceRecord, EnrolmentTokenRecord
 from pock_server.http.problems import Failure, Problem
 from pock_server.observing.facts import Counted
+from pock_server.runs.tables import RunRecord
 
 
 def create_token(unit: Unit, workspace_id: str, order: TokenIn, now: datetime) -> TokenCreated:
@@ -107,8 +113,22 @@ def revoke(unit: Unit, devices: Devices, device_id: str, now: datetime) -> Devic
     return device
 
 
-def describe(row: DeviceRecord, labels: dict[str, str], since: datetime) -> DeviceOut:
-    """The device as the API shows it; `since` is what `heard_since` says."""
+def show(session: Session, rows: Sequence[DeviceRecord], since: datetime, *, facts: bool = True) -> list[DeviceOut]:
+    """Devices as the API shows them, with their facts or without; `since` is what `heard_since` says."""
+    labels, jobs = labels_of(session, rows), _jobs_of(session, rows)
+    return [_describe(row, labels[row.id], jobs.get(row.current_run_id), since, facts) for row in rows]
+
+
+def _jobs_of(session: Session, rows: Iterable[DeviceRecord]) -> dict[str | None, str]:
+    """The names of the builds that these devices run now, by the ids of the runs."""
+    ids = [row.current_run_id for row in rows if row.current_run_id is not None]
+    if not ids:
+        return {}
+    named = select(RunRecord.id, BuildRecord.name).join(BuildRecord, BuildRecord.id == RunRecord.build_id)
+    return {row.id: row.name for row in session.execute(named.where(RunRecord.id.in_(ids)))}
+
+
+def _describe(row: DeviceRecord, labels: dict[str, str], job: str | None, since: datetime, facts: bool) -> DeviceOut:
     return DeviceOut(
         id=row.id,
         name=row.name,
@@ -117,9 +137,13 @@ def describe(row: DeviceRecord, labels: dict[str, str], since: datetime) -> Devi
         target=row.target,
         state=state_of(row, since),
         last_seen_at=row.last_seen_at,
-        facts=row.facts,
+        facts=row.facts if facts else {},
+        temperature_c=row.temperature_c,
+        throttled=row.throttled,
+        memory_bytes=row.memory_bytes,
         agent_version=row.agent_version,
         current_run_id=row.current_run_id,
+        current_run_name=job,
         resting=rest_of(row),
         created_at=row.created_at,
     )

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, ForeignKey, Index, Integer, String
+from sqlalchemy import BigInteger, Boolean, Float, ForeignKey, Index, Integer, String
 from sqlalchemy.orm import Mapped, mapped_column
 
 from pock_server.db.base import Base, WorkspaceRow, page_index
@@ -25,7 +25,8 @@ class EnrolmentTokenRecord(WorkspaceRow):
 class DeviceRecord(WorkspaceRow):
     """A device; it has at most one session, and its counters only grow.
 
-    Of its facts, those that devices are chosen by are columns as well. `agent_rank` orders the versions of agents.
+    Of its facts, those that devices are chosen and sorted by are columns as well. `agent_rank` orders the versions of
+    agents.
     """
 
     __tablename__ = "devices"
@@ -45,6 +46,8 @@ class DeviceRecord(WorkspaceRow):
     arch: Mapped[str | None] = mapped_column(String(40))
     memory_bytes: Mapped[int | None] = mapped_column(BigInteger)
     cores: Mapped[int | None] = mapped_column(Integer)
+    temperature_c: Mapped[float | None] = mapped_column(Float)
+    throttled: Mapped[bool | None] = mapped_column(Boolean)
     last_seen_at: Mapped[datetime | None]
     current_run_id: Mapped[str | None] = mapped_column(String(36))
     signing_key_id: Mapped[str | None] = mapped_column(String(16))

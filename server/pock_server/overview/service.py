@@ -91,7 +91,7 @@ def _newest(sought: _Sought) -> list[ConcernedOut]:
 
 
 def _says_yes(column: Any) -> ColumnElement[bool]:
-    """Whether the health that a device reports says that it is slowed down; one database has a 1 for true."""
+    """Whether the health of a report says that the device was slowed down; one database has a 1 for true."""
     return cast(column["health"]["throttled"].as_string(), String).in_(("true", "1"))
 
 
@@ -111,7 +111,7 @@ def _all_sought(session: Session, workspace_id: str, now: datetime, since: datet
     slower = (RegressionRecord.created_at > now - _WEEK,)
     yield _Sought(ConcernKind.REGRESSION, regressions, slower, RegressionRecord.created_at, _regressions)
     there = (DeviceRecord.status == DeviceStatus.ACTIVE, seen >= since)
-    yield _Sought(ConcernKind.DEVICE_THROTTLED, devices, (*there, _says_yes(DeviceRecord.facts)), seen, _devices)
+    yield _Sought(ConcernKind.DEVICE_THROTTLED, devices, (*there, DeviceRecord.throttled.is_(True)), seen, _devices)
     # Asked for in the last days: so the page's index finds them, and few reports are read.
     recent = (RunRecord.created_at > day - _DAY, RunRecord.finished_at > day)
     hot = (RunRecord.state == RunState.SUCCEEDED, *recent, _says_yes(RunRecord.report))

@@ -1,30 +1,31 @@
 /** The fleet: one card per device. */
 
-import type { Device } from "../api/types";
-import { Ago } from "../components/ago";
-import { StateBadge } from "../components/badge";
-import { CopyButton, Command } from "../components/copy";
-import { Empty, Loaded, Page } from "../components/page";
-import { curl, curlPost } from "../commands";
-import * as format from "../format";
-import { useList } from "../data";
-import { link } from "../router";
-import { More } from "./tables";
+import type { Device } from "../../api/types";
+import { Ago } from "../../components/ago";
+import { StateBadge } from "../../components/badge";
+import { CopyButton } from "../../components/copy";
+import { Empty, Loaded, Page } from "../../components/page";
+import { curl } from "../../commands";
+import * as format from "../../format";
+import { useList } from "../../data";
+import { link } from "../../router";
+import { More } from "../tables";
+import { EnrolButton, Enrolment } from "./enrol";
+import "../../styles/uploads.css";
+import "../../styles/fleet.css";
 
 export function FleetView() {
   const { of, more } = useList<Device>("/devices", 3000);
   return (
-    <Page title="Fleet" command={curl("/devices")}>
+    <Page title="Fleet" command={curl("/devices")} aside={<EnrolButton />}>
+      <Enrolment />
       <Loaded of={of} what="devices">
         {(devices) =>
           devices.length === 0 ? (
             <Empty title="No devices yet.">
-              <p>Make an enrolment token (it is good once, for 15 minutes) and use it on the device:</p>
-              <Command text={curlPost("/enrollment-tokens", { name: "my-device" })} of="making an enrolment token" />
-              <Command
-                text={`pock-agent enroll ${new URL(".", location.href).origin} TOKEN && pock-agent run`}
-                of="enrolling a device"
-              />
+              <p>
+                <a href="#/fleet?enrol=1">Enrol a device</a> with one command.
+              </p>
             </Empty>
           ) : (
             <>

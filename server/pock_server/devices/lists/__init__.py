@@ -1,0 +1,1 @@
+"""Lists of devices: which are asked for, in what order, and what they count."""

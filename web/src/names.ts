@@ -12,10 +12,11 @@ export function versionText({ name, version }: Versioned): string {
   return version > 1 ? `${name}:v${version}` : name;
 }
 
-/** "mobilenet · last4 · digits": the model, what is trained of it, the data. */
+/** "mobilenet · last4 · digits": the model, what is trained of it, the data. A build's version says for which target it
+ * is rather than what is trained: it is left out. */
 export function runText(run: Run): string {
   const { model, recipe, build, dataset, entry } = run;
-  const scheme = recipe ? versionText(recipe) : build.name === model.name ? null : versionText(build);
+  const scheme = recipe ? versionText(recipe) : build.name === model.name ? null : build.name;
   const what = entry === "train" ? null : entry;
   return [versionText(model), scheme, dataset && versionText(dataset), what].filter(Boolean).join(" · ");
 }

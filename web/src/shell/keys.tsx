@@ -27,8 +27,8 @@ export function Keys() {
       </dl>
       <p class="note">
         Tab leads through links, fields and buttons. Tables and charts that are wider than the screen take the focus,
-        too: arrow keys move them. In a chart, + and − zoom and 0 shows all again. With the pointer, a drag zooms to what
-        it spans, Ctrl and the wheel zoom, Shift and a drag move, and a double click shows all again.
+        too: arrow keys move them. In a chart, + and − zoom and 0 shows all again. With the pointer, a drag zooms to
+        what it spans, Ctrl and the wheel zoom, Shift and a drag move, and a double click shows all again.
       </p>
       <form method="dialog">
         <button class="button">Close</button>

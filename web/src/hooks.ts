@@ -76,6 +76,34 @@ export function useStream(path: string | null, onEvent: (name: string, data: unk
   return stream;
 }
 
+/** Hands over together what comes in quick succession: the first at once, the others each `everyMs`. `drop` forgets what
+ * waits. */
+export function useGathered<T>(
+  take: (items: readonly T[]) => void,
+  everyMs: number,
+): { readonly add: (items: readonly T[]) => void; readonly drop: () => void } {
+  const handler = useRef(take);
+  handler.current = take;
+  const waiting = useRef<T[]>([]);
+  const timer = useRef(0);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  const hand = () => {
+    timer.current = 0;
+    if (waiting.current.length === 0) return;
+    timer.current = setTimeout(hand, everyMs);
+    handler.current(waiting.current.splice(0));
+  };
+  return {
+    add: (items) => {
+      waiting.current.push(...items);
+      if (timer.current === 0) hand();
+    },
+    drop: () => {
+      waiting.current = [];
+    },
+  };
+}
+
 export type Topic = "devices" | "runs" | "builds";
 
 /** What changed in a list, as far as the server tells: rows in another state, and rows that have come further in theirs. */

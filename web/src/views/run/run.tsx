@@ -8,7 +8,7 @@ import { Loaded, Loading, Page, ProblemBox, Section } from "../../components/pag
 import { curl } from "../../commands";
 import { factRows } from "../../facts";
 import { useResource } from "../../data";
-import { useStream } from "../../hooks";
+import { useGathered, useStream } from "../../hooks";
 import { runText } from "../../names";
 import { mergeSteps } from "../../series";
 import { Cancel } from "../cancel";
@@ -19,17 +19,24 @@ import { PlannedAgainstMeasured } from "../memory";
 import { useStoredSteps } from "./stored_steps";
 import { Weights } from "./weights";
 
+/** So often are curves drawn again at most: a device may tell of hundreds of steps a second. */
+const DRAWN_MS = 1000;
+
 export function RunView({ id }: { readonly id: string }) {
   const path = `/runs/${id}`;
   const run = useResource<Run>(path);
   const [live, setLive] = useState<readonly Step[]>([]);
+  const gathered = useGathered<Step>((items) => setLive((known) => mergeSteps(known, items)), DRAWN_MS);
   const ended = run.data !== null && RUN_ENDED.includes(run.data.state);
   // While a run goes on, its stream repeats everything from the first step.
   const stored = useStoredSteps(ended ? path : null);
   const stream = useStream(run.data === null || ended ? null : `${path}/events`, (name, data) => {
-    if (name === "steps") return setLive((known) => mergeSteps(known, (data as { items: Step[] }).items));
+    if (name === "steps") return gathered.add((data as { items: Step[] }).items);
     // A run that is leased again begins again: the steps of the lost attempt no longer count.
-    if (name === "state" && (data as { state: string }).state === "leased") setLive([]);
+    if (name === "state" && (data as { state: string }).state === "leased") {
+      gathered.drop();
+      setLive([]);
+    }
     run.reload();
   });
   const steps = useMemo(() => mergeSteps(stored.steps, live), [stored.steps, live]);

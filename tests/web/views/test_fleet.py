@@ -234,3 +234,81 @@ def test_the_table_is_accessible_and_fits(
     operator.open("/fleet?q=nothing", "Fleet")
     expect(operator.page.get_by_text("No device matches.")).to_be_visible()
     looks_right(operator, "fleet-none", screen)
+
+
+def choose(visitor: Visitor, *devices: str) -> None:
+    for name in devices:
+        row(visitor, name).get_by_role("checkbox").check()
+
+
+@screens
+def test_chosen_devices_are_changed_after_asking(
+    operator: Visitor, large: Service, context_options: dict[str, Any], request: pytest.FixtureRequest
+) -> None:
+    screen = request.node.callspec.id
+    pool = f"moved-{screen}"
+    operator.open("/fleet?q=rack=42", "Fleet")
+    expect(operator.page.get_by_text("100 devices", exact=True)).to_be_visible()
+    actions = operator.page.get_by_role("group", name="With the chosen devices")
+    expect(actions.get_by_role("button", name="Change pool")).to_be_disabled()
+    choose(operator, "pi-04200", "pi-04203")
+    expect(actions).to_contain_text("2 chosen")
+    actions.get_by_role("button", name="Change pool").click()
+    dialog = operator.page.get_by_role("dialog", name="Put into another pool: 2 devices")
+    expect(dialog.get_by_role("listitem")).to_have_text(["pi-04200", "pi-04203"])
+    expect(dialog.get_by_role("button", name="Change 2 devices")).to_be_disabled()
+    dialog.get_by_label("New pool").fill(pool)
+    looks_right(operator, "fleet-change", screen)
+    dialog.get_by_role("button", name="Change 2 devices").click()
+    expect(dialog).to_contain_text("2 in the new pool.")
+    dialog.get_by_role("button", name="Close").click()
+    expect(row(operator, "pi-04203")).to_contain_text(pool)
+    expect(actions).to_contain_text("None chosen")
+    assert large.get(f"/devices?on=pool={pool}")["total"] == 2
+
+
+def test_all_that_match_get_labels(operator: Visitor, large: Service) -> None:
+    operator.open("/fleet?q=rack=31", "Fleet")
+    expect(operator.page.get_by_text("100 devices", exact=True)).to_be_visible()
+    operator.page.get_by_role("grid").press("Control+a")
+    operator.page.get_by_role("button", name="Change labels").click()
+    dialog = operator.page.get_by_role("dialog", name="Change the labels: 100 devices")
+    expect(dialog).to_contain_text("and 88 more")
+    dialog.get_by_label("Labels to give").fill("room=cellar")
+    dialog.get_by_label("Labels to take away").fill("rack")
+    dialog.get_by_role("button", name="Change 100 devices").click()
+    expect(dialog).to_contain_text("100 changed.")
+    dialog.get_by_role("button", name="Close").click()
+    expect(operator.page.get_by_text("No device matches.")).to_be_visible()
+    assert large.get("/devices?on=room=cellar,rack!=31")["total"] == 100
+
+
+def test_devices_are_revoked_and_what_failed_is_told(operator: Visitor, large: Service) -> None:
+    operator.open("/fleet?q=rack=55", "Fleet")
+    choose(operator, "pi-05500", "pi-05501", "pi-05502")
+    operator.page.get_by_role("button", name="Revoke …").click()
+    dialog = operator.page.get_by_role("dialog", name="Revoke: 3 devices")
+    dialog.get_by_role("button", name="Keep as it is").click()
+    assert large.get("/devices/totals?text=rack=55")["states"].get("revoked") is None
+    refused = large.get("/devices?on=name=pi-05501")["items"][0]["id"]
+    problem = {"title": "Busy", "detail": "The database is busy; try again.", "status": 503}
+    operator.page.route(f"**/v1/devices/{refused}", lambda route: route.fulfill(status=503, json=problem))
+    operator.page.get_by_role("button", name="Revoke …").click()
+    dialog.get_by_role("button", name="Revoke 3 devices").click()
+    expect(dialog).to_contain_text("2 revoked, 1 not.")
+    expect(dialog.get_by_role("list", name="Not changed")).to_have_text("pi-05501: The database is busy; try again.")
+    operator.screenshot("fleet-revoked-light")
+    dialog.get_by_role("button", name="Close").click()
+    expect(operator.page.get_by_text("98 devices", exact=True)).to_be_visible()
+    assert large.get("/devices/totals?text=rack=55")["states"]["revoked"] == 2
+
+
+def test_who_may_only_look_changes_nothing(operator: Visitor, large: Service) -> None:
+    order = {"name": "looks", "scopes": ["read"], "ttl_days": 1}
+    operator.page.get_by_role("button", name="Sign out").click()
+    operator.page.goto(f"{large.url}/#key={large.post('/api-keys', order)['key']}&next=/fleet")
+    operator.heading("Fleet")
+    choose(operator, "pi-00003")
+    revoke = operator.page.get_by_role("button", name="Revoke …")
+    expect(revoke).to_be_disabled()
+    expect(revoke).to_have_attribute("title", re.compile("lacks the scope devices:admin"))

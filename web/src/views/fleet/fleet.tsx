@@ -9,6 +9,7 @@ import { SELDOM_MS, useResource } from "../../data";
 import { useChanges } from "../../hooks";
 import { address } from "../../router";
 import { askedOf, listPath, totalsPath } from "./asked";
+import { BulkActions } from "./bulk";
 import { EnrolButton, Enrolment } from "./enrol";
 import { useRows } from "./rows";
 import { useSelection } from "./selection";
@@ -76,6 +77,15 @@ function Devices({ all, recount }: DevicesProps) {
       <div class="fleet-bar">
         <p role="status">{rows.total !== null && summary(rows.total)}</p>
         <CopyButton text={curl(path)} of="the devices shown" />
+        <BulkActions
+          asked={asked}
+          total={rows.total ?? 0}
+          selection={selection}
+          onChanged={() => {
+            rows.reload();
+            counts.reload();
+          }}
+        />
       </div>
       <FleetTable asked={asked} rows={rows} virtual={virtual} selection={selection} />
       {rows.total === 0 && <Empty title="No device matches." />}

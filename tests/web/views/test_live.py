@@ -63,12 +63,13 @@ def test_fleet_shows_a_device_at_work_and_a_new_one(visitor: Visitor, data: Data
     visitor.sign_in()
     visitor.open("/fleet", "Fleet")
     device = Device(service, "newcomer")
-    card = visitor.page.get_by_role("listitem").filter(has_text="newcomer")
-    expect(card).to_contain_text("online")
+    row = visitor.page.get_by_role("row").filter(has_text="newcomer")
+    expect(row).to_contain_text("online")
     run = start_run(service, data.build, device, data.dataset)
     device.take_run()
-    expect(card).to_contain_text("busy")
-    expect(card.get_by_role("link", name=run["id"][-8:])).to_be_visible()
+    expect(row).to_contain_text("busy")
+    job = row.get_by_role("link", name=data.build["name"])
+    expect(job).to_have_attribute("href", f"#/runs/{run['id']}")
     device.finish(state="succeeded", report=None)
 
 

@@ -15,6 +15,7 @@ export type DatasetPreview = Schemas["PreviewOut"];
 export type DatasetStatistics = Schemas["StatisticsOut"];
 export type DatasetTensor = Schemas["TensorOut"];
 export type Device = Schemas["DeviceOut"];
+export type DevicePage = Schemas["DevicePage"];
 export type DeviceTotals = Schemas["DeviceTotals"];
 export type EnrolmentToken = Schemas["TokenCreated"];
 export type Estimate = Schemas["EstimateOut"];

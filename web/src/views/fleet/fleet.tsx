@@ -1,91 +1,107 @@
-/** The fleet: one card per device. */
+/** The fleet: any number of devices, searched, sorted and counted by the service. */
 
-import type { Device } from "../../api/types";
-import { Ago } from "../../components/ago";
-import { StateBadge } from "../../components/badge";
-import { CopyButton } from "../../components/copy";
-import { Empty, Loaded, Page } from "../../components/page";
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { DeviceTotals } from "../../api/types";
 import { curl } from "../../commands";
-import * as format from "../../format";
-import { useList } from "../../data";
-import { link } from "../../router";
-import { More } from "../tables";
+import { CopyButton } from "../../components/copy";
+import { Empty, Page, Section } from "../../components/page";
+import { SELDOM_MS, useResource } from "../../data";
+import { useChanges } from "../../hooks";
+import { address } from "../../router";
+import { askedOf, listPath, totalsPath } from "./asked";
+import { BulkActions } from "./bulk";
 import { EnrolButton, Enrolment } from "./enrol";
+import { useRows } from "./rows";
+import { useSelection } from "./selection";
+import { FleetTable, HEAD, ROW } from "./table";
+import { exact, StateChips, Tools } from "./tools";
+import { useVirtual } from "./virtual";
 import "../../styles/uploads.css";
 import "../../styles/fleet.css";
 
+/** Devices come and go all the time in a large fleet: rows and counts are renewed no more often. */
+const ROWS_MS = 2000;
+const COUNTS_MS = 5000;
+
 export function FleetView() {
-  const { of, more } = useList<Device>("/devices", 3000);
+  const all = useResource<DeviceTotals>("/devices/totals", SELDOM_MS);
   return (
     <Page title="Fleet" command={curl("/devices")} aside={<EnrolButton />}>
       <Enrolment />
-      <Loaded of={of} what="devices">
-        {(devices) =>
-          devices.length === 0 ? (
-            <Empty title="No devices yet.">
-              <p>
-                <a href="#/fleet?enrol=1">Enrol a device</a> with one command.
-              </p>
-            </Empty>
-          ) : (
-            <>
-              <p class="note">{fleetSummary(devices)}</p>
-              <ul class="grid">
-                {devices.map((device) => (
-                  <DeviceCard key={device.id} device={device} />
-                ))}
-              </ul>
-            </>
-          )
-        }
-      </Loaded>
-      <More more={more} />
+      {all.data?.total === 0 ? <NothingYet /> : <Devices all={all.data} recount={all.reload} />}
     </Page>
   );
 }
 
-/** "3 devices: 1 busy, 2 online". */
-export function fleetSummary(devices: readonly Device[]): string {
-  const counts = new Map<string, number>();
-  for (const device of devices) counts.set(device.state, (counts.get(device.state) ?? 0) + 1);
-  const parts = [...counts].sort().map(([state, count]) => `${count} ${state}`);
-  return `${devices.length} ${devices.length === 1 ? "device" : "devices"}: ${parts.join(", ")}`;
+function NothingYet() {
+  return (
+    <Section title="Devices">
+      <Empty title="No devices yet.">
+        <p>
+          <a href="#/fleet?enrol=1">Enrol a device</a> with one command.
+        </p>
+      </Empty>
+    </Section>
+  );
 }
 
-function DeviceCard({ device }: { readonly device: Device }) {
-  return (
-    <li class="card device">
-      <div class="device-head">
-        <h2>
-          <a href={link.device(device.id)}>{device.name}</a>
-        </h2>
-        <StateBadge state={device.state} />
-      </div>
-      <dl class="facts">
-        <div>
-          <dt>Target</dt>
-          <dd>{device.target ?? format.NOTHING}</dd>
-        </div>
-        <div>
-          <dt>
-            Last seen{" "}
-            <CopyButton text={curl(`/devices/${device.id}`, ".last_seen_at")} of={`${device.name}, last seen`} />
-          </dt>
-          <dd>
-            <Ago time={device.last_seen_at} />
-          </dd>
-        </div>
-        <div>
-          <dt>Current run</dt>
-          <dd>
-            {device.current_run_id ? (
-              <a href={link.run(device.current_run_id)}>{format.shortId(device.current_run_id)}</a>
-            ) : (
-              "none"
-            )}
-          </dd>
-        </div>
-      </dl>
-    </li>
+interface DevicesProps {
+  /** Of the whole fleet; null until it is known. */
+  readonly all: DeviceTotals | null;
+  readonly recount: () => void;
+}
+
+function Devices({ all, recount }: DevicesProps) {
+  const asked = askedOf(address.value?.query ?? new URLSearchParams());
+  const path = listPath(asked);
+  const counts = useResource<DeviceTotals>(totalsPath(asked), SELDOM_MS);
+  const [count, setCount] = useState(0);
+  const virtual = useVirtual(count, ROW, HEAD);
+  const rows = useRows(path, virtual.items[0]?.index ?? 0, virtual.items.at(-1)?.index ?? 0);
+  const selection = useSelection(path);
+  useEffect(() => setCount(rows.total ?? 0), [rows.total]);
+  useTop(virtual.frame, path);
+  useChanges("devices", rows.reload, ROWS_MS);
+  useChanges(
+    "devices",
+    () => {
+      counts.reload();
+      recount();
+    },
+    COUNTS_MS,
   );
+  return (
+    <section class="card fleet" aria-label="Devices">
+      <Tools asked={asked} all={all} />
+      <StateChips asked={asked} totals={counts.data} />
+      <div class="fleet-bar">
+        <p role="status">{rows.total !== null && summary(rows.total)}</p>
+        <CopyButton text={curl(path)} of="the devices shown" />
+        <BulkActions
+          asked={asked}
+          total={rows.total ?? 0}
+          selection={selection}
+          onChanged={() => {
+            rows.reload();
+            counts.reload();
+          }}
+        />
+      </div>
+      <FleetTable asked={asked} rows={rows} virtual={virtual} selection={selection} />
+      {rows.total === 0 && <Empty title="No device matches." />}
+    </section>
+  );
+}
+
+function summary(count: number): string {
+  return `${exact(count)} ${count === 1 ? "device" : "devices"}`;
+}
+
+/** Another list begins at its top; the first one where the person left it. */
+function useTop(frame: { current: HTMLDivElement | null }, path: string): void {
+  const last = useRef(path);
+  useEffect(() => {
+    if (last.current !== path) frame.current?.scrollTo({ top: 0 });
+    last.current = path;
+  }, [frame, path]);
 }

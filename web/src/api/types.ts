@@ -43,3 +43,4 @@ export type ApiKeyCreated = Schemas["ApiKeyCreated"];
 export type BrowserSession = Schemas["BrowserSessionOut"];
 /** Two schemas of the document are named MemberOut; this is the one of people. */
 export type Member = NonNullable<Me["member"]>;
+export type AuditEntry = Schemas["AuditEntry"];

@@ -43,6 +43,7 @@ export const VIEWS: readonly View[] = [
   { pattern: "admin/members", section: "Admin", load: () => import("./admin/members").then((m) => m.MembersView) },
   { pattern: "admin/keys", section: "Admin", load: () => import("./admin/keys").then((m) => m.KeysView) },
   { pattern: "admin/sessions", section: "Admin", load: () => import("./admin/sessions").then((m) => m.SessionsView) },
+  { pattern: "admin/audit", section: "Admin", load: () => import("./admin/audit").then((m) => m.AuditView) },
 ];
 
 /** The view of a path and its open part; null where there is none. */

@@ -11,6 +11,7 @@ const PARTS: readonly { readonly name: string; readonly href: string; readonly s
   { name: "Members", href: "#/admin/members", scope: "keys:admin" },
   { name: "API keys", href: "#/admin/keys", scope: "keys:admin" },
   { name: "Sessions", href: "#/admin/sessions", scope: "keys:admin" },
+  { name: "Audit log", href: "#/admin/audit", scope: "audit:read" },
 ];
 
 interface AdminProps {

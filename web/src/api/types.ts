@@ -44,3 +44,4 @@ export type BrowserSession = Schemas["BrowserSessionOut"];
 /** Two schemas of the document are named MemberOut; this is the one of people. */
 export type Member = NonNullable<Me["member"]>;
 export type AuditEntry = Schemas["AuditEntry"];
+export type Usage = Schemas["UsageOut"];

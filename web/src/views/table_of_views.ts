@@ -44,6 +44,7 @@ export const VIEWS: readonly View[] = [
   { pattern: "admin/keys", section: "Admin", load: () => import("./admin/keys").then((m) => m.KeysView) },
   { pattern: "admin/sessions", section: "Admin", load: () => import("./admin/sessions").then((m) => m.SessionsView) },
   { pattern: "admin/audit", section: "Admin", load: () => import("./admin/audit").then((m) => m.AuditView) },
+  { pattern: "admin/usage", section: "Admin", load: () => import("./admin/usage").then((m) => m.UsageView) },
 ];
 
 /** The view of a path and its open part; null where there is none. */

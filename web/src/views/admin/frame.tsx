@@ -12,6 +12,7 @@ const PARTS: readonly { readonly name: string; readonly href: string; readonly s
   { name: "API keys", href: "#/admin/keys", scope: "keys:admin" },
   { name: "Sessions", href: "#/admin/sessions", scope: "keys:admin" },
   { name: "Audit log", href: "#/admin/audit", scope: "audit:read" },
+  { name: "Usage", href: "#/admin/usage", scope: "read" },
 ];
 
 interface AdminProps {

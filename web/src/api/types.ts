@@ -45,3 +45,7 @@ export type BrowserSession = Schemas["BrowserSessionOut"];
 export type Member = NonNullable<Me["member"]>;
 export type AuditEntry = Schemas["AuditEntry"];
 export type Usage = Schemas["UsageOut"];
+export type Webhook = Schemas["WebhookOut"];
+export type WebhookCreated = Schemas["WebhookCreated"];
+export type WebhookEvent = Webhook["events"][number];
+export type Delivery = Schemas["DeliveryOut"];

@@ -45,6 +45,8 @@ export const VIEWS: readonly View[] = [
   { pattern: "admin/sessions", section: "Admin", load: () => import("./admin/sessions").then((m) => m.SessionsView) },
   { pattern: "admin/audit", section: "Admin", load: () => import("./admin/audit").then((m) => m.AuditView) },
   { pattern: "admin/usage", section: "Admin", load: () => import("./admin/usage").then((m) => m.UsageView) },
+  { pattern: "admin/webhooks", section: "Admin", load: () => import("./admin/webhooks").then((m) => m.WebhooksView) },
+  { pattern: "admin/webhooks/:id", section: "Admin", load: () => import("./admin/webhook").then((m) => m.WebhookView) },
 ];
 
 /** The view of a path and its open part; null where there is none. */

@@ -6,6 +6,7 @@ import { Facts } from "../../components/figures";
 import { Section } from "../../components/page";
 import { may } from "../../permission";
 import { me } from "../../session";
+import { Badge } from "./badge";
 import { AdminPage } from "./frame";
 import { KeyList } from "./keys";
 import { ROLE_ALLOWS, SCOPES } from "./powers";
@@ -36,10 +37,7 @@ export function AccessView() {
         <ul class="powers">
           {SCOPES.map(([scope, allows]) => (
             <li key={scope} class={may(scope) ? "" : "scope-closed"}>
-              <span class={may(scope) ? "badge badge-good" : "badge badge-quiet"}>
-                <span class="badge-dot" aria-hidden="true" />
-                {may(scope) ? "yes" : "no"}
-              </span>
+              <Badge tone={may(scope) ? "good" : "quiet"} text={may(scope) ? "yes" : "no"} />
               <span class="scope-name mono">{scope}</span>
               <span>{allows}</span>
             </li>

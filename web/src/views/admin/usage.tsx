@@ -10,6 +10,7 @@ import { useResource } from "../../data";
 import * as format from "../../format";
 import { whyNot } from "../../permission";
 import { link } from "../../router";
+import { Badge } from "./badge";
 import { AdminPage } from "./frame";
 
 const EVERY_MS = 15_000;
@@ -120,10 +121,7 @@ function Workers({ usage }: { readonly usage: Usage }) {
                     <Took start={started_at} end={null} />
                   </td>
                   <td>
-                    <span class={`badge badge-${silent ? "bad" : "active"}`}>
-                      <span class="badge-dot" aria-hidden="true" />
-                      {silent ? "silent: another takes over" : "working"}
-                    </span>
+                    <Badge tone={silent ? "bad" : "active"} text={silent ? "silent: another takes over" : "working"} />
                   </td>
                 </tr>
               ))}

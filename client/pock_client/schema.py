@@ -396,6 +396,15 @@ Id: TypeAlias = Annotated[str, Meta(pattern="^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4
 """UUIDv7."""
 
 
+class JobKind(OpenEnum):
+    """What waits and works."""
+
+    build = "build"
+    search = "search"
+    trials = "trials"
+    run = "run"
+
+
 class KernelMs(Struct, frozen=True, kw_only=True):
     """Time of one kernel."""
 
@@ -620,6 +629,32 @@ class Progress(Struct, frozen=True, kw_only=True):
     total: int
     fraction: float
     """Of this stage."""
+
+
+class Queue(Struct, frozen=True, kw_only=True):
+    """The workspace's jobs of one kind that are not over."""
+
+    kind: JobKind
+    waiting: int
+    working: int
+    silent: int
+    """Of those at work: whose worker or device was not heard in time."""
+    oldest_at: datetime | None
+    """Since when the oldest waits."""
+
+
+class Quota(Struct, frozen=True, kw_only=True):
+    """One thing that is counted."""
+
+    quota: str
+    """As `pock-server workspaces set-quota` calls it."""
+    noun: str
+    used: int
+    limit: int
+    own: bool
+    """Whether the workspace has a limit of its own, in place of the service's."""
+    way_out: str
+    """What helps when there is too much of it."""
 
 
 class Reason(OpenEnum):
@@ -963,6 +998,17 @@ class StopRules(Struct, frozen=True, kw_only=True):
     """More than this part of all cells."""
 
 
+class Storage(Struct, frozen=True, kw_only=True):
+    """What is stored; bytes that other workspaces have as well count here, too."""
+
+    blobs: int
+    stored_bytes: int
+    announced_bytes: int
+    """Of uploads that are not complete: they take their room from the beginning."""
+    damaged_blobs: int
+    """Missing in the store, or not what they were."""
+
+
 class Summary(Struct, frozen=True, kw_only=True):
     """What `pock compile --json` prints; the compiler may add fields."""
 
@@ -1271,6 +1317,17 @@ class WeightsForm(OpenEnum):
 
     safetensors = "safetensors"
     delta = "delta"
+
+
+class Work(Struct, frozen=True, kw_only=True):
+    """A build worker's present work, in this workspace."""
+
+    id: Id
+    kind: JobKind
+    name: str
+    started_at: datetime | None
+    silent: bool
+    """Whether the worker was not heard in time: the work goes to another."""
 
 
 class After(Struct, frozen=True, kw_only=True):
@@ -2329,6 +2386,20 @@ class TuningPage(Struct, frozen=True, kw_only=True):
     items: list[Tuning]
     next_cursor: str | None
     """Null on the last page."""
+
+
+class Usage(Struct, frozen=True, kw_only=True):
+    """What the workspace has, may have, and waits for."""
+
+    quotas: list[Quota]
+    storage: Storage
+    queues: list[Queue]
+    workers: list[Work]
+    """The newest few."""
+    runner: str
+    """Who builds: the service itself, workers by way of a broker, or nobody."""
+    builds_at_once: int
+    """How many builds of this workspace are at work at most."""
 
 
 class Usual(Struct, frozen=True, kw_only=True):

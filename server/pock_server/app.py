@@ -47,6 +47,7 @@ import pock_server.sessions.endpoints
 import pock_server.targets.endpoints
 import pock_server.trust.endpoints
 import pock_server.tuning.endpoints
+import pock_server.usage.endpoints
 import pock_server.web.pages
 import pock_server.webhooks.endpoints
 from pock_server import __version__, openapi
@@ -89,6 +90,7 @@ _ROUTERS = (
     pock_server.federations.endpoints.router,
     pock_server.following.endpoints.router,
     pock_server.overview.endpoints.router,
+    pock_server.usage.endpoints.router,
     pock_server.auth.endpoints.router,
     pock_server.members.endpoints.router,
     pock_server.sessions.endpoints.router,

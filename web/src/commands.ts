@@ -25,6 +25,11 @@ export function curlBlob(digest: string, file: string, base = BASE): string {
   return `curl -sS ${HEADER} -o ${quote(file)} ${quote(`${base}/blobs/sha256/${digest}`)}`;
 }
 
+/** `curl` that deletes. */
+export function curlDelete(path: string, base = BASE): string {
+  return `curl -sS ${HEADER} -X DELETE ${quote(base + path)}`;
+}
+
 /** `curl` that posts JSON. */
 export function curlPost(path: string, body: unknown, base = BASE): string {
   return `curl -sS ${HEADER} -H "Content-Type: application/json" -d ${quote(JSON.stringify(body))} ${quote(base + path)}`;

@@ -46,6 +46,16 @@ describe("format", () => {
       expect(text).toMatch(/^[\d.]+\u00a0\S+$/);
   });
 
+  it.each([
+    [-5, "now"],
+    [40, "in 40 s"],
+    [180, "in 3 min"],
+    [7200, "in 2 h"],
+    [29 * 86_400, "in 29 days"],
+  ])("until(%s s)", (seconds, text) =>
+    expect(format.until(new Date(1e12 + seconds * 1000).toISOString(), 1e12)).toBe(text),
+  );
+
   it("writes times in UTC", () => {
     expect(format.utc("2026-11-21T02:49:59.997714+01:00")).toBe("2026-11-21 01:49:59 UTC");
     expect(format.timestamp("2026-11-21T02:49:59")).toBe("2026-11-21 02:49:59");

@@ -78,6 +78,17 @@ export function ago(time: string | null | undefined, now: number): string {
   return `${Math.round(seconds / 86400)} days ago`;
 }
 
+/** "in 40 s", "in 3 min", "in 2 h", "in 29 days"; "now" once it is past. */
+export function until(time: string, now: number): string {
+  const seconds = Math.floor((Date.parse(time) - now) / 1000);
+  if (Number.isNaN(seconds)) return NOTHING;
+  if (seconds < 1) return "now";
+  if (seconds < 90) return `in ${seconds} s`;
+  if (seconds < 90 * 60) return `in ${Math.round(seconds / 60)} min`;
+  if (seconds < 36 * 3600) return `in ${Math.round(seconds / 3600)} h`;
+  return `in ${Math.round(seconds / 86400)} days`;
+}
+
 /** Duration between two times, "1 min 05 s"; to `now` while the end is open. */
 export function duration(start: string | null | undefined, end: string | null | undefined, now: number): string {
   if (!start) return NOTHING;

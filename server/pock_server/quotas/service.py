@@ -169,9 +169,11 @@ class Standing:
     """What a workspace has of one thing and may have; `own`: by a limit of its own, not by the setting."""
 
     quota: str
+    noun: str
     used: int
     limit: int
     own: bool
+    way_out: str
 
 
 def standings(session: Session, settings: Settings, workspace: WorkspaceRecord, now: datetime) -> list[Standing]:
@@ -180,9 +182,11 @@ def standings(session: Session, settings: Settings, workspace: WorkspaceRecord, 
     return [
         Standing(
             quota=quota.value.name,
+            noun=quota.value.noun,
             used=quota.value.count(session, workspace.id, now),
             limit=_limit(quota.value, own, settings),
             own=quota.value.name in own,
+            way_out=quota.value.way_out,
         )
         for quota in Quota
     ]

@@ -87,6 +87,7 @@ CALLS = [
     ("GET", f"/runs/{UNKNOWN}/steps", Scope.READ),
     ("GET", f"/runs/{UNKNOWN}/events", Scope.READ),
     ("GET", "/overview", Scope.READ),
+    ("GET", "/usage", Scope.READ),
     ("GET", "/events", Scope.READ),
     ("POST", "/uploads", Scope.MODELS_WRITE),
     ("PATCH", f"/uploads/{UNKNOWN}", Scope.MODELS_WRITE),

@@ -48,6 +48,13 @@ export async function post<T>(path: string, body: unknown): Promise<T> {
   return (await response.json()) as T;
 }
 
+/** PATCH: what is left out of the body stays. */
+export async function patch<T>(path: string, body: unknown): Promise<T> {
+  const headers = { "Content-Type": "application/json" };
+  const response = await send(path, { method: "PATCH", headers, body: JSON.stringify(body) });
+  return (await response.json()) as T;
+}
+
 /** POST that asks and changes nothing. */
 export async function ask<T>(path: string, body: unknown, signal: AbortSignal): Promise<T> {
   const headers = { "Content-Type": "application/json" };

@@ -41,3 +41,14 @@ export const BUILD_ENDED: readonly Build["state"][] = ["succeeded", "failed", "c
 export const RUN_ENDED: readonly Run["state"][] = ["succeeded", "failed", "cancelled"];
 export type Overview = Schemas["OverviewOut"];
 export type Concern = Schemas["ConcernOut"];
+export type ApiKey = Schemas["ApiKeyOut"];
+export type ApiKeyCreated = Schemas["ApiKeyCreated"];
+export type BrowserSession = Schemas["BrowserSessionOut"];
+/** Two schemas of the document are named MemberOut; this is the one of people. */
+export type Member = NonNullable<Me["member"]>;
+export type AuditEntry = Schemas["AuditEntry"];
+export type Usage = Schemas["UsageOut"];
+export type Webhook = Schemas["WebhookOut"];
+export type WebhookCreated = Schemas["WebhookCreated"];
+export type WebhookEvent = Webhook["events"][number];
+export type Delivery = Schemas["DeliveryOut"];

@@ -4,7 +4,7 @@
 import { useEffect, useState } from "preact/hooks";
 
 /** Writes to the clipboard; where the page is not on https or loopback, by the older way that still works there. */
-async function copyText(text: string): Promise<void> {
+export async function copyText(text: string): Promise<void> {
   if (navigator.clipboard) return navigator.clipboard.writeText(text);
   const area = document.createElement("textarea");
   area.value = text;

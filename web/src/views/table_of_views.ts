@@ -22,6 +22,7 @@ export const SECTIONS: readonly { readonly name: string; readonly href: string }
   { name: "Builds", href: "#/builds" },
   { name: "Fleet", href: "#/fleet" },
   { name: "Runs", href: "#/runs" },
+  { name: "Admin", href: "#/admin" },
 ];
 
 export const VIEWS: readonly View[] = [
@@ -38,6 +39,14 @@ export const VIEWS: readonly View[] = [
   { pattern: "devices/:id", section: "Fleet", load: () => import("./device").then((m) => m.DeviceView) },
   { pattern: "runs", section: "Runs", load: () => import("./builds").then((m) => m.RunsView) },
   { pattern: "runs/:id", section: "Runs", load: () => import("./run/run").then((m) => m.RunView) },
+  { pattern: "admin", section: "Admin", load: () => import("./admin/access").then((m) => m.AccessView) },
+  { pattern: "admin/members", section: "Admin", load: () => import("./admin/members").then((m) => m.MembersView) },
+  { pattern: "admin/keys", section: "Admin", load: () => import("./admin/keys").then((m) => m.KeysView) },
+  { pattern: "admin/sessions", section: "Admin", load: () => import("./admin/sessions").then((m) => m.SessionsView) },
+  { pattern: "admin/audit", section: "Admin", load: () => import("./admin/audit").then((m) => m.AuditView) },
+  { pattern: "admin/usage", section: "Admin", load: () => import("./admin/usage").then((m) => m.UsageView) },
+  { pattern: "admin/webhooks", section: "Admin", load: () => import("./admin/webhooks").then((m) => m.WebhooksView) },
+  { pattern: "admin/webhooks/:id", section: "Admin", load: () => import("./admin/webhook").then((m) => m.WebhookView) },
 ];
 
 /** The view of a path and its open part; null where there is none. */

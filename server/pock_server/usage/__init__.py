@@ -1,0 +1,1 @@
+"""What a workspace has, may have, and waits for."""

@@ -49,7 +49,7 @@ def list_devices(
         return DevicePage(items=items, next_cursor=found.next_cursor, total=total)
 
 
-@router.get("/devices/totals")
+@router.get("/device-totals")
 def count_devices(caller: Reader, services: ServicesDep, wanted: AskedQuery) -> DeviceTotals:
     """Count devices, all or those that are asked for as of their list."""
     since = heard_since(services.clock.now(), services.fleet.heartbeat_seconds())

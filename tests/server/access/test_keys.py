@@ -80,7 +80,7 @@ CALLS = [
     ("GET", f"/artifacts/{'0' * 64}", Scope.READ),
     ("GET", f"/blobs/sha256/{'0' * 64}", Scope.READ),
     ("GET", "/devices", Scope.READ),
-    ("GET", "/devices/totals", Scope.READ),
+    ("GET", "/device-totals", Scope.READ),
     ("GET", f"/devices/{UNKNOWN}", Scope.READ),
     ("GET", "/runs", Scope.READ),
     ("GET", f"/runs/{UNKNOWN}", Scope.READ),

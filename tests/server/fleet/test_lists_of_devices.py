@@ -108,7 +108,7 @@ def test_the_last_heard_comes_first(server: Server, person: Person) -> None:
 
 
 def test_totals_count_what_is_asked_for(fleet: Person) -> None:
-    assert fleet.get("/devices/totals").json() == {
+    assert fleet.get("/device-totals").json() == {
         "total": 5,
         "states": {"online": 4, "revoked": 1},
         "throttled": 1,
@@ -121,14 +121,14 @@ def test_totals_count_what_is_asked_for(fleet: Person) -> None:
             {"name": "new", "count": 1},
         ],
     }
-    some = fleet.get("/devices/totals", params={"on": "pool=lab"}).json()
+    some = fleet.get("/device-totals", params={"on": "pool=lab"}).json()
     assert (some["total"], some["states"], some["throttled"]) == (1, {"online": 1}, 0)
-    assert fleet.get("/devices/totals", params={"text": "no such device"}).json()["total"] == 0
+    assert fleet.get("/device-totals", params={"text": "no such device"}).json()["total"] == 0
 
 
 def test_a_workspace_counts_and_finds_its_own(shared: Server, fleet: Person) -> None:
     stranger = shared.person(workspace="another of lists")
-    assert stranger.get("/devices/totals").json()["total"] == 0
+    assert stranger.get("/device-totals").json()["total"] == 0
     page = fleet.get("/devices", params={"sort": "name", "limit": 2}).json()
     assert_problem(stranger.get("/devices", params={"sort": "name", "cursor": page["next_cursor"]}), 422, 1013)
 

@@ -289,7 +289,7 @@ def test_devices_are_revoked_and_what_failed_is_told(operator: Visitor, large: S
     operator.page.get_by_role("button", name="Revoke …").click()
     dialog = operator.page.get_by_role("dialog", name="Revoke: 3 devices")
     dialog.get_by_role("button", name="Keep as it is").click()
-    assert large.get("/devices/totals?text=rack=55")["states"].get("revoked") is None
+    assert large.get("/device-totals?text=rack=55")["states"].get("revoked") is None
     refused = large.get("/devices?on=name=pi-05501")["items"][0]["id"]
     problem = {"title": "Busy", "detail": "The database is busy; try again.", "status": 503}
     operator.page.route(f"**/v1/devices/{refused}", lambda route: route.fulfill(status=503, json=problem))
@@ -300,7 +300,7 @@ def test_devices_are_revoked_and_what_failed_is_told(operator: Visitor, large: S
     operator.screenshot("fleet-revoked-light")
     dialog.get_by_role("button", name="Close").click()
     expect(operator.page.get_by_text("98 devices", exact=True)).to_be_visible()
-    assert large.get("/devices/totals?text=rack=55")["states"]["revoked"] == 2
+    assert large.get("/device-totals?text=rack=55")["states"]["revoked"] == 2
 
 
 def test_who_may_only_look_changes_nothing(operator: Visitor, large: Service) -> None:

@@ -5,6 +5,7 @@ import type { components } from "./schema";
 type Schemas = components["schemas"];
 
 export type Artifact = Schemas["ArtifactOut"];
+export type Benchmark = Schemas["BenchmarkOut"];
 export type Build = Schemas["BuildOut"];
 export type BuildProgress = Schemas["ProgressOut"];
 export type Check = Schemas["CheckOut"];
@@ -16,6 +17,7 @@ export type DatasetStatistics = Schemas["StatisticsOut"];
 export type DatasetTensor = Schemas["TensorOut"];
 export type Device = Schemas["DeviceOut"];
 export type DevicePage = Schemas["DevicePage"];
+export type DevicePolicy = Schemas["DevicePolicyOut"];
 export type DeviceTotals = Schemas["DeviceTotals"];
 export type EnrolmentToken = Schemas["TokenCreated"];
 export type Estimate = Schemas["EstimateOut"];

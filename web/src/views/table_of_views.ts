@@ -36,7 +36,7 @@ export const VIEWS: readonly View[] = [
   { pattern: "builds/:id", section: "Builds", load: () => import("./build").then((m) => m.BuildView) },
   { pattern: "artifacts/:id", section: "Builds", load: () => import("./artifact").then((m) => m.ArtifactView) },
   { pattern: "fleet", section: "Fleet", load: () => import("./fleet/fleet").then((m) => m.FleetView) },
-  { pattern: "devices/:id", section: "Fleet", load: () => import("./device").then((m) => m.DeviceView) },
+  { pattern: "devices/:id", section: "Fleet", load: () => import("./fleet/device").then((m) => m.DeviceView) },
   { pattern: "runs", section: "Runs", load: () => import("./builds").then((m) => m.RunsView) },
   { pattern: "runs/:id", section: "Runs", load: () => import("./run/run").then((m) => m.RunView) },
   { pattern: "admin", section: "Admin", load: () => import("./admin/access").then((m) => m.AccessView) },

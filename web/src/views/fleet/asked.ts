@@ -52,7 +52,7 @@ export function filterQuery(asked: Asked): URLSearchParams {
 
 /** Counts in each state of what is asked for otherwise. */
 export function totalsPath(asked: Asked): string {
-  return `/devices/totals?${filterQuery({ ...asked, state: "" }).toString()}`;
+  return `/device-totals?${filterQuery({ ...asked, state: "" }).toString()}`;
 }
 
 export function listPath(asked: Asked): string {

@@ -12,9 +12,11 @@ import { labelsOf } from "./labels";
 import type { Chosen, Selection } from "./selection";
 import { exact } from "./tools";
 
-type Kind = Change["kind"];
+export type Kind = Change["kind"];
 
-const ACTIONS: Readonly<Record<Kind, { readonly button: string; readonly title: string; readonly past: string }>> = {
+export const ACTIONS: Readonly<
+  Record<Kind, { readonly button: string; readonly title: string; readonly past: string }>
+> = {
   pool: { button: "Change pool", title: "Put into another pool", past: "in the new pool" },
   labels: { button: "Change labels", title: "Change the labels", past: "changed" },
   revoke: { button: "Revoke", title: "Revoke", past: "revoked" },
@@ -56,8 +58,7 @@ export function BulkActions({ asked, total, selection, onChanged }: BulkProps) {
       {kind && (
         <BulkDialog
           kind={kind}
-          asked={asked}
-          chosen={selection.all ? null : [...selection.some.values()]}
+          devices={selection.all ? asked : [...selection.some.values()]}
           close={() => setKind(null)}
           onDone={({ failed }) => {
             if (failed.length === 0) selection.clear();
@@ -77,15 +78,14 @@ interface Course {
 
 interface DialogProps {
   readonly kind: Kind;
-  readonly asked: Asked;
-  /** Null for all that match, which have to be found first. */
-  readonly chosen: readonly Chosen[] | null;
+  /** Which; or what they match, so that they have to be found first. */
+  readonly devices: readonly Chosen[] | Asked;
   readonly close: () => void;
   readonly onDone: (course: Course) => void;
 }
 
-function BulkDialog({ kind, asked, chosen, close, onDone }: DialogProps) {
-  const [devices, setDevices] = useState(chosen);
+export function BulkDialog({ kind, devices: wanted, close, onDone }: DialogProps) {
+  const [devices, setDevices] = useState(isList(wanted) ? wanted : null);
   const [found, setFound] = useState(0);
   const [failure, setFailure] = useState<unknown>(null);
   const [course, setCourse] = useState<Course | null>(null);
@@ -93,8 +93,8 @@ function BulkDialog({ kind, asked, chosen, close, onDone }: DialogProps) {
   const stop = useRef(new AbortController());
   useEffect(() => {
     const { signal } = stop.current;
-    if (chosen === null)
-      gather(asked, signal, setFound).then(setDevices, (error) => signal.aborted || setFailure(error));
+    if (!isList(wanted))
+      gather(wanted, signal, setFound).then(setDevices, (error) => signal.aborted || setFailure(error));
     return () => stop.current.abort();
   }, []);
 
@@ -138,6 +138,10 @@ function BulkDialog({ kind, asked, chosen, close, onDone }: DialogProps) {
       )}
     </Dialog>
   );
+}
+
+function isList(wanted: readonly Chosen[] | Asked): wanted is readonly Chosen[] {
+  return Array.isArray(wanted);
 }
 
 const MOST_NAMED = 12;

@@ -58,7 +58,7 @@ function Text({ text }: { readonly text: string | null }) {
   return text === null ? <>{format.NOTHING}</> : <span title={text}>{text}</span>;
 }
 
-function Temperature({ device: { temperature_c, throttled } }: { readonly device: Device }) {
+export function Temperature({ device: { temperature_c, throttled } }: { readonly device: Device }) {
   const degrees = temperature_c === null ? format.NOTHING : `${temperature_c.toFixed(0)}\u00a0°C`;
   return throttled ? <span class="fleet-hot">throttled, {degrees}</span> : <>{degrees}</>;
 }

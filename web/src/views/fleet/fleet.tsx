@@ -24,7 +24,7 @@ const ROWS_MS = 2000;
 const COUNTS_MS = 5000;
 
 export function FleetView() {
-  const all = useResource<DeviceTotals>("/devices/totals", SELDOM_MS);
+  const all = useResource<DeviceTotals>("/device-totals", SELDOM_MS);
   return (
     <Page title="Fleet" command={curl("/devices")} aside={<EnrolButton />}>
       <Enrolment />

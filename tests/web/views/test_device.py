@@ -1,0 +1,80 @@
+"""The page of one device: what it is, when it may work, what it measured; and what can be changed."""
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.web.data import Data, start_run
+from tests.web.device import Device
+from tests.web.service import Service
+from tests.web.views.test_fleet import looks_right, screens
+from tests.web.visitor import Visitor
+
+HOT = {"health": {"temperature_c": 84.2, "throttled": True}, "features": ["repeats", "policies"]}
+
+
+@screens
+def test_a_device_tells_how_it_is_and_when_it_may_work(
+    visitor: Visitor, data: Data, service: Service, context_options: dict[str, Any], request: pytest.FixtureRequest
+) -> None:
+    screen = request.node.callspec.id
+    pool = f"kitchen-{screen}"
+    token = service.post("/enrollment-tokens", {"name": f"hot-{screen}", "pool": pool})["token"]
+    device = Device(service, f"hot-{screen}", HOT, token=token)
+    rules = {"charging": True, "max_temperature_celsius": 60, "hours": ["22:00-06:30"]}
+    answer = service.client.put("/pools/policy", params={"pool": pool}, json=rules)
+    assert answer.is_success, answer.text
+    run = start_run(service, data.build, device, data.dataset)
+    device.take_run()
+    order = {"build_id": data.build["id"], "device_id": device.id, "steps": 20, "repeats": 7}
+    service.post("/benchmarks", order)
+    visitor.sign_in()
+    visitor.open(f"/devices/{device.id}", f"hot-{screen}")
+    expect(visitor.figure("Temperature")).to_have_text("throttled, 84 °C")
+    expect(visitor.figure("Memory")).to_have_text("4.00 GiB")
+    job = visitor.figure("Present job").get_by_role("link", name=data.build["name"])
+    expect(job).to_have_attribute("href", f"#/runs/{run['id']}")
+    policy = visitor.section("When it may work")
+    expect(policy).to_contain_text(f"Rules of pool {pool}")
+    expect(policy).to_contain_text("only below 60 °C")
+    measured = visitor.section("Benchmarks").get_by_role("row").nth(1)
+    expect(measured).to_contain_text(data.build["name"])
+    expect(measured).to_contain_text("20 steps × 7")
+    expect(measured).to_contain_text("queued")
+    looks_right(visitor, "device-busy", screen)
+    device.finish(state="succeeded", report=None)
+    expect(visitor.figure("Present job")).to_have_text("none")
+
+
+def test_a_device_is_renamed_changed_and_revoked(visitor: Visitor, data: Data, service: Service) -> None:
+    device = Device(service, "old-name")
+    visitor.sign_in()
+    visitor.open(f"/devices/{device.id}", "old-name")
+    changes = visitor.section("Change")
+    expect(changes.get_by_role("button", name="Rename")).to_be_disabled()
+    changes.get_by_label("Name").fill("new-name")
+    changes.get_by_role("button", name="Rename").click()
+    visitor.heading("new-name")
+    changes.get_by_role("button", name="Change labels").click()
+    dialog = visitor.page.get_by_role("dialog")
+    dialog.get_by_label("Labels to give").fill("room=attic")
+    dialog.get_by_role("button", name="Change 1 device").click()
+    dialog.get_by_role("button", name="Close").click()
+    expect(visitor.figure("Labels")).to_have_text("room=attic")
+    changes.get_by_role("button", name="Revoke").click()
+    dialog.get_by_role("button", name="Revoke 1 device").click()
+    expect(dialog).to_contain_text("1 revoked.")
+    dialog.get_by_role("button", name="Close").click()
+    expect(changes).to_have_count(0)
+    shown = service.get(f"/devices/{device.id}")
+    assert (shown["name"], shown["labels"], shown["state"]) == ("new-name", {"room": "attic"}, "revoked")
+
+
+def test_who_may_only_look_is_told_so(visitor: Visitor, data: Data, service: Service) -> None:
+    key = service.post("/api-keys", {"name": "looks", "scopes": ["read"], "ttl_days": 1})["key"]
+    visitor.page.goto(f"{service.url}/#key={key}&next=/devices/{data.idle.id}")
+    visitor.heading("bench-pi-4")
+    changes = visitor.section("Change")
+    expect(changes).to_contain_text("it lacks the scope devices:admin")
+    expect(changes.get_by_role("button", name="Revoke")).to_be_disabled()

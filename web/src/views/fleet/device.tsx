@@ -1,0 +1,141 @@
+/** One device: what it is and how it is, what it may do when, what it measured, what it has run. */
+
+import type { Device, DevicePolicy, Run } from "../../api/types";
+import { curl } from "../../commands";
+import { Ago } from "../../components/ago";
+import { StateBadge } from "../../components/badge";
+import { Facts, Figures } from "../../components/figures";
+import { Empty, Loaded, Page, Section } from "../../components/page";
+import { SELDOM_MS, useList, useResource } from "../../data";
+import { factRows } from "../../facts";
+import * as format from "../../format";
+import { useChanges } from "../../hooks";
+import { link } from "../../router";
+import { More, RunTable } from "../tables";
+import { labelText, Temperature } from "./columns";
+import { Benchmarks } from "./device_benchmarks";
+import { DeviceChanges } from "./device_changes";
+import { policyRows } from "./policy";
+import "../../styles/uploads.css";
+import "../../styles/fleet.css";
+
+/** What a device reports of itself is told by no event. */
+const RENEWED_MS = 10_000;
+
+export function DeviceView({ id }: { readonly id: string }) {
+  const path = `/devices/${id}`;
+  const device = useResource<Device>(path, RENEWED_MS);
+  const { of: runs, more } = useList<Run>(`/runs?device_id=${id}`, SELDOM_MS);
+  useChanges("devices", (changes) => {
+    if (!changes || changes.more || changes.changed.some((one) => one.id === id)) device.reload();
+  });
+  useChanges("runs", runs.reload);
+  return (
+    <Page
+      title={device.data?.name ?? "Device"}
+      kind="Device"
+      back={{ href: "#/fleet", text: "Fleet" }}
+      command={curl(path)}
+      aside={device.data && <StateBadge state={device.data.state} />}
+    >
+      <Loaded of={device} what="the device">
+        {(data) => (
+          <>
+            <Now device={data} path={path} />
+            <DeviceChanges key={data.id} device={data} onChanged={device.reload} />
+          </>
+        )}
+      </Loaded>
+      <PolicySection id={id} />
+      <Benchmarks deviceId={id} />
+      <Section title="Runs" command={curl(`/runs?device_id=${id}`)}>
+        <Loaded of={runs} what="runs">
+          {(items) =>
+            items.length === 0 ? (
+              <Empty title="Nothing has run on this device yet." />
+            ) : (
+              <RunTable runs={items} label="Runs on this device" />
+            )
+          }
+        </Loaded>
+        <More more={more} />
+      </Section>
+      {device.data && <ReportedFacts device={device.data} path={path} />}
+    </Page>
+  );
+}
+
+function Now({ device, path }: { readonly device: Device; readonly path: string }) {
+  const { current_run_id: run, resting } = device;
+  return (
+    <Section title="Now">
+      <Figures
+        items={[
+          { label: "Last seen", value: <Ago time={device.last_seen_at} />, command: curl(path, ".last_seen_at") },
+          {
+            label: "Present job",
+            value: run ? <a href={link.run(run)}>{device.current_run_name ?? format.shortId(run)}</a> : "none",
+            command: curl(path, ".current_run_name"),
+          },
+          {
+            label: "Temperature",
+            value: <Temperature device={device} />,
+            hint: "as it last reported",
+            command: curl(path, ".temperature_c"),
+          },
+          { label: "Memory", value: format.bytes(device.memory_bytes), command: curl(path, ".memory_bytes") },
+          { label: "Target", value: device.target ?? format.NOTHING, command: curl(path, ".target") },
+          { label: "Agent", value: device.agent_version ?? format.NOTHING, command: curl(path, ".agent_version") },
+          { label: "Pool", value: device.pool, command: curl(path, ".pool") },
+          { label: "Labels", value: labelText(device.labels) || "none", command: curl(path, ".labels") },
+        ]}
+      />
+      {resting && (
+        <p class="note device-rests">
+          Rests since <Ago time={resting.since} />: {resting.reason}.
+          {resting.until && ` Until ${format.timestamp(resting.until)}.`} What is asked of it waits.
+        </p>
+      )}
+    </Section>
+  );
+}
+
+function PolicySection({ id }: { readonly id: string }) {
+  const path = `/devices/${id}/policy`;
+  const policy = useResource<DevicePolicy>(path, SELDOM_MS);
+  return (
+    <Section title="When it may work" command={curl(path)}>
+      <Loaded of={policy} what="the policies">
+        {({ policy: own, pool, pool_policy: pools, known }) =>
+          own || pools ? (
+            <>
+              {own && <Rules title="Its own rules" rows={policyRows(own)} />}
+              {pools && <Rules title={`Rules of pool ${pool}`} rows={policyRows(pools)} />}
+              {!known && <p class="note">The device has not told yet that it keeps these.</p>}
+            </>
+          ) : (
+            <p class="note">Always: neither the device nor pool {pool} has rules.</p>
+          )
+        }
+      </Loaded>
+    </Section>
+  );
+}
+
+function Rules({ title, rows }: { readonly title: string; readonly rows: readonly (readonly [string, string])[] }) {
+  return (
+    <div class="device-rules">
+      <h3>{title}</h3>
+      {rows.length === 0 ? <p class="note">They forbid nothing.</p> : <Facts items={rows} />}
+    </div>
+  );
+}
+
+function ReportedFacts({ device, path }: { readonly device: Device; readonly path: string }) {
+  const facts = factRows(device.facts);
+  return (
+    <Section title="Facts" note="As the device reported them." command={curl(path, ".facts")}>
+      {facts.length === 0 ? <Empty title="The device has reported none." /> : <Facts items={facts} />}
+    </Section>
+  );
+}

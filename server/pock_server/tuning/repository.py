@@ -108,7 +108,7 @@ class Distrusted(Repository[DistrustRecord]):
         """What these devices are called."""
         mine = (DeviceRecord.workspace_id == self.workspace_id, DeviceRecord.id.in_([row.id for row in rows]))
         query = select(DeviceRecord.id, DeviceRecord.name).where(*mine)
-        return dict(self.session.execute(query).tuples().all())
+        return {row.id: row.name for row in self.session.execute(query)}
 
 
 def open_tunings(session: Session, _now: datetime) -> list[TuningRecord]:

@@ -117,7 +117,9 @@ function TuningTable({ tunings, reload }: { readonly tunings: readonly Tuning[];
               </td>
               <td class="number">
                 {format.count(tuning.tried)}
-                {tuning.trying > 0 && <span class="faint"> + {format.count(tuning.trying)} now</span>}
+                {tuning.finished_at === null && tuning.trying > 0 && (
+                  <span class="faint"> + {format.count(tuning.trying)} now</span>
+                )}
               </td>
               <td class="number">{format.count(tuning.decided)}</td>
               <td>

@@ -1805,6 +1805,7 @@ class Distrust(Struct, frozen=True, kw_only=True):
     reason: str
     run_id: Id
     since: datetime
+    device_name: str | None = None
 
 
 class DistrustPage(Struct, frozen=True, kw_only=True):

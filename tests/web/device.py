@@ -51,6 +51,11 @@ class Device:
         """Tell that the device is there."""
         self._post("/agent/heartbeat", {"state": "idle"})
 
+    def report_update(self, rollout_id: str, state: str, version: str, detail: str = "") -> None:
+        """Tell how it goes with a release that was offered."""
+        order = {"rollout_id": rollout_id, "state": state, "version": version, "detail": detail}
+        self._post("/agent/update", order)
+
     def take_run(self) -> None:
         """Take the next run and start it."""
         envelope = self._client.get("/agent/work", params={"wait": 10})

@@ -81,9 +81,17 @@ def cancel_tuning(tuning_id: Id, caller: BuildWriter, services: ServicesDep) -> 
 def list_distrusted_devices(caller: Reader, services: ServicesDep, page: PageQuery) -> DistrustPage:
     """List the devices whose measurements do not count."""
     with services.database.read() as session:
-        found = Distrusted(session, caller.workspace_id).page(page)
+        distrusted = Distrusted(session, caller.workspace_id)
+        found = distrusted.page(page)
+        names = distrusted.names(found.rows)
         items = [
-            DistrustOut(device_id=row.id, reason=row.reason, run_id=row.run_id, since=row.created_at)
+            DistrustOut(
+                device_id=row.id,
+                device_name=names.get(row.id, ""),
+                reason=row.reason,
+                run_id=row.run_id,
+                since=row.created_at,
+            )
             for row in found.rows
         ]
         return DistrustPage(items=items, next_cursor=found.next_cursor)

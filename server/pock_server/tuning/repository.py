@@ -104,6 +104,12 @@ class Distrusted(Repository[DistrustRecord]):
         """Those of these devices that are not believed."""
         return list(self.session.scalars(self.select().where(DistrustRecord.id.in_(list(ids)))))
 
+    def names(self, rows: Iterable[DistrustRecord]) -> dict[str, str]:
+        """What these devices are called."""
+        mine = (DeviceRecord.workspace_id == self.workspace_id, DeviceRecord.id.in_([row.id for row in rows]))
+        query = select(DeviceRecord.id, DeviceRecord.name).where(*mine)
+        return {row.id: row.name for row in self.session.execute(query)}
+
 
 def open_tunings(session: Session, _now: datetime) -> list[TuningRecord]:
     """Tunings of all workspaces that are not over, for the duty."""

@@ -109,6 +109,7 @@ class DistrustOut(BaseModel):
     """A device whose measurements do not count."""
 
     device_id: Id
+    device_name: str
     reason: str
     run_id: Id
     since: datetime

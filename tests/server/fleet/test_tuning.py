@@ -196,6 +196,8 @@ def test_a_device_that_computes_wrong_numbers_is_caught(number: int, fleet: Call
     here.run(broken, report(second_wins, **wrong))
     here.run(others[0], report(second_wins))
     assert "other numbers" in here.distrusted()[broken.id] and not here.entries(known=True)
+    (told,) = here.person.get("/tuning/devices").json()["items"]
+    assert told["device_name"] == here.person.get(f"/devices/{broken.id}").json()["name"]
     here.run(others[1], report(second_wins))
     assert {one["devices"] for one in here.entries(known=True).values()} == {2}
     here.ask(model_id=here.person.model(b"another model", "other")["id"])

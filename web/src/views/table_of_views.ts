@@ -45,6 +45,9 @@ export const VIEWS: readonly View[] = [
   { pattern: "admin/sessions", section: "Admin", load: () => import("./admin/sessions").then((m) => m.SessionsView) },
   { pattern: "admin/audit", section: "Admin", load: () => import("./admin/audit").then((m) => m.AuditView) },
   { pattern: "admin/usage", section: "Admin", load: () => import("./admin/usage").then((m) => m.UsageView) },
+  { pattern: "admin/tuning", section: "Admin", load: () => import("./admin/tuning").then((m) => m.TuningView) },
+  { pattern: "admin/rollouts", section: "Admin", load: () => import("./admin/rollouts").then((m) => m.RolloutsView) },
+  { pattern: "admin/rollouts/:id", section: "Admin", load: () => import("./admin/rollout").then((m) => m.RolloutView) },
   { pattern: "admin/webhooks", section: "Admin", load: () => import("./admin/webhooks").then((m) => m.WebhooksView) },
   { pattern: "admin/webhooks/:id", section: "Admin", load: () => import("./admin/webhook").then((m) => m.WebhookView) },
 ];

@@ -13,6 +13,8 @@ const PARTS: readonly { readonly name: string; readonly href: string; readonly s
   { name: "Sessions", href: "#/admin/sessions", scope: "keys:admin" },
   { name: "Audit log", href: "#/admin/audit", scope: "audit:read" },
   { name: "Usage", href: "#/admin/usage", scope: "read" },
+  { name: "Tuning", href: "#/admin/tuning", scope: "read" },
+  { name: "Rollouts", href: "#/admin/rollouts", scope: "read" },
   { name: "Webhooks", href: "#/admin/webhooks", scope: "read" },
 ];
 

@@ -38,3 +38,5 @@ export const BUILD_ENDED: readonly Build["state"][] = ["succeeded", "failed", "c
 export const RUN_ENDED: readonly Run["state"][] = ["succeeded", "failed", "cancelled"];
 export type Overview = Schemas["OverviewOut"];
 export type Concern = Schemas["ConcernOut"];
+export type GraphNode = Schemas["GraphNodeOut"];
+export type GraphPicture = Schemas["GraphOut"];

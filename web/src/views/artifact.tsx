@@ -10,7 +10,8 @@ import { Empty, Loaded, Page, Section, TableFrame } from "../components/page";
 import { curl, curlBlob, quote } from "../commands";
 import * as format from "../format";
 import { useResource } from "../data";
-import { link } from "../router";
+import { address, link, setQuery } from "../router";
+import { PeakTable } from "../timeline/peak";
 import { planOf } from "../timeline/layout";
 import { HeaviestNodes } from "../timeline/heavy";
 import { MemoryTimeline } from "../timeline/timeline";
@@ -40,7 +41,9 @@ const PROGRAMS = ["train", "eval", "predict"];
 
 function Contents({ artifact, path }: { readonly artifact: Artifact; readonly path: string }) {
   const programs = PROGRAMS.filter((name) => planOf(artifact.programs[name]) !== null);
-  const [chosen, setChosen] = useState(programs[0] ?? "train");
+  const said = address.value?.query.get("program") ?? "";
+  const chosen = programs.includes(said) ? said : (programs[0] ?? "train");
+  const choose = (program: string) => setQuery({ program, at: null, nodes: null, value: null });
   const plan = useMemo(() => planOf(artifact.programs[chosen]), [artifact, chosen]);
   return (
     <>
@@ -57,12 +60,21 @@ function Contents({ artifact, path }: { readonly artifact: Artifact; readonly pa
           of="measuring the step time here"
         />
       </Section>
+      {typeof artifact.summary.predicted_peak_bytes === "number" && (
+        <Section
+          title="The peak, byte by byte"
+          note="What the process needs at the peak of a training step, as planned. The parts sum to the predicted peak."
+          command={curl(path, ".summary")}
+        >
+          <PeakTable summary={artifact.summary} peak={artifact.summary.predicted_peak_bytes} />
+        </Section>
+      )}
       {programs.length > 1 && (
         <fieldset class="choice card">
           <legend>Program</legend>
           {programs.map((name) => (
             <label key={name}>
-              <input type="radio" name="program" checked={name === chosen} onChange={() => setChosen(name)} />
+              <input type="radio" name="program" checked={name === chosen} onChange={() => choose(name)} />
               {name}
             </label>
           ))}

@@ -15,6 +15,7 @@ import { PeakTable } from "../timeline/peak";
 import { planOf } from "../timeline/layout";
 import { HeaviestNodes } from "../timeline/heavy";
 import { MemoryTimeline } from "../timeline/timeline";
+import { cLines, hasLibrary, pythonLines, shellLines } from "../timeline/use";
 import { PlannedAgainstMeasured } from "./memory";
 import { recipeText } from "./recipe";
 import { summaryFigures } from "./summary";
@@ -98,10 +99,33 @@ function Contents({ artifact, path }: { readonly artifact: Artifact; readonly pa
           </Section>
         </>
       )}
+      <Use artifact={artifact} />
       <Measured artifact={artifact} />
       <Tensors tensors={artifact.tensors} path={path} />
       <Details artifact={artifact} path={path} />
     </>
+  );
+}
+
+function Use({ artifact }: { readonly artifact: Artifact }) {
+  const inputs = artifact.inputs.map((input) => ({ ...input, optional: input.optional === true }));
+  const used = { name: artifact.name, inputs, members: Object.keys(artifact.members) };
+  return (
+    <Section
+      title="Use it"
+      note="In the folder of the downloaded artifact. Python and C train one step on zeros: put your samples in their place."
+    >
+      <h3>Shell</h3>
+      <Command text={shellLines(used)} of="training in a shell" />
+      <h3>Python</h3>
+      <Command text={pythonLines(used)} of="training from Python" />
+      {hasLibrary(used) && (
+        <>
+          <h3>C, as use.c</h3>
+          <Command text={cLines(used)} of="training from C" />
+        </>
+      )}
+    </Section>
   );
 }
 

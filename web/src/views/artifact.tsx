@@ -108,7 +108,12 @@ function Contents({ artifact, path }: { readonly artifact: Artifact; readonly pa
 }
 
 function Use({ artifact }: { readonly artifact: Artifact }) {
-  const inputs = artifact.inputs.map((input) => ({ ...input, optional: input.optional === true }));
+  const times = typeof artifact.recipe["accumulate"] === "number" ? artifact.recipe["accumulate"] : 1;
+  const inputs = artifact.inputs.map(({ shape: [samples, ...rest], ...input }) => ({
+    ...input,
+    shape: samples === undefined ? [] : [samples * times, ...rest],
+    optional: input.optional === true,
+  }));
   const used = { name: artifact.name, inputs, members: Object.keys(artifact.members) };
   return (
     <Section

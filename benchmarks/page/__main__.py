@@ -17,9 +17,11 @@ from pathlib import Path
 from benchmarks.document import machine, save_figures, table, write_section
 from benchmarks.page import looks
 from benchmarks.page.looks import Figure
-from benchmarks.page.stand import browser, built_page, service_with
+from benchmarks.page.stand import browser, built_page, compiling_service, service_with
 
 FEW = 1000
+BLOCKS = 840
+"""Of a network of about 5,000 nodes."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -55,6 +57,8 @@ def measure(dist: Path, devices: int, steps: int) -> list[Figure]:
             take(lambda: looks.live_run(running, service, build, dataset))
         with service_with(dist, devices) as service:
             take(lambda: looks.fleet_scrolls(running, service, devices))
+        with compiling_service(dist) as service:
+            take(lambda: looks.graph_zooms(running, service, BLOCKS))
     return found
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from playwright.sync_api import Browser
 
 from benchmarks.page.stand import share_of_a_core, tab
+from tests.web.blocks import block_network
 from tests.web.device import Device, step
 from tests.web.service import Service
 
@@ -94,6 +95,31 @@ def curve_pans(running: Browser, service: Service, run: str, steps: int) -> Iter
             })"""
         )
         yield _longest(f"panning {steps:,} steps, longest frame", frames)
+
+
+def graph_zooms(running: Browser, service: Service, blocks: int) -> Iterator[Figure]:
+    """All modules unfolded, with the wheel in and out around the middle."""
+    model = service.post("/models", {"name": "blocks", "digest": service.upload(block_network(blocks))})
+    nodes = len(service.post(f"/models/{model['id']}/graph", {})["nodes"])
+    with tab(running) as one:
+        one.sign_in(service, f"/models/{model['id']}/graph")
+        one.page.get_by_role("button", name="Unfold all").click()
+        one.page.wait_for_function(
+            "least => +document.querySelector('canvas[data-boxes]')?.dataset.boxes > least", arg=nodes, timeout=120_000
+        )
+        frames = one.page.evaluate(
+            """frames_of(async () => {
+                const canvas = document.querySelector("canvas[data-boxes]");
+                const { left, top, width, height } = canvas.getBoundingClientRect();
+                const [clientX, clientY] = [left + width / 2, top + height / 2];
+                for (let turn = 0; turn < 120; turn++) {
+                    const deltaY = turn % 60 < 30 ? -150 : 150;
+                    canvas.dispatchEvent(new WheelEvent("wheel", { deltaY, clientX, clientY, cancelable: true }));
+                    await next_frame();
+                }
+            })"""
+        )
+        yield _longest(f"zooming a graph of {nodes:,} nodes, longest frame", frames)
 
 
 def idle(running: Browser, service: Service, devices: int) -> Iterator[Figure]:

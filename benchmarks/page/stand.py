@@ -80,6 +80,16 @@ class Tab:
 
 
 @contextmanager
+def compiling_service(dist: Path) -> Iterator[Service]:
+    """An empty service with the real compiler."""
+    with (
+        tempfile.TemporaryDirectory(prefix="pock-page-") as name,
+        running_service(Path(name), dist, worker={}) as service,
+    ):
+        yield service
+
+
+@contextmanager
 def browser() -> Iterator[Browser]:
     """Chromium without a graphics processor."""
     with sync_playwright() as playwright:

@@ -360,6 +360,8 @@ class GraphNode(Struct, frozen=True, kw_only=True):
     shape: list[int]
     trained: Trained | None
     """What is trained of the parameters that it reads; None where it reads none."""
+    expected_us: float | None = None
+    """Microseconds that the compiler's model expects of it alone on one core; None for a view."""
 
 
 class Group(Struct, frozen=True, kw_only=True):

@@ -32,6 +32,7 @@ export const link = {
   device: (id: string) => to(["devices", id]),
   model: (id: string) => to(["models", id]),
   scheme: (id: string, query: Readonly<Record<string, string | null>> = {}) => to(["models", id, "scheme"], query),
+  graph: (id: string, query: Readonly<Record<string, string | null>> = {}) => to(["models", id, "graph"], query),
   dataset: (id: string) => to(["datasets", id]),
   build: (id: string) => to(["builds", id]),
   artifact: (digest: string) => to(["artifacts", digest]),

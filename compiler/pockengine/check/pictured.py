@@ -8,9 +8,12 @@ from typing import Any
 
 from ..codegen import backends
 from ..compile import Request, Scope, reduced
+from ..errors import UnsupportedOperatorError
 from ..ir import Graph, Node, Value
+from ..plan.lowering import Lowering
 from ..recipe import ALL, FROZEN, Channels, Recipe, Scheme, layer_names, node_flops
 from ..targets import Target
+from .speed import clock_of
 
 NOT_COUNTED = -1
 """Stands for the number of dense backward nodes, which no picture shows."""
@@ -24,7 +27,9 @@ class PicturedNode:
     module   the layer to which it belongs; empty for what comes from none, such as the loss
     shape    of its first result
     bytes    of its results
-    trained  what is trained of the parameters that it reads: `all`, `channels`, `frozen`; None where it reads none"""
+    trained  what is trained of the parameters that it reads: `all`, `channels`, `frozen`; None where it reads none
+    expected_us  microseconds that the compiler's model expects of it alone on one core; None for a view, or what is
+             folded into others"""
 
     name: str
     op: str
@@ -34,6 +39,7 @@ class PicturedNode:
     bytes: int
     shape: tuple[int, ...]
     trained: str | None
+    expected_us: float | None
 
 
 @dataclass(frozen=True)
@@ -48,9 +54,9 @@ class Picture:
         return {"nodes": [asdict(node) for node in self.nodes], "edges": [list(edge) for edge in self.edges]}
 
 
-def picture(graph: Graph) -> Picture:
+def picture(graph: Graph, target: Target) -> Picture:
     """An imported graph."""
-    return _picture(graph, layer_names(graph), {})
+    return _picture(graph, layer_names(graph), {}, target)
 
 
 def training_picture(graph: Graph, recipe: Recipe, target: Target) -> Picture:
@@ -60,7 +66,8 @@ def training_picture(graph: Graph, recipe: Recipe, target: Target) -> Picture:
     found = reduced(request)
     resolved = found.graphs.resolved
     trained = {value.name: _trained(resolved.scheme, value) for value in resolved.model.params}
-    return _picture(found.programs["train"], layer_names(resolved.model), trained)
+    modules = {name: name.rpartition(".")[0] for name in trained} | layer_names(resolved.model)
+    return _picture(found.programs["train"], modules, trained, target)
 
 
 def _trained(scheme: Scheme, value: Value) -> str:
@@ -68,15 +75,25 @@ def _trained(scheme: Scheme, value: Value) -> str:
     return "channels" if isinstance(update, Channels) else ALL if update == ALL else FROZEN
 
 
-def _picture(graph: Graph, modules: Mapping[str, str], trained: Mapping[str, str]) -> Picture:
+def _picture(graph: Graph, modules: Mapping[str, str], trained: Mapping[str, str], target: Target) -> Picture:
     makers = {value: index for index, node in enumerate(graph.nodes) for value in node.outputs}
     edges = {(makers[v], index) for index, node in enumerate(graph.nodes) for v in node.inputs if v in makers}
     params = {value: trained.get(value.name, FROZEN) for value in graph.params} if trained else {}
-    nodes = tuple(_node(node, modules, params) for node in graph.nodes)
+    lowering, clock = Lowering(backends.get(), target, 1), clock_of(target)
+    nodes = tuple(_node(node, modules, params, _expected_us(lowering, node, clock)) for node in graph.nodes)
     return Picture(nodes, tuple(sorted(edges)))
 
 
-def _node(node: Node, modules: Mapping[str, str], params: Mapping[Value, str]) -> PicturedNode:
+def _expected_us(lowering: Lowering, node: Node, clock: float) -> float | None:
+    try:
+        return lowering.cycles(node) / clock * 1e6
+    except UnsupportedOperatorError:
+        return None
+
+
+def _node(
+    node: Node, modules: Mapping[str, str], params: Mapping[Value, str], expected_us: float | None
+) -> PicturedNode:
     reads = {params[value] for value in node.inputs if value in params}
     first = node.outputs[0].type
     return PicturedNode(
@@ -88,4 +105,5 @@ def _node(node: Node, modules: Mapping[str, str], params: Mapping[Value, str]) -
         bytes=sum(value.type.nbytes for value in node.outputs),
         shape=first.shape,
         trained=next((kind for kind in (ALL, "channels", FROZEN) if kind in reads), None),
+        expected_us=expected_us,
     )

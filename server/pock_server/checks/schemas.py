@@ -171,6 +171,11 @@ class GraphNodeOut(_Told):
     trained: Literal["all", "channels", "frozen"] | None = Field(
         description="What is trained of the parameters that it reads; None where it reads none."
     )
+    expected_us: float | None = Field(
+        default=None,
+        ge=0,
+        description="Microseconds that the compiler's model expects of it alone on one core; None for a view.",
+    )
 
 
 class GraphOut(_Told):

@@ -99,11 +99,12 @@ class _Desk:
         }
 
     def _graph(self, question: dict[str, Any]) -> dict[str, Any]:
+        target = self._target(question["target"])
         if question["recipe"] is None:
-            return picture(self._loaded(question["batch"])).to_mapping()
+            return picture(self._loaded(question["batch"]), target).to_mapping()
         recipe = self._recipe(question)
         graph = self._loaded(recipe.batch)
-        return training_picture(graph, recipe.bound(graph), self._target(question["target"])).to_mapping()
+        return training_picture(graph, recipe.bound(graph), target).to_mapping()
 
     def _recipe(self, question: dict[str, Any]) -> Recipe:
         said = question["recipe"]

@@ -105,6 +105,8 @@ def test_graphs_before_and_after_pruning(person: Person, model: str) -> None:
     assert {node["module"] for node in head["nodes"] if node["phase"] == "backward"} <= {"head", ""}
     assert {node["trained"] for node in head["nodes"]} == {"all", "frozen", None}
     for graph in (whole, full, head):
+        expected = [node["expected_us"] for node in graph["nodes"] if node["op"] in ("conv2d", "matmul")]
+        assert len(expected) >= 4 and all(us > 0 for us in expected)
         assert all(maker < reader < len(graph["nodes"]) for maker, reader in graph["edges"])
 
 

@@ -72,6 +72,64 @@ def test_hover_tells_the_values_name_and_bytes(timeline: Locator) -> None:
     )
 
 
+def test_a_click_selects_a_value_and_the_address_restores_it(visitor: Visitor, timeline: Locator) -> None:
+    timeline.locator("rect[data-value=activation_3]").click()
+    selected = timeline.locator(".selected-value")
+    expect(selected).to_contain_text("activation_3 · 64.0 KiB (65,536 bytes) · activation of conv2d, layers.3.conv")
+    expect(timeline.locator("rect.slot-hovered[data-value=activation_3]")).to_have_count(1)
+    address = visitor.page.evaluate("location.hash")
+    visitor.page.goto("about:blank")
+    visitor.page.goto(f"{visitor.service.url}/{address}")
+    expect(selected).to_contain_text("activation_3")
+    selected.get_by_role("button", name="Select nothing").click()
+    expect(selected).to_have_count(0)
+    timeline.locator("tbody").get_by_role("button", name="activation_5").click()
+    expect(selected).to_contain_text("activation_5")
+
+
+def test_zoom_is_in_the_address_and_survives(visitor: Visitor, timeline: Locator) -> None:
+    base = timeline.locator("rect[data-value=activation_0]")
+    whole = float(base.get_attribute("width") or "nan")
+    timeline.get_by_role("button", name="Closer").click()
+    zoomed = float(base.get_attribute("width") or "nan")
+    assert zoomed > 1.8 * whole
+    timeline.locator("rect[data-value=activation_15]").click()
+    expect(timeline.locator(".selected-value")).to_contain_text("activation_15")
+    assert float(base.get_attribute("width") or "nan") == zoomed
+    address = visitor.page.evaluate("location.hash")
+    visitor.page.goto("about:blank")
+    visitor.page.goto(f"{visitor.service.url}/{address}")
+    expect(base).to_have_attribute("width", str(zoomed))
+    visitor.screenshot("artifact-zoomed")
+    timeline.get_by_role("button", name="All nodes").click()
+    expect(base).to_have_attribute("width", str(whole))
+
+
+@pytest.mark.parametrize("zooms", [0, 2])
+def test_the_sliders_thumb_stands_on_the_line(timeline: Locator, zooms: int) -> None:
+    for _ in range(zooms):
+        timeline.get_by_role("button", name="Closer").click()
+    slider = timeline.get_by_role("slider")
+    for key in ("Home", "ArrowRight", "End"):
+        slider.press(key)
+        box, line = slider.bounding_box(), timeline.locator(".node-line").bounding_box()
+        assert box is not None and line is not None
+        least, most, now = (float(slider.evaluate(f"one => one.{name}")) for name in ("min", "max", "value"))
+        thumb = box["x"] + 8 + (now - least) / (most - least) * (box["width"] - 16)
+        assert thumb == pytest.approx(line["x"] + line["width"] / 2, abs=1)
+
+
+def test_the_parts_sum_to_the_peak(visitor: Visitor, timeline: Locator) -> None:
+    table = visitor.page.get_by_label("Parts of the predicted peak")
+    cells = table.locator("tbody tr td:nth-child(2)").all_inner_texts()
+    parts = [int(cell.replace(",", "")) for cell in cells]
+    summary = handmade.summary()
+    known = ("param_bytes", "state_bytes", "const_bytes", "input_bytes", "arena_bytes")
+    assert parts[:-1] == [summary[name] for name in known]
+    assert sum(parts) == handmade.PREDICTED_PEAK_BYTES and parts[-1] > 0
+    expect(table.locator("tfoot")).to_contain_text(f"{handmade.PREDICTED_PEAK_BYTES:,}")
+
+
 def test_another_node_can_be_chosen_by_keyboard(timeline: Locator) -> None:
     picker = timeline.get_by_role("slider")
     picker.focus()

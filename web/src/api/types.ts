@@ -60,3 +60,6 @@ export type RolloutDevice = Schemas["RolloutDeviceOut"];
 export type TuningEntry = Schemas["TuningEntryOut"];
 export type Tuning = Schemas["TuningOut"];
 export type Distrust = Schemas["DistrustOut"];
+
+export type GraphNode = Schemas["GraphNodeOut"];
+export type GraphPicture = Schemas["GraphOut"];

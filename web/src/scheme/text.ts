@@ -15,6 +15,14 @@ export function withTrained(text: string, trained: Trained): string {
   return document.toString({ lineWidth: 100 });
 }
 
+/** A text that trains everything, and else says the same. */
+export function withAllTrained(text: string): string {
+  const document = mapping(text);
+  document.set("update", "full");
+  document.delete("lora");
+  return document.toString({ lineWidth: 100 });
+}
+
 /** A text with another value at a path, such as `["optimizer", "lr"]`. */
 export function withValue(text: string, path: readonly string[], value: unknown): string {
   const document = mapping(text);

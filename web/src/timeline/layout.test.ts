@@ -5,12 +5,15 @@ import {
   heaviest,
   liveBytes,
   livePath,
+  nameOf,
   peakNode,
   phaseBands,
   type Plan,
   planOf,
+  spanOf,
   ticks,
 } from "./layout";
+import { partsOf } from "./parts";
 
 const node = (index: number, phase: string, flops: number) => ({
   index,
@@ -120,5 +123,24 @@ describe("memory timeline", () => {
       ["n1", 0.2],
     ]);
     expect(heaviest(program.nodes, "bytes", 9)).toHaveLength(3);
+  });
+
+  it("names a counted value by the node that makes it", () => {
+    const slot = { value: "v635", offset: 0, nbytes: 1, first: 1, last: 1, kind: "activation" };
+    expect(nameOf(slot, program)).toBe("n1 (v635)");
+    expect(nameOf({ ...slot, value: "vector" }, program)).toBe("vector");
+    expect(nameOf({ ...slot, first: 9 }, program)).toBe("v635");
+  });
+
+  it("reads the shown part of the nodes, and shows all for what is no part", () => {
+    const whole = { from: 0, to: 40 };
+    expect(spanOf("3-9", whole)).toEqual({ from: 3, to: 9 });
+    for (const said of [null, "", "9-3", "3-41", "3-3", "a-b"]) expect(spanOf(said, whole)).toEqual(whole);
+  });
+
+  it("parts the peak so that the parts sum to it", () => {
+    const parts = partsOf({ param_bytes: 5, state_bytes: 1, arena_bytes: 7, input_bytes: 2 } as never, 100);
+    expect(parts.map(({ bytes }) => bytes)).toEqual([5, 1, 0, 2, 7, 85]);
+    expect(parts.reduce((sum, { bytes }) => sum + bytes, 0)).toBe(100);
   });
 });

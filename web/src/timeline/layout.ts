@@ -1,6 +1,8 @@
 /** Geometry of the memory timeline: what is alive when, and where each slot is drawn. Knows nothing of the page. */
 
 import type { PlanNode, Program, Slot } from "../api/types";
+import type { Span } from "../components/pan";
+import { NOTHING } from "../format";
 
 /** A program's schedule and memory plan, complete. */
 export interface Plan {
@@ -16,6 +18,25 @@ export function planOf(program: Partial<Program> | undefined): Plan | null {
   const plan = { nodes: program.nodes, slots: program.slots ?? [] };
   const arenaBytes = program.arena_bytes ?? Math.max(0, ...plan.slots.map((slot) => slot.offset + slot.nbytes));
   return { ...plan, arenaBytes, lowerBoundBytes: program.lower_bound_bytes ?? Math.max(0, ...liveBytes(plan)) };
+}
+
+/** "conv2d, node_Conv_7": the node that a value comes from. */
+export function makerOf(slot: Slot, program: Plan): string {
+  const maker = program.nodes[slot.first];
+  return maker ? `${maker.op}, ${maker.name}` : NOTHING;
+}
+
+/** A value's own name; where the compiler only counted it, such as `v635`, that of the node that makes it beside it. */
+export function nameOf(slot: Slot, program: Plan): string {
+  const maker = program.nodes[slot.first];
+  return maker && /^v\d+$/.test(slot.value) ? `${maker.name} (${slot.value})` : slot.value;
+}
+
+/** The part of the nodes that an address names, such as `20-60`; all where it names none that there is. */
+export function spanOf(said: string | null, whole: Span): Span {
+  const [, from, to] = /^(\d+)-(\d+)$/.exec(said ?? "") ?? [];
+  const span = { from: Number(from), to: Number(to) };
+  return span.from < span.to && span.to <= whole.to ? span : whole;
 }
 
 export interface Box {

@@ -1,11 +1,15 @@
-/** The memory timeline: every planned value as a box over (node, offset), and what is alive at one node. */
+/** The memory timeline: every planned value as a box over (node, offset), and what is alive at one node. What of it is shown
+ * and what is selected stand in the address. */
 
 import { useMemo, useState } from "preact/hooks";
 import type { Slot } from "../api/types";
-import { TableFrame } from "../components/page";
+import { moved, type Span, zoomed } from "../components/pan";
 import * as format from "../format";
 import { useWidth } from "../hooks";
-import { aliveAt, boxes, liveBytes, livePath, peakNode, phaseBands, type Plan, ticks } from "./layout";
+import { address, setQuery } from "../router";
+import { Alive } from "./alive";
+import { boxes, liveBytes, livePath, nameOf, peakNode, phaseBands, type Plan, spanOf, ticks } from "./layout";
+import { KINDS, kindClass, SlotText } from "./slot";
 
 const LEFT = 68;
 const RIGHT = 12;
@@ -13,18 +17,36 @@ const TOP = 14;
 const PLOT = 320;
 const STRIP = 18;
 const BOTTOM = 30;
-const KINDS = ["activation", "gradient", "workspace", "output"];
-const ROWS = 12;
-
-const kindClass = (slot: Slot) => `slot-${KINDS.includes(slot.kind) ? slot.kind : "other"}`;
+/** Of the slider's thumb: its middle stands on the line. */
+const THUMB = 16;
+const ZOOM = 2;
+const MOVE = 0.5;
 
 export function MemoryTimeline({ program }: { readonly program: Plan }) {
   const [frame, width] = useWidth<HTMLDivElement>();
   const live = useMemo(() => liveBytes(program), [program]);
   const peak = peakNode(live);
-  const [chosen, setChosen] = useState<number | null>(null);
   const [hovered, setHovered] = useState<Slot | null>(null);
-  const node = chosen ?? peak;
+  const query = address.value?.query;
+  const last = program.nodes.length - 1;
+  const said = query?.get("at") ?? null;
+  const chosen = said !== null && /^\d+$/.test(said) && Number(said) <= last ? Number(said) : null;
+  const selected = program.slots.find((slot) => slot.value === query?.get("value")) ?? null;
+  const whole: Span = { from: 0, to: program.nodes.length };
+  const span = spanOf(query?.get("nodes") ?? null, whole);
+  const isWhole = span.from === whole.from && span.to === whole.to;
+  const node = Math.max(span.from, Math.min(span.to - 1, chosen ?? peak));
+  const choose = (index: number | null) => setQuery({ at: index === null ? null : String(index) });
+  const select = (slot: Slot | null) => setQuery({ value: slot?.value });
+  const show = ({ from, to }: Span) => {
+    const part = { from: Math.floor(from), to: Math.ceil(to) };
+    setQuery({ nodes: part.from <= 0 && part.to >= whole.to ? null : `${part.from}-${part.to}` });
+  };
+  const zoom = (factor: number) => show(zoomed(span, whole, factor, (node + 0.5 - span.from) / (span.to - span.from)));
+  const move = (share: number) => show(moved(span, whole, share * (span.to - span.from)));
+  const toPeak = () => setQuery({ at: null, nodes: span.from <= peak && peak < span.to ? query?.get("nodes") : null });
+  const inner = Math.max(60, width - LEFT - RIGHT);
+  const column = inner / (span.to - span.from);
   const present = new Set(program.slots.map((slot) => slot.kind));
   const kinds = [...KINDS.filter((kind) => present.delete(kind)), ...present];
   const phases = [...new Set(program.nodes.map((planned) => planned.phase))];
@@ -53,48 +75,79 @@ export function MemoryTimeline({ program }: { readonly program: Plan }) {
       </ul>
       <div ref={frame} class="timeline-frame">
         {width > 0 && (
-          <Drawing program={program} live={live} node={node} width={width} hovered={hovered} onHover={setHovered} />
+          <Drawing
+            program={program}
+            live={live}
+            node={node}
+            width={width}
+            span={span}
+            hovered={hovered}
+            selected={selected}
+            onHover={setHovered}
+            onSelect={select}
+          />
+        )}
+      </div>
+      <label class="node-picker">
+        {width > 0 && (
+          <input
+            type="range"
+            min={span.from}
+            max={span.to - 1}
+            value={node}
+            style={{
+              marginLeft: `${LEFT + column / 2 - THUMB / 2}px`,
+              width: `${Math.max(THUMB, inner - column + THUMB)}px`,
+            }}
+            onInput={(event) => choose(Number(event.currentTarget.value))}
+          />
+        )}
+        <span>
+          Node {node} of {last}
+          {node === peak ? " (the peak)" : ""}: {program.nodes[node]?.name}, {format.bytes(live[node])} alive
+        </span>
+      </label>
+      <div class="actions">
+        <button type="button" class="button" onClick={() => zoom(1 / ZOOM)}>
+          Closer
+        </button>
+        <button type="button" class="button" disabled={isWhole} onClick={() => zoom(ZOOM)}>
+          Farther
+        </button>
+        <button type="button" class="button" disabled={span.from === 0} onClick={() => move(-MOVE)}>
+          Earlier
+        </button>
+        <button type="button" class="button" disabled={span.to === whole.to} onClick={() => move(MOVE)}>
+          Later
+        </button>
+        <button type="button" class="button" disabled={isWhole} onClick={() => show(whole)}>
+          All nodes
+        </button>
+        {node !== peak && (
+          <button type="button" class="button" onClick={toPeak}>
+            Back to the peak
+          </button>
         )}
       </div>
       <p class="hovered" aria-hidden="true">
-        {hovered ? <SlotText slot={hovered} program={program} /> : "Point at a value to see its name and bytes."}
+        {hovered ? (
+          <SlotText slot={hovered} program={program} />
+        ) : (
+          "Point at a value to see its name and bytes; click to keep it."
+        )}
       </p>
-      <label class="node-picker">
-        <span>
-          Node {node} of {program.nodes.length - 1}
-          {node === peak ? " (the peak)" : ""}: {program.nodes[node]?.name}, {format.bytes(live[node])} alive
-        </span>
-        <input
-          type="range"
-          min={0}
-          max={program.nodes.length - 1}
-          value={node}
-          onInput={(event) => setChosen(Number(event.currentTarget.value))}
-        />
-      </label>
-      {chosen !== null && chosen !== peak && (
-        <button type="button" class="button" onClick={() => setChosen(null)}>
-          Back to the peak
-        </button>
+      {selected && (
+        <div class="selected-value" role="status">
+          <p>
+            Selected: <SlotText slot={selected} program={program} />
+          </p>
+          <button type="button" class="button" onClick={() => select(null)}>
+            Select nothing
+          </button>
+        </div>
       )}
-      <Alive program={program} node={node} peak={peak} total={live[node] ?? 0} onHover={setHovered} />
+      <Alive program={program} node={node} peak={peak} total={live[node] ?? 0} onHover={setHovered} onSelect={select} />
     </div>
-  );
-}
-
-/** "conv2d, node_Conv_7": the node that a value comes from, which says more than the compiler's name for the value. */
-function makerOf(slot: Slot, program: Plan): string {
-  const maker = program.nodes[slot.first];
-  return maker ? `${maker.op}, ${maker.name}` : format.NOTHING;
-}
-
-function SlotText({ slot, program }: { readonly slot: Slot; readonly program: Plan }) {
-  return (
-    <>
-      <strong>{slot.value}</strong> · {format.bytes(slot.nbytes)} ({slot.nbytes.toLocaleString("en-US")} bytes) ·{" "}
-      {slot.kind} of {makerOf(slot, program)} · offset {slot.offset.toLocaleString("en-US")} · nodes {slot.first}–
-      {slot.last}
-    </>
   );
 }
 
@@ -103,18 +156,23 @@ interface DrawingProps {
   readonly live: readonly number[];
   readonly node: number;
   readonly width: number;
+  readonly span: Span;
   readonly hovered: Slot | null;
+  readonly selected: Slot | null;
   readonly onHover: (slot: Slot | null) => void;
+  readonly onSelect: (slot: Slot | null) => void;
 }
 
-function Drawing({ program, live, node, width, hovered, onHover }: DrawingProps) {
+function Drawing({ program, live, node, width, span, hovered, selected, onHover, onSelect }: DrawingProps) {
   const inner = Math.max(60, width - LEFT - RIGHT);
   const top = Math.max(program.arenaBytes, program.lowerBoundBytes, 1);
-  const drawn = useMemo(() => boxes(program, inner, PLOT, top), [program, inner, top]);
-  const line = useMemo(() => livePath(live, inner, PLOT, top), [live, inner, top]);
-  const y = (bytes: number) => PLOT - (bytes / top) * PLOT;
   const columns = program.nodes.length;
-  const x = (index: number) => (index / columns) * inner;
+  const wide = (inner * columns) / (span.to - span.from);
+  const drawn = useMemo(() => boxes(program, wide, PLOT, top), [program, wide, top]);
+  const line = useMemo(() => livePath(live, wide, PLOT, top), [live, wide, top]);
+  const y = (bytes: number) => PLOT - (bytes / top) * PLOT;
+  const x = (index: number) => (index / columns) * wide;
+  const shift = -x(span.from);
   const total = TOP + PLOT + STRIP + BOTTOM;
   const description =
     `Arena of ${format.bytes(program.arenaBytes)} over ${columns} nodes; ` +
@@ -131,101 +189,45 @@ function Drawing({ program, live, node, width, hovered, onHover }: DrawingProps)
             </text>
           </g>
         ))}
-        {drawn.map(({ slot, ...place }, index) => {
-          const alive = slot.first <= node && node <= slot.last;
-          return (
-            <rect
-              key={index}
-              {...place}
-              class={`slot ${kindClass(slot)}${alive ? " slot-alive" : ""}${slot === hovered ? " slot-hovered" : ""}`}
-              data-value={slot.value}
-              onPointerEnter={() => onHover(slot)}
-            />
-          );
-        })}
-        <path class="live-line" d={line} />
-        <line class="bound-line" x1={0} x2={inner} y1={y(program.lowerBoundBytes)} y2={y(program.lowerBoundBytes)} />
-        <line class="node-line" x1={x(node + 0.5)} x2={x(node + 0.5)} y1={0} y2={PLOT + STRIP} />
-        {phaseBands(program.nodes).map((band) => (
-          <rect
-            key={band.first}
-            class={`phase phase-${band.phase}`}
-            x={x(band.first)}
-            width={Math.max(0.5, x(band.last + 1) - x(band.first))}
-            y={PLOT + 6}
-            height={STRIP - 8}
-          />
-        ))}
-        {ticks(columns - 1, Math.max(2, inner / 90), 10).map((value) => (
-          <text key={value} class="tick" x={x(value + 0.5)} y={PLOT + STRIP + 14} text-anchor="middle">
-            {value}
-          </text>
-        ))}
+        <svg width={inner} height={PLOT + STRIP + BOTTOM}>
+          <g transform={`translate(${shift} 0)`}>
+            {drawn.map(({ slot, ...place }, index) => {
+              const alive = slot.first <= node && node <= slot.last;
+              const marked = slot === hovered || slot === selected;
+              return (
+                <rect
+                  key={index}
+                  {...place}
+                  class={`slot ${kindClass(slot)}${alive ? " slot-alive" : ""}${marked ? " slot-hovered" : ""}`}
+                  data-value={slot.value}
+                  onPointerEnter={() => onHover(slot)}
+                  onClick={() => onSelect(slot === selected ? null : slot)}
+                >
+                  <title>{nameOf(slot, program)}</title>
+                </rect>
+              );
+            })}
+            <path class="live-line" d={line} />
+            <line class="bound-line" x1={0} x2={wide} y1={y(program.lowerBoundBytes)} y2={y(program.lowerBoundBytes)} />
+            <line class="node-line" x1={x(node + 0.5)} x2={x(node + 0.5)} y1={0} y2={PLOT + STRIP} />
+            {phaseBands(program.nodes).map((band) => (
+              <rect
+                key={band.first}
+                class={`phase phase-${band.phase}`}
+                x={x(band.first)}
+                width={Math.max(0.5, x(band.last + 1) - x(band.first))}
+                y={PLOT + 6}
+                height={STRIP - 8}
+              />
+            ))}
+            {ticks(columns - 1, Math.max(2, wide / 90), 10).map((value) => (
+              <text key={value} class="tick" x={x(value + 0.5)} y={PLOT + STRIP + 14} text-anchor="middle">
+                {value}
+              </text>
+            ))}
+          </g>
+        </svg>
       </g>
     </svg>
-  );
-}
-
-interface AliveProps {
-  readonly program: Plan;
-  readonly node: number;
-  readonly peak: number;
-  readonly total: number;
-  readonly onHover: (slot: Slot | null) => void;
-}
-
-function Alive({ program, node, peak, total, onHover }: AliveProps) {
-  const alive = aliveAt(program, node);
-  const [all, setAll] = useState(false);
-  const title = node === peak ? "Alive at the peak" : `Alive at node ${node}`;
-  return (
-    <>
-      <h3>
-        {title}: {alive.length} values, {format.bytes(total)}
-      </h3>
-      <TableFrame label={title}>
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">Value</th>
-              <th scope="col">Made by</th>
-              <th scope="col">Kind</th>
-              <th scope="col" class="number">
-                Bytes
-              </th>
-              <th scope="col" class="number">
-                Share
-              </th>
-              <th scope="col" class="number">
-                Nodes
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {(all ? alive : alive.slice(0, ROWS)).map((slot, index) => (
-              <tr key={index} onPointerEnter={() => onHover(slot)} onPointerLeave={() => onHover(null)}>
-                <td class="mono">{slot.value}</td>
-                <td>{makerOf(slot, program)}</td>
-                <td class="nowrap">
-                  <span class={`swatch ${kindClass(slot)}`} aria-hidden="true" /> {slot.kind}
-                </td>
-                <td class="number" title={`${slot.nbytes} bytes`}>
-                  {format.bytes(slot.nbytes)}
-                </td>
-                <td class="number">{format.percent(total === 0 ? null : slot.nbytes / total)}</td>
-                <td class="number">
-                  {slot.first}–{slot.last}
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </TableFrame>
-      {alive.length > ROWS && (
-        <button type="button" class="button" onClick={() => setAll(!all)}>
-          {all ? "Show the largest" : `Show all ${alive.length}`}
-        </button>
-      )}
-    </>
   );
 }

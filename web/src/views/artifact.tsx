@@ -10,10 +10,12 @@ import { Empty, Loaded, Page, Section, TableFrame } from "../components/page";
 import { curl, curlBlob, quote } from "../commands";
 import * as format from "../format";
 import { useResource } from "../data";
-import { link } from "../router";
+import { address, link, setQuery } from "../router";
+import { PeakTable } from "../timeline/peak";
 import { planOf } from "../timeline/layout";
 import { HeaviestNodes } from "../timeline/heavy";
 import { MemoryTimeline } from "../timeline/timeline";
+import { cLines, hasLibrary, pythonLines, shellLines } from "../timeline/use";
 import { PlannedAgainstMeasured } from "./memory";
 import { recipeText } from "./recipe";
 import { summaryFigures } from "./summary";
@@ -40,7 +42,9 @@ const PROGRAMS = ["train", "eval", "predict"];
 
 function Contents({ artifact, path }: { readonly artifact: Artifact; readonly path: string }) {
   const programs = PROGRAMS.filter((name) => planOf(artifact.programs[name]) !== null);
-  const [chosen, setChosen] = useState(programs[0] ?? "train");
+  const said = address.value?.query.get("program") ?? "";
+  const chosen = programs.includes(said) ? said : (programs[0] ?? "train");
+  const choose = (program: string) => setQuery({ program, at: null, nodes: null, value: null });
   const plan = useMemo(() => planOf(artifact.programs[chosen]), [artifact, chosen]);
   return (
     <>
@@ -57,12 +61,21 @@ function Contents({ artifact, path }: { readonly artifact: Artifact; readonly pa
           of="measuring the step time here"
         />
       </Section>
+      {typeof artifact.summary.predicted_peak_bytes === "number" && (
+        <Section
+          title="The peak, byte by byte"
+          note="What the process needs at the peak of a training step, as planned. The parts sum to the predicted peak."
+          command={curl(path, ".summary")}
+        >
+          <PeakTable summary={artifact.summary} peak={artifact.summary.predicted_peak_bytes} />
+        </Section>
+      )}
       {programs.length > 1 && (
         <fieldset class="choice card">
           <legend>Program</legend>
           {programs.map((name) => (
             <label key={name}>
-              <input type="radio" name="program" checked={name === chosen} onChange={() => setChosen(name)} />
+              <input type="radio" name="program" checked={name === chosen} onChange={() => choose(name)} />
               {name}
             </label>
           ))}
@@ -86,10 +99,38 @@ function Contents({ artifact, path }: { readonly artifact: Artifact; readonly pa
           </Section>
         </>
       )}
+      <Use artifact={artifact} />
       <Measured artifact={artifact} />
       <Tensors tensors={artifact.tensors} path={path} />
       <Details artifact={artifact} path={path} />
     </>
+  );
+}
+
+function Use({ artifact }: { readonly artifact: Artifact }) {
+  const times = typeof artifact.recipe["accumulate"] === "number" ? artifact.recipe["accumulate"] : 1;
+  const inputs = artifact.inputs.map(({ shape: [samples, ...rest], ...input }) => ({
+    ...input,
+    shape: samples === undefined ? [] : [samples * times, ...rest],
+    optional: input.optional === true,
+  }));
+  const used = { name: artifact.name, inputs, members: Object.keys(artifact.members) };
+  return (
+    <Section
+      title="Use it"
+      note="In the folder of the downloaded artifact. Python and C train one step on zeros: put your samples in their place."
+    >
+      <h3>Shell</h3>
+      <Command text={shellLines(used)} of="training in a shell" />
+      <h3>Python</h3>
+      <Command text={pythonLines(used)} of="training from Python" />
+      {hasLibrary(used) && (
+        <>
+          <h3>C, as use.c</h3>
+          <Command text={cLines(used)} of="training from C" />
+        </>
+      )}
+    </Section>
   );
 }
 

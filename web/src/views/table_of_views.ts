@@ -30,6 +30,7 @@ export const VIEWS: readonly View[] = [
   { pattern: "models", section: "Models", load: () => import("./models_list").then((m) => m.ModelsView) },
   { pattern: "models/:id", section: "Models", load: () => import("./model/model").then((m) => m.ModelView) },
   { pattern: "models/:id/scheme", section: "Models", load: () => import("./model/picker").then((m) => m.PickerView) },
+  { pattern: "models/:id/graph", section: "Models", load: () => import("./model/graph").then((m) => m.GraphView) },
   { pattern: "datasets", section: "Data", load: () => import("./data/list").then((m) => m.DatasetsView) },
   { pattern: "datasets/:id", section: "Data", load: () => import("./data/dataset").then((m) => m.DatasetView) },
   { pattern: "builds", section: "Builds", load: () => import("./builds").then((m) => m.BuildsView) },

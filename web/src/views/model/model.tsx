@@ -26,9 +26,14 @@ export function ModelView({ id }: { readonly id: string }) {
       back={{ href: "#/models", text: "Models" }}
       command={curl(path)}
       aside={
-        <a class="button button-primary" href={link.scheme(id)}>
-          Choose what to train
-        </a>
+        <>
+          <a class="button" href={link.graph(id)}>
+            See the graph
+          </a>
+          <a class="button button-primary" href={link.scheme(id)}>
+            Choose what to train
+          </a>
+        </>
       }
     >
       <Loaded of={model} what="the model">

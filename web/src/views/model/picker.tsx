@@ -15,6 +15,7 @@ import { isTyping } from "../../shell/overlay";
 import { recipeText } from "../recipe";
 import { BuildFor } from "./build_for";
 import { Fields } from "./fields";
+import { packed, unpacked } from "./packed";
 import { Picks } from "./picks";
 import { type Kept, Verdict } from "./verdict";
 import "../../styles/scheme.css";
@@ -32,6 +33,11 @@ export function PickerView({ id }: { readonly id: string }) {
       kind="Scheme"
       back={{ href: link.model(id), text: model.data?.name ?? "Model" }}
       command={curlPost(`${path}/estimate`, { recipe: {}, target: "host" })}
+      aside={
+        <a class="button" href={link.graph(id, graphOf(address.value?.query))}>
+          See the graph
+        </a>
+      }
     >
       {build.problem && <ProblemBox problem={build.problem} />}
       <Loaded of={check} what="the layers; the first time this takes some seconds">
@@ -49,6 +55,12 @@ export function PickerView({ id }: { readonly id: string }) {
   );
 }
 
+/** The graph after pruning by the recipe of the present address. */
+function graphOf(query: URLSearchParams | undefined): Readonly<Record<string, string | null>> {
+  const recipe = query?.get("recipe") ?? null;
+  return { recipe, target: query?.get("target") ?? null, graph: recipe === null ? null : "pruned" };
+}
+
 const MOST_UNDONE = 200;
 const LONGEST_ADDRESS = 6000;
 
@@ -59,26 +71,6 @@ interface State {
   readonly read: boolean;
   /** Counts the changes that were not typed into the text. */
   readonly revision: number;
-}
-
-/** Base64 of the text's UTF-8, as addresses may have it. */
-export function packed(text: string): string {
-  const bytes = new TextEncoder().encode(text);
-  return btoa(String.fromCharCode(...bytes))
-    .replaceAll("+", "-")
-    .replaceAll("/", "_")
-    .replace(/=+$/, "");
-}
-
-/** What was packed; null where it was not. */
-export function unpacked(code: string | null): string | null {
-  if (!code) return null;
-  try {
-    const binary = atob(code.replaceAll("-", "+").replaceAll("_", "/"));
-    return new TextDecoder("utf-8", { fatal: true }).decode(Uint8Array.from(binary, (letter) => letter.charCodeAt(0)));
-  } catch {
-    return null;
-  }
 }
 
 /** The head, with the loss that suits most models and a rate that is seldom wrong. */

@@ -17,7 +17,7 @@ from tests.web.visitor import Visitor
 WEB = REPOSITORY / "web"
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 # Generous: it is only ever waited out when a test fails.
-WAIT_MS = 60_000
+WAIT_MS = 12_000
 FLAGS = [
     "--headless",
     "--no-sandbox",

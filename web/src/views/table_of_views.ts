@@ -22,6 +22,7 @@ export const SECTIONS: readonly { readonly name: string; readonly href: string }
   { name: "Builds", href: "#/builds" },
   { name: "Fleet", href: "#/fleet" },
   { name: "Runs", href: "#/runs" },
+  { name: "Compare", href: "#/compare" },
 ];
 
 export const VIEWS: readonly View[] = [
@@ -38,6 +39,7 @@ export const VIEWS: readonly View[] = [
   { pattern: "devices/:id", section: "Fleet", load: () => import("./device").then((m) => m.DeviceView) },
   { pattern: "runs", section: "Runs", load: () => import("./builds").then((m) => m.RunsView) },
   { pattern: "runs/:id", section: "Runs", load: () => import("./run/run").then((m) => m.RunView) },
+  { pattern: "compare", section: "Compare", load: () => import("./compare/compare").then((m) => m.CompareView) },
 ];
 
 /** The view of a path and its open part; null where there is none. */

@@ -37,6 +37,7 @@ export const link = {
   build: (id: string) => to(["builds", id]),
   artifact: (digest: string) => to(["artifacts", digest]),
   run: (id: string) => to(["runs", id]),
+  compare: (ids: readonly string[]) => to(["compare"], { runs: ids.join(",") }),
   campaign: (id: string) => to(["campaigns", id]),
 };
 

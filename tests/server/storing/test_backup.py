@@ -79,11 +79,14 @@ def fill(server: Server) -> tuple[Person, Device]:
     done = device.post("result", state="succeeded", report=report, weights_digest=digest_of(b"weights"))
     assert done.status_code == 200, done.text
     server.run(person, device, build["id"])
-    person.post("/uploads", {"digest": "0" * 64, "size": 5})  # begun, not finished
+    person.post("/uploads", {"digest": "0" * 64, "size": BEGUN})
     policy = person.call("PUT", "/pools/policy?pool=default", json={"max_minutes_per_day": 90})
     assert policy.status_code == 200, policy.text
     return person, device
 
+
+BEGUN = 5
+"""Bytes of the upload that was begun and is not finished: a backup leaves it out."""
 
 _QUESTIONS = {"/v1/pools/policy": "?pool=default"}
 """What calls must be asked."""
@@ -156,6 +159,8 @@ def test_the_same_answers_on_another_database_and_store(
     assert (restored["rows"], restored["blobs"], restored["bytes"]) == (saved["rows"], saved["blobs"], saved["bytes"])
     new = serve(settings)
     moved = Person(new.client, person.key)
+    stored = next(quota for quota in before["/v1/usage"]["quotas"] if quota["quota"] == "bytes")
+    stored["used"] -= BEGUN
     assert answers(new, moved) == before
     known = Device(new.client, device.private_key, id=device.id, counter=device.counter)
     counter = device.work["counter"]

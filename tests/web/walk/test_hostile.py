@@ -77,6 +77,7 @@ def test_nothing_that_is_sent_is_taken_for_markup(visitor: Visitor, scene: Scene
 def test_what_is_sought_is_text_too(visitor: Visitor, scene: Scene) -> None:
     visitor.sign_in()
     visitor.page.keyboard.press("Control+k")
+    expect(visitor.page.get_by_role("dialog").get_by_role("combobox")).to_be_focused()
     visitor.page.keyboard.type(HOSTILE)
     options = visitor.page.get_by_role("option")
     expect(options.filter(has_text=HOSTILE[:24]).first).to_be_visible()

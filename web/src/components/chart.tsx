@@ -7,7 +7,8 @@ import { pannable } from "./pan";
 
 export interface Line {
   readonly label: string;
-  readonly values: readonly (number | null)[];
+  /** Null is a gap; where nothing is told (undefined), the line goes on to the next value. */
+  readonly values: readonly (number | null | undefined)[];
   /** Name of the CSS colour variable, without the dashes. */
   readonly color: string;
   readonly style: "line" | "faint" | "points";
@@ -42,7 +43,7 @@ function series(line: Line, color: string, format: (value: number) => string): u
     width: line.style === "line" ? 2 : 1,
     points: line.style === "points" ? { show: true, size: 4, fill: color, width: 0 } : { show: false },
     ...(line.style === "points" ? { paths: () => null } : {}),
-    value: (_plot, value: number | null) => (value === null ? "–" : format(value)),
+    value: (_plot, value: number | null | undefined) => (typeof value !== "number" ? "–" : format(value)),
   };
 }
 
@@ -63,8 +64,11 @@ export function Chart({
   const dark = useDark();
   const caption = useId();
   const kind = lines.map((line) => `${line.label}:${line.color}:${line.style}`).join("|");
-  const shown = (value: number | null) =>
-    value === null || (log && value <= 0) ? null : most !== null && value > most ? most : value;
+  const shown = (value: number | null | undefined) => {
+    if (typeof value !== "number") return value;
+    if (log && value <= 0) return null;
+    return most === null ? value : Math.min(value, most);
+  };
   const data = [x, ...lines.map((line) => (log || most !== null ? line.values.map(shown) : line.values))];
   const zoomed = useRef(false);
   const latest = useRef(data);

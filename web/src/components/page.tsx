@@ -48,7 +48,7 @@ export function Page({ title, kind, back, aside, command, children }: PageProps)
 interface SectionProps {
   readonly title: string;
   readonly note?: ComponentChildren;
-  readonly command?: string;
+  readonly command?: string | undefined;
   readonly children: ComponentChildren;
 }
 

@@ -6,6 +6,8 @@ import { Empty, Loaded, Page, Section } from "../components/page";
 import { curl, curlPost } from "../commands";
 import { SELDOM_MS, useList } from "../data";
 import { useChanges } from "../hooks";
+import { link, useKept } from "../router";
+import { toggled } from "./compare/rows";
 import { BuildTable, More, RunTable } from "./tables";
 
 export function BuildsView() {
@@ -44,8 +46,18 @@ export function BuildsView() {
 export function RunsView() {
   const { of, more } = useList<Run>("/runs", SELDOM_MS);
   useChanges("runs", of.reload);
+  const [marked, setMarked] = useKept<readonly string[]>("marked runs", []);
+  const marks = { ids: marked, toggle: (id: string) => setMarked(toggled(marked, id)) };
   return (
-    <Page title="Runs" command={curl("/runs")}>
+    <Page
+      title="Runs"
+      command={curl("/runs")}
+      aside={
+        <a class="button" href={link.compare(marked)}>
+          {marked.length === 0 ? "Compare runs" : `Compare ${marked.length} marked`}
+        </a>
+      }
+    >
       <Section title="All runs">
         <Loaded of={of} what="runs">
           {(runs) =>
@@ -56,7 +68,7 @@ export function RunsView() {
                 </p>
               </Empty>
             ) : (
-              <RunTable runs={runs} label="Runs" />
+              <RunTable runs={runs} label="Runs" marks={marks} />
             )
           }
         </Loaded>

@@ -22,6 +22,7 @@ export const SECTIONS: readonly { readonly name: string; readonly href: string }
   { name: "Builds", href: "#/builds" },
   { name: "Fleet", href: "#/fleet" },
   { name: "Runs", href: "#/runs" },
+  { name: "Compare", href: "#/compare" },
   { name: "Admin", href: "#/admin" },
 ];
 
@@ -40,6 +41,7 @@ export const VIEWS: readonly View[] = [
   { pattern: "devices/:id", section: "Fleet", load: () => import("./fleet/device").then((m) => m.DeviceView) },
   { pattern: "runs", section: "Runs", load: () => import("./builds").then((m) => m.RunsView) },
   { pattern: "runs/:id", section: "Runs", load: () => import("./run/run").then((m) => m.RunView) },
+  { pattern: "compare", section: "Compare", load: () => import("./compare/compare").then((m) => m.CompareView) },
   { pattern: "admin", section: "Admin", load: () => import("./admin/access").then((m) => m.AccessView) },
   { pattern: "admin/members", section: "Admin", load: () => import("./admin/members").then((m) => m.MembersView) },
   { pattern: "admin/keys", section: "Admin", load: () => import("./admin/keys").then((m) => m.KeysView) },

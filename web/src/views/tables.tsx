@@ -72,12 +72,24 @@ function accuracyText(run: Run): string {
   return (before ?? after ?? null) === null ? format.NOTHING : `${format.percent(before)} → ${format.percent(after)}`;
 }
 
-export function RunTable({ runs, label }: { readonly runs: readonly Run[]; readonly label: string }) {
+interface RunTableProps {
+  readonly runs: readonly Run[];
+  readonly label: string;
+  /** Where runs can be marked: which are, and what a mark does. */
+  readonly marks?: { readonly ids: readonly string[]; readonly toggle: (id: string) => void };
+}
+
+export function RunTable({ runs, label, marks }: RunTableProps) {
   return (
     <TableFrame label={label}>
       <table>
         <thead>
           <tr>
+            {marks && (
+              <th scope="col">
+                <span class="visually-hidden">Mark</span>
+              </th>
+            )}
             <th scope="col">Run</th>
             <th scope="col">Device</th>
             <th scope="col">State</th>
@@ -96,6 +108,16 @@ export function RunTable({ runs, label }: { readonly runs: readonly Run[]; reado
         <tbody>
           {runs.map((run) => (
             <tr key={run.id}>
+              {marks && (
+                <td>
+                  <input
+                    type="checkbox"
+                    aria-label={`Mark ${runText(run)} on ${run.device_name}, ${format.shortId(run.id)}`}
+                    checked={marks.ids.includes(run.id)}
+                    onChange={() => marks.toggle(run.id)}
+                  />
+                </td>
+              )}
               <td>
                 <a href={link.run(run.id)}>{runText(run)}</a> <span class="faint mono">{format.shortId(run.id)}</span>
               </td>

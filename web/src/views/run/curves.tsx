@@ -16,13 +16,13 @@ interface CurvesProps {
   readonly path: string;
 }
 
-const SMOOTHINGS = [
+export const SMOOTHINGS = [
   { text: "none", weight: 0 },
   { text: "a little", weight: 0.7 },
   { text: "more", weight: 0.9 },
   { text: "much", weight: 0.98 },
 ] as const;
-const USUAL = "0.9";
+export const USUAL_SMOOTHING = "0.9";
 /** Times above this quantile are drawn at the edge: one pause of the device would flatten all others. */
 const CLIPPED = 0.99;
 const BINS = 40;
@@ -30,7 +30,7 @@ const BINS = 40;
 export function Curves({ run, steps, ended, path }: CurvesProps) {
   const query = address.value?.query;
   const log = query?.get("axis") === "log";
-  const weight = Number(query?.get("smoothing") ?? USUAL);
+  const weight = Number(query?.get("smoothing") ?? USUAL_SMOOTHING);
   const x = useMemo(() => steps.map((step) => step.step), [steps]);
   const lossLines = useMemo(() => {
     const losses = steps.map((step) => step.loss);

@@ -10,6 +10,7 @@ import { factRows } from "../../facts";
 import { useResource } from "../../data";
 import { useGathered, useStream } from "../../hooks";
 import { runText } from "../../names";
+import { link } from "../../router";
 import { mergeSteps } from "../../series";
 import { Cancel } from "../cancel";
 import { Curves } from "./curves";
@@ -52,6 +53,9 @@ export function RunView({ id }: { readonly id: string }) {
           <>
             <RunState run={data} />
             {!ended && <LiveBadge connected={stream.connected} />}
+            <a class="button" href={link.compare([id])}>
+              Compare
+            </a>
             {!ended && <Cancel path={path} what="run" onCancelled={run.reload} />}
           </>
         )

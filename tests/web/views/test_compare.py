@@ -32,7 +32,7 @@ class Compared:
 @pytest.fixture(scope="module")
 def compared(service: Service, data: Data) -> Compared:
     """Each finished, with a report of its own."""
-    other = service.wait_for_build(service.request_build(data.model, "compared-bias"), "succeeded")
+    other = service.wait_for_build(service.request_build(data.model, "compared-bias", update=[{"params": "*bias"}]), "succeeded")
     runs = []
     for name, (peak, accuracy) in PEAKS.items():
         device = Device(service, name)
@@ -61,11 +61,11 @@ def test_marked_runs_are_compared_and_the_address_restores_the_choice(visitor: V
     figures.get_by_label(f"on {HURTFUL}").and_(visitor.page.get_by_role("radio")).check()
     base = figures.get_by_role("row").filter(has_text="compared-a")
     expect(base).to_contain_text("−10.0 points")
-    visitor.section("Accuracy against cost").get_by_label("Against").select_option("step")
+    visitor.section("Accuracy against cost").get_by_role("combobox", name="Against").select_option("step")
     visitor.section("Loss").get_by_label("Logarithmic").check()
     visitor.page.reload()
     expect(base).to_contain_text("−10.0 points")
-    expect(visitor.section("Accuracy against cost").get_by_label("Against")).to_have_value("step")
+    expect(visitor.section("Accuracy against cost").get_by_role("combobox", name="Against")).to_have_value("step")
     expect(visitor.section("Loss").get_by_label("Logarithmic")).to_be_checked()
 
 

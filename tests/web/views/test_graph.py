@@ -134,6 +134,7 @@ def test_modules_unfold_and_the_address_restores_them(looking: Visitor, model: d
     fold_all(looking)
     looking.page.get_by_text("The same as a list").click()
     rows = looking.page.get_by_label("Boxes of the graph").locator("tbody tr")
+    expect(rows).not_to_have_count(0)
     folded = rows.count()
     boxes(looking, folded)
     rows.get_by_label("Unfold stages", exact=True).click()

@@ -99,7 +99,7 @@ export function Scatter({ rows, selected, onSelect }: ScatterProps) {
             <g
               key={row.id}
               role="button"
-              tabIndex={0}
+              tabindex={0}
               aria-pressed={row.id === selected}
               aria-label={text}
               onClick={() => onSelect(row.id)}

@@ -4,9 +4,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 
 from tests.web.service import Service
 
+FITS_MS = 5_000
+"""A page that has just been opened may be wider for as long: its fonts, styles and charts come one after another."""
 
 @dataclass(frozen=True)
 class Visitor:
@@ -67,6 +70,9 @@ class Visitor:
         ]
 
     def is_wider_than_the_screen(self) -> bool:
-        """Whether a person would have to scroll the page sideways."""
-        wide: bool = self.page.evaluate("document.documentElement.scrollWidth > innerWidth")
-        return wide
+        """Whether a person would have to scroll the page sideways, once all of it is drawn."""
+        try:
+            self.page.wait_for_function("document.documentElement.scrollWidth <= innerWidth", timeout=FITS_MS)
+        except PlaywrightTimeoutError:
+            return True
+        return False

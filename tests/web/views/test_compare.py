@@ -147,6 +147,7 @@ def test_it_prints_as_a_report(visitor: Visitor, compared: Compared) -> None:
     visitor.page.emulate_media(media="print")
     expect(visitor.page.get_by_role("navigation", name="Main")).to_be_hidden()
     expect(visitor.section("Choose runs")).to_be_hidden()
-    expect(visitor.section("Figures").get_by_role("button").first).to_be_hidden()
+    expect(visitor.section("Figures").get_by_role("radio").first).to_be_hidden()
+    expect(visitor.section("Figures").get_by_role("button", name="Remove").first).to_be_hidden()
     expect(visitor.section("Figures").get_by_role("table")).to_be_visible()
     visitor.screenshot("compare-print")

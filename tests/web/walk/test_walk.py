@@ -1,6 +1,7 @@
 """The whole walk of a new user in the browser: from an empty service to weights that PyTorch loads, and a comparison of
 three schemes on two devices. The compiler, the workers and the agents are the real ones."""
 
+import re
 import shlex
 import subprocess
 from collections.abc import Iterator
@@ -109,6 +110,27 @@ def ended(visitor: Visitor, address: str) -> None:
     )
 
 
+def compared(visitor: Visitor, schemes: list[str], devices: set[str]) -> None:
+    """All runs of the list, marked and put beside each other: a cell and a point for each device and scheme."""
+    visitor.open("/runs", "Runs")
+    marks = visitor.page.get_by_role("checkbox", name="Mark")
+    expect(marks).to_have_count(len(schemes) * len(devices))
+    for mark in marks.all():
+        mark.check()
+    visitor.page.get_by_role("link", name=f"Compare {len(schemes) * len(devices)} marked").click()
+    visitor.heading("Compare")
+    cells = visitor.section("Devices by schemes").get_by_role("row")
+    expect(cells).to_have_count(1 + len(devices))
+    for scheme in schemes:
+        expect(cells.first).to_contain_text(scheme)
+    for device in devices:
+        told = cells.filter(has_text=device).get_by_role("cell")
+        expect(told.filter(has_text=re.compile(r"\d\s%.*B,.*s"))).to_have_count(len(schemes))
+    points = visitor.section("Accuracy against cost").get_by_role("button")
+    expect(points).to_have_count(len(schemes) * len(devices))
+    visitor.screenshot("walk-compared")
+
+
 def download(visitor: Visitor, folder: Path) -> Path:
     with visitor.page.expect_download() as told:
         visitor.section("Trained weights").get_by_role("link", name="Download the trained weights").click()
@@ -146,6 +168,7 @@ def test_from_an_empty_service_to_weights_in_pytorch(
     for addresses in runs.values():
         for address in addresses:
             ended(visitor, address)
+    compared(visitor, list(runs), {"desk", "pi"})
     visitor.open(runs["everything"][0], "small")
     weights = download(visitor, tmp_path)
     measured = empty.get(runs["everything"][0])["report"]["eval_after"]["accuracy"]

@@ -1,6 +1,7 @@
 /** Accuracy against what it costs, a point a run, with the runs that no other one beats. */
 
 import * as format from "../../format";
+import { TableFrame } from "../../components/page";
 import { address, setQuery } from "../../router";
 import { front, type Point, type Row, scale } from "./rows";
 
@@ -87,34 +88,36 @@ export function Scatter({ rows, selected, onSelect }: ScatterProps) {
       {drawn.length === 0 ? (
         <p class="note">No run has told both yet.</p>
       ) : (
-        <svg class="scatter" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="group" aria-label="Accuracy against cost">
-          <path class="axes" d={axes} />
-          {labels.map(({ x, y, anchor, text }) => (
-            <text key={text + anchor} x={x} y={y} text-anchor={anchor}>
-              {text}
-            </text>
-          ))}
-          <polyline class="front" points={line} />
-          {drawn.map(({ row, x, y, best, text }) => (
-            <g
-              key={row.id}
-              role="button"
-              tabindex={0}
-              aria-pressed={row.id === selected}
-              aria-label={text}
-              onClick={() => onSelect(row.id)}
-              onKeyDown={(event) => {
-                if (event.key !== "Enter" && event.key !== " ") return;
-                event.preventDefault();
-                onSelect(row.id);
-              }}
-            >
-              <title>{text}</title>
-              {row.id === selected && <circle class="ring" cx={x} cy={y} r={12} />}
-              <circle class={row.color} cx={x} cy={y} r={best ? 7 : 5} />
-            </g>
-          ))}
-        </svg>
+        <TableFrame label="Points">
+          <svg class="scatter" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="group" aria-label="Accuracy against cost">
+            <path class="axes" d={axes} />
+            {labels.map(({ x, y, anchor, text }) => (
+              <text key={text + anchor} x={x} y={y} text-anchor={anchor}>
+                {text}
+              </text>
+            ))}
+            <polyline class="front" points={line} />
+            {drawn.map(({ row, x, y, best, text }) => (
+              <g
+                key={row.id}
+                role="button"
+                tabindex={0}
+                aria-pressed={row.id === selected}
+                aria-label={text}
+                onClick={() => onSelect(row.id)}
+                onKeyDown={(event) => {
+                  if (event.key !== "Enter" && event.key !== " ") return;
+                  event.preventDefault();
+                  onSelect(row.id);
+                }}
+              >
+                <title>{text}</title>
+                {row.id === selected && <circle class="ring" cx={x} cy={y} r={12} />}
+                <circle class={row.color} cx={x} cy={y} r={best ? 7 : 5} />
+              </g>
+            ))}
+          </svg>
+        </TableFrame>
       )}
       <p class="note">Large points on the line are the front: no other run is as accurate for less.</p>
     </>

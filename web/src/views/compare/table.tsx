@@ -46,9 +46,18 @@ export function ComparedTable({ rows, base, selected, onSelect, onRemove }: Rows
         <tbody>
           {rows.map((row) => (
             <tr key={row.id} class={row.id === selected ? "selected" : undefined}>
-              <td>
-                <Swatch color={row.color} /> <a href={link.run(row.id)}>{row.name}</a>{" "}
-                <span class="faint mono">{format.shortId(row.id)}</span>
+              <td class="compared-run">
+                <button
+                  type="button"
+                  class="mark"
+                  aria-pressed={row.id === selected}
+                  aria-label={`Highlight ${row.name} on ${row.device}`}
+                  title="Highlight"
+                  onClick={() => onSelect(row.id)}
+                >
+                  <Swatch color={row.color} />
+                </button>{" "}
+                <a href={link.run(row.id)}>{row.name}</a> <span class="faint mono">{format.shortId(row.id)}</span>
                 {row.run.state !== "succeeded" && <RunState run={row.run} />}
               </td>
               <td>{row.device}</td>
@@ -67,23 +76,15 @@ export function ComparedTable({ rows, base, selected, onSelect, onRemove }: Rows
                   onChange={() => setQuery({ base: row.id })}
                 />
               </td>
-              <td class="on-screen row-actions">
+              <td class="on-screen">
                 <button
                   type="button"
-                  class="button"
-                  aria-pressed={row.id === selected}
-                  aria-label={`Highlight ${row.name} on ${row.device}`}
-                  onClick={() => onSelect(row.id)}
-                >
-                  Highlight
-                </button>
-                <button
-                  type="button"
-                  class="button"
+                  class="mark"
                   aria-label={`Remove ${row.name} on ${row.device}`}
+                  title="Remove"
                   onClick={() => onRemove(row.id)}
                 >
-                  Remove
+                  ×
                 </button>
               </td>
             </tr>

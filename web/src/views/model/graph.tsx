@@ -39,7 +39,6 @@ export function GraphView({ id }: { readonly id: string }) {
   return (
     <Page
       title={model.data ? `Graph of ${model.data.name}` : "Graph"}
-      kind="Graph"
       back={{ href: link.model(id), text: model.data?.name ?? "Model" }}
       command={curlPost(`/models/${id}/graph`, { recipe: text, target })}
       aside={

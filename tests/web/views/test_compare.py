@@ -32,7 +32,8 @@ class Compared:
 @pytest.fixture(scope="module")
 def compared(service: Service, data: Data) -> Compared:
     """Each finished, with a report of its own."""
-    other = service.wait_for_build(service.request_build(data.model, "compared-bias", update=[{"params": "*bias"}]), "succeeded")
+    order = service.request_build(data.model, "compared-bias", update=[{"params": "*bias"}])
+    other = service.wait_for_build(order, "succeeded")
     runs = []
     for name, (peak, accuracy) in PEAKS.items():
         device = Device(service, name)

@@ -116,6 +116,12 @@ export function Loaded<T>(props: {
   );
 }
 
+/** Whether all of these are there, or why not. What stands below others waits for them: nothing is pushed down while
+ * somebody reads it. */
+export function isSettled(...all: readonly { readonly data: unknown; readonly problem: Problem | null }[]): boolean {
+  return all.every(({ data, problem }) => data !== null || problem !== null);
+}
+
 /** A table that may be wider than the screen: it scrolls on its own and can be reached by keyboard. */
 export function TableFrame({ label, children }: { readonly label: string; readonly children: ComponentChildren }) {
   return (

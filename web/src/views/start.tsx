@@ -2,7 +2,7 @@
 
 import type { Build, Overview, Run } from "../api/types";
 import { type Figure, Figures } from "../components/figures";
-import { Loaded, Page, Section } from "../components/page";
+import { isSettled, Loaded, Page, Section } from "../components/page";
 import { curl } from "../commands";
 import { SELDOM_MS, useList, useResource } from "../data";
 import * as format from "../format";
@@ -54,28 +54,32 @@ export function StartView() {
           </>
         )}
       </Loaded>
-      <Section title="Latest runs that succeeded" command={curl(`/runs?state=succeeded&limit=${RECENT}`)}>
-        <Loaded of={runs.of} what="runs">
-          {(items) =>
-            items.length === 0 ? (
-              <p class="note">Nothing has run to its end yet.</p>
-            ) : (
-              <RunTable runs={items.slice(0, RECENT)} label="Latest runs" />
-            )
-          }
-        </Loaded>
-      </Section>
-      <Section title="Latest builds that succeeded" command={curl(`/builds?state=succeeded&limit=${RECENT}`)}>
-        <Loaded of={builds.of} what="builds">
-          {(items) =>
-            items.length === 0 ? (
-              <p class="note">Nothing has been built to its end yet.</p>
-            ) : (
-              <BuildTable builds={items.slice(0, RECENT)} label="Latest builds" />
-            )
-          }
-        </Loaded>
-      </Section>
+      {isSettled(overview, running.of, building.of) && (
+        <Section title="Latest runs that succeeded" command={curl(`/runs?state=succeeded&limit=${RECENT}`)}>
+          <Loaded of={runs.of} what="runs">
+            {(items) =>
+              items.length === 0 ? (
+                <p class="note">Nothing has run to its end yet.</p>
+              ) : (
+                <RunTable runs={items.slice(0, RECENT)} label="Latest runs" />
+              )
+            }
+          </Loaded>
+        </Section>
+      )}
+      {isSettled(overview, running.of, building.of, runs.of) && (
+        <Section title="Latest builds that succeeded" command={curl(`/builds?state=succeeded&limit=${RECENT}`)}>
+          <Loaded of={builds.of} what="builds">
+            {(items) =>
+              items.length === 0 ? (
+                <p class="note">Nothing has been built to its end yet.</p>
+              ) : (
+                <BuildTable builds={items.slice(0, RECENT)} label="Latest builds" />
+              )
+            }
+          </Loaded>
+        </Section>
+      )}
     </Page>
   );
 }

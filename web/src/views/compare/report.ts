@@ -54,7 +54,6 @@ class Maker {
 
 /** Text without the characters that no XML file may hold. */
 function printable(child: Node | string): Node | string {
-  // eslint-disable-next-line no-control-regex
   return typeof child === "string"
     ? child.replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, "�")
     : child;

@@ -5,7 +5,7 @@ import type { Build, Check, Model } from "../../api/types";
 import { Ago } from "../../components/ago";
 import { CopyButton } from "../../components/copy";
 import { Facts, Figures } from "../../components/figures";
-import { Empty, Loaded, Page, Section, TableFrame } from "../../components/page";
+import { Empty, isSettled, Loaded, Page, Section, TableFrame } from "../../components/page";
 import { curl, curlBlob } from "../../commands";
 import { useList, useResource } from "../../data";
 import * as format from "../../format";
@@ -39,21 +39,6 @@ export function ModelView({ id }: { readonly id: string }) {
       <Loaded of={model} what="the model">
         {(data) => <File model={data} path={path} />}
       </Loaded>
-      <Section title="Coverage" command={curl(`${path}/check?target=host`, "{supported, operators, unsupported}")}>
-        <Loaded of={check} what="what the compiler says of it; the first time it takes some seconds">
-          {(data) => <Coverage check={data} />}
-        </Loaded>
-      </Section>
-      {check.data?.supported && (
-        <>
-          <Section title="What training takes" command={curl(`${path}/check?target=host`, ".recipes")}>
-            <Usual check={check.data} id={id} />
-          </Section>
-          <Section title="Layers" command={curl(`${path}/check?target=host`, ".layers")}>
-            <Layers layers={check.data.layers} />
-          </Section>
-        </>
-      )}
       <Section title="Builds" command={curl(`/builds?model_id=${id}`)}>
         <Loaded of={builds} what="builds">
           {(items) =>
@@ -70,6 +55,26 @@ export function ModelView({ id }: { readonly id: string }) {
         </Loaded>
         <More more={more} />
       </Section>
+      {isSettled(model, builds) && (
+        <>
+          {" "}
+          <Section title="Coverage" command={curl(`${path}/check?target=host`, "{supported, operators, unsupported}")}>
+            <Loaded of={check} what="what the compiler says of it; the first time it takes some seconds">
+              {(data) => <Coverage check={data} />}
+            </Loaded>
+          </Section>
+          {check.data?.supported && (
+            <>
+              <Section title="What training takes" command={curl(`${path}/check?target=host`, ".recipes")}>
+                <Usual check={check.data} id={id} />
+              </Section>
+              <Section title="Layers" command={curl(`${path}/check?target=host`, ".layers")}>
+                <Layers layers={check.data.layers} />
+              </Section>
+            </>
+          )}
+        </>
+      )}
     </Page>
   );
 }

@@ -42,6 +42,7 @@ export function RunView({ id }: { readonly id: string }) {
   });
   const steps = useMemo(() => mergeSteps(stored.steps, live), [stored.steps, live]);
   const data = run.data;
+  const drawn = steps.length > 0 || !ended || stored.complete;
   return (
     <Page
       title={data ? `${runText(data)} on ${data.device_name}` : "Run"}
@@ -79,26 +80,34 @@ export function RunView({ id }: { readonly id: string }) {
         )}
       </Loaded>
       {stored.problem && <ProblemBox problem={stored.problem} />}
-      {steps.length === 0 && ended && !stored.complete && <Loading what="steps" />}
-      {data && (steps.length > 0 || !ended || stored.complete) && (
-        <Curves run={data} steps={steps} ended={ended} path={path} />
-      )}
-      {data?.report?.train?.peak_rss_bytes && (
-        <Section title="Planned against measured memory">
-          <PlannedAgainstMeasured runs={[data]} planned={null} />
-        </Section>
-      )}
-      {data?.report?.train?.kernels && (
-        <Section title="Time per operator" command={curl(path, ".report.train.kernels")}>
-          <Kernels kernels={data.report.train.kernels} />
-        </Section>
-      )}
-      {data?.report?.health && Object.keys(data.report.health).length > 0 && (
-        <Section title="Health of the device" command={curl(path, ".report.health")}>
-          <Facts items={factRows(data.report.health)} />
-        </Section>
-      )}
-      {data && <Weights run={data} />}
+      {data && !drawn && <Loading what="steps" />}
+      {data && drawn && <Curves run={data} steps={steps} ended={ended} path={path} />}
+      {data && drawn && <Afterwards run={data} path={path} />}
     </Page>
+  );
+}
+
+/** What is known once a run is over. */
+function Afterwards({ run, path }: { readonly run: Run; readonly path: string }) {
+  const { train, health } = run.report ?? {};
+  return (
+    <>
+      {train?.peak_rss_bytes && (
+        <Section title="Planned against measured memory">
+          <PlannedAgainstMeasured runs={[run]} planned={null} />
+        </Section>
+      )}
+      {train?.kernels && (
+        <Section title="Time per operator" command={curl(path, ".report.train.kernels")}>
+          <Kernels kernels={train.kernels} />
+        </Section>
+      )}
+      {health && Object.keys(health).length > 0 && (
+        <Section title="Health of the device" command={curl(path, ".report.health")}>
+          <Facts items={factRows(health)} />
+        </Section>
+      )}
+      <Weights run={run} />
+    </>
   );
 }

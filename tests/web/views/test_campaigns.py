@@ -22,7 +22,7 @@ BIG = 20
 
 @dataclass(frozen=True)
 class Lab:
-    """A service of its own with two builds, and two pools of devices: one that works, and a large one that is silent."""
+    """A service of its own with two builds, a pool of devices that work, and a large one of silent ones."""
 
     service: Service
     builds: list[dict[str, Any]]
@@ -133,11 +133,11 @@ def test_the_form_starts_a_campaign_whose_grid_goes_on_by_itself(
     page.get_by_role("checkbox", name="last4").check()
     page.get_by_label("Search builds").fill("<img")
     page.get_by_role("checkbox", name=HOSTILE).check()
-    page.get_by_label("Pool", exact=True).select_option("desk")
+    page.get_by_role("combobox", name="Pool").select_option("desk")
     page.get_by_label("Name", exact=True).fill("by form")
-    page.get_by_label("Evaluation data").select_option(lab.dataset["id"])
+    page.get_by_role("combobox", name="Evaluation data").select_option(lab.dataset["id"])
     page.get_by_label("Seeds").fill("1-2")
-    page.get_by_label("Canaries").fill("0")
+    page.get_by_label("Canary devices").fill("0")
     expect(page.get_by_text("8 runs: 2 builds on 2 devices with 2 seeds")).to_be_visible()
     page.get_by_role("button", name="Start 8 runs").click()
     visitor.heading("by form")
@@ -153,6 +153,7 @@ def test_the_form_starts_a_campaign_whose_grid_goes_on_by_itself(
     lab.work(lab.devices[1], 0.90)
     expect(other.get_by_label("Seed 1: succeeded")).to_have_count(1)
     expect(other).to_contain_text("90.0 %")
+    visitor.screenshot("campaigns-live")
     assert page.evaluate("window.changes") == 0, "A row of which nothing changed is not drawn again."
     lab.work(lab.devices[0], 0.80)
     expect(board.get_by_label("Seed 1: succeeded")).to_have_count(1)
@@ -170,7 +171,7 @@ def test_the_form_starts_a_campaign_whose_grid_goes_on_by_itself(
     path = tmp_path / "results.csv"
     download.value.save_as(path)
     assert [row["succeeded"] for row in csv.DictReader(path.open())] == ["4", "4"]
-    visitor.section("Results").get_by_label("A row for each").select_option("device")
+    visitor.section("Results").get_by_role("combobox", name="A row for each").select_option("device")
     expect(visitor.section("Results").locator("tbody tr")).to_have_count(4)
     assert "by=device" in page.url
     visitor.section("Results").get_by_role("link", name="Compare 8 runs of all builds").click()
@@ -228,11 +229,12 @@ def test_why_a_campaign_stopped_and_who_failed(visitor: Visitor, lab: Lab) -> No
     expect(visitor.figure("Failed")).to_have_text("1")
     assert visitor.copy_command("Failed").endswith(f"/campaigns/{campaign['id']} | jq .cells.failed")
     grid = visitor.section("Grid")
-    grid.get_by_label("Devices", exact=True).select_option("failed")
+    grid.get_by_role("combobox", name="Devices").select_option("failed")
     expect(grid.locator("tbody tr")).to_have_count(1)
     mark = grid.get_by_label(re.compile("failed$"))
     expect(mark).to_have_attribute("title", f"Seed 1: failed: {HOSTILE}")
     assert "show=failed" in visitor.page.url
+    visitor.screenshot("campaigns-failed")
 
 
 def test_what_the_service_refuses_is_told_at_its_field(visitor: Visitor, lab: Lab) -> None:
@@ -243,15 +245,15 @@ def test_what_the_service_refuses_is_told_at_its_field(visitor: Visitor, lab: La
     expect(page.get_by_text("2 chosen")).to_be_visible()
     devices = page.get_by_role("group", name="Devices")
     devices.get_by_label("By a selector").check()
-    devices.get_by_label("Selector").fill("ram>=lots")
+    devices.get_by_role("textbox", name="Selector").fill("ram>=lots")
     expect(devices.get_by_role("alert")).to_contain_text("is a number of bytes")
-    devices.get_by_label("Selector").fill("nowhere-*")
+    devices.get_by_role("textbox", name="Selector").fill("nowhere-*")
     expect(page.get_by_text("No chosen device is of host.")).to_be_visible()
     page.get_by_label("Seeds").fill("0-4000")
     expect(page.get_by_text("A campaign has 1000 seeds at most.").first).to_be_visible()
     page.get_by_label("Seeds").fill("0-499")
     devices.get_by_label("All of a pool").check()
-    devices.get_by_label("Pool", exact=True).select_option("shelf")
+    devices.get_by_role("combobox", name="Pool").select_option("shelf")
     expect(page.get_by_text("20,000 runs: 2 builds on 20 devices with 500 seeds")).to_be_visible()
     expect(page.get_by_role("button", name="Start 20,000 runs")).to_be_disabled()
     page.get_by_label("Seeds").fill("4")
@@ -275,9 +277,7 @@ def test_what_the_service_refuses_is_told_at_its_field(visitor: Visitor, lab: La
     lab.cancel(campaign)
 
 
-def test_a_key_without_the_scope_sees_and_does_not_change(
-    visitor: Visitor, lab: Lab, finished: dict[str, Any]
-) -> None:
+def test_a_key_without_the_scope_sees_and_does_not_change(visitor: Visitor, lab: Lab, finished: dict[str, Any]) -> None:
     page = visitor.page
     sign_in_with(visitor, lab.service, "read")
     visitor.open("/campaigns", "Campaigns")
@@ -301,9 +301,10 @@ def test_a_thousand_cells_are_drawn_a_part_at_a_time(visitor: Visitor, lab: Lab)
     visitor.open(f"/campaigns/{campaign['id']}", "large")
     grid = visitor.section("Grid")
     expect(grid).to_contain_text(f"12 of {total // 50} devices")
-    assert grid.locator(".cell-mark").count() == 12 * 2 * 24
+    expect(grid.locator(".cell-mark")).to_have_count(12 * 2 * 24)
     expect(grid).to_contain_text("and 1 seeds more")
     expect(grid.locator("tbody tr").first).to_contain_text("shelf-0")
+    visitor.screenshot("campaigns-large")
     grid.get_by_role("button", name="Show more devices").click()
     expect(grid.locator("tbody tr")).to_have_count(total // 50)
     grid.get_by_label("Search devices").fill("shelf-19")

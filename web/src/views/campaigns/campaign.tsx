@@ -3,7 +3,7 @@
 import type { Campaign, CampaignResults, Dataset } from "../../api/types";
 import { post } from "../../api/client";
 import { Ago, Until } from "../../components/ago";
-import { LiveBadge, Progress } from "../../components/badge";
+import { LiveBadge } from "../../components/badge";
 import { ConfirmButton } from "../../components/confirm_button";
 import { DeleteButton } from "../../components/delete_button";
 import { type Figure, Facts, Figures } from "../../components/figures";
@@ -18,13 +18,16 @@ import { whyNot } from "../../permission";
 import { address, go, link } from "../../router";
 import { Badge } from "../admin/badge";
 import type { ViewProps } from "../table_of_views";
+import { CellBar } from "./bar";
 import { useCells } from "./cells";
 import { GridSection } from "./grid_table";
-import { CAMPAIGN_TONES, countsText, DEEDS, endedCount, ENDED, STATE_HINTS, whyNotNow } from "./parts";
+import { CAMPAIGN_TONES, countsText, DEEDS, ENDED, STATE_HINTS, whyNotNow } from "./parts";
 import { ResultsSection } from "./results";
 import "../../styles/campaigns.css";
 
+/** At most so often is it read again, and the more seldom the larger it is. */
 const CHANGED_MS = 2000;
+const EACH_CELL_MS = 2;
 /** In case a change was told to nobody. */
 const SELDOM_MS = 30_000;
 
@@ -42,12 +45,13 @@ export function CampaignView({ id }: ViewProps) {
     totals.reload();
     cells.reload();
   };
-  const news = useGathered<null>(reload, CHANGED_MS);
+  const news = useGathered<null>(reload, CHANGED_MS + EACH_CELL_MS * (campaign.data?.cells.total ?? 0));
   const stream = useStream(open ? `${path}/events` : null, () => news.add([null]));
+  // A cell that begins is told by its run alone.
   useChanges(
     open ? "runs" : null,
-    () => {
-      news.add([null]);
+    (changes) => {
+      if (changes === null || changes.more || changes.changed.length > 0) news.add([null]);
     },
     CHANGED_MS,
   );
@@ -104,11 +108,7 @@ function Head({ of, path, changed }: HeadProps) {
       {of.missing_targets.length > 0 && (
         <p class="needs-reason">No chosen device is of {of.missing_targets.join(", ")}: builds for it are not run.</p>
       )}
-      <Progress
-        label={`Progress of ${of.name}`}
-        fraction={endedCount(of.cells) / Math.max(1, of.cells.total)}
-        text={`${format.count(endedCount(of.cells))} of ${format.count(of.cells.total)} runs over`}
-      />
+      <CellBar of={of.cells} name={of.name} />
       <Figures items={figures(of, path)} />
       <div class="actions campaign-actions">
         {DEEDS.map((deed) => (

@@ -58,7 +58,7 @@ export function GridSection({ campaign, path, cells, results }: GridProps) {
   return (
     <Section
       title="Grid"
-      note="A row is a device, a column a build, a mark the run of one seed. The number is the median over the seeds; ± says how far the 10th or 90th percentile is from it."
+      note="A row is a device, a column a build, a mark the run of one seed. The number is the median over the seeds; ± says how far the 10th or 90th percentile is from it, of accuracies in points."
       command={curl(`${path}/cells`)}
     >
       <div class="grid-tools">

@@ -2,7 +2,6 @@
 
 import type { Campaign } from "../../api/types";
 import { Ago } from "../../components/ago";
-import { Progress } from "../../components/badge";
 import { Command } from "../../components/copy";
 import { Empty, Loaded, Page, Section, TableFrame } from "../../components/page";
 import { curl } from "../../commands";
@@ -13,8 +12,9 @@ import { whyNot } from "../../permission";
 import { address, link } from "../../router";
 import { Badge } from "../admin/badge";
 import { More } from "../tables";
+import { CellBar } from "./bar";
 import { NewCampaign } from "./new_campaign";
-import { CAMPAIGN_TONES, countsText, endedCount } from "./parts";
+import { CAMPAIGN_TONES, countsText } from "./parts";
 import "../../styles/campaigns.css";
 
 /** Campaigns go on by their runs, of which the page is told at once. */
@@ -77,7 +77,7 @@ function Table({ campaigns }: { readonly campaigns: readonly Campaign[] }) {
           <tr>
             <th scope="col">Campaign</th>
             <th scope="col">State</th>
-            <th scope="col">Runs over</th>
+            <th scope="col">Progress</th>
             <th scope="col" class="number">
               Builds
             </th>
@@ -97,11 +97,7 @@ function Table({ campaigns }: { readonly campaigns: readonly Campaign[] }) {
                 {campaign.failure && <span class="under">{campaign.failure.detail}</span>}
               </td>
               <td>
-                <Progress
-                  label={`Progress of ${campaign.name}`}
-                  fraction={endedCount(campaign.cells) / Math.max(1, campaign.cells.total)}
-                  text={`${format.count(endedCount(campaign.cells))} of ${format.count(campaign.cells.total)}`}
-                />
+                <CellBar of={campaign.cells} name={campaign.name} />
                 <span class="under">{countsText(campaign.cells)}</span>
               </td>
               <td class="number">{campaign.build_ids.length}</td>

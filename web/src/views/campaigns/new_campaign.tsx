@@ -134,7 +134,7 @@ function Form({ datasets }: { readonly datasets: readonly Dataset[] }) {
             name="Evaluation data"
             value={wishes.evaluation}
             fits={fits}
-            none="none"
+            none="none: no accuracy is measured"
             onChoice={(id) => wish({ evaluation: id })}
           />
         </WithError>
@@ -153,11 +153,9 @@ function Form({ datasets }: { readonly datasets: readonly Dataset[] }) {
             />
           </label>
         </WithError>
-      </div>
-      <div class="form-row">
         <WithError text={said("canary")}>
           <Count
-            name="Canaries: devices that go first (0: none)"
+            name="Canary devices (0: none)"
             value={wishes.canary}
             min={0}
             max={100}
@@ -166,7 +164,7 @@ function Form({ datasets }: { readonly datasets: readonly Dataset[] }) {
         </WithError>
         <WithError text={said("stop")}>
           <Count
-            name="Stop when more percent fail (0: never)"
+            name="Stop above % failed (0: never)"
             value={wishes.stop}
             min={0}
             max={100}
@@ -175,7 +173,7 @@ function Form({ datasets }: { readonly datasets: readonly Dataset[] }) {
         </WithError>
         <WithError text={said("retries")}>
           <Count
-            name="Tries more after what passes by itself"
+            name="Retries of transient failures"
             value={wishes.transient}
             min={0}
             max={10}
@@ -183,7 +181,7 @@ function Form({ datasets }: { readonly datasets: readonly Dataset[] }) {
           />
         </WithError>
         <Count
-          name="Tries more after a crash"
+          name="Retries of crashes"
           value={wishes.crashed}
           min={0}
           max={10}
@@ -191,8 +189,8 @@ function Form({ datasets }: { readonly datasets: readonly Dataset[] }) {
         />
       </div>
       <p class="campaign-size" role="status">
-        {size === null ? "Counting devices …" : size.text}
-        {why !== null && <span class="campaign-why"> {why}</span>}
+        {size === null ? "Counting devices …" : builds.length > 0 && `${size.text}. `}
+        {why !== null && <span class="campaign-why">{why}</span>}
       </p>
       {problem && atFields === null && atMore === null && <ProblemBox problem={problem} />}
       <div class="actions">

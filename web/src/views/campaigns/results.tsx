@@ -138,7 +138,7 @@ function CompareLink({ cells, of }: { readonly cells: readonly CampaignCell[]; r
   const all = cells.filter(({ state }) => state === "succeeded").length;
   const count = all > runs.length ? `${runs.length} of ${format.count(all)}` : String(runs.length);
   return (
-    <a class="button" href={link.compare(runs)} aria-label={`Compare ${count} runs of ${of}`}>
+    <a class="button compare-runs" href={link.compare(runs)} aria-label={`Compare ${count} runs of ${of}`}>
       Compare {count} runs
     </a>
   );

@@ -21,7 +21,8 @@ import type { ViewProps } from "../table_of_views";
 import { CellBar } from "./bar";
 import { useCells } from "./cells";
 import { GridSection } from "./grid_table";
-import { CAMPAIGN_TONES, countsText, DEEDS, ENDED, STATE_HINTS, whyNotNow } from "./parts";
+import { seedsText } from "./order";
+import { CAMPAIGN_TONES, DEEDS, ENDED, STATE_HINTS, whyNotNow } from "./parts";
 import { ResultsSection } from "./results";
 import "../../styles/campaigns.css";
 
@@ -205,10 +206,10 @@ function stopText({ order }: Campaign): string {
   return "it goes on, however many fail";
 }
 
-function Asked({ of: { order, cells } }: { readonly of: Campaign }) {
+function Asked({ of: { order } }: { readonly of: Campaign }) {
   const { dataset_id: data, eval_dataset_id: evaluation, seeds = [] } = order;
   const chosen = order.device_ids?.length ?? 0;
-  const retries = Object.entries(order.retries ?? { transient: 3 });
+  const retries = Object.entries(order.retries ?? { transient: 3 }).filter(([, tries]) => tries > 0);
   return (
     <Section title="What was asked for">
       <Facts
@@ -217,10 +218,12 @@ function Asked({ of: { order, cells } }: { readonly of: Campaign }) {
           ["Each run", `${order.entry ?? "train"}, ${format.count(order.steps)} steps`],
           ["Data", <DataName key="data" id={data} local={order.dataset_name} />],
           ["Evaluation data", <DataName key="eval" id={evaluation} local={order.eval_dataset_name} />],
-          ["Seeds", seeds.join(", ")],
+          ["Seeds", seedsText(seeds)],
           ["Canaries", order.canary ? `${order.canary.devices}, then ${order.canary.wait_seconds ?? 0} s` : "none"],
-          ["Tried again", retries.map(([kind, tries]) => `${kind} ${tries} times`).join(", ") || "never"],
-          ["Cells", countsText(cells)],
+          [
+            "Tried again",
+            retries.map(([kind, tries]) => `${kind.replaceAll("_", " ")} × ${tries}`).join(", ") || "never",
+          ],
         ]}
       />
     </Section>

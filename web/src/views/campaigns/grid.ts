@@ -81,10 +81,16 @@ export function chosenRows(rows: readonly Row[], text: string, shown: Shown): re
   );
 }
 
-/** So many rows are drawn at first, and more when asked for: a page with thousands of marks is slow. */
-const MOST_MARKS = 600;
+/** With more seeds, counts say the same sooner. */
+export const MARKS_OF_FIELD = 30;
+/** A page with thousands of marks is slow. */
+const MARKS_AT_ONCE = 600;
+const FEWEST_ROWS = 4;
+
+/** So many rows are drawn at first, and as many more when asked for. */
 export function rowsAtOnce(builds: number, seeds: number): number {
-  return Math.max(10, Math.floor(MOST_MARKS / Math.max(1, builds * seeds)));
+  const marks = builds * Math.min(seeds, MARKS_OF_FIELD);
+  return Math.max(FEWEST_ROWS, Math.floor(MARKS_AT_ONCE / Math.max(1, marks)));
 }
 
 /** The runs of these cells that can be compared, as many as are compared at most. Cells are begun seed by seed, so the

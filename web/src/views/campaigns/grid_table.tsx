@@ -6,6 +6,7 @@ import { Empty, Section, TableFrame } from "../../components/page";
 import { curl } from "../../commands";
 import * as format from "../../format";
 import { address, link, setQuery, useKept } from "../../router";
+import { useArrows } from "./arrows";
 import type { Cells } from "./cells";
 import {
   chosenRows,
@@ -13,6 +14,7 @@ import {
   type FigureName,
   figureOf,
   FIGURES,
+  MARKS_OF_FIELD,
   type Row,
   rowsAtOnce,
   rowsOf,
@@ -21,7 +23,7 @@ import {
   spreadText,
 } from "./grid";
 import { Legend, MarkShape } from "./marks";
-import { CELL_WORDS, shortVersion } from "./parts";
+import { CELL_WORDS, othersText, shortVersion } from "./parts";
 
 interface GridProps {
   readonly campaign: Campaign;
@@ -46,19 +48,20 @@ export function GridSection({ campaign, path, cells, results }: GridProps) {
   const rows = useMemo(() => (before.current = rowsOf(cells.cells, before.current)), [cells.cells]);
   const query = address.value?.query;
   const asked = query?.get("show") ?? "";
-  const shown: Shown = asked in SHOWN ? (asked as Shown) : "";
+  const shown: Shown = Object.keys(SHOWN).includes(asked) ? (asked as Shown) : "";
   const text = query?.get("device") ?? "";
   const figure = figureOf(results, query?.get("figure") ?? null);
   const columns = useColumns(campaign, results);
   const step = rowsAtOnce(columns.length, campaign.order.seeds?.length ?? 1);
   const [pages, setPages] = useKept("pages of the grid", 1);
   const chosen = chosenRows(rows, text, shown);
+  const arrows = useArrows();
   const drawn = chosen.slice(0, pages * step);
   const figures = useMemo(() => new Map(results.map((one) => [`${one.build_id} ${one.device_id}`, one])), [results]);
   return (
     <Section
       title="Grid"
-      note="A row is a device, a column a build, a mark the run of one seed. The number is the median over the seeds; ± says how far the 10th or 90th percentile is from it, of accuracies in points."
+      note="A row is a device, a column a build, a mark the run of one seed; arrow keys move among them. The number is the median over the seeds; ± says how far the 10th or 90th percentile is from it, of accuracies in points."
       command={curl(`${path}/cells`)}
     >
       <div class="grid-tools">
@@ -103,28 +106,30 @@ export function GridSection({ campaign, path, cells, results }: GridProps) {
       )}
       {cells.complete && drawn.length === 0 && <Empty title="No device is like that." />}
       {drawn.length > 0 && (
-        <TableFrame label="Grid of devices and builds">
-          <table class="grid">
-            <thead>
-              <tr>
-                <th scope="col">Device</th>
-                {columns.map((column) => (
-                  <ColumnHead key={column.id} of={column} />
+        <div ref={arrows.ref} onFocusIn={arrows.onFocusIn} onKeyDown={arrows.onKeyDown}>
+          <TableFrame label="Grid of devices and builds">
+            <table class="grid">
+              <thead>
+                <tr>
+                  <th scope="col">Device</th>
+                  {columns.map((column) => (
+                    <ColumnHead key={column.id} of={column} />
+                  ))}
+                </tr>
+              </thead>
+              <tbody>
+                {drawn.map((row) => (
+                  <DeviceRow key={row.deviceId} row={row} columns={columns} figures={figures} figure={figure} />
                 ))}
-              </tr>
-            </thead>
-            <tbody>
-              {drawn.map((row) => (
-                <DeviceRow key={row.deviceId} row={row} columns={columns} figures={figures} figure={figure} />
-              ))}
-            </tbody>
-          </table>
-        </TableFrame>
+              </tbody>
+            </table>
+          </TableFrame>
+        </div>
       )}
       {chosen.length > 0 && (
         <p class="grid-count faint">
-          {format.count(drawn.length)} of {format.count(rows.length)} {rows.length === 1 ? "device" : "devices"}
-          {chosen.length < rows.length && `, ${format.count(chosen.length)} are asked for`}
+          {format.count(drawn.length)} of {format.count(chosen.length)} {chosen.length === 1 ? "device" : "devices"}
+          {chosen.length < rows.length && `, ${format.count(rows.length)} in all`}
         </p>
       )}
       {drawn.length < chosen.length && (
@@ -182,20 +187,17 @@ function DeviceRow({ row, columns, figures, figure }: RowProps) {
   );
 }
 
-/** With more seeds, counts say the same sooner. */
-const MOST_MARKS = 24;
-
 function Field({ cells, text }: { readonly cells: readonly CampaignCell[] | undefined; readonly text: string }) {
   if (!cells) return <td class="faint">not for this target</td>;
   return (
     <td>
       <span class="grid-figure">{text}</span>
       <span class="marks-of-seeds">
-        {cells.slice(0, MOST_MARKS).map((cell) => (
+        {cells.slice(0, MARKS_OF_FIELD).map((cell) => (
           <Mark key={cell.number} cell={cell} />
         ))}
       </span>
-      {cells.length > MOST_MARKS && <span class="under">and {cells.length - MOST_MARKS} seeds more</span>}
+      {cells.length > MARKS_OF_FIELD && <span class="under">and {othersText(cells.slice(MARKS_OF_FIELD))}</span>}
     </td>
   );
 }
@@ -210,7 +212,13 @@ function Mark({ cell }: { readonly cell: CampaignCell }) {
       </span>
     );
   return (
-    <a class={`cell-mark cell-${cell.state}`} href={link.run(cell.run_id)} aria-label={text} title={text + why}>
+    <a
+      class={`cell-mark cell-${cell.state}`}
+      href={link.run(cell.run_id)}
+      tabIndex={-1}
+      aria-label={text}
+      title={text + why}
+    >
       <MarkShape state={cell.state} />
     </a>
   );

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { Problem } from "../../api/client";
 import type { Build } from "../../api/types";
-import { AT_FIRST, orderOf, saidOf, seedsOf, selectorOf, sizeOf, totalsPath } from "./order";
+import { AT_FIRST, orderOf, saidOf, seedsOf, seedsText, selectorOf, sizeOf, totalsPath } from "./order";
 
 const build = (target: string) => ({ target }) as Build;
 const refused = (detail: string, errors: Problem["errors"] = []) =>
@@ -14,6 +14,12 @@ test("seeds are numbers and ranges, each once, and not too many", () => {
     expect(seedsOf(wrong).problem, wrong).not.toBeNull();
     expect(seedsOf(wrong).seeds).toEqual([]);
   }
+});
+
+test("seeds are told as they are typed", () => {
+  expect(seedsText([7, 1, 2, 5, 6])).toBe("1, 2, 5-7");
+  expect(seedsText(seedsOf("0-24").seeds)).toBe("0-24");
+  expect(seedsText([4])).toBe("4");
 });
 
 test("a pool means itself, whatever is in its name", () => {

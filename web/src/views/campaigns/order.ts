@@ -67,6 +67,19 @@ export function seedsOf(text: string): Seeds {
   return new Set(seeds).size < seeds.length ? wrong("A seed is there twice.") : { seeds, problem: null };
 }
 
+/** 1, 2, 5, 6, 7 -> "1, 2, 5-7": as a person would type them. */
+export function seedsText(seeds: readonly number[]): string {
+  const ranges: [number, number][] = [];
+  for (const seed of [...seeds].sort((one, other) => one - other)) {
+    const last = ranges.at(-1);
+    if (last && seed === last[1] + 1) last[1] = seed;
+    else ranges.push([seed, seed]);
+  }
+  return ranges
+    .map(([from, to]) => (from === to ? String(from) : `${from}${to === from + 1 ? ", " : "-"}${to}`))
+    .join(", ");
+}
+
 /** The selector of the devices. */
 export function selectorOf({ where, pool, selector }: Wishes): string {
   if (where === "selector") return selector.trim();

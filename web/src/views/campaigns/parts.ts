@@ -45,9 +45,16 @@ export function endedCount(cells: CellCounts): number {
 }
 
 /** "10 succeeded, 1 failed, 2 running": what there is none of is left out. */
-export function countsText(cells: CellCounts): string {
+export function countsText(cells: Omit<CellCounts, "total">): string {
   const told = CELL_STATES.filter((state) => cells[state] > 0);
   return told.map((state) => `${format.count(cells[state])} ${state === "pending" ? "to come" : state}`).join(", ");
+}
+
+/** "3 more: 2 succeeded, 1 failed", of cells that are not drawn one by one. */
+export function othersText(cells: readonly CampaignCell[]): string {
+  const counts = { pending: 0, running: 0, succeeded: 0, failed: 0, cancelled: 0, skipped: 0 };
+  for (const { state } of cells) counts[state] += 1;
+  return `${format.count(cells.length)} more: ${countsText(counts)}`;
 }
 
 /** "digits" of "digits:v1"; later versions stay. */

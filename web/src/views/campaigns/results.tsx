@@ -124,10 +124,10 @@ function isOf(cell: CampaignCell, row: CampaignResult): boolean {
   return cell.build_id === row.build_id && (row.device_id === null || cell.device_id === row.device_id);
 }
 
-/** "2: transient 1, crashed 1". */
+/** "2: transient 1, out of memory 1". */
 function failuresText({ cells, failures }: CampaignResult): string {
   if (cells.failed === 0) return format.NOTHING;
-  const kinds = Object.entries(failures).map(([kind, count]) => `${kind} ${count}`);
+  const kinds = Object.entries(failures).map(([kind, count]) => `${kind.replaceAll("_", " ")} ${count}`);
   return `${format.count(cells.failed)}: ${kinds.join(", ")}`;
 }
 

@@ -134,7 +134,7 @@ function Form({ datasets }: { readonly datasets: readonly Dataset[] }) {
             name="Evaluation data"
             value={wishes.evaluation}
             fits={fits}
-            none="none: no accuracy is measured"
+            none="none, so no accuracy"
             onChoice={(id) => wish({ evaluation: id })}
           />
         </WithError>

@@ -90,7 +90,7 @@ function ResultsTable({
         <tbody>
           {rows.map((row) => (
             <tr key={`${row.build_id} ${row.device_id ?? row.target}`}>
-              <td class="wrap">
+              <td class="wrap results-build">
                 <a href={link.build(row.build_id)}>{shortVersion(row.recipe ?? row.build)}</a>
                 {row.recipe !== null && <span class="under">{row.build}</span>}
               </td>

@@ -119,7 +119,7 @@ def test_campaigns_are_accessible_fit_and_hold_hostile_texts(
 
 
 def test_the_form_starts_a_campaign_whose_grid_goes_on_by_itself(
-    visitor: Visitor, lab: Lab, finished: dict[str, Any], tmp_path: Path
+    visitor: Visitor, lab: Lab, finished: dict[str, Any]
 ) -> None:
     page = visitor.page
     visitor.sign_in()
@@ -164,6 +164,15 @@ def test_the_form_starts_a_campaign_whose_grid_goes_on_by_itself(
     expect(visitor.figure("Succeeded")).to_have_text("8")
     expect(page.get_by_label("Grid of devices and builds").get_by_label("succeeded")).to_have_count(8)
     expect(board).to_contain_text("±")
+
+
+def test_results_are_downloaded_and_compared_and_marks_lead_to_runs(
+    visitor: Visitor, finished: dict[str, Any], tmp_path: Path
+) -> None:
+    page = visitor.page
+    visitor.sign_in()
+    visitor.open(f"/campaigns/{finished['id']}", "Campaign")
+    board = row_of(visitor, "board-1")
     results = visitor.section("Results").get_by_role("row").filter(has_text="last4")
     expect(results).to_contain_text("4 of 4")
     with page.expect_download() as download:

@@ -82,10 +82,10 @@ lint: $(SETUP)
 
 unit: $(SETUP) web
 	$(SAY) "pytest"
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope -p tests.coverage --cover-below $(COVERED) $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder -p tests.coverage --cover-below $(COVERED) $(PYTEST_ARGS)
 
 coverage: $(SETUP) web
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope -p tests.coverage --cover-files $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder -p tests.coverage --cover-files $(PYTEST_ARGS)
 
 faults: $(SETUP)
 	@$(BIN)/python -m pytest -q tests/faults/test_faults.py $(PYTEST_ARGS)

@@ -3,6 +3,7 @@ skipped test is a failed test."""
 
 import os
 import signal
+from collections import defaultdict
 from collections.abc import Generator
 from pathlib import Path
 
@@ -16,6 +17,26 @@ os.environ.setdefault("ZIG_GLOBAL_CACHE_DIR", str(zig_cache()))  # C libraries; 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # by a shell's `&`: what we start would inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
 REQUIRE_ALL = os.environ.get("POCK_REQUIRE_ALL") == "1"
+
+COMPUTING = ("tests/compiler/", "tests/structure/")
+"""Tests that keep a core busy; the others mostly wait, for processes, browsers, emulators and clocks."""
+LONG = ("tests/compiler/search/", "tests/deploy/", "tests/e2e/", "tests/examples/", "tests/faults/")
+"""Tests that take a minute or more each."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where several processes share the tests, modules that wait are spread among those that compute, long ones first:
+    so no core rests while they wait, nor at the end."""
+    if not hasattr(config, "workerinput"):
+        return
+    modules: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        modules[item.nodeid.partition("::")[0]].append(item)
+    ordered = sorted(modules, key=lambda name: (not name.startswith(LONG), -len(modules[name])))
+    computing = [name for name in ordered if name.startswith(COMPUTING)]
+    waiting = [name for name in ordered if not name.startswith(COMPUTING)]
+    places = {name: at / len(names) for names in (computing, waiting) for at, name in enumerate(names)}
+    items[:] = [item for name in sorted(ordered, key=places.__getitem__) for item in modules[name]]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -4,37 +4,55 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from benchmarks.document import table
 
 from .methods import RANDOM
-from .scores import FULL, Mean, Name, Scores
+from .scores import FULL, Cell, Mean, Name, Scores
 from .store import Result
 
 
 def schemes_table(rows: Iterable[Result]) -> str:
-    """One row a scheme: means over all cells that it has, with intervals over the cells, each paired with full."""
+    """One row a scheme: means over all cells that it has, with intervals over the cells, each paired with full. Random
+    schemes of one limit share a row: the mean of theirs."""
     rows = list(rows)
     scores = Scores(rows)
-    lines = []
+    groups: dict[Name, list[Name]] = {}
     for name in _ordered(scores):
-        apart = list(scores.differences(name, FULL).values())
+        groups.setdefault(("random", name[1]) if name[0].startswith(RANDOM) else name, []).append(name)
+    lines = []
+    for group, names in groups.items():
+        apart = _over(names, lambda name: scores.differences(name, FULL))
         near = sum(value >= -0.005 for value in apart) / len(apart) if apart else math.nan
-        seeds = [len(seeds) for seeds in scores.runs[name].values()]
+        seeds = [len(seeds) for name in names for seeds in scores.runs[name].values()]
+        accuracy, memory, time = (
+            _over(names, partial(scores.cells, key=key)) for key in ("accuracy", "memory", "time")
+        )
         lines.append(
             [
-                *_named(name),
-                f"{len(seeds)} × {min(seeds)} to {max(seeds)}",
-                str(Mean.of(list(scores.cells(name, "accuracy").values()))),
+                *_named(group),
+                f"{len(accuracy)} × {min(seeds)} to {max(seeds)}",
+                str(Mean.of(accuracy)),
                 str(Mean.of(apart)),
                 f"{100 * near:.0f} %",
-                *(f"{100 * statistics.fmean(scores.cells(name, key).values()):.0f}" for key in ("memory", "time")),
+                *(f"{100 * statistics.fmean(values):.0f}" for values in (memory, time)),
             ]
         )
     head = ("scheme", "memory limit", "cells × seeds", "accuracy, %", "against full, points",
             "within 0.5 of full or better", "memory, % of full", "step time, % of full")  # fmt: skip
     return table(head, lines)
+
+
+def _over(names: Iterable[Name], value_of: Callable[[Name], Mapping[Cell, float]]) -> list[float]:
+    """For each cell the mean over the schemes that have it."""
+    found: dict[Cell, list[float]] = defaultdict(list)
+    for name in names:
+        for cell, value in value_of(name).items():
+            found[cell].append(value)
+    return [statistics.fmean(values) for values in found.values()]
 
 
 def cells_table(rows: Iterable[Result]) -> str:

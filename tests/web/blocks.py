@@ -1,5 +1,7 @@
 """A network of residual blocks in stages, as a model file: as many nodes as are asked for, in nested modules."""
 
+from typing import Any
+
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
@@ -16,7 +18,7 @@ def block_network(blocks: int) -> bytes:
     nodes: list[onnx.NodeProto] = []
     random = np.random.default_rng(0)
 
-    def add(operator: str, inputs: list[str], name: str, **attributes: object) -> str:
+    def add(operator: str, inputs: list[str], name: str, **attributes: Any) -> str:
         nodes.append(helper.make_node(operator, inputs, [f"{name}_out"], name=name, **attributes))
         return f"{name}_out"
 

@@ -93,12 +93,12 @@ def estimate(
     target: Target,
     threads: int | None = None,
     memory: int | None = None,
-    backend: str = backends.DEFAULT,
+    backend: Backend | None = None,
     dense: int | None = None,
 ) -> Estimate:
-    """Plan all programs, as compiling does, and read off what they take; `dense` as `Request` has it. Raises
-    RecipeError or UnsupportedOperatorError."""
-    request = Request(graph, recipe, target, threads, memory=memory, backend=backends.get(backend), dense=dense)
+    """Plan all programs, as compiling does, and read off what they take; `dense` as `Request` has it. A `backend` that
+    is given again knows the kernels that recipes have in common. Raises RecipeError or UnsupportedOperatorError."""
+    request = Request(graph, recipe, target, threads, memory=memory, backend=backend or backends.get(), dense=dense)
     return _read_off(plan_programs(request), graph, memory)
 
 

@@ -32,10 +32,11 @@ def compare_schemes(
     RecipeError for a name that stands for nothing."""
     usual = base or usual_recipe(graph)
     found: dict[str, Estimate | str] = {}
+    shared = backends.get(backend)
     for name, scheme in schemes.items():
         recipe = scheme if isinstance(scheme, Recipe) else _named(usual, scheme)
         try:
-            found[name] = estimate(graph, recipe, target, memory=memory, backend=backend)
+            found[name] = estimate(graph, recipe, target, memory=memory, backend=shared)
         except (RecipeError, UnsupportedOperatorError) as error:
             found[name] = str(error)
     return found

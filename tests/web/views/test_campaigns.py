@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Locator, expect
 from tests.web.conftest import visiting
 from tests.web.device import Device, report
 from tests.web.service import Service, running_service, wait_until
-from tests.web.views.test_admin import HOSTILE, SCREENS, sign_in_with
+from tests.web.admin.test_members import HOSTILE, SCREENS, sign_in_with
 from tests.web.visitor import Visitor
 
 BIG = 20

@@ -122,7 +122,9 @@ export function Picks({ layers, rows, scheme, onScheme, onText, modelId }: Picks
                 Parameters
               </th>
               <th scope="col">Operations</th>
-              <th scope="col">Result</th>
+              <th scope="col" class="wide-only">
+                Result
+              </th>
             </tr>
           </thead>
           <tbody>
@@ -162,7 +164,7 @@ function Pick({ row, layer, option, marked, onMark, onOption }: PickProps) {
       <td>
         <input type="checkbox" checked={marked} onClick={onMark} aria-label={`Mark ${row.name}`} />
       </td>
-      <td class="mono wrap" title={layer.operators.join(", ")}>
+      <td class="mono wrap pick-name" title={layer.operators.join(", ")}>
         <Path of={row.name} />
       </td>
       <td>
@@ -183,7 +185,7 @@ function Pick({ row, layer, option, marked, onMark, onOption }: PickProps) {
       <td>
         <ShareBar share={layer.share} text={format.count(layer.flops)} />
       </td>
-      <td class="nowrap">{format.shape(layer.shape)}</td>
+      <td class="nowrap wide-only">{format.shape(layer.shape)}</td>
     </tr>
   );
 }

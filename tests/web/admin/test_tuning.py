@@ -7,7 +7,7 @@ from playwright.sync_api import Route, expect
 
 from tests.web.data import Data
 from tests.web.service import Service
-from tests.web.views.test_admin import HOSTILE, SCREENS, sign_in_with
+from tests.web.admin.test_members import HOSTILE, SCREENS, sign_in_with
 from tests.web.visitor import Visitor
 
 SINCE = "2026-11-01T10:00:00Z"

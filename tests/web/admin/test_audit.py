@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, expect
 
 from tests.web.data import Data
 from tests.web.service import Service
-from tests.web.views.test_admin import HOSTILE, SCREENS, add_member, sign_in_with
+from tests.web.admin.test_members import HOSTILE, SCREENS, add_member, sign_in_with
 from tests.web.visitor import Visitor
 
 

@@ -14,7 +14,7 @@ from tests.server.updating.agent_files import agent_file, document
 from tests.web.conftest import visiting
 from tests.web.device import Device
 from tests.web.service import Service, running_service, wait_until
-from tests.web.views.test_admin import HOSTILE, SCREENS, sign_in_with
+from tests.web.admin.test_members import HOSTILE, SCREENS, sign_in_with
 from tests.web.visitor import Visitor
 
 NEW = "0.2.0"

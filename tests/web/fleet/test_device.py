@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from tests.web.data import Data, start_run
 from tests.web.device import Device
 from tests.web.service import Service
-from tests.web.views.test_fleet import looks_right, screens
+from tests.web.fleet.test_fleet import looks_right, screens
 from tests.web.visitor import Visitor
 
 HOT = {"health": {"temperature_c": 84.2, "throttled": True}, "features": ["repeats", "policies"]}

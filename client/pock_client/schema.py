@@ -1560,6 +1560,8 @@ class CampaignIn(Struct, frozen=True, kw_only=True):
     model_id: Id | UnsetType | None = UNSET
     recipe_ids: list[Id] | UnsetType = UNSET
     targets: list[str] | UnsetType = UNSET
+    device_ids: list[Id] | UnsetType = UNSET
+    """Only these of them. Default: all."""
     dataset_id: Id | UnsetType | None = UNSET
     eval_dataset_id: Id | UnsetType | None = UNSET
     dataset_name: str | UnsetType | None = UNSET
@@ -1609,6 +1611,8 @@ class CampaignResult(Struct, frozen=True, kw_only=True):
     """Of the last step."""
     accuracy: Spread | None
     """Of the evaluation after training, or of an evaluation alone."""
+    recipe: str | None = None
+    """`NAME:vN` of what is trained; null where the recipe has no name."""
 
 
 class CampaignResults(Struct, frozen=True, kw_only=True):

@@ -125,7 +125,7 @@ def _reason_to_stop(row: CampaignRecord, order: CampaignIn, cells: Cells, now: d
                 return _stopped(f"{count} of the canaries' cells {'was' if count == 1 else 'were'} {state}.")
     failed, total = cells.count(CampaignCellRecord.state == CellState.FAILED), cells.count()
     if order.stop and order.stop.failed is not None and failed >= order.stop.failed:
-        return _stopped(f"{failed} cells failed; it stops at {order.stop.failed}.")
+        return _stopped(f"{failed} cell{'' if failed == 1 else 's'} failed; it stops at {order.stop.failed}.")
     if order.stop and order.stop.failed_share is not None and failed > order.stop.failed_share * total:
         return _stopped(f"{failed} of {total} cells failed; it stops above {order.stop.failed_share:.0%}.")
     if row.ends_at is not None and row.ends_at <= now and cells.open_count():

@@ -81,6 +81,7 @@ class CampaignIn(BaseModel):
     recipe_ids: list[Id] = Field(default=[], max_length=50)
     targets: list[Name] = Field(default=[], max_length=50)
     on: str = Field(max_length=MAX_CHARACTERS, description="A selector of devices.")
+    device_ids: list[Id] = Field(default=[], max_length=1000, description="Only these of them. Default: all.")
     dataset_id: Id | None = None
     eval_dataset_id: Id | None = None
     dataset_name: LocalName = None
@@ -106,7 +107,7 @@ class CampaignIn(BaseModel):
         if (any(made) and self.build_ids) or (any(made) and not all(made)) or not (any(made) or self.build_ids):
             raise ValueError("give either build_ids, or model_id, recipe_ids and targets")
         check_data(self)
-        for name in ("build_ids", "recipe_ids", "targets", "seeds"):
+        for name in ("build_ids", "recipe_ids", "targets", "device_ids", "seeds"):
             if len(set(getattr(self, name))) != len(getattr(self, name)):
                 raise ValueError(f"{name} has the same twice")
         return self
@@ -200,6 +201,7 @@ class CampaignResult(BaseModel):
 
     build_id: Id
     build: str = Field(description="`NAME:vN`, or its id if it was deleted.")
+    recipe: str | None = Field(description="`NAME:vN` of what is trained; null where the recipe has no name.")
     target: str
     device_id: Id | None
     device_name: str | None

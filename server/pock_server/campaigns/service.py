@@ -132,15 +132,21 @@ def _builds(
 
 
 def _devices(unit: Unit, workspace_id: str, order: CampaignIn, since: datetime) -> list[DeviceRecord]:
-    """The active devices that the selector chooses: those first that keep the data that the order names, and of them
-    those that are there. Raises a 409 `Problem` if no device keeps it."""
+    """The active devices that the order chooses: those first that keep the data that it names, and of them those that
+    are there. Raises a 422 `Problem` if one that it lists is not among them, a 409 one if no device keeps the data."""
     try:
         chosen = tuple(conditions(parse(order.on), since))
     except BadSelector as error:
         raise Problem(Failure.INVALID, f"body.on: {error}.") from None
     query = Devices(unit.session, workspace_id).select()
     query = query.where(*chosen, DeviceRecord.status == DeviceStatus.ACTIVE).limit(MAX_CELLS + 1)
+    if order.device_ids:
+        query = query.where(DeviceRecord.id.in_(order.device_ids))
     devices = list(unit.session.scalars(query.order_by(DeviceRecord.name, DeviceRecord.id)))
+    lost = sorted({*order.device_ids} - {one.id for one in devices})
+    if lost:
+        detail = f"{len(lost)} of these are no active devices that {order.on!r} chooses; the first is {lost[0]}."
+        raise Problem(Failure.INVALID, f"body.device_ids: {detail}")
     ready = {one.id for one in devices}
     names = [name for name in (order.dataset_name, order.eval_dataset_name) if name is not None]
     for name in names:

@@ -38,6 +38,18 @@ def test_a_campaign_runs_each_build_on_each_device_of_its_target_with_each_seed(
     assert fractions[0] == 0 and fractions[-1] == 1 and fractions == sorted(fractions)
 
 
+def test_of_the_devices_that_are_selected_only_those_listed_take_part(server: Server, person: Person) -> None:
+    first, second, _ = boards(server, person, 3)
+    builds = [server.built(person)["id"]]
+    campaign = started(server, person, build_ids=builds, device_ids=[second.id, first.id])
+    assert {cell["device_id"] for cell in cells(person, campaign)} == {first.id, second.id}
+    assert get(person, campaign)["order"]["device_ids"] == [second.id, first.id]
+    assert person.call("DELETE", f"/devices/{second.id}").status_code == 204
+    for ids, on in (([second.id], "*"), ([first.id, first.id], "*"), (["host 0"], "*"), ([first.id], "elsewhere-*")):
+        refused = start(server, person, build_ids=builds, device_ids=ids, on=on)
+        assert refused.status_code == 422 and "device_ids" in refused.json()["detail"], refused.text
+
+
 def test_one_run_a_device_and_so_many_at_once(server: Server, person: Person) -> None:
     devices = boards(server, person, 3)
     campaign = started(server, person, seeds=[1, 2], parallelism=2)

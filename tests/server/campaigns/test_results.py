@@ -33,6 +33,17 @@ def test_results_are_medians_and_spread_over_devices_and_seeds(server: Server, p
     assert person.get(f"/campaigns/{campaign}/results").json()["rows"] == [row]
 
 
+def test_results_say_what_is_trained_where_it_has_a_name(server: Server, person: Person) -> None:
+    boards(server, person, 1)
+    nameless = started(server, person)
+    (row,) = person.get(f"/campaigns/{nameless}/results").json()["rows"]
+    assert row["recipe"] is None
+    recipe = person.post("/recipes", {"name": "last4", "text": "batch: 4"}).json()["id"]
+    campaign = started(server, person, model_id=person.model()["id"], recipe_ids=[recipe], targets=["host"])
+    (row,) = person.get(f"/campaigns/{campaign}/results").json()["rows"]
+    assert row["recipe"] == "last4:v1"
+
+
 def test_results_as_csv_compute_nothing(server: Server, person: Person) -> None:
     board(server, person, "=HYPERLINK(1)")
     campaign = started(server, person)

@@ -63,3 +63,8 @@ export type Distrust = Schemas["DistrustOut"];
 
 export type GraphNode = Schemas["GraphNodeOut"];
 export type GraphPicture = Schemas["GraphOut"];
+export type Campaign = Schemas["CampaignOut"];
+export type CampaignCell = Schemas["CellOut"];
+export type CampaignResult = Schemas["CampaignResult"];
+export type CampaignResults = Schemas["CampaignResults"];
+export type CellCounts = Schemas["CellCounts"];

@@ -23,6 +23,7 @@ const ACTIONS: readonly (readonly [text: string, href: string, scope: Scope])[] 
   ["Upload a model", "#/models?upload=1", "models:write"],
   ["Upload data", "#/datasets?upload=1", "models:write"],
   ["Enrol a device", "#/fleet?enrol=1", "devices:admin"],
+  ["Start a campaign", "#/campaigns?new=1", "runs:write"],
 ];
 
 /** Views and actions, which are there without asking. */

@@ -53,9 +53,14 @@ export function RunsView() {
       title="Runs"
       command={curl("/runs")}
       aside={
-        <a class="button" href={link.compare(marked)}>
-          {marked.length === 0 ? "Compare runs" : `Compare ${marked.length} marked`}
-        </a>
+        <>
+          <a class="button" href="#/campaigns">
+            Campaigns
+          </a>
+          <a class="button" href={link.compare(marked)}>
+            {marked.length === 0 ? "Compare runs" : `Compare ${marked.length} marked`}
+          </a>
+        </>
       }
     >
       <Section title="All runs">

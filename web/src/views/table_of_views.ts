@@ -41,6 +41,8 @@ export const VIEWS: readonly View[] = [
   { pattern: "devices/:id", section: "Fleet", load: () => import("./fleet/device").then((m) => m.DeviceView) },
   { pattern: "runs", section: "Runs", load: () => import("./builds").then((m) => m.RunsView) },
   { pattern: "runs/:id", section: "Runs", load: () => import("./run/run").then((m) => m.RunView) },
+  { pattern: "campaigns", section: "Runs", load: () => import("./campaigns/list").then((m) => m.CampaignsView) },
+  { pattern: "campaigns/:id", section: "Runs", load: () => import("./campaigns/campaign").then((m) => m.CampaignView) },
   { pattern: "compare", section: "Compare", load: () => import("./compare/compare").then((m) => m.CompareView) },
   { pattern: "admin", section: "Admin", load: () => import("./admin/access").then((m) => m.AccessView) },
   { pattern: "admin/members", section: "Admin", load: () => import("./admin/members").then((m) => m.MembersView) },

@@ -32,7 +32,7 @@ export function askedOf(query: URLSearchParams): Asked {
 }
 
 /** A value of a selector that means itself. */
-function exactly(value: string): string {
+export function exactly(value: string): string {
   return `"${value.replace(/[\\"]/g, "\\$&")}"`;
 }
 

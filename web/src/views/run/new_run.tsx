@@ -262,7 +262,7 @@ interface DataChoiceProps {
 }
 
 /** What fits comes first; what does not says why, and cannot be chosen. */
-function DataChoice({ name, value, fits, none, onChoice }: DataChoiceProps) {
+export function DataChoice({ name, value, fits, none, onChoice }: DataChoiceProps) {
   const ordered = [...fits.filter(({ why }) => why === null), ...fits.filter(({ why }) => why !== null)];
   return (
     <label class="field">
@@ -287,7 +287,7 @@ interface CountProps {
   readonly onCount: (value: number) => void;
 }
 
-function Count({ name, value, min, max, onCount }: CountProps) {
+export function Count({ name, value, min, max, onCount }: CountProps) {
   return (
     <label class="field">
       <span>{name}</span>

@@ -95,8 +95,8 @@ DOUBLE = {"POCK_WORKER_COMMAND": json.dumps([sys.executable, "-m", "tests.web.wo
 def running_service(
     data_dir: Path, web_dist: Path, port: int = 0, worker: Mapping[str, str] = DOUBLE
 ) -> Iterator[Service]:
-    """Start `pock-server serve` on a loopback port, a free one by default; without `worker` it compiles. The database is
-    empty unless the folder has one."""
+    """Start `pock-server serve` on a loopback port, a free one by default; without `worker` it compiles. The database
+    is empty unless the folder has one."""
     environment = {
         **os.environ,
         **worker,

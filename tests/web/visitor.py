@@ -11,6 +11,7 @@ from tests.web.service import Service
 FITS_SECONDS = 5
 """A page that has just been opened may be wider for as long: its fonts, styles and charts come one after another."""
 
+
 @dataclass(frozen=True)
 class Visitor:
     """One tab of a fresh browser profile."""

@@ -35,6 +35,7 @@ export const link = {
   graph: (id: string, query: Readonly<Record<string, string | null>> = {}) => to(["models", id, "graph"], query),
   dataset: (id: string) => to(["datasets", id]),
   build: (id: string) => to(["builds", id]),
+  matrix: (model: string) => to(["builds"], { show: "matrix", model }),
   artifact: (digest: string) => to(["artifacts", digest]),
   run: (id: string) => to(["runs", id]),
   compare: (ids: readonly string[]) => to(["compare"], { runs: ids.join(",") }),

@@ -1,7 +1,7 @@
 /** One build: progress and log as they come, then its summary and the way to its artifact. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { getText, type Problem } from "../api/client";
+import { getText, post, type Problem } from "../api/client";
 import { type Build, BUILD_ENDED, type BuildProgress, type Run } from "../api/types";
 import { LiveBadge, Progress, StateBadge } from "../components/badge";
 import { Figures } from "../components/figures";
@@ -11,7 +11,9 @@ import { curl, curlBlob, curlEvents } from "../commands";
 import * as format from "../format";
 import { asProblem, SELDOM_MS, useList, useResource } from "../data";
 import { useChanges, useNow, useStream } from "../hooks";
-import { link } from "../router";
+import { Needs } from "../permission";
+import { go, link } from "../router";
+import { orderLike } from "./builds/rows";
 import { Cancel } from "./cancel";
 import { NewRun } from "./run/new_run";
 import { recipeText } from "./recipe";
@@ -43,6 +45,12 @@ export function BuildView({ id }: { readonly id: string }) {
             <StateBadge state={state} />
             {!ended && <LiveBadge connected={stream.connected} />}
             {!ended && <Cancel path={path} what="build" onCancelled={build.reload} />}
+            {build.data && (
+              <a class="button" href={link.scheme(build.data.model_id, { build: id })}>
+                Edit the scheme
+              </a>
+            )}
+            {build.data && ended && state !== "succeeded" && <Again build={build.data} />}
           </>
         )
       }
@@ -102,6 +110,25 @@ export function BuildView({ id }: { readonly id: string }) {
         )}
       </Section>
     </Page>
+  );
+}
+
+/** Asks for the same build anew, and leads to it. */
+function Again({ build }: { readonly build: Build }) {
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const retry = () => {
+    post<Build>("/builds", orderLike(build, build.target)).then(
+      (made) => go(link.build(made.id)),
+      (error: unknown) => setProblem(asProblem(error)),
+    );
+  };
+  return (
+    <Needs scope="builds:write" inline>
+      <button type="button" class="button" onClick={retry}>
+        Retry
+      </button>
+      {problem && <ProblemBox problem={problem} />}
+    </Needs>
   );
 }
 

@@ -6,40 +6,66 @@ import { Empty, Loaded, Page, Section } from "../components/page";
 import { curl, curlPost } from "../commands";
 import { SELDOM_MS, useList } from "../data";
 import { useChanges } from "../hooks";
-import { link, useKept } from "../router";
+import { address, link, setQuery, useKept } from "../router";
+import { BuildMatrix } from "./builds/matrix";
 import { toggled } from "./compare/rows";
 import { BuildTable, More, RunTable } from "./tables";
 
 export function BuildsView() {
+  const shown = address.value?.query.get("show") === "matrix" ? "matrix" : "list";
+  return (
+    <Page title="Builds" command={curl("/builds")}>
+      <div class="chips" role="group" aria-label="Form">
+        {FORMS.map(({ form, text }) => (
+          <button
+            key={form}
+            type="button"
+            class="chip"
+            aria-pressed={form === shown}
+            onClick={() => setQuery({ show: form === "list" ? null : form })}
+          >
+            {text}
+          </button>
+        ))}
+      </div>
+      {shown === "matrix" ? <BuildMatrix /> : <BuildList />}
+    </Page>
+  );
+}
+
+const FORMS = [
+  { form: "list", text: "List" },
+  { form: "matrix", text: "Schemes by targets" },
+] as const;
+
+function BuildList() {
   const { of, more } = useList<Build>("/builds", SELDOM_MS);
   useChanges("builds", of.reload);
   return (
-    <Page title="Builds" command={curl("/builds")}>
-      <Section title="All builds">
-        <Loaded of={of} what="builds">
-          {(builds) =>
-            builds.length === 0 ? (
-              <Empty title="No builds yet.">
-                <p>
-                  Request one from a <a href="#/models">model's page</a>, or:
-                </p>
-                <Command
-                  text={curlPost("/builds", {
-                    model_id: "MODEL_ID",
-                    recipe: { loss: "cross_entropy" },
-                    target: "host",
-                  })}
-                  of="requesting a build"
-                />
-              </Empty>
-            ) : (
-              <BuildTable builds={builds} label="Builds" />
-            )
-          }
-        </Loaded>
-        <More more={more} />
-      </Section>
-    </Page>
+    <Section title="All builds">
+      <Loaded of={of} what="builds">
+        {(builds) =>
+          builds.length === 0 ? (
+            <Empty title="No builds yet.">
+              <p>
+                Request one from a <a href="#/models">model's page</a>, or:
+              </p>
+              <Command
+                text={curlPost("/builds", {
+                  model_id: "MODEL_ID",
+                  recipe: { loss: "cross_entropy" },
+                  target: "host",
+                })}
+                of="requesting a build"
+              />
+            </Empty>
+          ) : (
+            <BuildTable builds={builds} label="Builds" />
+          )
+        }
+      </Loaded>
+      <More more={more} />
+    </Section>
   );
 }
 

@@ -40,6 +40,9 @@ export function ModelView({ id }: { readonly id: string }) {
         {(data) => <File model={data} path={path} />}
       </Loaded>
       <Section title="Builds" command={curl(`/builds?model_id=${id}`)}>
+        <p>
+          <a href={link.matrix(id)}>As schemes by targets</a>
+        </p>
         <Loaded of={builds} what="builds">
           {(items) =>
             items.length === 0 ? (

@@ -1,0 +1,189 @@
+/** What is trained by target, of one model: what is built, what goes on, what failed and what is missing. */
+
+import "../../styles/builds.css";
+import { useState } from "preact/hooks";
+import { post, type Problem } from "../../api/client";
+import type { Build, Model } from "../../api/types";
+import { Progress, StateBadge } from "../../components/badge";
+import { Empty, Loaded, ProblemBox, Section, TableFrame } from "../../components/page";
+import { curl } from "../../commands";
+import { asProblem, SELDOM_MS, useList } from "../../data";
+import * as format from "../../format";
+import { useChanges } from "../../hooks";
+import { versionText } from "../../names";
+import { Needs } from "../../permission";
+import { address, link, setQuery } from "../../router";
+import { More } from "../tables";
+import { isOlder, type Matrix, matrixOf, missingOf, orderLike, type Row } from "./rows";
+
+export function BuildMatrix() {
+  const asked = address.value?.query.get("model") ?? null;
+  const models = useList<Model>("/models", SELDOM_MS);
+  const latest = useList<Build>(asked === null ? "/builds" : null, SELDOM_MS, 1);
+  const id = asked ?? latest.of.data?.[0]?.model_id ?? models.of.data?.[0]?.id ?? null;
+  const path = id === null ? null : `/builds?model_id=${id}`;
+  const { of, more } = useList<Build>(path, SELDOM_MS);
+  useChanges("builds", of.reload);
+  return (
+    <Section title="Schemes by targets" command={path ? curl(path) : undefined}>
+      <Loaded of={models.of} what="models">
+        {(known) =>
+          known.length === 0 ? (
+            <Empty title="No models yet.">
+              <p>
+                <a href="#/models?upload=1">Upload one</a>, and choose what to train.
+              </p>
+            </Empty>
+          ) : (
+            <label class="field">
+              <span>Model</span>
+              <select value={id ?? ""} onChange={(event) => setQuery({ model: event.currentTarget.value })}>
+                {known.every((model) => model.id !== id) && <option value={id ?? ""}>{id ?? "…"}</option>}
+                {known.map((model) => (
+                  <option key={model.id} value={model.id}>
+                    {versionText(model)}
+                  </option>
+                ))}
+              </select>
+            </label>
+          )
+        }
+      </Loaded>
+      {id !== null && (
+        <Loaded of={of} what="builds">
+          {(builds) =>
+            builds.length === 0 ? (
+              <Empty title="No builds of this model yet.">
+                <p>
+                  <a href={link.scheme(id)}>Choose what to train</a>, and build it from there.
+                </p>
+              </Empty>
+            ) : (
+              <Table of={matrixOf(builds)} onBuilt={of.reload} />
+            )
+          }
+        </Loaded>
+      )}
+      <More more={more} />
+    </Section>
+  );
+}
+
+function Table({ of, onBuilt }: { readonly of: Matrix; readonly onBuilt: () => void }) {
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const [busy, setBusy] = useState(false);
+  const build = async (like: Build, targets: readonly string[]) => {
+    setBusy(true);
+    setProblem(null);
+    try {
+      for (const target of targets) await post<Build>("/builds", orderLike(like, target));
+    } catch (error) {
+      setProblem(asProblem(error));
+    }
+    setBusy(false);
+    onBuilt();
+  };
+  return (
+    <Needs scope="builds:write" inline>
+      {problem && <ProblemBox problem={problem} />}
+      <TableFrame label="Schemes by targets">
+        <table class="matrix">
+          <thead>
+            <tr>
+              <th scope="col">Scheme</th>
+              {of.targets.map((target) => (
+                <th scope="col" key={target}>
+                  {target}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {of.rows.map((row) => (
+              <tr key={row.scheme}>
+                <th scope="row">
+                  {row.scheme}
+                  <Missing row={row} targets={of.targets} busy={busy} onBuild={build} />
+                </th>
+                {of.targets.map((target) => (
+                  <Cell key={target} row={row} target={target} busy={busy} onBuild={build} />
+                ))}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </TableFrame>
+    </Needs>
+  );
+}
+
+interface ActProps {
+  readonly row: Row;
+  readonly busy: boolean;
+  readonly onBuild: (like: Build, targets: readonly string[]) => Promise<void>;
+}
+
+/** Builds all that a row lacks, where that is more than one. */
+function Missing({ row, targets, busy, onBuild }: ActProps & { readonly targets: readonly string[] }) {
+  const missing = missingOf(row, targets);
+  if (missing.length < 2) return null;
+  return (
+    <button
+      type="button"
+      class="button"
+      disabled={busy}
+      title={missing.join(", ")}
+      onClick={() => void onBuild(row.newest, missing)}
+    >
+      Build the {missing.length} missing
+    </button>
+  );
+}
+
+function Cell({ row, target, busy, onBuild }: ActProps & { readonly target: string }) {
+  const [newest, ...others] = row.cells.get(target) ?? [];
+  const again = (like: Build, text: string) => (
+    <button
+      type="button"
+      class="button"
+      disabled={busy}
+      aria-label={`${text} ${row.scheme} for ${target}`}
+      onClick={() => void onBuild(like, [target])}
+    >
+      {text}
+    </button>
+  );
+  if (!newest) return <td>{again(row.newest, "Build")}</td>;
+  const ended = newest.state === "failed" || newest.state === "cancelled";
+  const { progress, summary } = newest;
+  return (
+    <td>
+      <a href={link.build(newest.id)} aria-label={`${row.scheme} for ${target}: ${newest.state}`}>
+        <StateBadge state={newest.state} />
+      </a>
+      {newest.state === "running" && progress && (
+        <Progress label={`${row.scheme} for ${target}`} fraction={progress.fraction} text={progress.stage} />
+      )}
+      {newest.state === "queued" && newest.queue_position !== null && (
+        <span class="faint"> position {newest.queue_position}</span>
+      )}
+      {summary?.predicted_peak_bytes && <p>{format.bytes(summary.predicted_peak_bytes)} at the peak</p>}
+      {newest.failure && <p class="wrap">{newest.failure.detail}</p>}
+      {others.length > 0 && <p class="faint">newest of {others.length + 1}</p>}
+      {isOlder(newest, row) && <p class="faint">an older recipe than the row's newest</p>}
+      <div class="actions">
+        {ended && again(newest, "Retry")}
+        {ended && (
+          <a
+            class="button"
+            href={link.scheme(newest.model_id, { build: newest.id })}
+            aria-label={`Edit ${row.scheme} for ${target}`}
+          >
+            Edit
+          </a>
+        )}
+        {!ended && isOlder(newest, row) && again(row.newest, "Build")}
+      </div>
+    </td>
+  );
+}

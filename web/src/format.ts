@@ -135,3 +135,8 @@ export function shortId(id: string): string {
 export function shape(dims: readonly number[]): string {
   return dims.length === 0 ? "scalar" : dims.join(" × ");
 }
+
+/** "84 °C". */
+export function celsius(degrees: number): string {
+  return `${degrees.toFixed(0)}${GAP}°C`;
+}

@@ -4,13 +4,21 @@ from typing import Any
 
 _PARTS = ("train", "eval_before", "eval_after")
 _LONG = ("kernels", "evaluations")
+_HEALTH = ("max_temperature_c", "throttled")
 
 
 def brief(report: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Of `loss` the first and the last value; no `step_ms.samples`, `kernels`, `evaluations` and `health`."""
+    """Of `loss` the first and the last value, of `health` how hot the device became and whether it throttled; no
+    `step_ms.samples`, `kernels` and `evaluations`."""
     if report is None:
         return None
-    return {part: _brief_part(report[part]) for part in _PARTS if isinstance(report.get(part), dict)}
+    parts = {part: _brief_part(report[part]) for part in _PARTS if isinstance(report.get(part), dict)}
+    return {**parts, "health": _brief_health(report.get("health"))}
+
+
+def _brief_health(health: object) -> dict[str, float | bool]:
+    known = health if isinstance(health, dict) else {}
+    return {key: known[key] for key in _HEALTH if isinstance(known.get(key), int | float)}
 
 
 def _brief_part(part: dict[str, Any]) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def list_runs(
     part_of: Annotated[Id | None, Query(description="Runs of one longer work.")] = None,
     retried: Annotated[bool, Query(description="False: leave out runs that were tried again.")] = True,
 ) -> RunPage:
-    """List runs; their reports come without samples, kernels, evaluations and health."""
+    """List runs; their reports come without samples, kernels and evaluations, and with the extremes of health."""
     with services.database.read() as session:
         wanted = (
             (RunRecord.device_id, device_id),

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.web.data import Data, start_run
-from tests.web.device import Device
+from tests.web.device import Device, report
 from tests.web.service import Service
 from tests.web.fleet.test_fleet import looks_right, screens
 from tests.web.visitor import Visitor
@@ -45,6 +45,29 @@ def test_a_device_tells_how_it_is_and_when_it_may_work(
     looks_right(visitor, "device-busy", screen)
     device.finish(state="succeeded", report=None)
     expect(visitor.figure("Present job")).to_have_text("none")
+
+
+def test_how_hot_it_became_and_where_it_throttled(visitor: Visitor, data: Data, service: Service) -> None:
+    device = Device(service, "hot-at-times")
+    runs = []
+    for degrees, throttled in ((51.5, False), (84.2, True), (62.0, False)):
+        runs.append(start_run(service, data.build, device, data.dataset))
+        device.take_run()
+        told = report(20, 3_000_000, 3_600_000)
+        told["health"] = {"max_temperature_c": degrees, "throttled": throttled, "after": {"free_memory_bytes": 2**31}}
+        device.finish(state="succeeded", report=told)
+    visitor.sign_in()
+    visitor.open(f"/devices/{device.id}", "hot-at-times")
+    history = visitor.section("Health in its runs")
+    expect(history.locator("canvas")).to_be_visible()
+    expect(history).to_contain_text("in each of its latest 3 runs")
+    expect(history).to_contain_text("It throttled in 1 of them:")
+    link = history.get_by_role("link")
+    expect(link).to_have_attribute("href", f"#/runs/{runs[1]['id']}")
+    expect(history.get_by_role("listitem")).to_contain_text("up to 84 °C")
+    expect(visitor.section("Runs").get_by_role("row").filter(has_text="throttled")).to_have_count(1)
+    assert visitor.accessibility_violations() == []
+    visitor.screenshot("device-health")
 
 
 def test_a_device_is_renamed_changed_and_revoked(visitor: Visitor, data: Data, service: Service) -> None:

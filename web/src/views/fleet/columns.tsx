@@ -59,6 +59,6 @@ function Text({ text }: { readonly text: string | null }) {
 }
 
 export function Temperature({ device: { temperature_c, throttled } }: { readonly device: Device }) {
-  const degrees = temperature_c === null ? format.NOTHING : `${temperature_c.toFixed(0)}\u00a0°C`;
+  const degrees = temperature_c === null ? format.NOTHING : format.celsius(temperature_c);
   return throttled ? <span class="fleet-hot">throttled, {degrees}</span> : <>{degrees}</>;
 }

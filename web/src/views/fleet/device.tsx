@@ -5,8 +5,8 @@ import { curl } from "../../commands";
 import { Ago } from "../../components/ago";
 import { StateBadge } from "../../components/badge";
 import { Facts, Figures } from "../../components/figures";
-import { Empty, Loaded, Page, Section } from "../../components/page";
-import { SELDOM_MS, useList, useResource } from "../../data";
+import { Empty, isSettled, Loaded, Page, Section } from "../../components/page";
+import { type Resource, SELDOM_MS, useList, useResource } from "../../data";
 import { factRows } from "../../facts";
 import * as format from "../../format";
 import { useChanges } from "../../hooks";
@@ -15,6 +15,7 @@ import { More, RunTable } from "../tables";
 import { labelText, Temperature } from "./columns";
 import { Benchmarks } from "./device_benchmarks";
 import { DeviceChanges } from "./device_changes";
+import { HealthHistory } from "./device_health";
 import { policyRows } from "./policy";
 import "../../styles/uploads.css";
 import "../../styles/fleet.css";
@@ -25,6 +26,7 @@ const RENEWED_MS = 10_000;
 export function DeviceView({ id }: { readonly id: string }) {
   const path = `/devices/${id}`;
   const device = useResource<Device>(path, RENEWED_MS);
+  const policy = useResource<DevicePolicy>(`${path}/policy`, SELDOM_MS);
   const { of: runs, more } = useList<Run>(`/runs?device_id=${id}`, SELDOM_MS);
   useChanges("devices", (changes) => {
     if (!changes || changes.more || changes.changed.some((one) => one.id === id)) device.reload();
@@ -46,21 +48,26 @@ export function DeviceView({ id }: { readonly id: string }) {
           </>
         )}
       </Loaded>
-      <PolicySection id={id} />
-      <Benchmarks deviceId={id} />
-      <Section title="Runs" command={curl(`/runs?device_id=${id}`)}>
-        <Loaded of={runs} what="runs">
-          {(items) =>
-            items.length === 0 ? (
-              <Empty title="Nothing has run on this device yet." />
-            ) : (
-              <RunTable runs={items} label="Runs on this device" />
-            )
-          }
-        </Loaded>
-        <More more={more} />
-      </Section>
-      {device.data && <ReportedFacts device={device.data} path={path} />}
+      {isSettled(device) && <PolicySection id={id} policy={policy} />}
+      {isSettled(device, policy) && (
+        <>
+          {runs.data && <HealthHistory runs={runs.data} id={id} />}
+          <Section title="Runs" command={curl(`/runs?device_id=${id}`)}>
+            <Loaded of={runs} what="runs">
+              {(items) =>
+                items.length === 0 ? (
+                  <Empty title="Nothing has run on this device yet." />
+                ) : (
+                  <RunTable runs={items} label="Runs on this device" />
+                )
+              }
+            </Loaded>
+            <More more={more} />
+          </Section>
+        </>
+      )}
+      {isSettled(device, policy, runs) && <Benchmarks deviceId={id} />}
+      {device.data && isSettled(policy, runs) && <ReportedFacts device={device.data} path={path} />}
     </Page>
   );
 }
@@ -100,11 +107,9 @@ function Now({ device, path }: { readonly device: Device; readonly path: string 
   );
 }
 
-function PolicySection({ id }: { readonly id: string }) {
-  const path = `/devices/${id}/policy`;
-  const policy = useResource<DevicePolicy>(path, SELDOM_MS);
+function PolicySection({ id, policy }: { readonly id: string; readonly policy: Resource<DevicePolicy> }) {
   return (
-    <Section title="When it may work" command={curl(path)}>
+    <Section title="When it may work" command={curl(`/devices/${id}/policy`)}>
       <Loaded of={policy} what="the policies">
         {({ policy: own, pool, pool_policy: pools, known }) =>
           own || pools ? (

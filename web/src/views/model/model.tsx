@@ -140,9 +140,9 @@ function Coverage({ check }: { readonly check: Check }) {
         />
       )}
       {check.operators.length > 0 && (
-        <ul class="chips" aria-label="Operators">
+        <ul class="operators" aria-label="Operators">
           {operators.map(({ operator, count, status }) => (
-            <li key={operator} class={status === "unsupported" ? "chip chip-bad" : "chip"} title={status}>
+            <li key={operator} class={status === "unsupported" ? "unsupported" : undefined} title={status}>
               {operator} × {count}
               {status !== "supported" && `, ${status}`}
             </li>

@@ -65,6 +65,7 @@ describe("format", () => {
   it("tells times relative to now", () => {
     const now = Date.parse("2026-01-02T00:00:00Z");
     expect(format.ago("2026-01-01T23:59:56Z", now)).toBe("4 s ago");
+    expect(format.ago("2026-01-01T23:59:42Z", now)).toBe("15 s ago");
     expect(format.ago("2026-01-01T23:30:00Z", now)).toBe("30 min ago");
     expect(format.ago("2026-01-01T12:00:00Z", now)).toBe("12 h ago");
     expect(format.ago("2026-01-02T00:00:09Z", now)).toBe("now");

@@ -6,7 +6,7 @@ import { type Build, BUILD_ENDED, type BuildProgress, type Run } from "../api/ty
 import { LiveBadge, Progress, StateBadge } from "../components/badge";
 import { Figures } from "../components/figures";
 import { Command } from "../components/copy";
-import { Empty, Loaded, Loading, Page, ProblemBox, Section } from "../components/page";
+import { Empty, isSettled, Loaded, Loading, Page, ProblemBox, Section } from "../components/page";
 import { curl, curlBlob, curlEvents } from "../commands";
 import * as format from "../format";
 import { asProblem, SELDOM_MS, useList, useResource } from "../data";
@@ -101,14 +101,16 @@ export function BuildView({ id }: { readonly id: string }) {
           </>
         )}
       </Loaded>
-      <Section title="Log" command={ended ? curl(`${path}/log`) : curlEvents(`${path}/events`)}>
-        {log.problem && <ProblemBox problem={log.problem} />}
-        {ended && log.text === null && lines === "" ? (
-          !log.problem && <Loading what="the log" />
-        ) : (
-          <LogText text={log.text ?? lines} live={!ended} />
-        )}
-      </Section>
+      {isSettled(build) && (
+        <Section title="Log" command={ended ? curl(`${path}/log`) : curlEvents(`${path}/events`)}>
+          {log.problem && <ProblemBox problem={log.problem} />}
+          {ended && log.text === null && lines === "" ? (
+            !log.problem && <Loading what="the log" />
+          ) : (
+            <LogText text={log.text ?? lines} live={!ended} />
+          )}
+        </Section>
+      )}
     </Page>
   );
 }

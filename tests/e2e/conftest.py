@@ -1,6 +1,7 @@
 """One real service with a real build for each target; every test brings its own device."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,14 +51,12 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 @pytest.fixture(scope="session")
 def scene(files: Files, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     home = tmp_path_factory.mktemp("service")
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in TUNING.items():
-            patch.setenv(f"POCK_TUNING_{name}", value)
-        yield from _scene(files, home)
-
-
-def _scene(files: Files, home: Path) -> Iterator[Scene]:
-    with service.serving(home) as address, Client(address.url, address.key) as client:
+    with ExitStack() as stack:
+        with pytest.MonkeyPatch.context() as patch:  # for the service alone: other tests run in this process
+            for name, value in TUNING.items():
+                patch.setenv(f"POCK_TUNING_{name}", value)
+            address = stack.enter_context(service.serving(home))
+        client = stack.enter_context(Client(address.url, address.key))
         model = client.models.push(files.model)
         builds: dict[str, Any] = {}
         for target in ("host", fleet.PI):

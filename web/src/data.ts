@@ -61,18 +61,21 @@ const PAGE = 100;
 /** A paginated list from its start, as many pages as were asked for, renewed every `everyMs`. Coming back to the view
  * finds as many pages as were there. */
 export function useList<T>(path: string | null, everyMs: number, page = PAGE): List<T> {
-  const name = `pages ${path}`;
+  const name = `pages ${path} ${page}`;
   const observer = useMemo(
     () =>
-      new InfiniteQueryObserver<Page<T>, unknown, readonly T[], readonly [string | null, "list"], string>(queries, {
-        queryKey: [path, "list"],
-        queryFn: ({ pageParam, signal }) => get<Page<T>>(paged(path ?? "", page, pageParam), signal),
-        initialPageParam: "",
-        getNextPageParam: (last) => last.next_cursor,
-        select: ({ pages }) => pages.flatMap(({ items }) => items),
-        enabled: path !== null,
-        refetchInterval: everyMs || false,
-      }),
+      new InfiniteQueryObserver<Page<T>, unknown, readonly T[], readonly [string | null, number, "list"], string>(
+        queries,
+        {
+          queryKey: [path, page, "list"],
+          queryFn: ({ pageParam, signal }) => get<Page<T>>(paged(path ?? "", page, pageParam), signal),
+          initialPageParam: "",
+          getNextPageParam: (last) => last.next_cursor,
+          select: ({ pages }) => pages.flatMap(({ items }) => items),
+          enabled: path !== null,
+          refetchInterval: everyMs || false,
+        },
+      ),
     [path, everyMs, page],
   );
   const result = useObserved(observer);

@@ -109,7 +109,12 @@ def site(tmp_path: Path, databases: Databases, broker: RedisServer, monkeypatch:
 
 
 def running_children(worker: "subprocess.Popen[bytes]") -> list[psutil.Process]:
-    return [p for p in psutil.Process(worker.pid).children(True) if "fake_worker" in str(p.cmdline())]
+    found = []
+    for process in psutil.Process(worker.pid).children(True):
+        with contextlib.suppress(psutil.NoSuchProcess):  # it ended meanwhile
+            if "fake_worker" in str(process.cmdline()):
+                found.append(process)
+    return found
 
 
 def send(site: Site, *builds: str) -> None:

@@ -118,15 +118,20 @@ export function BuildView({ id }: { readonly id: string }) {
 /** Asks for the same build anew, and leads to it. */
 function Again({ build }: { readonly build: Build }) {
   const [problem, setProblem] = useState<Problem | null>(null);
+  const [busy, setBusy] = useState(false);
   const retry = () => {
+    setBusy(true);
     post<Build>("/builds", orderLike(build, build.target)).then(
       (made) => go(link.build(made.id)),
-      (error: unknown) => setProblem(asProblem(error)),
+      (error: unknown) => {
+        setProblem(asProblem(error));
+        setBusy(false);
+      },
     );
   };
   return (
     <Needs scope="builds:write" inline>
-      <button type="button" class="button" onClick={retry}>
+      <button type="button" class="button" disabled={busy} onClick={retry}>
         Retry
       </button>
       {problem && <ProblemBox problem={problem} />}

@@ -59,7 +59,7 @@ export function BuildMatrix() {
                 </p>
               </Empty>
             ) : (
-              <Table of={matrixOf(builds)} onBuilt={of.reload} />
+              <Table of={matrixOf(builds)} isWhole={more === null} onBuilt={of.reload} />
             )
           }
         </Loaded>
@@ -69,7 +69,14 @@ export function BuildMatrix() {
   );
 }
 
-function Table({ of, onBuilt }: { readonly of: Matrix; readonly onBuilt: () => void }) {
+interface TableProps {
+  readonly of: Matrix;
+  /** False while older builds are not shown: what seems to be missing may be among them. */
+  readonly isWhole: boolean;
+  readonly onBuilt: () => void;
+}
+
+function Table({ of, isWhole, onBuilt }: TableProps) {
   const [problem, setProblem] = useState<Problem | null>(null);
   const [busy, setBusy] = useState(false);
   const build = async (like: Build, targets: readonly string[]) => {
@@ -103,10 +110,10 @@ function Table({ of, onBuilt }: { readonly of: Matrix; readonly onBuilt: () => v
               <tr key={row.scheme}>
                 <th scope="row">
                   {row.scheme}
-                  <Missing row={row} targets={of.targets} busy={busy} onBuild={build} />
+                  {isWhole && <Missing row={row} targets={of.targets} busy={busy} onBuild={build} />}
                 </th>
                 {of.targets.map((target) => (
-                  <Cell key={target} row={row} target={target} busy={busy} onBuild={build} />
+                  <Cell key={target} row={row} target={target} isWhole={isWhole} busy={busy} onBuild={build} />
                 ))}
               </tr>
             ))}
@@ -140,7 +147,8 @@ function Missing({ row, targets, busy, onBuild }: ActProps & { readonly targets:
   );
 }
 
-function Cell({ row, target, busy, onBuild }: ActProps & { readonly target: string }) {
+function Cell(props: ActProps & { readonly target: string; readonly isWhole: boolean }) {
+  const { row, target, isWhole, busy, onBuild } = props;
   const [newest, ...others] = row.cells.get(target) ?? [];
   const again = (like: Build, text: string) => (
     <button
@@ -153,7 +161,7 @@ function Cell({ row, target, busy, onBuild }: ActProps & { readonly target: stri
       {text}
     </button>
   );
-  if (!newest) return <td>{again(row.newest, "Build")}</td>;
+  if (!newest) return <td>{isWhole ? again(row.newest, "Build") : "none among the builds that are shown"}</td>;
   const ended = newest.state === "failed" || newest.state === "cancelled";
   const { progress, summary } = newest;
   return (

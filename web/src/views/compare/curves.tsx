@@ -3,9 +3,8 @@
 import { useMemo } from "preact/hooks";
 import { Chart, type Line } from "../../components/chart";
 import * as format from "../../format";
-import { address, setQuery } from "../../router";
 import { smoothed } from "../../series";
-import { SMOOTHINGS, USUAL_SMOOTHING } from "../run/curves";
+import { CurveChoices, curveChoices } from "../run/curve_choices";
 import type { Curve } from "./load";
 import type { Row } from "./rows";
 
@@ -16,9 +15,7 @@ interface CurvesProps {
 }
 
 export function ComparedCurves({ rows, curves, selected }: CurvesProps) {
-  const query = address.value?.query;
-  const log = query?.get("axis") === "log";
-  const weight = Number(query?.get("smoothing") ?? USUAL_SMOOTHING);
+  const { log, weight } = curveChoices();
   const drawn = rows.filter(({ id }) => (curves.get(id)?.steps.length ?? 0) > 0);
   const kind = drawn.map(({ id, color }) => `${id}${color}`).join(",");
   const x = useMemo(() => {
@@ -49,26 +46,7 @@ export function ComparedCurves({ rows, curves, selected }: CurvesProps) {
   const cut = drawn.filter(({ id }) => curves.get(id)?.whole === false).length;
   return (
     <>
-      <div class="chart-choices on-screen">
-        <label class="check">
-          <input
-            type="checkbox"
-            checked={log}
-            onChange={(event) => setQuery({ axis: event.currentTarget.checked ? "log" : null })}
-          />
-          Logarithmic
-        </label>
-        <label class="check">
-          Smoothing
-          <select value={String(weight)} onChange={(event) => setQuery({ smoothing: event.currentTarget.value })}>
-            {SMOOTHINGS.map((one) => (
-              <option key={one.weight} value={String(one.weight)}>
-                {one.text}
-              </option>
-            ))}
-          </select>
-        </label>
-      </div>
+      <CurveChoices />
       <Chart
         description={
           `Loss of ${drawn.length} runs over their steps. Drag to zoom, double-click for all.` +

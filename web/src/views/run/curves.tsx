@@ -6,8 +6,8 @@ import { Chart } from "../../components/chart";
 import { Empty, Section } from "../../components/page";
 import { curl, curlEvents } from "../../commands";
 import * as format from "../../format";
-import { address, setQuery } from "../../router";
 import { type Bin, histogram, quantile, smoothed, times } from "../../series";
+import { CurveChoices, curveChoices } from "./curve_choices";
 
 interface CurvesProps {
   readonly run: Run;
@@ -16,21 +16,12 @@ interface CurvesProps {
   readonly path: string;
 }
 
-export const SMOOTHINGS = [
-  { text: "none", weight: 0 },
-  { text: "a little", weight: 0.7 },
-  { text: "more", weight: 0.9 },
-  { text: "much", weight: 0.98 },
-] as const;
-export const USUAL_SMOOTHING = "0.9";
 /** Times above this quantile are drawn at the edge: one pause of the device would flatten all others. */
 const CLIPPED = 0.99;
 const BINS = 40;
 
 export function Curves({ run, steps, ended, path }: CurvesProps) {
-  const query = address.value?.query;
-  const log = query?.get("axis") === "log";
-  const weight = Number(query?.get("smoothing") ?? USUAL_SMOOTHING);
+  const { log, weight } = curveChoices();
   const x = useMemo(() => steps.map((step) => step.step), [steps]);
   const lossLines = useMemo(() => {
     const losses = steps.map((step) => step.loss);
@@ -56,26 +47,7 @@ export function Curves({ run, steps, ended, path }: CurvesProps) {
   return (
     <>
       <Section title="Loss" command={command}>
-        <div class="chart-choices">
-          <label class="check">
-            <input
-              type="checkbox"
-              checked={log}
-              onChange={(event) => setQuery({ axis: event.currentTarget.checked ? "log" : null })}
-            />
-            Logarithmic
-          </label>
-          <label class="check">
-            Smoothing
-            <select value={String(weight)} onChange={(event) => setQuery({ smoothing: event.currentTarget.value })}>
-              {SMOOTHINGS.map((one) => (
-                <option key={one.weight} value={String(one.weight)}>
-                  {one.text}
-                </option>
-              ))}
-            </select>
-          </label>
-        </div>
+        <CurveChoices />
         <Chart
           description={
             `Loss over ${steps.length} steps: ${format.loss(steps[0]?.loss)} at step ${steps[0]?.step}, ` +

@@ -1,10 +1,9 @@
 /** One rollout: how far it is, what to do with it, and how each device stands. */
 
-import { post } from "../../api/client";
 import type { Rollout, RolloutDevice } from "../../api/types";
 import { curl } from "../../commands";
 import { Ago } from "../../components/ago";
-import { ConfirmButton } from "../../components/confirm_button";
+import { Deeds } from "../../components/deeds";
 import { type Figure, Figures } from "../../components/figures";
 import { Empty, Loaded, Section, TableFrame } from "../../components/page";
 import { useList, useResource } from "../../data";
@@ -15,16 +14,7 @@ import { More } from "../tables";
 import type { ViewProps } from "../table_of_views";
 import { Badge } from "./badge";
 import { AdminPage } from "./frame";
-import {
-  DEEDS,
-  DEVICE_STATES,
-  DEVICE_TONES,
-  deviceCount,
-  ROLLOUT_TONES,
-  stageText,
-  stateText,
-  whyNotNow,
-} from "./rollout_parts";
+import { DEEDS, DEVICE_STATES, DEVICE_TONES, deviceCount, ROLLOUT_TONES, stageText, stateText } from "./rollout_parts";
 
 const EVERY_MS = 5000;
 
@@ -84,19 +74,14 @@ function Summary({ of, path, changed }: SummaryProps) {
       {of.reason && <p class="problem">{of.reason}</p>}
       <Figures items={figures(of, path)} />
       <p class="actions rollout-actions">
-        {DEEDS.map((deed) => (
-          <ConfirmButton
-            key={deed.path}
-            verb={deed.verb}
-            doing={deed.doing}
-            what={`the rollout of agent ${of.version}`}
-            warning={deed.warning}
-            keep="Leave it"
-            act={() => post<Rollout>(`${path}/${deed.path}`, {})}
-            why={refused ?? whyNotNow(deed, of.state)}
-            onDone={changed}
-          />
-        ))}
+        <Deeds
+          deeds={DEEDS}
+          state={of.state}
+          what={`the rollout of agent ${of.version}`}
+          path={path}
+          refused={refused}
+          onDone={changed}
+        />
       </p>
       {refused && <p class="needs-reason">{refused}</p>}
     </Section>

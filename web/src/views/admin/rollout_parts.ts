@@ -1,6 +1,7 @@
 /** How rollouts and their devices stand, and what may be done with one, in words. */
 
 import type { Rollout, RolloutDevice } from "../../api/types";
+import type { Deed } from "../../components/deed";
 import type { Tone } from "./badge";
 
 export const ROLLOUT_TONES: Readonly<Record<Rollout["state"], Tone>> = {
@@ -41,15 +42,7 @@ export function stageText({ stage, stages, canary }: Rollout): string {
   return `stage ${stage} of ${stages.length}, to ${stages[stage - 1] ?? 100} % of the devices`;
 }
 
-interface Deed {
-  readonly verb: string;
-  readonly doing: string;
-  readonly path: string;
-  readonly from: readonly Rollout["state"][];
-  readonly warning: string;
-}
-
-export const DEEDS: readonly Deed[] = [
+export const DEEDS: readonly Deed<Rollout["state"]>[] = [
   {
     verb: "Pause",
     doing: "Pausing",
@@ -79,9 +72,3 @@ export const DEEDS: readonly Deed[] = [
     warning: "Devices that took the release are told to return to the version before.",
   },
 ];
-
-/** Why a deed cannot be done with a rollout in this state, or null. */
-export function whyNotNow(deed: Deed, state: Rollout["state"]): string | null {
-  if (deed.from.includes(state)) return null;
-  return `It is ${state}; only one that is ${deed.from.join(" or ")} can be told this.`;
-}

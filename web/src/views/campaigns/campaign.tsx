@@ -1,10 +1,9 @@
 /** One campaign: how far it is, what to do with it, its cells as a grid, and what was measured. */
 
 import type { Campaign, CampaignResults, Dataset } from "../../api/types";
-import { post } from "../../api/client";
 import { Ago, Until } from "../../components/ago";
 import { LiveBadge } from "../../components/badge";
-import { ConfirmButton } from "../../components/confirm_button";
+import { Deeds } from "../../components/deeds";
 import { DeleteButton } from "../../components/delete_button";
 import { type Figure, Facts, Figures } from "../../components/figures";
 import { Loaded, Page, ProblemBox, Section } from "../../components/page";
@@ -22,7 +21,7 @@ import { CellBar } from "./bar";
 import { useCells } from "./cells";
 import { GridSection } from "./grid_table";
 import { seedsText } from "./order";
-import { CAMPAIGN_TONES, DEEDS, ENDED, STATE_HINTS, whyNotNow } from "./parts";
+import { CAMPAIGN_TONES, DEEDS, ENDED, STATE_HINTS } from "./parts";
 import { ResultsSection } from "./results";
 import "../../styles/campaigns.css";
 
@@ -112,19 +111,7 @@ function Head({ of, path, changed }: HeadProps) {
       <CellBar of={of.cells} name={of.name} />
       <Figures items={figures(of, path)} />
       <div class="actions campaign-actions">
-        {DEEDS.map((deed) => (
-          <ConfirmButton
-            key={deed.path}
-            verb={deed.verb}
-            doing={deed.doing}
-            what={of.name}
-            warning={deed.warning}
-            keep="Leave it"
-            act={() => post<Campaign>(`${path}/${deed.path}`, {})}
-            why={refused ?? whyNotNow(deed, of.state)}
-            onDone={changed}
-          />
-        ))}
+        <Deeds deeds={DEEDS} state={of.state} what={of.name} path={path} refused={refused} onDone={changed} />
         <DeleteButton
           what={of.name}
           warning="The campaign and its table are forgotten. Its runs stay."

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import type { CampaignCell } from "../../api/types";
-import { countsText, DEEDS, endedCount, othersText, shortVersion, whyNotNow } from "./parts";
+import { whyNotNow } from "../../components/deed";
+import { countsText, DEEDS, endedCount, othersText, shortVersion } from "./parts";
 
 const counts = { total: 9, pending: 1, running: 2, succeeded: 3, failed: 0, cancelled: 1, skipped: 2 };
 

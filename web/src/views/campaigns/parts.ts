@@ -1,6 +1,7 @@
 /** How campaigns and their cells stand, and what may be done with one, in words. */
 
 import type { Campaign, CampaignCell, CellCounts } from "../../api/types";
+import type { Deed } from "../../components/deed";
 import * as format from "../../format";
 import type { Tone } from "../admin/badge";
 
@@ -62,15 +63,7 @@ export function shortVersion(text: string): string {
   return text.replace(/:v1$/, "");
 }
 
-interface Deed {
-  readonly verb: string;
-  readonly doing: string;
-  readonly path: string;
-  readonly from: readonly Campaign["state"][];
-  readonly warning: string;
-}
-
-export const DEEDS: readonly Deed[] = [
+export const DEEDS: readonly Deed<Campaign["state"]>[] = [
   {
     verb: "Pause",
     doing: "Pausing",
@@ -93,9 +86,3 @@ export const DEEDS: readonly Deed[] = [
     warning: "Its runs that are not over are cancelled, and no others are asked for. It cannot go on later.",
   },
 ];
-
-/** Why a deed cannot be done with a campaign in this state, or null. */
-export function whyNotNow(deed: Deed, state: Campaign["state"]): string | null {
-  if (deed.from.includes(state)) return null;
-  return `It is ${state}; only one that is ${deed.from.join(" or ")} can be told this.`;
-}

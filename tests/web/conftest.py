@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, expect, sync_playwright
 
 from tests.web.data import Data, fill
-from tests.web.service import REPOSITORY, Service, running_service
+from tests.web.service import REPOSITORY, Service, running_service, workspace
 from tests.web.visitor import Visitor
 
 WEB = REPOSITORY / "web"
@@ -56,13 +56,20 @@ def web_dist(node_modules: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 
 @pytest.fixture(scope="session")
-def service(web_dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """The service; `data` fills it."""
+def shared_service(web_dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """One service for all modules."""
     with running_service(tmp_path_factory.mktemp("service"), web_dist) as running:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
+def service(shared_service: Service, request: pytest.FixtureRequest) -> Iterator[Service]:
+    """The service in a workspace of the module's own, so that no module finds what another left; `data` fills it."""
+    with workspace(shared_service, request.node.nodeid) as own:
+        yield own
+
+
+@pytest.fixture(scope="module")
 def data(service: Service) -> Data:
     """A fleet, builds in several states, and runs, put in over the REST interface."""
     return fill(service)

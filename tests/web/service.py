@@ -26,6 +26,7 @@ class Service:
     url: str
     key: str
     client: httpx.Client
+    data_dir: Path
 
     def get(self, path: str) -> Any:
         """The answer to GET /v1`path`."""
@@ -91,6 +92,9 @@ DOUBLE = {"POCK_WORKER_COMMAND": json.dumps([sys.executable, "-m", "tests.web.wo
 """The tests' build worker, which compiles nothing."""
 
 
+PROGRAM = str(Path(sys.executable).with_name("pock-server"))
+
+
 @contextmanager
 def running_service(
     data_dir: Path, web_dist: Path, port: int = 0, worker: Mapping[str, str] = DOUBLE
@@ -98,35 +102,54 @@ def running_service(
     """Start `pock-server serve` on a loopback port, a free one by default; without `worker` it compiles. The database
     is empty unless the folder has one."""
     environment = {
-        **os.environ,
+        **_environment(data_dir),
         **worker,
-        "PYTHONPATH": os.pathsep.join(filter(None, (str(REPOSITORY), os.environ.get("PYTHONPATH")))),
-        "POCK_DATA_DIR": str(data_dir),
         "POCK_WEB_DIST": str(web_dist),
         "POCK_SANDBOX": "off",  # the tests' worker reads files of theirs
         "POCK_COMPILER_CACHE_DIR": str(data_dir / "compiler"),
         "POCK_PARALLEL_BUILDS": "2",
     }
-    program = [str(Path(sys.executable).with_name("pock-server"))]
-    key = _json_of([*program, "create-key", "--json"], environment)["key"]
+    key = _key(data_dir)
     errors = data_dir / "errors.txt"
     with errors.open("wb") as log:
-        command = [*program, "serve", "--port", str(port), "--json"]
+        command = [PROGRAM, "serve", "--port", str(port), "--json"]
         process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=log)
     try:
         assert process.stdout is not None
         line = process.stdout.readline()
         assert line, errors.read_text()
         url = json.loads(line)["url"]
-        headers = {"Authorization": f"Bearer {key}"}
-        with httpx.Client(base_url=f"{url}/v1", headers=headers, timeout=20) as client:
-            service = Service(url, key, client)
+        with _client(url, key) as client:
             wait_until(lambda: client.get("/targets").status_code, lambda status: status == 200)
-            yield service
+            yield Service(url, key, client, data_dir)
     finally:
         process.terminate()
         process.wait(timeout=20)
 
 
-def _json_of(command: list[str], environment: dict[str, str]) -> Any:
-    return json.loads(subprocess.run(command, env=environment, check=True, capture_output=True).stdout)
+@contextmanager
+def workspace(service: Service, name: str) -> Iterator[Service]:
+    """The same service, seen by an administrator of another workspace, which is made if there is none."""
+    key = _key(service.data_dir, "--workspace", name)
+    with _client(service.url, key) as client:
+        yield Service(service.url, key, client, service.data_dir)
+
+
+def _client(url: str, key: str) -> httpx.Client:
+    return httpx.Client(base_url=f"{url}/v1", headers={"Authorization": f"Bearer {key}"}, timeout=20)
+
+
+def _environment(data_dir: Path) -> dict[str, str]:
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, (str(REPOSITORY), os.environ.get("PYTHONPATH")))),
+        "POCK_DATA_DIR": str(data_dir),
+    }
+
+
+def _key(data_dir: Path, *options: str) -> str:
+    """A new API key with every scope."""
+    command = [PROGRAM, "create-key", "--json", *options]
+    made = subprocess.run(command, env=_environment(data_dir), check=True, capture_output=True)
+    key: str = json.loads(made.stdout)["key"]
+    return key

@@ -581,6 +581,8 @@ class PoolPolicy(Struct, frozen=True, kw_only=True):
 
     pool: str
     policy: Policy
+    version: str | None = None
+    """Of these rules, for `expected`."""
 
 
 class Port(Struct, frozen=True, kw_only=True):
@@ -1787,6 +1789,10 @@ class DevicePolicy(Struct, frozen=True, kw_only=True):
     """The device has told that it keeps these."""
     resting: Rest | None
     """Why it does no work at the moment, by whomever's policy."""
+    version: str | None = None
+    """Of the device\'s own rules, for `expected`; "none" where it has none."""
+    pool_version: str | None = None
+    """Of the pool's rules, likewise."""
 
 
 class DeviceTotals(Struct, frozen=True, kw_only=True):

@@ -32,5 +32,14 @@ export function curlDelete(path: string, base = BASE): string {
 
 /** `curl` that posts JSON. */
 export function curlPost(path: string, body: unknown, base = BASE): string {
-  return `curl -sS ${HEADER} -H "Content-Type: application/json" -d ${quote(JSON.stringify(body))} ${quote(base + path)}`;
+  return `curl -sS ${HEADER} ${json(body)} ${quote(base + path)}`;
+}
+
+/** `curl` that puts JSON in place of what is there. */
+export function curlPut(path: string, body: unknown, base = BASE): string {
+  return `curl -sS ${HEADER} -X PUT ${json(body)} ${quote(base + path)}`;
+}
+
+function json(body: unknown): string {
+  return `-H "Content-Type: application/json" -d ${quote(JSON.stringify(body))}`;
 }

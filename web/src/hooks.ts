@@ -21,6 +21,18 @@ export function useClock(text: (now: number) => string): ReadonlySignal<string> 
   return useComputed(() => text(now.value));
 }
 
+const SETTLED_MS = 250;
+
+/** What a person typed, once they pause. */
+export function useSettled(text: string): string {
+  const [settled, setSettled] = useState(text);
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(text), SETTLED_MS);
+    return () => clearTimeout(timer);
+  }, [text]);
+  return settled;
+}
+
 /** Width in pixels of the element that gets `ref`; 0 until it is on the page. */
 export function useWidth<E extends HTMLElement>(): [{ current: E | null }, number] {
   const ref = useRef<E>(null);

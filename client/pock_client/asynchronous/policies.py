@@ -26,24 +26,32 @@ class Policies:
         return await self._transport.json(Call("GET", path, query), kind)
 
     async def set(
-        self, rules: Policy | Mapping[str, Any], *, device: str | None = None, pool: str | None = None
+        self,
+        rules: Policy | Mapping[str, Any],
+        *,
+        device: str | None = None,
+        pool: str | None = None,
+        expected: str | None = None,
     ) -> DevicePolicy | PoolPolicy:
-        """Set the policy, in place of the one before; rules that are left out are not set."""
-        path, query, kind = _place(device, pool)
+        """Set the policy, in place of the one before; rules that are left out are not set. With `expected`, a version
+        ("none": of no rules), raises ServiceError with failure code 1028 if others are to be replaced."""
+        path, query, kind = _place(device, pool, expected)
         content = msgspec.json.encode(rules if isinstance(rules, Policy) else dict(rules))
         call = Call("PUT", path, query, content=content, headers={"Content-Type": "application/json"})
         return await self._transport.json(call, kind)
 
-    async def remove(self, *, device: str | None = None, pool: str | None = None) -> None:
-        """Take the policy away."""
-        path, query, _ = _place(device, pool)
+    async def remove(self, *, device: str | None = None, pool: str | None = None, expected: str | None = None) -> None:
+        """Take the policy away; `expected` as of `set`."""
+        path, query, _ = _place(device, pool, expected)
         await self._transport.read(Call("DELETE", path, query))
 
 
-def _place(device: str | None, pool: str | None) -> tuple[str, Query, type[DevicePolicy] | type[PoolPolicy]]:
+def _place(
+    device: str | None, pool: str | None, expected: str | None = None
+) -> tuple[str, Query, type[DevicePolicy] | type[PoolPolicy]]:
     """The path, the query and the answer's type. A pool's name may be any, so it is no part of a path."""
     if (device is None) == (pool is None):
         raise PockClientError("say either whose policy it is by `device`, or by `pool`")
     if device is not None:
-        return f"/devices/{part(device)}/policy", {}, DevicePolicy
-    return "/pools/policy", {"pool": pool}, PoolPolicy
+        return f"/devices/{part(device)}/policy", {"expected": expected}, DevicePolicy
+    return "/pools/policy", {"pool": pool, "expected": expected}, PoolPolicy

@@ -43,7 +43,7 @@ class Repository(Generic[Row]):
         """
         query = self.select().where(self.row_class.id == row_id, *filters)
         if lock:
-            query = query.with_for_update(key_share=True, of=self.row_class).execution_options(populate_existing=True)
+            query = locked(query, self.row_class)
         return self.session.scalars(query).one_or_none()
 
     def require(self, row_id: str, *filters: ColumnElement[bool], lock: bool = False) -> Row:
@@ -75,6 +75,11 @@ class Repository(Generic[Row]):
         self.session.add(row)
         self.session.flush()
         return row
+
+
+def locked(query: Select[Row], row_class: type[Row]) -> Select[Row]:
+    """The query that locks its rows until the end of the transaction, and reads them as the last change left them."""
+    return query.with_for_update(key_share=True, of=row_class).execution_options(populate_existing=True)
 
 
 def _bound(position: Position) -> tuple[Any, ...]:

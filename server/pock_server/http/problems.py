@@ -53,6 +53,7 @@ class Failure(Enum):
     SESSION_STALE = 1025, 425, "Session request not fresh", True
     MEMBER_DISABLED = 1026, 401, "Disabled member", False
     ORIGIN_REFUSED = 1027, 403, "Request from another page", False
+    CHANGED_MEANWHILE = 1028, 409, "Changed by somebody else meanwhile", False
     UPLOAD_CHECKING = 1030, 409, "Upload being checked", True
     STORE_FAILED = 1031, 503, "Object store does not answer", True
     STORE_FULL = 1032, 507, "No room", True

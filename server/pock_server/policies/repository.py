@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import and_, or_
 
-from pock_server.db.repository import Repository
+from pock_server.db.repository import Repository, locked
 from pock_server.devices.tables import DeviceRecord
 from pock_server.policies.tables import PolicyRecord
 
@@ -28,9 +28,10 @@ class Policies(Repository[PolicyRecord]):
         """The device's own."""
         return self.session.scalars(self.select().where(PolicyRecord.device_id == device_id)).one_or_none()
 
-    def of_pool(self, pool: str) -> PolicyRecord | None:
-        """The pool's."""
-        return self.session.scalars(self.select().where(PolicyRecord.pool == pool)).one_or_none()
+    def of_pool(self, pool: str, *, lock: bool = False) -> PolicyRecord | None:
+        """The pool's; `lock` as `find` has it."""
+        query = self.select().where(PolicyRecord.pool == pool)
+        return self.session.scalars(locked(query, PolicyRecord) if lock else query).one_or_none()
 
     def effective(self, device: DeviceRecord) -> Effective:
         """Both."""

@@ -41,18 +41,28 @@ class Policy(BaseModel):
     )
 
 
+NO_VERSION = "none"
+"""The version of a policy that is not there."""
+
+Version = Annotated[str, StringConstraints(pattern=r"^(?:none|[0-9a-f]{64})$")]
+"""Names what a policy says: equal rules have equal versions."""
+
+
 class PoolPolicyOut(BaseModel):
     """The policy of a pool."""
 
     pool: str
     policy: Policy
+    version: Version = Field(description="Of these rules, for `expected`.")
 
 
 class DevicePolicyOut(BaseModel):
     """What a device may do when: its own policy and its pool's, which both have to allow work."""
 
     policy: Policy | None = Field(description="The device's own.")
+    version: Version = Field(description='Of the device\'s own rules, for `expected`; "none" where it has none.')
     pool: str
     pool_policy: Policy | None
+    pool_version: Version = Field(description="Of the pool's rules, likewise.")
     known: bool = Field(description="The device has told that it keeps these.")
     resting: RestOut | None = Field(description="Why it does no work at the moment, by whomever's policy.")

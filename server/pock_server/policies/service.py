@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -19,7 +20,7 @@ from pock_server.devices.trust import signer_for
 from pock_server.http.fields import canonical_json
 from pock_server.http.problems import Failure, Problem
 from pock_server.policies.repository import Effective, Policies
-from pock_server.policies.schemas import DevicePolicyOut, Policy, PoolPolicyOut
+from pock_server.policies.schemas import NO_VERSION, DevicePolicyOut, Policy, PoolPolicyOut
 from pock_server.policies.tables import PolicyRecord
 from pock_server.services import Services
 
@@ -41,8 +42,21 @@ MAX_POOLS = 1000
 _NOTHING = digest_of(Effective(None, None))
 
 
-def set_device(unit: Unit, workspace_id: str, device_id: str, order: Policy, now: datetime) -> DeviceRecord:
-    """Set the device's own policy; a 409 `Problem` if its agent knows none."""
+@dataclass(frozen=True)
+class Order:
+    """Rules to set, in place of those of the version `expected`; None: of whatever is there."""
+
+    rules: Policy
+    expected: str | None = None
+
+
+def version_of(rules: dict[str, Any] | None) -> str:
+    """Names the rules of one policy, so that who changes them can say which ones they saw."""
+    return NO_VERSION if rules is None else hashlib.sha256(canonical_json(rules).encode()).hexdigest()
+
+
+def set_device(unit: Unit, workspace_id: str, device_id: str, order: Order, now: datetime) -> DeviceRecord:
+    """Set the device's own policy; a 409 `Problem` if its agent knows none, or somebody has changed it meanwhile."""
     device = Devices(unit.session, workspace_id).require(device_id, lock=True)
     require(device, Feature.POLICIES)
     row = Policies(unit.session, workspace_id).of_device(device_id)
@@ -50,20 +64,25 @@ def set_device(unit: Unit, workspace_id: str, device_id: str, order: Policy, now
     return device
 
 
-def set_pool(unit: Unit, workspace_id: str, pool: str, order: Policy, now: datetime) -> PoolPolicyOut:
+def set_pool(unit: Unit, workspace_id: str, pool: str, order: Order, now: datetime) -> PoolPolicyOut:
     """Set the policy of all devices that are in the pool, or come into it; those with agents that know none ignore
-    it."""
+    it. A 409 `Problem` if somebody has changed it meanwhile."""
     policies = Policies(unit.session, workspace_id)
-    row = policies.of_pool(pool)
+    row = policies.of_pool(pool, lock=True)
     if row is None and policies.count(PolicyRecord.pool.is_not(None)) >= MAX_POOLS:
         detail = f"{MAX_POOLS} pools have policies, and no more may; take away those of pools without devices."
         raise Problem(Failure.STATE_CONFLICT, detail)
-    _set(unit, row, PolicyRecord(workspace_id=workspace_id, pool=pool), order, pool, now)
-    return PoolPolicyOut(pool=pool, policy=order)
+    rules = _set(unit, row, PolicyRecord(workspace_id=workspace_id, pool=pool), order, pool, now)
+    return PoolPolicyOut(pool=pool, policy=order.rules, version=version_of(rules))
 
 
-def _set(unit: Unit, row: PolicyRecord | None, new: PolicyRecord, order: Policy, name: str, now: datetime) -> None:
-    rules = order.model_dump(exclude_defaults=True)
+def _set(
+    unit: Unit, row: PolicyRecord | None, new: PolicyRecord, order: Order, name: str, now: datetime
+) -> dict[str, Any]:
+    """The rules as they are kept."""
+    rules = order.rules.model_dump(exclude_defaults=True)
+    if row is None or row.rules != rules:  # a request may be repeated
+        _check_unchanged(row, order.expected, name)
     before = {} if row is None else row.rules
     if row is None:
         row, new.id, new.created_at = new, new_id(now), now
@@ -74,22 +93,30 @@ def _set(unit: Unit, row: PolicyRecord | None, new: PolicyRecord, order: Policy,
     if changes or row is new:
         subject = Subject(row.device_id or row.id, row.workspace_id)
         record(unit, Action.POLICY_SET, subject, name, now, changes)
+    return rules
 
 
-def remove_device(unit: Unit, workspace_id: str, device_id: str, now: datetime) -> None:
-    """Take the device's own policy away; harmless if it has none."""
+def _check_unchanged(row: PolicyRecord | None, expected: str | None, name: str) -> None:
+    if expected is not None and version_of(None if row is None else row.rules) != expected:
+        detail = f"The policy of {name} is not the one that this is to replace; look at what it says now."
+        raise Problem(Failure.CHANGED_MEANWHILE, detail)
+
+
+def remove_device(unit: Unit, workspace_id: str, device_id: str, expected: str | None, now: datetime) -> None:
+    """Take the device's own policy away; harmless if it has none, a 409 `Problem` if it is not the one expected."""
     device = Devices(unit.session, workspace_id).require(device_id, lock=True)
-    _remove(unit, Policies(unit.session, workspace_id).of_device(device_id), device.name, now)
+    _remove(unit, Policies(unit.session, workspace_id).of_device(device_id), expected, device.name, now)
 
 
-def remove_pool(unit: Unit, workspace_id: str, pool: str, now: datetime) -> None:
-    """Take the pool's policy away; a 404 `Problem` if it has none."""
-    _remove(unit, _of_pool(Policies(unit.session, workspace_id), pool), pool, now)
+def remove_pool(unit: Unit, workspace_id: str, pool: str, expected: str | None, now: datetime) -> None:
+    """Take the pool's policy away; a 404 `Problem` if it has none, a 409 one if it is not the one expected."""
+    _remove(unit, _required(Policies(unit.session, workspace_id).of_pool(pool, lock=True), pool), expected, pool, now)
 
 
-def _remove(unit: Unit, row: PolicyRecord | None, name: str, now: datetime) -> None:
+def _remove(unit: Unit, row: PolicyRecord | None, expected: str | None, name: str, now: datetime) -> None:
     if row is None:
         return
+    _check_unchanged(row, expected, name)
     subject = Subject(row.device_id or row.id, row.workspace_id)
     record(unit, Action.POLICY_REMOVE, subject, name, now, changed(row.rules, {}))
     unit.session.delete(row)
@@ -101,8 +128,10 @@ def show_device(policies: Policies, device: DeviceRecord) -> DevicePolicyOut:
     wanted = digest_of(found)
     return DevicePolicyOut(
         policy=None if found.device is None else Policy(**found.device),
+        version=version_of(found.device),
         pool=device.pool,
         pool_policy=None if found.pool is None else Policy(**found.pool),
+        pool_version=version_of(found.pool),
         known=device.policy_digest == wanted or (wanted == _NOTHING and device.policy_digest is None),
         resting=rest_of(device),
     )
@@ -110,11 +139,11 @@ def show_device(policies: Policies, device: DeviceRecord) -> DevicePolicyOut:
 
 def show_pool(policies: Policies, pool: str) -> PoolPolicyOut:
     """The pool's policy; a 404 `Problem` if it has none."""
-    return PoolPolicyOut(pool=pool, policy=Policy(**_of_pool(policies, pool).rules))
+    rules = _required(policies.of_pool(pool), pool).rules
+    return PoolPolicyOut(pool=pool, policy=Policy(**rules), version=version_of(rules))
 
 
-def _of_pool(policies: Policies, pool: str) -> PolicyRecord:
-    row = policies.of_pool(pool)
+def _required(row: PolicyRecord | None, pool: str) -> PolicyRecord:
     if row is None:
         raise Problem(Failure.NOT_FOUND, f"Pool {pool} has no policy.")
     return row

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -48,7 +49,8 @@ def opened(device: Device, envelope: dict[str, str]) -> dict[str, Any]:
 def test_a_device_gets_its_own_policy_and_its_pool_s(person: Person, device: Device) -> None:
     assert beat(device, policy="")["policy"] is None
     path = f"/devices/{device.id}/policy"
-    empty = {"policy": None, "pool": "default", "pool_policy": None, "known": True, "resting": None}
+    nothing = {"policy": None, "version": "none", "pool": "default", "pool_policy": None, "pool_version": "none"}
+    empty = {**nothing, "known": True, "resting": None}
     assert person.get(path).json() == empty
     made = person.call("PUT", path, json=NIGHT)
     assert made.status_code == 200 and made.json()["known"] is False
@@ -277,3 +279,51 @@ def test_nothing_is_left_of_a_pause(
 def test_bad_pauses(device: Device, run: dict[str, Any]) -> None:
     for bad in ({"reason": ""}, {"reason": "x" * 1001}, {"until": None}, {"reason": "x", "until": "soon"}, "x"):
         assert_problem(device.post("lease", paused=bad), 422, 1006)
+
+
+def test_who_names_the_rules_that_they_saw_overwrites_no_others(person: Person, device: Device) -> None:
+    """Of a device and of a pool alike; who names none writes over whatever is there, as before."""
+    for path, own in ((f"/devices/{device.id}/policy", {}), ("/pools/policy", {"pool": "kitchen"})):
+
+        def put(rules: dict[str, Any], expected: str | None, path: str = path, own: dict[str, str] = own) -> Any:
+            return person.call(
+                "PUT", path, params=own if expected is None else {**own, "expected": expected}, json=rules
+            )
+
+        def said(path: str = path, own: dict[str, str] = own) -> Any:
+            return person.get(path, params=own).json()
+
+        first = put(NIGHT, "none").json()["version"]
+        assert said()["version"] == first
+        assert put(NIGHT, "none").json()["version"] == first  # repeated
+        assert_problem(put({"charging": True}, "none"), 409, 1028)
+        second = put({"charging": True}, first).json()["version"]
+        assert second != first
+        assert_problem(put({"max_minutes_per_day": 5}, first), 409, 1028)
+        assert said()["policy"]["charging"] is True and said()["policy"]["max_minutes_per_day"] is None
+        assert_problem(person.call("DELETE", path, params={**own, "expected": first}), 409, 1028)
+        third = put({}, None).json()["version"]
+        assert third not in (first, second, "none")
+        for bad in ("", "no", third[:-1], third + "0", third.upper() + "G"):
+            assert_problem(put(NIGHT, bad), 422, 1006)
+        assert person.call("DELETE", path, params={**own, "expected": third}).status_code == 204
+        assert_problem(put(NIGHT, third), 409, 1028)
+    shown = person.get(f"/devices/{device.id}/policy").json()
+    assert (shown["version"], shown["pool_version"]) == ("none", "none")
+    changes = person.get("/audit?action=policy.set").json()["items"]
+    assert len(changes) == 6
+
+
+def test_of_many_who_saw_the_same_rules_one_changes_them(person: Person) -> None:
+    """At the same moment, over as many connections."""
+    where = {"pool": "kitchen"}
+    seen = person.call("PUT", "/pools/policy", params=where, json=NIGHT).json()["version"]
+
+    def change(minutes: int) -> int:
+        rules = {"max_minutes_per_day": minutes}
+        answer = person.call("PUT", "/pools/policy", params={**where, "expected": seen}, json=rules)
+        return int(answer.status_code)
+
+    with ThreadPoolExecutor(8) as threads:
+        answers = sorted(threads.map(change, range(8)))
+    assert answers == [200] + [409] * 7

@@ -49,9 +49,18 @@ export async function post<T>(path: string, body: unknown): Promise<T> {
 }
 
 /** PATCH: what is left out of the body stays. */
-export async function patch<T>(path: string, body: unknown): Promise<T> {
+export function patch<T>(path: string, body: unknown): Promise<T> {
+  return change<T>("PATCH", path, body);
+}
+
+/** PUT: the body takes the place of what is there. */
+export function put<T>(path: string, body: unknown): Promise<T> {
+  return change<T>("PUT", path, body);
+}
+
+async function change<T>(method: string, path: string, body: unknown): Promise<T> {
   const headers = { "Content-Type": "application/json" };
-  const response = await send(path, { method: "PATCH", headers, body: JSON.stringify(body) });
+  const response = await send(path, { method, headers, body: JSON.stringify(body) });
   return (await response.json()) as T;
 }
 

@@ -41,3 +41,16 @@ export async function problemOf(response: Response): Promise<Problem> {
     Array.isArray(body.errors) ? (body.errors as FieldError[]) : [],
   );
 }
+
+/** What the service said of one field: "body.on: no device …" or the first of its errors that is about it; null: nothing. */
+export function saidOf(problem: Problem | null, ...fields: readonly string[]): string | null {
+  if (!problem) return null;
+  const told = problem.errors.length > 0 ? problem.errors : [toldOnce(problem.detail)];
+  const mine = told.find(({ where }) => fields.some((field) => `${where}.`.startsWith(`body.${field}.`)));
+  return mine?.message.replace(/^Value error, /, "") ?? null;
+}
+
+function toldOnce(detail: string): { where: string; message: string } {
+  const [, where = "", message = detail] = /^(body(?:\.\w+)+): (.*)$/s.exec(detail) ?? [];
+  return { where, message };
+}

@@ -68,3 +68,4 @@ export type CampaignCell = Schemas["CellOut"];
 export type CampaignResult = Schemas["CampaignResult"];
 export type CampaignResults = Schemas["CampaignResults"];
 export type CellCounts = Schemas["CellCounts"];
+export type PoolPolicy = Schemas["PoolPolicyOut"];

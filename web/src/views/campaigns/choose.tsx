@@ -1,27 +1,18 @@
 /** Choosing the builds and the devices of a campaign: both are searched by the service, and what was ticked stays. */
 
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import type { Build, Device, DeviceTotals } from "../../api/types";
+import { FieldError } from "../../components/fields";
 import { useList, useResource } from "../../data";
 import * as format from "../../format";
+import { useSettled } from "../../hooks";
 import { versionText } from "../../names";
 import { nameGlob } from "../list_tools";
 import { More } from "../tables";
 import type { Where, Wishes } from "./order";
 
-const SETTLED_MS = 250;
 const EVERY_MS = 15_000;
 const FEW = 20;
-
-/** What a person typed, once they pause. */
-export function useSettled(text: string): string {
-  const [settled, setSettled] = useState(text);
-  useEffect(() => {
-    const timer = setTimeout(() => setSettled(text), SETTLED_MS);
-    return () => clearTimeout(timer);
-  }, [text]);
-  return settled;
-}
 
 function toggled<T extends { readonly id: string }>(chosen: readonly T[], one: T): readonly T[] {
   return chosen.some(({ id }) => id === one.id) ? chosen.filter(({ id }) => id !== one.id) : [...chosen, one];
@@ -205,13 +196,5 @@ function Ticked({ targets, ticked, onTicked }: TickedProps) {
       />
       <More more={more} />
     </>
-  );
-}
-
-export function FieldError({ text }: { readonly text: string | null }) {
-  return text === null ? null : (
-    <p class="field-error" role="alert">
-      {text}
-    </p>
   );
 }

@@ -1,19 +1,21 @@
 /** The form that starts a campaign. It says how many runs that will be before it asks for them. */
 
-import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { get, post, type Problem } from "../../api/client";
+import { saidOf } from "../../api/problem";
 import type { Artifact, Build, Campaign, Dataset, Device, DeviceTotals } from "../../api/types";
 import { CopyButton } from "../../components/copy";
+import { Count, WithError } from "../../components/fields";
 import { Loaded, Page, ProblemBox, Section } from "../../components/page";
 import { curlPost } from "../../commands";
 import { asProblem, useList, useResource } from "../../data";
 import { fitOf } from "../../fit";
+import { useSettled } from "../../hooks";
 import { Needs } from "../../permission";
 import { address, go, link, setQuery } from "../../router";
-import { Count, DataChoice } from "../run/new_run";
-import { Builds, Devices, FieldError, useSettled } from "./choose";
-import { AT_FIRST, orderOf, saidOf, seedsOf, sizeOf, type Targets, targetsOf, totalsPath, type Wishes } from "./order";
+import { DataChoice } from "../run/new_run";
+import { Builds, Devices } from "./choose";
+import { AT_FIRST, orderOf, seedsOf, sizeOf, type Targets, targetsOf, totalsPath, type Wishes } from "./order";
 
 const EVERY_MS = 30_000;
 
@@ -200,14 +202,5 @@ function Form({ datasets }: { readonly datasets: readonly Dataset[] }) {
         <CopyButton text={curlPost("/campaigns", order)} of="starting this campaign" />
       </div>
     </form>
-  );
-}
-
-function WithError({ text, children }: { readonly text: string | null; readonly children: ComponentChildren }) {
-  return (
-    <div>
-      {children}
-      <FieldError text={text} />
-    </div>
   );
 }

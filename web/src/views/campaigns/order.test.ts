@@ -1,11 +1,8 @@
 import { expect, test } from "vitest";
-import { Problem } from "../../api/client";
 import type { Build } from "../../api/types";
-import { AT_FIRST, orderOf, saidOf, seedsOf, seedsText, selectorOf, sizeOf, totalsPath } from "./order";
+import { AT_FIRST, orderOf, seedsOf, seedsText, selectorOf, sizeOf, totalsPath } from "./order";
 
 const build = (target: string) => ({ target }) as Build;
-const refused = (detail: string, errors: Problem["errors"] = []) =>
-  new Problem("Invalid", detail, 422, 3, false, errors);
 
 test("seeds are numbers and ranges, each once, and not too many", () => {
   expect(seedsOf("0, 1,2 7-9").seeds).toEqual([0, 1, 2, 7, 8, 9]);
@@ -67,16 +64,4 @@ test("what is wished for is asked for, and what is not is left out", () => {
   expect(plain).toMatchObject({ device_ids: ["device"], eval_dataset_id: "eval" });
   expect(plain).not.toHaveProperty("canary");
   expect(plain).not.toHaveProperty("stop");
-});
-
-test("what the service says of a field is found in its errors, or in its sentence", () => {
-  const listed = refused("body.steps: too small.", [{ where: "body.steps", message: "too small" }]);
-  expect(saidOf(listed, "steps")).toBe("too small");
-  expect(saidOf(listed, "step")).toBeNull();
-  const said = refused("body.on: no device is chosen by 'x: y'.");
-  expect(saidOf(said, "device_ids", "on")).toBe("no device is chosen by 'x: y'.");
-  expect(saidOf(said, "name")).toBeNull();
-  expect(saidOf(refused("body.retries.crashed: too many."), "retries")).toBe("too many.");
-  expect(saidOf(refused("Build x is failed; request it again."), "on")).toBeNull();
-  expect(saidOf(null, "on")).toBeNull();
 });

@@ -1,6 +1,5 @@
 /** What the form asks for, as the service is asked, and how many runs that is. Pure functions. */
 
-import type { Problem } from "../../api/client";
 import type { Build, DeviceTotals } from "../../api/types";
 import { exactly } from "../fleet/asked";
 
@@ -144,17 +143,4 @@ export function orderOf(builds: readonly string[], wishes: Wishes, seeds: readon
     ...(wishes.stop > 0 ? { stop: { failed_share: wishes.stop / 100 } } : {}),
     retries: { transient: wishes.transient, crashed: wishes.crashed },
   };
-}
-
-/** What the service said of one field: "body.on: no device …" or the first of its errors that is about it; null: nothing. */
-export function saidOf(problem: Problem | null, ...fields: readonly string[]): string | null {
-  if (!problem) return null;
-  const told = problem.errors.length > 0 ? problem.errors : [toldOnce(problem.detail)];
-  const mine = told.find(({ where }) => fields.some((field) => `${where}.`.startsWith(`body.${field}.`)));
-  return mine?.message ?? null;
-}
-
-function toldOnce(detail: string): { where: string; message: string } {
-  const [, where = "", message = detail] = /^(body(?:\.\w+)+): (.*)$/s.exec(detail) ?? [];
-  return { where, message };
 }

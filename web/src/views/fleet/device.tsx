@@ -6,7 +6,7 @@ import { Ago } from "../../components/ago";
 import { StateBadge } from "../../components/badge";
 import { Facts, Figures } from "../../components/figures";
 import { Empty, isSettled, Loaded, Page, Section } from "../../components/page";
-import { type Resource, SELDOM_MS, useList, useResource } from "../../data";
+import { SELDOM_MS, useList, useResource } from "../../data";
 import { factRows } from "../../facts";
 import * as format from "../../format";
 import { useChanges } from "../../hooks";
@@ -16,7 +16,7 @@ import { labelText, Temperature } from "./columns";
 import { Benchmarks } from "./device_benchmarks";
 import { DeviceChanges } from "./device_changes";
 import { HealthHistory } from "./device_health";
-import { policyRows } from "./policy";
+import { PolicySection } from "./rules/section";
 import "../../styles/uploads.css";
 import "../../styles/fleet.css";
 
@@ -48,7 +48,7 @@ export function DeviceView({ id }: { readonly id: string }) {
           </>
         )}
       </Loaded>
-      {isSettled(device) && <PolicySection id={id} policy={policy} />}
+      {device.data && <PolicySection key={id} device={device.data} policy={policy} />}
       {isSettled(device, policy) && (
         <>
           {runs.data && <HealthHistory runs={runs.data} id={id} />}
@@ -104,35 +104,6 @@ function Now({ device, path }: { readonly device: Device; readonly path: string 
         </p>
       )}
     </Section>
-  );
-}
-
-function PolicySection({ id, policy }: { readonly id: string; readonly policy: Resource<DevicePolicy> }) {
-  return (
-    <Section title="When it may work" command={curl(`/devices/${id}/policy`)}>
-      <Loaded of={policy} what="the policies">
-        {({ policy: own, pool, pool_policy: pools, known }) =>
-          own || pools ? (
-            <>
-              {own && <Rules title="Its own rules" rows={policyRows(own)} />}
-              {pools && <Rules title={`Rules of pool ${pool}`} rows={policyRows(pools)} />}
-              {!known && <p class="note">The device has not told yet that it keeps these.</p>}
-            </>
-          ) : (
-            <p class="note">Always: neither the device nor pool {pool} has rules.</p>
-          )
-        }
-      </Loaded>
-    </Section>
-  );
-}
-
-function Rules({ title, rows }: { readonly title: string; readonly rows: readonly (readonly [string, string])[] }) {
-  return (
-    <div class="device-rules">
-      <h3>{title}</h3>
-      {rows.length === 0 ? <p class="note">They forbid nothing.</p> : <Facts items={rows} />}
-    </div>
   );
 }
 

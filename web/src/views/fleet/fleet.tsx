@@ -12,6 +12,7 @@ import { askedOf, listPath, totalsPath } from "./asked";
 import { BulkActions } from "./bulk";
 import { EnrolButton, Enrolment } from "./enrol";
 import { useRows } from "./rows";
+import { PoolRules } from "./rules/pool_rules";
 import { useSelection } from "./selection";
 import { FleetTable, HEAD, ROW } from "./table";
 import { exact, StateChips, Tools } from "./tools";
@@ -77,6 +78,7 @@ function Devices({ all, recount }: DevicesProps) {
       <div class="fleet-bar">
         <p role="status">{rows.total !== null && summary(rows.total)}</p>
         <CopyButton text={curl(path)} of="the devices shown" />
+        {asked.pool !== "" && <PoolRules key={asked.pool} pool={asked.pool} />}
         <BulkActions
           asked={asked}
           total={rows.total ?? 0}

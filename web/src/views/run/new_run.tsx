@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import { post } from "../../api/client";
 import type { Artifact, Build, Dataset, Device, Run } from "../../api/types";
 import { CopyButton } from "../../components/copy";
+import { Count } from "../../components/fields";
 import { Empty, Loaded, ProblemBox, Section } from "../../components/page";
 import { curlPost } from "../../commands";
 import { asProblem, useList, useResource } from "../../data";
@@ -275,33 +276,6 @@ export function DataChoice({ name, value, fits, none, onChoice }: DataChoiceProp
           </option>
         ))}
       </select>
-    </label>
-  );
-}
-
-interface CountProps {
-  readonly name: string;
-  readonly value: number;
-  readonly min: number;
-  readonly max?: number;
-  readonly onCount: (value: number) => void;
-}
-
-export function Count({ name, value, min, max, onCount }: CountProps) {
-  return (
-    <label class="field">
-      <span>{name}</span>
-      <input
-        type="number"
-        required
-        min={min}
-        max={max}
-        value={value}
-        onInput={(event) => {
-          const number = event.currentTarget.valueAsNumber;
-          if (Number.isInteger(number)) onCount(number);
-        }}
-      />
     </label>
   );
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { policyRows } from "./policy";
+import { changePath, ofDevice, ofPool, policyRows } from "./rules";
 
 const FREE = { charging: false, metered: "allow", unknown: "allow" } as const;
 
@@ -18,4 +18,10 @@ test("only rules that are set are told", () => {
     ["Metered networks", "never"],
     ["What it cannot tell", "forbids work"],
   ]);
+});
+
+test("a change says which rules it is to replace, of a pool of any name", () => {
+  const seen = { policy: null, version: "none" };
+  expect(changePath(ofDevice("id", "board"), seen)).toBe("/devices/id/policy?expected=none");
+  expect(changePath(ofPool("a&b/c"), seen)).toBe("/pools/policy?pool=a%26b%2Fc&expected=none");
 });

@@ -1,5 +1,8 @@
 """Admin, rollouts: how far one is, why it stopped, and what is done with it; the releases of the agent."""
 
+import json
+import re
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -7,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from pock_server.signing import read_key
 from tests.server.updating.agent_files import agent_file, document
@@ -49,6 +52,12 @@ class Fleet:
 
     def state(self, rollout: dict[str, Any]) -> str:
         return str(self.service.get(f"/rollouts/{rollout['id']}")["state"])
+
+    def clear(self) -> None:
+        """Cancel what is not over, so that a new rollout can reach every device."""
+        for rollout in self.service.get("/rollouts")["items"]:
+            if rollout["state"] in ("running", "paused", "stopped", "reverting"):
+                self.service.post(f"/rollouts/{rollout['id']}/cancel", {})
 
 
 @pytest.fixture(scope="module")
@@ -163,3 +172,118 @@ def test_a_key_without_the_scope_sees_and_does_not_change(
     expect(visitor.page.locator("main")).to_contain_text("it lacks the scope devices:admin")
     for verb in ("Pause", "Resume", "Cancel", "Roll back"):
         expect(visitor.page.get_by_role("button", name=f"{verb} the rollout")).to_be_disabled()
+    visitor.open("/admin/rollouts", "Rollouts")
+    form = visitor.section("Start a rollout")
+    expect(form).to_contain_text("it lacks the scope devices:admin")
+    expect(form.get_by_label("Release")).to_be_disabled()
+    expect(form.get_by_role("button", name="Start the rollout")).to_be_disabled()
+    button = visitor.page.get_by_role("button", name=f"Roll out agent {NEW}")
+    expect(button).to_be_disabled()
+    expect(button).to_have_attribute("title", re.compile("it lacks the scope devices:admin"))
+
+
+@pytest.mark.parametrize("context_options", SCREENS.values(), ids=SCREENS.keys())
+def test_a_rollout_is_started_from_a_release(
+    visitor: Visitor, fleet: Fleet, context_options: dict[str, Any], request: pytest.FixtureRequest
+) -> None:
+    screen, page = request.node.callspec.id, visitor.page
+    fleet.clear()
+    before = len(fleet.service.get("/rollouts")["items"])
+    visitor.sign_in()
+    visitor.open("/admin/rollouts", "Rollouts")
+    form = visitor.section("Start a rollout")
+    page.get_by_role("button", name=f"Roll out agent {NEW}").click()
+    expect(form.get_by_label("Release")).to_be_focused()
+    assert f"release={fleet.release['id']}" in page.url
+    start = form.get_by_role("button", name="Start the rollout")
+    expect(start).to_be_disabled()
+    reach = form.get_by_role("status").first
+    form.get_by_label("Devices, by a selector").fill("pi-*")
+    expect(reach).to_contain_text("2 devices: first 1, then all 2.")
+    form.get_by_label("Devices, by a selector").fill("*")
+    expect(reach).to_contain_text("3 devices: first 1, then 2, then all 3.")
+    form.get_by_label("Stages").fill("50, 100")
+    form.get_by_label("Devices that go first").fill("0")
+    expect(reach).to_contain_text("3 devices: first 2, then all 3.")
+    form.get_by_label("Seconds that a device has to last").fill("60")
+    visitor.screenshot(f"admin-new-rollout-{screen}")
+    start.press("Enter")
+    dialog = page.get_by_role("dialog", name=f"Roll out agent {NEW}?")
+    expect(dialog).to_contain_text("It replaces the agent of 3 devices: first 2, then all 3.")
+    visitor.screenshot(f"admin-new-rollout-asks-{screen}")
+    assert visitor.accessibility_violations() == []
+    assert not visitor.is_wider_than_the_screen()
+    dialog.get_by_role("button", name="Leave it").click()
+    expect(dialog).to_have_count(0)
+    assert len(fleet.service.get("/rollouts")["items"]) == before
+    start.click()
+    dialog.get_by_role("button", name="Start it").click()
+    page.wait_for_url(re.compile(r"#/admin/rollouts/[0-9a-f-]{36}$"))
+    expect(visitor.figure("State")).to_contain_text("running")
+    made = fleet.service.get(f"/rollouts/{page.url.rpartition('/')[2]}")
+    told = {
+        name: made[name] for name in ("on", "canary", "stages", "healthy_seconds", "check_in_seconds", "max_failed")
+    }
+    assert told == {
+        "on": "*",
+        "canary": 0,
+        "stages": [50, 100],
+        "healthy_seconds": 60,
+        "check_in_seconds": 300,
+        "max_failed": 0,
+    }
+
+
+def test_the_command_starts_the_same_rollout(visitor: Visitor, fleet: Fleet) -> None:
+    visitor.sign_in()
+    visitor.open("/admin/rollouts", "Rollouts")
+    form = visitor.section("Start a rollout")
+    form.get_by_label("Devices, by a selector").fill("pool=desk,ram>=2GiB")
+    expect(form.get_by_role("status").first).to_contain_text("No device matches.")
+    expect(form.get_by_role("button", name="Start the rollout")).to_be_disabled()
+    command = visitor.copy_command("starting this rollout")
+    assert command.endswith("/v1/rollouts")
+    body = json.loads(shlex.split(command)[shlex.split(command).index("-d") + 1])
+    assert (body["release_id"], body["on"], body["stages"]) == (
+        fleet.release["id"],
+        "pool=desk,ram>=2GiB",
+        [10, 50, 100],
+    )
+
+
+def test_why_a_rollout_cannot_start_stands_at_its_field(visitor: Visitor, fleet: Fleet) -> None:
+    fleet.clear()
+    page = visitor.page
+    visitor.sign_in()
+    visitor.open("/admin/rollouts", "Rollouts")
+    form = visitor.section("Start a rollout")
+
+    def field(label: str) -> Locator:
+        return form.locator(".form-row > div").filter(has=page.get_by_label(label))
+
+    form.get_by_label("Devices, by a selector").fill("ram>=lots")
+    expect(field("Devices, by a selector").get_by_role("alert")).to_contain_text("ram")
+    expect(form.get_by_role("button", name="Start the rollout")).to_be_disabled()
+    form.get_by_label("Devices, by a selector").fill("*")
+    expect(form.get_by_role("status").first).to_contain_text("3 devices")
+    form.get_by_label("Stages").fill("50, 10, 100")
+    expect(field("Stages").get_by_role("alert")).to_have_text("Each stage goes further than the one before.")
+    form.get_by_label("Stages").fill("100")
+    # What the browser lets through here, as an older service would allow less.
+    canary = form.get_by_label("Devices that go first")
+    canary.evaluate("field => field.removeAttribute('max')")
+    canary.fill("2000")
+    start_it(page, form)
+    expect(field("Devices that go first").get_by_role("alert")).to_contain_text("less than or equal to 1000")
+    visitor.screenshot("admin-new-rollout-refused")
+    canary.fill("1")
+    expect(form.get_by_role("alert")).to_have_count(0)
+    fleet.begin()
+    start_it(page, form)
+    expect(form.get_by_role("alert")).to_contain_text("is about to change device")
+    fleet.clear()
+
+
+def start_it(page: Page, form: Locator) -> None:
+    form.get_by_role("button", name="Start the rollout").click()
+    page.get_by_role("dialog").get_by_role("button", name="Start it").click()

@@ -1,5 +1,6 @@
 /** Rollouts of the agent, and the releases that they bring. */
 
+import { useRef } from "preact/hooks";
 import type { AgentRelease, Rollout } from "../../api/types";
 import { curl } from "../../commands";
 import { Ago, Until } from "../../components/ago";
@@ -8,16 +9,23 @@ import { Empty, Loaded, Section, TableFrame } from "../../components/page";
 import { useList } from "../../data";
 import * as format from "../../format";
 import { whyNot } from "../../permission";
-import { to } from "../../router";
+import { setQuery, to } from "../../router";
 import { More } from "../tables";
 import { Badge } from "./badge";
 import { AdminPage } from "./frame";
 import { deviceCount, ROLLOUT_TONES } from "./rollout_parts";
+import { NewRollout } from "./rollouts/new_rollout";
+import { isExpired } from "./rollouts/order";
 
 export function RolloutsView() {
   const allowed = whyNot("read") === null;
   const rollouts = useList<Rollout>(allowed ? "/rollouts" : null, 10_000);
   const releases = useList<AgentRelease>(allowed ? "/agent-releases" : null, 30_000);
+  const field = useRef<HTMLSelectElement>(null);
+  const rollOut = (release: AgentRelease) => {
+    setQuery({ release: release.id });
+    field.current?.focus();
+  };
   return (
     <AdminPage part="Rollouts" command={curl("/rollouts")}>
       <Section title="All rollouts" note="Releases of the agent on their way to devices; newest first.">
@@ -27,6 +35,17 @@ export function RolloutsView() {
           }
         </Loaded>
         <More more={rollouts.more} />
+      </Section>
+      <Section title="Start a rollout" note="It brings a release to devices by steps, and stops when too many fail.">
+        <Loaded of={releases.of} what="releases">
+          {(items) =>
+            items.length === 0 ? (
+              <Empty title="There is no release to roll out." />
+            ) : (
+              <NewRollout releases={items} field={field} />
+            )
+          }
+        </Loaded>
       </Section>
       <Section
         title="Releases of the agent"
@@ -38,7 +57,7 @@ export function RolloutsView() {
             items.length === 0 ? (
               <Empty title="No release is kept." />
             ) : (
-              <ReleaseTable releases={items} reload={releases.of.reload} />
+              <ReleaseTable releases={items} reload={releases.of.reload} rollOut={rollOut} />
             )
           }
         </Loaded>
@@ -96,9 +115,11 @@ function RolloutTable({ rollouts }: { readonly rollouts: readonly Rollout[] }) {
 interface ReleasesProps {
   readonly releases: readonly AgentRelease[];
   readonly reload: () => void;
+  /** Fills the form with one. */
+  readonly rollOut: (release: AgentRelease) => void;
 }
 
-function ReleaseTable({ releases, reload }: ReleasesProps) {
+function ReleaseTable({ releases, reload, rollOut }: ReleasesProps) {
   return (
     <TableFrame label="Releases of the agent">
       <table>
@@ -110,7 +131,7 @@ function ReleaseTable({ releases, reload }: ReleasesProps) {
             <th scope="col">Signed</th>
             <th scope="col">Expires</th>
             <th scope="col">
-              <span class="visually-hidden">Delete</span>
+              <span class="visually-hidden">What to do with it</span>
             </th>
           </tr>
         </thead>
@@ -130,20 +151,39 @@ function ReleaseTable({ releases, reload }: ReleasesProps) {
                 <Until time={release.expires_at} />
               </td>
               <td class="row-action">
-                <DeleteButton
-                  quiet
-                  what={`agent ${release.version}`}
-                  warning="No rollout can bring it to devices any more; devices that run it keep it."
-                  path={`/agent-releases/${release.id}`}
-                  why={whyNot("devices:admin")}
-                  onDeleted={reload}
-                />
+                <span class="row-actions">
+                  <RollOutButton release={release} onPress={() => rollOut(release)} />
+                  <DeleteButton
+                    quiet
+                    what={`agent ${release.version}`}
+                    warning="No rollout can bring it to devices any more; devices that run it keep it."
+                    path={`/agent-releases/${release.id}`}
+                    why={whyNot("devices:admin")}
+                    onDeleted={reload}
+                  />
+                </span>
               </td>
             </tr>
           ))}
         </tbody>
       </table>
     </TableFrame>
+  );
+}
+
+function RollOutButton({ release, onPress }: { readonly release: AgentRelease; readonly onPress: () => void }) {
+  const why = whyNot("devices:admin") ?? (isExpired(release) ? "It has expired: sign it anew." : null);
+  return (
+    <button
+      type="button"
+      class="button button-quiet"
+      aria-label={`Roll out agent ${release.version}`}
+      disabled={why !== null}
+      title={why ?? ""}
+      onClick={onPress}
+    >
+      Roll out …
+    </button>
   );
 }
 

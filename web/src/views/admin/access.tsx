@@ -6,9 +6,9 @@ import { Facts } from "../../components/figures";
 import { Section } from "../../components/page";
 import { may } from "../../permission";
 import { me } from "../../session";
-import { Badge } from "./badge";
+import { Badge } from "../../components/tone_badge";
 import { AdminPage } from "./frame";
-import { KeyList } from "./keys";
+import { KeyList } from "./keys/keys";
 import { ROLE_ALLOWS, SCOPES } from "./powers";
 import { SessionList } from "./sessions";
 

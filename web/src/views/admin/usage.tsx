@@ -10,7 +10,7 @@ import { useResource } from "../../data";
 import * as format from "../../format";
 import { whyNot } from "../../permission";
 import { link } from "../../router";
-import { Badge } from "./badge";
+import { Badge } from "../../components/tone_badge";
 import { AdminPage } from "./frame";
 
 const EVERY_MS = 15_000;

@@ -15,7 +15,7 @@ import { useChanges, useGathered, useStream } from "../../hooks";
 import { versionText } from "../../names";
 import { whyNot } from "../../permission";
 import { address, go, link } from "../../router";
-import { Badge } from "../admin/badge";
+import { Badge } from "../../components/tone_badge";
 import type { ViewProps } from "../table_of_views";
 import { CellBar } from "./bar";
 import { useCells } from "./cells";

@@ -10,7 +10,7 @@ import * as format from "../../format";
 import { useChanges } from "../../hooks";
 import { whyNot } from "../../permission";
 import { address, link } from "../../router";
-import { Badge } from "../admin/badge";
+import { Badge } from "../../components/tone_badge";
 import { More } from "../tables";
 import { CellBar } from "./bar";
 import { NewCampaign } from "./new_campaign";

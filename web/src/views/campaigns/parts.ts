@@ -3,7 +3,7 @@
 import type { Campaign, CampaignCell, CellCounts } from "../../api/types";
 import type { Deed } from "../../components/deed";
 import * as format from "../../format";
-import type { Tone } from "../admin/badge";
+import type { Tone } from "../../components/tone_badge";
 
 export const CAMPAIGN_TONES: Readonly<Record<Campaign["state"], Tone>> = {
   running: "active",

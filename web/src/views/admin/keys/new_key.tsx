@@ -1,15 +1,15 @@
 /** The form that makes a key, and the key itself: the server tells it once. */
 
 import { useState } from "preact/hooks";
-import { type Page as Answer, post, type Problem } from "../../api/client";
-import type { ApiKeyCreated, Member } from "../../api/types";
-import { curlPost } from "../../commands";
-import { ProblemBox, Section } from "../../components/page";
-import { ShownOnce } from "../../components/shown_once";
-import { asProblem, useResource } from "../../data";
-import type { Scope } from "../../permission";
-import { address, setQuery } from "../../router";
-import { SCOPES, whyNotGrant } from "./powers";
+import { type Page as Answer, post, type Problem } from "../../../api/client";
+import type { ApiKeyCreated, Member } from "../../../api/types";
+import { curlPost } from "../../../commands";
+import { ProblemBox, Section } from "../../../components/page";
+import { ShownOnce } from "../../../components/shown_once";
+import { asProblem, useResource } from "../../../data";
+import type { Scope } from "../../../permission";
+import { address, setQuery } from "../../../router";
+import { SCOPES, whyNotGrant } from "../powers";
 
 const LONGEST_DAYS = 90;
 const USUAL_DAYS = 30;

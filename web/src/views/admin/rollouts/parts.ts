@@ -1,8 +1,8 @@
 /** How rollouts and their devices stand, and what may be done with one, in words. */
 
-import type { Rollout, RolloutDevice } from "../../api/types";
-import type { Deed } from "../../components/deed";
-import type { Tone } from "./badge";
+import type { Rollout, RolloutDevice } from "../../../api/types";
+import type { Deed } from "../../../components/deed";
+import type { Tone } from "../../../components/tone_badge";
 
 export const ROLLOUT_TONES: Readonly<Record<Rollout["state"], Tone>> = {
   running: "active",

@@ -1,14 +1,14 @@
 /** The form that makes a webhook; its secret is told once. */
 
 import { useState } from "preact/hooks";
-import { post, type Problem } from "../../api/client";
-import type { WebhookCreated, WebhookEvent } from "../../api/types";
-import { curlPost } from "../../commands";
-import { ProblemBox, Section } from "../../components/page";
-import { ShownOnce } from "../../components/shown_once";
-import { asProblem } from "../../data";
-import { Needs } from "../../permission";
-import { EVENTS, webhookName } from "./webhook_parts";
+import { post, type Problem } from "../../../api/client";
+import type { WebhookCreated, WebhookEvent } from "../../../api/types";
+import { curlPost } from "../../../commands";
+import { ProblemBox, Section } from "../../../components/page";
+import { ShownOnce } from "../../../components/shown_once";
+import { asProblem } from "../../../data";
+import { Needs } from "../../../permission";
+import { EVENTS, webhookName } from "./parts";
 
 const NAMES = Object.keys(EVENTS) as readonly WebhookEvent[];
 

@@ -1,14 +1,14 @@
 /** How hot a device became in each of its latest runs, and in which it throttled. */
 
 import { useMemo } from "preact/hooks";
-import type { Run } from "../../api/types";
-import { curl } from "../../commands";
-import { Ago } from "../../components/ago";
-import { Chart } from "../../components/chart";
-import { Section } from "../../components/page";
-import * as format from "../../format";
-import { runText } from "../../names";
-import { link } from "../../router";
+import type { Run } from "../../../api/types";
+import { curl } from "../../../commands";
+import { Ago } from "../../../components/ago";
+import { Chart } from "../../../components/chart";
+import { Section } from "../../../components/page";
+import * as format from "../../../format";
+import { runText } from "../../../names";
+import { link } from "../../../router";
 import { readings } from "./health";
 
 const SHOWN = 5;

@@ -1,7 +1,7 @@
 /** What webhooks are told, and how they stand, in words. */
 
-import type { Webhook, WebhookEvent } from "../../api/types";
-import type { Tone } from "./badge";
+import type { Webhook, WebhookEvent } from "../../../api/types";
+import type { Tone } from "../../../components/tone_badge";
 
 export const EVENTS: Readonly<Record<WebhookEvent, string>> = {
   "run.failed": "A run is over, and failed.",

@@ -1,20 +1,20 @@
 /** One rollout: how far it is, what to do with it, and how each device stands. */
 
-import type { Rollout, RolloutDevice } from "../../api/types";
-import { curl } from "../../commands";
-import { Ago } from "../../components/ago";
-import { Deeds } from "../../components/deeds";
-import { type Figure, Figures } from "../../components/figures";
-import { Empty, Loaded, Section, TableFrame } from "../../components/page";
-import { useList, useResource } from "../../data";
-import * as format from "../../format";
-import { whyNot } from "../../permission";
-import { address, link, setQuery } from "../../router";
-import { More } from "../tables";
-import type { ViewProps } from "../table_of_views";
-import { Badge } from "./badge";
-import { AdminPage } from "./frame";
-import { DEEDS, DEVICE_STATES, DEVICE_TONES, deviceCount, ROLLOUT_TONES, stageText, stateText } from "./rollout_parts";
+import type { Rollout, RolloutDevice } from "../../../api/types";
+import { curl } from "../../../commands";
+import { Ago } from "../../../components/ago";
+import { Deeds } from "../../../components/deeds";
+import { type Figure, Figures } from "../../../components/figures";
+import { Empty, Loaded, Section, TableFrame } from "../../../components/page";
+import { useList, useResource } from "../../../data";
+import * as format from "../../../format";
+import { whyNot } from "../../../permission";
+import { address, link, setQuery } from "../../../router";
+import { More } from "../../tables";
+import type { ViewProps } from "../../table_of_views";
+import { Badge } from "../../../components/tone_badge";
+import { AdminPage } from "../frame";
+import { DEEDS, DEVICE_STATES, DEVICE_TONES, deviceCount, ROLLOUT_TONES, stageText, stateText } from "./parts";
 
 const EVERY_MS = 5000;
 

@@ -1,12 +1,12 @@
 /** What can be changed about one device: its name here, the rest as for many. One that was revoked stays as it is. */
 
 import { useState } from "preact/hooks";
-import { send } from "../../api/client";
-import type { Device } from "../../api/types";
-import { ProblemBox, Section } from "../../components/page";
-import { asProblem } from "../../data";
-import { Needs } from "../../permission";
-import { ACTIONS, BulkDialog, type Kind } from "./bulk";
+import { send } from "../../../api/client";
+import type { Device } from "../../../api/types";
+import { ProblemBox, Section } from "../../../components/page";
+import { asProblem } from "../../../data";
+import { Needs } from "../../../permission";
+import { ACTIONS, BulkDialog, type Kind } from "../bulk/bulk";
 
 interface ChangesProps {
   readonly device: Device;

@@ -1,6 +1,6 @@
 import { expect, test, vi } from "vitest";
-import { Problem } from "../../api/client";
-import { applyToEach, type Outcome } from "./bulk_work";
+import { Problem } from "../../../api/client";
+import { applyToEach, type Outcome } from "./work";
 
 const devices = Array.from({ length: 9 }, (_, number) => ({ id: String(number), name: `pi-${number}` }));
 const open = new AbortController().signal;

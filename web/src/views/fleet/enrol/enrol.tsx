@@ -1,19 +1,19 @@
 /** Letting a device in: a token, the command that uses it, and the word that the device has joined. */
 
 import { useState } from "preact/hooks";
-import { type Page, post } from "../../api/client";
-import type { Device, EnrolmentToken } from "../../api/types";
-import { curlPost, quote } from "../../commands";
-import { Command, CopyButton } from "../../components/copy";
-import { Dialog } from "../../components/dialog";
-import { StateBadge } from "../../components/badge";
-import { ProblemBox } from "../../components/page";
-import { asProblem, useResource } from "../../data";
-import * as format from "../../format";
-import { useChanges, useClock } from "../../hooks";
-import { Needs, whyNot } from "../../permission";
-import { address, link, setQuery } from "../../router";
-import { labelsOf } from "./labels";
+import { type Page, post } from "../../../api/client";
+import type { Device, EnrolmentToken } from "../../../api/types";
+import { curlPost, quote } from "../../../commands";
+import { Command, CopyButton } from "../../../components/copy";
+import { Dialog } from "../../../components/dialog";
+import { StateBadge } from "../../../components/badge";
+import { ProblemBox } from "../../../components/page";
+import { asProblem, useResource } from "../../../data";
+import * as format from "../../../format";
+import { useChanges, useClock } from "../../../hooks";
+import { Needs, whyNot } from "../../../permission";
+import { address, link, setQuery } from "../../../router";
+import { labelsOf } from "../labels";
 import { QrCode } from "./qr";
 
 const JOINED_MS = 5000;

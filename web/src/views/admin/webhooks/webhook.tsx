@@ -1,19 +1,19 @@
 /** One webhook with what was, or is to be, sent to it. */
 
-import type { Delivery, Webhook } from "../../api/types";
-import { curl } from "../../commands";
-import { Ago, Until } from "../../components/ago";
-import { Facts } from "../../components/figures";
-import { Empty, Loaded, Section, TableFrame } from "../../components/page";
-import { useList, useResource } from "../../data";
-import * as format from "../../format";
-import { whyNot } from "../../permission";
-import { address, go, setQuery, useKept } from "../../router";
-import { More } from "../tables";
-import type { ViewProps } from "../table_of_views";
-import { Badge, type Tone } from "./badge";
-import { AdminPage } from "./frame";
-import { webhookName } from "./webhook_parts";
+import type { Delivery, Webhook } from "../../../api/types";
+import { curl } from "../../../commands";
+import { Ago, Until } from "../../../components/ago";
+import { Facts } from "../../../components/figures";
+import { Empty, Loaded, Section, TableFrame } from "../../../components/page";
+import { useList, useResource } from "../../../data";
+import * as format from "../../../format";
+import { whyNot } from "../../../permission";
+import { address, go, setQuery, useKept } from "../../../router";
+import { More } from "../../tables";
+import type { ViewProps } from "../../table_of_views";
+import { Badge, type Tone } from "../../../components/tone_badge";
+import { AdminPage } from "../frame";
+import { webhookName } from "./parts";
 import { WebhookActions, WebhookState } from "./webhooks";
 
 const STATES: readonly Delivery["state"][] = ["pending", "delivered", "failed"];

@@ -1,21 +1,21 @@
 /** Rollouts of the agent, and the releases that they bring. */
 
 import { useRef } from "preact/hooks";
-import type { AgentRelease, Rollout } from "../../api/types";
-import { curl } from "../../commands";
-import { Ago, Until } from "../../components/ago";
-import { DeleteButton } from "../../components/delete_button";
-import { Empty, Loaded, Section, TableFrame } from "../../components/page";
-import { useList } from "../../data";
-import * as format from "../../format";
-import { whyNot } from "../../permission";
-import { setQuery, to } from "../../router";
-import { More } from "../tables";
-import { Badge } from "./badge";
-import { AdminPage } from "./frame";
-import { deviceCount, ROLLOUT_TONES } from "./rollout_parts";
-import { NewRollout } from "./rollouts/new_rollout";
-import { isExpired } from "./rollouts/order";
+import type { AgentRelease, Rollout } from "../../../api/types";
+import { curl } from "../../../commands";
+import { Ago, Until } from "../../../components/ago";
+import { DeleteButton } from "../../../components/delete_button";
+import { Empty, Loaded, Section, TableFrame } from "../../../components/page";
+import { useList } from "../../../data";
+import * as format from "../../../format";
+import { whyNot } from "../../../permission";
+import { setQuery, to } from "../../../router";
+import { More } from "../../tables";
+import { Badge } from "../../../components/tone_badge";
+import { AdminPage } from "../frame";
+import { deviceCount, ROLLOUT_TONES } from "./parts";
+import { NewRollout } from "./new_rollout";
+import { isExpired } from "./order";
 
 export function RolloutsView() {
   const allowed = whyNot("read") === null;

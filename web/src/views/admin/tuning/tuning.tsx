@@ -1,19 +1,19 @@
 /** The tuning database: what is known of kernels, the searches for more, and the devices that are not believed. */
 
-import { post, send } from "../../api/client";
-import type { Distrust, Tuning, TuningEntry } from "../../api/types";
-import { curl } from "../../commands";
-import { Ago } from "../../components/ago";
-import { ConfirmButton } from "../../components/confirm_button";
-import { Empty, Loaded, Section, TableFrame } from "../../components/page";
-import { useList } from "../../data";
-import * as format from "../../format";
-import { whyNot } from "../../permission";
-import { link } from "../../router";
-import { More } from "../tables";
-import { Badge, type Tone } from "./badge";
-import { AdminPage } from "./frame";
-import { entriesPath, EntryFilters, EntryTable } from "./tuning_entries";
+import { post, send } from "../../../api/client";
+import type { Distrust, Tuning, TuningEntry } from "../../../api/types";
+import { curl } from "../../../commands";
+import { Ago } from "../../../components/ago";
+import { ConfirmButton } from "../../../components/confirm_button";
+import { Empty, Loaded, Section, TableFrame } from "../../../components/page";
+import { useList } from "../../../data";
+import * as format from "../../../format";
+import { whyNot } from "../../../permission";
+import { link } from "../../../router";
+import { More } from "../../tables";
+import { Badge, type Tone } from "../../../components/tone_badge";
+import { AdminPage } from "../frame";
+import { entriesPath, EntryFilters, EntryTable } from "./entries";
 
 const EVERY_MS = 15_000;
 

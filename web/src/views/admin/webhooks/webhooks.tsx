@@ -1,19 +1,19 @@
 /** Webhooks: addresses outside that are told of events. */
 
-import { patch, send } from "../../api/client";
-import type { Webhook } from "../../api/types";
-import { curl } from "../../commands";
-import { Ago } from "../../components/ago";
-import { ConfirmButton } from "../../components/confirm_button";
-import { Empty, Loaded, Section, TableFrame } from "../../components/page";
-import { useList } from "../../data";
-import { whyNot } from "../../permission";
-import { to } from "../../router";
-import { More } from "../tables";
-import { Badge } from "./badge";
-import { AdminPage } from "./frame";
+import { patch, send } from "../../../api/client";
+import type { Webhook } from "../../../api/types";
+import { curl } from "../../../commands";
+import { Ago } from "../../../components/ago";
+import { ConfirmButton } from "../../../components/confirm_button";
+import { Empty, Loaded, Section, TableFrame } from "../../../components/page";
+import { useList } from "../../../data";
+import { whyNot } from "../../../permission";
+import { to } from "../../../router";
+import { More } from "../../tables";
+import { Badge } from "../../../components/tone_badge";
+import { AdminPage } from "../frame";
 import { NewWebhook } from "./new_webhook";
-import { webhookName, webhookState } from "./webhook_parts";
+import { webhookName, webhookState } from "./parts";
 
 export function WebhooksView() {
   const { of, more } = useList<Webhook>(whyNot("read") === null ? "/webhooks" : null, 10_000);

@@ -1,10 +1,10 @@
 /** The fields of a member, and the dialog that changes one. */
 
 import { useRef, useState } from "preact/hooks";
-import { patch } from "../../api/client";
-import type { Member } from "../../api/types";
-import { asProblem } from "../../data";
-import { ROLE_ALLOWS, ROLES, whyNotRole } from "./powers";
+import { patch } from "../../../api/client";
+import type { Member } from "../../../api/types";
+import { asProblem } from "../../../data";
+import { ROLE_ALLOWS, ROLES, whyNotRole } from "../powers";
 
 interface Values {
   readonly name: string;

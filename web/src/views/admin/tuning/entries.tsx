@@ -1,10 +1,10 @@
 /** What is known of workloads, found by target, family, and whether it was decided; all of it is in the address. */
 
-import type { TuningEntry } from "../../api/types";
-import { Ago } from "../../components/ago";
-import { TableFrame } from "../../components/page";
-import * as format from "../../format";
-import { address, setQuery, useKept } from "../../router";
+import type { TuningEntry } from "../../../api/types";
+import { Ago } from "../../../components/ago";
+import { TableFrame } from "../../../components/page";
+import * as format from "../../../format";
+import { address, setQuery, useKept } from "../../../router";
 
 /** The path of the entries that the address asks for. */
 export function entriesPath(): string {

@@ -1,9 +1,9 @@
 /** The same change of many devices, a few at a time. Knows no page. */
 
-import { get, type Page, Problem, send } from "../../api/client";
-import type { Device } from "../../api/types";
-import { type Asked, filterQuery } from "./asked";
-import type { Chosen } from "./selection";
+import { get, type Page, Problem, send } from "../../../api/client";
+import type { Device } from "../../../api/types";
+import { type Asked, filterQuery } from "../asked";
+import type { Chosen } from "../selection";
 
 const AT_ONCE = 4;
 const PAGE = 200;

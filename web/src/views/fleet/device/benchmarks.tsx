@@ -1,14 +1,14 @@
 /** What a device measured: the median of each benchmark, and whether it can be trusted. */
 
-import type { Benchmark } from "../../api/types";
-import { curl } from "../../commands";
-import { Ago } from "../../components/ago";
-import { StateBadge } from "../../components/badge";
-import { Empty, Loaded, Section, TableFrame } from "../../components/page";
-import { SELDOM_MS, useList } from "../../data";
-import * as format from "../../format";
-import { link } from "../../router";
-import { More } from "../tables";
+import type { Benchmark } from "../../../api/types";
+import { curl } from "../../../commands";
+import { Ago } from "../../../components/ago";
+import { StateBadge } from "../../../components/badge";
+import { Empty, Loaded, Section, TableFrame } from "../../../components/page";
+import { SELDOM_MS, useList } from "../../../data";
+import * as format from "../../../format";
+import { link } from "../../../router";
+import { More } from "../../tables";
 
 export function Benchmarks({ deviceId }: { readonly deviceId: string }) {
   const path = `/benchmarks?device_id=${deviceId}`;

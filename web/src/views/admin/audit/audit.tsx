@@ -1,17 +1,17 @@
 /** The audit log: who changed what, found by action, person, object and time; all of it is in the address. */
 
-import { BASE } from "../../api/client";
-import type { AuditEntry } from "../../api/types";
-import { curl } from "../../commands";
-import { CopyButton } from "../../components/copy";
-import { Empty, Loaded, Section, TableFrame } from "../../components/page";
-import { useList } from "../../data";
-import * as format from "../../format";
-import { whyNot } from "../../permission";
-import { address, link, setQuery, useKept } from "../../router";
-import { More } from "../tables";
-import { auditQuery, changeText, localField, momentOf, PARTS, type Part } from "./audit_filter";
-import { AdminPage } from "./frame";
+import { BASE } from "../../../api/client";
+import type { AuditEntry } from "../../../api/types";
+import { curl } from "../../../commands";
+import { CopyButton } from "../../../components/copy";
+import { Empty, Loaded, Section, TableFrame } from "../../../components/page";
+import { useList } from "../../../data";
+import * as format from "../../../format";
+import { whyNot } from "../../../permission";
+import { address, link, setQuery, useKept } from "../../../router";
+import { More } from "../../tables";
+import { auditQuery, changeText, localField, momentOf, PARTS, type Part } from "./filter";
+import { AdminPage } from "../frame";
 
 export function AuditView() {
   const query = address.value?.query ?? new URLSearchParams();

@@ -1,19 +1,19 @@
 /** The members of the workspace: adding, changing, disabling. */
 
 import { useState } from "preact/hooks";
-import { patch, post, type Problem } from "../../api/client";
-import type { Member } from "../../api/types";
-import { curl, curlPost } from "../../commands";
-import { Ago } from "../../components/ago";
-import { ConfirmButton } from "../../components/confirm_button";
-import { Empty, Loaded, ProblemBox, Section, TableFrame } from "../../components/page";
-import { asProblem, useList } from "../../data";
-import * as format from "../../format";
-import { to } from "../../router";
-import { More } from "../tables";
-import { AdminPage } from "./frame";
+import { patch, post, type Problem } from "../../../api/client";
+import type { Member } from "../../../api/types";
+import { curl, curlPost } from "../../../commands";
+import { Ago } from "../../../components/ago";
+import { ConfirmButton } from "../../../components/confirm_button";
+import { Empty, Loaded, ProblemBox, Section, TableFrame } from "../../../components/page";
+import { asProblem, useList } from "../../../data";
+import * as format from "../../../format";
+import { to } from "../../../router";
+import { More } from "../../tables";
+import { AdminPage } from "../frame";
 import { ChangeMember, MemberFields } from "./member_form";
-import { whyNotRole } from "./powers";
+import { whyNotRole } from "../powers";
 
 export function MembersView() {
   const { of, more } = useList<Member>("/members", 10_000);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { auditQuery, changeText, localField, momentOf, valueText } from "./audit_filter";
+import { auditQuery, changeText, localField, momentOf, valueText } from "./filter";
 
 describe("the filter of the audit log", () => {
   it("asks the server in its words, for nothing else", () => {

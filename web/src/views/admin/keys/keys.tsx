@@ -1,18 +1,18 @@
 /** The API keys of the workspace: making one, and revoking. */
 
-import { send } from "../../api/client";
-import type { ApiKey } from "../../api/types";
-import { curl } from "../../commands";
-import { Ago, Until } from "../../components/ago";
-import { ConfirmButton } from "../../components/confirm_button";
-import { Empty, Loaded, Section, TableFrame } from "../../components/page";
-import { useList } from "../../data";
-import { useNow } from "../../hooks";
-import { me, signedOut } from "../../session";
-import { More } from "../tables";
-import { AdminPage } from "./frame";
+import { send } from "../../../api/client";
+import type { ApiKey } from "../../../api/types";
+import { curl } from "../../../commands";
+import { Ago, Until } from "../../../components/ago";
+import { ConfirmButton } from "../../../components/confirm_button";
+import { Empty, Loaded, Section, TableFrame } from "../../../components/page";
+import { useList } from "../../../data";
+import { useNow } from "../../../hooks";
+import { me, signedOut } from "../../../session";
+import { More } from "../../tables";
+import { AdminPage } from "../frame";
 import { NewKey } from "./new_key";
-import { SCOPES } from "./powers";
+import { SCOPES } from "../powers";
 
 export function KeysView() {
   const list = useList<ApiKey>("/api-keys", 10_000);

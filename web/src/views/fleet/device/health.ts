@@ -1,6 +1,6 @@
 /** How hot a device became in its runs. Pure functions. */
 
-import type { Run } from "../../api/types";
+import type { Run } from "../../../api/types";
 
 export interface Reading {
   readonly run: Run;

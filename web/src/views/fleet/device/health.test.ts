@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Run } from "../../api/types";
+import type { Run } from "../../../api/types";
 import { readings } from "./health";
 
 const run = (id: string, health: unknown): Run =>

@@ -1,24 +1,24 @@
 /** One device: what it is and how it is, what it may do when, what it measured, what it has run. */
 
-import type { Device, DevicePolicy, Run } from "../../api/types";
-import { curl } from "../../commands";
-import { Ago } from "../../components/ago";
-import { StateBadge } from "../../components/badge";
-import { Facts, Figures } from "../../components/figures";
-import { Empty, isSettled, Loaded, Page, Section } from "../../components/page";
-import { SELDOM_MS, useList, useResource } from "../../data";
-import { factRows } from "../../facts";
-import * as format from "../../format";
-import { useChanges } from "../../hooks";
-import { link } from "../../router";
-import { More, RunTable } from "../tables";
-import { labelText, Temperature } from "./columns";
-import { Benchmarks } from "./device_benchmarks";
-import { DeviceChanges } from "./device_changes";
-import { HealthHistory } from "./device_health";
-import { PolicySection } from "./rules/section";
-import "../../styles/uploads.css";
-import "../../styles/fleet.css";
+import type { Device, DevicePolicy, Run } from "../../../api/types";
+import { curl } from "../../../commands";
+import { Ago } from "../../../components/ago";
+import { StateBadge } from "../../../components/badge";
+import { Facts, Figures } from "../../../components/figures";
+import { Empty, isSettled, Loaded, Page, Section } from "../../../components/page";
+import { SELDOM_MS, useList, useResource } from "../../../data";
+import { factRows } from "../../../facts";
+import * as format from "../../../format";
+import { useChanges } from "../../../hooks";
+import { link } from "../../../router";
+import { More, RunTable } from "../../tables";
+import { labelText, Temperature } from "../columns";
+import { Benchmarks } from "./benchmarks";
+import { DeviceChanges } from "./changes";
+import { HealthHistory } from "./health_history";
+import { PolicySection } from "../rules/section";
+import "../../../styles/uploads.css";
+import "../../../styles/fleet.css";
 
 /** What a device reports of itself is told by no event. */
 const RENEWED_MS = 10_000;

@@ -1,16 +1,16 @@
 /** What is done with the chosen devices: asked first, naming which, then told one by one. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { Progress } from "../../components/badge";
-import { Dialog } from "../../components/dialog";
-import { ProblemBox } from "../../components/page";
-import { asProblem } from "../../data";
-import { whyNot } from "../../permission";
-import type { Asked } from "./asked";
-import { applyToEach, type Change, changeOne, gather, type Outcome } from "./bulk_work";
-import { labelsOf } from "./labels";
-import type { Chosen, Selection } from "./selection";
-import { exact } from "./tools";
+import { Progress } from "../../../components/badge";
+import { Dialog } from "../../../components/dialog";
+import { ProblemBox } from "../../../components/page";
+import { asProblem } from "../../../data";
+import { whyNot } from "../../../permission";
+import type { Asked } from "../asked";
+import { applyToEach, type Change, changeOne, gather, type Outcome } from "./work";
+import { labelsOf } from "../labels";
+import type { Chosen, Selection } from "../selection";
+import { exact } from "../tools";
 
 export type Kind = Change["kind"];
 

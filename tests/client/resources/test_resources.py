@@ -296,6 +296,21 @@ def test_devices_are_chosen_changed_and_revoked(client: Client, device: Device) 
         client.devices.find(name)
 
 
+def test_who_says_which_rules_they_saw_overwrites_no_others(client: Client) -> None:
+    pool = f"pool {next(_number)}"
+    seen = client.policies.set({"charging": True}, pool=pool, expected="none").version
+    client.policies.set({"max_minutes_per_day": 5}, pool=pool, expected=seen)
+    with pytest.raises(ServiceError) as caught:
+        client.policies.set({"max_minutes_per_day": 9}, pool=pool, expected=seen)
+    assert caught.value.failure_code == 1028
+    with pytest.raises(ServiceError) as caught:
+        client.policies.remove(pool=pool, expected=seen)
+    assert caught.value.failure_code == 1028
+    found = client.policies.get(pool=pool)
+    assert found.policy is not None and found.policy.max_minutes_per_day == 5
+    client.policies.remove(pool=pool, expected=found.version)
+
+
 def test_members_keys_and_the_audit_log(client: Client, connect: Connect, service: Service) -> None:
     added = client.members.add(f"person {next(_number)}", "developer", email="a@b.example")
     made = client.keys.create("laptop", ["read"], ttl_days=1, member_id=added.id)

@@ -127,7 +127,10 @@ def test_the_rules_of_a_pool_are_set_from_a_device_and_from_the_fleet(
     save(dialog)
     expect(page.get_by_text("The rules are saved.")).to_be_visible()
     assert pool_policy(service, HOSTILE)["charging"] is True
-    visitor.screenshot("rules-fleet-saved")
+    looks_right(visitor, "rules-fleet-saved", "light")
+    page.set_viewport_size({"width": 360, "height": 740})
+    looks_right(visitor, "rules-fleet-saved", "phone")
+    page.set_viewport_size({"width": 1280, "height": 900})
     dialog = open_rules(page, f"Rules of pool {HOSTILE} …")
     dialog.get_by_role("button", name="No rules").click()
     asked = page.get_by_role("dialog", name="No rules for pool")
@@ -205,6 +208,31 @@ def test_of_two_who_change_the_same_rules_nobody_overwrites_unseen(
     mine.get_by_role("button", name="Save mine in their place").click()
     expect(mine).to_have_count(0)
     assert pool_policy(service, "both")["max_minutes_per_day"] == 5
+
+
+def test_rules_that_somebody_changed_meanwhile_are_not_taken_away_unseen(
+    visitor: Visitor, data: Data, service: Service
+) -> None:
+    device_in(service, "kept")
+    service.client.put("/pools/policy", params={"pool": "kept"}, json={"charging": True})
+    page = visitor.page
+    visitor.sign_in()
+    visitor.open("/fleet?pool=kept", "Fleet")
+    dialog = open_rules(page, "Rules of pool kept …")
+    service.client.put("/pools/policy", params={"pool": "kept"}, json={"max_minutes_per_day": 7})
+    dialog.get_by_role("button", name="No rules").click()
+    asked = page.get_by_role("dialog", name="No rules for pool kept")
+    asked.get_by_role("button", name="No rules", exact=True).click()
+    told = dialog.locator(".rules-theirs")
+    expect(told).to_contain_text("at most 7")
+    assert pool_policy(service, "kept")["max_minutes_per_day"] == 7
+    visitor.screenshot("rules-no-rules-refused")
+    told.get_by_role("button", name="Go on from theirs").click()
+    expect(dialog.get_by_label("Minutes of work")).to_have_value("7")
+    dialog.get_by_role("button", name="No rules").click()
+    asked.get_by_role("button", name="No rules", exact=True).click()
+    expect(page.get_by_text("The rules are taken away.")).to_be_visible()
+    assert pool_policy(service, "kept") == 404
 
 
 def test_a_device_whose_agent_knows_no_rules_gets_none(visitor: Visitor, data: Data, service: Service) -> None:

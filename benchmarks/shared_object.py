@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.zig import DoesNotCompile, zig
-from pockengine.codegen.c import emit_model, kernel_sources
-from pockengine.codegen.c.native.toolchain import RUNTIME
 from pockengine.codegen.model import Model
+from pockengine.codegen.native.tables import emit_model, kernel_sources
+from pockengine.codegen.native.toolchain import RUNTIME
 from pockengine.ir import Array, TensorType
 from pockengine.plan.program import Location
 from pockengine.plan.space import Space

@@ -6,7 +6,7 @@ import os
 import subprocess
 from collections.abc import Iterable
 
-from pockengine.codegen.c.native.toolchain import ZIG_FOLDER, zig_cache
+from pockengine.codegen.native.toolchain import ZIG_FOLDER, zig_cache
 from pockengine.targets.processor import ZIG
 
 

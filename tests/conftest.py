@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pockengine.codegen.c.native.toolchain import zig_cache
+from pockengine.codegen.native.toolchain import zig_cache
 
 os.environ.setdefault("POCK_CACHE_DIR", str(Path(__file__).resolve().parents[1] / ".cache" / "tests"))
 os.environ.setdefault("POCK_CACHE_LIMIT", "2GiB")

@@ -17,10 +17,10 @@ import pockengine as pock
 from benchmarks.peers.torch_models import settled
 from benchmarks.raspberry_pi.emulator import Block, executions
 from benchmarks.workloads import FAMILIES, LEARNING_RATE, MOMENTUM, WORKLOADS, Family, Update, images, text
-from pockengine.codegen.c import emit_model, kernel_sources
-from pockengine.codegen.c.native import toolchain
 from pockengine.codegen.common.index_maps import contractions_of
 from pockengine.codegen.common.region import anchor_of
+from pockengine.codegen.native import toolchain
+from pockengine.codegen.native.tables import emit_model, kernel_sources
 from pockengine.compile import Planned
 from pockengine.compile.build import describe
 from pockengine.ir import Node, RegionKind

@@ -28,10 +28,10 @@ def _c() -> Backend:
     return CBackend()
 
 
-def _c_runner() -> Runner:
-    from .c.runner import CRunner
+def _native_runner() -> Runner:
+    from .native.runner import NativeRunner
 
-    return CRunner()
+    return NativeRunner()
 
 
 def _reference() -> Backend:
@@ -47,7 +47,7 @@ def _reference_runner() -> Runner:
 
 
 _BACKENDS: Mapping[str, _Entry] = {
-    DEFAULT: _Entry(_c, _c_runner),
+    DEFAULT: _Entry(_c, _native_runner),
     "reference": _Entry(_reference, _reference_runner),
 }
 NAMES = tuple(_BACKENDS)

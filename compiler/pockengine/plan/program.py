@@ -41,9 +41,16 @@ class Whole:
     """A launch that computes all at once, however the backend does that."""
 
 
-Launch = Tasks | Whole
-"""How a kernel is started. What other machines need (a grid of blocks, and the bytes they share) is another form here,
-which only the backend that makes it has to understand."""
+@dataclass(frozen=True)
+class Grid:
+    """A launch on a GPU: blocks of threads, each of which shares memory of its own."""
+
+    blocks: int
+    threads: int
+
+
+Launch = Tasks | Whole | Grid
+"""How a kernel is started. Only the backend that makes a form has to understand it."""
 
 
 @dataclass(frozen=True)

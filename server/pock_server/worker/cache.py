@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from pockengine.codegen.c.native.toolchain import prepare as prepare_toolchain
-from pockengine.codegen.c.native.toolchain import zig_cache
 from pockengine.codegen.folder_cache import default_folder
+from pockengine.codegen.native.toolchain import prepare as prepare_toolchain
+from pockengine.codegen.native.toolchain import zig_cache
 from pockengine.targets import get
 
 _OBJECTS = "objects"

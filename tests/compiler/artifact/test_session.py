@@ -15,7 +15,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from pockengine.artifact import Artifact, Session, WrongMachineError, run_artifact
-from pockengine.codegen.c.native.library import NativeModel
+from pockengine.codegen.native.library import NativeModel
 from pockengine.errors import ArtifactError, DataError
 from pockengine.targets import get
 from tests.compiler.artifact.toy_artifact import TOY, make

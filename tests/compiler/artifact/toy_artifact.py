@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pockengine.artifact import Artifact, EntryPoints, InputInfo, Manifest, PortInfo, TensorInfo
-from pockengine.codegen.c.native import toolchain
+from pockengine.codegen.native import toolchain
 from pockengine.targets import Target
 from tests.compiler.runtime.toy import Toy
 

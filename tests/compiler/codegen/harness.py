@@ -16,7 +16,7 @@ import numpy as np
 
 from pockengine import interp, ops
 from pockengine.codegen.c import CBackend
-from pockengine.codegen.c.native.toolchain import vector_flags
+from pockengine.codegen.native.toolchain import vector_flags
 from pockengine.ir import Array, DType, Graph, Node, TensorType, Value, parse_type
 from pockengine.ops import Sample
 from pockengine.plan.program import Lowered, Tasks

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from pockengine.codegen.c.emit.dialect import C
-from pockengine.codegen.c.emit.mathlib import functions
+from pockengine.codegen.common.c_dialect import C
 from pockengine.codegen.common.dialect import Dialect, Element
 from pockengine.codegen.common.expressions import Body, unsupported
 from pockengine.codegen.common.lines import Lines
+from pockengine.codegen.common.mathlib import functions
 from pockengine.ir import Builder, DType, Graph, parse_type
 from pockengine.ops import Emitter
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from pockengine.codegen.c import CBackend
-from pockengine.codegen.c.native import toolchain
 from pockengine.codegen.c.tunable import TunableContraction
 from pockengine.codegen.common.region import anchor_of, as_region, body_of
+from pockengine.codegen.native import toolchain
 from pockengine.errors import TargetError
 from pockengine.ir import Array, Node
 from pockengine.ops import Sample

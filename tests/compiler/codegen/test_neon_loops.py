@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pockengine.codegen.c import CBackend
-from pockengine.codegen.c.native import toolchain
+from pockengine.codegen.native import toolchain
 from pockengine.ir import Builder, DType, TensorType
 from pockengine.ops import Emitter
 from pockengine.targets import get

@@ -9,7 +9,7 @@ import pytest
 
 import pockengine as pock
 from pockengine.artifact import Artifact
-from pockengine.codegen.c.emit.model import emit_model
+from pockengine.codegen.native.tables import emit_model
 from pockengine.codegen.reference.reading import parse as read
 from pockengine.compile import Request, plan_programs
 from pockengine.compile.build import describe

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pockengine.codegen.c.native.toolchain import RUNTIME, ZIG_FOLDER, zig_cache
+from pockengine.codegen.native.toolchain import RUNTIME, ZIG_FOLDER, zig_cache
 from pockengine.targets import get
 from pockengine.targets.processor import ZIG
 

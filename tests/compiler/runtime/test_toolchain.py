@@ -16,7 +16,7 @@ import pytest
 import ziglang
 from safetensors.numpy import save_file
 
-from pockengine.codegen.c.native import toolchain
+from pockengine.codegen.native import toolchain
 from pockengine.codegen.object_cache import ObjectCache
 from pockengine.errors import ToolchainError
 from pockengine.targets import get

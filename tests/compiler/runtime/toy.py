@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
-from pockengine.codegen.c.native import toolchain
+from pockengine.codegen.native import toolchain
 from pockengine.targets import Target
 
 Tensors = Mapping[str, NDArray[Any]]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pockengine.codegen.c.backend import CBackend
-from pockengine.codegen.c.native.library import NativeModel
+from pockengine.codegen.native.library import NativeModel
 from pockengine.ir import Array, Graph, Node
 from pockengine.plan.pipeline import PIPELINE, Pipeline
 from pockengine.plan.program import Lowered

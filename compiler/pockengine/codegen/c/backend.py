@@ -16,10 +16,12 @@ from ...progress import Progress
 from ...targets import HOST_MEMORY, Memory, Target
 from ..backend import Built, Description, Limits, PackedTrials
 from ..common import expressions
+from ..common.c_dialect import C
 from ..common.identity import attributes, identity
 from ..common.memo import Memo
 from ..common.region import anchor_of, as_region
 from ..model import Model
+from ..native import toolchain
 from ..tunable import CheckedTrial, Choice, PackLimits, Picks
 from .attention import kernel as attention
 from .build import build
@@ -27,7 +29,6 @@ from .contraction import compressed
 from .contraction.panels import packing
 from .contraction.strips import options
 from .depthwise import gradients as depthwise_gradients
-from .emit.dialect import C
 from .loops import (
     column_reductions,
     elementwise,
@@ -40,7 +41,6 @@ from .loops import (
     rows,
     scans,
 )
-from .native import toolchain
 from .tunable import TunableContraction, schedules_in
 
 if TYPE_CHECKING:

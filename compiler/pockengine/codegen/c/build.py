@@ -9,10 +9,9 @@ from ...progress import Progress
 from ...targets import Target
 from ..backend import Built
 from ..model import Model
-from .emit.model import emit_model, kernel_sources
-from .native import toolchain
-
-EXECUTABLE, HEADER = "bin/model", "bin/model.h"
+from ..native import toolchain
+from ..native.members import members_of, tools
+from ..native.tables import emit_model, kernel_sources
 
 
 def build(model: Model, target: Target, cache: Path | None, progress: Progress) -> Built:
@@ -21,8 +20,5 @@ def build(model: Model, target: Target, cache: Path | None, progress: Progress) 
     objects = toolchain.compile_objects(sources, target, cache, lambda done, total: progress("compile", done, total))
     text = emit_model(model)
     linking = partial(progress, "link")
-    executable, linked = toolchain.link(objects, text, target, cache, linking)
-    library = f"bin/{toolchain.library_name(target)}"
-    members = {EXECUTABLE: executable, library: linked, HEADER: toolchain.library_header().encode()}
-    points = {"executable": EXECUTABLE, "library": library, "header": HEADER}
-    return Built(members, points, {"zig": toolchain.zig_version()}, len(sources), objects.cache_hits)
+    members, points = members_of(target, *toolchain.link(objects, text, target, cache, linking))
+    return Built(members, points, tools(), len(sources), objects.cache_hits)

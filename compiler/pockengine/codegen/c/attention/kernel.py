@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from ....ir import DType, Node, Value
 from ....plan.program import Kernel, Lowered
 from ....targets import Target
+from ...common.c_dialect import literal
+from ...common.mathlib import functions
 from ...common.scratch import aligned
 from ..emit.calls import call
-from ..emit.dialect import literal
-from ..emit.mathlib import functions
 from ..emit.source import SIGNATURE, Code, declare, kernel
 from .tiling import Product, Tiling, emit_adjust, emit_products, emit_turn, emit_widen
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, fields
 from ....ir import DType, Node, Value
 from ....ops.attention import HEADS
 from ....targets import Target
+from ...common.c_dialect import c_type, literal
 from ...common.indexing import broadcast_strides, dot
 from ..contraction import microkernel
 from ..contraction.formats import Format, f32
 from ..contraction.packers import transposition
-from ..emit.dialect import c_type, literal
 from ..emit.source import Code
 
 QUERIES, KEYS = 64, 64

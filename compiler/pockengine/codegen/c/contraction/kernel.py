@@ -9,11 +9,11 @@ from contextlib import ExitStack, contextmanager
 from ....ir import Node
 from ....plan.program import Call, Kernel, Lowered
 from ....targets import Target
+from ...common.mathlib import functions
 from ...common.memo import Memo
 from ...common.region import body_of, elementwise_pairs
 from ..emit.calls import call
 from ..emit.epilogue import Epilogue
-from ..emit.mathlib import functions
 from ..emit.source import SIGNATURE, Code, kernel
 from . import microkernel, narrow
 from .compressed import dequantization

@@ -8,7 +8,7 @@ from ....targets import Target
 from ...common.index_maps import Access, Axis
 from ...common.memo import Memo
 from ...common.region import anchor_of
-from ..emit.model import MOST_LOOPS
+from ...native.tables import MOST_LOOPS
 from .plan import ContractionPlan
 from .schedule import Right, Schedule
 

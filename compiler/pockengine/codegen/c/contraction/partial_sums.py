@@ -9,9 +9,9 @@ import math
 from dataclasses import replace
 
 from ....plan.program import Kernel
+from ...common.mathlib import functions
 from ...common.region import body_of
 from ..emit.epilogue import Epilogue
-from ..emit.mathlib import functions
 from ..emit.source import SIGNATURE, Code, kernel
 from .plan import ContractionPlan
 

@@ -11,15 +11,15 @@ from ....ir import Node, Value
 from ....passes.gradients import Gradients, Part
 from ....plan.program import Kernel, Lowered
 from ....targets import Target
+from ...common.c_dialect import C, c_type
 from ...common.expressions import Body
 from ...common.indexing import broadcast_strides
+from ...common.mathlib import functions
 from ...common.region import body_of, inplace_pairs, needed
 from ...common.scratch import aligned
 from ..emit.bits import bit, is_bits
 from ..emit.calls import PARALLEL_BYTES, call
-from ..emit.dialect import C, c_type
 from ..emit.epilogue import Epilogue
-from ..emit.mathlib import functions
 from ..emit.source import SIGNATURE, Code, kernel
 from .plan import Depthwise
 from .rows import emit_row, emit_types, emit_weights

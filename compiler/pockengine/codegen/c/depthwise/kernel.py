@@ -12,10 +12,10 @@ from __future__ import annotations
 from ....ir import Node
 from ....plan.program import Lowered
 from ....targets import Target
+from ...common.mathlib import functions
 from ...common.region import body_of, elementwise_pairs
 from ..emit.calls import call
 from ..emit.epilogue import Epilogue
-from ..emit.mathlib import functions
 from ..emit.source import SIGNATURE, Code, kernel
 from .plan import Depthwise, DepthwiseTile, Phase
 from .rows import emit_row, emit_types, emit_weights, spread

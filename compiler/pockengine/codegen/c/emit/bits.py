@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ....ir import DType, Value
-from .dialect import c_type
+from ...common.c_dialect import c_type
 from .source import VECTORIZE, VECTORIZE_SHORT, Code
 
 BLOCKS = (32, 16, 8)

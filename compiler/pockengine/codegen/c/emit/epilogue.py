@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ....ir import Graph, Node, Value
+from ...common.c_dialect import C, c_type
 from ...common.expressions import Body
 from ...common.index_maps import Axis, Contraction
 from ...common.indexing import broadcast_strides, flat_offset
 from ...common.region import needed
 from .bits import MaskLoop, block_of, is_bits
-from .dialect import C, c_type
 from .source import VECTORIZE_SHORT, Code
 
 FINISH = """static inline __attribute__((always_inline)) void

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from ....ir import Graph, Node, Value
 from ....ops import decompresses
+from ...common.c_dialect import C, c_type
 from ...common.expressions import Body
 from ...common.index_maps import Access, Axis, contractions_of
 from ...common.indexing import broadcast_strides, flat_offset
 from ...common.region import needed
-from .dialect import C, c_type
 from .source import Code
 
 

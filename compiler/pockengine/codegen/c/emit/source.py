@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 from ....ir import TensorType
 from ....plan.program import Kernel
+from ...common.c_dialect import c_type
 from ...common.lines import Lines
-from .dialect import c_type
 
 SYMBOL = "POCK_KERNEL"
 """Stands for the kernel's name until its source is complete and can be hashed."""

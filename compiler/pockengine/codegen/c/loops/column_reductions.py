@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from ....ir import Graph, Node, Value
 from ....ops import is_kind
 from ....plan.program import Kernel, Lowered
+from ...common.c_dialect import C, c_type
 from ...common.expressions import Body
 from ...common.indexing import broadcast_strides, digits, dot, row_major
+from ...common.mathlib import functions
+from ...common.reductions import combine, identity
 from ...common.region import body_of, elementwise_pairs, needed
 from ..emit.bits import MaskLoop, block_of, declare_row, is_bits
 from ..emit.calls import call, input_names, output_names
-from ..emit.dialect import C, c_type
-from ..emit.mathlib import functions
 from ..emit.source import SIGNATURE, Code, declare, kernel
-from .rows import combine, identity
 
 BLOCK = 64
 """Most columns of a block: four AVX-512 vectors of each sum."""

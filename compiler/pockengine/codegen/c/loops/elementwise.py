@@ -6,13 +6,13 @@ import math
 
 from ....ir import Node
 from ....plan.program import Kernel, Lowered
+from ...common.c_dialect import C, c_type
 from ...common.expressions import Body
 from ...common.indexing import broadcast_strides, collapse, digits, dot
+from ...common.mathlib import functions
 from ...common.region import body_of, elementwise_pairs, needed
 from ..emit.bits import MaskLoop, block_of, declare_row, element, is_bits
 from ..emit.calls import call, input_names, output_names
-from ..emit.dialect import C, c_type
-from ..emit.mathlib import functions
 from ..emit.source import SIGNATURE, Code, declare, kernel
 
 CHUNK = 1024

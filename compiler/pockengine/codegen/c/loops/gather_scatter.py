@@ -6,9 +6,9 @@ import math
 
 from ....ir import Node, Value
 from ....plan.program import Kernel, Lowered
+from ...common.c_dialect import c_type
 from ...common.region import inplace_pairs
 from ..emit.calls import call
-from ..emit.dialect import c_type
 from ..emit.source import SIGNATURE, Code, declare, kernel
 
 CHUNK = 64

@@ -6,13 +6,13 @@ import math
 
 from ....ir import Node
 from ....plan.program import Kernel, Lowered
+from ...common.c_dialect import c_type
 from ...common.index_maps import Access, Axis, Contraction, Window, contractions_of
 from ...common.indexing import digits
+from ...common.mathlib import functions
 from ...common.region import anchor_of, body_of, elementwise_pairs
 from ..emit.calls import call
-from ..emit.dialect import c_type
 from ..emit.epilogue import Epilogue
-from ..emit.mathlib import functions
 from ..emit.source import SIGNATURE, Code, kernel
 
 

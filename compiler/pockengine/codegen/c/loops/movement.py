@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from ....ir import Node
 from ....ops.movement import ints
 from ....plan.program import Kernel, Lowered
+from ...common.c_dialect import c_type, literal
 from ...common.indexing import Ints, broadcast_strides, collapse, digits, dot, row_major
 from ..emit.calls import call
-from ..emit.dialect import c_type, literal
 from ..emit.source import SIGNATURE, Code, declare, kernel
 
 BLOCK = 16

@@ -11,8 +11,8 @@ import numpy as np
 from ....ir import DType, Node
 from ....ops.resample import matrix
 from ....plan.program import Kernel, Lowered
+from ...common.c_dialect import c_type, literal
 from ..emit.calls import call
-from ..emit.dialect import c_type, literal
 from ..emit.source import SIGNATURE, Code, declare, kernel
 
 CHUNK = 1024

@@ -6,8 +6,8 @@ import math
 
 from ....ir import Node
 from ....plan.program import Kernel, Lowered
+from ...common.c_dialect import c_type
 from ..emit.calls import call
-from ..emit.dialect import c_type
 from ..emit.source import SIGNATURE, Code, declare, kernel
 
 CHUNK = 64

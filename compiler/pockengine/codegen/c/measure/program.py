@@ -14,10 +14,10 @@ from ....ir import Graph
 from ....plan import MemoryPlan, Space
 from ....plan.program import Location, Lowered, Program, Step
 from ....targets import Target
+from ...native import toolchain
+from ...native.tables import emit_program
 from ...tunable import Report, Run, RunLimits, Trial
-from ..emit.model import emit_program
 from ..emit.source import Code
-from ..native import toolchain
 
 OWN = ("measure.c", "measure.h", "turns.c", "turns.h")
 _LONGEST = 120.0

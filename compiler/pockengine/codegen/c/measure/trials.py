@@ -14,9 +14,9 @@ from ....ir import DType, Value
 from ....progress import Progress
 from ....targets import Target
 from ...backend import Built, PackedTrials
+from ...native import toolchain
 from ...tunable import CheckedTrial, Operand, PackLimits, Wanted
 from ..emit.source import Code
-from ..native import toolchain
 from . import program
 
 _OWN = ("measure.h", "turns.c", "turns.h", "trials.c", "trials.h")

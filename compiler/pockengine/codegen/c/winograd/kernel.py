@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from ....ir import Node
 from ....plan.program import Kernel, Lowered
 from ...common.index_maps import contractions_of
+from ...common.mathlib import functions
 from ...common.region import anchor_of, body_of, elementwise_pairs
 from ...common.scratch import aligned
 from ..contraction import microkernel
@@ -22,7 +23,6 @@ from ..contraction.formats import f32
 from ..contraction.packers import transposition
 from ..emit.calls import call
 from ..emit.epilogue import Epilogue
-from ..emit.mathlib import functions
 from ..emit.source import SIGNATURE, Code, kernel
 from .plan import Share, Winograd
 from .transforms import TAPS, emit_line

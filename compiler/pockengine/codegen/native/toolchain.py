@@ -32,7 +32,7 @@ ZIG_FOLDER = "/"
 """Where zig is run. The key of a C library has the paths of its sources, and zig names those below its working
 directory from there: whoever runs it in another folder builds the C library again, for most of a minute."""
 
-RUNTIME = Path(str(files("pockengine.codegen.c") / "runtime"))
+RUNTIME = Path(str(files("pockengine.codegen.native") / "runtime"))
 """The runtime's C sources."""
 
 _COMMON = (
@@ -50,6 +50,8 @@ _EXECUTABLE_ONLY = (
     "order.c", "split.c",
 )  # fmt: skip
 _STATIC = {"linux": ("-static",), "macos": ()}
+_LIBRARIES = ("-lpthread", "-lm")
+_DYNAMIC = {"linux": (*_LIBRARIES, "-ldl"), "macos": _LIBRARIES}
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,14 @@ class Objects:
 
     paths: Mapping[str, Path]
     cache_hits: int
+
+
+@dataclass(frozen=True)
+class DeviceRuntime:
+    """The runtime's part for kernels that do not run on the processor: `sources` and headers by file name, `device.c`
+    among them. It loads the device's driver when it starts, so programs are linked for the system's own C library."""
+
+    sources: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -108,35 +118,51 @@ def compile_objects(
     return Objects(dict(zip(sources, paths, strict=True)), hits)
 
 
-def link(objects: Objects, model_c: str, target: Target, cache: Path | None, progress: Progress) -> tuple[bytes, bytes]:
+def link(
+    objects: Objects,
+    model_c: str,
+    target: Target,
+    cache: Path | None,
+    progress: Progress,
+    device: DeviceRuntime | None = None,
+) -> tuple[bytes, bytes]:
     """The executable and the library, at the same time: each is linked by one thread. Raises ToolchainError."""
     progress(0, 2)
     _compile_all([_tables(model_c, target)], _cache(cache), None)  # part of both
     with ThreadPoolExecutor(2) as workers:
-        jobs = [workers.submit(one, objects, model_c, target, cache) for one in (link_executable, link_library)]
+        executable = workers.submit(link_executable, objects, model_c, target, cache, device=device)
+        jobs = [executable, workers.submit(link_library, objects, model_c, target, cache, device)]
         for done, _ in enumerate(as_completed(jobs), start=1):
             progress(done, 2)
     return jobs[0].result(), jobs[1].result()
 
 
 def link_executable(
-    objects: Objects, model_c: str, target: Target, cache: Path | None = None, symbols: bool = False
+    objects: Objects,
+    model_c: str,
+    target: Target,
+    cache: Path | None = None,
+    symbols: bool = False,
+    device: DeviceRuntime | None = None,
 ) -> bytes:
     """The target's training program: kernels, the model's tables, the hosted runtime; static where possible. `symbols`
     keeps the functions' names, for whoever takes the machine code apart."""
-    runtime = _runtime(target.triple, target, without=_LIBRARY_ONLY)
-    flags = ("-Wl,--gc-sections", *_STATIC[target.os], *(() if symbols else ("-s",)))
-    return _link(objects, [_tables(model_c, target), *runtime], target, target.triple, flags, _cache(cache))
+    triple = target.triple if device is None else _system_triple(target)
+    runtime = _runtime(triple, target, _LIBRARY_ONLY, device)
+    linked = _STATIC[target.os] if device is None else _DYNAMIC[target.os]
+    flags = ("-Wl,--gc-sections", *linked, *(() if symbols else ("-s",)))
+    return _link(objects, [_tables(model_c, target), *runtime], target, triple, flags, _cache(cache))
 
 
-def link_library(objects: Objects, model_c: str, target: Target, cache: Path | None = None) -> bytes:
-    """The same model as a shared library with the functions of model.h, for the C library that most systems have (glibc
-    2.17 or newer on Linux)."""
-    triple = f"{target.arch}-linux-gnu.2.17" if target.os == "linux" else target.triple
-    runtime = _runtime(triple, target, without=_EXECUTABLE_ONLY)
+def link_library(
+    objects: Objects, model_c: str, target: Target, cache: Path | None = None, device: DeviceRuntime | None = None
+) -> bytes:
+    """The same model as a shared library with the functions of model.h, for the C library that most systems have."""
+    triple = _system_triple(target)
+    runtime = _runtime(triple, target, _EXECUTABLE_ONLY, device)
     name = library_name(target)
     named = ("-Wl,-soname," if target.os == "linux" else "-Wl,-install_name,@rpath/") + name
-    flags = ("-s", "-shared", named, "-Wl,--gc-sections", "-lpthread", "-lm")
+    flags = ("-s", "-shared", named, "-Wl,--gc-sections", *(_LIBRARIES if device is None else _DYNAMIC[target.os]))
     return _link(objects, [_tables(model_c, target), *runtime], target, triple, flags, _cache(cache))
 
 
@@ -195,12 +221,22 @@ def _kernel_unit(symbol: str, source: str, target: Target) -> _Unit:
     return _Unit(symbol, source, {}, target.triple, target.mcpu, (*_COMMON, *_KERNEL, *vector_flags(target)))
 
 
-def _runtime(triple: str, target: Target, without: tuple[str, ...]) -> list[_Unit]:
+def _system_triple(target: Target) -> str:
+    """The target with its system's own C library: glibc 2.17 or newer on Linux."""
+    return f"{target.arch}-linux-gnu.2.17" if target.os == "linux" else target.triple
+
+
+def _runtime(triple: str, target: Target, without: tuple[str, ...], device: DeviceRuntime | None) -> list[_Unit]:
     """The hosted runtime's units but those in `without`."""
-    headers = {path.name: path.read_text("utf-8") for path in sorted(RUNTIME.glob("*.h"))}
-    sources = [path for path in sorted(RUNTIME.glob("*.c")) if path.name not in without]
+    paths = [*sorted(RUNTIME.glob("*.[ch]"))]
+    texts = {path.name: path.read_text("utf-8") for path in paths} | dict(device.sources if device else {})
+    headers = {name: text for name, text in texts.items() if name.endswith(".h")}
     flags = (*_COMMON, *_HOSTED, *_tiles(target))
-    return [_Unit(path.name, path.read_text("utf-8"), headers, triple, target.mcpu, flags) for path in sources]
+    return [
+        _Unit(name, text, headers, triple, target.mcpu, flags)
+        for name, text in sorted(texts.items())
+        if name.endswith(".c") and name not in without
+    ]
 
 
 def _tables(model_c: str, target: Target, headers: Mapping[str, str] | None = None) -> _Unit:

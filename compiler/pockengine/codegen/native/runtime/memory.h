@@ -2,6 +2,7 @@
 #ifndef POCK_MEMORY_H
 #define POCK_MEMORY_H
 
+#include "device.h"
 #include "error.h"
 #include "pock.h"
 #include "threads.h"
@@ -11,6 +12,7 @@ typedef struct {
     char *space[POCK_SPACES];
     size_t mapped[POCK_SPACES];
     pock_pool *pool;
+    pock_device *device;
     struct pock_table *tables; /* one for each of the tables that stay in the file */
     uint32_t threads;
 } pock_machine;

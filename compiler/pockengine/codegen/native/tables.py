@@ -5,11 +5,11 @@ from __future__ import annotations
 import string
 from collections.abc import Iterable, Mapping, Sequence
 
-from ....ir import TensorType, Value
-from ....plan.program import Location, Loops, Program, Step, Tasks
-from ....plan.space import IN_MEMORY, Space
-from ...model import Model, StreamedRows, Tensor
-from .source import Code
+from ...ir import TensorType, Value
+from ...plan.program import Location, Loops, Program, Step, Tasks
+from ...plan.space import IN_MEMORY, Space
+from ..common.lines import Lines
+from ..model import Model, StreamedRows, Tensor
 
 MOST_LOOPS = 3
 """Of an axis of packed weights: what the runtime counts with."""
@@ -19,7 +19,7 @@ _PLAIN = frozenset(string.ascii_letters + string.digits + " !#$%&'()*+,-./:;<=>@
 
 def emit_model(model: Model) -> str:
     """The text of model.c."""
-    code = Code()
+    code = Lines()
     code.line(f"/* The model {_comment(model.name)} for {_comment(model.target)}: tensors and kernel calls. */")
     code.line('#include "pock.h"')
     code.line()
@@ -42,7 +42,7 @@ def emit_model(model: Model) -> str:
     return code.text()
 
 
-def _model(code: Code, model: Model, groups: Mapping[str, Sequence[Tensor]]) -> None:
+def _model(code: Lines, model: Model, groups: Mapping[str, Sequence[Tensor]]) -> None:
     code.line()
     code.line("const pock_model pock_model_data = {")
     code.line(f"    .name = {_string(model.name)},")
@@ -68,7 +68,7 @@ def _model(code: Code, model: Model, groups: Mapping[str, Sequence[Tensor]]) -> 
     code.line("};")
 
 
-def _tensors(code: Code, name: str, tensors: Sequence[Tensor]) -> None:
+def _tensors(code: Lines, name: str, tensors: Sequence[Tensor]) -> None:
     """One table of tensors, preceded by their shapes."""
     if not tensors:
         return
@@ -81,7 +81,7 @@ def _tensors(code: Code, name: str, tensors: Sequence[Tensor]) -> None:
     code.line("};")
 
 
-def _streamed(code: Code, streamed: Sequence[StreamedRows]) -> None:
+def _streamed(code: Lines, streamed: Sequence[StreamedRows]) -> None:
     if not streamed:
         return
     code.line()
@@ -93,13 +93,13 @@ def _streamed(code: Code, streamed: Sequence[StreamedRows]) -> None:
     code.line("};")
 
 
-def _shapes(code: Code, name: str, types: Iterable[TensorType]) -> None:
+def _shapes(code: Lines, name: str, types: Iterable[TensorType]) -> None:
     for index, type in enumerate(types):
         if type.rank:
             code.line(f"static const int64_t {name}_shape_{index}[] = {{{', '.join(map(str, type.shape))}}};")
 
 
-def _packings(code: Code, name: str, tensors: Sequence[Tensor]) -> None:
+def _packings(code: Lines, name: str, tensors: Sequence[Tensor]) -> None:
     for index, tensor in enumerate(tensors):
         if tensor.packing is not None:
             p = tensor.packing
@@ -128,7 +128,7 @@ def _ref(location: Location) -> str:
     return f"{{POCK_{location.space.upper()}, {location.offset}}}"
 
 
-def emit_program(code: Code, name: str, program: Program) -> None:
+def emit_program(code: Lines, name: str, program: Program) -> None:
     """The calls of one entry point, the places of their operands, and its outputs."""
     rows: list[str] = []
     refs: list[str] = []

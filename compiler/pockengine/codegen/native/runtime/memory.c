@@ -176,10 +176,12 @@ int pock_machine_open(pock_machine *machine, const pock_model *model, const char
         pock_init_states(model, machine->space);
         code = pock_pool_open(&machine->pool, machine->threads, error);
     }
+    code = code ? code : pock_device_open(&machine->device, model, machine->space, machine->mapped, error);
     return code;
 }
 
 void pock_machine_close(pock_machine *machine) {
+    pock_device_close(machine->device);
     pock_pool_close(machine->pool);
     pock_tables_close(machine);
     for (int space = 0; space < POCK_SPACES; space++) {
@@ -204,7 +206,9 @@ int pock_machine_run(pock_machine *machine, const pock_program *program, pock_ob
                      pock_error *error) {
     int code = pock_tables_fetch(machine, error);
     if (!code) {
+        pock_device_begin(machine->device, observer != NULL);
         pock_run(program, machine->space, machine->pool ? pock_pool_run : NULL, machine->pool, observer, context);
+        code = pock_device_end(machine->device, error);
     }
     return code;
 }

@@ -1,4 +1,4 @@
-"""Runs what the C backend built: the shared library in this process, or the executable as a program of its own."""
+"""Runs what a backend built for a system: the library in this process, or the executable as a program of its own."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 from ...errors import TargetError, WrongMachineError
 from ...targets import get as get_target
 from ...targets import machine, processor
-from .native.library import NativeModel
+from .library import NativeModel
 
 
-class CRunner:
+class NativeRunner:
     """Machine code of a processor: see `codegen.runner.Runner`."""
 
     def check(self, target: Mapping[str, Any]) -> None:

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from ....ir import DType
-from ...common.dialect import Dialect, Element
+from ...ir import DType
+from .dialect import Dialect, Element
 
 _COMMON = {
     "add": "{0} + {1}",

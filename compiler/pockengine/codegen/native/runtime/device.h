@@ -1,0 +1,22 @@
+/* The machine on which kernels run. It is this processor, unless a backend links a file of its own in the place of
+ * device.c: the table's kernels then only hand work to that machine. */
+#ifndef POCK_DEVICE_H
+#define POCK_DEVICE_H
+
+#include "error.h"
+#include "pock.h"
+
+typedef struct pock_device pock_device;
+
+/* Makes a model's blocks the device's, too: `bytes` of each are mapped at `space`. NULL in `*device` where that is not
+ * needed. Close also after a failure. */
+int pock_device_open(pock_device **device, const pock_model *model, char *const space[POCK_SPACES],
+                     const size_t bytes[POCK_SPACES], pock_error *error);
+void pock_device_close(pock_device *device);
+
+/* Between these the blocks are the device's; before and after, this processor's. `observed`: each kernel ends before the
+ * next begins, so that it can be timed. */
+void pock_device_begin(pock_device *device, int observed);
+int pock_device_end(pock_device *device, pock_error *error);
+
+#endif

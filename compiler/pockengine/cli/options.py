@@ -24,7 +24,9 @@ Compute = Annotated[
 BackendName = Annotated[
     str,
     typer.Option(
-        "--backend", metavar="{c|reference}", help="What makes the program: C kernels, or numpy's functions (slow)."
+        "--backend",
+        metavar="{c|opencl|reference}",
+        help="What makes the program: C kernels, OpenCL kernels for a GPU (first step: not tuned), numpy's functions (slow).",
     ),
 ]
 Compare = Annotated[

@@ -46,8 +46,15 @@ def _reference_runner() -> Runner:
     return ReferenceRunner()
 
 
+def _opencl() -> Backend:
+    from .opencl.backend import OpenCLBackend
+
+    return OpenCLBackend()
+
+
 _BACKENDS: Mapping[str, _Entry] = {
     DEFAULT: _Entry(_c, _native_runner),
+    "opencl": _Entry(_opencl, _native_runner),
     "reference": _Entry(_reference, _reference_runner),
 }
 NAMES = tuple(_BACKENDS)

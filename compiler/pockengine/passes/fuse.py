@@ -67,6 +67,14 @@ def fuse(graph: Graph) -> Graph:
     return _Fuser(graph).run()
 
 
+def fuse_apart(graph: Graph) -> Graph:
+    """Group nodes into regions of at most one contraction: the gradients of a depthwise convolution stay apart.
+
+    %a = conv2d(%x, %w); %b = mul(%a, %s); %y = clip(%b)   ->   %y = region(%x, %w, %s) {kind: contraction}
+    """
+    return _Fuser(graph, gradients=False).run()
+
+
 def separate(graph: Graph) -> Graph:
     """What `fuse` starts from: each node a region of its own.
 
@@ -76,8 +84,8 @@ def separate(graph: Graph) -> Graph:
 
 
 class _Fuser:
-    def __init__(self, graph: Graph, merge: bool = True) -> None:
-        self.merge = merge
+    def __init__(self, graph: Graph, merge: bool = True, gradients: bool = True) -> None:
+        self.merge, self.gradients = merge, gradients
         self.graph = graph
         self.made = graph.producers()
         self.users = graph.users()
@@ -169,6 +177,8 @@ class _Fuser:
     def _try_merge(self, producer: Group, consumer: Group) -> None:
         merged = combined(producer, consumer)
         if merged is None or producer.forward != consumer.forward:
+            return
+        if merged[0] is GRADIENTS and not self.gradients:
             return
         if len(producer.members) + len(consumer.members) > MAX_MEMBERS:
             return

@@ -12,7 +12,7 @@ from .cleanup import cse, fold
 from .decompress import decompress_inside
 from .demand import only_demanded
 from .factor import factor_gradients
-from .fuse import fuse, separate
+from .fuse import fuse, fuse_apart, separate
 from .heads import heads_inside
 from .layout import channels_last
 from .masks import masks_as_bits
@@ -184,16 +184,21 @@ _EACH: tuple[Pass[Context], ...] = (
         "an update runs as soon as its gradient is there and the old contents have no reader left",
     ),
 )
-_FUSE = Pass(
-    "fuse",
-    alone(fuse),
-    "neighbours become regions",
-    (Form.PRIMITIVES, Form.CHANNELS_LAST),
-    Form.REGIONS,
-    next(record for record in _EACH if record.name == "separate"),
+_SEPARATE = next(record for record in _EACH if record.name == "separate")
+_REGIONAL = (Form.PRIMITIVES, Form.CHANNELS_LAST)
+_FUSING: tuple[Pass[Context], ...] = (
+    Pass("fuse", alone(fuse), "neighbours become regions", _REGIONAL, Form.REGIONS, _SEPARATE),
+    Pass(
+        "fuse_apart",
+        alone(fuse_apart),
+        "neighbours become regions of at most one contraction",
+        _REGIONAL,
+        Form.REGIONS,
+        _SEPARATE,
+    ),
 )
 
-PASSES = {record.name: record for record in (*_EACH, _FUSE)}
+PASSES = {record.name: record for record in (*_EACH, *_FUSING)}
 """Every pass of this package by its name."""
 
 

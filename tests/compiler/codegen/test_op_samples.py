@@ -11,6 +11,7 @@ from pockengine.codegen import backends
 from pockengine.ir import Array
 from pockengine.targets import get
 from tests.compiler.codegen.harness import Case, Library, compare, sample_case
+from tests.compiler.codegen.opencl.library import Device, needs_device
 from tests.compiler.codegen.reference.opened import opened
 
 REFUSED = {"reshape": "the planner makes it an alias"}
@@ -57,9 +58,18 @@ def _runs(case: Case, folder: Path) -> Iterator[tuple[tuple[int, int] | None, li
         yield pair, list(machine.run("predict", case.inputs).values())
 
 
-CHECKS: dict[str, Check] = {"c": _as_machine_code, "reference": _as_reference}
+def _on_a_device(cases: list[Case], folder: Path) -> None:
+    """Through the runtime, on the OpenCL device that is here, with results over operands wherever that is allowed."""
+    device = Device(folder, cases)
+    for index in range(len(cases)):
+        device.check(index)
+    device.close()
 
 
-@pytest.mark.parametrize("backend", backends.NAMES)
+CHECKS: dict[str, Check] = {"c": _as_machine_code, "opencl": _on_a_device, "reference": _as_reference}
+NEEDS = {"opencl": needs_device}
+
+
+@pytest.mark.parametrize("backend", [pytest.param(name, marks=NEEDS.get(name, ())) for name in backends.NAMES])
 def test_samples_agree_with_the_reference(backend: str, tmp_path: Path) -> None:
     CHECKS[backend](_cases(), tmp_path)

@@ -1,0 +1,124 @@
+"""Which template computes a node on a GPU, and what a GPU cannot do: what backends of GPU languages have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from ... import ops
+from ...ir import DType, Node, RegionKind
+from ...passes import PASSES
+from ...plan.pipeline import Pipeline
+from ...plan.program import Lowered, Packing
+from ...targets import Target
+from ..common import expressions
+from ..common.region import as_region
+from . import columns, contraction, elementwise, indexed, movement, pooling, rows, scans, tables
+from .dialect import GPU_C
+from .source import MOST_OPERANDS
+
+BARE: Mapping[str, Callable[[Node], Lowered]] = {
+    op: family.lower for family in (indexed, movement, scans, pooling, tables) for op in family.OPS
+}
+"""Operators that never stand in a region."""
+
+_LEFT_OUT = ("allow_winograd", "masks_as_bits", "compute_while_packing", "decompress_inside")
+
+
+def _on_gpu(*passes: str) -> tuple[str, ...]:
+    return tuple("fuse_apart" if name == "fuse" else name for name in passes if name not in _LEFT_OUT)
+
+
+_DEFAULT = Pipeline()
+GPU = Pipeline(
+    shaping=tuple(PASSES[name] for name in _on_gpu(*(one.name for one in _DEFAULT.shaping))),
+    sparing=tuple(PASSES[name] for name in _on_gpu(*(one.name for one in _DEFAULT.sparing))),
+)
+"""Regions of at most one contraction, which finds its operands in memory; a mask is a byte an element, which a thread
+can write by itself."""
+
+BYTES_PER_CYCLE = 32
+FLOPS_PER_CYCLE = 512
+CALL_CYCLES = 5000
+"""A small GPU's, to compare nodes with each other."""
+
+
+def unsupported(node: Node) -> str | None:
+    """Why a node has no kernel, or None."""
+    values = (*node.inputs, *node.outputs)
+    if any(value.type.dtype is DType.BIT for value in values):
+        return "a GPU has no masks of bits"
+    if len(values) > MOST_OPERANDS and node.op not in movement.OPS:
+        return f"a kernel has at most {MOST_OPERANDS} operands"
+    reason = expressions.unsupported_types(values, GPU_C)
+    if reason or node.op in BARE:
+        return reason or _pooled(node)
+    if node.body is not None:
+        return next((reason for inner in node.body.nodes if (reason := _inside(inner))), None)
+    if ops.get(node.op).kind in ("elementwise", "reduction", "contraction"):
+        return _inside(node)
+    return f"a GPU has no template for {node.op}"
+
+
+def _pooled(node: Node) -> str | None:
+    floats = all(value.type.dtype is DType.F32 for value in node.inputs)
+    return None if floats or node.op not in pooling.OPS else f"a GPU has {node.op} of f32 only"
+
+
+def _inside(node: Node) -> str | None:
+    if reason := expressions.unsupported_types((*node.inputs, *node.outputs), GPU_C):
+        return reason
+    boolean = node.output.type.dtype is DType.BOOL
+    if ops.is_kind(node, "contraction"):
+        return f"a GPU has no {node.op} of bool" if boolean else None
+    if (how := ops.combination_of(node)) is not None:
+        adds = how in (ops.Combination.SUM, ops.Combination.PRODUCT)
+        return f"a GPU has no {node.op} of bool" if adds and boolean else None
+    return expressions.unsupported(node, GPU_C)
+
+
+def lower(node: Node) -> Lowered:
+    """The kernels of one node."""
+    if node.op in BARE:
+        return BARE[node.op](node)
+    region = as_region(node)
+    match region.region_kind:
+        case RegionKind.CONTRACTION:
+            return contraction.lower(region)
+        case RegionKind.ROW:
+            return rows.lower(region)
+        case RegionKind.COLUMN:
+            return columns.lower(region)
+        case RegionKind.ELEMENTWISE:
+            return elementwise.lower(region)
+    raise AssertionError(f"no pass makes a region of kind {region.region_kind} for a GPU")
+
+
+class Lowering:
+    """The part of a backend's protocol that planning asks, for every language of GPU kernels."""
+
+    pipeline: Pipeline = GPU
+
+    def unsupported(self, node: Node) -> str | None:
+        """Why this node cannot be lowered, or None."""
+        return unsupported(node)
+
+    def claims(self, node: Node) -> bool:
+        """Composites are what their expansions compute."""
+        return False
+
+    def lower(self, node: Node, target: Target, threads: int) -> Lowered:
+        """The kernels of one node."""
+        return lower(node)
+
+    def cost(self, lowered: Lowered, target: Target, threads: int) -> float:
+        """A roofline of a small GPU's cycles."""
+        work = (max(call.flops / FLOPS_PER_CYCLE, call.bytes / BYTES_PER_CYCLE) for call in lowered.calls)
+        return sum(CALL_CYCLES + one for one in work)
+
+    def packing(self, node: Node, target: Target, threads: int) -> tuple[int, Packing] | None:
+        """There is one lowering."""
+        return None
+
+    def scratch(self, node: Node, target: Target, threads: int) -> Sequence[tuple[int, float]]:
+        """There is one lowering."""
+        return ()

@@ -1,0 +1,99 @@
+"""Kernels as GPU-C text: operands, the threads' shares of the work, names by content.
+
+A kernel is started as `blocks` of `threads` each. It has C's statements and these words, which a language defines:
+
+    KERNEL              a function that the host starts
+    GLOBAL, SHARED      in which memory a pointer points: the device's, or a block's own
+    OPERAND(i)          the parameters of operand i: where its memory begins, and the bytes from there
+    AT(type, i)         operand i as a pointer to a type
+    BLOCK, THREAD       which block of the launch, which thread of the block
+    TABLE               a constant array of the program
+    BARRIER             all threads of the block wait here, and see what others wrote
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+from ...ir import Node, TensorType
+from ...plan.program import Call, Grid, Kernel
+from ..common.c_dialect import c_type
+from ..common.lines import Lines
+from ..common.region import bytes_of, flops_of
+
+SYMBOL = "POCK_KERNEL"
+"""Stands for the kernel's name until its source is complete and can be hashed."""
+THREADS = 256
+"""Of a block, where nothing else is wanted: every device has as many."""
+MOST_OPERANDS = 60
+"""Of one kernel: a device must only take 1 KiB of arguments."""
+
+
+class Code(Lines):
+    """Lines of GPU-C."""
+
+    @contextmanager
+    def loop(self, index: str, count: object, start: object = 0, step: object = 1) -> Iterator[None]:
+        """`for (ptrdiff_t index = start; index < count; index += step)`."""
+        with self.block(f"for (ptrdiff_t {index} = {start}; {index} < {count}; {index} += {step})"):
+            yield
+
+    @contextmanager
+    def each(self, index: str, count: int) -> Iterator[None]:
+        """What a thread does for its one of `count` elements, whose number is `index`."""
+        self.line(f"const ptrdiff_t {index} = (ptrdiff_t)BLOCK * {THREADS} + THREAD;")
+        with self.block(f"if ({index} < {count})"):
+            yield
+
+
+Operands = Sequence[tuple[str, TensorType, bool]]
+"""(name, type, written) of each operand, in order."""
+
+
+@contextmanager
+def kernel_body(code: Code, operands: Operands) -> Iterator[None]:
+    """The kernel's function, with one typed pointer for each operand."""
+    parameters = ", ".join(f"OPERAND({i})" for i in range(len(operands)))
+    with code.block(f"KERNEL void {SYMBOL}({parameters})"):
+        for index, (name, type, written) in enumerate(operands):
+            pointed = f"{'' if written else 'const '}{c_type(type.dtype)}"
+            code.line(f"GLOBAL {pointed} *const {name} = AT(GLOBAL {pointed}, {index}); /* {type} */")
+        yield
+
+
+def operands_of(node: Node) -> Operands:
+    """The node's inputs as `in0`, …, and its outputs as `out0`, …"""
+    inputs = [(f"in{i}", value.type, False) for i, value in enumerate(node.inputs)]
+    return [*inputs, *((f"out{i}", value.type, True) for i, value in enumerate(node.outputs))]
+
+
+def blocks_of(count: int, threads: int = THREADS) -> int:
+    """Blocks in which each of `count` elements has a thread."""
+    return -(-count // threads)
+
+
+def kernel(stem: str, title: str, body: str, helpers: Iterable[str] = ()) -> Kernel:
+    """Make a kernel of GPU-C text. `title` is one line for the reader; it must not hold the user's names, so that equal
+    work is one kernel. Helpers that kernels share are defined once in a text of several."""
+    parts = [f"/* {title} */", *map(_once, helpers), body]
+    text = "\n".join(part.rstrip("\n") + "\n" for part in parts)
+    symbol = f"k_{stem}_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    return Kernel(symbol, text.replace(SYMBOL, symbol))
+
+
+def _once(helper: str) -> str:
+    name = f"POCK_{hashlib.sha256(helper.encode()).hexdigest()[:16].upper()}"
+    return f"#ifndef {name}\n#define {name}\n{helper.strip()}\n#endif"
+
+
+def call(node: Node, kernel: Kernel, grid: Grid, share: float = 1.0) -> Call:
+    """A call of `kernel` on all operands of the node. `share` is the part of the node's work this call does."""
+    operands = (*node.inputs, *node.outputs)
+    return Call(kernel, operands, False, grid, int(flops_of(node) * share), int(bytes_of(node) * share))
+
+
+def call_each(node: Node, kernel: Kernel, count: int) -> Call:
+    """A call of a kernel in which each of `count` elements has a thread (`Code.each`)."""
+    return call(node, kernel, Grid(blocks_of(count), THREADS))

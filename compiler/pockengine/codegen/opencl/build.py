@@ -1,0 +1,39 @@
+"""From planned programs to an executable and a library that start kernels on an OpenCL device."""
+
+from __future__ import annotations
+
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+
+from ...progress import Progress
+from ...targets import Target
+from ..backend import Built
+from ..model import Model
+from ..native import toolchain
+from ..native.members import members_of, tools
+from ..native.tables import emit_model
+from .text import kernels_of, launches_c, launches_name
+
+_RUNTIME = Path(str(files("pockengine.codegen.opencl") / "runtime"))
+
+
+def device_runtime() -> toolchain.DeviceRuntime:
+    """The runtime's part that hands work to the device."""
+    return toolchain.DeviceRuntime({path.name: path.read_text("utf-8") for path in sorted(_RUNTIME.iterdir())})
+
+
+def build(model: Model, target: Target, cache: Path | None, progress: Progress) -> Built:
+    """Compile the kernels' starters and link. Raises ToolchainError."""
+    calls = [call for program in model.programs.values() for step in program.steps for call in step.lowered.calls]
+    launches = launches_c(calls, device_runtime().sources["launch.h"])
+    sources = {launches_name(launches): launches}
+    objects = toolchain.compile_objects(sources, target, cache, lambda done, total: progress("compile", done, total))
+    linked = toolchain.link(objects, emit_model(model), target, cache, partial(progress, "link"), device_runtime())
+    members, points = members_of(target, *linked)
+    return Built(members, points, tools(), len(kernels_of(calls)), objects.cache_hits)
+
+
+def prepare(target: Target, cache: Path | None) -> None:
+    """Make what a target's first build needs."""
+    toolchain.prepare(target, cache)

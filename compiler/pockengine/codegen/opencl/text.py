@@ -1,0 +1,120 @@
+"""OpenCL C's meaning of the words of GPU-C, and the C file that has all kernels as text and starts them."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection, Iterable, Mapping
+
+from ...plan.program import Call, Grid
+
+PRELUDE = """\
+typedef char int8_t;
+typedef uchar uint8_t;
+typedef short int16_t;
+typedef ushort uint16_t;
+typedef int int32_t;
+typedef uint uint32_t;
+typedef long int64_t;
+typedef ulong uint64_t;
+#define INT64_C(x) x##L
+#define UINT64_C(x) x##UL
+#define INT64_MIN LONG_MIN
+#define half pock_half
+#define KERNEL kernel
+#define GLOBAL global
+#define SHARED local
+#define TABLE constant
+#define OPERAND(i) global char *base##i, const long at##i
+#define AT(type, i) ((type *)(base##i + at##i))
+#define BLOCK ((int)get_group_id(0))
+#define THREAD ((int)get_local_id(0))
+#define BARRIER barrier(CLK_LOCAL_MEM_FENCE)
+#define __builtin_fabsf fabs
+#define __builtin_sqrtf sqrt
+#define __builtin_floorf floor
+#define __builtin_ceilf ceil
+#define __builtin_rintf rint
+#define __builtin_truncf trunc
+#define __builtin_fmodf fmod
+#define __builtin_copysignf copysign
+#define __builtin_inff() INFINITY
+#define __builtin_nanf(x) NAN
+"""
+
+DOUBLE = """\
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#define __builtin_inf() ((double)INFINITY)
+#define __builtin_nan(x) ((double)NAN)
+#define __builtin_fabs fabs
+#define __builtin_sqrt sqrt
+#define __builtin_floor floor
+#define __builtin_ceil ceil
+#define __builtin_rint rint
+#define __builtin_fmod fmod
+#define __builtin_exp exp
+#define __builtin_log log
+#define __builtin_tanh tanh
+#define __builtin_erf erf
+#define __builtin_sin sin
+#define __builtin_cos cos
+#define __builtin_pow pow
+#define __builtin_atan atan
+#define __builtin_expm1 expm1
+#define __builtin_log1p log1p
+#define __builtin_lgamma lgamma
+"""
+
+_PLAIN = str.maketrans({"\\": "\\\\", '"': '\\"', "?": "\\?"})
+
+
+def kernels_of(calls: Iterable[Call]) -> dict[str, str]:
+    """Symbol -> GPU-C of every kernel that is called, in the order of their names."""
+    return dict(sorted({call.kernel.symbol: call.kernel.source for call in calls}.items()))
+
+
+def text_of(kernels: Mapping[str, str]) -> list[str]:
+    """OpenCL C of kernels, in pieces."""
+    return [PRELUDE, *([DOUBLE] if _needs_double(kernels) else []), *kernels.values()]
+
+
+def _needs_double(kernels: Mapping[str, str]) -> bool:
+    return any(re.search(r"\bdouble\b", text) for text in kernels.values())
+
+
+def launches_c(calls: Collection[Call], header: str) -> str:
+    """The text of kernels.c: the kernels' texts and names, and for each a function that the model's tables name, which
+    starts it. `header` is the text of launch.h."""
+    kernels, grids = kernels_of(calls), _grids(calls)
+    pieces = text_of(kernels)
+    lines = ["/* The kernels, for the device's own compiler. */", header]
+    lines.append("const char *const pock_kernel_texts[] = {")
+    for piece in pieces:
+        lines += [f'    "{line.translate(_PLAIN)}\\n"' for line in piece.splitlines()]
+        lines.append("    ,")
+    lines.append("};")
+    lines.append(f"const uint32_t pock_kernel_text_count = {len(pieces)};")
+    lines.append(f"const int pock_kernels_need_double = {int(_needs_double(kernels))};")
+    lines.append("const char *const pock_kernel_names[] = {")
+    lines += [f'    "{symbol}",' for symbol in kernels] or ["    0,"]
+    lines.append("};")
+    lines.append(f"const uint32_t pock_kernel_count = {len(kernels)};")
+    for number, symbol in enumerate(kernels):
+        grid, operands = grids[symbol]
+        lines.append(f"void {symbol}(void *const *arg, int task, int tasks)")
+        lines.append(f"{{\n    pock_launch({number}, {grid.blocks}, {grid.threads}, arg, {operands});\n}}")
+    return "\n".join(lines) + "\n"
+
+
+def launches_name(text: str) -> str:
+    """What kernels.c is called among compiled objects: by its content."""
+    return f"launches_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def _grids(calls: Iterable[Call]) -> dict[str, tuple[Grid, int]]:
+    """Symbol -> how it is started, which its text decides, and its number of operands."""
+    found = {}
+    for call in calls:
+        assert isinstance(call.launch, Grid)
+        found[call.kernel.symbol] = (call.launch, len(call.operands))
+    return found

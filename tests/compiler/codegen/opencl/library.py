@@ -1,0 +1,140 @@
+"""Runs the kernels of many nodes on the OpenCL device that is here, through the runtime's own way of starting them."""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pockengine.codegen.native.toolchain import RUNTIME
+from pockengine.codegen.opencl.backend import OpenCLBackend
+from pockengine.codegen.opencl.build import device_runtime
+from pockengine.codegen.opencl.text import kernels_of, launches_c
+from pockengine.ir import Array, Value
+from pockengine.plan.program import Lowered
+from pockengine.targets import get
+from tests.compiler.codegen.harness import Case, compare
+
+SPACES = 5
+ARENA_BYTES = 16 << 20
+ALIGNMENT = 64
+GARBAGE = 0x5A
+
+
+needs_device = pytest.mark.skipif(
+    ctypes.util.find_library("OpenCL") is None,
+    reason="there is no OpenCL here (Debian: apt-get install ocl-icd-libopencl1 pocl-opencl-icd)",
+)
+
+
+class Failed(Exception):
+    """What the runtime says."""
+
+
+class Device:
+    """The kernels of many cases in one program; all operands lie in the arena, with garbage around them."""
+
+    def __init__(self, folder: Path, cases: Sequence[Case]) -> None:
+        backend = OpenCLBackend()
+        self.cases = list(cases)
+        self.lowered: list[Lowered] = []
+        for case in cases:
+            assert backend.unsupported(case.node) is None, case.label
+            self.lowered.append(backend.lower(case.node, get("host"), 1))
+        calls = [call for lowered in self.lowered for call in lowered.calls]
+        self.numbers = {symbol: number for number, symbol in enumerate(kernels_of(calls))}
+        sources = dict(device_runtime().sources)
+        sources["kernels.c"] = launches_c(calls, sources["launch.h"])
+        self._library = _compiled(folder, sources)
+        self._blocks = [np.full(ARENA_BYTES if i == 0 else 4096, GARBAGE, np.uint8) for i in range(SPACES)]
+        self._error = ctypes.create_string_buffer(4 + 640)
+        name = ctypes.c_char_p(b"samples")
+        spaces = (ctypes.c_void_p * SPACES)(*(block.ctypes.data for block in self._blocks))
+        sizes = (ctypes.c_size_t * SPACES)(*(block.nbytes for block in self._blocks))
+        self._device = ctypes.c_void_p()
+        self._checked(
+            self._library.pock_device_open(ctypes.byref(self._device), ctypes.byref(name), spaces, sizes, self._error)
+        )
+
+    def close(self) -> None:
+        """Let the device go."""
+        self._library.pock_device_close(self._device)
+
+    def check(self, index: int) -> None:
+        """Compare a case with the interpreter, also with every in-place pair that the backend allows."""
+        for pair in (None, *self.lowered[index].inplace):
+            compare(self.cases[index], self._run(index, pair), f"in place {pair}")
+
+    def _run(self, index: int, inplace: tuple[int, int] | None) -> list[Array]:
+        case, lowered, arena = self.cases[index], self.lowered[index], self._blocks[0]
+        arena[:] = GARBAGE
+        places: dict[Value, int] = {}
+        end = ALIGNMENT
+        for o, value in enumerate(case.node.outputs):
+            if inplace and inplace[1] == o:
+                continue
+            places[value], end = end, _next(end + value.type.nbytes)
+        for value, array in zip(case.node.inputs, case.inputs, strict=True):
+            raw = np.asarray(array, order="C").reshape(-1).view(np.uint8)
+            places[value] = end
+            arena[end : end + raw.size] = raw
+            end = _next(end + raw.size)
+        if inplace:
+            places[case.node.outputs[inplace[1]]] = places[case.node.inputs[inplace[0]]]
+        before = arena.copy()
+        self._library.pock_device_begin(self._device, 0)
+        for call in lowered.calls:
+            arguments = [arena.ctypes.data + places[value] for value in call.operands]
+            function = getattr(self._library, call.kernel.symbol)
+            function((ctypes.c_void_p * len(arguments))(*arguments), 0, 1)
+        self._checked(self._library.pock_device_end(self._device, self._error))
+        written = np.zeros(arena.size, bool)
+        for value in case.node.outputs:
+            written[places[value] : places[value] + value.type.nbytes] = True
+        assert (arena == before)[~written].all(), f"{case.label}: wrote outside its results"
+        return [self._read(value, places[value]) for value in case.node.outputs]
+
+    def _read(self, value: Value, at: int) -> Array:
+        raw = self._blocks[0][at : at + value.type.nbytes]
+        return raw.view(value.type.dtype.numpy).reshape(value.type.shape).copy()
+
+    def _checked(self, code: int) -> None:
+        if code:
+            raise Failed(self._error.raw[4:].split(b"\0")[0].decode())
+
+
+def _next(end: int) -> int:
+    return (end // ALIGNMENT + 2) * ALIGNMENT
+
+
+def _compiled(folder: Path, sources: dict[str, str]) -> Any:
+    """A loaded library of the runtime's part for devices, which exports all it has."""
+    for name in ("error.c", "error.h", "pock.h", "device.h", "platform.h"):
+        sources[name] = (RUNTIME / name).read_text()
+    for name, text in sources.items():
+        (folder / name).write_text(text)
+    units = [str(folder / name) for name in sources if name.endswith(".c")]
+    output = folder / "device.so"
+    command = [
+        sys.executable,
+        "-m",
+        "ziglang",
+        "cc",
+        "-target",
+        f"{get('host').arch}-linux-gnu.2.17",
+        "-std=gnu11",
+        "-O1",
+    ]
+    warnings = ["-Wall", "-Wextra", "-Wno-unused-parameter", "-Wconversion", "-Wshadow", "-Werror"]
+    done = subprocess.run(
+        [*command, *warnings, "-shared", "-fPIC", "-o", str(output), *units, "-ldl"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[:4000]
+    return ctypes.CDLL(str(output))

@@ -26,7 +26,7 @@ BackendName = Annotated[
     typer.Option(
         "--backend",
         metavar="{c|opencl|reference}",
-        help="What makes the program: C kernels, OpenCL kernels for a GPU (first step: not tuned), numpy's functions (slow).",
+        help="What makes the program: C kernels; OpenCL kernels for a GPU, not tuned yet; numpy's functions (slow).",
     ),
 ]
 Compare = Annotated[

@@ -36,6 +36,9 @@ interface ChartProps {
 /** Charts of one page share the cursor. */
 const CURSOR = "charts";
 const HEIGHT = 240;
+/** Points of steps are many, those of runs few. */
+const POINT = 4;
+const RARE_POINT = 8;
 /** Distances between marks of the x axis, which counts steps: there is no step 2.5. */
 const WHOLE_STEPS = [1, 10, 100, 1000, 10_000, 100_000, 1_000_000].flatMap((power) => [power, 2 * power, 5 * power]);
 /** Marks of an axis of time, by their distance in seconds, as uPlot's documentation of `axes.values` has it: its own are of
@@ -49,12 +52,12 @@ const CLOCKS: uPlot.Axis.Values = [
   [0.001, "{ss}.{fff}", `${DAY} {HH}:{mm}`, null, `${DAY} {HH}:{mm}`, null, "\n{HH}:{mm}", null, 1],
 ];
 
-function series(line: Line, color: string, format: (value: number) => string): uPlot.Series {
+function series(line: Line, color: string, format: (value: number) => string, size: number): uPlot.Series {
   return {
     label: line.label,
     stroke: line.style === "faint" ? `${color}66` : color,
     width: line.style === "line" ? 2 : 1,
-    points: line.style === "points" ? { show: true, size: 4, fill: color, width: 0 } : { show: false },
+    points: line.style === "points" ? { show: true, size, fill: color, width: 0 } : { show: false },
     ...(line.style === "points" ? { paths: () => null } : {}),
     value: (_plot, value: number | null | undefined) => (typeof value !== "number" ? "–" : format(value)),
   };
@@ -120,7 +123,7 @@ export function Chart({
       ],
       series: [
         time ? { label: xLabel, value: clockText } : { label: xLabel },
-        ...lines.map((line) => series(line, color(line.color), format)),
+        ...lines.map((line) => series(line, color(line.color), format, time ? RARE_POINT : POINT)),
       ],
       legend: { markers: { width: 2 } },
     };

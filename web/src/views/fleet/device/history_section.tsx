@@ -39,36 +39,61 @@ function points(found: readonly Reading[], label: string, color: string, of: (on
 function Charts({ found }: { readonly found: readonly Reading[] }) {
   const x = useMemo(() => found.map((one) => Date.parse(one.createdAt) / 1000), [found]);
   const times = useMemo(
-    () => [
-      points(found, "Step, median", "series-1", (one) => one.stepMs),
-      points(found, "Benchmark, median", "series-2", (one) => one.benchmarkMs),
-    ],
+    () =>
+      telling([
+        points(found, "Step, median", "series-1", (one) => one.stepMs),
+        points(found, "Benchmark, median", "series-2", (one) => one.benchmarkMs),
+      ]),
     [found],
   );
   const memory = useMemo(
-    () => [
-      points(found, "Peak, measured", "series-1", (one) => one.peakBytes && one.peakBytes / 2 ** 20),
-      points(found, "Peak, planned", "series-2", (one) => one.plannedBytes && one.plannedBytes / 2 ** 20),
-    ],
+    () =>
+      telling([
+        points(found, "Peak, measured", "series-1", (one) => one.peakBytes && one.peakBytes / 2 ** 20),
+        points(found, "Peak, planned", "series-2", (one) => one.plannedBytes && one.plannedBytes / 2 ** 20),
+      ]),
     [found],
   );
   const heat = useMemo(
-    () => [
-      points(found, "Highest temperature", "series-1", (one) => one.hottest),
-      points(found, "where it throttled", "bad", (one) => (one.throttled ? one.hottest : null)),
-    ],
+    () =>
+      telling([
+        points(found, "Highest temperature", "series-1", (one) => one.hottest),
+        points(found, "where it throttled", "bad", (one) => (one.throttled ? one.hottest : null)),
+      ]),
     [found],
   );
   const common = { x, xLabel: "Time", time: true } as const;
   return (
     <>
-      {tells(times) && (
-        <Chart {...common} description="Step time." lines={times} format={format.milliseconds} unit=" ms" fromZero />
+      {times.length > 0 && (
+        <Chart
+          {...common}
+          description="Median step time of each run and benchmark."
+          lines={times}
+          format={format.milliseconds}
+          unit=" ms"
+          fromZero
+        />
       )}
-      {tells(memory) && (
-        <Chart {...common} description="Peak memory." lines={memory} format={mebibytes} unit=" MiB" fromZero />
+      {memory.length > 0 && (
+        <Chart
+          {...common}
+          description="Peak memory of each run, beside its plan."
+          lines={memory}
+          format={mebibytes}
+          unit=" MiB"
+          fromZero
+        />
       )}
-      {tells(heat) && <Chart {...common} description="Temperature." lines={heat} format={format.celsius} unit=" °C" />}
+      {heat.length > 0 && (
+        <Chart
+          {...common}
+          description="Highest temperature in each run."
+          lines={heat}
+          format={format.celsius}
+          unit=" °C"
+        />
+      )}
     </>
   );
 }
@@ -77,8 +102,9 @@ function mebibytes(value: number): string {
   return format.bytes(value * 2 ** 20);
 }
 
-function tells(lines: readonly Line[]): boolean {
-  return lines.some((line) => line.values.some((value) => typeof value === "number"));
+/** Those that have a point to draw. */
+function telling(lines: readonly Line[]): Line[] {
+  return lines.filter((line) => line.values.some((value) => typeof value === "number"));
 }
 
 /** The points by keyboard: arrows go from one to the next, and what it measured is read out. */

@@ -1,5 +1,6 @@
 """The page of one device: what it is, when it may work, what it measured; and what can be changed."""
 
+import re
 from typing import Any
 
 import pytest
@@ -47,27 +48,37 @@ def test_a_device_tells_how_it_is_and_when_it_may_work(
     expect(visitor.figure("Present job")).to_have_text("none")
 
 
-def test_how_hot_it_became_and_where_it_throttled(visitor: Visitor, data: Data, service: Service) -> None:
-    device = Device(service, "hot-at-times")
+@screens
+def test_what_it_measured_and_where_it_throttled(
+    visitor: Visitor, data: Data, service: Service, context_options: dict[str, Any], request: pytest.FixtureRequest
+) -> None:
+    screen = request.node.callspec.id
+    name = f"measured-{screen}"
+    device = Device(service, name)
     runs = []
-    for degrees, throttled in ((51.5, False), (84.2, True), (62.0, False)):
+    for degrees, throttled, peak in ((51.5, False, 3_000_000), (84.2, True, 3_400_000), (62.0, False, 3_100_000)):
         runs.append(start_run(service, data.build, device, data.dataset))
         device.take_run()
-        told = report(20, 3_000_000, 3_600_000)
+        told = report(20, peak, 3_600_000)
         told["health"] = {"max_temperature_c": degrees, "throttled": throttled, "after": {"free_memory_bytes": 2**31}}
         device.finish(state="succeeded", report=told)
     visitor.sign_in()
-    visitor.open(f"/devices/{device.id}", "hot-at-times")
-    history = visitor.section("Health in its runs")
-    expect(history.locator("canvas")).to_be_visible()
-    expect(history).to_contain_text("in each of its latest 3 runs")
-    expect(history).to_contain_text("It throttled in 1 of them:")
-    link = history.get_by_role("link")
-    expect(link).to_have_attribute("href", f"#/runs/{runs[1]['id']}")
-    expect(history.get_by_role("listitem")).to_contain_text("up to 84 °C")
+    visitor.open(f"/devices/{device.id}", name)
+    history = visitor.section("What it measured")
+    expect(history.locator("canvas")).to_have_count(3)
+    expect(history).to_contain_text("It throttled in 1 of them.")
+    points = history.get_by_role("slider")
+    expect(points).to_have_attribute("aria-valuetext", re.compile("step 11.0\\sms, peak 2.96\\sMiB.*up to 62\\s°C$"))
+    points.press("ArrowLeft")
+    expect(points).to_have_attribute("aria-valuetext", re.compile("peak 3.24\\sMiB.*up to 84\\s°C, throttled$"))
+    expect(history.get_by_role("link")).to_have_attribute("href", f"#/runs/{runs[1]['id']}")
+    history.get_by_text("The same as a table").click()
+    rows = history.get_by_label("What it measured, run by run").get_by_role("row")
+    expect(rows).to_have_count(4)
+    expect(rows.nth(2)).to_contain_text(re.compile("3.24\\sMiB3.43\\sMiB84\\s°Cyes"))
+    expect(rows.nth(2).get_by_role("link")).to_have_attribute("href", f"#/runs/{runs[1]['id']}")
     expect(visitor.section("Runs").get_by_role("row").filter(has_text="throttled")).to_have_count(1)
-    assert visitor.accessibility_violations() == []
-    visitor.screenshot("device-health")
+    looks_right(visitor, "device-measured", screen)
 
 
 def test_a_device_is_renamed_changed_and_revoked(visitor: Visitor, data: Data, service: Service) -> None:

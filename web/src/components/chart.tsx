@@ -2,6 +2,7 @@
 
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import type uPlot from "uplot";
+import { timestamp } from "../format";
 import { useDark, useWidth } from "../hooks";
 import { pannable } from "./pan";
 
@@ -19,6 +20,8 @@ interface ChartProps {
   readonly description: string;
   readonly x: readonly number[];
   readonly xLabel: string;
+  /** Whether `x` is the time in seconds, rather than a count of steps. */
+  readonly time?: boolean;
   readonly lines: readonly Line[];
   readonly format: (value: number) => string;
   /** Written behind the numbers of the y axis. */
@@ -33,15 +36,28 @@ interface ChartProps {
 /** Charts of one page share the cursor. */
 const CURSOR = "charts";
 const HEIGHT = 240;
+/** Points of steps are many, those of runs few. */
+const POINT = 4;
+const RARE_POINT = 8;
 /** Distances between marks of the x axis, which counts steps: there is no step 2.5. */
 const WHOLE_STEPS = [1, 10, 100, 1000, 10_000, 100_000, 1_000_000].flatMap((power) => [power, 2 * power, 5 * power]);
+/** Marks of an axis of time, by their distance in seconds, as uPlot's documentation of `axes.values` has it: its own are of
+ * twelve hours. */
+const DAY = "\n{YYYY}-{MM}-{DD}";
+const CLOCKS: uPlot.Axis.Values = [
+  [3600 * 24 * 28, "{MMM}", "\n{YYYY}", null, null, null, null, null, 1],
+  [3600 * 24, "{MM}-{DD}", "\n{YYYY}", null, null, null, null, null, 1],
+  [60, "{HH}:{mm}", DAY, null, DAY, null, null, null, 1],
+  [1, "{HH}:{mm}:{ss}", DAY, null, DAY, null, null, null, 1],
+  [0.001, "{ss}.{fff}", `${DAY} {HH}:{mm}`, null, `${DAY} {HH}:{mm}`, null, "\n{HH}:{mm}", null, 1],
+];
 
-function series(line: Line, color: string, format: (value: number) => string): uPlot.Series {
+function series(line: Line, color: string, format: (value: number) => string, size: number): uPlot.Series {
   return {
     label: line.label,
     stroke: line.style === "faint" ? `${color}66` : color,
     width: line.style === "line" ? 2 : 1,
-    points: line.style === "points" ? { show: true, size: 4, fill: color, width: 0 } : { show: false },
+    points: line.style === "points" ? { show: true, size, fill: color, width: 0 } : { show: false },
     ...(line.style === "points" ? { paths: () => null } : {}),
     value: (_plot, value: number | null | undefined) => (typeof value !== "number" ? "–" : format(value)),
   };
@@ -51,6 +67,7 @@ export function Chart({
   description,
   x,
   xLabel,
+  time = false,
   lines,
   format,
   unit = "",
@@ -84,7 +101,7 @@ export function Chart({
       width,
       height: HEIGHT,
       scales: {
-        x: { time: false },
+        x: { time },
         y: log ? { distr: 3 } : { range: (_plot, low, high) => yRange(low, high, fromZero) },
       },
       cursor: { sync: { key: CURSOR }, bind: { mousedown: unlessMoved } },
@@ -96,7 +113,7 @@ export function Chart({
         ],
       },
       axes: [
-        { ...axis, font, size: 32, incrs: WHOLE_STEPS },
+        time ? { ...axis, font, size: 48, values: CLOCKS } : { ...axis, font, size: 32, incrs: WHOLE_STEPS },
         {
           ...axis,
           font,
@@ -104,7 +121,10 @@ export function Chart({
           values: (_plot, values) => values.map((value: number | null) => (value === null ? "" : tick(value) + unit)),
         },
       ],
-      series: [{ label: xLabel }, ...lines.map((line) => series(line, color(line.color), format))],
+      series: [
+        time ? { label: xLabel, value: clockText } : { label: xLabel },
+        ...lines.map((line) => series(line, color(line.color), format, time ? RARE_POINT : POINT)),
+      ],
       legend: { markers: { width: 2 } },
     };
     zoomed.current = false;
@@ -121,7 +141,7 @@ export function Chart({
       plot.current?.destroy();
       plot.current = null;
     };
-  }, [Plot, width, dark, kind, xLabel, unit, fromZero, log]);
+  }, [Plot, width, dark, kind, xLabel, time, unit, fromZero, log]);
 
   useEffect(() => {
     // Who has zoomed stays there while steps come in; a double click shows everything again.
@@ -135,6 +155,10 @@ export function Chart({
       <figcaption id={caption}>{description}</figcaption>
     </figure>
   );
+}
+
+function clockText(_plot: uPlot, seconds: number | null): string {
+  return seconds === null ? "–" : timestamp(new Date(seconds * 1000).toISOString());
 }
 
 /** A drag selects what to zoom to, but for one with Shift, which moves. */

@@ -10,9 +10,14 @@ import * as format from "../../../format";
 import { link } from "../../../router";
 import { More } from "../../tables";
 
+/** What `useList` takes to ask for a device's benchmarks. */
+export function benchmarksOf(deviceId: string): [path: string, everyMs: number, limit: number] {
+  return [`/benchmarks?device_id=${deviceId}`, SELDOM_MS, 20];
+}
+
 export function Benchmarks({ deviceId }: { readonly deviceId: string }) {
-  const path = `/benchmarks?device_id=${deviceId}`;
-  const { of, more } = useList<Benchmark>(path, SELDOM_MS, 20);
+  const [path, ...how] = benchmarksOf(deviceId);
+  const { of, more } = useList<Benchmark>(path, ...how);
   return (
     <Section title="Benchmarks" command={curl(path)}>
       <Loaded of={of} what="benchmarks">

@@ -1,6 +1,6 @@
 /** One device: what it is and how it is, what it may do when, what it measured, what it has run. */
 
-import type { Device, DevicePolicy, Run } from "../../../api/types";
+import type { Benchmark, Device, DevicePolicy, Run } from "../../../api/types";
 import { curl } from "../../../commands";
 import { Ago } from "../../../components/ago";
 import { StateBadge } from "../../../components/badge";
@@ -13,9 +13,9 @@ import { useChanges } from "../../../hooks";
 import { link } from "../../../router";
 import { More, RunTable } from "../../tables";
 import { labelText, Temperature } from "../columns";
-import { Benchmarks } from "./benchmarks";
+import { Benchmarks, benchmarksOf } from "./benchmarks";
 import { DeviceChanges } from "./changes";
-import { HealthHistory } from "./health_history";
+import { History } from "./history_section";
 import { PolicySection } from "../rules/section";
 import "../../../styles/uploads.css";
 import "../../../styles/fleet.css";
@@ -28,6 +28,7 @@ export function DeviceView({ id }: { readonly id: string }) {
   const device = useResource<Device>(path, RENEWED_MS);
   const policy = useResource<DevicePolicy>(`${path}/policy`, SELDOM_MS);
   const { of: runs, more } = useList<Run>(`/runs?device_id=${id}`, SELDOM_MS);
+  const { of: benchmarks } = useList<Benchmark>(...benchmarksOf(id));
   useChanges("devices", (changes) => {
     if (!changes || changes.more || changes.changed.some((one) => one.id === id)) device.reload();
   });
@@ -49,9 +50,9 @@ export function DeviceView({ id }: { readonly id: string }) {
         )}
       </Loaded>
       {device.data && <PolicySection key={id} device={device.data} policy={policy} />}
-      {isSettled(device, policy) && (
+      {isSettled(device, policy, benchmarks) && (
         <>
-          {runs.data && <HealthHistory runs={runs.data} id={id} />}
+          {runs.data && <History id={id} runs={runs.data} benchmarks={benchmarks.data ?? []} />}
           <Section title="Runs" command={curl(`/runs?device_id=${id}`)}>
             <Loaded of={runs} what="runs">
               {(items) =>

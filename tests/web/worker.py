@@ -15,6 +15,7 @@ from tests.web import handmade
 TARGETS = [
     {"name": "host", "description": "this machine", "triple": "x86_64-linux-musl", "cores": 2},
     {"name": "raspberry-pi-4", "description": "Cortex-A72", "triple": "aarch64-linux-musl", "cores": 4},
+    {"name": "raspberry-pi-5", "description": "Cortex-A76", "triple": "aarch64-linux-musl", "cores": 4},
 ]
 
 

@@ -10,6 +10,7 @@ from msgspec import UNSET
 
 from pock_client.asynchronous.builds import Builds
 from pock_client.asynchronous.files import Datasets, Models, Recipes
+from pock_client.asynchronous.fleet import Devices
 from pock_client.asynchronous.followed import Followed
 from pock_client.asynchronous.runs import HeldOutOptions
 from pock_client.asynchronous.transport import Transport
@@ -40,6 +41,8 @@ class CampaignOrder(TypedDict, total=False):
     model: Reference
     recipes: Sequence[Reference]
     targets: Sequence[str]
+    devices: Sequence[Reference]
+    """Of those that `on` chooses, only these."""
     dataset: Reference
     """"local:NAME" is what each device keeps itself as NAME; a device without such data is left out, with a reason."""
     eval_dataset: Reference
@@ -76,6 +79,7 @@ class Ingredients:
     recipes: Recipes
     builds: Builds
     datasets: Datasets
+    devices: Devices
 
 
 class Campaigns(Followed[Campaign]):
@@ -108,6 +112,7 @@ class Campaigns(Followed[Campaign]):
             model_id=await of.models.id_of(order["model"]) if "model" in order else UNSET,
             recipe_ids=[await of.recipes.id_of(one) for one in order.get("recipes", ())] or UNSET,
             targets=list(order.get("targets", ())) or UNSET,
+            device_ids=[await of.devices.id_of(one) for one in order.get("devices", ())] or UNSET,
             dataset_id=dataset_id,
             eval_dataset_id=eval_id,
             dataset_name=dataset_name,

@@ -17,7 +17,7 @@ from .lookup import find_builds
 
 _MOST_BYTES = 64 << 10
 _KEYS = frozenset({"name", "on", "steps", *CampaignOrder.__annotations__})
-_LISTS = ("builds", "recipes", "targets", "seeds")
+_LISTS = ("builds", "recipes", "targets", "devices", "seeds")
 _NEEDED = ("name", "on", "steps")
 _PARTS: dict[str, tuple[type[Struct], str]] = {
     "canary": (Canary, "{devices: 2}"),
@@ -52,6 +52,9 @@ def resolved(client: Client, order: Mapping[str, Any]) -> dict[str, Any]:
     for name in _LISTS:
         if name in found and not isinstance(found[name], list | tuple):
             found[name] = [found[name]]
+    if "devices" in found:
+        found["devices"] = [str(one) for one in found["devices"]]
+        found.setdefault("on", "*")
     missing = [name for name in _NEEDED if name not in found]
     if missing:
         raise Refused(f"a campaign needs {' and '.join(missing)}")

@@ -28,6 +28,7 @@ from pock_client.schema import (
 )
 from pock_client.synchronous.builds import Builds
 from pock_client.synchronous.files import Datasets, Models, Recipes
+from pock_client.synchronous.fleet import Devices
 from pock_client.synchronous.followed import Followed
 from pock_client.synchronous.runs import HeldOutOptions
 from pock_client.synchronous.transport import Transport
@@ -41,6 +42,8 @@ class CampaignOrder(TypedDict, total=False):
     model: Reference
     recipes: Sequence[Reference]
     targets: Sequence[str]
+    devices: Sequence[Reference]
+    """Of those that `on` chooses, only these."""
     dataset: Reference
     """"local:NAME" is what each device keeps itself as NAME; a device without such data is left out, with a reason."""
     eval_dataset: Reference
@@ -77,6 +80,7 @@ class Ingredients:
     recipes: Recipes
     builds: Builds
     datasets: Datasets
+    devices: Devices
 
 
 class Campaigns(Followed[Campaign]):
@@ -109,6 +113,7 @@ class Campaigns(Followed[Campaign]):
             model_id=of.models.id_of(order["model"]) if "model" in order else UNSET,
             recipe_ids=[of.recipes.id_of(one) for one in order.get("recipes", ())] or UNSET,
             targets=list(order.get("targets", ())) or UNSET,
+            device_ids=[of.devices.id_of(one) for one in order.get("devices", ())] or UNSET,
             dataset_id=dataset_id,
             eval_dataset_id=eval_id,
             dataset_name=dataset_name,

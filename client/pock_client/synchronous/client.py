@@ -67,7 +67,7 @@ class Client:
         sources = Sources(self.builds, self.datasets, self.devices, weights)
         self.runs = Runs(self._transport, sources)
         self.federations = Federations(self._transport, sources)
-        ingredients = Ingredients(self.models, self.recipes, self.builds, self.datasets)
+        ingredients = Ingredients(self.models, self.recipes, self.builds, self.datasets, self.devices)
         self.campaigns = Campaigns(self._transport, ingredients)
         self.benchmarks = Benchmarks(self._transport, sources)
         self.regressions = Regressions(self._transport)

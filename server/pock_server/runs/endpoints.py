@@ -41,6 +41,7 @@ def list_runs(
     build_id: Annotated[Id | None, Query()] = None,
     state: Annotated[RunState | None, Query()] = None,
     part_of: Annotated[Id | None, Query(description="Runs of one longer work.")] = None,
+    text: Annotated[str | None, Query(max_length=200, description="Words that its name, device or id has.")] = None,
     retried: Annotated[bool, Query(description="False: leave out runs that were tried again.")] = True,
 ) -> RunPage:
     """List runs; their reports come without samples, kernels and evaluations, and with the extremes of health."""
@@ -53,6 +54,7 @@ def list_runs(
         )
         runs = Runs(session, caller.workspace_id)
         filters = [column == value for column, value in wanted if value is not None]
+        filters += runs.called(text or "")
         if not retried:
             filters.append(RunRecord.retried_by.is_(None))
         found = runs.page(page, *filters)

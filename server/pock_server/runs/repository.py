@@ -26,6 +26,8 @@ _ENDS = (
 """Which moment ends which states."""
 
 STEPS_AT_ONCE = 10_000
+MOST_WORDS = 8
+"""That runs are searched by."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,11 @@ def _shown(found: Any) -> VersionOut:
     return VersionOut(id=found.id, name=found.name, version=found.version)
 
 
+def _part(column: Any, word: str) -> ColumnElement[bool]:
+    found: ColumnElement[bool] = column.icontains(word, autoescape=True)
+    return found
+
+
 _TURN = (RunRecord.priority.desc(), RunRecord.created_at, RunRecord.id)
 
 
@@ -55,6 +62,25 @@ class Runs(Repository[RunRecord]):
 
     row_class = RunRecord
     noun = "run"
+
+    def called(self, text: str) -> list[ColumnElement[bool]]:
+        """That each word of a text is a part of what a run is called: its device, model, scheme, build or data, its id
+        or its state. Upper and lower case are alike."""
+        return [self._has(word) for word in text.replace("·", " ").split()[:MOST_WORDS]]
+
+    def _has(self, word: str) -> ColumnElement[bool]:
+        names = (BuildRecord.name, ModelRecord.name, RecipeRecord.name)
+        builds = (
+            select(BuildRecord.id)
+            .join(ModelRecord, ModelRecord.id == BuildRecord.model_id)
+            .outerjoin(RecipeRecord, RecipeRecord.id == BuildRecord.recipe_id)
+            .where(BuildRecord.workspace_id == self.workspace_id, or_(*(_part(name, word) for name in names)))
+        )
+        datasets = select(DatasetRecord.id).where(
+            DatasetRecord.workspace_id == self.workspace_id, _part(DatasetRecord.name, word)
+        )
+        own = (_part(RunRecord.device_name, word), _part(RunRecord.id, word), RunRecord.state == word.lower())
+        return or_(*own, RunRecord.build_id.in_(builds), RunRecord.dataset_id.in_(datasets))
 
     def of_device(self, device_id: str, states: Sequence[RunState]) -> list[RunRecord]:
         """The device's runs in these states, in the order in which it takes them."""

@@ -33,16 +33,18 @@ def test_a_campaign_from_a_file_and_from_options(person: Person, pock: Pock) -> 
         assert row.split()[:5] == ["net:v1", "host", "all", "4/4", "–"] and "3 ±33%" in row
         options = ("--name", "once", "--seeds", "7", "--canary", "2", "--canary-wait", "1", "--retry", "crashed=1")
         made = person.json("campaign", "create", file, *options)
+        few = person.json("campaign", "create", file, "--name", "few", "--device", "desk 2", "--canary", "1")
     assert made["campaign"]["name"] == "once" and made["campaign"]["cells"]["succeeded"] == 2
     order = made["campaign"]["order"]
     assert order["seeds"] == [7] and order["canary"] == {"devices": 2, "wait_seconds": 1}
     assert order["retries"] == {"crashed": 1} and order["stop"]["failed_share"] == 0.5
     assert [row["build"] for row in made["results"]["rows"]] == ["net:v1"]
+    assert few["campaign"]["cells"]["total"] == 2 and len(few["results"]["rows"]) == 1
     by_device = person.json("campaign", "results", "sweep", "--by-device")["rows"]
     assert [(row["device_name"], row["step_ms"]["median"]) for row in by_device] == [("desk 1", 2.0), ("desk 2", 4.0)]
     lines = pock("campaign", "results", "sweep", "--csv").out.splitlines()
     assert len(lines) == 2 and lines[0].startswith("build_id,build,target,")
-    assert [one["name"] for one in person.json("campaign", "list")["items"]] == ["once", "sweep"]
+    assert [one["name"] for one in person.json("campaign", "list")["items"]] == ["few", "once", "sweep"]
     assert "4/4" in pock("campaign", "list", "sw*").out and "succeeded" in pock("campaign", "show", "sweep").out
 
 

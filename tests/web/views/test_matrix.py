@@ -1,16 +1,19 @@
 """Builds as a matrix of schemes and targets: live, with what is missing built and what failed asked for again."""
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Route, expect
 
 from tests.web.admin.test_members import SCREENS, sign_in_with
 from tests.web.data import Data
 from tests.web.service import Service
 from tests.web.visitor import Visitor
 
+FURTHER = "raspberry-pi-5"
 HURTFUL = '<img src=x onerror="window.hurt=1">'
 
 
@@ -86,6 +89,57 @@ def test_what_is_missing_is_built_live(
     expect(cell(visitor, "waits", 1)).to_contain_text("at the peak")
     built = service.get(f"/builds?model_id={model['id']}&limit=1")["items"][0]
     assert (built["name"], built["target"], built["recipe"]) == ("waits", "raspberry-pi-4", build["recipe"])
+
+
+def test_all_that_is_missing_is_built_for_further_targets(
+    visitor: Visitor, service: Service, model: dict[str, Any]
+) -> None:
+    """Some are left out, one is refused, and each is told; the address brings the columns back."""
+    other = service.add_model("missing-net")
+    for name, batch in (("first", 8), ("second", 16)):
+        build = service.request_build(other, name, batch=batch)
+        service.wait_for_build(build, "succeeded")
+    older = service.post("/builds", {**order_of(build), "target": "raspberry-pi-4"})
+    service.wait_for_build(older, "succeeded")
+    newer = service.request_build(other, "second", batch=2)
+    service.wait_for_build(newer, "succeeded")
+    visitor.sign_in()
+    visitor.open(f"/builds?show=matrix&model={other['id']}", "Builds")
+    section = visitor.section("Schemes by targets")
+    expect(cell(visitor, "first", 0)).to_contain_text("at the peak")
+    section.get_by_role("group", name="Further targets").get_by_label(FURTHER).check()
+    assert f"targets={FURTHER}" in visitor.page.url
+    visitor.page.reload()
+    expect(section.get_by_role("columnheader", name=FURTHER)).to_be_visible()
+    section.get_by_role("button", name="Build all", exact=False).click()
+    dialog = visitor.page.get_by_role("dialog", name="Build what is missing")
+    offered = dialog.get_by_role("checkbox")
+    expect(offered).to_have_count(4)
+    visitor.screenshot("matrix-missing-light")
+    assert visitor.accessibility_violations() == []
+    dialog.get_by_label("first for raspberry-pi-4").uncheck()
+    visitor.page.route("**/v1/builds", _refuse_the_first(visitor))
+    dialog.get_by_role("button", name="Build 3").click()
+    expect(dialog.get_by_role("status")).to_have_text("2 asked for, 1 refused.")
+    expect(dialog).to_contain_text("No room for builds.")
+    dialog.get_by_role("button", name="Close").click()
+    built = {(one["name"], one["target"]) for one in service.get(f"/builds?model_id={other['id']}")["items"]}
+    assert ("first", "raspberry-pi-4") not in built and {("first", FURTHER), ("second", FURTHER)} <= built
+
+
+def _refuse_the_first(visitor: Visitor) -> Callable[[Route], None]:
+    """Answers the first request as a service without room does; the others go on."""
+    refused: list[bool] = []
+
+    def answer(route: Route) -> None:
+        if route.request.method != "POST" or refused:
+            route.continue_()
+            return
+        refused.append(True)
+        problem = {"type": "urn:pock:failure:1012", "title": "Quota", "status": 409, "detail": "No room for builds."}
+        route.fulfill(status=409, content_type="application/problem+json", body=json.dumps(problem))
+
+    return answer
 
 
 def test_what_failed_is_asked_for_again_or_edited(visitor: Visitor, service: Service, model: dict[str, Any]) -> None:

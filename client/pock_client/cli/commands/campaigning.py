@@ -55,6 +55,15 @@ OnOption = Annotated[
         "--on", metavar="SELECTOR", help="Devices, such as 'pool=kitchen'.", autocompletion=completing.devices
     ),
 ]
+DeviceOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--device",
+        metavar="DEVICE",
+        help="Only this one, by name or id; may be said again.",
+        autocompletion=completing.devices,
+    ),
+]
 DataOption = Annotated[
     str | None,
     typer.Option(
@@ -89,6 +98,7 @@ def create(
     recipe: RecipeOption = None,
     target: TargetOption = None,
     on: OnOption = None,
+    device: DeviceOption = None,
     data: DataOption = None,
     eval_data: EvalDataOption = None,
     eval_share: EvalShare = None,
@@ -119,6 +129,7 @@ def create(
         "recipes": recipe,
         "targets": target,
         "on": on,
+        "devices": device,
         "dataset": data,
         "eval_dataset": eval_data,
         "held_out": held_out_of(eval_share, eval_every, patience),

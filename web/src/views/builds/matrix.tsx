@@ -14,7 +14,9 @@ import { versionText } from "../../names";
 import { Needs } from "../../permission";
 import { address, link, setQuery } from "../../router";
 import { More } from "../tables";
-import { isOlder, type Matrix, matrixOf, missingOf, orderLike, type Row } from "./rows";
+import { FurtherTargets, furtherTargets } from "./further_targets";
+import { MissingDialog } from "./missing_dialog";
+import { allMissing, isOlder, type Matrix, matrixOf, type Missing, orderLike, type Row } from "./rows";
 
 export function BuildMatrix() {
   const asked = address.value?.query.get("model") ?? null;
@@ -59,7 +61,10 @@ export function BuildMatrix() {
                 </p>
               </Empty>
             ) : (
-              <Table of={matrixOf(builds)} isWhole={more === null} onBuilt={of.reload} />
+              <>
+                <Table of={matrixOf(builds, furtherTargets())} isWhole={more === null} onBuilt={of.reload} />
+                <FurtherTargets built={builds.map(({ target }) => target)} />
+              </>
             )
           }
         </Loaded>
@@ -79,11 +84,13 @@ interface TableProps {
 function Table({ of, isWhole, onBuilt }: TableProps) {
   const [problem, setProblem] = useState<Problem | null>(null);
   const [busy, setBusy] = useState(false);
-  const build = async (like: Build, targets: readonly string[]) => {
+  const [asked, setAsked] = useState<readonly Missing[] | null>(null);
+  const all = isWhole ? allMissing(of.rows, of.targets) : [];
+  const build = async (like: Build, target: string) => {
     setBusy(true);
     setProblem(null);
     try {
-      for (const target of targets) await post<Build>("/builds", orderLike(like, target));
+      await post<Build>("/builds", orderLike(like, target));
     } catch (error) {
       setProblem(asProblem(error));
     }
@@ -93,6 +100,14 @@ function Table({ of, isWhole, onBuilt }: TableProps) {
   return (
     <Needs scope="builds:write" inline>
       {problem && <ProblemBox problem={problem} />}
+      {asked && <MissingDialog missing={asked} onClose={() => setAsked(null)} onAsked={onBuilt} />}
+      {of.rows.length > 1 && all.length > 1 && (
+        <p>
+          <button type="button" class="button" onClick={() => setAsked(all)}>
+            Build all {all.length} missing …
+          </button>
+        </p>
+      )}
       <TableFrame label="Schemes by targets">
         <table class="matrix">
           <thead>
@@ -110,7 +125,7 @@ function Table({ of, isWhole, onBuilt }: TableProps) {
               <tr key={row.scheme}>
                 <th scope="row">
                   {row.scheme}
-                  {isWhole && <Missing row={row} targets={of.targets} busy={busy} onBuild={build} />}
+                  <MissingOfRow missing={all.filter(({ scheme }) => scheme === row.scheme)} onAsk={setAsked} />
                 </th>
                 {of.targets.map((target) => (
                   <Cell key={target} row={row} target={target} isWhole={isWhole} busy={busy} onBuild={build} />
@@ -127,22 +142,25 @@ function Table({ of, isWhole, onBuilt }: TableProps) {
 interface ActProps {
   readonly row: Row;
   readonly busy: boolean;
-  readonly onBuild: (like: Build, targets: readonly string[]) => Promise<void>;
+  readonly onBuild: (like: Build, target: string) => Promise<void>;
+}
+
+interface MissingOfRowProps {
+  readonly missing: readonly Missing[];
+  readonly onAsk: (missing: readonly Missing[]) => void;
 }
 
 /** Builds all that a row lacks, where that is more than one. */
-function Missing({ row, targets, busy, onBuild }: ActProps & { readonly targets: readonly string[] }) {
-  const missing = missingOf(row, targets);
+function MissingOfRow({ missing, onAsk }: MissingOfRowProps) {
   if (missing.length < 2) return null;
   return (
     <button
       type="button"
       class="button"
-      disabled={busy}
-      title={missing.join(", ")}
-      onClick={() => void onBuild(row.newest, missing)}
+      title={missing.map(({ target }) => target).join(", ")}
+      onClick={() => onAsk(missing)}
     >
-      Build the {missing.length} missing
+      Build the {missing.length} missing …
     </button>
   );
 }
@@ -156,7 +174,7 @@ function Cell(props: ActProps & { readonly target: string; readonly isWhole: boo
       class="button"
       disabled={busy}
       aria-label={`${text} ${row.scheme} for ${target}`}
-      onClick={() => void onBuild(like, [target])}
+      onClick={() => void onBuild(like, target)}
     >
       {text}
     </button>

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Build } from "../../api/types";
-import { isOlder, matrixOf, missingOf, orderLike } from "./rows";
+import { allMissing, isOlder, matrixOf, missingOf, orderLike } from "./rows";
 
 const build = (id: string, name: string, target: string, lr: number): Build =>
   ({ id, name, target, recipe: { lr }, model_id: "m", threads: 4, priority: 0, tune: "off" }) as unknown as Build;
@@ -26,6 +26,17 @@ test("a cell without a build, or with an older recipe, is missing", () => {
   expect(missingOf(last, targets)).toEqual(["host"]);
   expect(missingOf(bias, targets)).toEqual(["pi"]);
   expect(isOlder(BUILDS[1] as Build, last)).toBe(true);
+});
+
+test("further targets are columns after those that were built, and all of them is missing", () => {
+  const { targets, rows } = matrixOf(BUILDS, ["phone", "host"]);
+  expect(targets).toEqual(["host", "pi", "phone"]);
+  expect(allMissing(rows, targets).map(({ scheme, target }) => `${scheme} ${target}`)).toEqual([
+    "last host",
+    "last phone",
+    "bias pi",
+    "bias phone",
+  ]);
 });
 
 test("threads are kept for the same target only", () => {

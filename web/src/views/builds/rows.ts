@@ -20,8 +20,8 @@ export function schemeOf(build: Build): string {
   return build.recipe_version?.name ?? (build.name || build.model_name);
 }
 
-/** `builds` come newest first; so do the rows. */
-export function matrixOf(builds: readonly Build[]): Matrix {
+/** `builds` come newest first; so do the rows. `further` targets are columns, too. */
+export function matrixOf(builds: readonly Build[], further: readonly string[] = []): Matrix {
   const rows = new Map<string, { newest: Build; cells: Map<string, Build[]> }>();
   for (const build of builds) {
     const scheme = schemeOf(build);
@@ -29,7 +29,8 @@ export function matrixOf(builds: readonly Build[]): Matrix {
     rows.set(scheme, row);
     row.cells.set(build.target, [...(row.cells.get(build.target) ?? []), build]);
   }
-  const targets = [...new Set(builds.map(({ target }) => target))].sort();
+  const built = [...new Set(builds.map(({ target }) => target))].sort();
+  const targets = [...built, ...further.filter((target) => !built.includes(target))];
   return { targets, rows: [...rows].map(([scheme, row]) => ({ scheme, ...row })) };
 }
 
@@ -44,6 +45,21 @@ export function missingOf(row: Row, targets: readonly string[]): string[] {
     const newest = row.cells.get(target)?.[0];
     return newest === undefined || isOlder(newest, row);
   });
+}
+
+/** A build that is missing. */
+export interface Missing {
+  readonly scheme: string;
+  readonly target: string;
+  /** The newest build of the scheme, whose recipe and choices it gets. */
+  readonly like: Build;
+}
+
+/** All that rows lack, row by row. */
+export function allMissing(rows: readonly Row[], targets: readonly string[]): Missing[] {
+  return rows.flatMap((row) =>
+    missingOf(row, targets).map((target) => ({ scheme: row.scheme, target, like: row.newest })),
+  );
 }
 
 /** What asks for a build like another one: the same choices, for a target. */

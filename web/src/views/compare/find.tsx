@@ -1,11 +1,12 @@
-/** Runs to choose from, by a part of their names, their devices or their ids. */
+/** Runs to choose from: the service searches all of them by a part of their names, their devices or their ids. */
 
 import { useState } from "preact/hooks";
 import type { Run } from "../../api/types";
 import { StateBadge } from "../../components/badge";
-import { Loaded } from "../../components/page";
+import { Empty, Loaded } from "../../components/page";
 import { SELDOM_MS, useList } from "../../data";
 import * as format from "../../format";
+import { useSettled } from "../../hooks";
 import { runText } from "../../names";
 import { More } from "../tables";
 import { MOST_RUNS } from "./rows";
@@ -19,12 +20,9 @@ interface FindProps {
 
 export function Find({ chosen, onToggle }: FindProps) {
   const [text, setText] = useState("");
-  const { of, more } = useList<Run>("/runs", SELDOM_MS);
-  const words = text.toLowerCase().split(/\s+/);
-  const fits = (run: Run) => {
-    const all = `${runText(run)} ${run.device_name} ${run.id} ${run.state}`.toLowerCase();
-    return words.every((word) => all.includes(word));
-  };
+  const sought = useSettled(text).trim();
+  const path = sought ? `/runs?text=${encodeURIComponent(sought)}` : "/runs";
+  const { of, more } = useList<Run>(path, SELDOM_MS, SHOWN);
   return (
     <>
       <label class="field">
@@ -38,32 +36,28 @@ export function Find({ chosen, onToggle }: FindProps) {
         />
       </label>
       <Loaded of={of} what="runs">
-        {(runs) => {
-          const found = runs.filter(fits);
-          return (
-            <>
-              <ul class="found-runs">
-                {found.slice(0, SHOWN).map((run) => (
-                  <li key={run.id}>
-                    <label class="check">
-                      <input
-                        type="checkbox"
-                        checked={chosen.includes(run.id)}
-                        disabled={!chosen.includes(run.id) && chosen.length >= MOST_RUNS}
-                        onChange={() => onToggle(run.id)}
-                      />
-                      {runText(run)} on {run.device_name} <span class="faint mono">{format.shortId(run.id)}</span>
-                    </label>{" "}
-                    <StateBadge state={run.state} />
-                  </li>
-                ))}
-              </ul>
-              <p class="note" role="status">
-                {Math.min(SHOWN, found.length)} of {found.length} that fit, among the latest {runs.length} runs.
-              </p>
-            </>
-          );
-        }}
+        {(runs) =>
+          runs.length === 0 ? (
+            <Empty title={sought ? "No run has all these words." : "Nothing has run yet."} />
+          ) : (
+            <ul class="found-runs">
+              {runs.map((run) => (
+                <li key={run.id}>
+                  <label class="check">
+                    <input
+                      type="checkbox"
+                      checked={chosen.includes(run.id)}
+                      disabled={!chosen.includes(run.id) && chosen.length >= MOST_RUNS}
+                      onChange={() => onToggle(run.id)}
+                    />
+                    {runText(run)} on {run.device_name} <span class="faint mono">{format.shortId(run.id)}</span>
+                  </label>{" "}
+                  <StateBadge state={run.state} />
+                </li>
+              ))}
+            </ul>
+          )
+        }
       </Loaded>
       <More more={more} />
     </>

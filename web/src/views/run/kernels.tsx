@@ -1,52 +1,111 @@
-/** Measured time per operator of a profiled run, as bars. */
+/** Measured time per operator of a profiled run, as bars, each with the least time that it could take. */
 
 import type { KernelTime } from "../../api/types";
 import { TableFrame } from "../../components/page";
 import * as format from "../../format";
+import { address, setQuery } from "../../router";
+import { type Order, ordered, type Placed, type Roofline, rooflineOf } from "./roofline";
 
 const MOST = 20;
 const WIDTH = 160;
+const A_SECOND = 1000;
 
 export function Kernels({ kernels }: { readonly kernels: readonly KernelTime[] }) {
-  const timed = kernels.map((kernel) => ({ ...kernel, ms: kernel.ms ?? 0 }));
-  const ranked = timed.sort((a, b) => b.ms - a.ms).slice(0, MOST);
-  const total = timed.reduce((sum, kernel) => sum + kernel.ms, 0);
-  const largest = ranked[0]?.ms || 1;
+  const roofline = rooflineOf(kernels);
+  const by: Order = address.value?.query.get("kernels") === "lost" ? "lost" : "time";
+  const ranked = ordered(roofline.kernels, by).slice(0, MOST);
+  const largest = ranked.reduce((most, { ms }) => Math.max(most, ms), 0) || 1;
   return (
-    <TableFrame label="Time per operator">
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">Node</th>
-            <th scope="col">Kernel</th>
-            <th scope="col" class="number">
-              Time
-            </th>
-            <th scope="col" class="number">
-              Operations
-            </th>
-            <th scope="col">Share</th>
-          </tr>
-        </thead>
-        <tbody>
-          {ranked.map((kernel, index) => (
-            <tr key={index}>
-              <td class="mono">{kernel.name}</td>
-              <td class="mono">{kernel.kernel}</td>
-              <td class="number">{format.milliseconds(kernel.ms)}</td>
-              <td class="number">{format.count(kernel.flops)}</td>
-              <td>
-                <span class="share">
-                  <svg width={WIDTH} height="10" aria-hidden="true">
-                    <rect class="bar-measured" width={(kernel.ms / largest) * WIDTH} height="10" rx="2" />
-                  </svg>
-                  {format.percent(total === 0 ? null : kernel.ms / total)}
-                </span>
-              </td>
+    <>
+      <Ceilings of={roofline} />
+      <div class="chart-choices">
+        <label class="check">
+          Order
+          <select
+            value={by}
+            onChange={(event) => setQuery({ kernels: event.currentTarget.value === "lost" ? "lost" : null })}
+          >
+            <option value="time">by time</option>
+            <option value="lost">by time beyond the least</option>
+          </select>
+        </label>
+      </div>
+      <TableFrame label="Time per operator">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Node</th>
+              <th scope="col">Kernel</th>
+              <th scope="col" class="number">
+                Time
+              </th>
+              <th scope="col" class="number">
+                Least
+              </th>
+              <th scope="col">Limited by</th>
+              <th scope="col" class="number">
+                Operations
+              </th>
+              <th scope="col">Share of all, and the least</th>
             </tr>
-          ))}
-        </tbody>
-      </table>
-    </TableFrame>
+          </thead>
+          <tbody>
+            {ranked.map((placed, index) => (
+              <Row key={index} placed={placed} largest={largest} total={roofline.totalMs} />
+            ))}
+          </tbody>
+        </table>
+      </TableFrame>
+      {roofline.kernels.length > MOST && (
+        <p class="note">
+          {MOST} of {roofline.kernels.length} kernels.
+        </p>
+      )}
+    </>
+  );
+}
+
+function Ceilings({ of }: { readonly of: Roofline }) {
+  const { flops, bytes, lostMs, totalMs } = of;
+  const rates = [
+    flops !== null && `${format.count(flops * A_SECOND)} operations a second`,
+    bytes !== null && `${format.bytes(bytes * A_SECOND)} a second`,
+  ].filter(Boolean);
+  if (rates.length === 0) return null;
+  return (
+    <p class="note">
+      The least is what a kernel's operations, or its bytes, take at the highest rates that kernels of this run reached:{" "}
+      {rates.join(" and ")}. The device's own limits are not known and may be higher. {format.milliseconds(lostMs)} of{" "}
+      {format.milliseconds(totalMs)} are beyond it.
+    </p>
+  );
+}
+
+interface RowProps {
+  readonly placed: Placed;
+  readonly largest: number;
+  readonly total: number;
+}
+
+function Row({ placed: { kernel, ms, leastMs, bound }, largest, total }: RowProps) {
+  const at = leastMs === null ? null : Math.max(1, (leastMs / largest) * WIDTH);
+  return (
+    <tr>
+      <td class="mono">{kernel.name}</td>
+      <td class="mono">{kernel.kernel}</td>
+      <td class="number">{format.milliseconds(ms)}</td>
+      <td class="number">{format.milliseconds(leastMs)}</td>
+      <td>{bound ?? format.NOTHING}</td>
+      <td class="number">{format.count(kernel.flops)}</td>
+      <td>
+        <span class="share">
+          <svg width={WIDTH} height="10" aria-hidden="true">
+            <rect class="bar-measured" width={(ms / largest) * WIDTH} height="10" rx="2" />
+            {at !== null && <line class="bar-least" x1={at} x2={at} y1="0" y2="10" />}
+          </svg>
+          {format.percent(total === 0 ? null : ms / total)}
+        </span>
+      </td>
+    </tr>
   );
 }

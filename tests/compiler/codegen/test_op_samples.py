@@ -8,10 +8,12 @@ import pytest
 
 from pockengine import ops
 from pockengine.codegen import backends
+from pockengine.codegen.opencl.text import kernels_of, text_of
 from pockengine.ir import Array
 from pockengine.targets import get
 from tests.compiler.codegen.harness import Case, Library, compare, sample_case
-from tests.compiler.codegen.opencl.library import Device, needs_device
+from tests.compiler.codegen.opencl.apart import apart
+from tests.compiler.codegen.opencl.library import check_all, needs_device
 from tests.compiler.codegen.reference.opened import opened
 
 REFUSED = {"reshape": "the planner makes it an alias"}
@@ -60,10 +62,9 @@ def _runs(case: Case, folder: Path) -> Iterator[tuple[tuple[int, int] | None, li
 
 def _on_a_device(cases: list[Case], folder: Path) -> None:
     """Through the runtime, on the OpenCL device that is here, with results over operands wherever that is allowed."""
-    device = Device(folder, cases)
-    for index in range(len(cases)):
-        device.check(index)
-    device.close()
+    lowered = [backends.get("opencl").lower(case.node, get("host"), 1) for case in cases]
+    assert text_of(kernels_of(call for one in lowered for call in one.calls))
+    apart(check_all, cases, folder)
 
 
 CHECKS: dict[str, Check] = {"c": _as_machine_code, "opencl": _on_a_device, "reference": _as_reference}

@@ -110,6 +110,14 @@ class Device:
             raise Failed(self._error.raw[4:].split(b"\0")[0].decode())
 
 
+def check_all(cases: Sequence[Case], folder: Path) -> None:
+    """Compare every case with the interpreter."""
+    device = Device(folder, cases)
+    for index in range(len(cases)):
+        device.check(index)
+    device.close()
+
+
 def _next(end: int) -> int:
     return (end // ALIGNMENT + 2) * ALIGNMENT
 

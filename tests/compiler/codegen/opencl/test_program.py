@@ -12,12 +12,14 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from pockengine.artifact import Artifact
 from pockengine.artifact.run import model_command
 from pockengine.codegen import backends
 from pockengine.codegen.gpu import lowering
 from pockengine.compile import compile
-from pockengine.ir import DType, Node, TensorType, Value
+from pockengine.ir import Array, DType, Node, TensorType, Value
 from pockengine.targets import get
+from tests.compiler.codegen.opencl.apart import apart
 from tests.compiler.codegen.opencl.library import needs_device
 from tests.compiler.training.test_runs import EVERYTHING, Program, dataset, tokens
 
@@ -73,17 +75,22 @@ def test_a_profile_has_a_time_for_each_kernel(programs: dict[str, Program]) -> N
 
 
 @needs_device
-def test_a_session_takes_many_steps_and_gives_its_tensors(programs: dict[str, Program]) -> None:
-    samples = {name: value[:8] for name, value in dataset(19, 1).items()}
+def test_a_session_takes_many_steps_and_gives_its_tensors(programs: dict[str, Program], tmp_path: Path) -> None:
     found = {}
     for name, program in programs.items():
-        with program.artifact.load(threads=1, seed=3) as session:
-            losses = [session.step(samples) for _ in range(20)]
-            found[name] = losses, session.state()
+        program.artifact.save(tmp_path / f"{name}.pock")
+        found[name] = apart(_twenty_steps, tmp_path / f"{name}.pock")
     np.testing.assert_allclose(found["opencl"][0], found["c"][0], rtol=1e-4)
     assert found["opencl"][0][-1] < found["opencl"][0][0]
     for key, array in found["c"][1].items():
         np.testing.assert_allclose(found["opencl"][1][key], array, rtol=1e-3, atol=1e-4, err_msg=key)
+
+
+def _twenty_steps(artifact: Path) -> tuple[list[float], dict[str, Array]]:
+    """Losses and tensors."""
+    samples = {name: value[:8] for name, value in dataset(19, 1).items()}
+    with Artifact.open(artifact).load(threads=1, seed=3) as session:
+        return [session.step(samples) for _ in range(20)], session.state()
 
 
 @needs_device

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
@@ -144,13 +145,16 @@ def create(
         "deadline": deadline,
         "retries": retries_of(retry),
     }
-    order = {} if file is None else read_file(file)
-    order |= {key: value for key, value in told.items() if value not in (None, [])}
+    order = ({} if file is None else read_file(file)) | {k: v for k, v in told.items() if v not in (None, [])}
     with connected(profile) as client:
         made = client.campaigns.create(**resolved(client, order))
-    if made.missing_targets:
-        note(f"left out: no device that was chosen is of target {', '.join(made.missing_targets)}")
+    _note_missing(made.missing_targets)
     _follow(context, made, wait=wait, timeout=timeout, profile=profile, as_json=json)
+
+
+def _note_missing(targets: Sequence[str] | None) -> None:
+    if targets:
+        note(f"left out: no device that was chosen is of target {', '.join(targets)}")
 
 
 @campaign_app.command("list", cls=ServiceCommand)

@@ -36,22 +36,46 @@ def test_runs_of_another_workspace_are_not_found(server: Server, person: Person,
     assert stranger.get("/runs", params={"text": run["device_name"]}).json()["items"] == []
 
 
+def _briefly(server: Server, person: Person, device: Device, report: dict[str, Any]) -> dict[str, Any]:
+    """What a list says of a run whose device sent this report."""
+    run_id = start(server, person, device)
+    assert device.post("result", state="succeeded", report=report).status_code == 200
+    (found,) = (run["report"] for run in person.get("/runs").json()["items"] if run["id"] == run_id)
+    return dict(found)
+
+
 @pytest.mark.parametrize(
     "health",
-    [None, [], "hot", 7, {"max_temperature_c": "80", "throttled": {"a": [1] * 50}}, {"max_temperature_c": [80]}],
+    [
+        {},
+        {"max_temperature_c": "80", "throttled": {"a": [1] * 50}},
+        {"max_temperature_c": [80], "throttled": 1},
+        {"max_temperature_c": True, "throttled": "yes"},
+        {"max_temperature_c": 1e30, "throttled": None},
+    ],
+    ids=["none", "texts", "lists", "truths", "huge"],
 )
-def test_a_list_keeps_of_health_only_what_it_knows(server: Server, person: Person, device: Device, health: Any) -> None:
-    run_id = start(server, person, device)
-    report = {"train": {"steps": 3, "loss": [3.0, 2.0, 1.0], "kernels": [1] * 99}, "health": health}
-    device.post("result", state="succeeded", report=report)
-    (brief,) = (run["report"] for run in person.get("/runs").json()["items"] if run["id"] == run_id)
-    if brief is not None:  # else the report as a whole was refused
-        assert brief["health"] == {} and brief["train"]["loss"] == [3.0, 1.0] and "kernels" not in brief["train"]
+def test_a_list_keeps_of_health_only_what_it_knows(
+    server: Server, person: Person, device: Device, health: dict[str, Any]
+) -> None:
+    assert _briefly(server, person, device, {"train": {"steps": 3}, "health": health})["health"] == {}
+
+
+def test_a_list_stays_short_whatever_a_device_sent(server: Server, person: Person, device: Device) -> None:
+    train = {
+        "steps": 3,
+        "loss": [3.0, 2.0, 1.0],
+        "kernels": [{"name": "k", "ms": 1.0}] * 99,
+        "step_ms": {"median": 2.5, "samples": [2.5] * 99},
+        "notes": ["a long text"] * 1000,
+        "deep": {"a": {"b": {"c": "x" * 2000}}},
+    }
+    told = _briefly(server, person, device, {"train": train, "health": {}})["train"]
+    assert told["loss"] == [3.0, 1.0] and told["step_ms"]["median"] == 2.5
+    assert not told.keys() & {"notes", "deep"} and not told["kernels"] and len(str(told)) < 2000
 
 
 def test_a_list_says_how_hot_a_device_became(server: Server, person: Person, device: Device) -> None:
-    run_id = start(server, person, device)
     health = {"max_temperature_c": 84.5, "throttled": True, "samples": [{"celsius": 1}] * 50}
-    device.post("result", state="succeeded", report={"train": {"steps": 3}, "health": health})
-    (brief,) = (run["report"] for run in person.get("/runs").json()["items"] if run["id"] == run_id)
-    assert brief["health"] == {"max_temperature_c": 84.5, "throttled": True}
+    told = _briefly(server, person, device, {"train": {"steps": 3}, "health": health})
+    assert told["health"] == {"max_temperature_c": 84.5, "throttled": True}

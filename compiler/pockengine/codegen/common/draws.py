@@ -5,6 +5,22 @@ from __future__ import annotations
 import numpy as np
 
 from ...ir import Array
+from ...ops.random import MULTIPLIER, ROUNDS, WEYL
+
+PHILOX = f"""
+/* Word 0 of Philox2x32-{ROUNDS}. */
+static inline uint32_t philox(uint32_t first, uint32_t second, uint32_t key)
+{{
+    for (int round = 0; round < {ROUNDS}; ++round) {{
+        const uint64_t product = (uint64_t)first * {MULTIPLIER}u;
+        first = (uint32_t)(product >> 32) ^ key ^ second;
+        second = (uint32_t)product;
+        key += {WEYL}u;
+    }}
+    return first;
+}}
+"""
+"""C of the generator of `bernoulli`: see ops/random.py."""
 
 
 def pick(seed: int, count: int, choices: int) -> Array:

@@ -374,3 +374,20 @@ def _conv_dw(node: Node, lies: Mapping[int, Ints]) -> Contraction:
         _select(axes, "g"), _select(axes, "o"), _select(axes, "rsi"), _select(axes, "bpq"),
         conv.reads_y(1), conv.reads_x(0), conv.w, places, stored=_select(axes, "irs"),
     )  # fmt: skip
+
+
+def inside(access: Access) -> list[str]:
+    """Conditions under which an element lies within the image; the digits are called `at_NAME`."""
+    return [f"{_coordinate(w)} >= 0 && {_coordinate(w)} < {w.extent}" for w in access.windows]
+
+
+def element_offset(access: Access) -> str:
+    """Expression of an element's offset, likewise."""
+    terms = [f"at_{name} * {stride}" for name, stride in access.strides.items() if stride]
+    terms += [f"({_coordinate(w)}) * {w.stride}" for w in access.windows]
+    return " + ".join([*terms, str(access.base)])
+
+
+def _coordinate(window: Window) -> str:
+    terms = [f"at_{name} * {factor}" for name, factor in window.terms]
+    return " + ".join([*terms, str(window.offset)])

@@ -1,4 +1,4 @@
-"""One step of a reduction, and what it starts from, as expressions in C."""
+"""One step of a reduction, what it starts from, and one step of a scatter, as expressions in C."""
 
 from __future__ import annotations
 
@@ -31,3 +31,14 @@ def combine(node: Node, a: str, b: str) -> str:
     if node.output.type.dtype.is_float:
         return f"(({b} {sign} {a}) | ({b} != {b})) ? {b} : {a}"
     return f"{b} {sign} {a} ? {b} : {a}"
+
+
+def scattered(node: Node, there: str, new: str) -> str:
+    """What a scatter leaves where `there` was and `new` arrives; NaN wins, as in numpy."""
+    if node.op == "scatter_set":
+        return new
+    if node.op == "scatter_add" or node.attrs["reduction"] == "mul":
+        return f"{there} {'+' if node.op == 'scatter_add' else '*'} {new}"
+    sign = ">" if node.attrs["reduction"] == "max" else "<"
+    unordered = f" || {new} != {new}" if node.output.type.dtype.is_float else ""
+    return f"({new} {sign} {there}{unordered}) ? {new} : {there}"

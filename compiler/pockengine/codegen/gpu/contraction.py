@@ -13,7 +13,7 @@ from ...ir import Node, Value
 from ...plan.program import Grid, Kernel, Lowered
 from ..common.c_dialect import c_type
 from ..common.expressions import Body
-from ..common.index_maps import Access, Axis, Contraction, contractions_of
+from ..common.index_maps import Access, Axis, Contraction, contractions_of, element_offset, inside
 from ..common.indexing import broadcast_strides, digits
 from ..common.mathlib import functions
 from ..common.region import anchor_of, body_of, elementwise_pairs, needed
@@ -101,9 +101,9 @@ class _Writer:
             code.line(f"{self.type} sum = 0;")
             with code.loop("k", k):
                 self._digits("k", self.part.k)
-                inside = [*_inside(self.part.left), *_inside(self.part.right)]
+                conditions = [*inside(self.part.left), *inside(self.part.right)]
                 left, right = (self._element(access) for access in (self.part.left, self.part.right))
-                with _guarded(code, inside):
+                with _guarded(code, conditions):
                     code.line(f"sum += {left} * {right};")
             self._finish("sum", "b", "m", "n")
         return self._kernel("thin")
@@ -157,7 +157,7 @@ class _Writer:
             with code.block(f"if ({flat} < {extent} && k < {k})"):
                 self._digits(flat, axis)
                 self._digits("k", self.part.k)
-                with _guarded(code, _inside(access)):
+                with _guarded(code, inside(access)):
                     code.line(f"element = {self._element(access)};")
             code.line(f"{side}_tile[kk][x] = element;")
 
@@ -179,9 +179,7 @@ class _Writer:
     def _element(self, access: Access) -> str:
         """Expression of an element of an operand, at the digits that are declared."""
         name = self.operands[self.graph.inputs.index(self.anchor.inputs[access.operand])][0]
-        terms = [f"at_{digit} * {stride}" for digit, stride in access.strides.items() if stride]
-        terms += [f"({_coordinate(window.terms, window.offset)}) * {window.stride}" for window in access.windows]
-        return f"{name}[{' + '.join([*terms, str(access.base)])}]"
+        return f"{name}[{element_offset(access)}]"
 
     def _finish(self, total: str, b: str, m: str, n: str) -> None:
         """The region's epilogue on one element of the product, and its results."""
@@ -225,16 +223,3 @@ def _guarded(code: Code, conditions: Sequence[str]) -> Iterator[None]:
         return
     with code.block(f"if ({' && '.join(conditions)})"):
         yield
-
-
-def _inside(access: Access) -> list[str]:
-    """Conditions under which an element lies within the image."""
-    found = []
-    for window in access.windows:
-        at = _coordinate(window.terms, window.offset)
-        found.append(f"{at} >= 0 && {at} < {window.extent}")
-    return found
-
-
-def _coordinate(terms: Sequence[tuple[str, int]], offset: int) -> str:
-    return " + ".join([*(f"at_{name} * {factor}" for name, factor in terms), str(offset)])

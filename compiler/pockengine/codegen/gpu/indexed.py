@@ -7,6 +7,7 @@ import math
 from ...ir import Node, Value
 from ...plan.program import Kernel, Lowered
 from ..common.c_dialect import c_type
+from ..common.reductions import scattered
 from ..common.region import inplace_pairs
 from .source import Code, call_each, kernel, kernel_body, operands_of
 
@@ -72,19 +73,8 @@ def _scatter(node: Node, axis: int) -> Kernel:
             _index(code, "in1[u]", size)
             code.line(f"const ptrdiff_t to = start + index * {inner};")
             there, new = "out0[to]", f"{given}[from + u * {inner}]"
-            code.line(f"out0[to] = {_written(node, there, new)};")
+            code.line(f"out0[to] = {scattered(node, there, new)};")
     return kernel(node.op, f"{node.op} of {updates.type} into {out} along axis {axis}", code.text())
-
-
-def _written(node: Node, there: str, new: str) -> str:
-    """What a scatter leaves where `there` was and `new` arrives; NaN wins, as in numpy."""
-    if node.op == "scatter_set":
-        return new
-    if node.op == "scatter_add" or node.attrs["reduction"] == "mul":
-        return f"{there} {'+' if node.op == 'scatter_add' else '*'} {new}"
-    sign = ">" if node.attrs["reduction"] == "max" else "<"
-    unordered = f" || {new} != {new}" if node.output.type.dtype.is_float else ""
-    return f"({new} {sign} {there}{unordered}) ? {new} : {there}"
 
 
 def _argmax(node: Node) -> Kernel:

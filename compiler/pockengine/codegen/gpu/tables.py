@@ -11,28 +11,16 @@ import numpy as np
 from ...ir import Node
 from ...ops.movement import ints
 from ...ops.quantised import DEQUANTIZE
-from ...ops.random import MULTIPLIER, ROUNDS, WEYL, threshold
+from ...ops.random import threshold
 from ...ops.resample import matrix
 from ...plan.program import Kernel, Lowered
 from ..common.c_dialect import c_type, literal
+from ..common.draws import PHILOX
 from .source import SYMBOL, Code, call_each, kernel, kernel_body, operands_of
 
 OPS = frozenset(("resample", "bernoulli", DEQUANTIZE))
 PER_LINE = 16
 
-_PHILOX = f"""
-/* Word 0 of Philox2x32-{ROUNDS}. */
-static inline uint32_t philox(uint32_t first, uint32_t second, uint32_t key)
-{{
-    for (int round = 0; round < {ROUNDS}; ++round) {{
-        const uint64_t product = (uint64_t)first * {MULTIPLIER}u;
-        first = (uint32_t)(product >> 32) ^ key ^ second;
-        second = (uint32_t)product;
-        key += {WEYL}u;
-    }}
-    return first;
-}}
-"""
 
 _SCALE_OF = """
 static inline float scale_of(uint16_t bits)
@@ -59,7 +47,7 @@ def _bernoulli(node: Node) -> Kernel:
         code.line("const uint64_t state = (uint64_t)in0[0];")
         code.line(f"const uint32_t low = (uint32_t)state, key = (uint32_t)(state >> 32) ^ {int(attrs['site'])}u;")
         code.line(f"out0[i] = philox((uint32_t)i, low, key) < UINT64_C({threshold(float(attrs['p']))});")
-    return kernel("bernoulli", f"{node.output.type} true with probability {attrs['p']}", code.text(), [_PHILOX])
+    return kernel("bernoulli", f"{node.output.type} true with probability {attrs['p']}", code.text(), [PHILOX])
 
 
 def _dequantize(node: Node) -> Kernel:

@@ -7,6 +7,7 @@ import math
 from ....ir import Node, Value
 from ....plan.program import Kernel, Lowered
 from ...common.c_dialect import c_type
+from ...common.reductions import scattered
 from ...common.region import inplace_pairs
 from ..emit.calls import call
 from ..emit.source import SIGNATURE, Code, declare, kernel
@@ -122,19 +123,8 @@ def _scatter(node: Node, updates: Value, indices: Value, x: Value | None) -> Ker
                 _index(code, "i", size)
                 with code.loop("j", "width", vectorize=True):
                     there, new = f"to[index * {inner} + j]", f"from[i * {inner} + j]"
-                    code.line(f"{there} = {_written(node, there, new)};")
+                    code.line(f"{there} = {scattered(node, there, new)};")
     return kernel(node.op, f"{node.op} of {updates.type} into {out} along axis {axis}", code.text())
-
-
-def _written(node: Node, there: str, new: str) -> str:
-    """What a scatter leaves where `there` was and `new` arrives; NaN wins, as in numpy."""
-    if node.op == "scatter_set":
-        return new
-    if node.op == "scatter_add" or node.attrs["reduction"] == "mul":
-        return f"{there} {'+' if node.op == 'scatter_add' else '*'} {new}"
-    sign = ">" if node.attrs["reduction"] == "max" else "<"
-    unordered = f" || {new} != {new}" if node.output.type.dtype.is_float else ""
-    return f"({new} {sign} {there}{unordered}) ? {new} : {there}"
 
 
 def _argmax(node: Node) -> Kernel:

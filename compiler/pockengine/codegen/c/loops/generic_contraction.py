@@ -7,7 +7,7 @@ import math
 from ....ir import Node
 from ....plan.program import Kernel, Lowered
 from ...common.c_dialect import c_type
-from ...common.index_maps import Access, Axis, Contraction, Window, contractions_of
+from ...common.index_maps import Axis, Contraction, contractions_of, element_offset, inside
 from ...common.indexing import digits
 from ...common.mathlib import functions
 from ...common.region import anchor_of, body_of, elementwise_pairs
@@ -45,11 +45,11 @@ def _kernel(node: Node, anchor: Node, part: Contraction) -> Kernel:
                 code.line(f"{c_type(dtype)} sum = 0;")
                 with code.loop("k", k):
                     _declare(code, part, part.k, "k")
-                    inside = [*_inside(part.left), *_inside(part.right)]
-                    if inside:
-                        code.line(f"if (!({' && '.join(inside)}))")
+                    conditions = [*inside(part.left), *inside(part.right)]
+                    if conditions:
+                        code.line(f"if (!({' && '.join(conditions)}))")
                         code.line("    continue;")
-                    code.line(f"sum += left[{_offset(part.left)}] * right[{_offset(part.right)}];")
+                    code.line(f"sum += left[{element_offset(part.left)}] * right[{element_offset(part.right)}];")
                 code.line("finish(arg, batch, m, n, &sum, 1, 1, 1);")
     title = f"{anchor.op}({' , '.join(str(value.type) for value in anchor.inputs)}): b, m, n, k = {part.sizes()}"
     return kernel(f"plain_{anchor.op}", title, code.text(), functions(needs))
@@ -62,18 +62,3 @@ def _declare(code: Code, part: Contraction, axis: Axis, flat: str) -> None:
     for digit, text in zip(axis, digits(flat, [digit.extent for digit in axis]), strict=True):
         if digit.name in read:
             code.line(f"const ptrdiff_t at_{digit.name} = {text};")
-
-
-def _inside(access: Access) -> list[str]:
-    return [f"{_coordinate(w)} >= 0 && {_coordinate(w)} < {w.extent}" for w in access.windows]
-
-
-def _coordinate(window: Window) -> str:
-    terms = [f"at_{name} * {factor}" for name, factor in window.terms]
-    return " + ".join([*terms, str(window.offset)])
-
-
-def _offset(access: Access) -> str:
-    terms = [f"at_{name} * {stride}" for name, stride in access.strides.items() if stride]
-    terms += [f"({_coordinate(w)}) * {w.stride}" for w in access.windows]
-    return " + ".join([*terms, str(access.base)])

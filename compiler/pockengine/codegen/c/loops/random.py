@@ -3,27 +3,14 @@
 from __future__ import annotations
 
 from ....ir import Node
-from ....ops.random import MULTIPLIER, ROUNDS, WEYL, threshold
+from ....ops.random import threshold
 from ....plan.program import Lowered
+from ...common.draws import PHILOX
 from ..emit.calls import call
 from ..emit.source import SIGNATURE, Code, declare, kernel
 
 OPS = frozenset(("bernoulli",))
 CHUNK = 4096
-
-_PHILOX = f"""
-/* Word 0 of Philox2x32-{ROUNDS}. */
-static inline uint32_t philox(uint32_t first, uint32_t second, uint32_t key)
-{{
-    for (int round = 0; round < {ROUNDS}; ++round) {{
-        const uint64_t product = (uint64_t)first * {MULTIPLIER}u;
-        first = (uint32_t)(product >> 32) ^ key ^ second;
-        second = (uint32_t)product;
-        key += {WEYL}u;
-    }}
-    return first;
-}}
-"""
 
 
 def lower(node: Node) -> Lowered:
@@ -43,5 +30,5 @@ def lower(node: Node) -> Lowered:
             code.line(f"const ptrdiff_t end = begin + {CHUNK} < {size} ? begin + {CHUNK} : {size};")
             with code.loop("j", "end", "begin", vectorize=True):
                 code.line("out[j] = philox((uint32_t)j, low, key) < bound;")
-    built = kernel("bernoulli", f"{node.output.type} true with probability {attrs['p']}", code.text(), [_PHILOX])
+    built = kernel("bernoulli", f"{node.output.type} true with probability {attrs['p']}", code.text(), [PHILOX])
     return Lowered((call(node, built),))

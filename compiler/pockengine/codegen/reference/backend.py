@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from ... import ops
@@ -12,10 +12,10 @@ from ...plan.pipeline import Pipeline
 from ...plan.program import Call, Kernel, Lowered, Packing, Whole
 from ...progress import Progress
 from ...targets import HOST_MEMORY, Memory, Target
-from ..backend import Built, Description, Limits
+from ..backend import Built, Limits
 from ..common.region import bytes_of, flops_of, inplace_pairs
 from ..model import Model
-from ..tunable import CheckedTrial, Choice, PackLimits, Picks
+from ..untuned import Untuned
 from .writing import PROGRAM, render
 
 _REGIONS = (PASSES["channels_last"], PASSES["separate"], PASSES["reorder"])
@@ -28,7 +28,7 @@ REFERENCE = Pipeline(
 """No more than planning needs: primitives, each by itself, in an order."""
 
 
-class ReferenceBackend:
+class ReferenceBackend(Untuned):
     """Kernels are the numpy functions of `ops`; see `codegen.backend.Backend`."""
 
     name = "reference"
@@ -72,43 +72,6 @@ class ReferenceBackend:
     def scratch(self, node: Node, target: Target, threads: int) -> Sequence[tuple[int, float]]:
         """There is one lowering."""
         return ()
-
-    def identity(self, node: Node) -> str | None:
-        """There is no choice."""
-        return None
-
-    def tuned(self, picks: Picks) -> ReferenceBackend:
-        """There is no choice."""
-        return self
-
-    def describe(self, node: Node, target: Target, threads: int, choice: Choice | None = None) -> Description | None:
-        """There is no choice."""
-        return None
-
-    def tunable(self, node: Node, target: Target, threads: int) -> None:
-        """There is no choice."""
-
-    def environment(self, target: Target) -> Mapping[str, str]:
-        """Nothing is measured."""
-        return {}
-
-    def measurer(self, target: Target, threads: int, cache: Path | None = None) -> None:
-        """Nothing is measured."""
-
-    def checkable(self, node: Node) -> bool:
-        """Nothing is measured."""
-        return False
-
-    def pack(
-        self,
-        trials: Sequence[CheckedTrial],
-        target: Target,
-        threads: int,
-        limits: PackLimits,
-        cache: Path | None,
-        progress: Progress,
-    ) -> None:
-        """Nothing is measured."""
 
     def prepare(self, target: Target, cache: Path | None = None) -> None:
         """Nothing is compiled."""

@@ -52,8 +52,15 @@ def _opencl() -> Backend:
     return OpenCLBackend()
 
 
+def _emulated() -> Backend:
+    from .emulated.backend import EmulatedBackend
+
+    return EmulatedBackend()
+
+
 _BACKENDS: Mapping[str, _Entry] = {
     DEFAULT: _Entry(_c, _native_runner),
+    "emulated": _Entry(_emulated, _native_runner),
     "opencl": _Entry(_opencl, _native_runner),
     "reference": _Entry(_reference, _reference_runner),
 }

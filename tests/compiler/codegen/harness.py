@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from pockengine import interp, ops
-from pockengine.codegen.c import CBackend
+from pockengine.codegen import backends
 from pockengine.codegen.native.toolchain import vector_flags
 from pockengine.ir import Array, DType, Graph, Node, TensorType, Value, parse_type
 from pockengine.ops import Sample
-from pockengine.plan.program import Lowered, Tasks
+from pockengine.plan.program import Call, Lowered, Tasks
 from pockengine.targets import Target, get, processor
 
 Lower = Callable[[Node, Target, int], Lowered]
@@ -74,6 +74,8 @@ def region_case(body: Graph, kind: str, arrays: Sequence[Array], label: str = ""
 class Library:
     """The kernels of many cases, compiled for one target."""
 
+    backend = "c"
+
     def __init__(
         self,
         folder: Path,
@@ -84,17 +86,21 @@ class Library:
         lower: Lower | None = None,
     ) -> None:
         self.cases, self.threads = list(cases), threads
-        backend = CBackend()
-        lower = lower or backend.lower
-        self.lowered: list[Lowered] = []
-        sources: dict[str, str] = {}
-        for case in cases:
-            assert backend.unsupported(case.node) is None, case.label
-            lowered = lower(case.node, target, threads)
-            self.lowered.append(lowered)
-            sources.update({call.kernel.symbol: call.kernel.source for call in lowered.calls})
-        library = compile_sources(folder, sources, target, extra)
-        self.functions: dict[str, Any] = {symbol: getattr(library, symbol) for symbol in sources}
+        self.lowered = [self._lowered(case, target, lower) for case in cases]
+        calls = [call for lowered in self.lowered for call in lowered.calls]
+        library = compile_sources(folder, self._sources(calls), target, extra)
+        self.functions: dict[str, Any] = {
+            call.kernel.symbol: getattr(library, call.kernel.symbol) for call in calls
+        }
+
+    def _lowered(self, case: Case, target: Target, lower: Lower | None) -> Lowered:
+        backend = backends.get(self.backend)
+        assert backend.unsupported(case.node) is None, case.label
+        return (lower or backend.lower)(case.node, target, self.threads)
+
+    def _sources(self, calls: Sequence[Call]) -> dict[str, str]:
+        """C files by their names without ending, which have a function for each kernel."""
+        return {call.kernel.symbol: call.kernel.source for call in calls}
 
     def run(self, index: int, tasks: int, inplace: tuple[int, int] | None = None) -> list[Array]:
         """Outputs of case `index` computed by `tasks` tasks one after the other."""

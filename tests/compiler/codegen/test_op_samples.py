@@ -8,9 +8,11 @@ import pytest
 
 from pockengine import ops
 from pockengine.codegen import backends
-from pockengine.codegen.opencl.text import kernels_of, text_of
+from pockengine.codegen.gpu.launches import kernels_of
+from pockengine.codegen.opencl.text import text_of
 from pockengine.ir import Array
 from pockengine.targets import get
+from tests.compiler.codegen.gpu.emulated import EmulatedLibrary
 from tests.compiler.codegen.harness import Case, Library, compare, sample_case
 from tests.compiler.codegen.opencl.apart import apart
 from tests.compiler.codegen.opencl.library import check_all, needs_device
@@ -67,7 +69,18 @@ def _on_a_device(cases: list[Case], folder: Path) -> None:
     apart(check_all, cases, folder)
 
 
-CHECKS: dict[str, Check] = {"c": _as_machine_code, "opencl": _on_a_device, "reference": _as_reference}
+def _as_threads_by_turns(cases: list[Case], folder: Path) -> None:
+    library = EmulatedLibrary(folder, cases, get("host"), threads=1, extra=("-O1",))
+    for index in range(len(library.cases)):
+        library.check(index, 1)
+
+
+CHECKS: dict[str, Check] = {
+    "c": _as_machine_code,
+    "emulated": _as_threads_by_turns,
+    "opencl": _on_a_device,
+    "reference": _as_reference,
+}
 NEEDS = {"opencl": needs_device}
 
 

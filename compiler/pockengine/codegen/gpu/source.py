@@ -8,6 +8,7 @@ A kernel is started as `blocks` of `threads` each. It has C's statements and the
     AT(type, i)         operand i as a pointer to a type
     BLOCK, THREAD       which block of the launch, which thread of the block
     TABLE               a constant array of the program
+    SAME_BITS(a, b, x)  the bits of x, of type a, as a number of type b
     BARRIER             all threads of the block wait here, and see what others wrote
 """
 

@@ -9,11 +9,12 @@ from pathlib import Path
 from ...progress import Progress
 from ...targets import Target
 from ..backend import Built
+from ..gpu.launches import calls_of, kernels_of, launches_name
 from ..model import Model
 from ..native import toolchain
 from ..native.members import members_of, tools
 from ..native.tables import emit_model
-from .text import kernels_of, launches_c, launches_name
+from .text import launches_c
 
 _RUNTIME = Path(str(files("pockengine.codegen.opencl") / "runtime"))
 
@@ -25,7 +26,7 @@ def device_runtime() -> toolchain.DeviceRuntime:
 
 def build(model: Model, target: Target, cache: Path | None, progress: Progress) -> Built:
     """Compile the kernels' starters and link. Raises ToolchainError."""
-    calls = [call for program in model.programs.values() for step in program.steps for call in step.lowered.calls]
+    calls = calls_of(model.programs)
     launches = launches_c(calls, device_runtime().sources["launch.h"])
     sources = {launches_name(launches): launches}
     objects = toolchain.compile_objects(sources, target, cache, lambda done, total: progress("compile", done, total))

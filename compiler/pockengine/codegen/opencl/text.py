@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 
-from ...plan.program import Call, Grid
+from ...plan.program import Call
+from ..gpu.launches import kernels_of, starters
 
 PRELUDE = """\
 typedef char int8_t;
@@ -30,6 +30,7 @@ typedef ulong uint64_t;
 #define BLOCK ((int)get_group_id(0))
 #define THREAD ((int)get_local_id(0))
 #define BARRIER barrier(CLK_LOCAL_MEM_FENCE)
+#define SAME_BITS(from, to, x) (((union { from f; to t; }){x}).t)
 #define __builtin_fabsf fabs
 #define __builtin_sqrtf sqrt
 #define __builtin_floorf floor
@@ -68,11 +69,6 @@ DOUBLE = """\
 _PLAIN = str.maketrans({"\\": "\\\\", '"': '\\"', "?": "\\?"})
 
 
-def kernels_of(calls: Iterable[Call]) -> dict[str, str]:
-    """Symbol -> GPU-C of every kernel that is called, in the order of their names."""
-    return dict(sorted({call.kernel.symbol: call.kernel.source for call in calls}.items()))
-
-
 def text_of(kernels: Mapping[str, str]) -> list[str]:
     """OpenCL C of kernels, in pieces."""
     return [PRELUDE, *([DOUBLE] if _needs_double(kernels) else []), *kernels.values()]
@@ -85,7 +81,7 @@ def _needs_double(kernels: Mapping[str, str]) -> bool:
 def launches_c(calls: Collection[Call], header: str) -> str:
     """The text of kernels.c: the kernels' texts and names, and for each a function that the model's tables name, which
     starts it. `header` is the text of launch.h."""
-    kernels, grids = kernels_of(calls), _grids(calls)
+    kernels = kernels_of(calls)
     pieces = text_of(kernels)
     lines = ["/* The kernels, for the device's own compiler. */", header]
     lines.append("const char *const pock_kernel_texts[] = {")
@@ -99,22 +95,5 @@ def launches_c(calls: Collection[Call], header: str) -> str:
     lines += [f'    "{symbol}",' for symbol in kernels] or ["    0,"]
     lines.append("};")
     lines.append(f"const uint32_t pock_kernel_count = {len(kernels)};")
-    for number, symbol in enumerate(kernels):
-        grid, operands = grids[symbol]
-        lines.append(f"void {symbol}(void *const *arg, int task, int tasks)")
-        lines.append(f"{{\n    pock_launch({number}, {grid.blocks}, {grid.threads}, arg, {operands});\n}}")
+    lines += starters(calls)
     return "\n".join(lines) + "\n"
-
-
-def launches_name(text: str) -> str:
-    """What kernels.c is called among compiled objects: by its content."""
-    return f"launches_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-
-
-def _grids(calls: Iterable[Call]) -> dict[str, tuple[Grid, int]]:
-    """Symbol -> how it is started, which its text decides, and its number of operands."""
-    found = {}
-    for call in calls:
-        assert isinstance(call.launch, Grid)
-        found[call.kernel.symbol] = (call.launch, len(call.operands))
-    return found

@@ -1,0 +1,122 @@
+#include "emulator.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#define MOST_THREADS 1024
+#define STACK_BYTES (64 << 10)
+
+_Thread_local int pock_block, pock_thread;
+
+/* What a fiber is, while another one runs: the top of its stack, where its registers are. */
+typedef struct {
+    void *top;
+    int ended;
+} fiber;
+
+static _Thread_local struct {
+    char *stacks; /* kept from launch to launch */
+    fiber fibers[MOST_THREADS];
+    void *scheduler;
+    void (*body)(void *const *arg);
+    void *const *arg;
+    int live;
+} block;
+
+/* Saves the registers that functions keep, and the top of the stack in *from; goes on where `to` was left. */
+#define UNUSED __attribute__((unused))
+__attribute__((naked, noinline)) static void change(UNUSED void **from, UNUSED void *to) {
+#if defined(__x86_64__)
+    __asm__("pushq %rbp\n pushq %rbx\n pushq %r12\n pushq %r13\n pushq %r14\n pushq %r15\n"
+            "movq %rsp, (%rdi)\n movq %rsi, %rsp\n"
+            "popq %r15\n popq %r14\n popq %r13\n popq %r12\n popq %rbx\n popq %rbp\n ret\n");
+#elif defined(__aarch64__)
+    __asm__("sub sp, sp, #160\n stp x19, x20, [sp]\n stp x21, x22, [sp, #16]\n stp x23, x24, [sp, #32]\n"
+            "stp x25, x26, [sp, #48]\n stp x27, x28, [sp, #64]\n stp x29, x30, [sp, #80]\n stp d8, d9, [sp, #96]\n"
+            "stp d10, d11, [sp, #112]\n stp d12, d13, [sp, #128]\n stp d14, d15, [sp, #144]\n"
+            "mov x2, sp\n str x2, [x0]\n mov sp, x1\n"
+            "ldp x19, x20, [sp]\n ldp x21, x22, [sp, #16]\n ldp x23, x24, [sp, #32]\n ldp x25, x26, [sp, #48]\n"
+            "ldp x27, x28, [sp, #64]\n ldp x29, x30, [sp, #80]\n ldp d8, d9, [sp, #96]\n ldp d10, d11, [sp, #112]\n"
+            "ldp d12, d13, [sp, #128]\n ldp d14, d15, [sp, #144]\n add sp, sp, #160\n ret\n");
+#else
+#error "fibers are written for x86-64 and aarch64"
+#endif
+}
+
+static void to_scheduler(void) {
+    change(&block.fibers[pock_thread].top, block.scheduler);
+}
+
+/* Where a fiber begins. */
+static void run(void) {
+    block.body(block.arg);
+    block.fibers[pock_thread].ended = 1;
+    block.live--;
+    to_scheduler();
+    abort();
+}
+
+/* A stack as `change` leaves one, of a fiber that is about to begin. */
+static void *fresh(char *stack) {
+    uintptr_t *end = (uintptr_t *)(void *)(stack + STACK_BYTES);
+#if defined(__x86_64__)
+    end -= 8; /* six registers, the address of `run`, and what a call would have left */
+    for (int i = 0; i < 8; i++) {
+        end[i] = 0;
+    }
+    end[6] = (uintptr_t)run;
+#else
+    end -= 20;
+    for (int i = 0; i < 20; i++) {
+        end[i] = 0;
+    }
+    end[11] = (uintptr_t)run;
+#endif
+    return end;
+}
+
+void pock_barrier(void) {
+    to_scheduler();
+}
+
+/* Each thread in turn from one barrier to the next. */
+static void run_block(int threads) {
+    for (int i = 0; i < threads; i++) {
+        block.fibers[i] = (fiber){fresh(block.stacks + (size_t)i * STACK_BYTES), 0};
+    }
+    block.live = threads;
+    while (block.live) {
+        if (block.live != threads) {
+            fprintf(stderr, "threads of a block wait for others that have ended\n");
+            abort();
+        }
+        for (pock_thread = 0; pock_thread < threads; pock_thread++) {
+            change(&block.scheduler, block.fibers[pock_thread].top);
+        }
+    }
+}
+
+void pock_emulate(void (*body)(void *const *arg), void *const *arg, int blocks, int threads, int waits) {
+    if (waits && !block.stacks) {
+        void *stacks = mmap(NULL, (size_t)MOST_THREADS * STACK_BYTES, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (stacks == MAP_FAILED) {
+            fprintf(stderr, "not enough memory for the stacks of %d threads\n", MOST_THREADS);
+            abort();
+        }
+        block.stacks = stacks;
+    }
+    block.body = body;
+    block.arg = arg;
+    for (pock_block = 0; pock_block < blocks; pock_block++) {
+        if (waits) {
+            run_block(threads);
+            continue;
+        }
+        for (pock_thread = 0; pock_thread < threads; pock_thread++) {
+            body(arg);
+        }
+    }
+}

@@ -1,0 +1,59 @@
+"""C's meaning of the words of GPU-C, for a processor that runs the threads of each block by turns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from ...plan.program import Call, Grid
+from ..gpu.launches import grids_of, kernels_of
+
+PRELUDE = """\
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#pragma clang diagnostic ignored "-Wunused"
+#pragma clang diagnostic ignored "-Wtautological-compare"
+#define KERNEL static
+#define GLOBAL
+#define SHARED static _Thread_local
+#define TABLE static const
+#define OPERAND(i) char *base##i
+#define AT(type, i) ((type *)(void *)base##i)
+#define BLOCK pock_block
+#define THREAD pock_thread
+#define BARRIER pock_barrier()
+#define SAME_BITS(from, to, x) (((union { from f; to t; }){x}).t)
+#define pow powf
+"""
+
+
+def units_of(calls: Iterable[Call], header: str) -> dict[str, str]:
+    """Symbol -> C of each kernel, and of the function of its name that a model's tables call. `header` is the text of
+    emulator.h."""
+    calls = list(calls)
+    grids = grids_of(calls)
+    return {symbol: _unit(symbol, text, header, *grids[symbol]) for symbol, text in kernels_of(calls).items()}
+
+
+def _unit(symbol: str, text: str, header: str, grid: Grid, operands: int) -> str:
+    waits = re.search(r"\bBARRIER\b", text) is not None
+    arguments = ", ".join(f"arg[{i}]" for i in range(operands))
+    return f"""\
+{header}
+{PRELUDE}
+#define {symbol} kernel
+{text}
+#undef {symbol}
+static void body(void *const *arg)
+{{
+    kernel({arguments});
+}}
+
+void {symbol}(void *const *arg, int task, int tasks)
+{{
+    (void)task, (void)tasks;
+    pock_emulate(body, arg, {grid.blocks}, {grid.threads}, {int(waits)});
+}}
+"""

@@ -1,0 +1,41 @@
+"""The kernels that programs start, and the host's functions that start them: C, whatever the device's language is."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+
+from ...plan.program import Call, Grid, Program
+
+
+def calls_of(programs: Mapping[str, Program]) -> list[Call]:
+    """Every call of a model's programs."""
+    return [call for program in programs.values() for step in program.steps for call in step.lowered.calls]
+
+
+def kernels_of(calls: Iterable[Call]) -> dict[str, str]:
+    """Symbol -> GPU-C of every kernel that is called, in the order of their names."""
+    return dict(sorted({call.kernel.symbol: call.kernel.source for call in calls}.items()))
+
+
+def grids_of(calls: Iterable[Call]) -> dict[str, tuple[Grid, int]]:
+    """Symbol -> how it is started, which its text decides, and its number of operands."""
+    found = {}
+    for call in calls:
+        assert isinstance(call.launch, Grid)
+        found[call.kernel.symbol] = (call.launch, len(call.operands))
+    return found
+
+
+def starters(calls: Iterable[Call]) -> list[str]:
+    """Lines of C: for each kernel, in the order of their names, the function that a model's tables name."""
+    lines = []
+    for number, (symbol, (grid, operands)) in enumerate(sorted(grids_of(calls).items())):
+        lines.append(f"void {symbol}(void *const *arg, int task, int tasks)")
+        lines.append(f"{{\n    pock_launch({number}, {grid.blocks}, {grid.threads}, arg, {operands});\n}}")
+    return lines
+
+
+def launches_name(text: str) -> str:
+    """What the file of the starters is called among compiled objects: by its content."""
+    return f"launches_{hashlib.sha256(text.encode()).hexdigest()[:16]}"

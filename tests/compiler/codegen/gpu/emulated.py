@@ -1,0 +1,26 @@
+"""Kernels of GPU-C that run on this processor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pockengine.codegen.emulated.build import emulator
+from pockengine.codegen.emulated.text import units_of
+from pockengine.plan.program import Call
+from tests.compiler.codegen.harness import Library
+
+
+class EmulatedLibrary(Library):
+    """Kernels of many cases, whose threads run by turns."""
+
+    backend = "emulated"
+
+    def _sources(self, calls: Sequence[Call]) -> dict[str, str]:
+        return emulated_sources(calls)
+
+
+def emulated_sources(calls: Sequence[Call]) -> dict[str, str]:
+    """C files by their names without ending: the kernels', and what runs them."""
+    runtime = emulator().sources
+    header = runtime["emulator.h"]
+    return {**units_of(calls, header), "emulator": runtime["emulator.c"].replace('#include "emulator.h"', header)}

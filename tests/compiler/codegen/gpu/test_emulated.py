@@ -1,0 +1,78 @@
+"""GPU kernels on this processor: what the emulator sees, and whole training steps."""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pockengine.ir import DType, TensorType, Value
+from pockengine.plan.program import Call, Grid, Kernel
+from pockengine.recipe import Recipe
+from pockengine.targets import get
+from tests.compiler.codegen.gpu.emulated import emulated_sources
+from tests.compiler.codegen.harness import compile_sources
+from tests.compiler.models import zoo
+from tests.compiler.models.agreement import compared
+from tests.compiler.models.test_ten_steps import OPTIMIZERS
+
+REVERSED = """\
+KERNEL void k_test(OPERAND(0), OPERAND(1))
+{
+    SHARED float kept[64];
+    kept[THREAD] = AT(GLOBAL float, 0)[BLOCK * 64 + THREAD];
+    WAIT
+    AT(GLOBAL float, 1)[BLOCK * 64 + THREAD] = kept[63 - THREAD];
+}
+"""
+
+
+def _function(folder: Path, text: str) -> Any:
+    """A kernel of two blocks of 64 threads."""
+    operands = tuple(Value(name, TensorType(DType.F32, (128,))) for name in "xy")
+    call = Call(Kernel("k_test", text), operands, False, Grid(2, 64), 0, 0)
+    return compile_sources(folder, emulated_sources([call]), get("host"), ("-O1",)).k_test
+
+
+def _run(function: Any) -> bool:
+    """Whether the kernel reverses each block."""
+    x, y = np.arange(128, dtype=np.float32), np.zeros(128, np.float32)
+    function((ctypes.c_void_p * 2)(x.ctypes.data, y.ctypes.data), 0, 1)
+    return bool((y.reshape(2, 64) == x.reshape(2, 64)[:, ::-1]).all())
+
+
+def test_threads_wait_for_each_other(tmp_path: Path) -> None:
+    assert _run(_function(tmp_path, REVERSED.replace("WAIT", "BARRIER;")))
+
+
+def test_a_kernel_that_does_not_wait_is_seen(tmp_path: Path) -> None:
+    assert not _run(_function(tmp_path, REVERSED.replace("WAIT", "")))
+
+
+def test_threads_that_wait_for_ended_ones_end_the_process(tmp_path: Path) -> None:
+    function = _function(tmp_path, REVERSED.replace("WAIT", "if (THREAD < 40) return; BARRIER;"))
+    child = os.fork()
+    if child == 0:
+        faulthandler.disable()
+        os.close(2)
+        _run(function)
+        os._exit(0)
+    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGABRT
+
+
+@pytest.mark.parametrize(
+    "model, update, optimizer",
+    [("mobilenet_v2", "channels", "sgd-momentum"), ("bert", "full", "adamw")],
+    ids=["mobilenet_v2", "bert"],
+)
+def test_ten_steps_are_those_of_pytorch(model: str, update: str, optimizer: str) -> None:
+    recipe = Recipe(optimizer=OPTIMIZERS[optimizer], update=zoo.UPDATES[model][update], batch=zoo.BATCH)
+    found = compared(zoo.MODELS[model], zoo.graph(model), recipe, backend="emulated")
+    assert found.updated
+    assert not found.problems

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from ..autodiff import with_adapters
-from ..codegen.backends import DEFAULT
 from ..errors import UnsupportedOperatorError
 from ..frontends import OperatorUse, Survey, UnsupportedNode, load, survey
 from ..frontends.onnx.survey import FORWARD, SUPPORTED
@@ -70,10 +69,10 @@ def check(
     recipe: Recipe | None = None,
     target: str | Target = "host",
     memory: int | None = None,
-    backend: str = DEFAULT,
+    backend: str | None = None,
 ) -> CheckReport:
     """Check an imported model: plan training all of it, its head, its biases, and what the recipe says, within `memory`
-    bytes for the whole process, as `backend` would compute it.
+    bytes for the whole process, as `backend` (default: the target's) would compute it.
 
     Raises RecipeError where the recipe does not fit the model, TargetError for an unknown target,
     UnsupportedOperatorError where a gradient or a kernel is missing."""
@@ -125,7 +124,7 @@ def check_file(
     dims: Mapping[str, int] | None = None,
     batch: int | None = None,
     memory: int | None = None,
-    backend: str = DEFAULT,
+    backend: str | None = None,
 ) -> CheckReport:
     """Check an ONNX file, whose external weights may be missing; unsupported operators are part of the report, not an
     error. Raises ModelError, DynamicShapeError, RecipeError or TargetError."""

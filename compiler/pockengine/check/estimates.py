@@ -12,7 +12,7 @@ from ..compile import Planned, Request, Scope, plan_programs, predicted_peak_byt
 from ..errors import MemoryBudgetError, RecipeError, TargetError, UnsupportedOperatorError
 from ..ir import Graph, Node
 from ..recipe import Recipe
-from ..targets import Memory, Target
+from ..targets import USUAL_BACKEND, Memory, Target
 from ..targets import all as all_targets
 from .forked import in_fork
 from .speed import clock_of, step_cycles
@@ -98,7 +98,9 @@ def estimate(
 ) -> Estimate:
     """Plan all programs, as compiling does, and read off what they take; `dense` as `Request` has it. A `backend` that
     is given again knows the kernels that recipes have in common. Raises RecipeError or UnsupportedOperatorError."""
-    request = Request(graph, recipe, target, threads, memory=memory, backend=backend or backends.get(), dense=dense)
+    request = Request(
+        graph, recipe, target, threads, memory=memory, backend=backend or backends.of(target), dense=dense
+    )
     return _read_off(plan_programs(request), graph, memory)
 
 
@@ -107,7 +109,8 @@ def _read_off(planned: Planned, graph: Graph, memory: int | None) -> Estimate:
     figures = summary(planned, kernels=len({call.kernel.symbol for call in calls}))
     peak, target = figures["predicted_peak_bytes"], planned.target
     fit = Fit(target.name, peak, target.ram_bytes, planned.backend.memory(target))
-    step_ms = step_cycles(planned) / clock_of(target) * 1e3
+    clock = planned.backend.limits(target).clock or clock_of(target)
+    step_ms = step_cycles(planned) / clock * 1e3
     return Estimate(fit, planned.threads, step_ms, figures, _saved(planned), tuple(_fits(planned, graph, peak, memory)))
 
 
@@ -116,13 +119,13 @@ def compare(
     recipe: Recipe | None,
     target: Target,
     memory: int | None = None,
-    backend: str = backends.DEFAULT,
+    backend: str | None = None,
 ) -> Compared:
     """Estimates of the training step when everything, the head or the biases are trained with the given recipe's loss
     and optimizer (without one: AdamW and the loss that suits the output); and of all programs of the given recipe.
 
     With `memory`, forward nodes are computed twice where that makes a step fit, and what cannot fit is a sentence."""
-    comparison = _Comparison(graph, recipe, target, memory, backends.get(backend))
+    comparison = _Comparison(graph, recipe, target, memory, backends.of(target, backend))
     others = in_fork(lambda: comparison.estimates(("bias", GIVEN), NOT_KNOWN_YET))
     full = comparison.estimates(("full",), None)
     told = full["full"]
@@ -180,8 +183,10 @@ class _Comparison:
 
 
 def _fits(planned: Planned, graph: Graph, peak: int, memory: int | None) -> Iterator[Fit]:
-    """Of each target that has the memory in which the backend keeps tensors."""
+    """Of each target that has the memory in which the backend keeps tensors, and is not for another one."""
     for device in all_targets():
+        if device.backend not in (USUAL_BACKEND, planned.backend.name):
+            continue
         try:
             runs_in = planned.backend.memory(device)
         except TargetError:

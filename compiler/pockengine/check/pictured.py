@@ -62,7 +62,7 @@ def picture(graph: Graph, target: Target) -> Picture:
 def training_picture(graph: Graph, recipe: Recipe, target: Target) -> Picture:
     """The training step of a recipe after the algebra: forward, what is left of backward, updates. Raises RecipeError
     or UnsupportedOperatorError."""
-    request = Request(graph, recipe, target, backend=backends.get(), scope=Scope.TRAINING, dense=NOT_COUNTED)
+    request = Request(graph, recipe, target, backend=backends.of(target), scope=Scope.TRAINING, dense=NOT_COUNTED)
     found = reduced(request)
     resolved = found.graphs.resolved
     trained = {value.name: _trained(resolved.scheme, value) for value in resolved.model.params}
@@ -79,7 +79,7 @@ def _picture(graph: Graph, modules: Mapping[str, str], trained: Mapping[str, str
     makers = {value: index for index, node in enumerate(graph.nodes) for value in node.outputs}
     edges = {(makers[v], index) for index, node in enumerate(graph.nodes) for v in node.inputs if v in makers}
     params = {value: trained.get(value.name, FROZEN) for value in graph.params} if trained else {}
-    lowering, clock = Lowering(backends.get(), target, 1), clock_of(target)
+    lowering, clock = Lowering(backends.of(target), target, 1), clock_of(target)
     nodes = tuple(_node(node, modules, params, _expected_us(lowering, node, clock)) for node in graph.nodes)
     return Picture(nodes, tuple(sorted(edges)))
 

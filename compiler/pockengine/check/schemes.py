@@ -25,14 +25,14 @@ def compare_schemes(
     target: Target,
     schemes: Schemes,
     memory: int | None = None,
-    backend: str = backends.DEFAULT,
+    backend: str | None = None,
 ) -> Compared:
     """The estimate of each scheme, all programs of it planned; of one that cannot be used on this model, why. What is
     no recipe has the loss and the optimizer of `base` (without it: AdamW and the loss that suits the output). Raises
     RecipeError for a name that stands for nothing."""
     usual = base or usual_recipe(graph)
     found: dict[str, Estimate | str] = {}
-    shared = backends.get(backend)
+    shared = backends.of(target, backend)
     for name, scheme in schemes.items():
         recipe = scheme if isinstance(scheme, Recipe) else _named(usual, scheme)
         try:

@@ -92,7 +92,7 @@ def compile_command(
         typer.Option("--tuning", metavar="T.jsonl", help="Take what `pock tuning export` wrote, not the cache's."),
     ] = None,
     compute: Compute = "f32",
-    backend: BackendName = "c",
+    backend: BackendName = None,
     explain: Annotated[bool, typer.Option("--explain", help="Say what was fused, in place, folded, and why.")] = False,
     import_losses: ImportLosses = False,
 ) -> None:
@@ -128,7 +128,7 @@ def check_command(
     batch: Batch = None,
     dim: Dims = None,
     memory: Memory = None,
-    backend: BackendName = "c",
+    backend: BackendName = None,
     compare: Compare = None,
     json: Json = False,
     import_losses: ImportLosses = False,
@@ -271,7 +271,7 @@ def tune_command(
     dim: Dims = None,
     mode: Annotated[str, typer.Option("--mode", metavar="{fast|full}", help="How many candidates are run.")] = "full",
     compute: Compute = "f32",
-    backend: BackendName = "c",
+    backend: BackendName = None,
     json: Json = False,
     import_losses: ImportLosses = False,
 ) -> None:

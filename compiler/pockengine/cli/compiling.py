@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from ..check import Estimate, check_file, check_scheme, compare_schemes
-from ..codegen.backends import DEFAULT
 from ..codegen.backends import get as get_backend
 from ..compile import Planned, compile
 from ..errors import DynamicShapeError, PockError
@@ -39,7 +38,7 @@ class CompileRequest:
     explain: bool = False
     compute: str = "f32"
     import_losses: bool = False
-    backend: str = DEFAULT
+    backend: str | None = None
     tuning: Path | None = None
 
 
@@ -54,7 +53,7 @@ class CheckRequest:
     dims: Mapping[str, int]
     memory: int | None = None
     import_losses: bool = False
-    backend: str = DEFAULT
+    backend: str | None = None
     compare: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -100,12 +99,18 @@ def check_output(path: Path, what: str, example: str) -> None:
         raise PockError(f"'{path}' is a folder: name a file, such as '{path / example}'")
 
 
+def _named(backend: str | None) -> None:
+    """Raises PockError where there is no such backend."""
+    if backend is not None:
+        get_backend(backend)
+
+
 def compile_model(request: CompileRequest, *, as_json: bool) -> None:
     """Compile and save; what cannot work is refused before any work is done."""
     recipe = Recipe.load(request.recipe, request.import_losses)
     target = get_target(request.target).computing(request.compute)
     check_mode(request.tune)
-    get_backend(request.backend)
+    _named(request.backend)
     if request.tuning is not None and request.tune == "off":
         raise PockError("--tuning goes with --tune known, fast or full")
     store = None if request.tuning is None else FileStore(request.tuning)
@@ -151,7 +156,7 @@ def compile_model(request: CompileRequest, *, as_json: bool) -> None:
 def check_model(request: CheckRequest, *, as_json: bool) -> bool:
     """Print the report; returns whether the model can be compiled."""
     wanted = Recipe.load(request.recipe, request.import_losses) if request.recipe else None
-    get_backend(request.backend)
+    _named(request.backend)
     with progress(moving=False) as report:  # without threads, the check may use a second process
         report("check", 0, 1)
         result = check_file(
@@ -172,7 +177,7 @@ def compare_model(request: CheckRequest, *, as_json: bool) -> None:
     wanted = Recipe.load(request.recipe, request.import_losses) if request.recipe else None
     schemes = {name: _scheme(name, text, request.import_losses) for name, text in request.compare.items()}
     target = get_target(request.target)
-    get_backend(request.backend)
+    _named(request.backend)
     batch = request.batch if request.batch is not None else wanted.batch if wanted else None
     with progress() as report:
         report("check", 0, 1)

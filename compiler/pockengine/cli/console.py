@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from ..codegen.backends import of as backend_of
 from ..targets import all as all_targets
 
 _WIDE = 160
@@ -120,5 +121,6 @@ def show_targets(*, as_json: bool) -> None:
         return
     table = Table("target", "description", "triple", "cores", "memory", box=None)
     for target in targets:
-        table.add_row(target.name, target.description, target.triple, str(target.cores), size(target.ram_bytes))
+        memory = backend_of(target).memory(target)
+        table.add_row(target.name, target.description, target.triple, str(target.cores), size(memory.nbytes))
     Console().print(table)

@@ -22,11 +22,12 @@ Compute = Annotated[
     ),
 ]
 BackendName = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--backend",
-        metavar="{c|opencl|reference}",
-        help="What makes the program: C kernels; OpenCL kernels for a GPU, not tuned yet; numpy's functions (slow).",
+        metavar="{c|cuda|opencl|emulated|reference}",
+        help="What makes the program; default: as the target needs it. C; CUDA or OpenCL for a GPU, not tuned yet; "
+        "for tests: GPU kernels on a processor, numpy's functions.",
     ),
 ]
 Compare = Annotated[

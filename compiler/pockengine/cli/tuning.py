@@ -10,8 +10,7 @@ from typing import Any
 
 from rich.table import Table
 
-from ..codegen.backends import DEFAULT
-from ..codegen.backends import get as get_backend
+from ..codegen.backends import of as backend_of
 from ..compile import Measuring, Request, check_limits, plan_programs, tune_planned
 from ..errors import PockError, nearest
 from ..frontends import load
@@ -35,7 +34,7 @@ class TuneRequest:
     mode: str
     compute: str = "f32"
     import_losses: bool = False
-    backend: str = DEFAULT
+    backend: str | None = None
 
 
 def tune_model(request: TuneRequest, *, as_json: bool) -> None:
@@ -44,7 +43,7 @@ def tune_model(request: TuneRequest, *, as_json: bool) -> None:
     target = get_target(request.target).computing(request.compute)
     if request.mode not in MEASURING:
         raise PockError(f"there is no --mode '{request.mode}'{nearest(request.mode, MEASURING)}")
-    backend = get_backend(request.backend)
+    backend = backend_of(target, request.backend)
     check_limits(backend, target, request.mode)
     if not is_this_machine(target):
         raise PockError(f"{target.name} is another machine than this one: kernels for it cannot be measured here")

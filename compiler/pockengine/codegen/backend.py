@@ -24,10 +24,12 @@ class Limits:
     """What a backend can make for a target, beside single nodes.
 
     formats  the number formats in which contractions may multiply, of `targets.COMPUTE`
-    tunes    whether it has choices that can be measured"""
+    tunes    whether it has choices that can be measured
+    clock    cycles a second of what runs its kernels; None: the processor's"""
 
     formats: tuple[str, ...]
     tunes: bool
+    clock: float | None = None
 
 
 @dataclass(frozen=True)

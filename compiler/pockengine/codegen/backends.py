@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ..errors import ArtifactError, PockError, nearest
+from ..targets import Target
 from .backend import Backend
 from .runner import Runner
 
@@ -46,6 +47,12 @@ def _reference_runner() -> Runner:
     return ReferenceRunner()
 
 
+def _cuda() -> Backend:
+    from .cuda.backend import CudaBackend
+
+    return CudaBackend()
+
+
 def _opencl() -> Backend:
     from .opencl.backend import OpenCLBackend
 
@@ -60,6 +67,7 @@ def _emulated() -> Backend:
 
 _BACKENDS: Mapping[str, _Entry] = {
     DEFAULT: _Entry(_c, _native_runner),
+    "cuda": _Entry(_cuda, _native_runner),
     "emulated": _Entry(_emulated, _native_runner),
     "opencl": _Entry(_opencl, _native_runner),
     "reference": _Entry(_reference, _reference_runner),
@@ -72,6 +80,11 @@ def get(name: str = DEFAULT) -> Backend:
     if name not in _BACKENDS:
         raise PockError(f"there is no backend '{name}'{nearest(name, NAMES)}")
     return _BACKENDS[name].backend()
+
+
+def of(target: Target, name: str | None = None) -> Backend:
+    """The backend of a name, or the one that makes programs for a target where none is named."""
+    return get(name or target.backend)
 
 
 def runner(name: str) -> Runner:

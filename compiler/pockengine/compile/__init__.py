@@ -68,7 +68,7 @@ def compile(
     tune: str = "off",
     store: TuningStore | None = None,
     compute: str | None = None,
-    backend: str = backends.DEFAULT,
+    backend: str | None = None,
     inspect: Callable[[Planned, Tuning], None] | None = None,
 ) -> Artifact:
     """Compile a training step for one target.
@@ -86,15 +86,15 @@ def compile(
     tune      "fast" or "full": measure how contractions are best computed, on the target; "off": a model chooses
     store     what tuning learned before; default: a file in the cache folder
     compute   the format in which contractions multiply: "f32" (default), "bf16" or "f16"; all else stays f32
-    backend   what makes the artifact's program: "c", or another of `codegen.backends.NAMES`
+    backend   what makes the artifact's program, of `codegen.backends.NAMES`; default: the target's
     inspect   called with the plan and the tuning before kernels are compiled
 
     Raises RecipeError (MemoryBudgetError where it does not fit), UnsupportedOperatorError, TargetError or
     ToolchainError, each one clear sentence."""
     progress = debug.timed(progress)
-    request = Request(
-        graph, recipe, _device(target, compute), threads, name, memory, pipeline, backends.get(backend), dump, progress
-    )
+    device = _device(target, compute)
+    made_by = backends.of(device, backend)
+    request = Request(graph, recipe, device, threads, name, memory, pipeline, made_by, dump, progress)
     check_limits(request.backend, request.target, check_mode(tune))
     return _artifact(request, Measuring(tune, cache, store), inspect)
 

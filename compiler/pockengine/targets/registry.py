@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields, replace
@@ -11,6 +12,7 @@ from typing import Any
 
 from pockengine.errors import TargetError, nearest
 from pockengine.targets import machine, processor
+from pockengine.targets.gpu import Gpu, gpu_of
 
 _OPERATING_SYSTEMS = ("linux", "macos")
 COMPUTE = ("f32", "bf16", "f16")
@@ -19,6 +21,8 @@ _MULTIPLIES = {"bf16": frozenset(("amx_bf16", "avx512bf16", "bf16")), "f16": fro
 """CPU features of which one gives products of a format that are added up in f32."""
 
 
+USUAL_BACKEND = "c"
+"""Makes programs for processors."""
 HOST_MEMORY = "ram"
 """The memory that every device has: its processor's own."""
 ALIGNMENT = 64
@@ -52,6 +56,8 @@ class Target:
     compute                 the format in which contractions multiply, of COMPUTE; no property of the device, but of
                             what is built for it (see `computing`)
     ram_alignment           every tensor in the processor's memory begins at a multiple of this many bytes
+    gpu                     its GPU, where kernels can be made for it
+    backend                 what makes programs for it, where nothing else is asked for
     """
 
     name: str
@@ -71,6 +77,8 @@ class Target:
     accelerators: tuple[Memory, ...] = ()
     compute: str = "f32"
     ram_alignment: int = ALIGNMENT
+    gpu: Gpu | None = None
+    backend: str = USUAL_BACKEND
 
     @property
     def arch(self) -> str:
@@ -128,17 +136,18 @@ class Target:
         raise TargetError(f"the target '{self.name}' does not have the memory '{name}'{nearest(name, known)}")
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values only, as the manifest stores them; without `accelerators` where there are none, and without
-        alignments that are the usual one."""
+        """Plain values only, as the manifest stores them; without what there is not, and what is as usual."""
         accelerators = [_said(asdict(one), alignment=ALIGNMENT) for one in self.accelerators]
         content = {**asdict(self), "features": list(self.features), "accelerators": accelerators}
-        return _said(content, accelerators=[], ram_alignment=ALIGNMENT)
+        return _said(content, accelerators=[], ram_alignment=ALIGNMENT, gpu=None, backend=USUAL_BACKEND)
 
     @staticmethod
     def from_dict(content: Mapping[str, Any]) -> Target:
         """What `to_dict` gave."""
         accelerators = tuple(Memory(**one) for one in content.get("accelerators", ()))
-        return Target(**{**content, "features": tuple(content["features"]), "accelerators": accelerators})
+        gpu = Gpu(**content["gpu"]) if content.get("gpu") else None
+        features = tuple(content["features"])
+        return Target(**{**content, "features": features, "accelerators": accelerators, "gpu": gpu})
 
 
 def _said(content: Mapping[str, Any], **usual: object) -> dict[str, Any]:
@@ -147,7 +156,10 @@ def _said(content: Mapping[str, Any], **usual: object) -> dict[str, Any]:
 
 
 def get(name: str) -> Target:
-    """The target called `name`; `host` is this machine, resolved. TargetError names the nearest known target."""
+    """The target called `name`; `host` is this machine, resolved; `sm_89` any GPU of that compute capability.
+    TargetError names the nearest known target."""
+    if re.fullmatch(r"sm_\d{2,3}a?", name):
+        return _any_gpu(name)
     if name not in _names():
         raise TargetError(f"no target is called '{name}'{nearest(name, _names())}")
     return _load(name)
@@ -166,7 +178,8 @@ def parse(text: str, origin: str) -> Target:
     except tomllib.TOMLDecodeError as error:
         raise TargetError(f"{origin} is not valid TOML: {error}") from None
     known = {field.name: field.type for field in fields(Target) if field.default is MISSING}
-    optional = {"ram_alignment": "int"}
+    optional = {"ram_alignment": "int", "backend": "str"}
+    gpu = gpu_of(content.pop("gpu", None), origin)
     accelerators = _accelerators(content.pop("accelerators", []), origin)
     for key in content:
         if key not in known | optional:
@@ -177,7 +190,7 @@ def parse(text: str, origin: str) -> Target:
     if missing:
         raise TargetError(f"{origin} lacks {', '.join(missing)}")
     typed = {key: _typed(origin, key, (known | optional)[key], value) for key, value in content.items()}
-    return _checked({**typed, "accelerators": accelerators}, origin)
+    return _checked({**typed, "accelerators": accelerators, "gpu": gpu}, origin)
 
 
 def _accelerators(listed: object, origin: str) -> tuple[Memory, ...]:
@@ -228,6 +241,17 @@ def _checked(content: dict[str, Any], origin: str) -> Target:
                 f"power of two from {LEAST_ALIGNMENT} to {MOST_ALIGNMENT}"
             )
     return target
+
+
+@cache
+def _any_gpu(arch: str) -> Target:
+    """The least that a GPU of a generation may be."""
+    gpu = Gpu(arch, multiprocessors=16, clock_mhz=1500, f32_per_cycle=256, bf16_per_cycle=512, memory_mb_per_s=200_000)
+    least = (Memory("gpu", 8 << 30, 256),)
+    described = f"any GPU of NVIDIA's of compute capability {arch[3:-1]}.{arch[-1]}, beside an x86-64-v3 processor"
+    if arch.endswith("a"):
+        described = described.replace(f"{arch[3:-1]}.a", f"{arch[3:-2]}.{arch[-2]}")
+    return replace(get("x86-64-v3"), name=arch, description=described, accelerators=least, gpu=gpu, backend="cuda")
 
 
 @cache

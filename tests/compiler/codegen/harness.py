@@ -16,6 +16,7 @@ import numpy as np
 
 from pockengine import interp, ops
 from pockengine.codegen import backends
+from pockengine.codegen.backend import Backend
 from pockengine.codegen.native.toolchain import vector_flags
 from pockengine.ir import Array, DType, Graph, Node, TensorType, Value, parse_type
 from pockengine.ops import Sample
@@ -74,8 +75,6 @@ def region_case(body: Graph, kind: str, arrays: Sequence[Array], label: str = ""
 class Library:
     """The kernels of many cases, compiled for one target."""
 
-    backend = "c"
-
     def __init__(
         self,
         folder: Path,
@@ -84,17 +83,15 @@ class Library:
         threads: int,
         extra: Sequence[str] = ("-O2",),
         lower: Lower | None = None,
+        backend: str = "c",
     ) -> None:
         self.cases, self.threads = list(cases), threads
-        self.lowered = [self._lowered(case, target, lower) for case in cases]
+        self.lowered = [self._lowered(case, backends.get(backend), target, lower) for case in cases]
         calls = [call for lowered in self.lowered for call in lowered.calls]
         library = compile_sources(folder, self._sources(calls), target, extra)
-        self.functions: dict[str, Any] = {
-            call.kernel.symbol: getattr(library, call.kernel.symbol) for call in calls
-        }
+        self.functions: dict[str, Any] = {call.kernel.symbol: getattr(library, call.kernel.symbol) for call in calls}
 
-    def _lowered(self, case: Case, target: Target, lower: Lower | None) -> Lowered:
-        backend = backends.get(self.backend)
+    def _lowered(self, case: Case, backend: Backend, target: Target, lower: Lower | None) -> Lowered:
         assert backend.unsupported(case.node) is None, case.label
         return (lower or backend.lower)(case.node, target, self.threads)
 
@@ -165,14 +162,16 @@ class Guarded:
         return self.raw[self.start : self.start + self.nbytes].view(t.dtype.numpy).reshape(t.shape).copy()
 
 
-def compile_sources(folder: Path, sources: dict[str, str], target: Target, extra: Sequence[str]) -> Any:
+def compile_sources(
+    folder: Path, sources: dict[str, str], target: Target, extra: Sequence[str], name: str = "kernels.so"
+) -> Any:
     """A loaded shared library of C sources; fails with the compiler's message."""
     paths = []
     for symbol, source in sources.items():
         path = folder / f"{symbol}.c"
         path.write_text(source)
         paths.append(str(path))
-    output = folder / "kernels.so"
+    output = folder / name
     command = [sys.executable, "-m", "ziglang", "cc", *machine_flags(target), *FLAGS, *extra]
     done = subprocess.run([*command, "-shared", "-fPIC", "-o", str(output), *paths], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[:4000]

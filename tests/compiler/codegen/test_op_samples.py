@@ -1,6 +1,7 @@
 """Every op is lowered, expanded or refused with a reason by each backend; what is lowered agrees with its reference."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -69,14 +70,15 @@ def _on_a_device(cases: list[Case], folder: Path) -> None:
     apart(check_all, cases, folder)
 
 
-def _as_threads_by_turns(cases: list[Case], folder: Path) -> None:
-    library = EmulatedLibrary(folder, cases, get("host"), threads=1, extra=("-O1",))
+def _as_threads_by_turns(cases: list[Case], folder: Path, backend: str = "emulated") -> None:
+    library = EmulatedLibrary(folder, cases, get("host"), threads=1, extra=("-O1",), backend=backend)
     for index in range(len(library.cases)):
         library.check(index, 1)
 
 
 CHECKS: dict[str, Check] = {
     "c": _as_machine_code,
+    "cuda": partial(_as_threads_by_turns, backend="cuda"),
     "emulated": _as_threads_by_turns,
     "opencl": _on_a_device,
     "reference": _as_reference,

@@ -16,6 +16,7 @@ from pockengine.autodiff.step import LOSS
 from pockengine.compile import compile
 from pockengine.ir import Array, Graph
 from pockengine.recipe import ALL, SGD, AdamW, Channels, Recipe, Scheme, is_adapter, resolve
+from pockengine.targets import Target
 
 from . import reference
 from .families import FAMILIES
@@ -103,8 +104,15 @@ def agreement(name: str, kind: str, interpreted: bool = False) -> Agreement:
     return compared(model.family, model.graph, recipe(model.family, kind), interpreted)
 
 
-def compared(family: Family, graph: Graph, recipe: Recipe, interpreted: bool = False, backend: str = "c") -> Agreement:
-    """The same for any recipe and backend."""
+def compared(
+    family: Family,
+    graph: Graph,
+    recipe: Recipe,
+    interpreted: bool = False,
+    backend: str | None = None,
+    target: str | Target = "host",
+) -> Agreement:
+    """The same for any recipe, backend and target that runs here."""
     recipe = recipe.bound(graph)
     scheme = resolve(recipe, with_adapters(graph, recipe.lora) if recipe.lora else graph)
     if interpreted:
@@ -112,7 +120,7 @@ def compared(family: Family, graph: Graph, recipe: Recipe, interpreted: bool = F
         losses = [float(interp.step(step_graph, family.feeds(step), found)[LOSS]) for step in range(STEPS)]
         found = {name: found[name] for name in initial}
     else:
-        with compile(graph, recipe, target="host", threads=2, backend=backend).load() as session:
+        with compile(graph, recipe, target, threads=2, backend=backend).load() as session:
             initial = session.state()
             losses = [session.step(family.feeds(step)) for step in range(STEPS)]
             found = session.state()

@@ -14,7 +14,8 @@ from pockengine.targets import all as all_targets
 
 NAMES = {
     "host", "x86-64-v3", "raspberry-pi-4", "raspberry-pi-5", "raspberry-pi-zero-2", "jetson-orin-nano",
-    "snapdragon-8-gen-3", "apple-m1",
+    "snapdragon-8-gen-3", "apple-m1", "jetson-agx-orin", "h100", "h200", "rtx-4090", "rtx-5090",
+    "snapdragon-8-gen-3-gpu", "mali-g610",
 }  # fmt: skip
 
 GOOD = """
@@ -201,3 +202,39 @@ def test_memories_have_alignments() -> None:
 def test_a_malformed_memory_is_refused(text: str, message: str) -> None:
     with pytest.raises(TargetError, match=message):
         parse(f"{GOOD}\n{text}\n", "toy.toml")
+
+
+RATES = """
+[gpu]
+arch = "sm_87"
+multiprocessors = 8
+clock_mhz = 625
+f32_per_cycle = 256
+bf16_per_cycle = 2048
+memory_mb_per_s = 68000
+"""
+
+
+def test_a_gpu_is_told_as_its_maker_does_and_survives_a_manifest() -> None:
+    target = parse(GOOD + 'backend = "cuda"\n' + RATES, "toy.toml")
+    assert target.gpu is not None and target.gpu.bytes_per_cycle == 68000 / 625
+    assert target.gpu.flops_per_cycle == 8 * 256
+    assert Target.from_dict(target.to_dict()) == target
+    assert "gpu" not in parse(GOOD, "toy.toml").to_dict()
+
+
+@pytest.mark.parametrize(
+    "change, part",
+    [
+        (("clock_mhz = 625", ""), "gpu lacks clock_mhz"),
+        (("clock_mhz = 625", "clock_mhz = 0"), "gpu.clock_mhz must be a positive whole number, not 0"),
+        (("clock_mhz = 625", "clock_mhz = true"), "gpu.clock_mhz must be a positive whole number"),
+        (('"sm_87"', "87"), "gpu.arch must be text"),
+        (("multiprocessors", "multiprocesors"), "unknown key 'multiprocesors' (did you mean 'multiprocessors'?)"),
+        (("[gpu]", "[[gpu]]"), "gpu must be a table"),
+    ],
+)
+def test_a_malformed_gpu_is_refused(change: tuple[str, str], part: str) -> None:
+    with pytest.raises(TargetError, match="toy.toml: ") as refused:
+        parse(GOOD + RATES.replace(*change), "toy.toml")
+    assert part in str(refused.value)

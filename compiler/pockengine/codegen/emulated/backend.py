@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ...progress import Progress
 from ...targets import HOST_MEMORY, Memory, Target
-from ..backend import Built, Limits
+from ..backend import Built
 from ..gpu.lowering import Lowering
 from ..model import Model
 from ..native import toolchain
@@ -18,10 +18,6 @@ class EmulatedBackend(Lowering, Untuned):
     """A GPU's kernels as C; see `codegen.backend.Backend`."""
 
     name = "emulated"
-
-    def limits(self, target: Target) -> Limits:
-        """Products are of f32."""
-        return Limits(("f32",), tunes=False)
 
     def memory(self, target: Target) -> Memory:
         """The processor's own."""

@@ -9,7 +9,8 @@ from ...ir import DType, Node, RegionKind
 from ...passes import PASSES
 from ...plan.pipeline import Pipeline
 from ...plan.program import Lowered, Packing
-from ...targets import Target
+from ...targets import Gpu, Target
+from ..backend import Limits
 from ..common import expressions
 from ..common.region import as_region
 from . import columns, contraction, elementwise, indexed, movement, pooling, rows, scans, tables
@@ -36,10 +37,10 @@ GPU = Pipeline(
 """Regions of at most one contraction, which finds its operands in memory; a mask is a byte an element, which a thread
 can write by itself."""
 
-BYTES_PER_CYCLE = 32
-FLOPS_PER_CYCLE = 512
-CALL_CYCLES = 5000
-"""A small GPU's, to compare nodes with each other."""
+USUAL = Gpu("", multiprocessors=4, clock_mhz=1000, f32_per_cycle=128, bf16_per_cycle=128, memory_mb_per_s=32_000)
+"""A small GPU, where a target says nothing of its own."""
+START_SECONDS = 4e-6
+"""From the end of a kernel to the first result of the next."""
 
 
 def unsupported(node: Node) -> str | None:
@@ -98,6 +99,10 @@ class Lowering:
 
     pipeline: Pipeline = GPU
 
+    def limits(self, target: Target) -> Limits:
+        """Products are of f32."""
+        return Limits(("f32",), tunes=False, clock=(target.gpu or USUAL).clock_mhz * 1e6)
+
     def unsupported(self, node: Node) -> str | None:
         """Why this node cannot be lowered, or None."""
         return unsupported(node)
@@ -111,9 +116,11 @@ class Lowering:
         return lower(node)
 
     def cost(self, lowered: Lowered, target: Target, threads: int) -> float:
-        """A roofline of a small GPU's cycles."""
-        work = (max(call.flops / FLOPS_PER_CYCLE, call.bytes / BYTES_PER_CYCLE) for call in lowered.calls)
-        return sum(CALL_CYCLES + one for one in work)
+        """A roofline: cycles of the target's GPU."""
+        gpu = target.gpu or USUAL
+        start = START_SECONDS * gpu.clock_mhz * 1e6
+        work = (max(call.flops / gpu.flops_per_cycle, call.bytes / gpu.bytes_per_cycle) for call in lowered.calls)
+        return sum(start + one for one in work)
 
     def packing(self, node: Node, target: Target, threads: int) -> tuple[int, Packing] | None:
         """There is one lowering."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ...progress import Progress
 from ...targets import HOST_MEMORY, Memory, Target
-from ..backend import Built, Limits
+from ..backend import Built
 from ..gpu.lowering import Lowering
 from ..model import Model
 from ..untuned import Untuned
@@ -17,10 +17,6 @@ class OpenCLBackend(Lowering, Untuned):
     """GPU-C kernels that the device compiles; see `codegen.backend.Backend`."""
 
     name = "opencl"
-
-    def limits(self, target: Target) -> Limits:
-        """Products are of f32."""
-        return Limits(("f32",), tunes=False)
 
     def memory(self, target: Target) -> Memory:
         """The processor's own, which the GPUs of phones and boards share."""

@@ -64,7 +64,7 @@ class Costs:
         self.threads = threads or target.cores
         self.clock = clock or clock_of(target)
         self._segments = Segments.cut(space, resolve(self._request(space.full)).model)
-        alignment = backends.get().memory(target).alignment
+        alignment = backends.of(target).memory(target).alignment
         self._options = option_bytes(space, self._request, alignment)
         self._known: list[tuple[Choice, Observed]] = []
         self._learn(anchors(space, schemes), progress)
@@ -114,7 +114,7 @@ class Costs:
             seen = []
             for done, choice in enumerate(choices):
                 report("costs", done, len(choices))
-                lowering = Lowering(backends.get(), self.target, self.threads)
+                lowering = Lowering(backends.of(self.target), self.target, self.threads)
                 seen.append(observe(self._request(choice), self._segments, lowering))
             return seen
 

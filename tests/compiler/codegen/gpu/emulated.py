@@ -11,9 +11,7 @@ from tests.compiler.codegen.harness import Library
 
 
 class EmulatedLibrary(Library):
-    """Kernels of many cases, whose threads run by turns."""
-
-    backend = "emulated"
+    """Kernels of many cases by a backend of GPUs, whose threads run by turns."""
 
     def _sources(self, calls: Sequence[Call]) -> dict[str, str]:
         return emulated_sources(calls)

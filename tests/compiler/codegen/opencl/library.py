@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pockengine.codegen.gpu.launches import kernels_of
 from pockengine.codegen.native.toolchain import RUNTIME
 from pockengine.codegen.opencl.backend import OpenCLBackend
 from pockengine.codegen.opencl.build import device_runtime
-from pockengine.codegen.gpu.launches import kernels_of
 from pockengine.codegen.opencl.text import launches_c
 from pockengine.ir import Array, Value
 from pockengine.plan.program import Lowered

@@ -201,7 +201,8 @@ int pock_checkpoint_save(const pock_machine *machine, const char *path, const po
     pock_json metadata = {0};
     write_metadata(&metadata, position);
     int code = metadata.failed ? pock_fail(error, POCK_MEMORY, "out of memory writing %s", path)
-                               : make_listing(&listing, machine, position->best_step ? best : NULL, error);
+                               : pock_machine_fetch(machine, error);
+    code = code ? code : make_listing(&listing, machine, position->best_step ? best : NULL, error);
     code = code ? code : write_checkpoint(&listing, path, metadata.text, error);
     pock_tensor_file_close(&listing.best);
     free(listing.entries);
@@ -336,7 +337,9 @@ int pock_checkpoint_load(pock_machine *machine, const char *path, pock_position 
     int code = pock_tensor_file_open(&file, path, error);
     code = code ? code : read_tensors(machine, &file, 1, error);
     code = code ? code : read_position(&file, position, error);
+    code = code ? code : pock_machine_fetch(machine, error);
     code = code ? code : read_tensors(machine, &file, 0, error);
+    pock_machine_changed(machine);
     if (!code && best && position->best_step) {
         code = extract_best(machine->model, &file, best, error);
     }

@@ -15,13 +15,26 @@ void pock_device_close(pock_device *device) {
     (void)device;
 }
 
-void pock_device_begin(pock_device *device, int observed) {
+int pock_device_begin(pock_device *device, const pock_program *program, int observed) {
     (void)device;
+    (void)program;
     (void)observed;
+    return 1;
 }
 
-int pock_device_end(pock_device *device, pock_error *error) {
+int pock_device_end(pock_device *device, const pock_program *program, pock_error *error) {
+    (void)device;
+    (void)program;
+    (void)error;
+    return POCK_OK;
+}
+
+int pock_device_fetch(pock_device *device, pock_error *error) {
     (void)device;
     (void)error;
     return POCK_OK;
+}
+
+void pock_device_changed(pock_device *device) {
+    (void)device;
 }

@@ -14,9 +14,15 @@ int pock_device_open(pock_device **device, const pock_model *model, char *const 
                      const size_t bytes[POCK_SPACES], pock_error *error);
 void pock_device_close(pock_device *device);
 
-/* Between these the blocks are the device's; before and after, this processor's. `observed`: each kernel ends before the
- * next begins, so that it can be timed. */
-void pock_device_begin(pock_device *device, int observed);
-int pock_device_end(pock_device *device, pock_error *error);
+/* Between these a program runs. Begin takes the inputs, and says whether the program's kernels are to be called: a device
+ * that knows them from an earlier run needs no calls. `observed`: each kernel ends before the next begins, so that it can be
+ * timed. After end the outputs are in this processor's blocks. */
+int pock_device_begin(pock_device *device, const pock_program *program, int observed);
+int pock_device_end(pock_device *device, const pock_program *program, pock_error *error);
+
+/* Brings parameters and state as the programs left them into this processor's blocks; and says that this processor changed
+ * those, or constants, which the next program must see. */
+int pock_device_fetch(pock_device *device, pock_error *error);
+void pock_device_changed(pock_device *device);
 
 #endif

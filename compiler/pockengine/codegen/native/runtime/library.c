@@ -207,6 +207,7 @@ static int find_tensor(pock_session *session, const char *name, size_t bytes, co
 int pock_get_tensor(pock_session *session, const char *name, void *data, size_t bytes) {
     const pock_tensor *tensor = NULL;
     int code = find_tensor(session, name, bytes, &tensor);
+    code = code ? code : pock_machine_fetch(&session->machine, &session->error);
     if (!code) {
         pock_machine_unpack(&session->machine, tensor);
         code = data ? pock_machine_read(&session->machine, tensor, data, bytes, 0, &session->error) : POCK_OK;
@@ -219,6 +220,7 @@ int pock_set_tensor(pock_session *session, const char *name, const void *data, s
     const pock_tensor *tensor = NULL;
     const pock_model *model = session->machine.model;
     int code = find_tensor(session, name, bytes, &tensor);
+    code = code ? code : pock_machine_fetch(&session->machine, &session->error);
     int is_param = !code && tensor >= model->params && tensor < model->params + model->param_count;
     if (is_param) {
         pock_machine_unpack(&session->machine, tensor);
@@ -233,6 +235,7 @@ int pock_set_tensor(pock_session *session, const char *name, const void *data, s
     if (is_param) {
         pock_machine_pack(&session->machine, tensor);
     }
+    pock_machine_changed(&session->machine);
     return code;
 }
 

@@ -206,11 +206,20 @@ int pock_machine_run(pock_machine *machine, const pock_program *program, pock_ob
                      pock_error *error) {
     int code = pock_tables_fetch(machine, error);
     if (!code) {
-        pock_device_begin(machine->device, observer != NULL);
-        pock_run(program, machine->space, machine->pool ? pock_pool_run : NULL, machine->pool, observer, context);
-        code = pock_device_end(machine->device, error);
+        if (pock_device_begin(machine->device, program, observer != NULL)) {
+            pock_run(program, machine->space, machine->pool ? pock_pool_run : NULL, machine->pool, observer, context);
+        }
+        code = pock_device_end(machine->device, program, error);
     }
     return code;
+}
+
+int pock_machine_fetch(const pock_machine *machine, pock_error *error) {
+    return pock_device_fetch(machine->device, error);
+}
+
+void pock_machine_changed(const pock_machine *machine) {
+    pock_device_changed(machine->device);
 }
 
 int pock_machine_read(const pock_machine *machine, const pock_tensor *tensor, void *data, size_t bytes, uint64_t offset,

@@ -37,6 +37,11 @@ int pock_machine_may_replace(const pock_machine *machine, const pock_tensor *ten
 int pock_machine_run(pock_machine *machine, const pock_program *program, pock_observer observer, void *context,
                      pock_error *error);
 
+/* Parameters and state may lie on a device. Whoever reads or changes them fetches them before, and says after a change that
+ * there was one. */
+int pock_machine_fetch(const pock_machine *machine, pock_error *error);
+void pock_machine_changed(const pock_machine *machine);
+
 /* Puts a packed tensor into the original order, and back: whoever reads or writes its contents does it in between. */
 void pock_machine_unpack(const pock_machine *machine, const pock_tensor *tensor);
 void pock_machine_pack(const pock_machine *machine, const pock_tensor *tensor);

@@ -16,6 +16,7 @@ static const pock_tensor *find_param(const pock_model *model, const char *name) 
 int pock_norms_take(pock_machine *machine, uint64_t done, pock_error *error) {
     const pock_program *program = machine->model->norms;
     int code = pock_machine_run(machine, program, NULL, NULL, error);
+    code = code ? code : pock_machine_fetch(machine, error);
     for (uint32_t i = 0; i < program->output_count && !code; i++) {
         const pock_tensor *output = &program->outputs[i];
         const pock_tensor *param = find_param(machine->model, output->name);
@@ -30,5 +31,6 @@ int pock_norms_take(pock_machine *machine, uint64_t done, pock_error *error) {
             running[channel] = done ? running[channel] + change : batch[channel];
         }
     }
+    pock_machine_changed(machine);
     return code;
 }

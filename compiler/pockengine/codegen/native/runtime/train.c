@@ -85,6 +85,7 @@ static void seed_generator(const pock_machine *machine, uint64_t seed) {
     uint64_t value = seed << 32;
     if (generator) {
         memcpy(pock_machine_at(machine, generator), &value, sizeof value);
+        pock_machine_changed(machine);
     }
 }
 

@@ -118,6 +118,7 @@ int pock_machine_load(pock_machine *machine, const char *path, pock_error *error
     if (!code && !file.count) {
         code = pock_fail(error, POCK_BAD_DATA, "%s holds no tensor", path);
     }
+    code = code ? code : pock_machine_fetch(machine, error);
     unpack_all(machine);
     for (int only_check = 1; only_check >= 0; only_check--) {
         for (size_t i = 0; i < file.count && !code; i++) {
@@ -125,6 +126,7 @@ int pock_machine_load(pock_machine *machine, const char *path, pock_error *error
         }
     }
     pack_all(machine);
+    pock_machine_changed(machine);
     pock_tensor_file_close(&file);
     return code;
 }
@@ -169,7 +171,8 @@ int pock_machine_save(const pock_machine *machine, const char *path, int only_tr
         unpack_all(machine);
     }
     pock_tensor_writer writer = {0};
-    int code = pock_tensor_writer_open(&writer, path, entries, count, "{\"format\":\"pt\"}", error);
+    int code = pock_machine_fetch(machine, error);
+    code = code ? code : pock_tensor_writer_open(&writer, path, entries, count, "{\"format\":\"pt\"}", error);
     if (!code && !only_trained) {
         code = put_tables(machine, &writer, error);
     }

@@ -238,7 +238,8 @@ void pock_device_close(pock_device *device) {
     free(device); /* the library stays: drivers do not expect to be unloaded */
 }
 
-void pock_device_begin(pock_device *device, int observed) {
+int pock_device_begin(pock_device *device, const pock_program *program, int observed) {
+    (void)program;
     for (int space = 0; space < POCK_SPACES && device->mapped; space++) {
         note(device, device->cl.clEnqueueUnmapMemObject(device->queue, device->buffer[space], device->space[space], 0,
                                                         NULL, NULL), "giving it the inputs");
@@ -246,13 +247,26 @@ void pock_device_begin(pock_device *device, int observed) {
     device->mapped = 0;
     device->observed = observed;
     running = device;
+    return 1;
 }
 
-int pock_device_end(pock_device *device, pock_error *error) {
+int pock_device_end(pock_device *device, const pock_program *program, pock_error *error) {
+    (void)program;
     note(device, device->cl.clFinish(device->queue), "waiting for the kernels");
     map(device);
     running = NULL;
     return report(device, error);
+}
+
+/* Between programs the blocks are mapped: what lies in them is this processor's. */
+int pock_device_fetch(pock_device *device, pock_error *error) {
+    (void)device;
+    (void)error;
+    return POCK_OK;
+}
+
+void pock_device_changed(pock_device *device) {
+    (void)device;
 }
 
 void pock_launch(uint32_t number, size_t blocks, size_t threads, void *const *arg, uint32_t operands) {

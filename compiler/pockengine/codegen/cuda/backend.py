@@ -1,0 +1,38 @@
+"""The CUDA backend as the compiler sees it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ...progress import Progress
+from ...targets import HOST_MEMORY, Memory, Target
+from ..backend import Built
+from ..gpu.lowering import Lowering
+from ..model import Model
+from ..native import toolchain
+from ..untuned import Untuned
+from .architecture import architecture_of
+from .build import build
+
+GPU_MEMORY = "gpu"
+"""What a target calls the memory that its GPU has to itself."""
+
+
+class CudaBackend(Lowering, Untuned):
+    """GPU-C kernels as machine code of NVIDIA's GPUs; see `codegen.backend.Backend`."""
+
+    name = "cuda"
+
+    def memory(self, target: Target) -> Memory:
+        """The GPU's own, or the processor's where both share one."""
+        architecture_of(target)
+        own = any(memory.name == GPU_MEMORY for memory in target.accelerators)
+        return target.memory(GPU_MEMORY if own else HOST_MEMORY)
+
+    def prepare(self, target: Target, cache: Path | None = None) -> None:
+        """The C library and the runtime."""
+        toolchain.prepare(target, cache)
+
+    def build(self, model: Model, target: Target, cache: Path | None, progress: Progress) -> Built:
+        """See build.py."""
+        return build(model, target, cache, progress)

@@ -1,0 +1,84 @@
+"""From planned programs to an executable and a library that start kernels on a GPU of NVIDIA's."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+
+from ...errors import ToolchainError
+from ...progress import Progress
+from ...targets import Target
+from ..backend import Built
+from ..folder_cache import default_folder
+from ..gpu.launches import calls_of, kernels_of, launches_name
+from ..model import Model
+from ..native import toolchain
+from ..native.members import members_of, tools
+from ..native.tables import emit_model
+from ..object_cache import ObjectCache
+from . import nvrtc
+from .architecture import Architecture, architecture_of
+from .text import PRELUDE, launches_c
+
+_RUNTIME = Path(str(files("pockengine.codegen.cuda") / "runtime"))
+
+
+def device_runtime() -> toolchain.DeviceRuntime:
+    """The runtime's part that hands work to the GPU."""
+    return toolchain.DeviceRuntime({path.name: path.read_text("utf-8") for path in sorted(_RUNTIME.iterdir())})
+
+
+def build(model: Model, target: Target, cache: Path | None, progress: Progress) -> Built:
+    """Compile the kernels and what starts them, and link. Raises ToolchainError, and TargetError without a GPU."""
+    calls, architecture, runtime = calls_of(model.programs), architecture_of(target), device_runtime()
+    images, hits = images_of(kernels_of(calls), architecture, cache, progress)
+    launches = launches_c(calls, images, architecture, runtime.sources["launch.h"])
+    objects = toolchain.compile_objects({launches_name(launches): launches}, target, cache)
+    linked = toolchain.link(objects, emit_model(model), target, cache, partial(progress, "link"), runtime)
+    members, points = members_of(target, *linked)
+    return Built(members, points, {**tools(), "nvrtc": nvrtc.version()}, len(images), hits)
+
+
+def images_of(
+    kernels: Mapping[str, str], architecture: Architecture, cache: Path | None, progress: Progress
+) -> tuple[dict[str, bytes], int]:
+    """Machine code of kernels (symbol -> GPU-C), in their order, and how many the cache had."""
+    store, found = ObjectCache((cache or default_folder()).absolute()), {}
+    inputs = {symbol: _inputs(text, architecture) for symbol, text in kernels.items()}
+    for symbol in kernels:
+        path = store.find(inputs[symbol])
+        if path is not None:
+            found[symbol] = path.read_bytes()
+    hits, missing = len(found), [symbol for symbol in kernels if symbol not in found]
+    progress("compile", hits, len(kernels))
+    with ThreadPoolExecutor(os.cpu_count() or 1) as workers:
+        made = workers.map(lambda symbol: compiled(symbol, kernels[symbol], architecture).image, missing)
+        for symbol, image in zip(missing, made, strict=True):
+            with store.workspace() as folder:
+                (folder / "image").write_bytes(image)
+                store.store(inputs[symbol], folder / "image")
+            found[symbol] = image
+            progress("compile", len(found), len(kernels))
+    return {symbol: found[symbol] for symbol in kernels}, hits
+
+
+def compiled(symbol: str, text: str, architecture: Architecture) -> nvrtc.Compiled:
+    """One kernel. Raises ToolchainError that names it."""
+    try:
+        return nvrtc.compile(PRELUDE + text, _options(architecture))
+    except ToolchainError as error:
+        raise ToolchainError(f"'{symbol}' does not compile for {architecture.name}: {error}") from None
+
+
+def _options(architecture: Architecture) -> tuple[str, ...]:
+    """Functions without a word of where they run are the GPU's; unused ones are no fault."""
+    return f"--gpu-architecture={architecture.name}", "--device-as-default-execution-space", "--diag-suppress=177,550"
+
+
+def _inputs(text: str, architecture: Architecture) -> Mapping[str, str]:
+    return {"source": PRELUDE + text, "options": json.dumps(_options(architecture)), "nvrtc": nvrtc.version()}

@@ -1,0 +1,68 @@
+/* The part of CUDA's driver interface that the runtime calls, as the driver's documentation declares it; the functions are
+ * found when a program starts, in the driver that the device has. */
+#ifndef POCK_CUDA_H
+#define POCK_CUDA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef int CUresult;
+typedef int CUdevice;
+typedef uint64_t CUdeviceptr;
+typedef struct CUctx_st *CUcontext;
+typedef struct CUmod_st *CUmodule;
+typedef struct CUfunc_st *CUfunction;
+typedef struct CUstream_st *CUstream;
+typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphExec_st *CUgraphExec;
+
+enum { CUDA_SUCCESS = 0, CUDA_ERROR_OUT_OF_MEMORY = 2, CUDA_ERROR_NO_DEVICE = 100 };
+
+/* Attributes of a device. */
+enum {
+    CU_DEVICE_ATTRIBUTE_INTEGRATED = 18,
+    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
+    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
+    CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED = 99
+};
+
+#define CU_MEMHOSTREGISTER_DEVICEMAP 2u
+#define CU_STREAM_NON_BLOCKING 1u
+#define CU_STREAM_CAPTURE_MODE_RELAXED 2
+
+/* X(function, its name in the driver, parameters) for each. */
+#define POCK_CUDA_FUNCTIONS(X) \
+    X(cuInit, "cuInit", (unsigned)) \
+    X(cuDriverGetVersion, "cuDriverGetVersion", (int *)) \
+    X(cuGetErrorString, "cuGetErrorString", (CUresult, const char **)) \
+    X(cuDeviceGetCount, "cuDeviceGetCount", (int *)) \
+    X(cuDeviceGet, "cuDeviceGet", (CUdevice *, int)) \
+    X(cuDeviceGetName, "cuDeviceGetName", (char *, int, CUdevice)) \
+    X(cuDeviceGetAttribute, "cuDeviceGetAttribute", (int *, int, CUdevice)) \
+    X(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", (CUcontext *, CUdevice)) \
+    X(cuDevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2", (CUdevice)) \
+    X(cuCtxSetCurrent, "cuCtxSetCurrent", (CUcontext)) \
+    X(cuMemGetInfo, "cuMemGetInfo_v2", (size_t *, size_t *)) \
+    X(cuMemAlloc, "cuMemAlloc_v2", (CUdeviceptr *, size_t)) \
+    X(cuMemFree, "cuMemFree_v2", (CUdeviceptr)) \
+    X(cuMemHostRegister, "cuMemHostRegister_v2", (void *, size_t, unsigned)) \
+    X(cuMemHostUnregister, "cuMemHostUnregister", (void *)) \
+    X(cuMemHostGetDevicePointer, "cuMemHostGetDevicePointer_v2", (CUdeviceptr *, void *, unsigned)) \
+    X(cuMemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2", (CUdeviceptr, const void *, size_t, CUstream)) \
+    X(cuMemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2", (void *, CUdeviceptr, size_t, CUstream)) \
+    X(cuModuleLoadData, "cuModuleLoadData", (CUmodule *, const void *)) \
+    X(cuModuleUnload, "cuModuleUnload", (CUmodule)) \
+    X(cuModuleGetFunction, "cuModuleGetFunction", (CUfunction *, CUmodule, const char *)) \
+    X(cuLaunchKernel, "cuLaunchKernel", (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, \
+                                         unsigned, CUstream, void **, void **)) \
+    X(cuStreamCreate, "cuStreamCreate", (CUstream *, unsigned)) \
+    X(cuStreamDestroy, "cuStreamDestroy_v2", (CUstream)) \
+    X(cuStreamSynchronize, "cuStreamSynchronize", (CUstream)) \
+    X(cuStreamBeginCapture, "cuStreamBeginCapture_v2", (CUstream, int)) \
+    X(cuStreamEndCapture, "cuStreamEndCapture", (CUstream, CUgraph *)) \
+    X(cuGraphInstantiate, "cuGraphInstantiateWithFlags", (CUgraphExec *, CUgraph, uint64_t)) \
+    X(cuGraphLaunch, "cuGraphLaunch", (CUgraphExec, CUstream)) \
+    X(cuGraphDestroy, "cuGraphDestroy", (CUgraph)) \
+    X(cuGraphExecDestroy, "cuGraphExecDestroy", (CUgraphExec))
+
+#endif

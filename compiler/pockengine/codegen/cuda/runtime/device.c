@@ -1,0 +1,151 @@
+/* Kernels run on a GPU of NVIDIA's. A program's first run records its launches, and later ones replay them as one graph: all
+ * operands have fixed places. */
+#include "platform.h"
+
+#include "gpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "launch.h"
+
+/* Kernels are started by functions without a context: the run of this thread has one. */
+static _Thread_local pock_device *running;
+
+static int load_kernels(pock_device *device, pock_error *error) {
+    device->modules = calloc(pock_device_kernel_count + 1, sizeof *device->modules);
+    device->functions = calloc(pock_device_kernel_count + 1, sizeof *device->functions);
+    if (!device->modules || !device->functions) {
+        return pock_fail(error, POCK_MEMORY, "out of memory");
+    }
+    for (uint32_t i = 0; i < pock_device_kernel_count; i++) {
+        const pock_device_kernel *kernel = &pock_device_kernels[i];
+        CUresult result = device->cu.cuModuleLoadData(&device->modules[i], kernel->image);
+        result = result ? result : device->cu.cuModuleGetFunction(&device->functions[i], device->modules[i], kernel->name);
+        if (result) {
+            return pock_fail(error, result == CUDA_ERROR_OUT_OF_MEMORY ? POCK_MEMORY : POCK_FAILED,
+                             "%s does not load the kernel %s: %s", device->name, kernel->name,
+                             pock_gpu_text(device, result));
+        }
+    }
+    return POCK_OK;
+}
+
+int pock_device_open(pock_device **opened, const pock_model *model, char *const space[POCK_SPACES],
+                     const size_t bytes[POCK_SPACES], pock_error *error) {
+    pock_device *device = *opened = calloc(1, sizeof *device);
+    if (!device) {
+        return pock_fail(error, POCK_MEMORY, "out of memory");
+    }
+    device->model = model;
+    memcpy(device->space, space, sizeof device->space);
+    memcpy(device->bytes, bytes, sizeof device->bytes);
+    int code = pock_gpu_open(device, error);
+    code = code ? code : pock_gpu_take_memory(device, error);
+    return code ? code : load_kernels(device, error);
+}
+
+void pock_device_close(pock_device *device) {
+    if (device && device->context) {
+        device->cu.cuCtxSetCurrent(device->context);
+        for (int i = 0; i < POCK_MOST_PROGRAMS; i++) {
+            if (device->replays[i].exec) {
+                device->cu.cuGraphExecDestroy(device->replays[i].exec);
+            }
+        }
+        for (uint32_t i = 0; device->modules && i < pock_device_kernel_count; i++) {
+            if (device->modules[i]) {
+                device->cu.cuModuleUnload(device->modules[i]);
+            }
+        }
+        pock_gpu_give_memory(device);
+        if (device->stream) {
+            device->cu.cuStreamDestroy(device->stream);
+        }
+        device->cu.cuDevicePrimaryCtxRelease(device->id);
+    }
+    if (device) {
+        free(device->modules);
+        free(device->functions);
+    }
+    free(device); /* the driver stays: it does not expect to be unloaded */
+}
+
+/* The program's place among the replays; its first free one where it was never run. */
+static pock_replay *replay_of(pock_device *device, const pock_program *program) {
+    int i = 0;
+    while (i < POCK_MOST_PROGRAMS && device->replays[i].program && device->replays[i].program != program) {
+        i++;
+    }
+    return i < POCK_MOST_PROGRAMS ? &device->replays[i] : NULL;
+}
+
+int pock_device_begin(pock_device *device, const pock_program *program, int observed) {
+    pock_gpu_note(device, device->cu.cuCtxSetCurrent(device->context), "choosing the GPU");
+    pock_gpu_send(device);
+    running = device;
+    device->observed = observed;
+    pock_replay *replay = replay_of(device, program);
+    if (!observed && replay && replay->exec) {
+        return 0;
+    }
+    device->capturing = !observed && replay && device->failure == CUDA_SUCCESS;
+    if (device->capturing) {
+        pock_gpu_note(device, device->cu.cuStreamBeginCapture(device->stream, CU_STREAM_CAPTURE_MODE_RELAXED),
+                      "recording the kernels");
+    }
+    return 1;
+}
+
+/* What was captured becomes a replay. */
+static void keep(pock_device *device, pock_replay *replay, const pock_program *program) {
+    CUgraph graph = NULL;
+    pock_gpu_note(device, device->cu.cuStreamEndCapture(device->stream, &graph), "recording the kernels");
+    if (device->failure == CUDA_SUCCESS) {
+        pock_gpu_note(device, device->cu.cuGraphInstantiate(&replay->exec, graph, 0), "recording the kernels");
+    }
+    if (graph) {
+        device->cu.cuGraphDestroy(graph);
+    }
+    replay->program = replay->exec ? program : NULL;
+    device->capturing = 0;
+}
+
+int pock_device_end(pock_device *device, const pock_program *program, pock_error *error) {
+    pock_replay *replay = replay_of(device, program);
+    if (device->capturing) {
+        keep(device, replay, program);
+    }
+    if (!device->observed && replay && replay->exec && device->failure == CUDA_SUCCESS) {
+        pock_gpu_note(device, device->cu.cuGraphLaunch(replay->exec, device->stream), "starting the kernels");
+    }
+    pock_gpu_receive(device, program);
+    pock_gpu_note(device, device->cu.cuStreamSynchronize(device->stream), "waiting for the kernels");
+    running = NULL;
+    return pock_gpu_report(device, error);
+}
+
+/* Where an operand lies, as the GPU sees it. */
+static CUdeviceptr address(const pock_device *device, const char *at) {
+    int space = 0;
+    while (space + 1 < POCK_SPACES && !(at >= device->space[space] && at < device->space[space] + device->bytes[space])) {
+        space++;
+    }
+    return device->base[space] + (CUdeviceptr)(at - device->space[space]);
+}
+
+void pock_launch(uint32_t number, unsigned blocks, unsigned threads, void *const *arg, uint32_t operands) {
+    pock_device *device = running;
+    CUdeviceptr places[POCK_MAX_OPERANDS];
+    void *parameters[POCK_MAX_OPERANDS];
+    for (uint32_t i = 0; i < operands; i++) {
+        places[i] = address(device, arg[i]);
+        parameters[i] = &places[i];
+    }
+    const char *name = pock_device_kernels[number].name;
+    pock_gpu_note(device, device->cu.cuLaunchKernel(device->functions[number], blocks, 1, 1, threads, 1, 1, 0,
+                                                    device->stream, parameters, NULL), name);
+    if (device->observed) {
+        pock_gpu_note(device, device->cu.cuStreamSynchronize(device->stream), name);
+    }
+}

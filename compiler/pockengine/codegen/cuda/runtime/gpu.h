@@ -1,0 +1,62 @@
+/* An opened GPU, for the files of the runtime's part that hands work to it. */
+#ifndef POCK_GPU_H
+#define POCK_GPU_H
+
+#include "cuda.h"
+#include "device.h"
+
+#define POCK_MOST_PROGRAMS 5
+
+#define POCK_FIELD(function, name, parameters) CUresult (*function) parameters;
+typedef struct {
+    POCK_CUDA_FUNCTIONS(POCK_FIELD)
+} pock_cuda;
+
+/* A program's launches, replayed as one. */
+typedef struct {
+    const pock_program *program;
+    CUgraphExec exec;
+} pock_replay;
+
+struct pock_device {
+    void *library;
+    pock_cuda cu;
+    const pock_model *model;
+    char name[128];
+    CUdevice id;
+    CUcontext context;
+    CUstream stream;
+    CUmodule *modules;
+    CUfunction *functions;
+    int shares;                    /* GPU and processor have one memory: the blocks are both's */
+    CUdeviceptr memory;            /* of all blocks, where it does not */
+    CUdeviceptr base[POCK_SPACES]; /* the blocks, as the GPU sees them */
+    char *space[POCK_SPACES];
+    size_t bytes[POCK_SPACES];
+    int registered[POCK_SPACES];
+    int newer_there, newer_here; /* parameters and state, of GPU and processor */
+    pock_replay replays[POCK_MOST_PROGRAMS];
+    int observed, capturing;
+    CUresult failure; /* the first of a run */
+    const char *failed;
+};
+
+/* The driver, a GPU that runs the kernels, and its context. */
+int pock_gpu_open(pock_device *device, pock_error *error);
+
+/* What the driver says of a result. */
+const char *pock_gpu_text(const pock_device *device, CUresult result);
+
+/* Remembers the first failure of a run; POCK_OK if there was none, or a sentence. */
+void pock_gpu_note(pock_device *device, CUresult result, const char *what);
+int pock_gpu_report(pock_device *device, pock_error *error);
+
+/* Memory for the blocks. */
+int pock_gpu_take_memory(pock_device *device, pock_error *error);
+void pock_gpu_give_memory(pock_device *device);
+
+/* Queues copies: blocks that the processor filled, results, and what programs change. Nothing where memory is shared. */
+void pock_gpu_send(pock_device *device);
+void pock_gpu_receive(pock_device *device, const pock_program *program);
+
+#endif

@@ -1,0 +1,23 @@
+/* What the emitted kernels.c has, and what it calls. */
+#ifndef POCK_LAUNCH_H
+#define POCK_LAUNCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* A kernel's name, and its machine code as the driver loads it. */
+typedef struct {
+    const char *name;
+    const unsigned char *image;
+} pock_device_kernel;
+
+extern const pock_device_kernel pock_device_kernels[];
+extern const uint32_t pock_device_kernel_count;
+
+/* The compute capability that the machine code is for (8, 7); whether it runs on no other. */
+extern const int pock_capability_major, pock_capability_minor, pock_capability_exact;
+
+/* Starts kernel `number` on the operands `arg`, which lie in the model's blocks. */
+void pock_launch(uint32_t number, unsigned blocks, unsigned threads, void *const *arg, uint32_t operands);
+
+#endif

@@ -1,0 +1,134 @@
+/* A model's blocks on the GPU: one allocation that they are copied to and from, or the processor's own memory. */
+#include "platform.h"
+
+#include "gpu.h"
+
+#define ALIGNMENT ((size_t)4096)
+
+static size_t rounded(size_t bytes) {
+    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+/* The processor's blocks, pinned; the GPU uses them where memory is shared. */
+static CUresult pin(pock_device *device, int space) {
+    CUresult result = device->cu.cuMemHostRegister(device->space[space], device->bytes[space], CU_MEMHOSTREGISTER_DEVICEMAP);
+    device->registered[space] = result == CUDA_SUCCESS;
+    return result;
+}
+
+static CUresult share(pock_device *device) {
+    CUresult result = CUDA_SUCCESS;
+    for (int space = 0; space < POCK_SPACES && !result; space++) {
+        result = pin(device, space);
+        result = result ? result : device->cu.cuMemHostGetDevicePointer(&device->base[space], device->space[space], 0);
+    }
+    return result;
+}
+
+static CUresult allocate(pock_device *device) {
+    size_t all = 0;
+    for (int space = 0; space < POCK_SPACES; space++) {
+        all += rounded(device->bytes[space]);
+    }
+    CUresult result = device->cu.cuMemAlloc(&device->memory, all);
+    CUdeviceptr at = device->memory;
+    for (int space = 0; space < POCK_SPACES; space++) {
+        device->base[space] = at;
+        at += rounded(device->bytes[space]);
+    }
+    (void)pin(device, POCK_INPUT); /* copies of inputs are quicker then, and work without */
+    device->newer_here = 1;
+    return result;
+}
+
+int pock_gpu_take_memory(pock_device *device, pock_error *error) {
+    size_t available = 0, total = 0, needed = 0;
+    for (int space = 0; space < POCK_SPACES; space++) {
+        needed += rounded(device->bytes[space]);
+    }
+    device->cu.cuMemGetInfo(&available, &total);
+    if (!device->shares && needed > available) {
+        return pock_fail(error, POCK_MEMORY, "'%s' needs %.1f MB, %s has %.1f of %.1f MB left: end other programs, or "
+                                             "compile with a smaller batch or update", device->model->name,
+                         (double)needed / 1e6, device->name, (double)available / 1e6, (double)total / 1e6);
+    }
+    CUresult result = device->shares ? share(device) : allocate(device);
+    if (result) {
+        return pock_fail(error, POCK_MEMORY, "%s does not take the model's %.1f MB: %s", device->name,
+                         (double)needed / 1e6, pock_gpu_text(device, result));
+    }
+    return POCK_OK;
+}
+
+void pock_gpu_give_memory(pock_device *device) {
+    for (int space = 0; space < POCK_SPACES; space++) {
+        if (device->registered[space]) {
+            device->cu.cuMemHostUnregister(device->space[space]);
+        }
+    }
+    if (device->memory) {
+        device->cu.cuMemFree(device->memory);
+    }
+}
+
+static void to_gpu(pock_device *device, int space) {
+    if (device->model->space_bytes[space]) {
+        pock_gpu_note(device, device->cu.cuMemcpyHtoDAsync(device->base[space], device->space[space],
+                                                           (size_t)device->model->space_bytes[space], device->stream),
+                      "copying to the GPU");
+    }
+}
+
+static void from_gpu(pock_device *device, const pock_tensor *tensor) {
+    uint64_t offset = tensor->ref.offset;
+    if (tensor->ref.space < POCK_SPACES) {
+        char *to = device->space[tensor->ref.space] + (size_t)offset;
+        pock_gpu_note(device, device->cu.cuMemcpyDtoHAsync(to, device->base[tensor->ref.space] + offset,
+                                                           (size_t)tensor->nbytes, device->stream),
+                      "copying from the GPU");
+    }
+}
+
+void pock_gpu_send(pock_device *device) {
+    if (device->shares) {
+        return;
+    }
+    to_gpu(device, POCK_INPUT);
+    if (device->newer_here) {
+        to_gpu(device, POCK_PARAM);
+        to_gpu(device, POCK_STATE);
+        to_gpu(device, POCK_CONST);
+        device->newer_here = 0;
+    }
+}
+
+void pock_gpu_receive(pock_device *device, const pock_program *program) {
+    for (uint32_t i = 0; i < program->output_count && !device->shares; i++) {
+        from_gpu(device, &program->outputs[i]);
+    }
+    device->newer_there = 1;
+}
+
+int pock_device_fetch(pock_device *device, pock_error *error) {
+    const pock_model *model = device->model;
+    if (device->shares || !device->newer_there) {
+        return POCK_OK;
+    }
+    pock_gpu_note(device, device->cu.cuCtxSetCurrent(device->context), "choosing the GPU");
+    for (uint32_t i = 0; i < model->param_count; i++) {
+        if (model->params[i].trained) {
+            from_gpu(device, &model->params[i]);
+        }
+    }
+    for (uint32_t i = 0; i < model->state_count; i++) {
+        from_gpu(device, &model->states[i]);
+    }
+    pock_gpu_note(device, device->cu.cuStreamSynchronize(device->stream), "copying from the GPU");
+    int code = pock_gpu_report(device, error);
+    device->newer_there = code != POCK_OK;
+    return code;
+}
+
+void pock_device_changed(pock_device *device) {
+    device->newer_here = 1;
+}

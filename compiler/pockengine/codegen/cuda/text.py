@@ -1,0 +1,90 @@
+"""CUDA C++'s meaning of the words of GPU-C, and the C file that has all kernels' machine code and starts them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from ...plan.program import Call
+from ..gpu.launches import starters
+from .architecture import Architecture
+
+PRELUDE = """\
+typedef signed char int8_t;
+typedef unsigned char uint8_t;
+typedef short int16_t;
+typedef unsigned short uint16_t;
+typedef int int32_t;
+typedef unsigned int uint32_t;
+typedef long int64_t;
+typedef unsigned long uint64_t;
+#define INT64_C(x) x##L
+#define UINT64_C(x) x##UL
+#define INT64_MIN (-INT64_C(9223372036854775807) - 1)
+#define KERNEL extern "C" __global__
+#define GLOBAL
+#define SHARED __shared__
+#define TABLE static __constant__ const
+#define OPERAND(i) char *base##i
+#define AT(type, i) ((type *)base##i)
+#define BLOCK ((int)blockIdx.x)
+#define THREAD ((int)threadIdx.x)
+#define BARRIER __syncthreads()
+template <typename To, typename From> __device__ To same_bits(From x)
+{
+    union { From from; To to; } u = {x};
+    return u.to;
+}
+#define SAME_BITS(from, to, x) same_bits<to, from>(x)
+#define __builtin_fabsf fabsf
+#define __builtin_sqrtf sqrtf
+#define __builtin_floorf floorf
+#define __builtin_ceilf ceilf
+#define __builtin_rintf rintf
+#define __builtin_truncf truncf
+#define __builtin_fmodf fmodf
+#define __builtin_copysignf copysignf
+#define __builtin_inff() __int_as_float(0x7f800000)
+#define __builtin_nanf(x) __int_as_float(0x7fffffff)
+#define __builtin_inf() __longlong_as_double(0x7ff0000000000000LL)
+#define __builtin_nan(x) __longlong_as_double(0x7fffffffffffffffLL)
+#define __builtin_fabs fabs
+#define __builtin_sqrt sqrt
+#define __builtin_floor floor
+#define __builtin_ceil ceil
+#define __builtin_rint rint
+#define __builtin_fmod fmod
+#define __builtin_exp exp
+#define __builtin_log log
+#define __builtin_tanh tanh
+#define __builtin_erf erf
+#define __builtin_sin sin
+#define __builtin_cos cos
+#define __builtin_pow pow
+#define __builtin_atan atan
+#define __builtin_expm1 expm1
+#define __builtin_log1p log1p
+#define __builtin_lgamma lgamma
+"""
+
+
+def launches_c(calls: Collection[Call], images: Mapping[str, bytes], architecture: Architecture, header: str) -> str:
+    """The text of kernels.c: each kernel's machine code, and the function of its name that starts it. `images` are by
+    the kernels' names, in their order; `header` is the text of launch.h."""
+    lines = ["/* The kernels' machine code. */", header]
+    for number, image in enumerate(images.values()):
+        lines.append(f"static const unsigned char image_{number}[] __attribute__((aligned(16))) =")
+        lines += [f'    "{_octal(image[at : at + 64])}"' for at in range(0, len(image), 64)]
+        lines.append("    ;")
+    lines.append("const pock_device_kernel pock_device_kernels[] = {")
+    lines += [f'    {{"{symbol}", image_{number}}},' for number, symbol in enumerate(images)] or ["    {0, 0},"]
+    lines.append("};")
+    lines.append(f"const uint32_t pock_device_kernel_count = {len(images)};")
+    major, minor, exact = architecture.major, architecture.minor, int(architecture.exact)
+    lines.append(f"const int pock_capability_major = {major}, pock_capability_minor = {minor};")
+    lines.append(f"const int pock_capability_exact = {exact};")
+    lines += starters(calls)
+    return "\n".join(lines) + "\n"
+
+
+def _octal(piece: bytes) -> str:
+    return "".join(f"\\{byte:03o}" for byte in piece)

@@ -1,0 +1,61 @@
+"""What the compiler knows of a device's GPU: the table `[gpu]` of a target's file."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from pockengine.errors import TargetError, nearest
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU, as its maker describes it.
+
+    arch                what kernels are compiled for: `sm_87`, or a name where the device compiles them itself
+    multiprocessors     parts that run blocks of threads, each on its own
+    clock_mhz           of these, at most
+    f32_per_cycle       operations of one multiprocessor in a cycle; a multiplication with an addition is two
+    bf16_per_cycle      the same of its matrix units, which add up in f32; without them as `f32_per_cycle`
+    memory_mb_per_s     10^6 bytes that its memory gives in a second"""
+
+    arch: str
+    multiprocessors: int
+    clock_mhz: int
+    f32_per_cycle: int
+    bf16_per_cycle: int
+    memory_mb_per_s: int
+
+    @property
+    def bytes_per_cycle(self) -> float:
+        """What its memory gives in a cycle."""
+        return self.memory_mb_per_s / self.clock_mhz
+
+    @property
+    def flops_per_cycle(self) -> float:
+        """What all multiprocessors compute in a cycle, in f32."""
+        return float(self.multiprocessors * self.f32_per_cycle)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+
+def gpu_of(table: object, origin: str) -> Gpu | None:
+    """The table of a file called `origin`; None where there is none. TargetError for unknown, missing or mistyped
+    keys."""
+    if table is None:
+        return None
+    kinds = {field.name: str(field.type) for field in fields(Gpu)}
+    if not isinstance(table, dict):
+        raise TargetError(f"{origin}: gpu must be a table")
+    for key, value in table.items():
+        if key not in kinds:
+            raise TargetError(f"{origin}: gpu has an unknown key '{key}'{nearest(key, kinds)}")
+        right = isinstance(value, str) and value if kinds[key] == "str" else type(value) is int and value > 0
+        if not right:
+            wanted = "text" if kinds[key] == "str" else "a positive whole number"
+            raise TargetError(f"{origin}: gpu.{key} must be {wanted}, not {value!r}")
+    if missing := sorted(kinds.keys() - table.keys()):
+        raise TargetError(f"{origin}: gpu lacks {', '.join(missing)}")
+    return Gpu(**table)

@@ -1,0 +1,51 @@
+"""A driver of CUDA for one model's artifact, with emulated kernels: host program, plan, graphs and kernels together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from pockengine.codegen.cuda.build import device_runtime
+from pockengine.codegen.gpu.launches import calls_of, grids_of
+from pockengine.plan.program import Program
+from pockengine.targets import Gpu, Target, get
+from tests.compiler.codegen.gpu.emulated import emulated_sources
+from tests.compiler.codegen.harness import compile_sources
+
+FAKE = Path(__file__).with_name("fake_cuda.c")
+ORIN = get("jetson-orin-nano").gpu
+
+
+def here() -> Target:
+    """This machine, as if it had a GPU of capability 8.7."""
+    assert isinstance(ORIN, Gpu)
+    return replace(get("host"), gpu=ORIN, backend="cuda")
+
+
+def make_driver(programs: Mapping[str, Program], folder: Path) -> Path:
+    """The folder of a `libcuda.so.1` that runs a model's kernels."""
+    calls = calls_of(programs)
+    grids = grids_of(calls)
+    table = ["#include <stddef.h>", "typedef void run(void *const *arg, int task, int tasks);"]
+    table += [f"run {symbol};" for symbol in grids]
+    table.append("const struct { const char *name; run *run; unsigned blocks, threads, operands; } fake_kernels[] = {")
+    table += [
+        f'    {{"{symbol}", {symbol}, {grid.blocks}, {grid.threads}, {operands}}},'
+        for symbol, (grid, operands) in grids.items()
+    ]
+    table += ["    {NULL, NULL, 0, 0, 0},", "};"]
+    header = device_runtime().sources["cuda.h"]
+    sources = {
+        **emulated_sources(calls),
+        "table": "\n".join(table) + "\n",
+        "fake": FAKE.read_text().replace('#include "cuda.h"', header),
+    }
+    compile_sources(folder, sources, get("host"), ("-O1",), name="libcuda.so.1")
+    return folder
+
+
+needs_compiler = pytest.mark.skipif(find_spec("nvidia.cuda_nvrtc") is None, reason="pip install 'pockengine[cuda]'")

@@ -1,0 +1,69 @@
+"""Kernels as machine code of NVIDIA's GPUs: the compiler's own reports are what can be known without one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pockengine import ops
+from pockengine.codegen import backends
+from pockengine.codegen.cuda import nvrtc
+from pockengine.codegen.cuda.architecture import architecture_of, parsed
+from pockengine.codegen.cuda.build import compiled
+from pockengine.codegen.gpu.launches import grids_of, kernels_of
+from pockengine.errors import TargetError, ToolchainError
+from pockengine.targets import all as all_targets
+from pockengine.targets import get
+from tests.compiler.codegen.cuda.driver import needs_compiler
+from tests.compiler.codegen.harness import sample_case
+
+LEAST_SHARED_BYTES = 48 << 10
+"""That every GPU gives a block without being asked."""
+REGISTERS = 65536
+"""Of a multiprocessor, from compute capability 8.0 on (CUDA C++ programming guide 12.9, technical specifications)."""
+
+
+@needs_compiler
+@pytest.mark.parametrize("arch, every", [("sm_87", 1), ("sm_89", 5), ("sm_90a", 5), ("sm_120", 5)])
+def test_every_op_sample_compiles_and_does_not_spill(arch: str, every: int) -> None:
+    rng, backend = np.random.default_rng(0), backends.get("cuda")
+    samples = [
+        (op.name, sample) for op in ops.all_ops() if op.kind not in ("composite", "region") for sample in op.samples
+    ]
+    nodes = [sample_case(name, sample, rng).node for name, sample in samples]
+    lowered = [backend.lower(node, get("h100"), 1) for node in nodes if backend.unsupported(node) is None]
+    calls = [call for one in lowered for call in one.calls]
+    grids = grids_of(calls)
+    for symbol, text in list(kernels_of(calls).items())[::every]:
+        made = compiled(symbol, text, parsed(arch))
+        assert made.image[:4] == b"\x7fELF" and made.image[18] == 190  # EM_CUDA
+        assert made.spill_bytes == 0, symbol
+        assert made.shared_bytes <= LEAST_SHARED_BYTES, symbol
+        assert made.registers * grids[symbol][0].threads <= REGISTERS, symbol
+
+
+@needs_compiler
+def test_what_does_not_compile_is_named_with_the_first_complaint() -> None:
+    with pytest.raises(ToolchainError, match=r"'k_bad' does not compile for sm_87: .*\"nothing\" is undefined"):
+        compiled("k_bad", "KERNEL void k_bad(OPERAND(0)) { nothing(); }", parsed("sm_87"))
+
+
+def test_without_the_compiler_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvrtc, "PACKAGE", "no-such-package")
+    with pytest.raises(ToolchainError, match=r"pip install 'pockengine\[cuda\]'"):
+        nvrtc.version()
+
+
+def test_targets_name_their_generation() -> None:
+    named = {target.name: architecture_of(target).name for target in all_targets() if target.backend == "cuda"}
+    assert named == {
+        "h100": "sm_90a", "h200": "sm_90a", "jetson-agx-orin": "sm_87", "rtx-4090": "sm_89", "rtx-5090": "sm_120",
+    }  # fmt: skip
+    assert architecture_of(get("sm_86")).name == "sm_86"
+    assert "capability 9.0" in get("sm_90a").description and "capability 12.0" in get("sm_120").description
+
+
+@pytest.mark.parametrize("name", ["sm_75", "sm_7", "raspberry-pi-4", "snapdragon-8-gen-3-gpu"])
+def test_other_gpus_are_refused(name: str) -> None:
+    with pytest.raises(TargetError, match="sm_"):
+        architecture_of(get(name))

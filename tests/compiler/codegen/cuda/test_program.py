@@ -1,0 +1,150 @@
+"""The program that starts kernels on a GPU of NVIDIA's: runs, reports, resuming and sessions as of any other, and one
+sentence for each trouble."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from pockengine.artifact import Artifact
+from pockengine.compile import compile
+from pockengine.compile.planned import Planned
+from pockengine.ir import Array
+from tests.compiler.codegen.cuda.driver import here, make_driver, needs_compiler
+from tests.compiler.codegen.opencl.apart import apart
+from tests.compiler.training.test_runs import EVERYTHING, Program, dataset, tokens
+
+pytestmark = needs_compiler
+
+TRAIN = ("train", "--data", "train.st", "--steps", 6, "--seed", 5, "--eval-data", "eval.st")
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Program]]:
+    """A model with dropout, accumulation, averages, clipping and a schedule, by both backends, beside its data, where
+    there is a driver."""
+    folder = tmp_path_factory.mktemp("programs")
+    save_file(dataset(19, 1), folder / "train.st")
+    save_file(dataset(11, 2), folder / "eval.st")
+    planned: list[Planned] = []
+    gpu = compile(tokens(masked=True), EVERYTHING, here(), 1, inspect=lambda made, _: planned.append(made))
+    built = {"c": compile(tokens(masked=True), EVERYTHING, threads=1), "cuda": gpu}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LD_LIBRARY_PATH", str(make_driver(planned[0].programs, tmp_path_factory.mktemp("driver"))))
+        yield {name: Program(artifact, folder) for name, artifact in built.items()}
+
+
+@pytest.mark.parametrize("memory", ["own", "integrated"])
+def test_a_run_tells_what_machine_code_tells(
+    programs: dict[str, Program], memory: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE", memory)
+    told = {name: program.run(*TRAIN, "--save", f"{name}.st") for name, program in programs.items()}
+    assert [list(event) for event in told["cuda"]] == [list(event) for event in told["c"]]
+    for mine, theirs in zip(told["cuda"], told["c"], strict=True):
+        assert _floats(mine) == pytest.approx(_floats(theirs), rel=1e-4)
+    weights = {name: load_file(program.folder / f"{name}.st") for name, program in programs.items()}
+    for key, array in weights["c"].items():
+        np.testing.assert_allclose(weights["cuda"][key], array, rtol=1e-3, atol=1e-5, err_msg=key)
+
+
+def _floats(event: dict[str, Any]) -> list[float]:
+    return [value for value in event.values() if isinstance(value, float)]
+
+
+def test_launches_are_replayed_as_one_graph_a_program(
+    programs: dict[str, Program], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_LOG", str(tmp_path / "log"))
+    program = programs["cuda"]
+    program.run(*TRAIN[:7])
+    replays, taken = map(int, (tmp_path / "log").read_text().split())
+    spaces = json.loads(program.call("info").stdout)
+    assert replays == 6 * spaces["accumulate"]
+    planned = sum(spaces[f"{space}_bytes"] for space in ("arena", "param", "state", "const", "input"))
+    assert planned <= taken <= planned + 5 * 4096
+
+
+def test_a_run_resumes_as_if_it_had_not_ended(programs: dict[str, Program]) -> None:
+    program = programs["cuda"]
+    whole = program.run(*TRAIN, "--save", "whole.st")
+    first = program.run(*TRAIN[:3], "--steps", 2, *TRAIN[5:], "--checkpoint", "c", "--checkpoint-every", 9)
+    rest = program.run(*TRAIN, "--resume", "c", "--save", "rest.st")
+    assert [event for event in first + rest if event["event"] == "step"] == [
+        event for event in whole if event["event"] == "step"
+    ]
+    assert (program.folder / "rest.st").read_bytes() == (program.folder / "whole.st").read_bytes()
+
+
+def test_a_profile_has_a_time_for_each_kernel(programs: dict[str, Program]) -> None:
+    program = programs["cuda"]
+    program.run(*TRAIN, "--profile", "--report", "r.json")
+    report = json.loads((program.folder / "r.json").read_text())
+    assert report["kernels"] and all(kernel["ms"] > 0 for kernel in report["kernels"])
+
+
+def test_a_session_gives_and_takes_its_tensors(programs: dict[str, Program], tmp_path: Path) -> None:
+    found = {}
+    for name, program in programs.items():
+        program.artifact.save(tmp_path / f"{name}.pock")
+        found[name] = apart(_twenty_steps, tmp_path / f"{name}.pock")
+    np.testing.assert_allclose(found["cuda"][0], found["c"][0], rtol=1e-4)
+    for key, array in found["c"][1].items():
+        np.testing.assert_allclose(found["cuda"][1][key], array, rtol=1e-3, atol=1e-4, err_msg=key)
+
+
+def _twenty_steps(artifact: Path) -> tuple[list[float], dict[str, Array]]:
+    """Losses and tensors; half way, a parameter is read, changed and written."""
+    samples = {name: value[:8] for name, value in dataset(19, 1).items()}
+    with Artifact.open(artifact).load(threads=1, seed=3) as session:
+        losses = [session.step(samples) for _ in range(10)]
+        name, array = next((name, array) for name, array in session.state().items() if array.dtype == np.float32)
+        session.set_tensor(name, array * 1.5)
+        losses += [session.step(samples) for _ in range(10)]
+        return losses, session.state()
+
+
+@pytest.mark.parametrize(
+    "trouble, code, part",
+    [
+        ("broken", 1, "the CUDA driver does not start"),
+        ("old", 1, "the CUDA driver is of version 11.4, the kernels need 12.0: update NVIDIA's driver"),
+        ("empty", 1, "the CUDA driver is here, but no GPU"),
+        (
+            "other",
+            1,
+            "Fake GPU has compute capability 7.7, 'tokens' was compiled for 8.7: compile it with --target sm_77",
+        ),
+        ("small", 5, "Fake GPU has 0.0 of 0.0 MB left: end other programs"),
+        ("full", 5, "Fake GPU does not take the model's"),
+        ("refuses", 1, "Fake GPU does not load the kernel k_"),
+        ("lost", 1, "the step's results are lost; resume from the last checkpoint"),
+    ],
+)
+def test_each_trouble_is_one_sentence(
+    programs: dict[str, Program], monkeypatch: pytest.MonkeyPatch, trouble: str, code: int, part: str
+) -> None:
+    monkeypatch.setenv("FAKE", trouble)
+    done = programs["cuda"].call(*TRAIN, "--save", f"{trouble}.st")
+    assert (done.returncode, part in done.stderr, done.stderr.count("\n")) == (code, True, 1), done.stderr
+    assert not (programs["cuda"].folder / f"{trouble}.st").exists()
+
+
+def test_without_a_driver_the_program_says_so(programs: dict[str, Program], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LD_LIBRARY_PATH")
+    done = programs["cuda"].call(*TRAIN)
+    assert done.returncode == 1
+    assert "there is no CUDA driver here: libcuda.so.1 is not found" in done.stderr
+
+
+def test_it_is_for_other_processors_too() -> None:
+    board = compile(tokens(masked=True), EVERYTHING, target="jetson-orin-nano", backend="cuda")
+    executable = board.read(board.manifest.entry_points.executable)
+    assert executable[:4] == b"\x7fELF" and executable[18] == 183  # EM_AARCH64
+    assert board.manifest.backend == "cuda" and board.manifest.target["gpu"]["arch"] == "sm_87"

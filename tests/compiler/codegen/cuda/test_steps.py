@@ -1,0 +1,45 @@
+"""Training steps through the CUDA host program: recorded, replayed, copied to and from, ten of them as PyTorch's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pockengine.compile import compile
+from pockengine.compile.planned import Planned
+from pockengine.recipe import Recipe
+from tests.compiler.codegen.cuda.driver import here, make_driver, needs_compiler
+from tests.compiler.codegen.opencl.apart import apart
+from tests.compiler.models import zoo
+from tests.compiler.models.agreement import Agreement, compared
+from tests.compiler.models.test_ten_steps import OPTIMIZERS
+
+pytestmark = needs_compiler
+
+
+@pytest.mark.parametrize("memory", ["own", "integrated"])
+@pytest.mark.parametrize(
+    "model, update, optimizer",
+    [("mobilenet_v2", "channels", "sgd-momentum"), ("bert", "full", "adamw")],
+    ids=["mobilenet_v2", "bert"],
+)
+def test_ten_steps(
+    model: str, update: str, optimizer: str, memory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned: list[Planned] = []
+    recipe = _recipe(model, update, optimizer)
+    compile(zoo.graph(model), recipe.bound(zoo.graph(model)), here(), 2, inspect=lambda made, _: planned.append(made))
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(make_driver(planned[0].programs, tmp_path)))
+    monkeypatch.setenv("FAKE", memory)
+    found = apart(_compared, model, update, optimizer)
+    assert found.updated
+    assert not found.problems
+
+
+def _recipe(model: str, update: str, optimizer: str) -> Recipe:
+    return Recipe(optimizer=OPTIMIZERS[optimizer], update=zoo.UPDATES[model][update], batch=zoo.BATCH)
+
+
+def _compared(model: str, update: str, optimizer: str) -> Agreement:
+    return compared(zoo.MODELS[model], zoo.graph(model), _recipe(model, update, optimizer), target=here())

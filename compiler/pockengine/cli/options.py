@@ -18,7 +18,7 @@ Memory = Annotated[
 Compute = Annotated[
     str,
     typer.Option(
-        "--compute", metavar="{f32|bf16|f16}", help="The format in which contractions multiply; sums are f32."
+        "--compute", metavar="{f32|bf16|f16|tf32}", help="The format in which contractions multiply; sums are f32."
     ),
 ]
 BackendName = Annotated[

@@ -36,6 +36,11 @@ class Gpu:
         """What all multiprocessors compute in a cycle, in f32."""
         return float(self.multiprocessors * self.f32_per_cycle)
 
+    @property
+    def has_matrix_units(self) -> bool:
+        """Whether it multiplies matrices of bf16, f16 and tf32: GPUs of NVIDIA's from compute capability 8.0 on."""
+        return self.arch.startswith("sm_")
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
         return asdict(self)

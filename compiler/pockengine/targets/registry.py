@@ -15,10 +15,11 @@ from pockengine.targets import machine, processor
 from pockengine.targets.gpu import Gpu, gpu_of
 
 _OPERATING_SYSTEMS = ("linux", "macos")
-COMPUTE = ("f32", "bf16", "f16")
+COMPUTE = ("f32", "bf16", "f16", "tf32")
 """Number formats in which contractions may multiply."""
-_MULTIPLIES = {"bf16": frozenset(("amx_bf16", "avx512bf16", "bf16")), "f16": frozenset(("fp16fml",))}
-"""CPU features of which one gives products of a format that are added up in f32."""
+NONE: frozenset[str] = frozenset()
+_MULTIPLIES = {"bf16": frozenset(("amx_bf16", "avx512bf16", "bf16")), "f16": frozenset(("fp16fml",)), "tf32": NONE}
+"""CPU features of which one gives products of a format that are added up in f32; of tf32, none."""
 
 
 USUAL_BACKEND = "c"
@@ -107,7 +108,13 @@ class Target:
 
     @property
     def formats(self) -> tuple[str, ...]:
-        """The formats of COMPUTE in which this device multiplies."""
+        """The formats of COMPUTE in which this device multiplies: its processor or its GPU."""
+        has_units = self.gpu is not None and self.gpu.has_matrix_units
+        return COMPUTE if has_units else self.processor_formats
+
+    @property
+    def processor_formats(self) -> tuple[str, ...]:
+        """Those of its processor."""
         return tuple(name for name in COMPUTE if name not in _MULTIPLIES or _MULTIPLIES[name] & self.all_features)
 
     def computing(self, name: str) -> Target:

@@ -75,7 +75,7 @@ class CBackend:
 
     def limits(self, target: Target) -> Limits:
         """What the processor's instructions allow."""
-        return Limits(target.formats, tunes=True)
+        return Limits(target.processor_formats, tunes=True)
 
     def memory(self, target: Target) -> Memory:
         """The processor's own."""

@@ -8,6 +8,7 @@ from ...progress import Progress
 from ...targets import HOST_MEMORY, Memory, Target
 from ..backend import Built
 from ..gpu.lowering import Lowering
+from ..gpu.matrix import FORMATS as MATRIX_FORMATS
 from ..model import Model
 from ..native import toolchain
 from ..untuned import Untuned
@@ -22,6 +23,7 @@ class CudaBackend(Lowering, Untuned):
     """GPU-C kernels as machine code of NVIDIA's GPUs; see `codegen.backend.Backend`."""
 
     name = "cuda"
+    formats = ("f32", *MATRIX_FORMATS)
 
     def memory(self, target: Target) -> Memory:
         """The GPU's own, or the processor's where both share one."""

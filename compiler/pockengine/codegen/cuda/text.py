@@ -35,6 +35,34 @@ template <typename To, typename From> __device__ To same_bits(From x)
     return u.to;
 }
 #define SAME_BITS(from, to, x) same_bits<to, from>(x)
+static __device__ uint32_t PACK_BF16(float a, float b)
+{
+    uint32_t word;
+    asm("cvt.rn.bf16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(a), "f"(b));
+    return word;
+}
+static __device__ uint32_t PACK_F16(float a, float b)
+{
+    uint32_t word;
+    asm("cvt.rn.f16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(a), "f"(b));
+    return word;
+}
+static __device__ uint32_t TF32(float a)
+{
+    uint32_t word;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(word) : "f"(a));
+    return word;
+}
+#define MMA(name, shape) \\
+static __device__ void name(float *s, const uint32_t *l, const uint32_t *r) \\
+{ \\
+    asm volatile("mma.sync.aligned." shape " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \\
+                 : "+f"(s[0]), "+f"(s[1]), "+f"(s[2]), "+f"(s[3]) \\
+                 : "r"(l[0]), "r"(l[1]), "r"(l[2]), "r"(l[3]), "r"(r[0]), "r"(r[1])); \\
+}
+MMA(MMA_BF16, "m16n8k16.row.col.f32.bf16.bf16.f32")
+MMA(MMA_F16, "m16n8k16.row.col.f32.f16.f16.f32")
+MMA(MMA_TF32, "m16n8k8.row.col.f32.tf32.tf32.f32")
 #define __builtin_fabsf fabsf
 #define __builtin_sqrtf sqrtf
 #define __builtin_floorf floorf

@@ -8,6 +8,7 @@ from ...progress import Progress
 from ...targets import HOST_MEMORY, Memory, Target
 from ..backend import Built
 from ..gpu.lowering import Lowering
+from ..gpu.matrix import FORMATS as MATRIX_FORMATS
 from ..model import Model
 from ..native import toolchain
 from ..untuned import Untuned
@@ -18,6 +19,7 @@ class EmulatedBackend(Lowering, Untuned):
     """A GPU's kernels as C; see `codegen.backend.Backend`."""
 
     name = "emulated"
+    formats = ("f32", *MATRIX_FORMATS)
 
     def memory(self, target: Target) -> Memory:
         """The processor's own."""

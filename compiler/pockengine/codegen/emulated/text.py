@@ -26,6 +26,12 @@ PRELUDE = """\
 #define BARRIER pock_barrier()
 #define SAME_BITS(from, to, x) (((union { from f; to t; }){x}).t)
 #define pow powf
+#define PACK_BF16(a, b) pock_pack_bf16(a, b)
+#define PACK_F16(a, b) pock_pack_f16(a, b)
+#define TF32(a) pock_tf32(a)
+#define MMA_BF16(s, l, r) pock_multiply(s, l, r, POCK_MATRIX_BF16)
+#define MMA_F16(s, l, r) pock_multiply(s, l, r, POCK_MATRIX_F16)
+#define MMA_TF32(s, l, r) pock_multiply(s, l, r, POCK_MATRIX_TF32)
 """
 
 

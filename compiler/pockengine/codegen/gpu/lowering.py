@@ -77,14 +77,14 @@ def _inside(node: Node) -> str | None:
     return expressions.unsupported(node, GPU_C)
 
 
-def lower(node: Node) -> Lowered:
-    """The kernels of one node."""
+def lower(node: Node, compute: str = "f32") -> Lowered:
+    """The kernels of one node; products of f32 are made in the format `compute`."""
     if node.op in BARE:
         return BARE[node.op](node)
     region = as_region(node)
     match region.region_kind:
         case RegionKind.CONTRACTION:
-            return contraction.lower(region)
+            return contraction.lower(region, compute)
         case RegionKind.ROW:
             return rows.lower(region)
         case RegionKind.COLUMN:
@@ -98,10 +98,11 @@ class Lowering:
     """The part of a backend's protocol that planning asks, for every language of GPU kernels."""
 
     pipeline: Pipeline = GPU
+    formats: tuple[str, ...] = ("f32",)
 
     def limits(self, target: Target) -> Limits:
-        """Products are of f32."""
-        return Limits(("f32",), tunes=False, clock=(target.gpu or USUAL).clock_mhz * 1e6)
+        """There is nothing to tune."""
+        return Limits(self.formats, tunes=False, clock=(target.gpu or USUAL).clock_mhz * 1e6)
 
     def unsupported(self, node: Node) -> str | None:
         """Why this node cannot be lowered, or None."""
@@ -113,7 +114,7 @@ class Lowering:
 
     def lower(self, node: Node, target: Target, threads: int) -> Lowered:
         """The kernels of one node."""
-        return lower(node)
+        return lower(node, target.compute)
 
     def cost(self, lowered: Lowered, target: Target, threads: int) -> float:
         """A roofline: cycles of the target's GPU."""

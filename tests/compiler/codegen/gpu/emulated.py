@@ -21,4 +21,9 @@ def emulated_sources(calls: Sequence[Call]) -> dict[str, str]:
     """C files by their names without ending: the kernels', and what runs them."""
     runtime = emulator().sources
     header = runtime["emulator.h"]
-    return {**units_of(calls, header), "emulator": runtime["emulator.c"].replace('#include "emulator.h"', header)}
+    parts = {
+        name.removesuffix(".c"): text.replace('#include "emulator.h"', header)
+        for name, text in runtime.items()
+        if name.endswith(".c")
+    }
+    return units_of(calls, header) | parts

@@ -6,12 +6,15 @@ import ctypes
 import faulthandler
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from pockengine.codegen.gpu import matrix
+from pockengine.compile import compile
 from pockengine.ir import DType, TensorType, Value
 from pockengine.plan.program import Call, Grid, Kernel
 from pockengine.recipe import Recipe
@@ -64,6 +67,18 @@ def test_threads_that_wait_for_ended_ones_end_the_process(tmp_path: Path) -> Non
         _run(function)
         os._exit(0)
     assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGABRT
+
+
+@pytest.mark.parametrize("compute", matrix.FORMATS)
+def test_steps_on_matrix_units_are_near_those_of_f32(compute: str) -> None:
+    recipe = Recipe(optimizer=OPTIMIZERS["adamw"], update="full", batch=zoo.BATCH).bound(zoo.graph("bert"))
+    losses = {}
+    for format in ("f32", compute):
+        target = replace(get("host"), compute=format)
+        with compile(zoo.graph("bert"), recipe, target, threads=2, backend="emulated").load() as session:
+            losses[format] = [session.step(zoo.MODELS["bert"].feeds(step)) for step in range(5)]
+    assert losses[compute] != losses["f32"]
+    assert losses[compute] == pytest.approx(losses["f32"], rel=1e-2)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 #ifndef POCK_EMULATOR_H
 #define POCK_EMULATOR_H
 
+#include <stdint.h>
+
 /* Which block and thread this is. */
 extern _Thread_local int pock_block, pock_thread;
 
@@ -11,5 +13,13 @@ void pock_emulate(void (*body)(void *const *arg), void *const *arg, int blocks, 
 
 /* Waits for all threads of the block. Ends the process where one of them has ended: on a GPU that is undefined. */
 void pock_barrier(void);
+
+/* A GPU's matrix units, for kernels in which all threads of a block multiply at the same place: rounding to nearest (of tf32,
+ * halves away from zero), and sums in f32. The words are those of codegen/gpu/matrix.py. */
+enum { POCK_MATRIX_BF16, POCK_MATRIX_F16, POCK_MATRIX_TF32 };
+uint32_t pock_pack_bf16(float low, float high);
+uint32_t pock_pack_f16(float low, float high);
+uint32_t pock_tf32(float number);
+void pock_multiply(float *sums, const uint32_t *left, const uint32_t *right, int format);
 
 #endif

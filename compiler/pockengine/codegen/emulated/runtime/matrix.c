@@ -1,0 +1,79 @@
+/* What `mma.sync` computes, by the 32 threads of a warp together. */
+#include "emulator.h"
+
+#include <string.h>
+
+#define MOST_THREADS 1024
+
+/* The words of each thread of the block. */
+static _Thread_local struct {
+    uint32_t left[4], right[2];
+} given[MOST_THREADS];
+
+static uint32_t bits_of(float number) {
+    uint32_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    return bits;
+}
+
+static float number_of(uint32_t bits) {
+    float number;
+    memcpy(&number, &bits, sizeof number);
+    return number;
+}
+
+static uint32_t bf16(float number) {
+    uint32_t bits = bits_of(number);
+    return number != number ? 0x7FFF : (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
+}
+
+static uint32_t f16(float number) {
+    _Float16 half = (_Float16)number;
+    uint16_t bits;
+    memcpy(&bits, &half, sizeof bits);
+    return bits;
+}
+
+uint32_t pock_pack_bf16(float low, float high) {
+    return bf16(low) | bf16(high) << 16;
+}
+
+uint32_t pock_pack_f16(float low, float high) {
+    return f16(low) | f16(high) << 16;
+}
+
+uint32_t pock_tf32(float number) {
+    return number != number ? 0x7FFFE000 : (bits_of(number) + 0x1000) & 0xFFFFE000;
+}
+
+static float half_of(uint32_t word, int high, int format) {
+    uint32_t bits = high ? word >> 16 : word & 0xFFFF;
+    if (format == POCK_MATRIX_BF16) {
+        return number_of(bits << 16);
+    }
+    uint16_t small = (uint16_t)bits;
+    _Float16 half;
+    memcpy(&half, &small, sizeof half);
+    return (float)half;
+}
+
+static float product(uint32_t left, uint32_t right, int format) {
+    return format == POCK_MATRIX_TF32
+               ? number_of(left) * number_of(right)
+               : half_of(left, 0, format) * half_of(right, 0, format) + half_of(left, 1, format) * half_of(right, 1, format);
+}
+
+void pock_multiply(float *sums, const uint32_t *left, const uint32_t *right, int format) {
+    int warp = pock_thread & ~31, g = pock_thread % 32 / 4, t = pock_thread % 4;
+    memcpy(given[pock_thread].left, left, sizeof given->left);
+    memcpy(given[pock_thread].right, right, sizeof given->right);
+    pock_barrier();
+    for (int i = 0; i < 4; i++) {
+        int row = g + i / 2 * 8, column = 2 * t + i % 2;
+        for (int word = 0; word < 8; word++) {
+            const uint32_t *l = given[warp + row % 8 * 4 + word % 4].left, *r = given[warp + column * 4 + word % 4].right;
+            sums[i] += product(l[row / 8 + word / 4 * 2], r[word / 4], format);
+        }
+    }
+    pock_barrier();
+}

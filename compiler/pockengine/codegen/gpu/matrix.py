@@ -1,0 +1,200 @@
+"""Products on a GPU's matrix units: 16-bit floats or tf32, added up in f32.
+
+32 threads (a warp) multiply pieces of 16 x 8 results together (`mma.sync`, PTX ISA 8.7, "Matrix fragments for
+mma.m16n8k16" and "mma.m16n8k8"). Operands come from memory as f32 and are rounded on their way to shared memory, where a
+word of 32 bits is two neighbours along k, or one number of tf32; the next words are on their way from memory while a tile
+is multiplied.
+These words of GPU-C are only for languages that have such units:
+
+    PACK_BF16(a, b)   two f32 as the word of two bf16, `a` in the low half; PACK_F16, and TF32(a), likewise
+    MMA_BF16(s, l, r) adds to the thread's four sums `s` what its warp's words `l` (4) and `r` (2) make; MMA_F16 and
+                      MMA_TF32 likewise
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from ...plan.program import Kernel
+from ..common.index_maps import Access, Axis, Contraction, inside
+from .product import Writer, guarded
+from .source import kernel_body
+
+FORMATS = ("bf16", "f16", "tf32")
+WORDS = 16
+"""Along k that a tile in shared memory is deep: 32 numbers of 16 bits."""
+PITCH = WORDS + 4
+"""Words from one row of a tile to the next: the 32 threads of a warp read from 32 banks."""
+LEAST = 16
+"""Rows, columns and products below which matrix units have little to do."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A block's part of the result: warps as `down` x `across`, each of `m` pieces of 16 rows and `n` of 8 columns."""
+
+    down: int
+    across: int
+    m: int
+    n: int
+
+    @property
+    def rows(self) -> int:
+        return self.down * self.m * 16
+
+    @property
+    def columns(self) -> int:
+        return self.across * self.n * 8
+
+    @property
+    def threads(self) -> int:
+        return self.down * self.across * 32
+
+    def blocks(self, m: int, n: int) -> int:
+        """Blocks over m x n."""
+        return -(-m // self.rows) * -(-n // self.columns)
+
+
+LARGE, SMALL = Shape(2, 4, 4, 4), Shape(2, 2, 2, 4)
+ENOUGH = 64
+"""Blocks with which a GPU is busy: where the large shape makes fewer, the small one has more."""
+
+
+def suits(part: Contraction) -> bool:
+    """Whether matrix units have enough to do."""
+    _, m, n, k = part.sizes()
+    return min(m, n, k) >= LEAST
+
+
+def shape_for(m: int, n: int) -> Shape:
+    """The large shape where it makes enough blocks and wastes little."""
+    padded = LARGE.blocks(m, n) * LARGE.rows * LARGE.columns
+    return LARGE if LARGE.blocks(m, n) >= ENOUGH and padded <= 1.25 * m * n else SMALL
+
+
+def tiled(writer: Writer, shape: Shape, compute: str) -> Kernel:
+    """Blocks go through the tiles of the result by rows."""
+    code, (_, m, n, k) = writer.code, writer.part.sizes()
+    across, down = -(-n // shape.columns), -(-m // shape.rows)
+    deep = WORDS * _numbers(compute)
+    with kernel_body(code, writer.operands):
+        code.line(f"SHARED uint32_t left_tile[{shape.rows}][{PITCH}], right_tile[{shape.columns}][{PITCH}];")
+        code.line(f"const ptrdiff_t b = BLOCK / {across * down};")
+        code.line(f"const ptrdiff_t m0 = BLOCK / {across} % {down} * {shape.rows};")
+        code.line(f"const ptrdiff_t n0 = BLOCK % {across} * {shape.columns};")
+        code.line("const int g = THREAD % 32 / 4, t = THREAD % 4;")
+        code.line(f"const int row0 = THREAD / 32 / {shape.across} * {shape.m * 16};")
+        code.line(f"const int column0 = THREAD / 32 % {shape.across} * {shape.n * 8};")
+        writer.digits("b", writer.part.b)
+        code.line(f"uint32_t next_left[{_share(shape.rows, shape)}], next_right[{_share(shape.columns, shape)}];")
+        code.line(f"float sums[{shape.m}][{shape.n}][4] = {{{{{{0}}}}}};")
+        with code.loop("k0", k + deep, step=deep):
+            with code.block("if (k0 > 0)"):
+                _keep(writer, "left", shape.rows, shape)
+                _keep(writer, "right", shape.columns, shape)
+            code.line("BARRIER;")
+            with code.block(f"if (k0 < {k})"):
+                _fetch(writer, "left", shape, compute)
+                _fetch(writer, "right", shape, compute)
+            with code.block("if (k0 > 0)"):
+                _multiply(writer, shape, compute)
+            code.line("BARRIER;")
+        _results(writer, shape)
+    return writer.kernel(compute)
+
+
+def _numbers(compute: str) -> int:
+    """In a word."""
+    return 1 if compute == "tf32" else 2
+
+
+def _share(width: int, shape: Shape) -> int:
+    """Words of a tile that each thread brings."""
+    return width * WORDS // shape.threads
+
+
+def _places(writer: Writer, side: str, width: int) -> None:
+    """Which row `x` of a tile and which word `kk` of it: neighbours in memory for neighbouring threads."""
+    code = writer.code
+    access, axis, _, _ = _side(writer, side)
+    if writer.is_run(access, writer.part.k) and not writer.is_run(access, axis):
+        code.line(f"const int kk = e % {WORDS}, x = e / {WORDS};")
+    else:
+        code.line(f"const int x = e % {width}, kk = e / {width};")
+
+
+def _side(writer: Writer, side: str) -> tuple[Access, Axis, str, int]:
+    """An operand, its axis beside k, the name of that axis's index, and its extent."""
+    _, m, n, _ = writer.part.sizes()
+    part = writer.part
+    return (part.left, part.m, "m", m) if side == "left" else (part.right, part.n, "n", n)
+
+
+def _fetch(writer: Writer, side: str, shape: Shape, compute: str) -> None:
+    """From memory to registers, rounded."""
+    code, k = writer.code, writer.part.sizes()[3]
+    access, axis, flat, extent = _side(writer, side)
+    width, numbers = shape.rows if side == "left" else shape.columns, _numbers(compute)
+    code.line("#pragma unroll")
+    with code.block(f"for (int w = 0; w < {_share(width, shape)}; ++w)"):
+        code.line(f"const int e = THREAD + w * {shape.threads};")
+        _places(writer, side, width)
+        code.line(f"const ptrdiff_t {flat} = {flat}0 + x;")
+        code.line(f"float some[{numbers}] = {{0}};")
+        with code.block(f"if ({flat} < {extent})"):
+            writer.digits(flat, axis)
+            code.line("#pragma unroll")
+            with code.block(f"for (int h = 0; h < {numbers}; ++h)"):
+                code.line(f"const ptrdiff_t k = k0 + kk * {numbers} + h;")
+                with code.block(f"if (k < {k})"):
+                    writer.digits("k", writer.part.k)
+                    with guarded(code, inside(access)):
+                        code.line(f"some[h] = {writer.element(access)};")
+        packed = "TF32(some[0])" if numbers == 1 else f"PACK_{compute.upper()}(some[0], some[1])"
+        code.line(f"next_{side}[w] = {packed};")
+
+
+def _keep(writer: Writer, side: str, width: int, shape: Shape) -> None:
+    """From registers to shared memory."""
+    code = writer.code
+    code.line("#pragma unroll")
+    with code.block(f"for (int w = 0; w < {_share(width, shape)}; ++w)"):
+        code.line(f"const int e = THREAD + w * {shape.threads};")
+        _places(writer, side, width)
+        code.line(f"{side}_tile[x][kk] = next_{side}[w];")
+
+
+def _multiply(writer: Writer, shape: Shape, compute: str) -> None:
+    """A tile by a tile."""
+    code = writer.code
+    code.line("#pragma unroll")
+    with code.block(f"for (int kk = 0; kk < {WORDS}; kk += 8)"):
+        code.line(f"uint32_t l[{shape.m}][4], r[{shape.n}][2];")
+        code.line("#pragma unroll")
+        with code.block(f"for (int i = 0; i < {shape.m}; ++i)"):
+            code.line("const int row = row0 + i * 16 + g;")
+            for number, (rows, words) in enumerate(((0, 0), (8, 0), (0, 4), (8, 4))):
+                code.line(f"l[i][{number}] = left_tile[row + {rows}][kk + t + {words}];")
+        code.line("#pragma unroll")
+        with code.block(f"for (int j = 0; j < {shape.n}; ++j)"):
+            for number, words in enumerate((0, 4)):
+                code.line(f"r[j][{number}] = right_tile[column0 + j * 8 + g][kk + t + {words}];")
+        code.line("#pragma unroll")
+        with code.block(f"for (int i = 0; i < {shape.m}; ++i)"):
+            code.line("#pragma unroll")
+            with code.block(f"for (int j = 0; j < {shape.n}; ++j)"):
+                code.line(f"MMA_{compute.upper()}(sums[i][j], l[i], r[j]);")
+
+
+def _results(writer: Writer, shape: Shape) -> None:
+    """The epilogue on the thread's results."""
+    code, (_, m, n, _) = writer.code, writer.part.sizes()
+    with ExitStack() as loops:
+        for index, count in (("i", shape.m), ("j", shape.n), ("s", 4)):
+            code.line("#pragma unroll")
+            loops.enter_context(code.block(f"for (int {index} = 0; {index} < {count}; ++{index})"))
+        code.line("const ptrdiff_t m = m0 + row0 + i * 16 + g + s / 2 * 8;")
+        code.line("const ptrdiff_t n = n0 + column0 + j * 8 + 2 * t + s % 2;")
+        with code.block(f"if (m < {m} && n < {n})"):
+            writer.finish("sums[i][j][s]", "b", "m", "n")

@@ -1,0 +1,91 @@
+"""Writing the kernel of a contraction: operands at the digits of their axes, the region's epilogue on each result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from ...ir import Node, Value
+from ...plan.program import Kernel
+from ..common.c_dialect import c_type
+from ..common.expressions import Body
+from ..common.index_maps import Access, Axis, Contraction, element_offset
+from ..common.indexing import broadcast_strides, digits
+from ..common.mathlib import functions
+from ..common.region import body_of, needed
+from .dialect import GPU_C
+from .source import Code, kernel, operands_of
+
+
+class Writer:
+    """Of one part of a contraction."""
+
+    def __init__(self, node: Node, anchor: Node, part: Contraction) -> None:
+        self.anchor, self.part, self.graph = anchor, part, body_of(node)
+        self.type = c_type(anchor.output.type.dtype)
+        self.code, self.operands = Code(), operands_of(node)
+        self.body = Body(GPU_C, self.graph)
+
+    def is_run(self, access: Access, axis: Axis) -> bool:
+        """Whether neighbours along an axis are neighbours in memory, its last digit's at least."""
+        if not axis:
+            return False
+        name = axis[-1].name
+        steps = access.strides.get(name, 0) + sum(
+            factor * window.stride for window in access.windows for term, factor in window.terms if term == name
+        )
+        return steps == 1
+
+    def digits(self, flat: str, axis: Axis) -> None:
+        """Declare the digits of a flat index."""
+        for digit, text in zip(axis, digits(flat, [digit.extent for digit in axis]), strict=True):
+            self.code.line(f"const ptrdiff_t at_{digit.name} = {text};")
+
+    def element(self, access: Access) -> str:
+        """Expression of an element of an operand, at the digits that are declared."""
+        name = self.operands[self.graph.inputs.index(self.anchor.inputs[access.operand])][0]
+        return f"{name}[{element_offset(access)}]"
+
+    def finish(self, total: str, b: str, m: str, n: str) -> None:
+        """The region's epilogue on one element of the product, and its results."""
+        code, names, results = self.code, dict(self.body.names), list(self.graph.outputs.values())
+        nodes = needed(results, self.graph, [self.anchor.output])
+        read = {value for node in nodes for value in node.inputs}
+        self.body.names[self.anchor.output] = total
+        for value, (name, _, _) in zip(self.graph.inputs, self.operands, strict=False):
+            if value in read:
+                code.line(f"const {c_type(value.type.dtype)} x{name[2:]} = {name}[{self._place(value, b, m, n)}];")
+                self.body.names[value] = f"x{name[2:]}"
+        self.body.compute(code, nodes)
+        for value, (name, _, _) in zip(results, self.operands[len(self.graph.inputs) :], strict=True):
+            code.line(f"{name}[{self._place(value, b, m, n)}] = {self.body.names[value]};")
+        self.body.names = names
+
+    def _place(self, value: Value, b: str, m: str, n: str) -> str:
+        """Expression of the offset of what belongs to element (b, m, n) of the product."""
+        part = self.part
+        strides = broadcast_strides(value.type.shape, part.shape)
+        steps = part.steps(strides)
+        base = sum(start * stride for start, stride in zip(part.origin, strides, strict=False))
+        terms = []
+        for flat, axis in ((b, part.b), (m, part.m), (n, part.n)):
+            for digit, text in zip(axis, digits(flat, [digit.extent for digit in axis]), strict=True):
+                if steps.get(digit.name, 0):
+                    terms.append(f"({text}) * {steps[digit.name]}")
+        return " + ".join([*terms, str(base)])
+
+    def kernel(self, stem: str) -> Kernel:
+        """The kernel whose text was written."""
+        types = ", ".join(str(value.type) for value in self.anchor.inputs)
+        title = f"{self.anchor.op}({types}): b, m, n, k = {self.part.sizes()}"
+        return kernel(f"{stem}_{self.anchor.op}", title, self.code.text(), functions(self.body.needs))
+
+
+@contextmanager
+def guarded(code: Code, conditions: Sequence[str]) -> Iterator[None]:
+    """A block if there are conditions."""
+    if not conditions:
+        yield
+        return
+    with code.block(f"if ({' && '.join(conditions)})"):
+        yield

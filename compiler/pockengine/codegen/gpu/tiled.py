@@ -1,0 +1,104 @@
+"""Products of any type of number: a block computes a tile of the result from tiles of both operands in shared memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...plan.program import Kernel
+from ..common.index_maps import Access, Axis, inside
+from .product import Writer, guarded
+from .source import kernel_body
+
+SIDE = 16
+"""A block's threads form a square of this side."""
+DEPTH = 16
+"""Products that a tile in shared memory is deep."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Results that a thread computes: `m` rows, `n` columns, each SIDE apart."""
+
+    m: int
+    n: int
+
+    @property
+    def rows(self) -> int:
+        return self.m * SIDE
+
+    @property
+    def columns(self) -> int:
+        return self.n * SIDE
+
+    def blocks(self, m: int, n: int) -> int:
+        """Tiles over m x n."""
+        return -(-m // self.rows) * -(-n // self.columns)
+
+    def padded(self, m: int, n: int) -> int:
+        """Elements that tiles over m x n have."""
+        return self.blocks(m, n) * self.rows * self.columns
+
+
+TILES = (Tile(4, 4), Tile(4, 2), Tile(2, 4), Tile(4, 1), Tile(2, 2), Tile(1, 4), Tile(2, 1), Tile(1, 2), Tile(1, 1))
+"""The largest first: they read the least for each product."""
+
+
+def tile_for(m: int, n: int) -> Tile:
+    """The largest tile that wastes at most a quarter more than the one that wastes least."""
+    least = min(tile.padded(m, n) for tile in TILES)
+    return next(tile for tile in TILES if tile.padded(m, n) <= 1.25 * least)
+
+
+def tiled(writer: Writer, tile: Tile) -> Kernel:
+    """Blocks go through the tiles of the result by rows."""
+    code, (_, m, n, k) = writer.code, writer.part.sizes()
+    across, down = -(-n // tile.columns), -(-m // tile.rows)
+    with kernel_body(code, writer.operands):
+        code.line(f"SHARED {writer.type} left_tile[{DEPTH}][{tile.rows}];")
+        code.line(f"SHARED {writer.type} right_tile[{DEPTH}][{tile.columns}];")
+        code.line(f"const ptrdiff_t b = BLOCK / {across * down};")
+        code.line(f"const ptrdiff_t m0 = BLOCK / {across} % {down} * {tile.rows};")
+        code.line(f"const ptrdiff_t n0 = BLOCK % {across} * {tile.columns};")
+        code.line(f"const int tx = THREAD % {SIDE}, ty = THREAD / {SIDE};")
+        writer.digits("b", writer.part.b)
+        code.line(f"{writer.type} sums[{tile.m}][{tile.n}] = {{{{0}}}};")
+        with code.loop("k0", k, step=DEPTH):
+            _load(writer, "left", writer.part.left, writer.part.m, "m", tile.rows, m)
+            _load(writer, "right", writer.part.right, writer.part.n, "n", tile.columns, n)
+            code.line("BARRIER;")
+            with code.block(f"for (int kk = 0; kk < {DEPTH}; ++kk)"):
+                for i in range(tile.m):
+                    code.line(f"const {writer.type} l{i} = left_tile[kk][ty + {i * SIDE}];")
+                for j in range(tile.n):
+                    code.line(f"const {writer.type} r{j} = right_tile[kk][tx + {j * SIDE}];")
+                for i in range(tile.m):
+                    for j in range(tile.n):
+                        code.line(f"sums[{i}][{j}] += l{i} * r{j};")
+            code.line("BARRIER;")
+        with (
+            code.block(f"for (int i = 0; i < {tile.m}; ++i)"),
+            code.block(f"for (int j = 0; j < {tile.n}; ++j)"),
+        ):
+            code.line(f"const ptrdiff_t m = m0 + ty + i * {SIDE}, n = n0 + tx + j * {SIDE};")
+            with code.block(f"if (m < {m} && n < {n})"):
+                writer.finish("sums[i][j]", "b", "m", "n")
+    return writer.kernel("product")
+
+
+def _load(writer: Writer, side: str, access: Access, axis: Axis, flat: str, width: int, extent: int) -> None:
+    """Every thread brings some elements of a tile; neighbours in memory come to neighbouring threads."""
+    code, k = writer.code, writer.part.sizes()[3]
+    along_k = writer.is_run(access, writer.part.k) and not writer.is_run(access, axis)
+    with code.block(f"for (int e = THREAD; e < {DEPTH * width}; e += {SIDE * SIDE})"):
+        if along_k:
+            code.line(f"const int kk = e % {DEPTH}, x = e / {DEPTH};")
+        else:
+            code.line(f"const int x = e % {width}, kk = e / {width};")
+        code.line(f"const ptrdiff_t {flat} = {flat}0 + x, k = k0 + kk;")
+        code.line(f"{writer.type} element = 0;")
+        with code.block(f"if ({flat} < {extent} && k < {k})"):
+            writer.digits(flat, axis)
+            writer.digits("k", writer.part.k)
+            with guarded(code, inside(access)):
+                code.line(f"element = {writer.element(access)};")
+        code.line(f"{side}_tile[kk][x] = element;")

@@ -1,9 +1,9 @@
 """Products on a GPU's matrix units: 16-bit floats or tf32, added up in f32.
 
 32 threads (a warp) multiply pieces of 16 x 8 results together (`mma.sync`, PTX ISA 8.7, "Matrix fragments for
-mma.m16n8k16" and "mma.m16n8k8"). Operands come from memory as f32 and are rounded on their way to shared memory, where a
-word of 32 bits is two neighbours along k, or one number of tf32; the next words are on their way from memory while a tile
-is multiplied.
+mma.m16n8k16" and "mma.m16n8k8"). Operands come from memory as f32 and are rounded on their way to shared memory, where
+a word of 32 bits is two neighbours along k, or one number of tf32; the next words are on their way from memory while a
+tile is multiplied.
 These words of GPU-C are only for languages that have such units:
 
     PACK_BF16(a, b)   two f32 as the word of two bf16, `a` in the low half; PACK_F16, and TF32(a), likewise

@@ -1,4 +1,4 @@
-"""Products of any type of number: a block computes a tile of the result from tiles of both operands in shared memory."""
+"""Products of any type of number: a block computes a tile of the result from tiles of the operands in shared memory."""
 
 from __future__ import annotations
 

@@ -12,6 +12,8 @@ from demo.processes import StartError, program, running, tail
 from pock_client import Client
 
 PI = "raspberry-pi-4"
+GPU = "jetson-agx-orin"
+"""Its binary is built without it."""
 
 
 @dataclass(frozen=True)

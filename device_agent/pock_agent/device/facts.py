@@ -21,6 +21,7 @@ _TARGET_MACHINES = {
     "raspberry-pi-5": "aarch64",
     "raspberry-pi-zero-2": "aarch64",
     "jetson-orin-nano": "aarch64",
+    "jetson-agx-orin": "aarch64",
     "snapdragon-8-gen-3": "aarch64",
     "apple-m1": "aarch64",
 }

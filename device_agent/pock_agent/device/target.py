@@ -20,6 +20,7 @@ _BOARDS = (
     ("Raspberry Pi 5", "raspberry-pi-5"),
     ("Raspberry Pi 4", "raspberry-pi-4"),
     ("Raspberry Pi Zero 2", "raspberry-pi-zero-2"),
+    ("Jetson AGX Orin", "jetson-agx-orin"),
     ("Jetson Orin Nano", "jetson-orin-nano"),
     ("Orin Nano", "jetson-orin-nano"),
 )

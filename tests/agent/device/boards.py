@@ -14,7 +14,7 @@ _A72 = "fp asimd evtstrm crc32 cpuid"
 _A76 = "fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp asimdhp cpuid asimdrdm lrcpc dcpop asimddp"
 _X4 = f"{_A76} sha3 sm3 sm4 asimdfhm dit uscat ilrcpc flagm ssbs sb paca pacg dcpodp flagm2 frint i8mm bf16 dgh bti"
 
-BOARDS: Mapping[str, Mapping[str, str]] = {
+BOARDS: dict[str, Mapping[str, str]] = {
     "raspberry-pi-4": {
         "proc/device-tree/model": "Raspberry Pi 4 Model B Rev 1.4\0",
         "proc/cpuinfo": f"processor\t: 0\nFeatures\t: {_A72}\nCPU part\t: 0xd08\n",
@@ -72,6 +72,11 @@ BOARDS: Mapping[str, Mapping[str, str]] = {
         "sys/class/power_supply/battery/voltage_now": "3981000\n",
         "sys/class/power_supply/battery/current_now": "-913000\n",
     },
+}
+BOARDS["jetson-agx-orin"] = {
+    **BOARDS["jetson-orin-nano"],
+    "proc/device-tree/model": "NVIDIA Jetson AGX Orin Developer Kit\0",
+    "proc/meminfo": "MemTotal:       64349000 kB\nMemFree:        52000000 kB\nMemAvailable:   60100000 kB\n",
 }
 """Board -> {path below / : contents}."""
 

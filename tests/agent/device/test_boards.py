@@ -20,6 +20,7 @@ EXPECTED = {
     "raspberry-pi-4": (61.342, 1800.0, False, None, None, None),
     "raspberry-pi-5": (83.1, 1500.0, True, None, None, None),
     "jetson-orin-nano": (54.25, 1510.4, None, None, 43.7, 7.273152),
+    "jetson-agx-orin": (54.25, 1510.4, None, None, 43.7, 7.273152),
     "snapdragon-8-gen-3": (47.1, 3302.4, None, 67.0, 12.0, 3.634653),
 }
 """°C, MHz, throttled, battery %, GPU %, W."""
@@ -80,6 +81,7 @@ def test_where_readings_come_from_is_said(tmp_path: Path) -> None:
         ("raspberry-pi-4", set()),
         ("raspberry-pi-5", {"heat", "power"}),
         ("jetson-orin-nano", set()),
+        ("jetson-agx-orin", set()),
         ("snapdragon-8-gen-3", {"power"}),
     ],
 )

@@ -12,19 +12,28 @@ LEAST = 80
 """Ampere: the first with asynchronous copies and bfloat16."""
 
 
+BOARDS = {(8, 7), (10, 1), (11, 0)}
+"""Capabilities of boards' GPUs: Orin and Thor."""
+
+
 @dataclass(frozen=True)
 class Architecture:
-    """What kernels are compiled for. Machine code runs on GPUs of the same `major` and no smaller `minor`; `exact` (the
-    letter of `sm_90a`) is of one generation's own instructions, and runs on that one alone."""
+    """What kernels are compiled for. Machine code runs on GPUs of the same `major` and no smaller `minor`; what is `own`
+    (the letter of `sm_90a`) has instructions of one generation, and what is for a board runs on that one alone."""
 
     major: int
     minor: int
-    exact: bool
+    own: bool
 
     @property
     def name(self) -> str:
         """As compilers write it: `sm_87`."""
-        return f"sm_{self.major}{self.minor}{'a' if self.exact else ''}"
+        return f"sm_{self.major}{self.minor}{'a' if self.own else ''}"
+
+    @property
+    def exact(self) -> bool:
+        """Whether it runs on no other (CUDA C++ programming guide 12.9, "Binary compatibility")."""
+        return self.own or (self.major, self.minor) in BOARDS
 
 
 def architecture_of(target: Target) -> Architecture:

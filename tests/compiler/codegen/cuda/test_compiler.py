@@ -60,6 +60,8 @@ def test_targets_name_their_generation() -> None:
         "h100": "sm_90a", "h200": "sm_90a", "jetson-agx-orin": "sm_87", "rtx-4090": "sm_89", "rtx-5090": "sm_120",
     }  # fmt: skip
     assert architecture_of(get("sm_86")).name == "sm_86"
+    alone = {name: architecture_of(get(name)).exact for name in ("sm_86", "sm_87", "h100", "rtx-4090")}
+    assert alone == {"sm_86": False, "sm_87": True, "h100": True, "rtx-4090": False}
     assert "capability 9.0" in get("sm_90a").description and "capability 12.0" in get("sm_120").description
 
 

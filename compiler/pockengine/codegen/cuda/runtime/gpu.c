@@ -42,10 +42,11 @@ static int attribute(const pock_device *device, int what) {
     return device->cu.cuDeviceGetAttribute(&value, what, device->id) == CUDA_SUCCESS ? value : 0;
 }
 
+/* A GPU runs code for itself, and for older ones of its generation; those of boards only for themselves (CUDA C++ programming
+ * guide 12.9, "Binary compatibility"). */
 static int runs_kernels(const pock_device *device, int major, int minor) {
-    (void)device;
-    return major == pock_capability_major &&
-           (pock_capability_exact ? minor == pock_capability_minor : minor >= pock_capability_minor);
+    int exact = pock_capability_exact || attribute(device, CU_DEVICE_ATTRIBUTE_INTEGRATED);
+    return major == pock_capability_major && (exact ? minor == pock_capability_minor : minor >= pock_capability_minor);
 }
 
 /* The first GPU for which the kernels were compiled. */

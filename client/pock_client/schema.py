@@ -456,6 +456,15 @@ class LayerParameter(Struct, frozen=True, kw_only=True):
     """How many there are; None: it has none."""
 
 
+class LongerWorkKind(OpenEnum):
+    """What asks for runs."""
+
+    campaign = "campaign"
+    federation = "federation"
+    tuning = "tuning"
+    benchmark = "benchmark"
+
+
 class MachineDifference(Struct, frozen=True, kw_only=True):
     """A fact that two machines do not share."""
 
@@ -1954,6 +1963,14 @@ class Layer(Struct, frozen=True, kw_only=True):
     saved_share: float
 
 
+class LongerWork(Struct, frozen=True, kw_only=True):
+    """The longer work that asked for a run."""
+
+    kind: LongerWorkKind
+    id: Id
+    name: str
+
+
 class Member(Struct, frozen=True, kw_only=True):
     """A member."""
 
@@ -2159,6 +2176,8 @@ class Run(Struct, frozen=True, kw_only=True):
     """The weights that it began with, if not its artifact's."""
     part_of: Id | None = None
     """The longer work that asked for this run."""
+    longer_work: LongerWork | None = None
+    """What that is; null if it was deleted."""
     priority: int | None = None
     not_before: datetime | None = None
     after: After | None = None

@@ -407,6 +407,14 @@ class JobKind(OpenEnum):
     run = "run"
 
 
+class Phase(OpenEnum):
+    """The part of the step to which its node belongs, by the plan."""
+
+    forward = "forward"
+    backward = "backward"
+    update = "update"
+
+
 class KernelMs(Struct, frozen=True, kw_only=True):
     """Time of one kernel."""
 
@@ -415,6 +423,8 @@ class KernelMs(Struct, frozen=True, kw_only=True):
     ms: float | None = None
     flops: float | None = None
     bytes: float | None = None
+    phase: Phase | None = None
+    """The part of the step to which its node belongs, by the plan."""
 
 
 class Known(Struct, frozen=True, kw_only=True):
@@ -1969,6 +1979,7 @@ class LongerWork(Struct, frozen=True, kw_only=True):
     kind: LongerWorkKind
     id: Id
     name: str
+    """Its own, or that of its build where it has none."""
 
 
 class Member(Struct, frozen=True, kw_only=True):

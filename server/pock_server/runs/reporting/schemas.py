@@ -1,10 +1,16 @@
 """Reports of runs: what the executable and the agent measured. Devices and later versions may add fields."""
 
-from typing import Any
+from typing import Annotated, Any, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from pock_server.artifacts.schemas import Phase
 from pock_server.datasets.held_out import HeldOutReport
+
+
+def _known(phase: object) -> object:
+    """What a device sends in this place is no reason to refuse its report."""
+    return phase if phase in get_args(Phase) else None
 
 
 class StepMs(BaseModel):
@@ -28,6 +34,9 @@ class KernelMs(BaseModel):
     ms: float | None = None
     flops: float | None = None
     bytes: float | None = None
+    phase: Annotated[Phase | None, BeforeValidator(_known)] = Field(
+        default=None, description="The part of the step to which its node belongs, by the plan."
+    )
 
 
 class EvaluationOut(BaseModel):

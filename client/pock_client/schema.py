@@ -407,6 +407,14 @@ class JobKind(OpenEnum):
     run = "run"
 
 
+class Phase(OpenEnum):
+    """The part of the step to which its node belongs, by the plan."""
+
+    forward = "forward"
+    backward = "backward"
+    update = "update"
+
+
 class KernelMs(Struct, frozen=True, kw_only=True):
     """Time of one kernel."""
 
@@ -415,6 +423,8 @@ class KernelMs(Struct, frozen=True, kw_only=True):
     ms: float | None = None
     flops: float | None = None
     bytes: float | None = None
+    phase: Phase | None = None
+    """The part of the step to which its node belongs, by the plan."""
 
 
 class Known(Struct, frozen=True, kw_only=True):
@@ -454,6 +464,15 @@ class LayerParameter(Struct, frozen=True, kw_only=True):
     """Input channels that are trained, where not all are."""
     input_channels: int | None = None
     """How many there are; None: it has none."""
+
+
+class LongerWorkKind(OpenEnum):
+    """What asks for runs."""
+
+    campaign = "campaign"
+    federation = "federation"
+    tuning = "tuning"
+    benchmark = "benchmark"
 
 
 class MachineDifference(Struct, frozen=True, kw_only=True):
@@ -1954,6 +1973,15 @@ class Layer(Struct, frozen=True, kw_only=True):
     saved_share: float
 
 
+class LongerWork(Struct, frozen=True, kw_only=True):
+    """The longer work that asked for a run."""
+
+    kind: LongerWorkKind
+    id: Id
+    name: str
+    """Its own, or that of its build where it has none."""
+
+
 class Member(Struct, frozen=True, kw_only=True):
     """A member."""
 
@@ -2159,6 +2187,8 @@ class Run(Struct, frozen=True, kw_only=True):
     """The weights that it began with, if not its artifact's."""
     part_of: Id | None = None
     """The longer work that asked for this run."""
+    longer_work: LongerWork | None = None
+    """What that is; null if it was deleted."""
     priority: int | None = None
     not_before: datetime | None = None
     after: After | None = None

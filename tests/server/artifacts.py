@@ -28,6 +28,10 @@ FOUND = {
     "joules": None,
     "learning_rates": None,
 }
+NODES = [
+    {"index": index, "name": "fc", "op": op, "kernel": f"k{index}", "flops": 1, "bytes": 1, "phase": phase}
+    for index, (op, phase) in enumerate((("matmul", "forward"), ("matmul", "backward"), ("sgd", "update")))
+]
 FOUND_FILES = {
     "recipe.yaml": b"loss: cross_entropy\nupdate:\n  - {params: 'fc.*'}\n",
     "found.json": b"{}",
@@ -46,7 +50,7 @@ def artifact_files(name: str, executable: bytes | None = None, parameters: bytes
         "threads": 1,
         "summary": SUMMARY,
         "members": {},
-        "programs": {"train": {"nodes": [], "slots": []}},
+        "programs": {"train": {"nodes": NODES, "slots": []}},
         "tensors": [],
         "inputs": PORTS,
         "outputs": [],

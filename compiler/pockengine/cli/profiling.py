@@ -14,7 +14,8 @@ from ..errors import PockError
 from ..insight import Profile, ProfiledKernel, profile, trace_events
 from .console import pairs, size, wide
 
-_SHOWN = 30
+_SHOWN = 15
+"""Kernels of each phase."""
 
 
 @dataclass(frozen=True)
@@ -52,16 +53,17 @@ def _show(found: Profile, trace: Path | None) -> None:
 
 def _table(found: Profile) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for name in ("layer", "phase", "operator"):
+    for name in ("layer", "operator"):
         table.add_column(name)
     for name in ("ms", "share", "Gflop/s", "of peak", "GB/s", "from", "of bandwidth"):
         table.add_column(name, justify="right")
-    ordered = sorted(found.kernels, key=lambda one: -one.ms)
-    for one in ordered[:_SHOWN]:
-        table.add_row(*map(escape, _row(one)))
-    if rest := ordered[_SHOWN:]:
-        ms, share = sum(one.ms for one in rest), sum(one.share for one in rest)
-        table.add_row(f"{len(rest)} more", "", "", f"{ms:.3f}", f"{share:.1%}")
+    for part in found.phases():
+        table.add_row(part.phase, "", f"{part.ms:.3f}", f"{part.share:.1%}", style="bold")
+        for one in part.kernels[:_SHOWN]:
+            table.add_row(*map(escape, _row(one)))
+        if rest := part.kernels[_SHOWN:]:
+            ms, share = sum(one.ms for one in rest), sum(one.share for one in rest)
+            table.add_row(f"  {len(rest)} more", "", f"{ms:.3f}", f"{share:.1%}")
     return table
 
 
@@ -69,7 +71,7 @@ def _row(one: ProfiledKernel) -> tuple[str, ...]:
     flops, moved = (f"{amount / one.ms / 1e6:.1f}" if one.ms else "" for amount in (one.flops, one.bytes))
     of_peak, of_rate = ("" if part is None else f"{part:.0%}" for part in (one.of_peak, one.of_bandwidth))
     share = f"{one.share:.1%}"
-    return one.layer, one.phase, one.op, f"{one.ms:.3f}", share, flops, of_peak, moved, one.level or "", of_rate
+    return f"  {one.layer}", one.op, f"{one.ms:.3f}", share, flops, of_peak, moved, one.level or "", of_rate
 
 
 def _summary(found: Profile) -> dict[str, str]:

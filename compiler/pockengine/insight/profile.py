@@ -14,6 +14,7 @@ from ..artifact import Artifact, Manifest, model_command
 from ..codegen import backends
 from ..codegen.tunable import Peak
 from ..errors import PockError
+from ..ir import PHASES
 from ..targets import Target
 from ..tune import is_this_machine
 from . import levels
@@ -43,6 +44,16 @@ class ProfiledKernel:
 
 
 @dataclass(frozen=True)
+class ProfiledPhase:
+    """The kernels of one phase of a step, the slowest first, with the sum of their milliseconds and of their shares."""
+
+    phase: str
+    ms: float
+    share: float
+    kernels: tuple[ProfiledKernel, ...]
+
+
+@dataclass(frozen=True)
 class Profile:
     """A step's profile: `program` is train, or predict where nothing is trained; milliseconds are of one step."""
 
@@ -55,9 +66,20 @@ class Profile:
     peak: Peak | None
     kernels: tuple[ProfiledKernel, ...]
 
+    def phases(self) -> list[ProfiledPhase]:
+        """The phases that the step has, in their order."""
+        found = []
+        for phase in PHASES:
+            kernels = sorted((one for one in self.kernels if one.phase == phase), key=lambda one: -one.ms)
+            ms, share = sum(one.ms for one in kernels), sum(one.share for one in kernels)
+            if kernels:
+                found.append(ProfiledPhase(phase, ms, share, tuple(kernels)))
+        return found
+
     def to_mapping(self) -> dict[str, Any]:
         """What `pock profile --json` prints; the slowest kernel first."""
         content = asdict(self)
+        content["phases"] = [{"phase": one.phase, "ms": one.ms, "share": one.share} for one in self.phases()]
         content["kernels"] = [asdict(one) for one in sorted(self.kernels, key=lambda one: -one.ms)]
         return content
 

@@ -7,6 +7,9 @@ from pydantic import BaseModel, ConfigDict
 from pock_server.builds.schemas import SummaryOut
 from pock_server.http.fields import Digest, Id
 
+Phase = Literal["forward", "backward", "update"]
+"""The part of a step to which a node belongs."""
+
 
 class _Open(BaseModel):
     """The compiler may add fields."""

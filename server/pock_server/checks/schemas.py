@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from pock_server.artifacts.schemas import Phase
 from pock_server.http.fields import RecipeObject
 from pock_server.recipes.text import MAX_CHARACTERS
 
@@ -12,7 +13,6 @@ _Text = Annotated[str, Field(max_length=2000)]
 _Name = Annotated[str, Field(max_length=1000)]
 _Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
 _Shape = Annotated[list[_Count], Field(max_length=64)]
-_Phase = Literal["forward", "backward", "update"]
 
 RecipeText = Annotated[
     RecipeObject | Annotated[str, Field(max_length=MAX_CHARACTERS)], Field(union_mode="left_to_right")
@@ -118,7 +118,7 @@ class TakesOut(TargetFitOut):
     nodes_backward: _Count
     nodes_backward_dense: _Count
     kernels: _Count
-    flops: dict[_Phase, _Count]
+    flops: dict[Phase, _Count]
     parameters: _Count
     trained_parameters: _Count
     recomputed_nodes: _Count = 0
@@ -164,7 +164,7 @@ class GraphNodeOut(_Told):
     name: _Name
     op: _Name
     module: _Name = Field(description="Its layer; empty for what comes from none, such as the loss.")
-    phase: _Phase
+    phase: Phase
     flops: _Count
     bytes: _Count = Field(description="Of its results.")
     shape: _Shape

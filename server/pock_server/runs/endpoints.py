@@ -66,8 +66,7 @@ def get_run(run_id: Id, caller: Reader, services: ServicesDep) -> RunOut:
     """One run."""
     with services.database.read() as session:
         runs = Runs(session, caller.workspace_id)
-        (shown,) = service.show(runs, [runs.require(run_id)])
-        return shown
+        return service.show_whole(runs, runs.require(run_id), services.blobs)
 
 
 @router.get("/{run_id}/steps")

@@ -14,7 +14,8 @@ from pock_server.events.repository import Events
 from pock_server.http.problems import Failure, Problem
 from pock_server.runs.leases import clear_device, fail
 from pock_server.runs.lifecycle import HELD, RUN_LIFECYCLE
-from pock_server.runs.schemas import EventsIn, ResultIn, RunReport, RunState
+from pock_server.runs.reporting.schemas import RunReport
+from pock_server.runs.schemas import EventsIn, ResultIn, RunState
 from pock_server.runs.tables import RunRecord, RunStepRecord
 from pock_server.runs.weights import take_trained
 

@@ -1,5 +1,6 @@
 """Accepts, shows and cancels runs."""
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -7,9 +8,13 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from pock_server.artifacts.repository import Artifacts
+from pock_server.artifacts.schemas import Phase
+from pock_server.artifacts.service import profiled_phases
 from pock_server.artifacts.tables import ArtifactRecord
 from pock_server.audit.service import Action, changed, gone, made, record
+from pock_server.blobs.faults import BlobFault, StoreFailed
 from pock_server.blobs.repository import Blobs
+from pock_server.blobs.store import BlobStore
 from pock_server.builds.repository import Builds
 from pock_server.builds.schemas import BuildState, FailureOut
 from pock_server.builds.tables import BuildRecord
@@ -25,20 +30,26 @@ from pock_server.devices.states import DeviceStatus
 from pock_server.devices.tables import DeviceRecord
 from pock_server.events.repository import Events
 from pock_server.http.problems import Failure, Problem
+from pock_server.longer_works.repository import find_longer_works
+from pock_server.longer_works.schemas import LongerWork
 from pock_server.names.schemas import VersionOut
 from pock_server.observing.context import request_id, traceparent
 from pock_server.policies.pauses import paused_of
-from pock_server.runs.brief import brief
 from pock_server.runs.envelope import Work
 from pock_server.runs.failures import FailureClass
 from pock_server.runs.leases import clear_device, lock_run
 from pock_server.runs.lifecycle import RUN_LIFECYCLE
 from pock_server.runs.making import DEFAULT_RETRIES, enter
+from pock_server.runs.reporting.brief import brief
+from pock_server.runs.reporting.phases import tell_phases
+from pock_server.runs.reporting.schemas import RunReport
 from pock_server.runs.repository import Origin, Runs
-from pock_server.runs.schemas import After, Entry, RunIn, RunOut, RunProgressOut, RunReport, RunState
+from pock_server.runs.schemas import After, Entry, RunIn, RunOut, RunProgressOut, RunState
 from pock_server.runs.tables import RunRecord
 from pock_server.runs.weights import choose_initial, comes_as_delta, initial_blob, sent_as
 from pock_server.settings import Settings
+
+_log = logging.getLogger(__name__)
 
 
 def request_run(
@@ -264,10 +275,32 @@ def delete_run(unit: Unit, workspace_id: str, run_id: str, now: datetime) -> Non
 def show(runs: Runs, rows: Sequence[RunRecord], *, slim: bool = False) -> list[RunOut]:
     """Runs as the API shows them; `slim` as lists do."""
     positions, origins = runs.queue_positions(rows), runs.origins(rows)
-    return [_describe(row, positions.get(row.id), origins[row.id], slim) for row in rows]
+    works = find_longer_works(runs.session, runs.workspace_id, {row.part_of for row in rows if row.part_of})
+    return [
+        _describe(row, positions.get(row.id), origins[row.id], works.get(row.part_of or ""), slim=slim) for row in rows
+    ]
 
 
-def _describe(row: RunRecord, position: int | None, origin: Origin, slim: bool) -> RunOut:
+def show_whole(runs: Runs, row: RunRecord, store: BlobStore) -> RunOut:
+    """A run as the API shows it alone: profiled kernels have the phases of their nodes, if its artifact is there."""
+    (shown,) = show(runs, [row])
+    kernels = shown.report and shown.report.train and shown.report.train.kernels
+    if kernels:
+        tell_phases(kernels, _phases(runs.session, row, store))
+    return shown
+
+
+def _phases(session: Session, row: RunRecord, store: BlobStore) -> list[Phase]:
+    build = Builds(session, row.workspace_id).require(row.build_id)
+    artifact = Artifacts(session, row.workspace_id).find(build.artifact_digest or "")
+    try:
+        return [] if artifact is None else profiled_phases(artifact, store)
+    except (BlobFault, StoreFailed) as error:
+        _log.warning("The phases of the kernels of run %s are not known: %s", row.id, error)
+        return []
+
+
+def _describe(row: RunRecord, position: int | None, origin: Origin, work: LongerWork | None, *, slim: bool) -> RunOut:
     report = brief(row.report) if slim else row.report
     return RunOut(
         id=row.id,
@@ -290,6 +323,7 @@ def _describe(row: RunRecord, position: int | None, origin: Origin, slim: bool) 
         held_out=None if row.held_out is None else HeldShare(**row.held_out),
         initial_weights_digest=row.initial_weights_digest,
         part_of=row.part_of,
+        longer_work=work,
         priority=row.priority,
         not_before=row.not_before,
         after=_after(row),

@@ -21,6 +21,7 @@ from pockengine.compile import Request, plan_programs
 from pockengine.errors import MemoryBudgetError
 from pockengine.frontends import load
 from pockengine.insight import explain
+from pockengine.ir import PHASES
 from pockengine.ir.regions import RegionKind
 from pockengine.passes import SPARING, unfused_neighbours
 from pockengine.passes.fuse import Group
@@ -97,6 +98,10 @@ def test_a_profile_adds_up_to_the_step(run, files, compiled):
     assert [row["ms"] for row in kernels] == sorted((row["ms"] for row in kernels), reverse=True)
     assert sum(row["ms"] for row in kernels) == pytest.approx(found["kernels_ms"])
     assert sum(row["share"] for row in kernels) == pytest.approx(1)
+    assert [part["phase"] for part in found["phases"]] == [*PHASES]
+    for part in found["phases"]:
+        for key in ("ms", "share"):
+            assert part[key] == pytest.approx(sum(row[key] for row in kernels if row["phase"] == part["phase"]))
     # Medians of the kernels against that of the steps: other work on the machine moves each of them.
     assert 0.2 * found["step_ms"] < found["kernels_ms"] < 5 * found["step_ms"]
     assert sum(row["flops"] for row in kernels) == pytest.approx(sum(node["flops"] for node in nodes))
@@ -155,7 +160,9 @@ def test_the_peak_is_that_of_the_micro_kernel():
 def test_a_profile_for_a_person(run, compiled):
     code, out, _ = run("profile", "net.pock", "--steps", 5, "--threads", 1)
     assert code == 0
-    titles, first, *_ = out.splitlines()
+    titles, forward, first, *_ = out.splitlines()
+    assert re.fullmatch(r"forward +[\d.]+ +[\d.]+%", forward.strip())
+    assert [line.split()[0] for line in out.splitlines()[1:] if re.match(r"\w", line)][:3] == [*PHASES]
     for text in ("of peak", "from", "of bandwidth"):
         assert text in titles
     assert re.search(r" (L\d|DRAM) +\d+%$", first.rstrip())

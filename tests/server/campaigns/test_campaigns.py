@@ -31,6 +31,7 @@ def test_a_campaign_runs_each_build_on_each_device_of_its_target_with_each_seed(
     assert pairs == Counter([*expected, (builds[1], "pi", 7), (builds[1], "pi", 8)])
     runs = person.get(f"/runs?part_of={made['id']}").json()["items"]
     assert {run["id"] for run in runs} == {cell["run_id"] for cell in found} and len(runs) == 6
+    assert all(run["longer_work"] == {"kind": "campaign", "id": made["id"], "name": "both"} for run in runs)
     assert all((run["device_id"], run["seed"]) in {(c["device_id"], c["seed"]) for c in found} for run in runs)
     events = sse(person.get(f"/campaigns/{made['id']}/events").text)
     assert [data["state"] for _, kind, data in events if kind == "state"] == ["running", "succeeded"]
@@ -267,7 +268,8 @@ def test_pause_resume_cancel_delete(server: Server, person: Person) -> None:
     run_id = cells(person, campaign)[0]["run_id"]
     assert person.call("DELETE", f"/campaigns/{campaign}").status_code == 204
     assert_problem(person.get(f"/campaigns/{campaign}"), 404, 1005)
-    assert person.get(f"/runs/{run_id}").json()["state"] == "succeeded"
+    run = person.get(f"/runs/{run_id}").json()
+    assert (run["state"], run["part_of"], run["longer_work"]) == ("succeeded", campaign, None)
 
 
 def test_a_device_that_goes_and_a_run_that_is_deleted_have_an_outcome(server: Server, person: Person) -> None:

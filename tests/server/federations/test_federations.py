@@ -65,7 +65,10 @@ def test_what_one_device_sent_is_gone_once_it_is_aggregated(fleet: Fleet) -> Non
     fleet.advance()
     for name in NAMES:
         fleet.train(name)
-    runs = [run["id"] for run in fleet.person.get(f"/runs?part_of={one}").json()["items"]]
+    found = fleet.person.get(f"/runs?part_of={one}").json()["items"]
+    federation = {"kind": "federation", "id": one, "name": shown(fleet, one)["name"]}
+    assert all(run["longer_work"] == federation for run in found)
+    runs = [run["id"] for run in found]
     assert len(runs) == 4 and all(fleet.person.get(f"/runs/{run}").json()["weights_digest"] for run in runs)
     fleet.advance()
     assert [fleet.person.get(f"/runs/{run}").json()["weights_digest"] for run in runs] == [None] * 4

@@ -132,6 +132,8 @@ def test_two_devices_agree_and_a_later_build_is_told(fleet: Callable[[int], Flee
     assert len(here.busy()) == 2
     runs = here.person.get("/runs", params={"part_of": here.job()["id"]}).json()["items"]
     assert [(run["priority"], run["dataset_id"], run["entry"]) for run in runs] == [(-100, None, "bench")] * 2
+    job = here.job()
+    assert runs[0]["longer_work"] == {"kind": "tuning", "id": job["id"], "name": job["build_name"]}
     here.run(here.devices[0], report(second_wins))
     assert not here.entries(known=True)
     here.run(here.devices[1], report(lambda index, number: 3 * second_wins(index, number)))

@@ -53,6 +53,7 @@ def test_a_benchmark_is_one_run_that_ends_with_a_verdict(server: Server, person:
         2,
         5,
     )
+    assert run["longer_work"] == {"kind": "benchmark", "id": made["id"], "name": made["build_name"]}
     work = modern.take_work()
     assert work is not None
     assert work["bench"] == {"warmup_steps": 4, "repeats": 7, "cool_down_seconds": 30}

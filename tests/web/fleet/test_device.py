@@ -8,10 +8,23 @@ from playwright.sync_api import expect
 
 from tests.web.data import Data, start_run
 from tests.web.device import Device, report
-from tests.web.service import Service
+from tests.web.service import Service, wait_until
 from tests.web.fleet.test_fleet import looks_right, screens
 from tests.web.visitor import Visitor
 
+DRAWN = """(canvas, series) => {
+    const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+    return series.map((name) => {
+        const probe = document.createElement("canvas").getContext("2d");
+        probe.fillStyle = getComputedStyle(document.documentElement).getPropertyValue(name);
+        probe.fillRect(0, 0, 1, 1);
+        const colour = [...probe.getImageData(0, 0, 1, 1).data].join();
+        let count = 0;
+        for (let at = 0; at < data.length; at += 4) count += data.slice(at, at + 4).join() === colour;
+        return count;
+    });
+}"""
+"""Pixels of a chart in the colour of each series."""
 HOT = {"health": {"temperature_c": 84.2, "throttled": True}, "features": ["repeats", "policies"]}
 
 
@@ -79,6 +92,46 @@ def test_what_it_measured_and_where_it_throttled(
     expect(rows.nth(2).get_by_role("link")).to_have_attribute("href", f"#/runs/{runs[1]['id']}")
     expect(visitor.section("Runs").get_by_role("row").filter(has_text="throttled")).to_have_count(1)
     looks_right(visitor, "device-measured", screen)
+
+
+def test_a_benchmark_is_a_point_of_what_it_measured(visitor: Visitor, data: Data, service: Service) -> None:
+    """Beside those of trainings, in the chart of times, one by one and in the table; its run leads back to it."""
+    device = Device(service, "benched", {"features": ["repeats"]})
+    start_run(service, data.build, device, data.dataset)
+    device.take_run()
+    device.finish(state="succeeded", report=report(20, 3_000_000, 3_600_000))
+    order = {"build_id": data.build["id"], "device_id": device.id, "steps": 20, "repeats": 7, "cool_down_seconds": 0}
+    asked = service.post("/benchmarks", order)
+    device.take_run()
+    device.finish(state="succeeded", report={"train": {"repeats": [_repeat(8 + n / 100) for n in range(7)]}})
+    wait_until(lambda: service.get(f"/benchmarks/{asked['id']}")["state"], lambda state: state == "succeeded")
+    visitor.sign_in()
+    visitor.open(f"/devices/{device.id}", "benched")
+    history = visitor.section("What it measured")
+    points = history.get_by_role("slider")
+    expect(points).to_have_attribute("aria-valuetext", re.compile("benchmark 8.03\\sms$"))
+    expect(history.get_by_role("link")).to_have_attribute("href", f"#/runs/{asked['run_id']}")
+    points.press("ArrowLeft")
+    expect(points).to_have_attribute("aria-valuetext", re.compile("step 11.0\\sms, peak"))
+    times = history.locator(".chart").filter(has_text="Benchmark, median")
+    expect(times.locator("canvas")).to_be_visible()
+    assert min(times.locator("canvas").evaluate(DRAWN, ["--series-1", "--series-2"])) > 10
+    history.get_by_text("The same as a table").click()
+    rows = history.get_by_label("What it measured, run by run").get_by_role("row")
+    expect(rows.nth(1).or_(rows.nth(2)).filter(has_text=re.compile("8.03\\sms"))).to_have_count(1)
+    visitor.screenshot("device-benchmark")
+    history.get_by_text("The same as a table").click()
+    points.press("ArrowRight")
+    history.get_by_role("link").click()
+    visitor.page.locator(".page-head").get_by_role("link", name=data.build["name"]).click()
+    visitor.heading("benched")
+
+
+def _repeat(median_ms: float) -> dict[str, Any]:
+    """What a device tells of one repeat of a benchmark."""
+    cool = {"temperature_c": 40.0, "frequency_mhz": 600.0, "throttled": False}
+    told = {"median_ms": median_ms, "p10_ms": median_ms, "p90_ms": median_ms, "started_at": "2030-01-01T00:00:00Z"}
+    return {**told, "before": cool, "after": cool, "max_frequency_mhz": 1500.0, "throttled": False}
 
 
 def test_a_device_is_renamed_changed_and_revoked(visitor: Visitor, data: Data, service: Service) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Browser, Locator, Route, expect
 from sqlalchemy import insert
 
 from pock_server.clock import new_id
@@ -281,6 +281,31 @@ def test_all_that_match_get_labels(operator: Visitor, large: Service) -> None:
     dialog.get_by_role("button", name="Close").click()
     expect(operator.page.get_by_text("No device matches.")).to_be_visible()
     assert large.get("/devices?on=room=cellar,rack!=31")["total"] == 100
+
+
+def test_escape_does_not_hide_what_is_under_way(operator: Visitor, large: Service) -> None:
+    """A browser closes a dialog at the second Escape, whatever the page says to the first."""
+    operator.open("/fleet?q=rack=57", "Fleet")
+    choose(operator, "pi-05700")
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    device = large.get("/devices?on=name=pi-05700")["items"][0]["id"]
+    operator.page.route(f"**/v1/devices/{device}", hold)
+    operator.page.get_by_role("button", name="Change pool").click()
+    dialog = operator.page.get_by_role("dialog", name="Put into another pool: 1 device")
+    dialog.get_by_label("New pool").fill("escaped")
+    dialog.get_by_role("button", name="Change 1 device").click()
+    expect(dialog.get_by_role("button", name="Stop")).to_be_visible()
+    for _ in range(3):
+        operator.page.keyboard.press("Escape")
+    expect(dialog.get_by_role("button", name="Stop")).to_be_visible()
+    held[0].continue_()
+    expect(dialog).to_contain_text("1 in the new pool.")
+    operator.page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
 
 
 def test_devices_are_revoked_and_what_failed_is_told(operator: Visitor, large: Service) -> None:

@@ -195,6 +195,12 @@ def test_results_are_downloaded_and_compared_and_marks_lead_to_runs(
     expect(page.locator(".cell-mark[tabindex='0']")).to_have_count(1)
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_contain_text("board-1")
+    head = page.locator(".page-head")
+    expect(head).to_contain_text("Part of campaign")
+    visitor.screenshot("run-of-a-campaign")
+    head.get_by_role("link", name=HOSTILE).click()
+    visitor.heading("Campaign")
+    assert page.url.endswith(f"/campaigns/{finished['id']}")
 
 
 def test_a_campaign_is_paused_resumed_cancelled_and_deleted(visitor: Visitor, lab: Lab) -> None:

@@ -16,6 +16,9 @@ from tests.web.visitor import Visitor
 HURTFUL = "pi <script>alert(1)</script>"
 PEAKS = {"compared-a": (3_000_000, 0.80), HURTFUL: (4_500_000, 0.90)}
 
+LISTED = 20
+"""Runs that the page lists at first."""
+
 
 @dataclass(frozen=True)
 class Compared:
@@ -139,6 +142,31 @@ def test_runs_are_found_removed_and_missed(visitor: Visitor, compared: Compared)
     visitor.page.get_by_role("button", name="Leave them out").click()
     expect(visitor.page.get_by_role("alert")).to_have_count(0)
     assert nobody not in visitor.page.url
+
+
+def test_a_run_beyond_the_newest_page_is_found(visitor: Visitor, service: Service, compared: Compared) -> None:
+    """The newest are listed, the service searches all of them: what the list does not have is found and compared."""
+    old = compared.runs[0]
+    newest = service.get("/runs?limit=1")["items"][0]
+    order = {key: newest[key] for key in ("build_id", "device_id", "dataset_id", "steps")}
+    for _ in range(LISTED):
+        service.post("/runs", order)
+    visitor.sign_in()
+    visitor.open("/compare", "Compare")
+    finder = visitor.section("Choose runs")
+    found = finder.get_by_role("checkbox")
+    expect(found).to_have_count(LISTED)
+    wanted = finder.get_by_role("checkbox", name=old["id"][-8:])
+    expect(wanted).to_have_count(0)
+    with visitor.page.expect_request(lambda request: "/v1/runs?text=compared-a" in request.url):
+        finder.get_by_label("Search runs").fill("compared-a")
+    wanted.check()
+    expect(found).to_have_count(2)
+    expect(visitor.section("Figures").locator("tbody tr")).to_have_count(1)
+    finder.get_by_label("Search runs").fill(old["id"][-8:])
+    expect(found).to_have_count(1)
+    expect(wanted).to_be_checked()
+    visitor.screenshot("compare-found")
 
 
 def test_it_prints_as_a_report(visitor: Visitor, compared: Compared) -> None:

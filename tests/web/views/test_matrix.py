@@ -1,7 +1,5 @@
 """Builds as a matrix of schemes and targets: live, with what is missing built and what failed asked for again."""
 
-import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,8 @@ from tests.web.service import Service
 from tests.web.visitor import Visitor
 
 FURTHER = "raspberry-pi-5"
+UNKNOWN = "abacus"
+"""No target of the service."""
 HURTFUL = '<img src=x onerror="window.hurt=1">'
 
 
@@ -94,7 +94,7 @@ def test_what_is_missing_is_built_live(
 def test_all_that_is_missing_is_built_for_further_targets(
     visitor: Visitor, service: Service, model: dict[str, Any]
 ) -> None:
-    """Some are left out, one is refused, and each is told; the address brings the columns back."""
+    """Some are left out, one is refused, and each is told, also later; the address brings the columns back."""
     other = service.add_model("missing-net")
     for name, batch in (("first", 8), ("second", 16)):
         build = service.request_build(other, name, batch=batch)
@@ -109,37 +109,120 @@ def test_all_that_is_missing_is_built_for_further_targets(
     expect(cell(visitor, "first", 0)).to_contain_text("at the peak")
     section.get_by_role("group", name="Further targets").get_by_label(FURTHER).check()
     assert f"targets={FURTHER}" in visitor.page.url
+    visitor.open(f"/builds?show=matrix&model={other['id']}&targets={FURTHER},{UNKNOWN}", "Builds")
     visitor.page.reload()
     expect(section.get_by_role("columnheader", name=FURTHER)).to_be_visible()
     section.get_by_role("button", name="Build all", exact=False).click()
     dialog = visitor.page.get_by_role("dialog", name="Build what is missing")
     offered = dialog.get_by_role("checkbox")
-    expect(offered).to_have_count(4)
+    expect(offered).to_have_count(6)
     visitor.screenshot("matrix-missing-light")
     assert visitor.accessibility_violations() == []
     dialog.get_by_label("first for raspberry-pi-4").uncheck()
-    visitor.page.route("**/v1/builds", _refuse_the_first(visitor))
-    dialog.get_by_role("button", name="Build 3").click()
-    expect(dialog.get_by_role("status")).to_have_text("2 asked for, 1 refused.")
-    expect(dialog).to_contain_text("No room for builds.")
+    dialog.get_by_label(f"second for {UNKNOWN}").uncheck()
+    dialog.get_by_role("button", name="Build 4").click()
+    expect(dialog.get_by_role("status")).to_have_text("3 asked for, 1 refused.")
+    expect(dialog).to_contain_text(f"first for {UNKNOWN}: There is no target '{UNKNOWN}';")
+    visitor.screenshot("matrix-refused-light")
     dialog.get_by_role("button", name="Close").click()
+    line = section.get_by_role("status").filter(has_text="Missing builds: 3 asked for, 1 refused.")
+    visitor.screenshot("matrix-line-light")
+    assert visitor.accessibility_violations() == []
+    line.get_by_role("button", name="Show").click()
+    expect(dialog).to_contain_text(f"There is no target '{UNKNOWN}';")
+    visitor.page.keyboard.press("Escape")
+    line.get_by_role("button", name="Dismiss").click()
+    expect(line).to_have_count(0)
     built = {(one["name"], one["target"]) for one in service.get(f"/builds?model_id={other['id']}")["items"]}
     assert ("first", "raspberry-pi-4") not in built and {("first", FURTHER), ("second", FURTHER)} <= built
 
 
-def _refuse_the_first(visitor: Visitor) -> Callable[[Route], None]:
-    """Answers the first request as a service without room does; the others go on."""
-    refused: list[bool] = []
+@pytest.fixture
+def thin(service: Service) -> dict[str, Any]:
+    """A model with one scheme, built for the host alone, of which two more targets are asked for in the address."""
+    model = service.add_model(f"thin-net-{len(service.get('/models')['items'])}")
+    service.wait_for_build(service.request_build(model, "only"), "succeeded")
+    return model
 
-    def answer(route: Route) -> None:
-        if route.request.method != "POST" or refused:
-            route.continue_()
-            return
-        refused.append(True)
-        problem = {"type": "urn:pock:failure:1012", "title": "Quota", "status": 409, "detail": "No room for builds."}
-        route.fulfill(status=409, content_type="application/problem+json", body=json.dumps(problem))
 
-    return answer
+def open_thin(visitor: Visitor, model: dict[str, Any]) -> Locator:
+    """Its matrix; the line of what was asked for."""
+    visitor.open(f"/builds?show=matrix&model={model['id']}&targets=raspberry-pi-4,{FURTHER}", "Builds")
+    expect(cell(visitor, "only", 0)).to_contain_text("at the peak")
+    return visitor.section("Schemes by targets").get_by_role("status").filter(has_text="Missing builds")
+
+
+@pytest.mark.parametrize("escapes", [1, 2], ids=["once", "twice"])
+def test_escape_leaves_what_is_under_way_and_it_is_told_later(
+    visitor: Visitor, service: Service, thin: dict[str, Any], escapes: int
+) -> None:
+    """The second request is held back until the person has closed the dialog, left the view and come back."""
+    page, held, seen = visitor.page, list[Route](), list[Route]()
+
+    def hold(route: Route) -> None:
+        seen.append(route)
+        (held.append if len(seen) == 2 else Route.continue_)(route)
+
+    page.route(lambda url: url.endswith("/v1/builds"), hold)
+    visitor.sign_in()
+    line = open_thin(visitor, thin)
+    page.get_by_role("button", name="Build the 2 missing").click()
+    dialog = page.get_by_role("dialog", name="Build what is missing")
+    dialog.get_by_role("button", name="Build 2").click()
+    expect(dialog.get_by_role("status").last).to_have_text("1 of 2 asked for.")
+    for _ in range(escapes):
+        page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    expect(line).to_contain_text("Missing builds: 1 of 2 asked for.")
+    visitor.screenshot("matrix-under-way")
+    visitor.open("/runs", "Runs")
+    line = open_thin(visitor, thin)
+    expect(line).to_contain_text("1 of 2 asked for.")
+    held[0].continue_()
+    expect(line).to_contain_text("Missing builds: 2 asked for.")
+    expect(cell(visitor, "only", 2)).to_contain_text("at the peak")
+    line.get_by_role("button", name="Show").click()
+    expect(dialog.get_by_role("link", name="asked for")).to_have_count(2)
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    expect(line).to_have_count(0)
+    assert len(service.get(f"/builds?model_id={thin['id']}")["items"]) == 3
+
+
+def test_who_signs_in_next_does_not_see_what_was_asked_for(
+    visitor: Visitor, service: Service, thin: dict[str, Any]
+) -> None:
+    visitor.sign_in()
+    open_thin(visitor, thin)
+    visitor.open(f"/builds?show=matrix&model={thin['id']}&targets={UNKNOWN},{FURTHER}", "Builds")
+    visitor.page.get_by_role("button", name="Build the 2 missing").click()
+    visitor.page.get_by_role("dialog").get_by_role("button", name="Build 2").click()
+    expect(visitor.page.get_by_role("dialog").get_by_role("status")).to_have_text("1 asked for, 1 refused.")
+    visitor.page.keyboard.press("Escape")
+    line = visitor.section("Schemes by targets").get_by_role("status").filter(has_text="Missing builds")
+    expect(line).to_contain_text("1 refused")
+    sign_in_with(visitor, service, "read")
+    expect(open_thin(visitor, thin)).to_have_count(0)
+
+
+def test_the_same_recipe_in_another_order_is_not_older(visitor: Visitor, service: Service) -> None:
+    """It is neither marked nor built again, though it came before the newest of its row; a different one is both."""
+    other = service.add_model("ordered-net")
+    build = service.wait_for_build(service.request_build(other, "same"), "succeeded")
+    order = {**order_of(build), "target": "raspberry-pi-4"}
+    turned = dict(reversed(build["recipe"].items()))
+    newest = service.wait_for_build(service.post("/builds", {**order, "recipe": turned}), "succeeded")
+    assert list(newest["recipe"]) == list(reversed(build["recipe"]))
+    visitor.sign_in()
+    visitor.open(f"/builds?show=matrix&model={other['id']}", "Builds")
+    host = cell(visitor, "same", 0)
+    expect(cell(visitor, "same", 1)).to_contain_text("at the peak")
+    expect(host).to_contain_text("at the peak")
+    expect(host.get_by_role("button")).to_have_count(0)
+    expect(host).not_to_contain_text("older")
+    service.post("/builds", {**order, "recipe": {**turned, "batch": 2}})
+    expect(host).to_contain_text("an older recipe than the row's newest")
+    expect(host.get_by_role("button", name="Build same for host")).to_be_enabled()
 
 
 def test_what_failed_is_asked_for_again_or_edited(visitor: Visitor, service: Service, model: dict[str, Any]) -> None:

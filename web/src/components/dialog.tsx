@@ -18,6 +18,14 @@ export function Dialog({ title, wide = false, onClose, children }: DialogProps) 
     element?.showModal();
     return () => element?.close();
   }, []);
+  // A browser closes it at the second Escape, whatever is said to the first: who still draws it wants it open.
+  const again = () => {
+    if (!dialog.current?.isConnected) return;
+    onClose();
+    setTimeout(() => {
+      if (dialog.current?.open === false) dialog.current.showModal();
+    });
+  };
   return (
     <dialog
       ref={dialog}
@@ -27,6 +35,7 @@ export function Dialog({ title, wide = false, onClose, children }: DialogProps) 
         event.preventDefault();
         onClose();
       }}
+      onClose={again}
     >
       <h2 id={id}>{title}</h2>
       {children}

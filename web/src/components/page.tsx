@@ -11,12 +11,14 @@ interface PageProps {
   readonly title: string;
   readonly kind?: string;
   readonly back?: { readonly href: string; readonly text: string };
+  /** A line below the title: to what larger thing this belongs. */
+  readonly below?: ComponentChildren;
   readonly aside?: ComponentChildren;
   readonly command?: string;
   readonly children: ComponentChildren;
 }
 
-export function Page({ title, kind, back, aside, command, children }: PageProps) {
+export function Page({ title, kind, back, below, aside, command, children }: PageProps) {
   const heading = useRef<HTMLHeadingElement>(null);
   useTitle(title);
   useEffect(() => {
@@ -37,6 +39,7 @@ export function Page({ title, kind, back, aside, command, children }: PageProps)
             {kind && <span class="kind">{kind}</span>} {title}
             {command && <CopyButton text={command} of={title} />}
           </h1>
+          {below && <p class="below">{below}</p>}
         </div>
         {aside && <div class="page-aside">{aside}</div>}
       </header>

@@ -20,19 +20,23 @@ export function FurtherTargets({ built }: { readonly built: readonly string[] })
   };
   return (
     <Loaded of={targets} what="targets">
-      {({ items }) => (
-        <fieldset class="targets">
-          <legend>Further targets</legend>
-          {items
-            .filter(({ name }) => !built.includes(name))
-            .map(({ name }) => (
+      {({ items }) => {
+        const names = [...new Set([...items.map(({ name }) => name), ...ticked])].filter(
+          (name) => !built.includes(name),
+        );
+        if (names.length === 0) return null;
+        return (
+          <fieldset class="targets">
+            <legend>Further targets</legend>
+            {names.map((name) => (
               <label key={name} class="check">
                 <input type="checkbox" checked={ticked.includes(name)} onChange={() => toggle(name)} />
                 {name}
               </label>
             ))}
-        </fieldset>
-      )}
+          </fieldset>
+        );
+      }}
     </Loaded>
   );
 }

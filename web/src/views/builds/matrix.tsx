@@ -15,7 +15,8 @@ import { Needs } from "../../permission";
 import { address, link, setQuery } from "../../router";
 import { More } from "../tables";
 import { FurtherTargets, furtherTargets } from "./further_targets";
-import { MissingDialog } from "./missing_dialog";
+import { askingOf } from "./asking";
+import { AskedLine, MissingDialog, TellingDialog } from "./missing_dialog";
 import { allMissing, isOlder, type Matrix, matrixOf, type Missing, orderLike, type Row } from "./rows";
 
 export function BuildMatrix() {
@@ -62,7 +63,7 @@ export function BuildMatrix() {
               </Empty>
             ) : (
               <>
-                <Table of={matrixOf(builds, furtherTargets())} isWhole={more === null} onBuilt={of.reload} />
+                <Table model={id} of={matrixOf(builds, furtherTargets())} isWhole={more === null} onBuilt={of.reload} />
                 <FurtherTargets built={builds.map(({ target }) => target)} />
               </>
             )
@@ -75,16 +76,19 @@ export function BuildMatrix() {
 }
 
 interface TableProps {
+  readonly model: string;
   readonly of: Matrix;
   /** False while older builds are not shown: what seems to be missing may be among them. */
   readonly isWhole: boolean;
   readonly onBuilt: () => void;
 }
 
-function Table({ of, isWhole, onBuilt }: TableProps) {
+function Table({ model, of, isWhole, onBuilt }: TableProps) {
   const [problem, setProblem] = useState<Problem | null>(null);
   const [busy, setBusy] = useState(false);
-  const [asked, setAsked] = useState<readonly Missing[] | null>(null);
+  const [asked, setAsked] = useState<readonly Missing[] | "told" | null>(null);
+  const close = () => setAsked(null);
+  const isAsking = askingOf(model)?.busy === true;
   const all = isWhole ? allMissing(of.rows, of.targets) : [];
   const build = async (like: Build, target: string) => {
     setBusy(true);
@@ -100,10 +104,16 @@ function Table({ of, isWhole, onBuilt }: TableProps) {
   return (
     <Needs scope="builds:write" inline>
       {problem && <ProblemBox problem={problem} />}
-      {asked && <MissingDialog missing={asked} onClose={() => setAsked(null)} onAsked={onBuilt} />}
+      {asked === "told" ? (
+        <TellingDialog model={model} onClose={close} />
+      ) : asked ? (
+        <MissingDialog model={model} missing={asked} onClose={close} onAsked={onBuilt} />
+      ) : (
+        <AskedLine model={model} onShow={() => setAsked("told")} />
+      )}
       {of.rows.length > 1 && all.length > 1 && (
         <p>
-          <button type="button" class="button" onClick={() => setAsked(all)}>
+          <button type="button" class="button" disabled={isAsking} onClick={() => setAsked(all)}>
             Build all {all.length} missing …
           </button>
         </p>
@@ -125,7 +135,11 @@ function Table({ of, isWhole, onBuilt }: TableProps) {
               <tr key={row.scheme}>
                 <th scope="row">
                   {row.scheme}
-                  <MissingOfRow missing={all.filter(({ scheme }) => scheme === row.scheme)} onAsk={setAsked} />
+                  <MissingOfRow
+                    missing={all.filter(({ scheme }) => scheme === row.scheme)}
+                    busy={isAsking}
+                    onAsk={setAsked}
+                  />
                 </th>
                 {of.targets.map((target) => (
                   <Cell key={target} row={row} target={target} isWhole={isWhole} busy={busy} onBuild={build} />
@@ -147,16 +161,19 @@ interface ActProps {
 
 interface MissingOfRowProps {
   readonly missing: readonly Missing[];
+  /** Some are being asked for. */
+  readonly busy: boolean;
   readonly onAsk: (missing: readonly Missing[]) => void;
 }
 
 /** Builds all that a row lacks, where that is more than one. */
-function MissingOfRow({ missing, onAsk }: MissingOfRowProps) {
+function MissingOfRow({ missing, busy, onAsk }: MissingOfRowProps) {
   if (missing.length < 2) return null;
   return (
     <button
       type="button"
       class="button"
+      disabled={busy}
       title={missing.map(({ target }) => target).join(", ")}
       onClick={() => onAsk(missing)}
     >

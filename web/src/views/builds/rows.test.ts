@@ -28,6 +28,15 @@ test("a cell without a build, or with an older recipe, is missing", () => {
   expect(isOlder(BUILDS[1] as Build, last)).toBe(true);
 });
 
+test("a recipe that names the same in another order is not older", () => {
+  const recipe = (value: object): Build => ({ ...(BUILDS[0] as Build), recipe: value as Build["recipe"] });
+  const newest = recipe({ batch: 8, update: [{ params: "a", rate: 1 }, "b"] });
+  const row = matrixOf([newest]).rows[0];
+  if (!row) throw new Error("a row");
+  expect(isOlder(recipe({ update: [{ rate: 1, params: "a" }, "b"], batch: 8 }), row)).toBe(false);
+  expect(isOlder(recipe({ update: ["b", { rate: 1, params: "a" }], batch: 8 }), row)).toBe(true);
+});
+
 test("further targets are columns after those that were built, and all of them is missing", () => {
   const { targets, rows } = matrixOf(BUILDS, ["phone", "host"]);
   expect(targets).toEqual(["host", "pi", "phone"]);

@@ -36,7 +36,16 @@ export function matrixOf(builds: readonly Build[], further: readonly string[] = 
 
 /** Whether a cell's build has an older recipe than the newest build of its row. */
 export function isOlder(build: Build, { newest }: Row): boolean {
-  return JSON.stringify(build.recipe) !== JSON.stringify(newest.recipe);
+  return sorted(build.recipe) !== sorted(newest.recipe);
+}
+
+/** JSON with the keys of each object in order: two recipes that say the same may name them in another one. */
+function sorted(value: unknown): string {
+  return JSON.stringify(value, (_, part: unknown) =>
+    part !== null && typeof part === "object" && !Array.isArray(part)
+      ? Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : part,
+  );
 }
 
 /** The targets for which a scheme was not built with its newest recipe, nor is being built. */

@@ -49,7 +49,7 @@ export function ComparedCurves({ rows, curves, selected }: CurvesProps) {
       <CurveChoices />
       <Chart
         description={
-          `Loss of ${drawn.length} runs over their steps. Drag to zoom, double-click for all.` +
+          `Loss of ${drawn.length === 1 ? "the run over its" : `${drawn.length} runs over their`} steps. Drag to zoom, double-click for all.` +
           (cut > 0 ? ` Of ${cut}, only the first steps are drawn; their own pages have all.` : "")
         }
         x={x}

@@ -1,20 +1,23 @@
 /** Measured time per operator of a profiled run, as bars, each with the least time that it could take. */
 
+import "../../styles/run.css";
 import type { KernelTime } from "../../api/types";
 import { TableFrame } from "../../components/page";
 import * as format from "../../format";
-import { address, setQuery } from "../../router";
-import { type Order, ordered, type Placed, type Roofline, rooflineOf } from "./roofline";
+import { address, setQuery, useKept } from "../../router";
+import { type Order, type Part, partsOf, type Placed, type Roofline, rooflineOf } from "./roofline";
 
-const MOST = 20;
+/** Of one phase. */
+const MOST = 12;
+const COLUMNS = 7;
 const WIDTH = 160;
 const A_SECOND = 1000;
 
 export function Kernels({ kernels }: { readonly kernels: readonly KernelTime[] }) {
   const roofline = rooflineOf(kernels);
   const by: Order = address.value?.query.get("kernels") === "lost" ? "lost" : "time";
-  const ranked = ordered(roofline.kernels, by).slice(0, MOST);
-  const largest = ranked.reduce((most, { ms }) => Math.max(most, ms), 0) || 1;
+  const parts = partsOf(roofline, by);
+  const largest = roofline.kernels.reduce((most, { ms }) => Math.max(most, ms), 0) || 1;
   return (
     <>
       <Ceilings of={roofline} />
@@ -49,19 +52,53 @@ export function Kernels({ kernels }: { readonly kernels: readonly KernelTime[] }
               <th scope="col">Share of all, and the least</th>
             </tr>
           </thead>
-          <tbody>
-            {ranked.map((placed, index) => (
-              <Row key={index} placed={placed} largest={largest} total={roofline.totalMs} />
-            ))}
-          </tbody>
+          {parts.map((part) => (
+            <PartRows key={part.phase} part={part} largest={largest} total={roofline.totalMs} />
+          ))}
         </table>
       </TableFrame>
-      {roofline.kernels.length > MOST && (
-        <p class="note">
-          {MOST} of {roofline.kernels.length} kernels.
-        </p>
-      )}
     </>
+  );
+}
+
+interface PartRowsProps {
+  readonly part: Part;
+  readonly largest: number;
+  readonly total: number;
+}
+
+/** A phase with its sum, which folds; kernels alone where the phase of none is known. */
+function PartRows({ part: { phase, kernels, ms }, largest, total }: PartRowsProps) {
+  const [open, setOpen] = useKept(`kernels ${phase}`, true);
+  const name = phase ?? "unknown phase";
+  const isAll = phase === null && ms === total;
+  return (
+    <tbody>
+      {!isAll && (
+        <tr class="part-sum">
+          <th scope="rowgroup" colSpan={COLUMNS}>
+            <button type="button" class="fold" aria-expanded={open} onClick={() => setOpen(!open)}>
+              {name}
+            </button>{" "}
+            {format.milliseconds(ms)} · {format.percent(total === 0 ? null : ms / total)}{" "}
+            <span class="faint">
+              · {kernels.length} {kernels.length === 1 ? "kernel" : "kernels"}
+            </span>
+          </th>
+        </tr>
+      )}
+      {(open || isAll) &&
+        kernels
+          .slice(0, MOST)
+          .map((placed, index) => <Row key={index} placed={placed} largest={largest} total={total} />)}
+      {(open || isAll) && kernels.length > MOST && (
+        <tr>
+          <td colSpan={COLUMNS} class="faint">
+            {MOST} of {kernels.length} kernels.
+          </td>
+        </tr>
+      )}
+    </tbody>
   );
 }
 

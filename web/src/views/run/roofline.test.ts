@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { KernelTime } from "../../api/types";
-import { ordered, rooflineOf } from "./roofline";
+import { ordered, partsOf, rooflineOf } from "./roofline";
 
 const kernel = (name: string, ms: number | null, flops: number, bytes: number): KernelTime => ({
   name,
@@ -45,4 +45,18 @@ test("what is too short to tell a rate sets no ceiling, and nothing is guessed",
 test("numbers that are none, as a device may send them, count as nothing", () => {
   const strange = { ...kernel("x", -5, Number.NaN, Number.POSITIVE_INFINITY) };
   expect(rooflineOf([strange, ...KERNELS])).toMatchObject({ totalMs: 27, flops: 1e8 });
+});
+
+test("kernels are parted by the phase of their nodes, each part in order and with its sum", () => {
+  const phases = ["update", "forward", undefined, "forward"] as const;
+  const kernels = KERNELS.map((one, index) => (phases[index] ? { ...one, phase: phases[index] } : one));
+  const told = (by: "time" | "lost") =>
+    partsOf(rooflineOf(kernels), by).map(({ phase, ms, kernels }) => [phase, ms, kernels.map((k) => k.kernel.name)]);
+  expect(told("time")).toEqual([
+    ["forward", 9, ["copy", "thin"]],
+    ["update", 10, ["product"]],
+    [null, 8, ["slow"]],
+  ]);
+  expect(told("lost")[0]).toEqual(["forward", 9, ["thin", "copy"]]);
+  expect(partsOf(rooflineOf([]), "time")).toEqual([]);
 });

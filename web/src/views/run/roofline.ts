@@ -52,6 +52,24 @@ export function ordered(kernels: readonly Placed[], by: Order): Placed[] {
   return [...kernels].sort((a, b) => key(b) - key(a));
 }
 
+/** The kernels of one phase of the step, in order. */
+export interface Part {
+  /** Null for kernels of which nobody knows it. */
+  readonly phase: KernelTime["phase"] | null;
+  readonly kernels: readonly Placed[];
+  readonly ms: number;
+}
+
+const PHASES = ["forward", "backward", "update", null] as const;
+
+/** The phases that there are, in the order in which a step goes through them. */
+export function partsOf({ kernels }: Roofline, by: Order): Part[] {
+  return PHASES.map((phase) => {
+    const mine = kernels.filter(({ kernel }) => (kernel.phase ?? null) === phase);
+    return { phase, kernels: ordered(mine, by), ms: mine.reduce((sum, { ms }) => sum + ms, 0) };
+  }).filter((part) => part.kernels.length > 0);
+}
+
 function positive(value: unknown): number | null {
   return typeof value === "number" && Number.isFinite(value) && value > 0 ? value : null;
 }

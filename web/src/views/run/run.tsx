@@ -16,6 +16,7 @@ import { Cancel } from "../cancel";
 import { Curves } from "./curves";
 import { Overview } from "./overview";
 import { Kernels } from "./kernels";
+import { PartOf } from "./part_of";
 import { PlannedAgainstMeasured } from "../memory";
 import { useStoredSteps } from "./stored_steps";
 import { Weights } from "./weights";
@@ -49,6 +50,7 @@ export function RunView({ id }: { readonly id: string }) {
       kind="Run"
       back={{ href: "#/runs", text: "Runs" }}
       command={curl(path)}
+      below={data?.part_of && <PartOf run={data} />}
       aside={
         data && (
           <>

@@ -1,0 +1,1 @@
+"""Works that consist of runs, as the runs tell of them."""

@@ -1,0 +1,1 @@
+"""What runs report, as the API shows it."""

@@ -60,9 +60,11 @@ class Visitor:
         self.page.screenshot(path=self.results / f"{name}.png", full_page=True)
 
     def accessibility_violations(self, rules: list[str] | None = None) -> list[str]:
-        """What axe-core finds wrong with the page as it is, by all of its rules or some."""
+        """What axe-core finds wrong with the page as it is, by all of its rules and the size of targets, or by some."""
         self.page.evaluate(self.axe)
-        found = self.page.evaluate("rules => axe.run(rules ? { runOnly: rules } : {})", rules)
+        found = self.page.evaluate(
+            "rules => axe.run(rules ? { runOnly: rules } : { rules: { 'target-size': { enabled: true } } })", rules
+        )
         assert found["passes"], "axe has checked nothing"
         return [
             f"{violation['id']}: {violation['help']}: {node['html'][:200]}"

@@ -23,6 +23,10 @@ describe("format", () => {
     [undefined, "–"],
   ])("count(%s)", (value, text) => expect(plain(format.count(value))).toBe(text));
 
+  it.each([0, 7, 999, 1000, 65_536, 123_456, 1_234_567, -1234, -999_999])("grouped(%s)", (value) =>
+    expect(format.grouped(value)).toBe(value.toLocaleString("en-US")),
+  );
+
   it.each([
     [0.0123, "12.3 µs"],
     [12.345, "12.3 ms"],

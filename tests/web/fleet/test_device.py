@@ -165,3 +165,23 @@ def test_who_may_only_look_is_told_so(visitor: Visitor, data: Data, service: Ser
     changes = visitor.section("Change")
     expect(changes).to_contain_text("it lacks the scope devices:admin")
     expect(changes.get_by_role("button", name="Revoke")).to_be_disabled()
+
+
+@pytest.mark.parametrize("key", ["Escape", "Enter"])
+def test_who_leaves_a_dialog_by_keyboard_is_where_they_were(visitor: Visitor, data: Data, key: str) -> None:
+    """Enter: on the button that closes it."""
+    visitor.sign_in()
+    for address, heading, name in (
+        (f"/devices/{data.idle.id}", "bench-pi-4", "Change labels …"),
+        ("/fleet", "Fleet", "Enrol a device"),
+    ):
+        visitor.open(address, heading)
+        opener = visitor.page.get_by_role("button", name=name)
+        opener.press("Enter")
+        dialog = visitor.page.get_by_role("dialog")
+        expect(dialog.locator(":focus")).to_have_count(1)
+        if key == "Enter":
+            dialog.get_by_role("button", name=re.compile("Close|Leave|Cancel|Keep")).first.focus()
+        visitor.page.keyboard.press(key)
+        expect(dialog).to_have_count(0)
+        expect(opener).to_be_focused()

@@ -1,4 +1,4 @@
-/** A dialog over the page, open as long as it is drawn. Escape closes it. */
+/** A dialog over the page, open as long as it is drawn. Escape closes it. The focus goes back to where it was. */
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useRef } from "preact/hooks";
@@ -15,8 +15,12 @@ export function Dialog({ title, wide = false, onClose, children }: DialogProps) 
   const id = useId();
   useEffect(() => {
     const element = dialog.current;
+    const before = document.activeElement;
     element?.showModal();
-    return () => element?.close();
+    return () => {
+      element?.close();
+      if (before instanceof HTMLElement) before.focus();
+    };
   }, []);
   // A browser closes it at the second Escape, whatever is said to the first: who still draws it wants it open.
   const again = () => {

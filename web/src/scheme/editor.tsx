@@ -126,6 +126,7 @@ async function mount(
       ],
     }),
   });
+  let marked = false;
   return {
     view,
     show: (wanted) => {
@@ -133,6 +134,8 @@ async function mount(
       if (shown !== wanted) view.dispatch({ changes: { from: 0, to: shown.length, insert: wanted } });
     },
     mark: (marks) => {
+      if (marks.length === 0 && !marked) return;
+      marked = marks.length > 0;
       const { doc } = view.state;
       const diagnostics = marks.map(({ line, message }) => {
         const { from, to } = doc.line(Math.min(Math.max(1, line), doc.lines));

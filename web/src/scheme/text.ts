@@ -30,15 +30,23 @@ export function withValue(text: string, path: readonly string[], value: unknown)
   return document.toString({ lineWidth: 100 });
 }
 
+let lastRead = { text: "", document: parseDocument("") };
+
+/** The text as a document that nobody may change. Several ask about the same text: it is read once. */
+function read(text: string): Document.Parsed {
+  if (lastRead.text !== text) lastRead = { text, document: parseDocument(text) };
+  return lastRead.document;
+}
+
 /** What stands at a path; undefined where nothing does, or the text cannot be read. */
 export function valueAt(text: string, path: readonly string[]): unknown {
-  const document = parseDocument(text);
+  const document = read(text);
   return document.errors.length > 0 || !isMap(document.contents) ? undefined : document.getIn(path);
 }
 
 /** Where the text is no YAML: the line, from 1, and why; null where it is. */
 export function syntaxError(text: string): { readonly line: number; readonly message: string } | null {
-  const [error] = parseDocument(text).errors;
+  const [error] = read(text).errors;
   if (!error) return null;
   return { line: error.linePos?.[0].line ?? 1, message: error.message.split("\n")[0] ?? "this is no YAML" };
 }

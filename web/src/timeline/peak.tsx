@@ -56,7 +56,7 @@ export function PeakTable({ summary, peak }: { readonly summary: Summary; readon
                 <td class="nowrap">
                   <span class={`swatch part-${key}`} aria-hidden="true" /> {name}
                 </td>
-                <td class="number">{bytes.toLocaleString("en-US")}</td>
+                <td class="number">{format.grouped(bytes)}</td>
                 <td class="number">{format.bytes(bytes)}</td>
                 <td class="number">{format.percent(bytes / peak)}</td>
                 <td>{WHY[key]}</td>
@@ -66,7 +66,7 @@ export function PeakTable({ summary, peak }: { readonly summary: Summary; readon
           <tfoot>
             <tr>
               <th scope="row">Predicted peak</th>
-              <td class="number">{peak.toLocaleString("en-US")}</td>
+              <td class="number">{format.grouped(peak)}</td>
               <td class="number">{format.bytes(peak)}</td>
               <td class="number">{format.percent(1)}</td>
               <td />

@@ -11,9 +11,8 @@ export const kindClass = (slot: Slot) => `slot-${KINDS.includes(slot.kind) ? slo
 export function SlotText({ slot, program }: { readonly slot: Slot; readonly program: Plan }) {
   return (
     <>
-      <strong>{nameOf(slot, program)}</strong> · {format.bytes(slot.nbytes)} ({slot.nbytes.toLocaleString("en-US")}{" "}
-      bytes) · {slot.kind} of {makerOf(slot, program)} · offset {slot.offset.toLocaleString("en-US")} · nodes{" "}
-      {slot.first}–{slot.last}
+      <strong>{nameOf(slot, program)}</strong> · {format.bytes(slot.nbytes)} ({format.grouped(slot.nbytes)} bytes) ·{" "}
+      {slot.kind} of {makerOf(slot, program)} · offset {format.grouped(slot.offset)} · nodes {slot.first}–{slot.last}
     </>
   );
 }

@@ -70,14 +70,18 @@ export function CampaignView({ id }: ViewProps) {
             <Head of={data} path={path} changed={reload} />
             {cells.problem && <ProblemBox problem={cells.problem} retry={cells.reload} />}
             <GridSection campaign={data} path={path} cells={cells} results={results.data?.rows ?? []} />
-            <ResultsSection
-              campaign={data}
-              path={path}
-              cells={cells.cells}
-              by={by}
-              results={by === "device" ? results : totals}
-            />
-            <Asked of={data} />
+            {(cells.cells.length > 0 || cells.complete || cells.problem) && (
+              <>
+                <ResultsSection
+                  campaign={data}
+                  path={path}
+                  cells={cells.cells}
+                  by={by}
+                  results={by === "device" ? results : totals}
+                />
+                <Asked of={data} />
+              </>
+            )}
           </>
         )}
       </Loaded>

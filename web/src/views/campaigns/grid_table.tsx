@@ -99,11 +99,6 @@ export function GridSection({ campaign, path, cells, results }: GridProps) {
         )}
       </div>
       <Legend />
-      {!cells.complete && (
-        <p class="loading" role="status">
-          Loading cells: {format.count(cells.cells.length)} of {format.count(campaign.cells.total)} …
-        </p>
-      )}
       {cells.complete && drawn.length === 0 && <Empty title="No device is like that." />}
       {drawn.length > 0 && (
         <div ref={arrows.ref} onFocusIn={arrows.onFocusIn} onKeyDown={arrows.onKeyDown}>
@@ -125,6 +120,11 @@ export function GridSection({ campaign, path, cells, results }: GridProps) {
             </table>
           </TableFrame>
         </div>
+      )}
+      {!cells.complete && (
+        <p class="loading" role="status">
+          Loading cells: {format.count(cells.cells.length)} of {format.count(campaign.cells.total)} …
+        </p>
       )}
       {chosen.length > 0 && (
         <p class="grid-count faint">

@@ -1,5 +1,6 @@
 /** The form that starts a campaign. It says how many runs that will be before it asks for them. */
 
+import * as format from "../../format";
 import { useEffect, useState } from "preact/hooks";
 import { get, post, type Problem } from "../../api/client";
 import { saidOf } from "../../api/problem";
@@ -197,7 +198,7 @@ function Form({ datasets }: { readonly datasets: readonly Dataset[] }) {
       {problem && atFields === null && atMore === null && <ProblemBox problem={problem} />}
       <div class="actions">
         <button type="submit" class="button button-primary" disabled={busy || size === null || why !== null}>
-          {busy ? "Starting …" : `Start ${size ? size.runs.toLocaleString("en-US") : ""} runs`}
+          {busy ? "Starting …" : `Start ${size ? format.grouped(size.runs) : ""} runs`}
         </button>
         <CopyButton text={curlPost("/campaigns", order)} of="starting this campaign" />
       </div>

@@ -1,5 +1,6 @@
 /** What the form asks for, as the service is asked, and how many runs that is. Pure functions. */
 
+import * as format from "../../format";
 import type { Build, DeviceTotals } from "../../api/types";
 import { exactly } from "../fleet/asked";
 
@@ -108,7 +109,7 @@ export interface Size {
   readonly problem: string | null;
 }
 
-const counted = (count: number, noun: string) => `${count.toLocaleString("en-US")} ${noun}${count === 1 ? "" : "s"}`;
+const counted = (count: number, noun: string) => `${format.grouped(count)} ${noun}${count === 1 ? "" : "s"}`;
 
 /** How many runs these builds are on devices of such targets with so many seeds. */
 export function sizeOf(builds: readonly Build[], targets: Targets, seeds: number): Size {

@@ -82,12 +82,14 @@ export function CompareView() {
           </Section>
         </>
       )}
-      <div class="on-screen">
-        <Section title="Choose runs" note={`${ids.length} of at most ${MOST_RUNS} are chosen.`}>
-          {ids.length === 0 && <Empty title="No run is chosen yet." />}
-          <Find chosen={ids} onToggle={toggle} />
-        </Section>
-      </div>
+      {runs.complete && curves.complete && (
+        <div class="on-screen">
+          <Section title="Choose runs" note={`${ids.length} of at most ${MOST_RUNS} are chosen.`}>
+            {ids.length === 0 && <Empty title="No run is chosen yet." />}
+            <Find chosen={ids} onToggle={toggle} />
+          </Section>
+        </div>
+      )}
     </Page>
   );
 }

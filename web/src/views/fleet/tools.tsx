@@ -113,5 +113,5 @@ export function StateChips({ asked, totals }: { readonly asked: Asked; readonly 
 
 /** Not shortened: people compare these. */
 export function exact(count: number): string {
-  return count.toLocaleString("en-US");
+  return format.grouped(count);
 }

@@ -3,7 +3,7 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { ask, type Problem } from "../../api/client";
 import type { GraphPicture, Model } from "../../api/types";
-import { Loading, Page, ProblemBox, Section } from "../../components/page";
+import { isSettled, Loading, Page, ProblemBox, Section } from "../../components/page";
 import { curlPost } from "../../commands";
 import { asProblem, useResource } from "../../data";
 import * as format from "../../format";
@@ -47,35 +47,37 @@ export function GraphView({ id }: { readonly id: string }) {
         </a>
       }
     >
-      <Section title="Graph">
-        <div class="graph-page">
-          <div class="graph-bar">
-            <label class="field">
-              <span>Graph of</span>
-              <select value={which} onChange={(event) => setQuery({ graph: event.currentTarget.value, node: null })}>
-                {Object.entries(WHICH).map(([name, words]) => (
-                  <option key={name} value={name} disabled={recipe === null && name !== "model"}>
-                    {words}
-                  </option>
-                ))}
-              </select>
-            </label>
-            <ColourChoice />
+      {isSettled(model) && (
+        <Section title="Graph">
+          <div class="graph-page">
+            <div class="graph-bar">
+              <label class="field">
+                <span>Graph of</span>
+                <select value={which} onChange={(event) => setQuery({ graph: event.currentTarget.value, node: null })}>
+                  {Object.entries(WHICH).map(([name, words]) => (
+                    <option key={name} value={name} disabled={recipe === null && name !== "model"}>
+                      {words}
+                    </option>
+                  ))}
+                </select>
+              </label>
+              <ColourChoice />
+            </div>
+            {recipe === null && (
+              <p class="note">
+                For the training step, before and after pruning, <a href={scheme}>choose what to train</a>: that page
+                leads here with its recipe.
+              </p>
+            )}
+            {problem && <ProblemBox problem={problem} />}
+            {picture ? (
+              <Explorer key={`${which} ${text ?? ""}`} picture={picture} which={which} />
+            ) : (
+              !problem && <Loading what="the graph; the first time this takes some seconds" />
+            )}
           </div>
-          {recipe === null && (
-            <p class="note">
-              For the training step, before and after pruning, <a href={scheme}>choose what to train</a>: that page
-              leads here with its recipe.
-            </p>
-          )}
-          {problem && <ProblemBox problem={problem} />}
-          {picture ? (
-            <Explorer key={`${which} ${text ?? ""}`} picture={picture} which={which} />
-          ) : (
-            !problem && <Loading what="the graph; the first time this takes some seconds" />
-          )}
-        </div>
-      </Section>
+        </Section>
+      )}
     </Page>
   );
 }

@@ -4,7 +4,7 @@ import { BASE } from "../../../api/client";
 import type { AuditEntry } from "../../../api/types";
 import { curl } from "../../../commands";
 import { CopyButton } from "../../../components/copy";
-import { Empty, Loaded, Section, TableFrame } from "../../../components/page";
+import { Empty, isSettled, Loaded, Section, TableFrame } from "../../../components/page";
 import { useList } from "../../../data";
 import * as format from "../../../format";
 import { whyNot } from "../../../permission";
@@ -32,14 +32,16 @@ export function AuditView() {
         </Loaded>
         <More more={more} />
       </Section>
-      <Section title="Keep it elsewhere" note="Everything that the filter finds, one entry a line, oldest first.">
-        <p class="actions">
-          <a class="button" href={`${BASE}/audit/export${asked}`} download="audit.jsonl">
-            Download as JSON lines
-          </a>
-          <CopyButton text={curl(`/audit/export${asked}`)} of="the export" />
-        </p>
-      </Section>
+      {isSettled(of) && (
+        <Section title="Keep it elsewhere" note="Everything that the filter finds, one entry a line, oldest first.">
+          <p class="actions">
+            <a class="button" href={`${BASE}/audit/export${asked}`} download="audit.jsonl">
+              Download as JSON lines
+            </a>
+            <CopyButton text={curl(`/audit/export${asked}`)} of="the export" />
+          </p>
+        </Section>
+      )}
     </AdminPage>
   );
 }

@@ -1,5 +1,6 @@
 /** What the form of a rollout asks for, and what that means in devices. Pure functions. */
 
+import * as format from "../../../format";
 import type { AgentRelease, DeviceTotals } from "../../../api/types";
 
 export interface Wishes {
@@ -60,7 +61,7 @@ export interface Reach {
   readonly problem: string | null;
 }
 
-const counted = (count: number) => `${count.toLocaleString("en-US")} ${count === 1 ? "device" : "devices"}`;
+const counted = (count: number) => `${format.grouped(count)} ${count === 1 ? "device" : "devices"}`;
 
 /** Which devices a rollout reaches, and by which steps. */
 export function reachOf(
@@ -74,7 +75,7 @@ export function reachOf(
   const steps = stepsOf(devices, canary, stages);
   const same =
     already > 0
-      ? ` ${counted(already)} of ${totals.total.toLocaleString("en-US")} ${already === 1 ? "has" : "have"} it already.`
+      ? ` ${counted(already)} of ${format.grouped(totals.total)} ${already === 1 ? "has" : "have"} it already.`
       : "";
   const problem =
     totals.total === 0
@@ -101,7 +102,7 @@ export function stepsOf(devices: number, canary: number, stages: readonly number
 function stepsText(steps: readonly number[]): string {
   if (steps.length < 2) return "";
   const told = steps.map((step, index) => {
-    const number = step.toLocaleString("en-US");
+    const number = format.grouped(step);
     return index === 0 ? `first ${number}` : index === steps.length - 1 ? `then all ${number}` : `then ${number}`;
   });
   return `: ${told.join(", ")}`;

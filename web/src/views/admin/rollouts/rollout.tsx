@@ -5,7 +5,7 @@ import { curl } from "../../../commands";
 import { Ago } from "../../../components/ago";
 import { Deeds } from "../../../components/deeds";
 import { type Figure, Figures } from "../../../components/figures";
-import { Empty, Loaded, Section, TableFrame } from "../../../components/page";
+import { Empty, isSettled, Loaded, Section, TableFrame } from "../../../components/page";
 import { useList, useResource } from "../../../data";
 import * as format from "../../../format";
 import { whyNot } from "../../../permission";
@@ -38,25 +38,27 @@ export function RolloutView({ id }: ViewProps) {
       <Loaded of={rollout} what="the rollout">
         {(known) => <Summary of={known} path={path} changed={changed} />}
       </Loaded>
-      <Section title="Devices" command={curl(listed)}>
-        <label class="field field-state">
-          <span>State</span>
-          <select value={state ?? ""} onChange={(event) => setQuery({ state: event.currentTarget.value || null })}>
-            <option value="">any</option>
-            {DEVICE_STATES.map((one) => (
-              <option key={one} value={one}>
-                {stateText(one)}
-              </option>
-            ))}
-          </select>
-        </label>
-        <Loaded of={of} what="devices">
-          {(devices) =>
-            devices.length === 0 ? <Empty title="No device is in this state." /> : <DeviceTable devices={devices} />
-          }
-        </Loaded>
-        <More more={more} />
-      </Section>
+      {isSettled(rollout) && (
+        <Section title="Devices" command={curl(listed)}>
+          <label class="field field-state">
+            <span>State</span>
+            <select value={state ?? ""} onChange={(event) => setQuery({ state: event.currentTarget.value || null })}>
+              <option value="">any</option>
+              {DEVICE_STATES.map((one) => (
+                <option key={one} value={one}>
+                  {stateText(one)}
+                </option>
+              ))}
+            </select>
+          </label>
+          <Loaded of={of} what="devices">
+            {(devices) =>
+              devices.length === 0 ? <Empty title="No device is in this state." /> : <DeviceTable devices={devices} />
+            }
+          </Loaded>
+          <More more={more} />
+        </Section>
+      )}
     </AdminPage>
   );
 }

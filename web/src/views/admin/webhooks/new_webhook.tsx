@@ -46,12 +46,13 @@ export function NewWebhook({ onMade }: { readonly onMade: () => void }) {
         <form onSubmit={make}>
           <div class="form-row">
             <label class="field">
-              <span>Address, such as https://example.com/hook</span>
+              <span>Address</span>
               <input
                 type="text"
                 inputMode="url"
                 required
                 maxLength={2000}
+                placeholder="https://example.com/hook"
                 value={url}
                 onInput={(event) => setUrl(event.currentTarget.value)}
               />

@@ -4,7 +4,7 @@ import type { Delivery, Webhook } from "../../../api/types";
 import { curl } from "../../../commands";
 import { Ago, Until } from "../../../components/ago";
 import { Facts } from "../../../components/figures";
-import { Empty, Loaded, Section, TableFrame } from "../../../components/page";
+import { Empty, isSettled, Loaded, Section, TableFrame } from "../../../components/page";
 import { useList, useResource } from "../../../data";
 import * as format from "../../../format";
 import { whyNot } from "../../../permission";
@@ -49,29 +49,31 @@ export function WebhookView({ id }: ViewProps) {
           </Section>
         )}
       </Loaded>
-      <Section title="Deliveries" note="Newest first; what ended 30 days ago is forgotten." command={curl(sent)}>
-        <label class="field field-state">
-          <span>State</span>
-          <select value={state ?? ""} onChange={(event) => setQuery({ state: event.currentTarget.value || null })}>
-            <option value="">any</option>
-            {STATES.map((one) => (
-              <option key={one} value={one}>
-                {one}
-              </option>
-            ))}
-          </select>
-        </label>
-        <Loaded of={of} what="deliveries">
-          {(deliveries) =>
-            deliveries.length === 0 ? (
-              <Empty title={state ? `No delivery is ${state}.` : "Nothing was to be told yet."} />
-            ) : (
-              <DeliveryTable deliveries={deliveries} />
-            )
-          }
-        </Loaded>
-        <More more={more} />
-      </Section>
+      {isSettled(webhook) && (
+        <Section title="Deliveries" note="Newest first; what ended 30 days ago is forgotten." command={curl(sent)}>
+          <label class="field field-state">
+            <span>State</span>
+            <select value={state ?? ""} onChange={(event) => setQuery({ state: event.currentTarget.value || null })}>
+              <option value="">any</option>
+              {STATES.map((one) => (
+                <option key={one} value={one}>
+                  {one}
+                </option>
+              ))}
+            </select>
+          </label>
+          <Loaded of={of} what="deliveries">
+            {(deliveries) =>
+              deliveries.length === 0 ? (
+                <Empty title={state ? `No delivery is ${state}.` : "Nothing was to be told yet."} />
+              ) : (
+                <DeliveryTable deliveries={deliveries} />
+              )
+            }
+          </Loaded>
+          <More more={more} />
+        </Section>
+      )}
     </AdminPage>
   );
 }

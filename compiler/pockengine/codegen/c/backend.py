@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ... import ops
 from ...ir import DType, Node, RegionKind
 from ...plan.pipeline import PIPELINE, Pipeline
-from ...plan.program import PACKED, SCRATCH, Lowered, Packing
+from ...plan.program import PACKED, SCRATCH, Call, Lowered, Packing
 from ...progress import Progress
 from ...targets import HOST_MEMORY, Memory, Target
 from ..backend import Built, Description, Limits, PackedTrials
@@ -41,6 +41,7 @@ from .loops import (
     rows,
     scans,
 )
+from .program_size import program_bytes
 from .tunable import TunableContraction, schedules_in
 
 if TYPE_CHECKING:
@@ -152,6 +153,10 @@ class CBackend:
                 else []
             ),
         )
+
+    def runtime_bytes(self, calls: Iterable[Call], params: int) -> int:
+        """See program_size.py."""
+        return program_bytes(calls, params)
 
     def identity(self, node: Node) -> str | None:
         """Of contractions: what they compute, without names."""

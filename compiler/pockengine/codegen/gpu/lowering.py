@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ... import ops
 from ...ir import DType, Node, RegionKind
 from ...passes import PASSES
+from ...plan.lowering import RUNTIME_BYTES
 from ...plan.pipeline import Pipeline
-from ...plan.program import Lowered, Packing
+from ...plan.program import Call, Lowered, Packing
 from ...targets import Target
 from ..common import expressions
 from ..common.region import as_region
@@ -122,3 +123,7 @@ class Lowering:
     def scratch(self, node: Node, target: Target, threads: int) -> Sequence[tuple[int, float]]:
         """There is one lowering."""
         return ()
+
+    def runtime_bytes(self, calls: Iterable[Call], params: int) -> int:
+        """A constant: what a driver takes for itself is not counted."""
+        return RUNTIME_BYTES

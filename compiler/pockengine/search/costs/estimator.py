@@ -14,7 +14,6 @@ from ...check.speed import clock_of, fitted_clock
 from ...codegen import backends
 from ...compile import Request, uncollected
 from ...compile.resolved import resolve
-from ...plan.budget import RUNTIME_BYTES
 from ...plan.lowering import Lowering
 from ...progress import Progress, quiet
 from ...targets import Target
@@ -83,7 +82,7 @@ class Costs:
 
     def _always(self, choice: Choice, forward: Floats) -> float:
         """Bytes beside the arena, which are there for the whole step."""
-        return float(RUNTIME_BYTES + self.beside_arena(choice) + forward[:, 3].sum())
+        return float(self.beside_arena(choice) + forward[:, 3:].sum())
 
     def beside_arena(self, choice: Choice) -> float:
         """Bytes of parameters, optimizer state and inputs."""
@@ -137,9 +136,9 @@ class Costs:
         runs = np.stack([one.runs for one in seen])
         gradients = np.stack([segments.gradients(one) for one in parts])
         size, held = segments.reads + segments.makes, segments.holds + 1
-        pace = 1 + forward[:, :, 2].mean(axis=0)
+        ones, pace = np.ones_like(size), 1 + forward[:, :, 2].mean(axis=0)
         samples = (
-            Sample(forward, runs[:, :, 0], np.column_stack((segments.makes, size, pace, np.ones_like(size))), SPANS),
+            Sample(forward, runs[:, :, 0], np.column_stack((segments.makes, size, pace, ones, ones)), SPANS),
             Sample(backward[:, :, ::2], runs[:, :, 1] & gradients, np.column_stack((size, held)), np.ones(2, np.bool_)),
             Sample(backward[:, :, 1:2], gradients, pace[:, None], np.ones(1, np.bool_)),
         )

@@ -70,8 +70,7 @@ class Costs:
 
     @cached_property
     def program_bytes(self) -> int:
-        """What the smallest program takes, that which trains the last layer: a limit and this are a limit of the whole
-        process that leaves no scheme more."""
+        """What the program itself takes, whatever it trains."""
         return self._plan(self.model.recipe("head")).runtime_bytes
 
     def limit(self, share: float) -> int:

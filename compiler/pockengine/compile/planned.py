@@ -11,11 +11,9 @@ from ..ir import Graph, Value
 from ..passes import StreamedEmbedding
 from ..plan.budget import NONE, Recomputed
 from ..plan.clipping import waiting_bytes
-from ..plan.lowering import Lowering
 from ..plan.packed_weights import place_packed
 from ..plan.program import Packing, Program
 from ..plan.shared_spaces import Spaces
-from ..plan.space import Space
 from ..recipe import Recipe, Scheme, batch_of
 from ..targets import Target
 from .ranges import IntegerRange, integer_ranges
@@ -30,8 +28,7 @@ class Planned:
     imported         the model as it came
     backend          what lowered the nodes, with the choices it did that with
     model            what is trained: the imported one with adapters, its frozen weights quantised
-    runtime_bytes    what the running program takes beside its blocks: an estimate, with a memory allowed that of the
-                     programs in which nothing is computed twice
+    runtime_bytes    what the running program takes beside its blocks: told from the model
     clip_norm_bytes  of the arena, with `clip: {norm: …}`: what gradients take that wait for the norm of all of them
     recomputed       what it takes to keep to the memory allowed: forward nodes that run twice, products in strips
     quantised        how the quantised weights are stored
@@ -68,9 +65,9 @@ class Planned:
         return max(program.plan.lower_bound_bytes for program in self.programs.values())
 
 
-def plan(shaped: Shaped, backend: Backend, runtime: int | None = None) -> Planned:
+def plan(shaped: Shaped, backend: Backend) -> Planned:
     """Give every value its place, frozen weights packed where all programs read them so; `backend` lowered the
-    nodes. `runtime` is the size of the program if that was counted with already."""
+    nodes."""
     graphs = shaped.reduced.graphs
     resolved, lowering = graphs.resolved, shaped.planning.lower
     request, recipe, spaces = resolved.request, resolved.recipe, Spaces(lowering.alignment)
@@ -94,15 +91,10 @@ def plan(shaped: Shaped, backend: Backend, runtime: int | None = None) -> Planne
         counts=shaped.reduced.counts,
         inputs=graphs.asked.inputs,
         ranges=integer_ranges(graphs.asked),
-        runtime_bytes=runtime or _runtime_bytes(programs, spaces, lowering),
+        runtime_bytes=lowering.runtime_bytes(request.model),
         clip_norm_bytes=waiting,
         recomputed=shaped.recomputed,
         quantised=resolved.quantised,
         packed=packed,
         streamed=graphs.streamed,
     )
-
-
-def _runtime_bytes(programs: Mapping[str, Program], spaces: Spaces, lowering: Lowering) -> int:
-    calls = (call for program in programs.values() for step in program.steps for call in step.lowered.calls)
-    return lowering.runtime_bytes(calls, sum(space is Space.PARAM for space, _ in spaces.places))

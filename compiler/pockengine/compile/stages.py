@@ -46,4 +46,4 @@ def plan_reduced(reduced: Reduced, backend: Backend) -> Planned:
     room = Room(memory, planned.runtime_bytes)
     if peak_bytes(planned.programs, planned.spaces, room.runtime) <= memory:
         return planned
-    return plan(fitted(shape(reduced, lowering, sparing=True), room), backend, room.runtime)
+    return plan(fitted(shape(reduced, lowering, sparing=True), room), backend)

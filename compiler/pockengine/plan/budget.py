@@ -23,8 +23,8 @@ ATTEMPTS = 4
 """Searches for one program: a plan may lie a little above the bytes that are alive at once."""
 
 RESERVE = 512 << 10
-"""What a process may measure above its predicted peak: how large the program gets is estimated before it is compiled,
-and without what it takes to keep to the memory."""
+"""What a process may measure above its predicted peak: how large the program gets is told from the model alone,
+whatever it trains and computes twice."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Room:
     """What programs may take.
 
     memory   bytes for the whole process, RESERVE included
-    runtime  bytes of these that the program itself takes beside its blocks, where nothing is computed twice"""
+    runtime  bytes of these that the program itself takes beside its blocks"""
 
     memory: int
     runtime: int

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from ..errors import UnsupportedOperatorError
-from ..ir import Node
+from ..ir import Graph, Node
 from ..targets import Memory, Target
-from .program import Call, Lowered, Packing
+from .program import Lowered, Packing
 
 RUNTIME_BYTES = 1 << 20
 """What a running program needs beside its five blocks of memory where its backend does not know better: code, tables, C
@@ -38,9 +38,8 @@ class Lowers(Protocol):
         """Variants of a node's lowering: (bytes of workspace, time in parts of the usual one) of the ways to compute it
         in less than the usual workspace, the quickest first."""
 
-    def runtime_bytes(self, calls: Iterable[Call], params: int) -> int:
-        """What a running program needs beside its five blocks of memory: `calls` are those of all its entry points,
-        `params` counts its parameters."""
+    def runtime_bytes(self, model: Graph) -> int:
+        """What a program that trains a model needs beside its five blocks of memory, whatever it trains of it."""
 
 
 class Lowering:
@@ -87,6 +86,6 @@ class Lowering:
         workspace, the quickest first."""
         return self._backend.scratch(node, self.target, self.threads)
 
-    def runtime_bytes(self, calls: Iterable[Call], params: int) -> int:
-        """What a running program of these calls and so many parameters needs beside its five blocks of memory."""
-        return self._backend.runtime_bytes(calls, params)
+    def runtime_bytes(self, model: Graph) -> int:
+        """What a program that trains a model needs beside its five blocks of memory, whatever it trains of it."""
+        return self._backend.runtime_bytes(model)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ... import ops
-from ...ir import DType, Node, RegionKind
+from ...ir import DType, Graph, Node, RegionKind
 from ...plan.pipeline import PIPELINE, Pipeline
-from ...plan.program import PACKED, SCRATCH, Call, Lowered, Packing
+from ...plan.program import PACKED, SCRATCH, Lowered, Packing
 from ...progress import Progress
 from ...targets import HOST_MEMORY, Memory, Target
 from ..backend import Built, Description, Limits, PackedTrials
@@ -154,9 +154,9 @@ class CBackend:
             ),
         )
 
-    def runtime_bytes(self, calls: Iterable[Call], params: int) -> int:
+    def runtime_bytes(self, model: Graph) -> int:
         """See program_size.py."""
-        return program_bytes(calls, params)
+        return program_bytes(model)
 
     def identity(self, node: Node) -> str | None:
         """Of contractions: what they compute, without names."""

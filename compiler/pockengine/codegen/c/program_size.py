@@ -1,31 +1,27 @@
 """What a program in C takes in memory beside its five blocks: machine code, tables, C library, stacks, file headers.
 
-Known before anything is compiled, from what will be: docs/memory.md says how far it is from measured programs.
+Told from the model alone, so that all schemes and learning rates of a model count the same: docs/memory.md says how far
+that is from measured programs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from ...ir import Graph, Node
 
-from ...plan.program import Call
-
-BASE = 244_000
+BASE = 250_000
 """Runtime, C library, stacks of the threads and buffers: a static program without kernels."""
 
-OF_SOURCE = 0.232
-"""Bytes of machine code and of numbers in it for each character of a kernel's source."""
+OF_NODE = 1600
+"""Machine code for each different node of the model, its gradients and rows of tables included."""
 
-OF_CALL, OF_OPERAND = 56, 16
-"""`sizeof(pock_call)` and `sizeof(pock_ref)`: rows of the tables."""
-
-OF_PARAMETER = 870
-"""A parameter's rows in the tables and in the headers of weights files, with its names, and what looks it up."""
+OF_PARAMETER = 1850
+"""Code and calls of its update; its rows in tables and in the headers of files, with its names."""
 
 
-def program_bytes(calls: Iterable[Call], params: int) -> int:
-    """Resident bytes of a program that makes these calls and has so many parameters; equal kernels are in it once."""
-    listed = list(calls)
-    source = sum(map(len, {call.kernel.symbol: call.kernel.source for call in listed}.values()))
-    operands = sum(len(call.operands) + call.workspace for call in listed)
-    tables = OF_CALL * len(listed) + OF_OPERAND * operands + OF_PARAMETER * params
-    return BASE + round(OF_SOURCE * source) + tables
+def program_bytes(model: Graph) -> int:
+    """Resident bytes of a program that trains a model; equal nodes are computed by one kernel."""
+    return BASE + OF_NODE * len({_kind(node) for node in model.nodes}) + OF_PARAMETER * len(model.params)
+
+
+def _kind(node: Node) -> tuple[object, ...]:
+    return node.op, *(value.type for value in (*node.inputs, *node.outputs))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ... import ops
-from ...ir import DType, Node, RegionKind
+from ...ir import DType, Graph, Node, RegionKind
 from ...passes import PASSES
 from ...plan.lowering import RUNTIME_BYTES
 from ...plan.pipeline import Pipeline
-from ...plan.program import Call, Lowered, Packing
+from ...plan.program import Lowered, Packing
 from ...targets import Target
 from ..common import expressions
 from ..common.region import as_region
@@ -124,6 +124,6 @@ class Lowering:
         """There is one lowering."""
         return ()
 
-    def runtime_bytes(self, calls: Iterable[Call], params: int) -> int:
+    def runtime_bytes(self, model: Graph) -> int:
         """A constant: what a driver takes for itself is not counted."""
         return RUNTIME_BYTES

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from ... import ops
-from ...ir import Node
+from ...ir import Graph, Node
 from ...passes import PASSES
 from ...plan.lowering import RUNTIME_BYTES
 from ...plan.pipeline import Pipeline
@@ -74,7 +74,7 @@ class ReferenceBackend(Untuned):
         """There is one lowering."""
         return ()
 
-    def runtime_bytes(self, calls: Iterable[Call], params: int) -> int:
+    def runtime_bytes(self, model: Graph) -> int:
         """A constant: the interpreter that runs it is not counted."""
         return RUNTIME_BYTES
 

@@ -64,6 +64,7 @@ class Costs:
         self.clock = clock or clock_of(target)
         self._segments = Segments.cut(space, resolve(self._request(space.full)).model)
         alignment = backends.get().memory(target).alignment
+        self._runtime = backends.get().runtime_bytes(space.graph)
         self._options = option_bytes(space, self._request, alignment)
         self._known: list[tuple[Choice, Observed]] = []
         self._learn(anchors(space, schemes), progress)
@@ -82,7 +83,7 @@ class Costs:
 
     def _always(self, choice: Choice, forward: Floats) -> float:
         """Bytes beside the arena, which are there for the whole step."""
-        return float(self.beside_arena(choice) + forward[:, 3:].sum())
+        return float(self._runtime + self.beside_arena(choice) + forward[:, 3].sum())
 
     def beside_arena(self, choice: Choice) -> float:
         """Bytes of parameters, optimizer state and inputs."""
@@ -136,9 +137,9 @@ class Costs:
         runs = np.stack([one.runs for one in seen])
         gradients = np.stack([segments.gradients(one) for one in parts])
         size, held = segments.reads + segments.makes, segments.holds + 1
-        ones, pace = np.ones_like(size), 1 + forward[:, :, 2].mean(axis=0)
+        pace = 1 + forward[:, :, 2].mean(axis=0)
         samples = (
-            Sample(forward, runs[:, :, 0], np.column_stack((segments.makes, size, pace, ones, ones)), SPANS),
+            Sample(forward, runs[:, :, 0], np.column_stack((segments.makes, size, pace, np.ones_like(size))), SPANS),
             Sample(backward[:, :, ::2], runs[:, :, 1] & gradients, np.column_stack((size, held)), np.ones(2, np.bool_)),
             Sample(backward[:, :, 1:2], gradients, pace[:, None], np.ones(1, np.bool_)),
         )

@@ -9,7 +9,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 
 import numpy as np
 
@@ -21,17 +20,15 @@ from ...passes import optimise
 from ...plan.lives import Lives, Work, base_of, lives_of, work_of
 from ...plan.lowering import Lowering
 from ...plan.packed_weights import agreed
-from ...plan.program import Call
 from ...plan.space import aligned
 from .segments import Bools, Floats, Ints, Segments
 
-FORWARD = ("made", "own", "cycles", "consts", "program")
+FORWARD = ("made", "own", "cycles", "consts")
 """Figures of a segment in the forward part, in bytes and cycles:
 
-made     what it makes and the backward part reads
-own      the most alive while its nodes run, less what earlier segments made for the backward part
-consts  constants of the whole step that its nodes are the first to read
-program  what the program grows by with the calls of its nodes, backward ones too"""
+made    what it makes and the backward part reads
+own     the most alive while its nodes run, less what earlier segments made for the backward part
+consts  constants of the whole step that its nodes are the first to read"""
 
 BACKWARD = ("own", "cycles", "waiting")
 """The same in the backward part, and
@@ -92,10 +89,9 @@ def observe(request: Request, segments: Segments, lowering: Lowering) -> Observe
     made, own, waiting = _bytes(work, places, len(segments))
     forth, back = slice(len(segments)), slice(-2, len(segments) - 1, -1)
     cycles, consts = _cycles(work.nodes, segments, lowering), _consts(graph, segments, lowering.alignment)
-    program = _program(work.nodes, segments, lowering, len(graph.params))
     ran = np.isin(np.arange(len(own)), places)
     return Observed(
-        np.column_stack((made[forth], own[forth], cycles[:, 0], consts, program)),
+        np.column_stack((made[forth], own[forth], cycles[:, 0], consts)),
         np.column_stack((own[back], cycles[:, 1], waiting[back])),
         np.column_stack((ran[forth], ran[back])),
         float(own[-1]) if ran[-1] else 0.0,
@@ -208,13 +204,3 @@ def _consts(graph: Graph, segments: Segments, alignment: int) -> Floats:
                 known.add(key)
                 found[segments.of.get(node.origin, len(segments) - 1)] += aligned(array.nbytes, alignment)
     return found
-
-
-def _program(nodes: Sequence[Node], segments: Segments, lowering: Lowering, params: int) -> Floats:
-    """[segments]: what the program itself grows by with each, the first one from nothing. A kernel counts where it is
-    called first."""
-    calls: list[list[Call]] = [[] for _ in range(len(segments))]
-    for node in nodes:
-        calls[segments.of.get(node.origin, len(segments) - 1)] += lowering(node).calls
-    grown = [lowering.runtime_bytes(chain(*calls[: count + 1]), params) for count in range(len(segments))]
-    return np.diff(np.array(grown, np.float64), prepend=0.0)

@@ -37,7 +37,8 @@ from pockengine.recipe import Recipe
 from pockengine.search import Costs, ExactCosts, Space, random_choices
 from pockengine.targets import get
 
-from .planned import Kept, OtherCostsError, digest, planned
+from .kept import Kept, OtherRowsError
+from .planned import digest, planned
 
 BATCH = 8
 SEED = 4099
@@ -70,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         folder = options.folder or Path(temporary)
         try:
             found = {name: figures(name, options, folder) for name in options.model}
-        except OtherCostsError as error:
+        except OtherRowsError as error:
             raise SystemExit(str(error)) from None
     if options.json:
         print(json.dumps(found, indent=1))

@@ -1,23 +1,21 @@
 """What random schemes cost as they are planned: found by several processes and kept in a file as they come.
 
-A run that was stopped, in whatever way, goes on where it was: the file holds a line for each scheme that was planned,
-after one that says of what. Schemes go by their number; the seed draws the same ones each time.
+A run that was stopped, in whatever way, goes on where it was. Schemes go by their number; the seed draws the same ones
+each time.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 from pockengine.check.forked import in_fork
 from pockengine.search import Choice, Cost, CostModel, Space
+
+from .kept import Kept
 
 EVERY = 20
 """Schemes after which a process says how far all are."""
@@ -26,49 +24,14 @@ Plan = Callable[[], CostModel]
 """Begins to plan."""
 
 
-class OtherCostsError(Exception):
-    """A file holds other costs than those that are wanted."""
-
-
 def digest(space: Space, choices: Sequence[Choice]) -> str:
     """Of a space and some choices: equal where they are drawn in the same way."""
     return hashlib.sha256(repr([space.units, *choices]).encode()).hexdigest()[:16]
 
 
-@dataclass(frozen=True)
-class Kept:
-    """A file of planned costs.
-
-    about  what they are costs of"""
-
-    path: Path
-    about: Mapping[str, Any]
-
-    @classmethod
-    def of(cls, path: Path, about: Mapping[str, Any]) -> Kept:
-        """A new file, or one as it was left, without what was cut while it was written. Raises OtherCostsError."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        text = path.read_bytes() if path.exists() else b""
-        whole = text[: text.rfind(b"\n") + 1]
-        if not whole:
-            path.write_bytes(_line(about))
-        elif _parsed(whole.splitlines()[0]) != about:
-            raise OtherCostsError(
-                f"{path} does not hold costs of {json.dumps(about)}: name another folder, or remove the file"
-            )
-        elif whole != text:
-            os.truncate(path, len(whole))
-        return cls(path, about)
-
-    def costs(self) -> dict[int, Cost]:
-        """Number of a scheme -> what it costs, of all that were planned."""
-        lines = [_parsed(line) for line in self.path.read_bytes().splitlines()[1:]]
-        return {line["scheme"]: Cost(line["peak_bytes"], line["step_ms"]) for line in lines if line is not None}
-
-    def add(self, scheme: int, cost: Cost) -> None:
-        """At once and in one piece: other processes write too."""
-        with self.path.open("ab", buffering=0) as file:
-            file.write(_line({"scheme": scheme, "peak_bytes": cost.peak_bytes, "step_ms": cost.step_ms}))
+def costs_of(kept: Kept) -> dict[int, Cost]:
+    """Number of a scheme -> what it costs, of all that were planned."""
+    return {row["scheme"]: Cost(row["peak_bytes"], row["step_ms"]) for row in kept.rows()}
 
 
 def planned(kept: Kept, choices: Sequence[Choice], plan: Plan, processes: int) -> list[Cost]:
@@ -81,32 +44,21 @@ def planned(kept: Kept, choices: Sequence[Choice], plan: Plan, processes: int) -
         for done, number in enumerate(numbers, 1):
             if os.getpid() != parent and os.getppid() != parent:
                 return  # nobody waits for it any more
-            if number not in kept.costs():
-                kept.add(number, costs.of(choices[number]))
+            if number not in costs_of(kept):
+                cost = costs.of(choices[number])
+                kept.add({"scheme": number, "peak_bytes": cost.peak_bytes, "step_ms": cost.step_ms})
             if tell and done % EVERY == 0:
-                print(f"{kept.path.stem}: {len(kept.costs())} of {len(choices)} planned", file=sys.stderr)
+                print(f"{kept.path.stem}: {len(costs_of(kept))} of {len(choices)} planned", file=sys.stderr)
 
     others = [in_fork(partial(find, missing[part::processes], tell=False)) for part in range(1, processes)]
     find(missing[::processes], tell=True)
     for other in others:
         other()
     find(_missing(kept, len(choices)), tell=False)  # a process that was killed may have spoilt another's line
-    known = kept.costs()
+    known = costs_of(kept)
     return [known[number] for number in range(len(choices))]
 
 
 def _missing(kept: Kept, count: int) -> list[int]:
-    known = kept.costs()
+    known = costs_of(kept)
     return [number for number in range(count) if number not in known]
-
-
-def _line(found: Mapping[str, Any]) -> bytes:
-    return json.dumps(found).encode() + b"\n"
-
-
-def _parsed(line: bytes) -> Any:
-    """None for a line that is none: a process that was killed wrote a part of it."""
-    try:
-        return json.loads(line)
-    except ValueError:
-        return None

@@ -9,7 +9,7 @@ from functools import cached_property
 from benchmarks.tasks.models import Model
 from pockengine import Recipe
 from pockengine.check.speed import step_cycles
-from pockengine.compile import RUNTIME_BYTES, Request, Scope, plan_programs, predicted_peak_bytes
+from pockengine.compile import Planned, Request, Scope, plan_programs, space_bytes
 from pockengine.search.costs.exact import NOT_COUNTED
 from pockengine.targets import get
 
@@ -51,9 +51,12 @@ class Costs:
         return Cost(known["memory_bytes"], known["cycles"])
 
     def _planned(self, recipe: Recipe) -> Cost:
+        planned = self._plan(recipe)
+        return Cost(sum(space_bytes(planned).values()), step_cycles(planned))
+
+    def _plan(self, recipe: Recipe) -> Planned:
         request = Request(self.model.graph(), recipe, get(TARGET), THREADS, scope=Scope.TRAINING, dense=NOT_COUNTED)
-        planned = plan_programs(request)
-        return Cost(predicted_peak_bytes(planned) - RUNTIME_BYTES, step_cycles(planned))
+        return plan_programs(request)
 
     @cached_property
     def full(self) -> Cost:
@@ -64,6 +67,11 @@ class Costs:
     def head(self) -> Cost:
         """Of training the last layer, which every scheme does."""
         return self.of(self.model.recipe("head"))
+
+    @cached_property
+    def program_bytes(self) -> int:
+        """What the program itself takes, whatever it trains."""
+        return self._plan(self.model.recipe("head")).runtime_bytes
 
     def limit(self, share: float) -> int:
         """The bytes that a scheme may take: what the head takes, and this share of what full takes beyond that."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.scheme_costs.__main__ import BATCH, MODELS, space_of
-from pockengine.compile import RUNTIME_BYTES
 from pockengine.search import ExactCosts
 from pockengine.search.choosing import Limits
 from pockengine.search.job import SearchRequest, run
@@ -30,7 +29,7 @@ def measure(store: Store, target: str = "raspberry-pi-4") -> Result:
     data = {name: np.concatenate([one[name] for one in batches]) for name in batches[0]}
     data[family.input_name] = chance.standard_normal(data[family.input_name].shape, np.float32)
     full = ExactCosts(space, get(target)).of(space.full).peak_bytes
-    limits = Limits(RUNTIME_BYTES + round(SHARE * (full - RUNTIME_BYTES)))
+    limits = Limits(round(SHARE * full))
     found = run(SearchRequest(space.graph, space.base, data, get(target), limits))
     return store.add(
         digest_of("search time", MODEL, target),

@@ -21,7 +21,6 @@ from benchmarks.tasks.models import Model
 from benchmarks.tasks.pretraining import start_of
 from benchmarks.tasks.task import Array, Task, Tensors
 from pockengine.codegen.files import write_whole
-from pockengine.compile import RUNTIME_BYTES
 from pockengine.errors import MemoryBudgetError
 from pockengine.recipe import resolve
 from pockengine.search import Choice, ExactCosts, Importance, Space
@@ -237,9 +236,10 @@ class Searching:
         return ExactCosts(self.space, get(TARGET), THREADS, CLOCK)
 
     def _limits(self, limit: int, step_share: float | None) -> Limits:
+        whole = limit + self.costs.program_bytes
         if step_share is None:
-            return Limits(limit + RUNTIME_BYTES)
-        return Limits(limit + RUNTIME_BYTES, step_share * self._planned().of(self.space.full).step_ms)
+            return Limits(whole)
+        return Limits(whole, step_share * self._planned().of(self.space.full).step_ms)
 
     def _kept(
         self, name: str, make: Callable[[], Made], read: Callable[[Path], Made], write: Callable[[Made, Path], None]

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from benchmarks.tasks.models import Model
 from benchmarks.tasks.task import Split, Task, Tensors
 from pockengine import Recipe
-from pockengine.compile import RUNTIME_BYTES
 from pockengine.errors import RecipeError
 from pockengine.recipe import resolve
 from pockengine.search import Space
@@ -86,6 +85,7 @@ class Setting:
             if (said := recipe()).lora is not None:
                 return self.fits(said)
             choice = self.space.choice_of(resolve(said, self.space.graph))
-            return not any(choice) or self.searching.estimates.of(choice).peak_bytes - RUNTIME_BYTES <= self.limit
+            whole = self.limit + self.costs.program_bytes
+            return not any(choice) or self.searching.estimates.of(choice).peak_bytes <= whole
         except RecipeError:
             return True

@@ -2395,7 +2395,7 @@ class Takes(Struct, frozen=True, kw_only=True):
     parameters: int
     trained_parameters: int
     runtime_bytes: int | None = None
-    """Code, tables, stacks, buffers: a constant."""
+    """Code, tables, stacks, buffers: an estimate."""
     recomputed_nodes: int = 0
     recomputed_share: float = 0.0
     left_out: dict[str, str] | None = None
@@ -2642,7 +2642,7 @@ class Estimate(Struct, frozen=True, kw_only=True):
     recipe: dict[str, Any]
     """In its canonical form: defaults filled in."""
     runtime_bytes: int | None = None
-    """Code, tables, stacks, buffers: a constant."""
+    """Code, tables, stacks, buffers: an estimate."""
     recomputed_nodes: int = 0
     recomputed_share: float = 0.0
     left_out: dict[str, str] | None = None

@@ -16,7 +16,7 @@ from ..codegen.backend import Backend
 from ..codegen.folder_cache import default_folder
 from ..errors import PockError, TargetError
 from ..ir import Graph
-from ..plan.budget import RUNTIME_BYTES
+from ..plan.lowering import RUNTIME_BYTES
 from ..plan.pipeline import Pipeline
 from ..progress import Progress, quiet
 from ..recipe import Recipe

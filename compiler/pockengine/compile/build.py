@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from ..codegen.model import IN_FILE, Model, StreamedRows, Tensor
 from ..ir import DType, TensorType, Value
 from ..plan import Space, aligned
-from ..plan.budget import RUNTIME_BYTES
 from .graphs import NORMS
 from .inputs import has_perplexity, target_kinds
 from .planned import Planned
@@ -22,8 +21,8 @@ def space_bytes(planned: Planned) -> dict[Space, int]:
 
 
 def predicted_peak_bytes(planned: Planned) -> int:
-    """The most memory the executable will use: its five blocks and RUNTIME_BYTES."""
-    return sum(space_bytes(planned).values()) + RUNTIME_BYTES
+    """The most memory the executable will use: its five blocks and itself."""
+    return sum(space_bytes(planned).values()) + planned.runtime_bytes
 
 
 def describe(planned: Planned) -> Model:

@@ -64,6 +64,7 @@ def summary(planned: Planned, kernels: int) -> dict[str, Any]:
         "state_bytes": sizes[Space.STATE],
         "const_bytes": sizes[Space.CONST],
         "input_bytes": sizes[Space.INPUT],
+        "runtime_bytes": planned.runtime_bytes,
         "predicted_peak_bytes": predicted_peak_bytes(planned),
         "clip_norm_bytes": planned.clip_norm_bytes,
         "nodes_forward": counts.forward,

@@ -28,6 +28,7 @@ class Planned:
     imported         the model as it came
     backend          what lowered the nodes, with the choices it did that with
     model            what is trained: the imported one with adapters, its frozen weights quantised
+    runtime_bytes    what the running program takes beside its blocks: told from the model
     clip_norm_bytes  of the arena, with `clip: {norm: …}`: what gradients take that wait for the norm of all of them
     recomputed       what it takes to keep to the memory allowed: forward nodes that run twice, products in strips
     quantised        how the quantised weights are stored
@@ -47,6 +48,7 @@ class Planned:
     spaces: Spaces
     counts: Counts
     inputs: tuple[Value, ...]
+    runtime_bytes: int
     ranges: Mapping[str, IntegerRange] = field(default_factory=dict)
     clip_norm_bytes: int = 0
     recomputed: Recomputed = NONE
@@ -89,6 +91,7 @@ def plan(shaped: Shaped, backend: Backend) -> Planned:
         counts=shaped.reduced.counts,
         inputs=graphs.asked.inputs,
         ranges=integer_ranges(graphs.asked),
+        runtime_bytes=lowering.runtime_bytes(request.model),
         clip_norm_bytes=waiting,
         recomputed=shaped.recomputed,
         quantised=resolved.quantised,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ..ir import Graph
 from ..passes import optimise
-from ..plan.budget import NONE, Recomputed, fit
+from ..plan.budget import NONE, Recomputed, Room, fit
 from ..plan.lowering import Lowering
 from ..plan.pipeline import Planning
 from ..plan.place import place
@@ -43,12 +43,12 @@ def shape(reduced: Reduced, lowering: Lowering, sparing: bool = False) -> Shaped
     return Shaped(reduced, programs, planning)
 
 
-def fitted(shaped: Shaped, memory: int) -> Shaped:
-    """The programs with forward nodes computed twice where they would take more than `memory` bytes for the whole
-    process. Raises MemoryBudgetError."""
+def fitted(shaped: Shaped, room: Room) -> Shaped:
+    """The programs with forward nodes computed twice where they would take more than there is room for. Raises
+    MemoryBudgetError."""
     lowering = shaped.planning.lower
     spaces = Spaces(lowering.alignment)
     whole = {kind: place(kind, graph, lowering, spaces) for kind, graph in shaped.programs.items()}
     request = shaped.reduced.graphs.resolved.request
-    fitting, recomputed = fit(whole, spaces, memory, lowering, request.passes.recomputing, request.dump)
+    fitting, recomputed = fit(whole, spaces, room, lowering, request.passes.recomputing, request.dump)
     return replace(shaped, programs={kind: one.graph for kind, one in fitting.items()}, recomputed=recomputed)

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from ..codegen.backend import Backend
-from ..plan.budget import allowed_bytes, peak_bytes
+from ..plan.budget import Room, allowed_bytes, peak_bytes
 from ..plan.lowering import Lowering
 from .graphs import build_graphs
 from .planned import Planned, plan
@@ -43,6 +43,7 @@ def plan_reduced(reduced: Reduced, backend: Backend) -> Planned:
     if request.memory is None:
         return planned
     memory = allowed_bytes(request.memory, lowering)
-    if peak_bytes(planned.programs, planned.spaces) <= memory:
+    room = Room(memory, planned.runtime_bytes)
+    if peak_bytes(planned.programs, planned.spaces, room.runtime) <= memory:
         return planned
-    return plan(fitted(shape(reduced, lowering, sparing=True), memory), backend)
+    return plan(fitted(shape(reduced, lowering, sparing=True), room), backend)

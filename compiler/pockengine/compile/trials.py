@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..artifact import Artifact, Content, EntryPoints, Manifest, Tensors
-from ..plan.budget import RUNTIME_BYTES
+from ..plan.lowering import RUNTIME_BYTES
 from ..tune import TuningStore, workloads_of
 from ..tune.packing import PackedWorkload, limits_of, packed, unknown
 from .planned import Planned

@@ -22,12 +22,9 @@ from .space import Space
 ATTEMPTS = 4
 """Searches for one program: a plan may lie a little above the bytes that are alive at once."""
 
-RUNTIME_BYTES = 1 << 20
-"""What the running executable needs beside its five blocks of memory: code, tables, C library, stacks of two threads
-and the buffers of file reading. A constant, stated in docs/reference/binary.md and checked by a test."""
-
 RESERVE = 512 << 10
-"""What a process may measure above its predicted peak: kernels are code, which the prediction takes for a constant."""
+"""What a process may measure above its predicted peak: how large the program gets is told from the model alone,
+whatever it trains and computes twice."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +44,17 @@ NONE = Recomputed()
 
 
 @dataclass(frozen=True)
+class Room:
+    """What programs may take.
+
+    memory   bytes for the whole process, RESERVE included
+    runtime  bytes of these that the program itself takes beside its blocks"""
+
+    memory: int
+    runtime: int
+
+
+@dataclass(frozen=True)
 class _Fitted:
     """A program, and its nodes with those that run twice: (node, whether it is the second run)."""
 
@@ -55,10 +63,10 @@ class _Fitted:
     order: Sequence[tuple[Node, bool]] = ()
 
 
-def peak_bytes(programs: Mapping[str, Program], spaces: Spaces) -> int:
-    """The most memory the process may measure: its blocks, the program, RESERVE."""
+def peak_bytes(programs: Mapping[str, Program], spaces: Spaces, runtime: int) -> int:
+    """The most memory the process may measure: its blocks, the `runtime` bytes of the program itself, RESERVE."""
     arena = max(program.plan.arena_bytes for program in programs.values())
-    return RUNTIME_BYTES + RESERVE + sum(spaces.sizes.values()) + arena
+    return runtime + RESERVE + sum(spaces.sizes.values()) + arena
 
 
 def allowed_bytes(memory: int, lowering: Lowering) -> int:
@@ -69,15 +77,15 @@ def allowed_bytes(memory: int, lowering: Lowering) -> int:
 def fit(
     programs: Mapping[str, Program],
     spaces: Spaces,
-    memory: int,
+    room: Room,
     lowering: Lowering,
     passes: PlanPasses,
     dump: Path | None = None,
 ) -> tuple[dict[str, Program], Recomputed]:
-    """The programs within `memory` bytes for the whole process, RESERVE included, at the least extra time: with second
+    """The programs within the memory of the whole process, RESERVE included, at the least extra time: with second
     runs that `passes` put in. `dump` is a folder for the graphs. Raises MemoryBudgetError where that cannot be done."""
     fitted, recomputed = dict(programs), NONE
-    arena = memory - RUNTIME_BYTES - RESERVE - sum(spaces.sizes.values())
+    arena = room.memory - room.runtime - RESERVE - sum(spaces.sizes.values())
     for kind, program in programs.items():
         if program.plan.arena_bytes <= arena:
             continue
@@ -93,7 +101,7 @@ def fit(
             recomputed = found.recomputed
     least = max(program.plan.arena_bytes for program in fitted.values())
     if least > arena:
-        raise _impossible(_shown(memory, lowering), least, spaces, fitted, recomputed)
+        raise _impossible(_shown(room.memory, lowering), room.runtime, spaces, fitted, recomputed)
     return fitted, recomputed
 
 
@@ -133,18 +141,17 @@ def _made(kind: str, recomputing: Recomputing, found: Found, spaces: Spaces, pas
 
 
 def _impossible(
-    allowed: str, arena: int, spaces: Spaces, programs: Mapping[str, Program], recomputed: Recomputed
+    allowed: str, runtime: int, spaces: Spaces, programs: Mapping[str, Program], recomputed: Recomputed
 ) -> MemoryBudgetError:
-    sizes = spaces.sizes
-    least = RUNTIME_BYTES + RESERVE + sum(sizes.values()) + arena
+    sizes, least = spaces.sizes, peak_bytes(programs, spaces, runtime)
     kind, program = max(programs.items(), key=lambda item: item[1].plan.arena_bytes)
     parts = {
-        "activations and gradients": arena,
+        "activations and gradients": program.plan.arena_bytes,
         "parameters": sizes[Space.PARAM],
         "optimizer state": sizes[Space.STATE],
         "constants": sizes[Space.CONST],
         "inputs": sizes[Space.INPUT],
-        "the program itself": RUNTIME_BYTES + RESERVE,
+        "the program itself": runtime + RESERVE,
     }
     shown = ", ".join(f"{mebibytes(size)} {what}" for what, size in parts.items() if size)
     share = f", {recomputed.nodes} nodes computed twice" if recomputed.nodes else ""

@@ -6,9 +6,13 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from ..errors import UnsupportedOperatorError
-from ..ir import Node
+from ..ir import Graph, Node
 from ..targets import Memory, Target
 from .program import Lowered, Packing
+
+RUNTIME_BYTES = 1 << 20
+"""What a running program needs beside its five blocks of memory where its backend does not know better: code, tables, C
+library, stacks of two threads and the buffers of file reading."""
 
 
 class Lowers(Protocol):
@@ -33,6 +37,9 @@ class Lowers(Protocol):
     def scratch(self, node: Node, target: Target, threads: int) -> Sequence[tuple[int, float]]:
         """Variants of a node's lowering: (bytes of workspace, time in parts of the usual one) of the ways to compute it
         in less than the usual workspace, the quickest first."""
+
+    def runtime_bytes(self, model: Graph) -> int:
+        """What a program that trains a model needs beside its five blocks of memory, whatever it trains of it."""
 
 
 class Lowering:
@@ -78,3 +85,7 @@ class Lowering:
         """(bytes of workspace, time in parts of the usual one) of the ways to compute a node in less than the usual
         workspace, the quickest first."""
         return self._backend.scratch(node, self.target, self.threads)
+
+    def runtime_bytes(self, model: Graph) -> int:
+        """What a program that trains a model needs beside its five blocks of memory, whatever it trains of it."""
+        return self._backend.runtime_bytes(model)

@@ -106,7 +106,7 @@ class TakesOut(TargetFitOut):
     threads: _Count
     batch: _Count
     step_ms: float = Field(description="What the compiler's model expects of a step; nothing was measured.")
-    runtime_bytes: _Count | None = Field(default=None, description="Code, tables, stacks, buffers: a constant.")
+    runtime_bytes: _Count | None = Field(default=None, description="Code, tables, stacks, buffers: an estimate.")
     param_bytes: _Count
     state_bytes: _Count
     const_bytes: _Count

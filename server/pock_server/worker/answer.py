@@ -16,7 +16,7 @@ from pock_server.worker.lines import Lines
 from pockengine.check import CheckReport, check_file, estimate, layers
 from pockengine.check.pictured import picture, training_picture
 from pockengine.codegen import backends
-from pockengine.compile import RUNTIME_BYTES, uncollected
+from pockengine.compile import uncollected
 from pockengine.errors import PockError, RecipeError
 from pockengine.frontends import load
 from pockengine.ir import Graph
@@ -95,7 +95,6 @@ class _Desk:
         shown = layers(graph, recipe, found.saved_bytes)
         return {
             **found.to_mapping(),
-            "runtime_bytes": RUNTIME_BYTES,
             "layers": [layer.to_mapping() for layer in shown],
             "recipe": recipe.to_mapping(),
         }

@@ -13,7 +13,7 @@ const WHY: Readonly<Record<(typeof PARTS)[number]["key"], string>> = {
   const_bytes: "numbers that the compiler folded",
   input_bytes: "one batch",
   arena_bytes: "one block that all values of a step share; the timeline shows their places",
-  runtime_bytes: "code, tables, stacks, buffers: a constant of the compiler",
+  runtime_bytes: "code, tables, stacks, buffers: an estimate from the model",
 };
 
 const WIDTH = 1000;

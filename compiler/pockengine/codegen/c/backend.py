@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ... import ops
-from ...ir import DType, Node, RegionKind
+from ...ir import DType, Graph, Node, RegionKind
 from ...plan.pipeline import PIPELINE, Pipeline
 from ...plan.program import PACKED, SCRATCH, Lowered, Packing
 from ...progress import Progress
@@ -41,6 +41,7 @@ from .loops import (
     rows,
     scans,
 )
+from .program_size import program_bytes
 from .tunable import TunableContraction, schedules_in
 
 if TYPE_CHECKING:
@@ -152,6 +153,10 @@ class CBackend:
                 else []
             ),
         )
+
+    def runtime_bytes(self, model: Graph) -> int:
+        """See program_size.py."""
+        return program_bytes(model)
 
     def identity(self, node: Node) -> str | None:
         """Of contractions: what they compute, without names."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from ... import ops
-from ...ir import DType, Node, RegionKind
+from ...ir import DType, Graph, Node, RegionKind
 from ...passes import PASSES
+from ...plan.lowering import RUNTIME_BYTES
 from ...plan.pipeline import Pipeline
 from ...plan.program import Lowered, Packing
 from ...targets import Gpu, Target
@@ -130,3 +131,7 @@ class Lowering:
     def scratch(self, node: Node, target: Target, threads: int) -> Sequence[tuple[int, float]]:
         """There is one lowering."""
         return ()
+
+    def runtime_bytes(self, model: Graph) -> int:
+        """A constant: what a driver takes for itself is not counted."""
+        return RUNTIME_BYTES

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ... import ops
-from ...ir import Node
+from ...ir import Graph, Node
 from ...passes import PASSES
+from ...plan.lowering import RUNTIME_BYTES
 from ...plan.pipeline import Pipeline
 from ...plan.program import Call, Kernel, Lowered, Packing, Whole
 from ...progress import Progress
@@ -72,6 +73,10 @@ class ReferenceBackend(Untuned):
     def scratch(self, node: Node, target: Target, threads: int) -> Sequence[tuple[int, float]]:
         """There is one lowering."""
         return ()
+
+    def runtime_bytes(self, model: Graph) -> int:
+        """A constant: the interpreter that runs it is not counted."""
+        return RUNTIME_BYTES
 
     def prepare(self, target: Target, cache: Path | None = None) -> None:
         """Nothing is compiled."""

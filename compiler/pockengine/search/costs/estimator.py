@@ -14,7 +14,6 @@ from ...check.speed import clock_of, fitted_clock
 from ...codegen import backends
 from ...compile import Request, uncollected
 from ...compile.resolved import resolve
-from ...plan.budget import RUNTIME_BYTES
 from ...plan.lowering import Lowering
 from ...progress import Progress, quiet
 from ...targets import Target
@@ -64,7 +63,9 @@ class Costs:
         self.threads = threads or target.cores
         self.clock = clock or clock_of(target)
         self._segments = Segments.cut(space, resolve(self._request(space.full)).model)
-        alignment = backends.of(target).memory(target).alignment
+        backend = backends.of(target)
+        alignment = backend.memory(target).alignment
+        self._runtime = backend.runtime_bytes(space.graph)
         self._options = option_bytes(space, self._request, alignment)
         self._known: list[tuple[Choice, Observed]] = []
         self._learn(anchors(space, schemes), progress)
@@ -83,7 +84,7 @@ class Costs:
 
     def _always(self, choice: Choice, forward: Floats) -> float:
         """Bytes beside the arena, which are there for the whole step."""
-        return float(RUNTIME_BYTES + self.beside_arena(choice) + forward[:, 3].sum())
+        return float(self._runtime + self.beside_arena(choice) + forward[:, 3].sum())
 
     def beside_arena(self, choice: Choice) -> float:
         """Bytes of parameters, optimizer state and inputs."""

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.scheme_costs.planned import Kept, OtherCostsError, digest, planned
+from benchmarks.scheme_costs.kept import Kept, OtherRowsError
+from benchmarks.scheme_costs.planned import digest, planned
 from pockengine.search import Choice, Cost, ExactCosts, random_choices
 from pockengine.targets import get
 from tests.compiler.search.models import perceptron, space_of
@@ -80,10 +81,10 @@ def test_a_file_that_was_only_begun_is_begun_again(tmp_path: Path, choices: list
 
 
 @pytest.mark.parametrize("text", [b'{"seed": 4}\n', b"something else\n"])
-def test_other_costs_are_refused_and_left_alone(tmp_path: Path, text: bytes) -> None:
+def test_other_rows_are_refused_and_left_alone(tmp_path: Path, text: bytes) -> None:
     path = tmp_path / "kept.jsonl"
     path.write_bytes(text)
-    with pytest.raises(OtherCostsError, match="name another folder"):
+    with pytest.raises(OtherRowsError, match="name another place"):
         Kept.of(path, ABOUT)
     assert path.read_bytes() == text
 

@@ -122,7 +122,7 @@ def test_another_limit_and_preference_is_another_search(asked: SearchRequest, fo
 
 def test_too_little_memory_says_the_least(asked: SearchRequest) -> None:
     with pytest.raises(MemoryBudgetError) as error:
-        run(replace(asked, limits=Limits(1 << 20)))
+        run(replace(asked, limits=Limits(1 << 18)))
     least = error.value.least_bytes
     assert str(least) in str(error.value)
     assert run(replace(asked, limits=Limits(least))).chosen.cost.peak_bytes == least

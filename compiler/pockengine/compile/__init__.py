@@ -27,6 +27,7 @@ from .build import describe, predicted_peak_bytes, space_bytes
 from .inference import Inference, plan_inference
 from .pack import pack, summary
 from .planned import Planned
+from .reduced import Reduced, elsewhere
 from .request import Request, Scope
 from .shown import show_plan
 from .stages import STAGES, plan_programs, plan_reduced, reduced
@@ -37,10 +38,12 @@ __all__ = [
     "Inference",
     "Measuring",
     "Planned",
+    "Reduced",
     "Request",
     "Scope",
     "check_limits",
     "compile",
+    "elsewhere",
     "plan_inference",
     "plan_programs",
     "plan_reduced",

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..autodiff import train_graph
 from ..errors import UnsupportedOperatorError
 from ..ir import Graph
 from ..ops import get, is_view
 from ..passes import Context, optimise
+from ..targets import Target
+from ..targets import Target
 from .graphs import Graphs, unchanged
 from .resolved import Resolved
 
@@ -47,6 +49,13 @@ def reduce(graphs: Graphs) -> Reduced:
     counts = _counts(programs["train"], graphs.resolved)
     request.progress("optimise", len(programs), len(programs))
     return Reduced(graphs, programs, counts)
+
+
+def elsewhere(reduced: Reduced, target: Target) -> Reduced:
+    """The same programs for another target, with as many threads as it has cores: the algebra asks no target."""
+    graphs = reduced.graphs
+    request = replace(graphs.resolved.request, target=target, threads=None)
+    return replace(reduced, graphs=replace(graphs, resolved=replace(graphs.resolved, request=request)))
 
 
 def _counts(train: Graph, resolved: Resolved) -> Counts:

@@ -5,6 +5,7 @@ optimization for deep neural networks", 2018) packs nested lifetimes almost with
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from heapq import heappop, heappush
 
 import numpy as np
@@ -28,6 +29,15 @@ class Rectangles:
     def duration(self) -> Ints:
         """The number of steps each buffer lives; array [n]."""
         return self.last - self.first + 1
+
+    @cached_property
+    def by_start(self) -> tuple[list[int], list[int], list[list[int]], list[list[int]]]:
+        """First and last steps; for each step, the buffers that start there, and when these end, ascending."""
+        first, last = self.first.tolist(), self.last.tolist()
+        starting: list[list[int]] = [[] for _ in range(max(last) + 1)]
+        for number, step in enumerate(first):
+            starting[step].append(number)
+        return first, last, starting, [sorted(last[number] for number in some) for some in starting]
 
 
 @dataclass(frozen=True)
@@ -83,68 +93,84 @@ def skyline(lives: Rectangles, rank: Ints, limit: int) -> Attempt:
     The skyline is the height reached at each step. A stretch that nothing fits is raised to its lower neighbour.
     """
     waiting, sky = _Waiting(lives, rank), _Sky(int(lives.last.max()) + 1)
-    sizes, offsets = lives.size[rank].tolist(), [0] * len(rank)
+    sizes, firsts, lasts = lives.size.tolist(), lives.first.tolist(), lives.last.tolist()
+    offsets = [0] * len(rank)
     height = 0
     for _ in sizes:
         while (chosen := waiting.best(sky.low, sky.stop[sky.low])) is None:
             sky.rise()
         end = sky.level[sky.low] + sizes[chosen]
         if end > limit:
-            return Attempt(np.zeros(len(lives), dtype=np.int64), limit, failed=int(rank[chosen]))
+            return Attempt(np.zeros(len(lives), dtype=np.int64), limit, failed=chosen)
         offsets[chosen] = sky.level[sky.low]
         height = max(height, end)
-        sky.cover(waiting.first[chosen], waiting.last[chosen] + 1, end)
+        sky.cover(firsts[chosen], lasts[chosen] + 1, end)
         waiting.remove(chosen)
-    offset = np.empty(len(lives), dtype=np.int64)
-    offset[rank] = offsets
-    return Attempt(offset, height)
+    return Attempt(np.array(offsets, dtype=np.int64), height)
 
 
 WIDE = 32
 """Steps of a stretch from which on all buffers are compared at once, instead of those that start in it."""
+BLOCK = 8
+"""Steps of which the soonest end is kept, too."""
 
 
 class _Waiting:
-    """The buffers that have no place yet, numbered by rank.
+    """The buffers that have no place yet, by their numbers in `lives`.
 
-    first, last  lifetimes, by rank
-    _starting    for each step, the ranks of those that start there, ascending
-    _soonest     for each step, the earliest end of one that starts there; beyond the last step where there is none"""
+    _starting  for each step, those that start there
+    _ends      for each step, when these end, ascending
+    _soonest   for each step, the first of its ends; beyond the last step where there is none
+    _blocks    for each block of steps, the soonest of theirs"""
 
     def __init__(self, lives: Rectangles, rank: Ints) -> None:
-        self._firsts, self._lasts = lives.first[rank], lives.last[rank]
-        self.first, self.last = self._firsts.tolist(), self._lasts.tolist()
-        self._never = max(self.last) + 1
-        self._starting: list[list[int]] = [[] for _ in range(self._never)]
-        for number, step in enumerate(self.first):
-            self._starting[step].append(number)
-        self._soonest = [min([self.last[one] for one in some], default=self._never) for some in self._starting]
+        self._rank, self._firsts, self._lasts = rank, lives.first[rank], lives.last[rank]
+        place = np.empty(len(rank), dtype=np.int64)
+        place[rank] = np.arange(len(rank))
+        self._place: list[int] = place.tolist()
+        self._first, self._last, starting, ends = lives.by_start
+        self._never = len(starting)
+        self._starting, self._ends = [*map(list.copy, starting)], [*map(list.copy, ends)]
+        self._soonest = [some[0] if some else self._never for some in ends]
+        self._blocks = [min(self._soonest[at : at + BLOCK]) for at in range(0, self._never, BLOCK)]
 
     def best(self, start: int, stop: int) -> int | None:
         """The first in rank that lives in these steps only."""
+        if stop - start >= WIDE:
+            if not self._any(start, stop):
+                return None
+            return int(self._rank[((self._firsts >= start) & (self._lasts < stop)).argmax()])
         if min(self._soonest[start:stop]) >= stop:
             return None
-        if stop - start >= WIDE:
-            return int(((self._firsts >= start) & (self._lasts < stop)).argmax())
-        last, found = self.last, len(self.last)
+        last, place = self._last, self._place
+        found, lowest = None, len(place)
         for step in range(start, stop):
             if self._soonest[step] < stop:
                 for number in self._starting[step]:
-                    if number >= found:
-                        break
-                    if last[number] < stop:
-                        found = number
-                        break
+                    if last[number] < stop and place[number] < lowest:
+                        found, lowest = number, place[number]
         return found
 
     def remove(self, number: int) -> None:
         """It has a place."""
-        step = self.first[number]
-        starting = self._starting[step]
-        starting.remove(number)
-        self._firsts[number] = -1  # before all stretches
-        if self._soonest[step] == self.last[number]:
-            self._soonest[step] = min([self.last[one] for one in starting], default=self._never)
+        step, last = self._first[number], self._last[number]
+        self._starting[step].remove(number)
+        self._firsts[self._place[number]] = -1  # before all stretches
+        ends = self._ends[step]
+        ends.remove(last)
+        if self._soonest[step] == last:
+            self._soonest[step] = ends[0] if ends else self._never
+            at = step - step % BLOCK
+            self._blocks[step // BLOCK] = min(self._soonest[at : at + BLOCK])
+
+    def _any(self, start: int, stop: int) -> bool:
+        """Whether some live in these steps, at least a block, only."""
+        low, high = -(-start // BLOCK), stop // BLOCK
+        return (
+            min(self._blocks[low:high]) < stop
+            or min(self._soonest[start : low * BLOCK], default=stop) < stop
+            or min(self._soonest[high * BLOCK : stop], default=stop) < stop
+        )
 
 
 class _Sky:

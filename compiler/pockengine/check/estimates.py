@@ -8,7 +8,18 @@ from typing import Any
 
 from ..codegen import backends
 from ..codegen.backend import Backend
-from ..compile import Planned, Reduced, Request, Scope, elsewhere, plan_reduced, predicted_peak_bytes, reduced, summary
+from ..compile import (
+    Kept,
+    Planned,
+    Reduced,
+    Request,
+    Scope,
+    elsewhere,
+    plan_reduced,
+    predicted_peak_bytes,
+    reduced,
+    summary,
+)
 from ..errors import MemoryBudgetError, RecipeError, TargetError, UnsupportedOperatorError
 from ..ir import Graph, Node
 from ..recipe import Recipe
@@ -94,11 +105,13 @@ def estimate(
     threads: int | None = None,
     memory: int | None = None,
     backend: Backend | None = None,
-    dense: int | None = None,
+    kept: Kept | None = None,
 ) -> Estimate:
-    """Plan all programs, as compiling does, and read off what they take; `dense` as `Request` has it. A `backend` that
-    is given again knows the kernels that recipes have in common. Raises RecipeError or UnsupportedOperatorError."""
-    request = Request(graph, recipe, target, threads, memory=memory, backend=backend or backends.get(), dense=dense)
+    """Plan all programs, as compiling does, and read off what they take. A `backend` that is given again knows the
+    kernels that recipes have in common, and `kept` what else they have. Raises RecipeError or
+    UnsupportedOperatorError."""
+    backend = backend or backends.get()
+    request = Request(graph, recipe, target, threads, memory=memory, backend=backend, kept=kept)
     return _planned(request)
 
 

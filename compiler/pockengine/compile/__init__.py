@@ -25,6 +25,7 @@ from ..tune import LocalStore, Tuning, TuningStore, check_mode, workloads_of
 from ..tune import tune as tune_workloads
 from .build import describe, predicted_peak_bytes, space_bytes
 from .inference import Inference, plan_inference
+from .kept import Kept
 from .pack import pack, summary
 from .planned import Planned
 from .reduced import Reduced, elsewhere
@@ -36,6 +37,7 @@ __all__ = [
     "RUNTIME_BYTES",
     "STAGES",
     "Inference",
+    "Kept",
     "Measuring",
     "Planned",
     "Reduced",

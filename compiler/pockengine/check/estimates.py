@@ -8,7 +8,18 @@ from typing import Any
 
 from ..codegen import backends
 from ..codegen.backend import Backend
-from ..compile import Planned, Request, Scope, plan_programs, predicted_peak_bytes, summary
+from ..compile import (
+    Kept,
+    Planned,
+    Reduced,
+    Request,
+    Scope,
+    elsewhere,
+    plan_reduced,
+    predicted_peak_bytes,
+    reduced,
+    summary,
+)
 from ..errors import MemoryBudgetError, RecipeError, TargetError, UnsupportedOperatorError
 from ..ir import Graph, Node
 from ..recipe import Recipe
@@ -94,24 +105,26 @@ def estimate(
     threads: int | None = None,
     memory: int | None = None,
     backend: Backend | None = None,
-    dense: int | None = None,
+    kept: Kept | None = None,
 ) -> Estimate:
-    """Plan all programs, as compiling does, and read off what they take; `dense` as `Request` has it. A `backend` that
-    is given again knows the kernels that recipes have in common. Raises RecipeError or UnsupportedOperatorError."""
-    request = Request(
-        graph, recipe, target, threads, memory=memory, backend=backend or backends.of(target), dense=dense
-    )
-    return _read_off(plan_programs(request), graph, memory)
+    """Plan all programs, as compiling does, and read off what they take. A `backend` that is given again knows the
+    kernels that recipes have in common, and `kept` what else they have. Raises RecipeError or
+    UnsupportedOperatorError."""
+    backend = backend or backends.of(target)
+    request = Request(graph, recipe, target, threads, memory=memory, backend=backend, kept=kept)
+    return _planned(request)
 
 
-def _read_off(planned: Planned, graph: Graph, memory: int | None) -> Estimate:
+def _planned(request: Request) -> Estimate:
+    programs = reduced(request)
+    planned = plan_reduced(programs, request.backend)
     calls = [call for program in planned.programs.values() for step in program.steps for call in step.lowered.calls]
     figures = summary(planned, kernels=len({call.kernel.symbol for call in calls}))
     peak, target = figures["predicted_peak_bytes"], planned.target
     fit = Fit(target.name, peak, target.ram_bytes, planned.backend.memory(target))
     clock = planned.backend.limits(target).clock or clock_of(target)
     step_ms = step_cycles(planned) / clock * 1e3
-    return Estimate(fit, planned.threads, step_ms, figures, _saved(planned), tuple(_fits(planned, graph, peak, memory)))
+    return Estimate(fit, planned.threads, step_ms, figures, _saved(planned), tuple(_fits(programs, planned, peak)))
 
 
 def compare(
@@ -179,10 +192,10 @@ class _Comparison:
         request = Request(
             self._graph, recipe, self._target, memory=self._memory, backend=self._backend, scope=scope, dense=dense
         )
-        return _read_off(plan_programs(request), self._graph, self._memory)
+        return _planned(request)
 
 
-def _fits(planned: Planned, graph: Graph, peak: int, memory: int | None) -> Iterator[Fit]:
+def _fits(programs: Reduced, planned: Planned, peak: int) -> Iterator[Fit]:
     """Of each target that has the memory in which the backend keeps tensors, and is not for another one."""
     for device in all_targets():
         if device.backend not in (USUAL_BACKEND, planned.backend.name):
@@ -191,16 +204,15 @@ def _fits(planned: Planned, graph: Graph, peak: int, memory: int | None) -> Iter
             runs_in = planned.backend.memory(device)
         except TargetError:
             continue
-        yield _fit(planned, graph, device, runs_in, peak, memory)
+        yield _fit(programs, planned, device, runs_in, peak)
 
 
-def _fit(planned: Planned, graph: Graph, device: Target, runs_in: Memory, peak: int, memory: int | None) -> Fit:
+def _fit(programs: Reduced, planned: Planned, device: Target, runs_in: Memory, peak: int) -> Fit:
     """Plans anew only where the answer could depend on the device's scratch memory."""
     limit = _limit(runs_in)
     if device.name != planned.target.name and abs(peak - limit) < NEAR * limit:
-        request = Request(graph, planned.recipe, device, memory=memory, backend=planned.backend)
         try:
-            peak = predicted_peak_bytes(plan_programs(request))
+            peak = predicted_peak_bytes(plan_reduced(elsewhere(programs, device), planned.backend))
         except MemoryBudgetError as error:
             peak = error.least_bytes
     return Fit(device.name, peak, device.ram_bytes, runs_in)

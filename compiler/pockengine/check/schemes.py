@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 
 from ..codegen import backends
+from ..compile import Kept
 from ..errors import RecipeError, UnsupportedOperatorError, nearest
 from ..ir import Graph
 from ..recipe import Recipe
@@ -32,11 +33,11 @@ def compare_schemes(
     RecipeError for a name that stands for nothing."""
     usual = base or usual_recipe(graph)
     found: dict[str, Estimate | str] = {}
-    shared = backends.of(target, backend)
+    shared, kept = backends.of(target, backend), Kept()
     for name, scheme in schemes.items():
         recipe = scheme if isinstance(scheme, Recipe) else _named(usual, scheme)
         try:
-            found[name] = estimate(graph, recipe, target, memory=memory, backend=shared)
+            found[name] = estimate(graph, recipe, target, memory=memory, backend=shared, kept=kept)
         except (RecipeError, UnsupportedOperatorError) as error:
             found[name] = str(error)
     return found

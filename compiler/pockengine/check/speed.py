@@ -9,7 +9,6 @@ from pathlib import Path
 from statistics import median
 
 from ..compile import Planned
-from ..plan.lowering import Lowering
 from ..targets import Target
 
 CLOCKS = {
@@ -35,8 +34,8 @@ def clock_of(target: Target) -> float:
 
 def step_cycles(planned: Planned) -> float:
     """About how long a planned training step takes, in cycles of the target."""
-    lowering = Lowering(planned.backend, planned.target, planned.threads)
-    return sum(lowering.cycles(step.node) for step in planned.programs["train"].steps)
+    backend, target, threads = planned.backend, planned.target, planned.threads
+    return sum(backend.cost(step.lowered, target, threads) for step in planned.programs["train"].steps)
 
 
 def _own_clock() -> float | None:

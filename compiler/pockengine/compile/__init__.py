@@ -25,8 +25,10 @@ from ..tune import LocalStore, Tuning, TuningStore, check_mode, workloads_of
 from ..tune import tune as tune_workloads
 from .build import describe, predicted_peak_bytes, space_bytes
 from .inference import Inference, plan_inference
+from .kept import Kept
 from .pack import pack, summary
 from .planned import Planned
+from .reduced import Reduced, elsewhere
 from .request import Request, Scope
 from .shown import show_plan
 from .stages import STAGES, plan_programs, plan_reduced, reduced
@@ -35,12 +37,15 @@ __all__ = [
     "RUNTIME_BYTES",
     "STAGES",
     "Inference",
+    "Kept",
     "Measuring",
     "Planned",
+    "Reduced",
     "Request",
     "Scope",
     "check_limits",
     "compile",
+    "elsewhere",
     "plan_inference",
     "plan_programs",
     "plan_reduced",

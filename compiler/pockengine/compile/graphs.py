@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from ..autodiff import Untrained, accumulate_graph, averaged, eval_graph, norms_graph, predict_graph, train_graph
 from ..ir import Graph
-from ..passes import StreamedEmbedding, embeddings_to_stream
+from ..passes import Context, StreamedEmbedding, embeddings_to_stream
+from ..recipe.losses.kinds import KL
 from .request import Scope
 from .resolved import Resolved
 
@@ -32,6 +33,12 @@ class Graphs:
     def asked(self) -> Graph:
         """The program that reads all that a user gives."""
         return self.programs.get("eval", self.programs["train"])
+
+    @property
+    def context(self) -> Context:
+        """What passes ask beside the graphs where no target is known."""
+        claims = self.resolved.request.backend.claims
+        return Context(frozen=self.frozen, claims=claims, streamed=self.streamed)
 
 
 def build_graphs(resolved: Resolved) -> Graphs:
@@ -60,7 +67,14 @@ def _other_programs(resolved: Resolved, frozen: frozenset[str]) -> dict[str, Gra
     learned = [value for value in model.params if value.name not in frozen]
     read = averaged(model, learned) if recipe.ema is not None else model
     untrained = Untrained.of(model, recipe, resolved.scheme)
-    graphs = {"eval": eval_graph(read, recipe, untrained), "predict": predict_graph(read, recipe)}
+    asked = recipe.but_for("update", "optimizer")
+    teaches_itself = any(isinstance(loss, KL) and loss.is_own_teacher(read.outputs) for loss in recipe.loss)
+    taught = untrained.changes if teaches_itself else None
+    common = resolved.request.common
+    graphs = {
+        "eval": common(("eval", read, asked, taught), lambda: eval_graph(read, recipe, untrained)),
+        "predict": common(("predict", read, asked), lambda: predict_graph(read, recipe)),
+    }
     if recipe.accumulate > 1:
         graphs["accumulate"] = accumulate_graph(model, recipe, resolved.scheme)
     return graphs

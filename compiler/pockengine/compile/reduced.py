@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from ..autodiff import train_graph
 from ..errors import UnsupportedOperatorError
 from ..ir import Graph
 from ..ops import get, is_view
 from ..passes import Context, optimise
+from ..targets import Target
 from .graphs import Graphs, unchanged
 from .resolved import Resolved
 
@@ -35,18 +36,34 @@ class Reduced:
     graphs: Graphs
     programs: Mapping[str, Graph]
     counts: Counts
+    _regions: dict[tuple[str, bool], Graph] = field(default_factory=dict)
+
+    def regions(self, program: str, sparing: bool) -> Graph:
+        """A program after the shaping passes, or those that keep fewer bytes: once, for they ask no target."""
+        if (program, sparing) not in self._regions:
+            request = self.graphs.resolved.request
+            part, passes = ("sparing", request.passes.sparing) if sparing else ("shaping", request.passes.shaping)
+            made = request.optimised(program, part, self.programs[program], passes, self.graphs.context)
+            self._regions[program, sparing] = made
+        return self._regions[program, sparing]
 
 
 def reduce(graphs: Graphs) -> Reduced:
     """Run the algebra's passes on each program, and count what is left of the training step."""
     request, programs = graphs.resolved.request, dict[str, Graph]()
-    context = Context(frozen=graphs.frozen, claims=request.backend.claims, streamed=graphs.streamed)
     for index, (kind, graph) in enumerate(graphs.programs.items()):
         request.progress("optimise", index, len(graphs.programs))
-        programs[kind] = optimise(graph, request.passes.algebra, context, request.dumped(kind, "algebra"), kind)
+        programs[kind] = request.optimised(kind, "algebra", graph, request.passes.algebra, graphs.context)
     counts = _counts(programs["train"], graphs.resolved)
     request.progress("optimise", len(programs), len(programs))
     return Reduced(graphs, programs, counts)
+
+
+def elsewhere(reduced: Reduced, target: Target) -> Reduced:
+    """The same programs for another target, with as many threads as it has cores: the algebra asks no target."""
+    graphs = reduced.graphs
+    request = replace(graphs.resolved.request, target=target, threads=None)
+    return replace(reduced, graphs=replace(graphs, resolved=replace(graphs.resolved, request=request)))
 
 
 def _counts(train: Graph, resolved: Resolved) -> Counts:
@@ -55,7 +72,9 @@ def _counts(train: Graph, resolved: Resolved) -> Counts:
     if resolved.scheme == resolved.everything:
         dense = backward
     elif dense is None:
-        dense = _dense_backward_nodes(resolved) or backward
+        asked = resolved.recipe.but_for("update")
+        key = ("dense", resolved.unstored, asked, resolved.request.backend.claims, resolved.request.passes.algebra)
+        dense = resolved.request.common(key, lambda: _dense_backward_nodes(resolved)) or backward
     return Counts(nodes["forward"], backward, dense, _flops(train))
 
 

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
+from typing import TypeVar
 
 from ..codegen import backends
 from ..codegen.backend import Backend
 from ..ir import Graph
+from ..passes import Context, Pass, optimise
 from ..plan.pipeline import Pipeline
 from ..progress import Progress, quiet
 from ..recipe import Recipe
 from ..targets import Target
+from .kept import Kept
+
+UNCHANGING = ("eval", "predict")
+"""Programs that depend on little of what is trained."""
+
+T = TypeVar("T")
+P = TypeVar("P", bound=Context)
 
 
 class Scope(Enum):
@@ -38,7 +48,8 @@ class Request:
     dump      a folder for the graph after each pass
     progress  called as the stages go on
     scope     the programs that are wanted
-    dense     backward nodes of training everything, where that is known; None: they are counted"""
+    dense     backward nodes of training everything, where that is known; None: they are counted
+    kept      what earlier plans have in common with this one; None: all is made anew"""
 
     model: Graph
     recipe: Recipe
@@ -52,11 +63,22 @@ class Request:
     progress: Progress = quiet
     scope: Scope = Scope.ALL
     dense: int | None = None
+    kept: Kept | None = None
 
     @property
     def passes(self) -> Pipeline:
         """The lists of passes that are run."""
         return self.pipeline or self.backend.pipeline
+
+    def common(self, key: tuple[Hashable, ...], make: Callable[[], T]) -> T:
+        """What requests with this key have in common, as `Kept.get` has it."""
+        return make() if self.kept is None else self.kept.get(key, make)
+
+    def optimised(self, program: str, part: str, graph: Graph, passes: tuple[Pass[P], ...], context: P) -> Graph:
+        """What `passes`, a part of the pipeline, make of a program. Of one that changes nothing it may be kept."""
+        if self.kept is None or self.dump is not None or program not in UNCHANGING:
+            return optimise(graph, passes, context, self.dumped(program, part), program)
+        return self.kept.optimised(graph, passes, context, program)
 
     def dumped(self, *names: str) -> Path | None:
         """The folder for the graphs after each pass of one list, where they are wanted."""

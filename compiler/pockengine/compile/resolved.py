@@ -41,12 +41,21 @@ def resolve(request: Request) -> Resolved:
     """Apply the recipe to the model. Raises RecipeError."""
     request.progress("resolve", 0, 1)
     recipe = request.recipe.bound(request.model)
-    adapted = request.model if recipe.lora is None else with_adapters(request.model, recipe.lora)
+    lora, imported = recipe.lora, request.model
+    adapted = (
+        imported if lora is None else request.common(("adapted", imported, lora), lambda: with_adapters(imported, lora))
+    )
     scheme, everything = resolve_scheme(recipe, adapted), resolve_scheme(recipe.with_(update="full"), adapted)
-    plain = adapted if recipe.dropout else without_dropout(adapted)
-    model = unstored = optimise(plain, request.passes.preparing, NOTHING, request.dumped("preparing"), "model")
+    prepared = ("prepared", adapted, recipe.dropout, request.passes.preparing)
+    model = unstored = request.common(prepared, lambda: _prepared(request, adapted, recipe.dropout))
     quantised: tuple[Quantised, ...] = ()
     if recipe.frozen is not None:
         model, quantised = with_quantised(model, recipe.frozen, scheme)
     request.progress("resolve", 1, 1)
     return Resolved(request, recipe, model, unstored, scheme, everything, quantised)
+
+
+def _prepared(request: Request, adapted: Graph, dropout: bool) -> Graph:
+    """The model as gradients are built of it."""
+    plain = adapted if dropout else without_dropout(adapted)
+    return optimise(plain, request.passes.preparing, NOTHING, request.dumped("preparing"), "model")

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ..ir import Graph
-from ..passes import optimise
 from ..plan.budget import NONE, Recomputed, Room, fit
 from ..plan.lowering import Lowering
 from ..plan.pipeline import Planning
@@ -34,12 +33,10 @@ def shape(reduced: Reduced, lowering: Lowering, sparing: bool = False) -> Shaped
     graphs, programs = reduced.graphs, dict[str, Graph]()
     request = graphs.resolved.request
     planning = Planning(frozen=graphs.frozen, claims=request.backend.claims, streamed=graphs.streamed, lower=lowering)
-    passes = request.passes.sparing if sparing else request.passes.shaping
-    for index, (kind, graph) in enumerate(reduced.programs.items()):
+    for index, kind in enumerate(reduced.programs):
         request.progress("plan", index, len(reduced.programs))
-        dump = request.dumped(kind, "sparing" if sparing else "shaping")
-        regions = optimise(graph, passes, planning, dump, kind)
-        programs[kind] = optimise(regions, request.passes.ordering, planning, request.dumped(kind, "ordering"), kind)
+        regions = reduced.regions(kind, sparing)
+        programs[kind] = request.optimised(kind, "ordering", regions, request.passes.ordering, planning)
     return Shaped(reduced, programs, planning)
 
 

@@ -33,17 +33,19 @@ def verify(graph: Graph, where: str = "") -> Graph:
 
 
 def _first_problem(graph: Graph) -> str | None:
-    defined = set(graph.sources())
+    values = list(graph.sources())
+    defined = set(values)
     for node in graph.nodes:
         if not defined.issuperset(node.inputs):
             early = next(value for value in node.inputs if value not in defined)
             return f"{node.op} {node.outputs[0].name} reads {early.name} before it is defined"
+        if node.phase not in PHASES:
+            return f"a node has the unknown phase {node.phase}"
         defined.update(node.outputs)
-    if unknown := {node.phase for node in graph.nodes}.difference(PHASES):
-        return f"a node has the unknown phase {min(unknown)}"
-    values = list(graph.values())
-    if len({value.name for value in values}) != len(values):
-        (name, _), *_ = Counter(value.name for value in values).most_common(1)
+        values += node.outputs
+    names = [value.name for value in values]
+    if len(set(names)) != len(names):
+        (name, _), *_ = Counter(names).most_common(1)
         return f"two values are named {name}"
     return _wrong_constant(graph) or _wrong_result(graph, defined)
 

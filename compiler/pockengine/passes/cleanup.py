@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable
 
 from .. import interp
 from ..ir import Array, Builder, Graph, Node, Value, substitute
@@ -43,20 +43,19 @@ def fold(graph: Graph, frozen: Collection[str] = ()) -> Graph:
 
     %s = rsqrt(%running_var)   ->   const %s
     """
-    known = dict(graph.consts)
-    known.update({value: graph.data[value.name] for value in graph.params if value.name in frozen})
-    if not any(_foldable(node, known) for node in graph.nodes):
+    known = _Known(graph, frozen)
+    if not any(map(known.folds, graph.nodes)):
         return prune(graph)
     builder = Builder(graph.name)
     builder.adopt_sources(graph)
     mapping: dict[Value, Value] = {}
     for old in graph.nodes:
         node = substitute(old, mapping)
-        if _foldable(node, known):
-            arrays = interp.run_node(node, [known[value] for value in node.inputs])
+        if known.folds(node):
+            arrays = interp.run_node(node, [known.arrays[value] for value in node.inputs])
             folded = [builder.const(array) for array in arrays]
             mapping.update(zip(node.outputs, folded, strict=True))
-            known.update(zip(folded, arrays, strict=True))
+            known.add(folded, arrays)
         else:
             builder.keep(node)
     builder.outputs = {name: mapping.get(value, value) for name, value in graph.outputs.items()}
@@ -64,10 +63,32 @@ def fold(graph: Graph, frozen: Collection[str] = ()) -> Graph:
     return prune(builder.finish())
 
 
-def _foldable(node: Node, known: Mapping[Value, Array]) -> bool:
-    return (
-        bool(node.inputs)
-        and all(map(known.__contains__, node.inputs))
-        and not decompresses(node)  # a weight is compressed so that it is never there in full
-        and sum(value.type.nbytes for value in node.outputs) <= FOLD_LIMIT
-    )
+class _Known:
+    """Constants, and of the frozen parameters those that something small is made of: of no other it is asked whether it
+    is frozen."""
+
+    def __init__(self, graph: Graph, frozen: Collection[str]) -> None:
+        self.arrays = dict(graph.consts)
+        self._data, self._frozen = graph.data, frozen
+        self._possible = {*graph.consts, *graph.params}
+
+    def add(self, values: Iterable[Value], arrays: Iterable[Array]) -> None:
+        """What was computed."""
+        new = dict(zip(values, arrays, strict=True))
+        self.arrays |= new
+        self._possible.update(new)
+
+    def folds(self, node: Node) -> bool:
+        """Whether a node can be computed."""
+        return (
+            bool(node.inputs)
+            and all(map(self._possible.__contains__, node.inputs))
+            and not decompresses(node)  # a weight is compressed so that it is never there in full
+            and sum(value.type.nbytes for value in node.outputs) <= FOLD_LIMIT
+            and all(map(self._is_known, node.inputs))
+        )
+
+    def _is_known(self, value: Value) -> bool:
+        if value not in self.arrays and value.name in self._frozen:
+            self.arrays[value] = self._data[value.name]
+        return value in self.arrays

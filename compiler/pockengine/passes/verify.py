@@ -16,8 +16,6 @@ from .record import Context, Form
 
 _sound: WeakSet[Graph] = WeakSet()
 """Graphs that were verified."""
-_sound_nodes: WeakSet[Node] = WeakSet()
-"""Nodes of graphs that were verified from nothing: of a model, which the programs share."""
 
 
 def verify(graph: Graph, where: str = "", before: Collection[Node] = ()) -> Graph:
@@ -26,12 +24,9 @@ def verify(graph: Graph, where: str = "", before: Collection[Node] = ()) -> Grap
     if graph in _sound:
         return graph
     ir.verify(graph, where)
-    known = before or _sound_nodes
     for node in graph.nodes:
-        if node not in known:
-            _verify_node(node, where or graph.name, known)
-    if not before:
-        _sound_nodes.update(graph.nodes)
+        if node not in before:
+            _verify_node(node, where or graph.name, before)
     _sound.add(graph)
     return graph
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from ..errors import UnsupportedOperatorError
@@ -67,6 +67,19 @@ class Lowering:
                 )
             self._known[node] = self._backend.lower(node, self.target, self.threads)
         return self._known[node]
+
+    @property
+    def identity(self) -> Hashable:
+        """All that the kernels of a node depend on beside it."""
+        return self._backend, self.target, self.threads
+
+    def known_of(self, nodes: Iterable[Node]) -> dict[Node, Lowered]:
+        """The kernels of those nodes that were lowered."""
+        return {node: self._known[node] for node in nodes if node in self._known}
+
+    def learn(self, lowered: Mapping[Node, Lowered]) -> None:
+        """Take over what another with the same `identity` lowered."""
+        self._known.update(lowered)
 
     @property
     def alignment(self) -> int:

@@ -151,6 +151,10 @@ class Recipe:
             raise RecipeError("lora.dropout needs 'dropout: true', which turns dropout on in training")
         refuse_mixing(self.augment, self.loss, self.last_batch)
 
+    def but_for(self, *names: str) -> tuple[object, ...]:
+        """All that the recipe says but for these keys: equal where two differ in these at most."""
+        return tuple(getattr(self, field.name) for field in dataclasses.fields(self) if field.name not in names)
+
     @classmethod
     def from_mapping(cls, mapping: object) -> Recipe:
         """From the parsed content of a recipe file; unknown keys are errors."""

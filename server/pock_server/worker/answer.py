@@ -16,7 +16,8 @@ from pock_server.worker.lines import Lines
 from pockengine.check import CheckReport, check_file, estimate, layers
 from pockengine.check.pictured import picture, training_picture
 from pockengine.codegen import backends
-from pockengine.compile import uncollected
+from pockengine.codegen.backend import Backend
+from pockengine.compile import Kept, uncollected
 from pockengine.errors import PockError, RecipeError
 from pockengine.frontends import load
 from pockengine.ir import Graph
@@ -58,8 +59,8 @@ class _Desk:
         self.path = path
         self._graphs: OrderedDict[int | None, Graph] = OrderedDict()
         self._targets: dict[str, Target] = {}
-        self._backend = backends.get()
-        self._dense: dict[str, int] = {}
+        self._backends: dict[str, Backend] = {}
+        self._kept = Kept()
         self._kinds: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
             "check": self._check,
             "estimate": self._estimate,
@@ -88,10 +89,8 @@ class _Desk:
         graph = self._loaded(recipe.batch)
         recipe = recipe.bound(graph)
         target, threads, memory = self._target(question["target"]), question["threads"], question["memory"]
-        usual = None if recipe.lora else json.dumps(recipe.with_(update="full").to_mapping())
-        found = estimate(graph, recipe, target, threads, memory, self._backend, self._dense.get(usual or ""))
-        if usual is not None:  # what training everything takes is the same for all that only train something else
-            self._dense = {usual: int(found.summary["nodes_backward_dense"])}
+        backend = self._backends.setdefault(target.backend, backends.of(target))
+        found = estimate(graph, recipe, target, threads, memory, backend, self._kept)
         shown = layers(graph, recipe, found.saved_bytes)
         return {
             **found.to_mapping(),

@@ -18,8 +18,8 @@ BOARDS = {(8, 7), (10, 1), (11, 0)}
 
 @dataclass(frozen=True)
 class Architecture:
-    """What kernels are compiled for. Machine code runs on GPUs of the same `major` and no smaller `minor`; what is `own`
-    (the letter of `sm_90a`) has instructions of one generation, and what is for a board runs on that one alone."""
+    """What kernels are compiled for. Machine code runs on GPUs of the same `major` and no smaller `minor`. What
+    has instructions of its `own` (the letter of `sm_90a`), and what is for a board, runs on that one alone."""
 
     major: int
     minor: int

@@ -83,7 +83,7 @@ def test_a_budget_is_one_of_the_memory_of_the_step(on_the_gpu: None) -> None:
 def test_no_more_is_allowed_than_the_device_has() -> None:
     small = parse(SMALL, "small.toml")
     with pytest.raises(
-        MemoryBudgetError, match=r"more than the 0\.8 MiB that the target 'small' has in its memory 'ram'"
+        MemoryBudgetError, match=r"more than the 800 KiB that the target 'small' has in its memory 'ram'"
     ):
         plan_programs(Request(CNN.build(BATCH), RECIPE, small, memory=1 << 40))
 

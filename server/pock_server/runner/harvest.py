@@ -36,6 +36,10 @@ _MANIFEST_VALUES = 1_000_000
 """Numbers, texts, lists and objects in a manifest: some hundred bytes of memory each."""
 _SAFE = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*")
 _NAME_CHARACTERS = 200
+_MACHINE_CODE = "c"
+"""The backend of artifacts that name none."""
+_ON_DEVICES = (_MACHINE_CODE, "cuda", "opencl")
+"""Backends whose artifacts have a program that devices run."""
 _INPUTS = 1000
 _DAMAGE = (zipfile.BadZipFile, EOFError, struct.error, IndexError, NotImplementedError, RuntimeError, ValueError)
 """What zipfile raises on damaged archives, depending on where the damage is."""
@@ -159,7 +163,7 @@ def _interface(manifest: dict[str, Any], members: dict[str, Any], place: dict[st
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise NoArtifact(f"left a manifest that does not fit at {where}: {first['msg']}") from None
-    if "backend" in manifest:  # left out where machine code was built
+    if manifest.get("backend", _MACHINE_CODE) not in _ON_DEVICES:
         raise NoArtifact(f"left an artifact of the backend {manifest['backend']!r:.40}, which devices do not run")
     executable = shown.entry_points.get("executable", "")
     if executable not in members:

@@ -36,6 +36,10 @@ class Gpu:
         """What all multiprocessors compute in a cycle, in f32."""
         return float(self.multiprocessors * self.f32_per_cycle)
 
+    def matrix_flops_per_cycle(self, compute: str) -> float:
+        """What all its matrix units compute in a cycle: half of it in tf32, whose numbers are twice as long."""
+        return self.multiprocessors * self.bf16_per_cycle / (2 if compute == "tf32" else 1)
+
     @property
     def has_matrix_units(self) -> bool:
         """Whether it multiplies matrices of bf16, f16 and tf32: GPUs of NVIDIA's from compute capability 8.0 on."""

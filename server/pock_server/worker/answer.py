@@ -60,7 +60,7 @@ class _Desk:
         self._graphs: OrderedDict[int | None, Graph] = OrderedDict()
         self._targets: dict[str, Target] = {}
         self._backends: dict[str, Backend] = {}
-        self._kept = Kept()
+        self._kept, self._told = Kept(), Kept()
         self._kinds: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
             "check": self._check,
             "estimate": self._estimate,
@@ -89,14 +89,18 @@ class _Desk:
         graph = self._loaded(recipe.batch)
         recipe = recipe.bound(graph)
         target, threads, memory = self._target(question["target"]), question["threads"], question["memory"]
-        backend = self._backends.setdefault(target.backend, backends.of(target))
-        found = estimate(graph, recipe, target, threads, memory, backend, self._kept)
-        shown = layers(graph, recipe, found.saved_bytes)
-        return {
-            **found.to_mapping(),
-            "layers": [layer.to_mapping() for layer in shown],
-            "recipe": recipe.to_mapping(),
-        }
+
+        def made() -> dict[str, Any]:
+            backend = self._backends.setdefault(target.backend, backends.of(target))
+            found = estimate(graph, recipe, target, threads, memory, backend, self._kept)
+            shown = layers(graph, recipe, found.saved_bytes)
+            return {
+                **found.to_mapping(),
+                "layers": [layer.to_mapping() for layer in shown],
+                "recipe": recipe.to_mapping(),
+            }
+
+        return self._told.get(("estimate", graph, recipe.but_for(), target, threads, memory), made)
 
     def _graph(self, question: dict[str, Any]) -> dict[str, Any]:
         target = self._target(question["target"])

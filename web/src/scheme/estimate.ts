@@ -17,6 +17,7 @@ export interface Estimated {
 }
 
 const PAUSE_MS = 150;
+const QUIET_MS = 600;
 
 export function useEstimate(modelId: string, recipe: string | null, target: string): Estimated {
   const [known, setKnown] = useState<Omit<Estimated, "pending"> & { readonly answered: string | null }>({
@@ -47,6 +48,27 @@ export function useEstimate(modelId: string, recipe: string | null, target: stri
   }, [modelId, recipe, target, question]);
   const pending = question !== null && known.answered !== question;
   return { ...known, problem: pending ? null : known.problem, pending };
+}
+
+/** Asks for estimates of recipes that a person may choose next, one after the other, while nobody waits for another: the
+ *  service has them at hand then. */
+export function useAhead(modelId: string, recipes: readonly string[], target: string, quiet: boolean): void {
+  const wanted = JSON.stringify(recipes);
+  useEffect(() => {
+    if (!quiet) return;
+    const abort = new AbortController();
+    const ahead = async () => {
+      for (const recipe of JSON.parse(wanted) as string[]) {
+        await ask<Estimate>(`/models/${modelId}/estimate`, { recipe, target }, abort.signal).catch(() => null);
+        if (abort.signal.aborted) return;
+      }
+    };
+    const timer = setTimeout(() => void ahead(), QUIET_MS);
+    return () => {
+      clearTimeout(timer);
+      abort.abort();
+    };
+  }, [modelId, wanted, target, quiet]);
 }
 
 /** The parts that sum to the predicted peak, in the order in which they are stacked. */

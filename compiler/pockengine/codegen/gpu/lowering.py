@@ -14,7 +14,7 @@ from ...targets import Gpu, Target
 from ..backend import Limits
 from ..common import expressions
 from ..common.region import as_region
-from . import columns, contraction, elementwise, indexed, movement, pooling, rows, scans, tables
+from . import columns, contraction, elementwise, indexed, matrix, movement, pooling, rows, scans, tables
 from .dialect import GPU_C
 from .source import MOST_OPERANDS
 
@@ -121,8 +121,12 @@ class Lowering:
         """A roofline: cycles of the target's GPU."""
         gpu = target.gpu or USUAL
         start = START_SECONDS * gpu.clock_mhz * 1e6
-        work = (max(call.flops / gpu.flops_per_cycle, call.bytes / gpu.bytes_per_cycle) for call in lowered.calls)
-        return sum(start + one for one in work)
+        units = gpu.matrix_flops_per_cycle(target.compute)
+        total = 0.0
+        for call in lowered.calls:
+            rate = units if matrix.is_of_units(call.kernel) else gpu.flops_per_cycle
+            total += start + max(call.flops / rate, call.bytes / gpu.bytes_per_cycle)
+        return total
 
     def packing(self, node: Node, target: Target, threads: int) -> tuple[int, Packing] | None:
         """There is one lowering."""

@@ -67,6 +67,11 @@ def suits(part: Contraction) -> bool:
     return min(m, n, k) >= LEAST
 
 
+def is_of_units(kernel: Kernel) -> bool:
+    """Whether it multiplies on matrix units."""
+    return "MMA_" in kernel.source
+
+
 def shape_for(m: int, n: int) -> Shape:
     """The large shape where it makes enough blocks and wastes little."""
     padded = LARGE.blocks(m, n) * LARGE.rows * LARGE.columns

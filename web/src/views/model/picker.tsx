@@ -8,8 +8,8 @@ import { curlPost } from "../../commands";
 import { useList, useResource } from "../../data";
 import { address, link, setQuery } from "../../router";
 import { type Mark, YamlEditor } from "../../scheme/editor";
-import { useEstimate } from "../../scheme/estimate";
-import { type Row, rowOf, rulesOf, type Scheme, schemeOf, trainable } from "../../scheme/scheme";
+import { useAhead, useEstimate } from "../../scheme/estimate";
+import { PRESETS, type Row, rowOf, rulesOf, type Scheme, schemeOf, trainable } from "../../scheme/scheme";
 import { syntaxError, withTrained } from "../../scheme/text";
 import { isTyping } from "../../shell/overlay";
 import { recipeText } from "../recipe";
@@ -103,6 +103,14 @@ function Picker({ id, check, given }: { readonly id: string; readonly check: Che
     setState((now) => (now.text === estimated.of ? { ...now, scheme, read: true } : now));
   }
 
+  const told = estimated.of === state.text && !wrong ? estimated.estimate : null;
+  const settings = wrong ? null : withTrained(state.text, { update: [] });
+  const presets = useMemo(
+    () => (settings === null ? [] : PRESETS.map(({ choose }) => withTrained(settings, rulesOf(rows, choose(rows))))),
+    [settings, rows],
+  );
+  useAhead(id, presets, target, told !== null && !estimated.pending);
+
   const become = (next: State) => {
     setPast([...past.slice(-MOST_UNDONE), state]);
     setFuture([]);
@@ -142,7 +150,6 @@ function Picker({ id, check, given }: { readonly id: string; readonly check: Che
 
   const marks: Mark[] = wrong ? [wrong] : marksOf(estimated.problem?.errors ?? [], estimated.problem?.detail ?? null);
   const chosen = useTargets(target, deviceId);
-  const told = estimated.of === state.text && !wrong ? estimated.estimate : null;
   const current: Kept | null = told && { text: state.text, estimate: told };
   return (
     <div class="picker" onKeyDown={keys}>

@@ -1,0 +1,71 @@
+"""What training steps could take on a GPU, by a roofline of each kernel: an estimate, nothing is run.
+
+    python -m benchmarks.gpu_estimates [--target h200] [--compute bf16] [--workload NAME ...] [--write DOCUMENT]
+
+Each kernel takes its operations at the highest rate of the units that it uses, or its operands and results at the
+bandwidth of the GPU's memory, whichever is longer, and the time from the end of one kernel to the start of the next. No
+kernel reaches that; how far ours are away is not known, as they were not run on a GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.document import mib, table, write_section
+from benchmarks.peers.case import Case
+from benchmarks.peers.prepare import graph_of, recipe_of
+from pockengine.check.speed import step_cycles
+from pockengine.codegen import backends
+from pockengine.codegen.gpu.launches import calls_of
+from pockengine.compile import Request, Scope, plan_programs, predicted_peak_bytes
+from pockengine.targets import Target, get
+
+ROWS = (
+    "mobilenetv2-b1-full", "mobilenetv2-b1-last8", "mobilenetv2-b8-full", "mobilenetv2-b64-full",
+    "mobilenetv2-b64-last8", "resnet50-b64-full", "resnet50-b64-last8", "distilbert-b32-full", "distilbert-b32-last2",
+)  # fmt: skip
+HEAD = ("step", "kernels", "GFLOP", "GB moved", "estimate, ms", "samples/s", "planned peak, MiB")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--target", default="h200")
+    parser.add_argument("--compute", default="bf16")
+    parser.add_argument("--workload", nargs="+", default=ROWS, metavar="NAME")
+    parser.add_argument("--write", type=Path, metavar="DOCUMENT")
+    options = parser.parse_args(arguments)
+    target = get(options.target).computing(options.compute)
+    rows = []
+    for name in options.workload:
+        rows.append(_row(Case.named(name), target))
+        print(table(HEAD, rows), flush=True)
+    if options.write:
+        title = f"Estimates, not measurements: `{target.name}`, products in {target.compute}.\n\n"
+        write_section(options.write, "gpu-estimates", title + table(HEAD, rows))
+    return 0
+
+
+def _row(case: Case, target: Target) -> list[str]:
+    backend = backends.of(target)
+    request = Request(graph_of(case), recipe_of(case), target, backend=backend, scope=Scope.TRAINING)
+    planned = plan_programs(request)
+    calls = calls_of({"train": planned.programs["train"]})
+    clock = backend.limits(target).clock
+    assert clock is not None, "the backend of a GPU knows its clock"
+    seconds = step_cycles(planned) / clock
+    return [
+        case.workload.title,
+        str(len(calls)),
+        f"{sum(call.flops for call in calls) / 1e9:.1f}",
+        f"{sum(call.bytes for call in calls) / 1e9:.2f}",
+        f"{1e3 * seconds:.2f}",
+        f"{case.workload.batch / seconds:.0f}",
+        mib(predicted_peak_bytes(planned)),
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

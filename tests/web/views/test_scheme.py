@@ -104,7 +104,7 @@ def test_choosing_shows_what_it_takes(
         "update": [{"params": "head.*"}, {"params": "point.bias"}, {"params": "point.weight", "channels": 0.5}],
     }
     told = compiling.post(f"/models/{model['id']}/estimate", {"recipe": recipe, "target": TARGET})
-    peak = f"{told['predicted_peak_bytes'] / 2**20:.2f} MiB".replace(" ", "\u00a0")
+    peak = f"{told['predicted_peak_bytes'] / 2**10:.0f} KiB".replace(" ", "\u00a0")
     assert figure(chooser, "Peak memory") == peak
     assert chooser.accessibility_violations() == []
     assert not chooser.is_wider_than_the_screen()

@@ -9,9 +9,9 @@ import httpx
 import pytest
 from playwright.sync_api import Locator, expect
 
+from tests.web.admin.test_members import HOSTILE, SCREENS, add_member, sign_in_with
 from tests.web.data import Data
 from tests.web.service import Service
-from tests.web.admin.test_members import HOSTILE, SCREENS, add_member, sign_in_with
 from tests.web.visitor import Visitor
 
 

@@ -14,10 +14,10 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from pock_server.signing import read_key
 from tests.server.updating.agent_files import agent_file, document
+from tests.web.admin.test_members import HOSTILE, SCREENS, sign_in_with
 from tests.web.conftest import visiting
 from tests.web.device import Device
 from tests.web.service import Service, running_service, wait_until
-from tests.web.admin.test_members import HOSTILE, SCREENS, sign_in_with
 from tests.web.visitor import Visitor
 
 NEW = "0.2.0"

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Route, expect
 
+from tests.web.admin.test_members import HOSTILE, SCREENS, sign_in_with
 from tests.web.data import Data
 from tests.web.service import Service
-from tests.web.admin.test_members import HOSTILE, SCREENS, sign_in_with
 from tests.web.visitor import Visitor
 
 SINCE = "2026-11-01T10:00:00Z"

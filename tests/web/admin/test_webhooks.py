@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
+from tests.web.admin.test_members import HOSTILE, SCREENS, sign_in_with
 from tests.web.data import Data, start_run
 from tests.web.service import Service, wait_until
-from tests.web.admin.test_members import HOSTILE, SCREENS, sign_in_with
 from tests.web.visitor import Visitor
 
 

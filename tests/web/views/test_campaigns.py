@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Locator, expect
 
+from tests.web.admin.test_members import HOSTILE, SCREENS, sign_in_with
 from tests.web.conftest import visiting
 from tests.web.device import Device, report
 from tests.web.service import Service, running_service, wait_until
-from tests.web.admin.test_members import HOSTILE, SCREENS, sign_in_with
 from tests.web.visitor import Visitor
 
 BIG = 20

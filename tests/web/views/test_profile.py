@@ -21,8 +21,8 @@ SHOWN = 12
 
 @pytest.fixture(scope="module")
 def profiled(service: Service, data: Data) -> dict[str, Any]:
-    """A run with a kernel for each node of its plan, 1 ms forward, 2 ms backward, 0.1 ms an update, one 3 ms; and one of
-    no node."""
+    """A run with a kernel for each node of its plan, 1 ms forward, 2 ms backward, 0.1 ms an update, one 3 ms; and one
+    of no node."""
     kernels = [_kernel(node) for node in nodes()]
     kernels[3]["ms"] = 3.0
     kernels += [_kernel({**nodes()[0], "name": name, "index": index}) for name, index in (("lost", None), ("far", 999))]

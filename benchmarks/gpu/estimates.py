@@ -1,6 +1,6 @@
 """What training steps could take on a GPU, by a roofline of each kernel: an estimate, nothing is run.
 
-    python -m benchmarks.gpu_estimates [--target h200] [--compute bf16] [--workload NAME ...] [--write DOCUMENT]
+    python -m benchmarks.gpu.estimates [--target h200] [--compute bf16] [--workload NAME ...] [--write DOCUMENT]
 
 Each kernel takes its operations at the highest rate of the units that it uses, or its operands and results at the
 bandwidth of the GPU's memory, whichever is longer, and the time from the end of one kernel to the start of the next. No

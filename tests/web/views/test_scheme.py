@@ -194,3 +194,22 @@ def test_a_key_that_may_not_build_sees_so_at_once(
         visitor.heading("What to train of small")
         expect(visitor.section("Build it")).to_contain_text("builds:write")
         expect(visitor.page.get_by_role("button", name="Build", exact=True)).to_be_disabled()
+
+
+def test_presets_are_asked_for_ahead(chooser: Visitor, model: dict[str, Any]) -> None:
+    asked: list[str] = []
+    chooser.page.on(
+        "requestfinished", lambda request: asked.append(request.post_data or "") if "/estimate" in request.url else None
+    )
+    open_picker(chooser, model)
+    presets = chooser.page.get_by_label("Begin with").locator("option").count() - 1
+    while len(asked) < 1 + presets:
+        chooser.page.wait_for_event("requestfinished", lambda request: "/estimate" in request.url)
+    chooser.page.get_by_label("Begin with").select_option("Everything")
+    expect(editor(chooser)).to_contain_text('params: "*"')
+    planned(chooser)
+    told = chooser.page.evaluate(
+        "performance.getEntriesByType('resource')"
+        ".filter((one) => one.name.endsWith('/estimate')).map((one) => one.duration)"
+    )
+    assert told[-1] < told[0] / 2, f"{told[-1]:.0f} ms, and {told[0]:.0f} ms for the first recipe"

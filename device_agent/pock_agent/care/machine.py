@@ -22,7 +22,7 @@ HOT_C = 80.0
 
 _ARM_V8_2 = frozenset({"atomics", "asimdhp", "asimddp"})
 FEATURES = {
-    "x86-64-v3": X86_64_V3,
+    **dict.fromkeys(("x86-64-v3", "h100", "h200", "rtx-4090", "rtx-5090"), X86_64_V3),
     "raspberry-pi-4": frozenset({"asimd", "crc32"}),
     "raspberry-pi-zero-2": frozenset({"asimd", "crc32"}),
     "raspberry-pi-5": _ARM_V8_2,

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from pock_agent import __version__
+from pock_agent.device.gpu import find_gpu
 from pock_agent.device.health import HealthReader, total_memory
 from pock_agent.device.target import machine
 from pock_agent.features import FEATURES
@@ -24,6 +25,7 @@ _TARGET_MACHINES = {
     "jetson-agx-orin": "aarch64",
     "snapdragon-8-gen-3": "aarch64",
     "apple-m1": "aarch64",
+    **dict.fromkeys(("h100", "h200", "rtx-4090", "rtx-5090"), "x86_64"),
 }
 
 
@@ -34,6 +36,7 @@ def emulated(target: str) -> bool:
 
 def device_facts(target: str, state: Path) -> JsonObject:
     """Hardware, system and agent, as plain JSON. Bytes throughout."""
+    gpu = find_gpu()
     folder = next(path for path in (state, *state.parents) if path.exists())
     return {
         "target": target,
@@ -45,6 +48,7 @@ def device_facts(target: str, state: Path) -> JsonObject:
         "cpu_model": _cpu_model(),
         "cpus": usable_cpus(),
         "memory_bytes": total_memory(),
+        "gpu": asdict(gpu) if gpu else None,
         "disk_free_bytes": shutil.disk_usage(folder).free,
         **agent_facts(),
         "health": asdict(HealthReader().sample()),

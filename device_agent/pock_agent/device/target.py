@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from pock_agent.device.files import text
+from pock_agent.device.gpu import find_gpu
 from pock_agent.errors import FailureCode, JobFailed
 
 _ELF_MACHINES = {62: "x86_64", 183: "aarch64", 40: "arm", 3: "i386", 243: "riscv64"}
@@ -93,7 +94,8 @@ def detect_target(url: str, root: Path = Path("/")) -> str | None:
     if (urlsplit(url).hostname or "") in ("127.0.0.1", "localhost", "::1"):
         return "host"
     if machine() == "x86_64" and cpu_features(root) >= X86_64_V3:
-        return "x86-64-v3"
+        gpu = find_gpu()
+        return (gpu and gpu.target) or "x86-64-v3"
     return None
 
 

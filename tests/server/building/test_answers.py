@@ -9,6 +9,7 @@ import pytest
 
 from pock_server.worker import answer as answering
 from pock_server.worker.lines import Lines
+from pockengine.check import Estimate, estimate
 from tests.e2e.small_model import RECIPE, make_files
 
 
@@ -26,8 +27,12 @@ def test_a_recipe_is_planned_once_for_each_target_and_limit(tmp_path: Path, monk
     made = make_files(tmp_path)
     made.model.rename(tmp_path / "model" / "model.onnx")
     planned: list[object] = []
-    estimate = answering.estimate
-    monkeypatch.setattr(answering, "estimate", lambda *given: planned.append(given) or estimate(*given))
+
+    def counted(*given: Any) -> Estimate:
+        planned.append(given)
+        return estimate(*given)
+
+    monkeypatch.setattr(answering, "estimate", counted)
     first: dict[str, Any] = {
         "ask": "estimate", "recipe": RECIPE, "target": "raspberry-pi-4", "threads": None, "memory": None,
     }  # fmt: skip

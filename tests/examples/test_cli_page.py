@@ -15,7 +15,7 @@ def test_the_session_of_a_new_user(tmp_path: Path) -> None:
     assert len(comparisons) == 2, "bench and compare end with the same table"
     *_, left, right, fetched = said.splitlines()
     assert {left.split()[2], right.split()[2]} == {"left", "right"}
-    assert re.search(r"ms.*–.*ms.*MB", left) and re.search(r"\(\d+\.\d+×\)", right)
+    assert re.search(r"ms.*–.*ms.*[KM]B", left) and re.search(r"\(\d+\.\d+×\)", right)
     assert fetched.startswith("digits.pock: ") and (tmp_path / "digits.pock").stat().st_size > 0
     trained = [line for line in said.splitlines() if "train" in line.split() and "succeeded" in line.split()]
     assert len(trained) == 2 and all(float(re.findall(r"(\d+\.\d) %", line)[-1]) > 60 for line in trained)

@@ -15,6 +15,7 @@ from ...plan.program import PACKED, SCRATCH, Lowered, Packing
 from ...progress import Progress
 from ...targets import HOST_MEMORY, Memory, Target
 from ..backend import Built, Description, Limits, PackedTrials
+from ..common import attention as common_attention
 from ..common import expressions
 from ..common.c_dialect import C
 from ..common.identity import attributes, identity
@@ -90,8 +91,8 @@ class CBackend:
         if node.op in pooling.OPS:
             floats = all(value.type.dtype is DType.F32 for value in node.inputs)
             return None if floats else f"the C backend has {node.op} of f32 only"
-        if node.op in attention.OPS:
-            return attention.unsupported(node)
+        if node.op in common_attention.OPS:
+            return common_attention.unsupported(node, "the C backend")
         if node.op in BARE:
             bits = any(value.type.dtype is DType.BIT for value in (*node.inputs, *node.outputs))
             return f"the C backend has no {node.op} of bit" if bits else None
@@ -104,7 +105,7 @@ class CBackend:
 
     def claims(self, node: Node) -> bool:
         """Whether a composite is lowered whole: attention, where tiles are no slower than scores in memory."""
-        return node.op in attention.OPS and attention.pays(node) and self.unsupported(node) is None
+        return node.op in common_attention.OPS and common_attention.pays(node) and self.unsupported(node) is None
 
     def lower(self, node: Node, target: Target, threads: int) -> Lowered:
         """The kernels of one node, with workspaces for at most `threads` tasks. What computes the same as an earlier
@@ -115,7 +116,7 @@ class CBackend:
     def _lowered(self, node: Node, target: Target, threads: int) -> Lowered:
         if node.op in BARE:
             return BARE[node.op](node)
-        if node.op in attention.OPS:
+        if node.op in common_attention.OPS:
             return attention.lower(node, target, threads)
         region = as_region(node)
         kind = region.region_kind

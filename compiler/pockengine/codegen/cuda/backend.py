@@ -7,8 +7,8 @@ from pathlib import Path
 from ...progress import Progress
 from ...targets import HOST_MEMORY, Memory, Target
 from ..backend import Built
+from ..gpu.contraction.matrix import FORMATS as MATRIX_FORMATS
 from ..gpu.lowering import Lowering
-from ..gpu.matrix import FORMATS as MATRIX_FORMATS
 from ..model import Model
 from ..native import toolchain
 from ..untuned import Untuned

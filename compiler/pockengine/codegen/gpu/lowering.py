@@ -14,7 +14,9 @@ from ...targets import Gpu, Target
 from ..backend import Limits
 from ..common import expressions
 from ..common.region import as_region
-from . import columns, contraction, elementwise, indexed, matrix, movement, pooling, rows, scans, tables
+from . import attention, columns, elementwise, indexed, movement, pooling, rows, scans, tables
+from .contraction import kernels as contraction
+from .contraction import matrix
 from .dialect import GPU_C
 from .source import MOST_OPERANDS
 
@@ -46,6 +48,8 @@ START_SECONDS = 4e-6
 
 def unsupported(node: Node) -> str | None:
     """Why a node has no kernel, or None."""
+    if node.op in attention.OPS:
+        return attention.unsupported(node)
     values = (*node.inputs, *node.outputs)
     if any(value.type.dtype is DType.BIT for value in values):
         return "a GPU has no masks of bits"
@@ -80,6 +84,8 @@ def _inside(node: Node) -> str | None:
 
 def lower(node: Node, compute: str = "f32") -> Lowered:
     """The kernels of one node; products of f32 are made in the format `compute`."""
+    if node.op in attention.OPS:
+        return attention.lower(node)
     if node.op in BARE:
         return BARE[node.op](node)
     region = as_region(node)
@@ -110,8 +116,8 @@ class Lowering:
         return unsupported(node)
 
     def claims(self, node: Node) -> bool:
-        """Composites are what their expansions compute."""
-        return False
+        """Whether a composite is lowered whole: attention, where a head has many scores."""
+        return attention.claims(node)
 
     def lower(self, node: Node, target: Target, threads: int) -> Lowered:
         """The kernels of one node."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pockengine.codegen.gpu import matrix
+from pockengine.codegen.gpu.contraction import matrix
 from pockengine.compile import compile
 from pockengine.ir import DType, TensorType, Value
 from pockengine.plan.program import Call, Grid, Kernel

@@ -16,7 +16,7 @@ from pockengine.codegen.common.index_maps import contractions_of
 from pockengine.codegen.common.region import anchor_of, as_region, body_of
 from pockengine.codegen.cuda.architecture import parsed
 from pockengine.codegen.cuda.build import compiled
-from pockengine.codegen.gpu import matrix
+from pockengine.codegen.gpu.contraction import matrix
 from pockengine.codegen.gpu.launches import kernels_of
 from pockengine.ir import Array
 from pockengine.targets import Target, get

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ....ir import DType, Node, Value
+from ....ir import DType, Node
 from ....plan.program import Kernel, Lowered
 from ....targets import Target
+from ...common.attention import LEAST, masks_of
 from ...common.c_dialect import literal
 from ...common.mathlib import functions
 from ...common.scratch import aligned
@@ -20,41 +21,12 @@ from ..emit.calls import call
 from ..emit.source import SIGNATURE, Code, declare, kernel
 from .tiling import Product, Tiling, emit_adjust, emit_products, emit_turn, emit_widen
 
-OPS = frozenset(("attention", "attention_backward"))
-LEAST_SCORES = 64 * 64
-_LEAST = "-3.40282347e+38f"
-
-
-def unsupported(node: Node) -> str | None:
-    """Why this node has no kernel, or None."""
-    if node.attrs.get("dropout"):
-        return "attention with dropout is expanded"
-    q, k, *_ = node.inputs
-    if any(value.type.dtype is not DType.F32 for value in (*node.inputs[:3], *node.outputs)):
-        return f"the C backend has {node.op} of f32 only"
-    if any(mask.type.dtype not in (DType.BOOL, DType.F32) for mask in _masks(node)):
-        return f"the C backend has {node.op} with masks of f32 and bool only"
-    heads = 2 if node.attrs.get("heads_inside") else 1
-    if q.type.shape[heads] % max(1, k.type.shape[heads]) or any(value.type.size == 0 for value in node.inputs):
-        return f"the C backend has no {node.op} of {q.type} and {k.type}"
-    return None
-
-
-def pays(node: Node) -> bool:
-    """Whether the kernel is worth its own: not for scores so few that they fit into the caches."""
-    time = 1 if node.attrs.get("heads_inside") else 2
-    return node.inputs[0].type.shape[time] * node.inputs[1].type.shape[time] >= LEAST_SCORES
-
 
 def lower(node: Node, target: Target, threads: int) -> Lowered:
     """The kernel of one node."""
     tiling = Tiling.of(node, target)
     writer = _Forward(node, tiling) if node.op == "attention" else _Backward(node, tiling)
     return Lowered((call(node, writer.kernel(), workspace=True),), writer.area.total * threads)
-
-
-def _masks(node: Node) -> list[Value]:
-    return list(node.inputs[3 if node.op == "attention" else 6 :])
 
 
 class _Area:
@@ -91,7 +63,7 @@ class _Writer:
 
     @property
     def _adjusts(self) -> bool:
-        return bool(_masks(self.node) or self.tiling.softcap or self.tiling.causal)
+        return bool(masks_of(self.node) or self.tiling.softcap or self.tiling.causal)
 
     def _helpers(self, products: list[Product], depths: list[int], widens: bool) -> set[str]:
         """Functions before the kernel; returns the math functions that they need."""
@@ -101,7 +73,7 @@ class _Writer:
             emit_widen(self.code)
         if not self._adjusts:
             return {"exp"}
-        places = [(self.node.inputs.index(mask), mask) for mask in _masks(self.node)]
+        places = [(self.node.inputs.index(mask), mask) for mask in masks_of(self.node)]
         return {"exp"} | emit_adjust(self.code, self.tiling, places)
 
     def _declare(self, inputs: list[str], outputs: list[str]) -> None:
@@ -191,7 +163,7 @@ class _Forward(_Writer):
         b, code, wide = self.tiling, self.code, self.wide_width
         code.line(f"float peak[{b.queries}], total[{b.queries}], factor[{b.queries}];")
         with code.loop("i", b.queries):
-            code.line(f"peak[i] = {_LEAST};")
+            code.line(f"peak[i] = {LEAST};")
             code.line("total[i] = 0.0f;")
         with code.loop("i", b.queries * wide):
             code.line("sum[i] = 0.0f;")

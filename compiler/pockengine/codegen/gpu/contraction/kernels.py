@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import math
 
-from ...ir import DType, Node
-from ...plan.program import Grid, Kernel, Lowered
-from ..common.index_maps import Contraction, contractions_of, inside
-from ..common.region import anchor_of, elementwise_pairs
+from ....ir import DType, Node
+from ....plan.program import Grid, Kernel, Lowered
+from ...common.index_maps import Contraction, contractions_of, inside
+from ...common.region import anchor_of, elementwise_pairs
+from ..source import THREADS, blocks_of, call, kernel_body
 from . import matrix, tiled
-from .product import Writer, guarded
-from .source import THREADS, blocks_of, call, kernel_body
+from .writer import Writer, guarded
 
 THIN = 8
 """Rows or columns below which no tile is made."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...plan.program import Kernel
-from ..common.index_maps import Access, Axis, inside
-from .product import Writer, guarded
-from .source import kernel_body
+from ....plan.program import Kernel
+from ...common.index_maps import Access, Axis, inside
+from ..source import kernel_body
+from .writer import Writer, guarded
 
 SIDE = 16
 """A block's threads form a square of this side."""

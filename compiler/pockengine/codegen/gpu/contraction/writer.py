@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from ...ir import Node, Value
-from ...plan.program import Kernel
-from ..common.c_dialect import c_type
-from ..common.expressions import Body
-from ..common.index_maps import Access, Axis, Contraction, element_offset
-from ..common.indexing import broadcast_strides, digits
-from ..common.mathlib import functions
-from ..common.region import body_of, needed
-from .dialect import GPU_C
-from .source import Code, kernel, operands_of
+from ....ir import Node, Value
+from ....plan.program import Kernel
+from ...common.c_dialect import c_type
+from ...common.expressions import Body
+from ...common.index_maps import Access, Axis, Contraction, element_offset
+from ...common.indexing import broadcast_strides, digits
+from ...common.mathlib import functions
+from ...common.region import body_of, needed
+from ..dialect import GPU_C
+from ..source import Code, kernel, operands_of
 
 
 class Writer:

@@ -16,10 +16,10 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from ...plan.program import Kernel
-from ..common.index_maps import Access, Axis, Contraction, inside
-from .product import Writer, guarded
-from .source import kernel_body
+from ....plan.program import Kernel
+from ...common.index_maps import Access, Axis, Contraction, inside
+from ..source import kernel_body
+from .writer import Writer, guarded
 
 FORMATS = ("bf16", "f16", "tf32")
 WORDS = 16

@@ -1,0 +1,1 @@
+"""Contractions: in tiles, on matrix units, or a thread for each result."""

@@ -1,0 +1,60 @@
+"""Attention as kernels of a GPU, a tile of scores at a time: against the reference, and compiled for GPUs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pockengine.codegen import backends
+from pockengine.codegen.cuda.architecture import parsed
+from pockengine.codegen.cuda.build import compiled
+from pockengine.codegen.gpu.launches import kernels_of
+from pockengine.ops import Sample
+from pockengine.targets import get
+from tests.compiler.codegen.cuda.driver import needs_compiler
+from tests.compiler.codegen.gpu.emulated import EmulatedLibrary
+from tests.compiler.codegen.harness import Case, sample_case
+from tests.compiler.codegen.test_attention import _backward, _cases
+
+LARGE = (
+    Sample(("f32[1,2,70,128]", "f32[1,1,70,128]", "f32[1,1,70,128]"), {"scale": 0.1, "causal": True}),
+    Sample(("f32[2,96,2,64]",) * 3, {"scale": 0.2, "causal": False, "heads_inside": True}),
+    Sample(("f32[1,1,100,24]", "f32[1,1,40,24]", "f32[1,1,40,40]"), {"scale": 0.3, "causal": True}),
+)
+"""Grouped heads that are wide, time before heads, and queries that see nothing."""
+
+
+def _large() -> list[Case]:
+    rng = np.random.default_rng(3)
+    forward = [sample_case("attention", sample, rng) for sample in LARGE]
+    return [case for one in forward for case in (one, _backward(one, rng))]
+
+
+def test_kernels_agree_with_the_reference(tmp_path: Path) -> None:
+    library = EmulatedLibrary(tmp_path, [*_cases(), *_large()], get("host"), 1, ("-O1",), backend="cuda")
+    for index in range(len(library.cases)):
+        library.check(index, 1)
+
+
+@needs_compiler
+@pytest.mark.parametrize("arch", ["sm_87", "sm_90a"])
+def test_kernels_compile_without_spills(arch: str) -> None:
+    lower = backends.get("cuda").lower
+    calls = [call for case in _large() for call in lower(case.node, get("h100"), 1).calls]
+    for symbol, text in kernels_of(calls).items():
+        made = compiled(symbol, text, parsed(arch))
+        assert (made.spill_bytes, made.shared_bytes <= 48 << 10) == (0, True), symbol
+
+
+def test_few_scores_are_not_worth_it_and_wide_heads_do_not_fit() -> None:
+    backend, rng = backends.get("cuda"), np.random.default_rng(0)
+    plain = {"scale": 1.0, "causal": False}
+    few, wide, usual = (
+        sample_case("attention", Sample((f"f32[1,1,{time},{depth}]",) * 3, plain), rng).node
+        for time, depth in ((32, 16), (128, 2048), (128, 64))
+    )
+    assert not backend.claims(few) and backend.unsupported(few) is None
+    assert not backend.claims(wide) and "heads as wide" in (backend.unsupported(wide) or "")
+    assert backend.claims(usual)

@@ -27,8 +27,8 @@ LANES = 8
 """Threads of a row."""
 SIDES = (32, 16, 8)
 """Rows and columns of a tile of scores, the largest first."""
-SHARED_BYTES = 48 << 10
-"""That every GPU gives a block."""
+SHARED_BYTES = 32 << 10
+"""That every GPU gives a block: the least of OpenCL's full profile (OpenCL 1.2 specification, table 4.3)."""
 
 
 def unsupported(node: Node) -> str | None:

@@ -150,8 +150,8 @@ def test_without_a_recipe_and_for_a_person(files: Path, run, tmp_path: Path) -> 
     ("more", "sentence"),
     [
         (
-            ("--memory", "1MiB"),
-            "no scheme fits into 1.0 MiB (1048576 bytes): the least that training a single parameter takes",
+            ("--memory", "256KiB"),
+            "no scheme fits into 256 KiB (262144 bytes): the least that training a single parameter takes",
         ),
         (("--memory", "much"), "--memory takes a size such as 64MiB"),
         (("--step-ms", "1e-6"), "no scheme's step takes less than 1e-06 ms"),

@@ -117,7 +117,7 @@ def test_the_explanation_names_them() -> None:
     assert sum(len(row["while_packing"]) for row in rows) == prologues(planned.programs["train"].graph) > 0
 
 
-@pytest.mark.parametrize(("threads", "memory"), [(1, None), (4, None), (2, 3_000_000)])
+@pytest.mark.parametrize(("threads", "memory"), [(1, None), (4, None), (2, 2_200_000)])
 def test_steps_are_the_interpreters(threads: int, memory: int | None) -> None:
     """Also where a budget of memory has nodes computed twice."""
     model = network()

@@ -223,6 +223,8 @@ def test_explaining_asks_the_backend_that_was_asked_for(
 
 @pytest.mark.parametrize("name", backends.NAMES)
 def test_inference_is_planned_for_the_backend_that_was_asked_for(name: str) -> None:
-    steps = plan_inference(CNN.build(BATCH), get("host"), 2, backends.get(name)).program.steps
+    steps = plan_inference(
+        CNN.build(BATCH), get("sm_89" if name == "cuda" else "host"), 2, backends.get(name)
+    ).program.steps
     kernels = [call.kernel.symbol for step in steps for call in step.lowered.calls]
     assert kernels and all(kernel.startswith("numpy_") == (name == "reference") for kernel in kernels)

@@ -7,7 +7,6 @@ import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
 
 from ...errors import ToolchainError
@@ -25,12 +24,10 @@ from . import nvrtc
 from .architecture import Architecture, architecture_of
 from .text import PRELUDE, launches_c
 
-_RUNTIME = Path(str(files("pockengine.codegen.cuda") / "runtime"))
-
 
 def device_runtime() -> toolchain.DeviceRuntime:
     """The runtime's part that hands work to the GPU."""
-    return toolchain.DeviceRuntime({path.name: path.read_text("utf-8") for path in sorted(_RUNTIME.iterdir())})
+    return toolchain.DeviceRuntime.of("pockengine.codegen.cuda")
 
 
 def build(model: Model, target: Target, cache: Path | None, progress: Progress) -> Built:

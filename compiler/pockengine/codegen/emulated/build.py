@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
 
 from ...progress import Progress
@@ -16,12 +15,10 @@ from ..native.members import members_of, tools
 from ..native.tables import emit_model
 from .text import units_of
 
-_RUNTIME = Path(str(files("pockengine.codegen.emulated") / "runtime"))
-
 
 def emulator() -> toolchain.DeviceRuntime:
     """The runtime's part that runs launches."""
-    return toolchain.DeviceRuntime({path.name: path.read_text("utf-8") for path in sorted(_RUNTIME.iterdir())})
+    return toolchain.DeviceRuntime.of("pockengine.codegen.emulated")
 
 
 def build(model: Model, target: Target, cache: Path | None, progress: Progress) -> Built:

@@ -69,6 +69,12 @@ class DeviceRuntime:
 
     sources: Mapping[str, str]
 
+    @classmethod
+    def of(cls, backend: str) -> DeviceRuntime:
+        """The files of the folder `runtime` in a backend's package."""
+        folder = Path(str(files(backend) / "runtime"))
+        return cls({path.name: path.read_text("utf-8") for path in sorted(folder.iterdir())})
+
 
 @dataclass(frozen=True)
 class _Unit:

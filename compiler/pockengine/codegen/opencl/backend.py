@@ -9,8 +9,9 @@ from ...targets import HOST_MEMORY, Memory, Target
 from ..backend import Built
 from ..gpu.lowering import Lowering
 from ..model import Model
+from ..native import toolchain
 from ..untuned import Untuned
-from .build import build, prepare
+from .build import build
 
 
 class OpenCLBackend(Lowering, Untuned):
@@ -24,7 +25,7 @@ class OpenCLBackend(Lowering, Untuned):
 
     def prepare(self, target: Target, cache: Path | None = None) -> None:
         """The C library and the runtime."""
-        prepare(target, cache)
+        toolchain.prepare(target, cache)
 
     def build(self, model: Model, target: Target, cache: Path | None, progress: Progress) -> Built:
         """See build.py."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
 
 from ...progress import Progress
@@ -16,12 +15,10 @@ from ..native.members import members_of, tools
 from ..native.tables import emit_model
 from .text import launches_c
 
-_RUNTIME = Path(str(files("pockengine.codegen.opencl") / "runtime"))
-
 
 def device_runtime() -> toolchain.DeviceRuntime:
     """The runtime's part that hands work to the device."""
-    return toolchain.DeviceRuntime({path.name: path.read_text("utf-8") for path in sorted(_RUNTIME.iterdir())})
+    return toolchain.DeviceRuntime.of("pockengine.codegen.opencl")
 
 
 def build(model: Model, target: Target, cache: Path | None, progress: Progress) -> Built:
@@ -33,8 +30,3 @@ def build(model: Model, target: Target, cache: Path | None, progress: Progress) 
     linked = toolchain.link(objects, emit_model(model), target, cache, partial(progress, "link"), device_runtime())
     members, points = members_of(target, *linked)
     return Built(members, points, tools(), len(kernels_of(calls)), objects.cache_hits)
-
-
-def prepare(target: Target, cache: Path | None) -> None:
-    """Make what a target's first build needs."""
-    toolchain.prepare(target, cache)

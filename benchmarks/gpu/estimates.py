@@ -17,7 +17,7 @@ from pathlib import Path
 from benchmarks.document import mib, table, write_section
 from benchmarks.peers.case import Case
 from benchmarks.peers.prepare import graph_of, recipe_of
-from pockengine.check.speed import step_cycles
+from pockengine.check.speed import clock_of, step_cycles
 from pockengine.codegen import backends
 from pockengine.codegen.gpu.launches import calls_of
 from pockengine.compile import Request, Scope, plan_programs, predicted_peak_bytes
@@ -53,9 +53,7 @@ def _row(case: Case, target: Target) -> list[str]:
     request = Request(graph_of(case), recipe_of(case), target, backend=backend, scope=Scope.TRAINING)
     planned = plan_programs(request)
     calls = calls_of({"train": planned.programs["train"]})
-    clock = backend.limits(target).clock
-    assert clock is not None, "the backend of a GPU knows its clock"
-    seconds = step_cycles(planned) / clock
+    seconds = step_cycles(planned) / clock_of(target, backend)
     return [
         case.workload.title,
         str(len(calls)),

@@ -122,8 +122,7 @@ def _planned(request: Request) -> Estimate:
     figures = summary(planned, kernels=len({call.kernel.symbol for call in calls}))
     peak, target = figures["predicted_peak_bytes"], planned.target
     fit = Fit(target.name, peak, target.ram_bytes, planned.backend.memory(target))
-    clock = planned.backend.limits(target).clock or clock_of(target)
-    step_ms = step_cycles(planned) / clock * 1e3
+    step_ms = step_cycles(planned) / clock_of(target, planned.backend) * 1e3
     return Estimate(fit, planned.threads, step_ms, figures, _saved(planned), tuple(_fits(programs, planned, peak)))
 
 

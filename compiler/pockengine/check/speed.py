@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from statistics import median
 
+from ..codegen import backends
+from ..codegen.backend import Backend
 from ..compile import Planned
 from ..targets import Target
 
@@ -25,8 +27,12 @@ USUAL = 3.0e9
 """Where a clock is not known."""
 
 
-def clock_of(target: Target) -> float:
-    """Cycles a second of a target. A model's guess: how schemes compare does not depend on it."""
+def clock_of(target: Target, backend: Backend | None = None) -> float:
+    """Cycles a second of what runs the kernels of a backend (default: the target's). A model's guess: how schemes
+    compare does not depend on it."""
+    told = (backend or backends.of(target)).limits(target).clock
+    if told is not None:
+        return told
     if target.name == "host":
         return _own_clock() or USUAL
     return CLOCKS.get(target.name, USUAL)

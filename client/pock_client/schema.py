@@ -191,7 +191,7 @@ class Energy(Struct, frozen=True, kw_only=True):
     mean_watts: float | None = None
     source: str | None = None
     covers: str | None = None
-    """board or processor"""
+    """board, processor or GPU"""
 
 
 class EnrolmentTokenIn(Struct, frozen=True, kw_only=True):

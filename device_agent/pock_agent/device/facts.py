@@ -48,7 +48,7 @@ def device_facts(target: str, state: Path) -> JsonObject:
         "cpu_model": _cpu_model(),
         "cpus": usable_cpus(),
         "memory_bytes": total_memory(),
-        "gpu": asdict(gpu) if gpu else None,
+        "gpu": gpu.facts if gpu else None,
         "disk_free_bytes": shutil.disk_usage(folder).free,
         **agent_facts(),
         "health": asdict(HealthReader().sample()),

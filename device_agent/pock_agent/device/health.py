@@ -15,6 +15,7 @@ from typing import Protocol
 
 from pock_agent.device.files import number, text
 from pock_agent.device.firmware import NOW, firmware_word
+from pock_agent.device.gpu import gpu_of
 from pock_agent.device.power import find_power
 from pock_agent.values import JsonObject
 
@@ -56,6 +57,7 @@ class HealthReader:
         self._root, self._sys, self._proc = root, root / "sys", root / "proc"
         self._start = time.monotonic()
         self._first_throttles = self._throttle_count()
+        self._gpu = gpu_of(root)
         self._power = find_power(root)
 
     def sources(self) -> dict[str, str]:
@@ -64,8 +66,7 @@ class HealthReader:
         found = {}
         zones = self._zones()
         if zones:
-            hottest = max(zones)[1]
-            found["temperature_c"] = f"{hottest.name} ({text(hottest / 'type') or 'unnamed'})"
+            found["temperature_c"] = max(zones)[1]
         if self._power is not None and self._power.watts is not None:
             found["power_w"] = f"{self._power.name} ({self._power.covers.value})"
         return found
@@ -88,17 +89,22 @@ class HealthReader:
         """Of the hottest zone, in degrees Celsius."""
         return max((value for value, _ in self._zones()), default=None)
 
-    def _zones(self) -> list[tuple[float, Path]]:
-        """Temperature and folder of each zone. Some say nonsense while what they measure is off."""
+    def _zones(self) -> list[tuple[float, str]]:
+        """Temperature and name of each zone, and of a GPU with a sensor of its own. Some say nonsense while what they
+        measure is off."""
         found = []
         for path in self._sys.glob("class/thermal/thermal_zone*"):
             value = number(path / "temp")
             if value is not None and -40_000 < value < 200_000:
-                found.append((value / 1000, path))
+                found.append((value / 1000, f"{path.name} ({text(path / 'type') or 'unnamed'})"))
+        if self._gpu is not None and (hot := self._gpu.temperature_c()) is not None:
+            found.append((hot, f"nvml ({self._gpu.name})"))
         return found
 
     def _gpu_load(self) -> float | None:
-        """The load of a Jetson's GPU (in thousandths), an Adreno's or another's (in percent)."""
+        """The load of NVIDIA's, a Jetson's (in thousandths), an Adreno's or another's (in percent)."""
+        if self._gpu is not None and (known := self._gpu.load_percent()) is not None:
+            return known
         for path in ("devices/platform/gpu.0/load", "devices/gpu.0/load", "devices/platform/17000000.gpu/load"):
             load = number(self._sys / path)
             if load is not None:
@@ -116,6 +122,10 @@ class HealthReader:
         return max(values) / 1000 if values else None
 
     def _throttled(self) -> bool | None:
+        told = [one for one in (self._processor_throttled(), self._gpu and self._gpu.throttled()) if one is not None]
+        return any(told) if told else None
+
+    def _processor_throttled(self) -> bool | None:
         firmware = firmware_word(self._root)
         if firmware is not None:
             return bool(firmware & NOW)

@@ -3,6 +3,7 @@
 Sources, the first that is there:
 - the board's monitor on a Jetson: an INA3221 with a channel for the whole module (Jetson Linux Developer Guide, "Power
   Monitor"); hwmon gives millivolts and milliamperes;
+- a GPU of NVIDIA's that training runs on, which tells its own (`gpu.py`);
 - RAPL of Intel and AMD: microjoules of each processor package, counting up to a range and over again (Linux,
   Documentation/power/powercap/powercap.rst); only root may read it on most systems;
 - a battery that discharges: microvolts and microamperes, or microwatts (Documentation/ABI/testing/sysfs-class-power).
@@ -19,6 +20,7 @@ from functools import partial
 from pathlib import Path
 
 from pock_agent.device.files import number, text
+from pock_agent.device.gpu import gpu_of
 from pock_agent.values import JsonObject
 
 MODULE_RAILS = ("VDD_IN", "POM_5V_IN", "VDD_GPU_SOC")
@@ -34,6 +36,8 @@ class Covers(Enum):
     """The whole computer, or module."""
     PROCESSOR = "processor"
     """The processor's packages, without memory, drives and the rest."""
+    GPU = "GPU"
+    """The GPU with its memory, without the computer around it."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,7 @@ class PowerSource:
 
 def find_power(root: Path = Path("/")) -> PowerSource | None:
     """The best source of this device that answers; None where it has none."""
-    for find in (_monitor, _rapl, _battery):
+    for find in (_monitor, _gpu, _rapl, _battery):
         source = find(root)
         if source is not None and (source.watts or source.joules or _nothing)() is not None:
             return source
@@ -74,6 +78,13 @@ def _monitor(root: Path) -> PowerSource | None:
                 volts, amperes = (label.with_name(f"{kind}{channel}_input") for kind in ("in", "curr"))
                 return PowerSource(f"ina3221 {wanted}", Covers.BOARD, watts=partial(_product, volts, amperes, 1e-6))
     return None
+
+
+def _gpu(root: Path) -> PowerSource | None:
+    gpu = gpu_of(root)
+    if gpu is None or gpu.target is None:
+        return None
+    return PowerSource("nvml", Covers.GPU, watts=gpu.watts)
 
 
 def _rapl(root: Path) -> PowerSource | None:

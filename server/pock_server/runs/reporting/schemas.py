@@ -73,7 +73,7 @@ class EnergyOut(BaseModel):
     joules_per_step: float | None = None
     mean_watts: float | None = None
     source: str | None = None
-    covers: str | None = Field(default=None, description="board or processor")
+    covers: str | None = Field(default=None, description="board, processor or GPU")
 
 
 class ReportOut(BaseModel):

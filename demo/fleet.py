@@ -12,7 +12,7 @@ from demo.processes import StartError, program, running, tail
 from pock_client import Client
 
 PI = "raspberry-pi-4"
-GPU = "jetson-agx-orin"
+GPU = "jetson-orin-nano-gpu"
 """Its binary is built without it."""
 
 

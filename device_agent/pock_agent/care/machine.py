@@ -28,6 +28,7 @@ FEATURES = {
     "raspberry-pi-5": _ARM_V8_2,
     "jetson-orin-nano": _ARM_V8_2,
     "jetson-agx-orin": _ARM_V8_2,
+    "jetson-orin-nano-gpu": _ARM_V8_2,
     "snapdragon-8-gen-3": _ARM_V8_2 | {"i8mm", "bf16"},
 }
 """Target -> what its executables use of a processor, in the words of Linux's `/proc/cpuinfo` (for ARM

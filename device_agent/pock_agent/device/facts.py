@@ -23,6 +23,7 @@ _TARGET_MACHINES = {
     "raspberry-pi-zero-2": "aarch64",
     "jetson-orin-nano": "aarch64",
     "jetson-agx-orin": "aarch64",
+    "jetson-orin-nano-gpu": "aarch64",
     "snapdragon-8-gen-3": "aarch64",
     "apple-m1": "aarch64",
     **dict.fromkeys(("h100", "h200", "rtx-4090", "rtx-5090"), "x86_64"),

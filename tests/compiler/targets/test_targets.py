@@ -15,7 +15,7 @@ from pockengine.targets import all as all_targets
 NAMES = {
     "host", "x86-64-v3", "raspberry-pi-4", "raspberry-pi-5", "raspberry-pi-zero-2", "jetson-orin-nano",
     "snapdragon-8-gen-3", "apple-m1", "jetson-agx-orin", "h100", "h200", "rtx-4090", "rtx-5090",
-    "snapdragon-8-gen-3-gpu", "mali-g610",
+    "snapdragon-8-gen-3-gpu", "mali-g610", "jetson-orin-nano-gpu",
 }  # fmt: skip
 
 GOOD = """

@@ -39,6 +39,7 @@ from .options import (
     VerifiedModel,
 )
 from .searching import search_command
+from .text import data_app
 
 DIFFERS, BAD_INPUT, IO_FAILED = 1, 2, 4
 
@@ -284,6 +285,7 @@ def tune_command(
 
 
 app.command("search")(search_command)
+app.add_typer(data_app)
 
 
 @app.command("cache")

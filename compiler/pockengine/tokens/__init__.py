@@ -5,7 +5,7 @@ Knows the format of datasets and what an artifact says about itself; nothing of 
 from .dataset import Contents, Statistics, TokenDataset, token_dataset
 from .documents import Documents, Ends, read_documents
 from .layout import Layout, layout_of
-from .tokenizer import Tokenizer, load_tokenizer
+from .tokenizer import Tokenizer, load_tokenizer, token_id
 
 __all__ = [
     "Contents",
@@ -19,4 +19,5 @@ __all__ = [
     "load_tokenizer",
     "read_documents",
     "token_dataset",
+    "token_id",
 ]

@@ -12,9 +12,10 @@ import numpy as np
 from ..artifact.tensors import Tensors
 from ..codegen.files import write_whole
 from ..errors import DataError
+from ..generation.inputs import IDS, MASK, NUMBERS, POSITIONS
 from ..ir import Array
 from .documents import Documents
-from .layout import IDS, MASK, NUMBERS, POSITIONS, Layout
+from .layout import Layout
 from .packing import packed, pieces_of
 
 

@@ -6,14 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DataError, nearest
+from ..generation.inputs import IDS, INPUTS, NUMBERS, POSITIONS
 
 if TYPE_CHECKING:
     from ..artifact import Manifest
-
-IDS, POSITIONS, MASK, NUMBERS = "input_ids", "position_ids", "attention_mask", "document_ids"
-INPUTS = (IDS, POSITIONS, MASK, NUMBERS)
-"""The inputs that can be filled, each i64 [samples, time]: token ids; the position in the document; 1, and 0 for
-padding; the document's number in its sequence from 1 on, and 0 for padding."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +56,8 @@ def layout_of(manifest: Manifest) -> Layout:
     ports = {port.name: port for port in manifest.inputs}
     scores = _scores(manifest, loss)
     if isinstance(losses, list) or name not in ("causal_lm", "cross_entropy") or scores is None:
-        raise DataError(
-            f"'{manifest.name}' does not train on token ids alone: its loss is {'a sum' if isinstance(losses, list) else name}"
-        )
+        what = "a sum of losses" if isinstance(losses, list) else f"the loss {name}"
+        raise DataError(f"'{manifest.name}' trains with {what}: a token stream is for causal_lm or cross_entropy alone")
     if labels not in ports or not ports[labels].target:
         raise DataError(
             f"the loss of '{manifest.name}' reads its own input '{labels}', so nothing can be left out of it: "

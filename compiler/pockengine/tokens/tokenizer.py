@@ -68,3 +68,13 @@ def load_tokenizer(name: str | Path) -> Tokenizer:
         return _FromFile(Library.from_file(str(name)))
     except Exception as error:  # the library raises plain Exception, whatever is wrong
         raise DataError(f"'{name}' is no tokenizer.json: {error}") from None
+
+
+def token_id(text: str, tokenizer: Tokenizer | None, option: str) -> int:
+    """A token's id, said as a number or by its name. Raises PockError, which names the option."""
+    if text.isascii() and text.isdigit():
+        return int(text[:18])
+    found = tokenizer.id_of(text) if tokenizer is not None else None
+    if found is None:
+        raise PockError(f"{option} is a token id, or the name of a token of --tokenizer, not '{text[:40]}'")
+    return found

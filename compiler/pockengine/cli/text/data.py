@@ -11,7 +11,7 @@ from ...errors import PockError
 from ..options import Json
 
 if TYPE_CHECKING:
-    from ...tokens import Layout, Statistics, Tokenizer
+    from ...tokens import Layout, Statistics
 
 data_app = typer.Typer(name="data", help="Make datasets.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -59,11 +59,12 @@ def tokens_command(
     A line is {"text": …}, {"prompt": …, "answer": …}, {"messages": [{"role": …, "content": …}, …]} or {"tokens": […]}.
     Each text may be a list of token ids instead. Of prompts, and of messages by others than the assistant, nothing is
     learned: their labels are -100."""
-    from ...tokens import Contents, Ends, load_tokenizer, read_documents, token_dataset
+    from ...tokens import Contents, Ends, load_tokenizer, read_documents, token_dataset, token_id
 
     layout = _layout(model, length, vocabulary, (inputs, labels, ahead))
     words = load_tokenizer(tokenizer) if tokenizer is not None else None
-    ends = Ends(_id(begin, words, "--begin"), _id(end, words, "--end"))
+    marks = ((begin, "--begin"), (end, "--end"))
+    ends = Ends(*(None if text is None else token_id(text, words, option) for text, option in marks))
     documents = read_documents(files, layout.vocabulary, words, ends)
     dataset = token_dataset(documents, layout, Contents(seed, not unpacked, padding))
     dataset.save(output)
@@ -82,16 +83,6 @@ def _layout(model: Path | None, length: int | None, vocabulary: int | None, said
         raise PockError("say what the dataset is for: --for OUT.pock, or --length and --vocabulary")
     inputs, labels, ahead = said
     return Layout(length, vocabulary, tuple(inputs.split(",")), labels, ahead)
-
-
-def _id(text: str | None, tokenizer: Tokenizer | None, option: str) -> int | None:
-    """A token's id, said as a number or by its name."""
-    if text is None or text.isdecimal():
-        return None if text is None else int(text)
-    found = tokenizer.id_of(text) if tokenizer is not None else None
-    if found is None:
-        raise PockError(f"{option} is a token id, or the name of a token of --tokenizer, not '{text}'")
-    return found
 
 
 def _show(statistics: Statistics, output: Path, *, as_json: bool) -> None:

@@ -203,7 +203,8 @@ def run_command(
         Path | None, typer.Argument(metavar="OUT.pock", help="An artifact made by `pock compile`.", show_default=False)
     ] = None,
     entry: Annotated[
-        str | None, typer.Argument(metavar="{train|eval|predict|bench|generate|info}", show_default=False)
+        str | None,
+        typer.Argument(metavar="ENTRY", help="train, eval, predict, bench, generate or info.", show_default=False),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the program's events, one JSON object a line.")] = False,
     help: Annotated[bool, typer.Option("--help", help="Show this message, or after an entry its options.")] = False,

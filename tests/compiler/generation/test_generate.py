@@ -18,6 +18,7 @@ import pockengine as pock
 from pockengine.artifact import model_command
 from pockengine.tokens import token_dataset
 from tests.compiler.cli.command import pock as pock_command
+from tests.compiler.codegen.opencl.library import needs_device
 from tests.compiler.tokens import llama
 
 PROMPT = [5, 17, 42]
@@ -95,7 +96,7 @@ def test_after_training(name: str, tmp_path: Path) -> None:
     assert learned != _generated(file)
 
 
-@pytest.mark.parametrize("backend", ["reference", "emulated"])
+@pytest.mark.parametrize("backend", ["reference", "emulated", pytest.param("opencl", marks=needs_device)])
 def test_other_backends(backend: str, tmp_path: Path) -> None:
     file = tmp_path / "m.pock"
     pock.compile(llama.graph(), llama.recipe("head", generate=True), threads=1, backend=backend).save(file)

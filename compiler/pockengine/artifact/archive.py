@@ -162,6 +162,8 @@ def read(path: Path) -> dict[str, Stored]:
     try:
         with zipfile.ZipFile(path) as opened:
             names = opened.namelist()
+            if any(one.header_offset < 0 for one in opened.infolist()):
+                raise zipfile.BadZipFile("a member begins before the file does")
     except _DAMAGE as error:
         raise NotAnArchiveError(f"{path} is not an artifact: {error}") from None
     for name in names:

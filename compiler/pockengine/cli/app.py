@@ -39,6 +39,7 @@ from .options import (
     VerifiedModel,
 )
 from .searching import search_command
+from .text import data_app
 
 DIFFERS, BAD_INPUT, IO_FAILED = 1, 2, 4
 
@@ -201,7 +202,10 @@ def run_command(
     artifact: Annotated[
         Path | None, typer.Argument(metavar="OUT.pock", help="An artifact made by `pock compile`.", show_default=False)
     ] = None,
-    entry: Annotated[str | None, typer.Argument(metavar="{train|eval|predict|bench|info}", show_default=False)] = None,
+    entry: Annotated[
+        str | None,
+        typer.Argument(metavar="ENTRY", help="train, eval, predict, bench, generate or info.", show_default=False),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the program's events, one JSON object a line.")] = False,
     help: Annotated[bool, typer.Option("--help", help="Show this message, or after an entry its options.")] = False,
 ) -> None:
@@ -284,6 +288,7 @@ def tune_command(
 
 
 app.command("search")(search_command)
+app.add_typer(data_app)
 
 
 @app.command("cache")

@@ -29,6 +29,8 @@ class Entry(StrEnum):
     """Outputs for a dataset's samples."""
     BENCH = "bench"
     """Timed steps on made-up numbers."""
+    GENERATE = "generate"
+    """Tokens that follow a prompt."""
     INFO = "info"
     """What the artifact says of itself."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -16,6 +17,7 @@ from rich.table import Table
 
 from ..artifact import model_command, run_artifact
 from .console import size
+from .text.generating import HELP, Written, with_tokens
 
 _SHOWN_KERNELS = 10
 
@@ -24,10 +26,16 @@ Event = dict[str, Any]
 
 def run_model(artifact: Path, entry: str, arguments: Sequence[str], *, as_json: bool) -> int:
     """Runs an artifact's program; its exit code. Its errors go to stderr as they are."""
+    written = Written()
+    if entry == "generate" and "--help" not in arguments:
+        arguments, written = with_tokens(arguments)
     if as_json or entry == "info" or "--help" in arguments:
-        return run_artifact(artifact, entry, arguments)
+        code = run_artifact(artifact, entry, arguments)
+        if entry == "generate" and "--help" in arguments:
+            print(HELP, end="")
+        return code
     command = model_command(artifact, entry, arguments)
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process, Display() as display:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process, Display(written) as display:
         assert process.stdout is not None
         try:
             for line in process.stdout:
@@ -41,7 +49,8 @@ def run_model(artifact: Path, entry: str, arguments: Sequence[str], *, as_json: 
 class Display:
     """What a person sees of a run: a bar on stderr where that is a terminal, results on stdout."""
 
-    def __init__(self) -> None:
+    def __init__(self, written: Written) -> None:
+        self._written = written
         columns = (
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
@@ -87,6 +96,11 @@ class Display:
         description, loss = f"epoch {event['epoch']}{self._epochs}", f"loss {_number(event['loss'])}"
         self._bar.update(self._task, description=description, completed=event["step"], loss=loss)
 
+    def _on_token(self, event: Event) -> None:
+        self._bar.stop()
+        sys.stdout.write(self._written.take(event["token"]))
+        sys.stdout.flush()
+
     def _on_eval(self, event: Event) -> None:
         when = f"epoch {event['epoch']}, step {event['step']}: " if "step" in event else f"{event['samples']} samples: "
         self._print(f"{when}{_quality(event)}{' (best)' if event.get('best') else ''}")
@@ -103,6 +117,7 @@ class Display:
 
     def _on_done(self, event: Event) -> None:
         self._bar.stop()
+        sys.stdout.write(self._written.rest())
         for path in self._saved:
             self._print(f"saved {path}")
         report = event["report"]
@@ -132,7 +147,8 @@ def _conclusion(report: Event) -> str:
     if "median" in ms:
         parts.append(f"{_number(ms['median'])} ms each ({_number(ms['p10'])} to {_number(ms['p90'])})")
     parts.append(f"peak memory {size(report['peak_rss_bytes'])}")
-    one, many = ("step", "steps") if report["entry"] in ("train", "bench") else ("batch", "batches")
+    units = {"train": "step steps", "bench": "step steps", "generate": "token tokens"}
+    one, many = units.get(report["entry"], "batch batches").split()
     return f"{steps} {one if steps == 1 else many}: {', '.join(parts)}"
 
 

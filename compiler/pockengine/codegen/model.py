@@ -46,6 +46,15 @@ class StreamedRows:
 
 
 @dataclass(frozen=True)
+class Generation:
+    """What the program `generate` reads: the token i64 [1, 1], and its position i64 [1], each below its limit. Its
+    output `logits` has the scores of the token that follows."""
+
+    token: Tensor
+    position: Tensor
+
+
+@dataclass(frozen=True)
 class Model:
     """Everything that an artifact's program knows of its model. `space_bytes` gives the size of each block of memory
     by name; the arena's is the largest program's. Blocks, and values in them, begin at multiples of `alignment` bytes.
@@ -69,3 +78,4 @@ class Model:
     perplexity: bool = False
     streamed: tuple[StreamedRows, ...] = ()
     alignment: int = ALIGNMENT
+    generation: Generation | None = None

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..codegen.model import IN_FILE, Model, StreamedRows, Tensor
+from ..codegen.model import IN_FILE, Generation, Model, StreamedRows, Tensor
+from ..generation import POSITION, TOKEN
 from ..ir import DType, TensorType, Value
 from ..plan import Space, aligned
-from .graphs import NORMS
+from .graphs import GENERATE, NORMS
 from .inputs import has_perplexity, target_kinds
 from .planned import Planned
-from .ranges import IntegerRange
+from .ranges import IntegerRange, integer_ranges
 
 CONST_NAME = "const.{}"
 
@@ -47,6 +48,7 @@ def describe(planned: Planned) -> Model:
         last_batch=planned.recipe.last_batch,
         perplexity=has_perplexity(planned),
         streamed=_streamed(planned, index_of),
+        generation=_generation(planned),
     )
 
 
@@ -104,6 +106,20 @@ def _inputs(planned: Planned) -> tuple[Tensor, ...]:
         )
         for value in planned.inputs
     )
+
+
+def _generation(planned: Planned) -> Generation | None:
+    """Where the program of one token finds what it reads."""
+    if planned.decoder is None:
+        return None
+    graph, places = planned.programs[GENERATE].graph, planned.spaces.places
+    types, ranges = {value.name: value.type for value in graph.inputs}, integer_ranges(planned.decoder.graph)
+    vocabulary = next(iter(planned.decoder.graph.outputs.values())).type.shape[-1]
+    limits = {TOKEN: ranges.get(TOKEN, IntegerRange(vocabulary)).limit, POSITION: planned.decoder.context}
+    token, position = (
+        Tensor(name, types[name], places[Space.INPUT, name], limit=limits[name]) for name in (TOKEN, POSITION)
+    )
+    return Generation(token, position)
 
 
 def _streamed(planned: Planned, index_of: Mapping[str, int]) -> tuple[StreamedRows, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..autodiff import Untrained, accumulate_graph, averaged, eval_graph, norms_graph, predict_graph, train_graph
+from ..generation import Decoder, decoder_of
 from ..ir import Graph
 from ..passes import Context, StreamedEmbedding, embeddings_to_stream
 from ..recipe.losses.kinds import KL
@@ -14,20 +15,24 @@ from .resolved import Resolved
 
 NORMS = "norms"
 """The program that gives a batch's statistics of batch norms, from which the running ones are estimated."""
+GENERATE = "generate"
+"""The program that reads one token, of a language model."""
 
 
 @dataclass(frozen=True, eq=False)
 class Graphs:
     """The programs before any pass.
 
-    programs  name of a program (`train`, `eval`, `predict`, `accumulate`, `norms`) -> its graph
+    programs  name of a program (`train`, `eval`, `predict`, `accumulate`, `norms`, `generate`) -> its graph
     frozen    the parameters that the device never changes
-    streamed  the frozen tables that will stay in the weights file"""
+    streamed  the frozen tables that will stay in the weights file
+    decoder   where the recipe asks for it: what generates tokens"""
 
     resolved: Resolved
     programs: Mapping[str, Graph]
     frozen: frozenset[str]
     streamed: tuple[StreamedEmbedding, ...]
+    decoder: Decoder | None = None
 
     @property
     def asked(self) -> Graph:
@@ -53,7 +58,12 @@ def build_graphs(resolved: Resolved) -> Graphs:
         norms = norms_graph(resolved.model)
         frozen = frozen.difference(norms.outputs)
         graphs |= {NORMS: norms} if resolved.request.scope is Scope.ALL else {}
-    return Graphs(resolved, graphs, frozen, embeddings_to_stream(graphs, frozen))
+    decoder = None
+    if resolved.recipe.generate and resolved.request.scope is Scope.ALL:
+        predict = graphs["predict"]
+        decoder = resolved.request.common(("decoder", predict), lambda: decoder_of(predict))
+        graphs[GENERATE] = decoder.graph
+    return Graphs(resolved, graphs, frozen, embeddings_to_stream(graphs, frozen), decoder)
 
 
 def unchanged(model: Graph, train: Graph) -> frozenset[str]:

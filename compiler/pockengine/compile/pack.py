@@ -79,6 +79,7 @@ def summary(planned: Planned, kernels: int) -> dict[str, Any]:
         "trained_parameters": sum(_trained_size(planned, value) for value in planned.model.params),
         "left_out": dict(planned.scheme.left_out),
         **_quantised(planned),
+        **_generation(planned),
     }
 
 
@@ -99,6 +100,13 @@ def _quantised(planned: Planned) -> dict[str, Any]:
         "quantised_error_worst": max(errors, default=0.0),
         "quantised_error_mean": sum(errors) / max(1, len(errors)),
     }
+
+
+def _generation(planned: Planned) -> dict[str, Any]:
+    """How many tokens there is room for; nothing where none are generated."""
+    if planned.decoder is None:
+        return {}
+    return {"generate": {"context": planned.decoder.context, "cache_bytes": planned.decoder.cache_bytes}}
 
 
 def _trained_size(planned: Planned, value: Value) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from ..autodiff import Quantised
 from ..codegen.backend import Backend
+from ..generation import Decoder
 from ..ir import Graph, Value
 from ..passes import StreamedEmbedding
 from ..plan.budget import NONE, Recomputed
@@ -33,7 +34,8 @@ class Planned:
     recomputed       what it takes to keep to the memory allowed: forward nodes that run twice, products in strips
     quantised        how the quantised weights are stored
     packed           the frozen weights that lie in memory as panels
-    streamed         the frozen tables that stay in the weights file"""
+    streamed         the frozen tables that stay in the weights file
+    decoder          what generates tokens, where the recipe asks for it"""
 
     name: str
     imported: Graph
@@ -55,6 +57,7 @@ class Planned:
     quantised: tuple[Quantised, ...] = ()
     packed: Mapping[str, Packing] = field(default_factory=dict)
     streamed: tuple[StreamedEmbedding, ...] = ()
+    decoder: Decoder | None = None
 
     @property
     def arena_bytes(self) -> int:
@@ -97,4 +100,5 @@ def plan(shaped: Shaped, backend: Backend) -> Planned:
         quantised=resolved.quantised,
         packed=packed,
         streamed=graphs.streamed,
+        decoder=graphs.decoder,
     )

@@ -102,6 +102,7 @@ class Recipe:
     lora        adapters beside frozen weights; with them `update` may be left out
     frozen      frozen weights in block-quantised integers; None: as the model has them
     augment     what training changes about the samples at random, in this order
+    generate    whether the artifact also generates tokens, as a causal language model does
     """
 
     loss: tuple[Loss, ...] = key(losses_of, plain=losses_mapping)
@@ -117,6 +118,7 @@ class Recipe:
     lora: Lora | None = key(_lora, None)
     frozen: Frozen | None = key(_frozen, None)
     augment: tuple[Augmentation, ...] = key(augmentations_of, (), always=False)
+    generate: bool = key(as_flag, False, always=False)
 
     def __init__(
         self,
@@ -133,6 +135,7 @@ class Recipe:
         lora: object = None,
         frozen: object = None,
         augment: object = (),
+        generate: bool = False,
     ) -> None:
         """Every argument takes what the recipe file takes; without `update` everything is trained, or with `lora` the
         adapters only. Raises RecipeError."""

@@ -115,7 +115,7 @@ def test_every_flipped_header_byte_ends_in_a_sentence(run: Run, data: Path) -> N
 
 
 COMMANDS = [
-    ([], "say what to do: train, eval, predict, bench or info"),
+    ([], "say what to do: train, eval, predict, bench, generate or info"),
     (["trian"], "unknown entry point 'trian' (did you mean 'train'?)"),
     (["train", "--dta", "x"], "unknown option '--dta' (did you mean '--data'?)"),
     (["train", "--data"], "--data needs a value"),

@@ -13,7 +13,7 @@ from ..model import Model, StreamedRows, Tensor
 
 MOST_LOOPS = 3
 """Of an axis of packed weights: what the runtime counts with."""
-PROGRAMS = ("train", "eval", "predict", "accumulate", "norms")
+PROGRAMS = ("train", "eval", "predict", "accumulate", "norms", "generate")
 _PLAIN = frozenset(string.ascii_letters + string.digits + " !#$%&'()*+,-./:;<=>@[]^_`{|}~")
 
 
@@ -34,6 +34,8 @@ def emit_model(model: Model) -> str:
     groups = {"params": model.params, "states": model.states, "consts": model.consts, "inputs": model.inputs}
     for group, tensors in groups.items():
         _tensors(code, group, tensors)
+    if model.generation is not None:
+        _tensors(code, "generate_inputs", (model.generation.token, model.generation.position))
     _streamed(code, model.streamed)
     for name in PROGRAMS:
         if name in model.programs:
@@ -63,6 +65,8 @@ def _model(code: Lines, model: Model, groups: Mapping[str, Sequence[Tensor]]) ->
         code.line(f"    .streamed = streamed, .streamed_count = {len(model.streamed)},")
     if model.norm_batches:
         code.line(f"    .norm_batches = {model.norm_batches},")
+    if model.generation is not None:
+        code.line("    .generate_inputs = generate_inputs,")
     for name in PROGRAMS:
         code.line(f"    .{name} = {f'&{name}_program' if name in model.programs else '0'},")
     code.line("};")

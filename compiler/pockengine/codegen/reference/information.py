@@ -26,6 +26,7 @@ def information(machine: Machine) -> dict[str, Any]:
         "last_batch": model.last_batch,
         **{f"{space}_bytes": size for space, size in model.space_bytes.items()},
         "predicted_peak_bytes": model.predicted_peak_bytes,
+        **({"context": model.generation.position.limit} if model.generation is not None else {}),
         "inputs": [
             {
                 **about(one.name, one.type),

@@ -25,7 +25,7 @@ from ..model import Model
 from ..samples import Order, Stream, held_out
 from .dataset import Dataset
 from .machine import Machine
-from .options import Options, UsageError
+from .options import Options, UsageError, asked_tokens
 
 _RSS_UNIT = 1 if sys.platform == "darwin" else 1024
 GENERATOR = "generator"
@@ -111,6 +111,32 @@ class Job:
         assert self.options.out is not None
         write_whole(self.options.out, [save(whole)])
         return {"samples": data.samples, "loss": []}
+
+    def _generate(self) -> dict[str, Any]:
+        """The likeliest token after the prompt, then after that, and so on."""
+        told = self.model.generation
+        if told is None:
+            raise UsageError(
+                "this model was compiled without generation: say 'generate: true' in the recipe of a causal language "
+                "model"
+            )
+        prompt, wanted = asked_tokens(self.options, told)
+        self._start("generate", wanted)
+        read = list(prompt)
+        for position in range(len(prompt) + wanted - 1):
+            self.machine.write(told.token, np.array([[read[position]]]).astype(told.token.type.dtype.numpy))
+            self.machine.write(told.position, np.array([position]).astype(told.position.type.dtype.numpy))
+            scores = self._timed("generate", [None] * len(self.model.inputs))["logits"].reshape(-1)
+            if position + 1 < len(prompt):
+                continue
+            scores = scores[: told.token.limit]
+            if not (scores < np.inf).all():
+                raise DivergedError("the scores of the next token are not numbers: the weights have diverged")
+            read.append(int(scores.argmax()))
+            emit({"event": "token", "position": position + 1, "token": read[-1]})
+            if read[-1] == self.options.stop:
+                break
+        return {"loss": []}
 
     def _train_step(self, stream: Stream, data: Dataset, step: int) -> None:
         samples = [stream.order.at(position) for position in stream.positions(step)]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import DataError, nearest
+from ..model import Generation
 
 USAGE = """\
 usage: model train   --data D.safetensors --steps N and/or --epochs E [--seed S] [--no-shuffle]
@@ -18,17 +19,22 @@ usage: model train   --data D.safetensors --steps N and/or --epochs E [--seed S]
                      [--report R.json]
        model eval    --data D.safetensors [--eval-share 0.2 [--eval-seed S]] [--load W] [--report R.json]
        model predict --data D.safetensors --out O.safetensors [--load W] [--report R.json]
+       model generate --prompt-tokens 1,2,3 [--tokens N] [--stop ID] [--load W] [--report R.json]
        model info
 """
-ENTRIES = ("train", "eval", "predict", "info")
-_RUNS = ("train", "eval", "predict")
+ENTRIES = ("train", "eval", "predict", "generate", "info")
+_DATA = ("train", "eval", "predict")
+_RUNS = (*_DATA, "generate")
 _FILES = {
-    "--data": _RUNS, "--load": _RUNS, "--report": _RUNS, "--out": ("predict",),
+    "--data": _DATA, "--load": _RUNS, "--report": _RUNS, "--out": ("predict",),
     "--eval-data": ("train",), "--save": ("train",), "--save-trained": ("train",),
 }  # fmt: skip
-_NUMBERS = {"--steps": 1, "--epochs": 1, "--eval-every": 1, "--seed": 0, "--eval-seed": 0}
-_SHARE = "--eval-share"
-_LACKING = ("--checkpoint", "--checkpoint-every", "--resume", "--patience", "--profile", "--params", "--consts")
+_NUMBERS = {"--tokens": 1, "--stop": 0, "--steps": 1, "--epochs": 1, "--eval-every": 1, "--seed": 0, "--eval-seed": 0}
+_SHARE, _PROMPT = "--eval-share", "--prompt-tokens"
+_LACKING = (
+    "--checkpoint", "--checkpoint-every", "--resume", "--patience", "--profile", "--params", "--consts",
+    "--temperature", "--top-k",
+)  # fmt: skip
 
 
 class UsageError(DataError):
@@ -54,12 +60,15 @@ class Options:
     eval_seed: int | None = None
     seed: int | None = None
     no_shuffle: bool = False
+    prompt_tokens: str | None = None
+    tokens: int | None = None
+    stop: int | None = None
 
 
 def parse(arguments: Sequence[str]) -> Options | None:
     """The options; None where help is asked for. Raises UsageError."""
     if not arguments:
-        raise UsageError("say what to do: train, eval, predict or info (see --help)")
+        raise UsageError("say what to do: train, eval, predict, generate or info (see --help)")
     entry, rest = arguments[0], list(arguments[1:])
     if entry in ("--help", "-h") or "--help" in rest:
         return None
@@ -81,10 +90,11 @@ def _value(entry: str, name: str, rest: list[str]) -> object:
     """The value of an option, taken off what follows it."""
     if name in _LACKING:
         raise UsageError(f"the reference backend has no {name}: compile with --backend c to use it")
-    known = (*_FILES, *_NUMBERS, _SHARE, "--threads", "--no-shuffle")
+    known = (*_FILES, *_NUMBERS, _SHARE, _PROMPT, "--threads", "--no-shuffle")
     if name not in known:
         raise UsageError(f"unknown option '{name}'{nearest(name, known)}")
     others = {"--threads": _RUNS, _SHARE: ("train", "eval"), "--eval-seed": ("train", "eval")}
+    others |= dict.fromkeys((_PROMPT, "--tokens", "--stop"), ("generate",))
     entries = {**_FILES, **others}.get(name, ("train",))
     if entry not in entries:
         raise UsageError(f"{name} is not an option of '{entry}'")
@@ -95,6 +105,8 @@ def _value(entry: str, name: str, rest: list[str]) -> object:
     text = rest.pop(0)
     if name in _FILES:
         return Path(text)
+    if name == _PROMPT:
+        return text
     if name == _SHARE:
         return _share(text)
     least = _NUMBERS.get(name, 1)
@@ -114,7 +126,9 @@ def _share(text: str) -> float:
 
 
 def _check_together(options: Options) -> None:
-    if options.entry != "info" and options.data is None:
+    if options.entry == "generate" and options.prompt_tokens is None:
+        raise UsageError("generate needs --prompt-tokens, such as 1,2,3")
+    if options.entry in _DATA and options.data is None:
         raise UsageError(f"{options.entry} needs --data")
     if options.entry == "train" and not options.steps and not options.epochs:
         raise UsageError("train needs --steps or --epochs")
@@ -129,3 +143,23 @@ def _check_together(options: Options) -> None:
     outputs = [path for path in (options.save, options.save_trained, options.report, options.out) if path is not None]
     if len(set(outputs)) < len(outputs):
         raise UsageError("two outputs name the same file")
+
+
+def asked_tokens(options: Options, generation: Generation) -> tuple[list[int], int]:
+    """The prompt, and how many tokens are to follow: 64, or what there is room for. Raises UsageError."""
+    words = [word.strip() for word in (options.prompt_tokens or "").split(",")]
+    for word in words:
+        if not word.isascii() or not word.isdigit() or len(word) > 18:
+            raise UsageError(f"--prompt-tokens takes whole numbers such as 1,2,3, not '{word[:40]}'")
+        if int(word) >= generation.token.limit:
+            raise UsageError(f"the prompt's token {word} is not in the vocabulary of 0 to {generation.token.limit - 1}")
+    context = generation.position.limit
+    if len(words) > context:
+        raise UsageError(f"the prompt has {len(words)} tokens, and the model was compiled for sequences of {context}")
+    most = context - len(words) + 1
+    if options.tokens is not None and options.tokens > most:
+        raise UsageError(
+            f"after a prompt of {len(words)} tokens there is room for {most}, not --tokens {options.tokens}: the model "
+            f"was compiled for sequences of {context}"
+        )
+    return [int(word) for word in words], options.tokens or min(64, most)

@@ -20,10 +20,10 @@ from ...ir import Array, Attrs, DType, Graph, Node, TensorType, Value, parse_typ
 from ...plan.program import Location
 from ...plan.space import IN_MEMORY, Space
 from ...targets import ALIGNMENT
-from ..model import IN_FILE, Model, StreamedRows, Tensor
+from ..model import IN_FILE, Generation, Model, StreamedRows, Tensor
 from .writing import FORMAT, PROGRAM
 
-PROGRAMS = ("train", "eval", "predict", "accumulate", "norms")
+PROGRAMS = ("train", "eval", "predict", "accumulate", "norms", "generate")
 MOST_AXES = 32
 READ = ("loss", "sample_loss", "loss_weight", "correct", "counted")
 LAST_BATCHES = ("wrap", "drop", "partial")
@@ -137,6 +137,7 @@ class _Reader:
             last_batch=last_batch,
             perplexity=_get(content, "perplexity", bool),
             streamed=tuple(self._streamed(one, params) for one in _get(content, "lookups", list)),
+            generation=self._generation(content),
         )
         programs = _get(content, "programs", dict)
         if unknown := programs.keys() - set(PROGRAMS):
@@ -144,6 +145,8 @@ class _Reader:
         scripts = {name: self._script(name, one) for name, one in programs.items()}
         for name, script in scripts.items():
             _check_outputs(name, script, model.batch)
+        if ("generate" in scripts) != (model.generation is not None):
+            raise _Wrong("it says no token's place for the program 'generate', or has no such program")
         return Scripted(model, scripts)
 
     def _type(self, text: object) -> TensorType:
@@ -187,6 +190,16 @@ class _Reader:
     def _input(self, item: object) -> Tensor:
         limit, ignored = _get(item, "limit", int), _get(item, "ignored", int)
         return replace(self._tensor(item), target=_get(item, "target", str), limit=limit, ignored=ignored)
+
+    def _generation(self, content: Json) -> Generation | None:
+        """Where the program of one token reads it: whole numbers, each below a limit."""
+        if "generation" not in content:
+            return None
+        token, position = (self._input(_get(content["generation"], name, dict)) for name in ("token", "position"))
+        for one, shape in ((token, (1, 1)), (position, (1,))):
+            if one.type.shape != shape or one.type.dtype.is_float or one.limit < 1:
+                raise _Wrong(f"'{one.name}' is {one.type} below {one.limit}")
+        return Generation(token, position)
 
     def _streamed(self, item: object, params: tuple[Tensor, ...]) -> StreamedRows:
         table, type = _get(item, "table", int), self._type(_get(item, "type", str))
@@ -245,7 +258,9 @@ def _check_outputs(name: str, script: Script, batch: int) -> None:
     """Those that a run reads itself: one loss of a step, and one number for each sample of an evaluation."""
     for key, place in script.outputs.items():
         wanted = () if key == "loss" else (batch,)
-        if name != "predict" and key in READ and place.type != TensorType(DType.F32, wanted):
+        if name == "generate" and (key != "logits" or place.type.rank != 3 or place.type.dtype is not DType.F32):
+            raise _Wrong(f"the output '{key}' of {name} is {place.type}")
+        if name not in ("predict", "generate") and key in READ and place.type != TensorType(DType.F32, wanted):
             raise _Wrong(f"the output '{key}' of {name} is {place.type}")
 
 

@@ -54,6 +54,9 @@ def render(model: Model) -> bytes:
         ],
         "programs": {name: _program(program) for name, program in model.programs.items()},
     }
+    if model.generation is not None:
+        given = {"token": model.generation.token, "position": model.generation.position}
+        content["generation"] = {name: _tensor(tensor) for name, tensor in given.items()}
     if model.norm_batches:
         content["norm_batches"] = model.norm_batches
     tables = {"params": model.params, "states": model.states, "consts": model.consts, "inputs": model.inputs}

@@ -23,6 +23,7 @@ int pock_train(pock_job *job);
 int pock_evaluate(pock_job *job);
 int pock_predict_all(pock_job *job);
 int pock_benchmark(pock_job *job);
+int pock_generate(pock_job *job);
 
 /* Refuses options that do not fit the model; before anything is opened. */
 int pock_train_check(const pock_options *options, const pock_model *model, pock_error *error);

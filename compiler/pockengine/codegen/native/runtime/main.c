@@ -66,6 +66,8 @@ static int run_entry(pock_job *job) {
         return pock_evaluate(job);
     case POCK_PREDICT:
         return pock_predict_all(job);
+    case POCK_GENERATE:
+        return pock_generate(job);
     default:
         return pock_benchmark(job);
     }

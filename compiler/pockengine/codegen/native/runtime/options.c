@@ -8,9 +8,10 @@
 #include <string.h>
 
 #define FOR(entry) (1u << (entry))
-#define RUNS (FOR(POCK_TRAIN) | FOR(POCK_EVAL) | FOR(POCK_PREDICT) | FOR(POCK_BENCH))
+#define RUNS (FOR(POCK_TRAIN) | FOR(POCK_EVAL) | FOR(POCK_PREDICT) | FOR(POCK_BENCH) | FOR(POCK_GENERATE))
+#define READS_DATA (FOR(POCK_TRAIN) | FOR(POCK_EVAL) | FOR(POCK_PREDICT) | FOR(POCK_BENCH))
 
-enum kind { TEXT, NUMBER, SHARE, SWITCH };
+enum kind { TEXT, NUMBER, SHARE, DECIMAL, SWITCH };
 
 /* One row an option: where its value goes, which entry points know it, and the least number it takes. */
 static const struct option {
@@ -20,7 +21,7 @@ static const struct option {
     unsigned entries;
     uint64_t least;
 } OPTIONS[] = {
-    {"--data", TEXT, offsetof(pock_options, data), RUNS, 0},
+    {"--data", TEXT, offsetof(pock_options, data), READS_DATA, 0},
     {"--steps", NUMBER, offsetof(pock_options, steps), FOR(POCK_TRAIN) | FOR(POCK_BENCH), 1},
     {"--epochs", NUMBER, offsetof(pock_options, epochs), FOR(POCK_TRAIN), 1},
     {"--eval-data", TEXT, offsetof(pock_options, eval_data), FOR(POCK_TRAIN), 0},
@@ -29,7 +30,7 @@ static const struct option {
     {"--eval-every", NUMBER, offsetof(pock_options, eval_every), FOR(POCK_TRAIN), 1},
     {"--patience", NUMBER, offsetof(pock_options, patience), FOR(POCK_TRAIN), 1},
     {"--threads", NUMBER, offsetof(pock_options, threads), RUNS, 1},
-    {"--seed", NUMBER, offsetof(pock_options, seed), FOR(POCK_TRAIN), 0},
+    {"--seed", NUMBER, offsetof(pock_options, seed), FOR(POCK_TRAIN) | FOR(POCK_GENERATE), 0},
     {"--no-shuffle", SWITCH, offsetof(pock_options, no_shuffle), FOR(POCK_TRAIN), 0},
     {"--save", TEXT, offsetof(pock_options, save), FOR(POCK_TRAIN), 0},
     {"--save-trained", TEXT, offsetof(pock_options, save_trained), FOR(POCK_TRAIN), 0},
@@ -41,12 +42,17 @@ static const struct option {
     {"--params", TEXT, offsetof(pock_options, params), RUNS, 0},
     {"--consts", TEXT, offsetof(pock_options, consts), RUNS, 0},
     {"--out", TEXT, offsetof(pock_options, out), FOR(POCK_PREDICT), 0},
+    {"--prompt-tokens", TEXT, offsetof(pock_options, prompt_tokens), FOR(POCK_GENERATE), 0},
+    {"--tokens", NUMBER, offsetof(pock_options, tokens), FOR(POCK_GENERATE), 1},
+    {"--temperature", DECIMAL, offsetof(pock_options, temperature), FOR(POCK_GENERATE), 0},
+    {"--top-k", NUMBER, offsetof(pock_options, top_k), FOR(POCK_GENERATE), 1},
+    {"--stop", NUMBER, offsetof(pock_options, stop), FOR(POCK_GENERATE), 0},
     {"--profile", SWITCH, offsetof(pock_options, profile), FOR(POCK_BENCH) | FOR(POCK_TRAIN), 0},
     {"--help", SWITCH, offsetof(pock_options, help), RUNS | FOR(POCK_INFO), 0},
 };
 #define OPTION_COUNT (sizeof OPTIONS / sizeof *OPTIONS)
 
-static const char *const ENTRIES[] = {"train", "eval", "predict", "bench", "info"};
+static const char *const ENTRIES[] = {"train", "eval", "predict", "bench", "generate", "info"};
 #define ENTRY_COUNT (sizeof ENTRIES / sizeof *ENTRIES)
 
 const char *pock_entry_name(enum pock_entry_point entry) {
@@ -62,6 +68,8 @@ const char *pock_usage(void) {
            "       model eval    --data D.safetensors [--eval-share 0.2 [--eval-seed S]] [--load W] [--report R.json]\n"
            "       model predict --data D.safetensors --out O.safetensors [--load W]\n"
            "       model bench   --steps N [--data D.safetensors] [--profile] [--report R.json]\n"
+           "       model generate --prompt-tokens 1,2,3 [--tokens N] [--stop ID] [--temperature X [--top-k K] [--seed S]]\n"
+           "                     [--load W] [--report R.json]\n"
            "       model info\n"
            "every run: [--threads T] [--params P.safetensors] [--consts K.safetensors]\n";
 }
@@ -86,6 +94,15 @@ static int parse_share(const struct option *option, const char *text, double *va
     *value = strtod(text, &end);
     if ((text[0] != '0' && text[0] != '.') || *end || !(*value > 0 && *value < 1)) {
         return pock_fail(error, POCK_USAGE, "%s takes a number between 0 and 1, such as 0.2, not '%s'", option->name, text);
+    }
+    return POCK_OK;
+}
+
+static int parse_decimal(const struct option *option, const char *text, double *value, pock_error *error) {
+    char *end = NULL;
+    *value = strtod(text, &end);
+    if ((text[0] != '.' && (text[0] < '0' || text[0] > '9')) || *end || !(*value <= 1e6)) {
+        return pock_fail(error, POCK_USAGE, "%s takes a number from 0 to 1000000, such as 0.8, not '%s'", option->name, text);
     }
     return POCK_OK;
 }
@@ -120,11 +137,15 @@ static int take_option(pock_options *options, int count, char **arguments, int *
     }
     if (option->kind == NUMBER) {
         options->seed_given |= strcmp(name, "--seed") == 0;
+        options->stop_given |= strcmp(name, "--stop") == 0;
         options->eval_seed_given |= strcmp(name, "--eval-seed") == 0;
         return parse_number(option, arguments[*index], (uint64_t *)(void *)field, error);
     }
     if (option->kind == SHARE) {
         return parse_share(option, arguments[*index], (double *)(void *)field, error);
+    }
+    if (option->kind == DECIMAL) {
+        return parse_decimal(option, arguments[*index], (double *)(void *)field, error);
     }
     *(const char **)(void *)field = arguments[*index];
     return POCK_OK;
@@ -168,10 +189,24 @@ static int check_evaluation(const pock_options *options, pock_error *error) {
     return POCK_OK;
 }
 
+static int check_generation(const pock_options *options, pock_error *error) {
+    if (!options->prompt_tokens) {
+        return pock_fail(error, POCK_USAGE, "generate needs --prompt-tokens, such as 1,2,3");
+    }
+    if (!(options->temperature > 0) && (options->top_k || options->seed_given)) {
+        return pock_fail(error, POCK_USAGE, "%s needs a --temperature above 0: without one, the likeliest token is taken",
+                         options->top_k ? "--top-k" : "--seed");
+    }
+    return POCK_OK;
+}
+
 static int check_together(const pock_options *options, pock_error *error) {
     const char *entry = ENTRIES[options->entry];
     if (options->help || options->entry == POCK_INFO) {
         return POCK_OK;
+    }
+    if (options->entry == POCK_GENERATE) {
+        return check_generation(options, error);
     }
     if (!options->data && options->entry != POCK_BENCH) {
         return pock_fail(error, POCK_USAGE, "%s needs --data", entry);
@@ -192,7 +227,7 @@ static int check_together(const pock_options *options, pock_error *error) {
 int pock_options_parse(pock_options *options, int count, char **arguments, pock_error *error) {
     memset(options, 0, sizeof *options);
     if (count < 2) {
-        return pock_fail(error, POCK_USAGE, "say what to do: train, eval, predict, bench or info (see --help)");
+        return pock_fail(error, POCK_USAGE, "say what to do: train, eval, predict, bench, generate or info (see --help)");
     }
     if (strcmp(arguments[1], "--help") == 0 || strcmp(arguments[1], "-h") == 0) {
         options->help = 1;

@@ -6,15 +6,15 @@
 
 #include "error.h"
 
-enum pock_entry_point { POCK_TRAIN, POCK_EVAL, POCK_PREDICT, POCK_BENCH, POCK_INFO };
+enum pock_entry_point { POCK_TRAIN, POCK_EVAL, POCK_PREDICT, POCK_BENCH, POCK_GENERATE, POCK_INFO };
 
 /* Texts are NULL and numbers 0 when not given. A training with `eval_share` has its own dataset as `eval_data`. */
 typedef struct {
     enum pock_entry_point entry;
-    const char *data, *save, *load, *resume, *checkpoint, *report, *params, *consts, *out, *save_trained, *eval_data;
-    uint64_t steps, epochs, threads, seed, checkpoint_every, eval_every, eval_seed, patience;
-    double eval_share;
-    int no_shuffle, seed_given, eval_seed_given, profile, help;
+    const char *data, *save, *load, *resume, *checkpoint, *report, *params, *consts, *out, *save_trained, *eval_data, *prompt_tokens;
+    uint64_t steps, epochs, threads, seed, checkpoint_every, eval_every, eval_seed, patience, tokens, top_k, stop;
+    double eval_share, temperature;
+    int stop_given, no_shuffle, seed_given, eval_seed_given, profile, help;
 } pock_options;
 
 int pock_options_parse(pock_options *options, int count, char **arguments, pock_error *error);

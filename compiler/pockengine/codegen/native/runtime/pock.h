@@ -88,7 +88,7 @@ typedef struct {
     double flops, bytes;
 } pock_call;
 
-/* One program: train, eval, predict, accumulate or norms. Outputs lie in the arena, valid until the next run. */
+/* One program: train, eval, predict, accumulate, norms or generate. Outputs lie in the arena, valid until the next run. */
 typedef struct {
     const char *name;
     const pock_call *calls;
@@ -118,6 +118,11 @@ typedef struct {
      * training it sees `norm_batches` batches, whose mean becomes the running one. */
     const pock_program *norms;
     uint32_t norm_batches;
+    /* `generate` (NULL: none) reads one token at one position, `generate_inputs` [2], and has the scores of the token that
+     * follows as its only output. What it knows of the tokens before lies in the block of states, where no table of tensors
+     * names it. */
+    const pock_program *generate;
+    const pock_tensor *generate_inputs;
     uint32_t accumulate_steps;
     uint8_t last_batch; /* a pock_last_batch */
     uint8_t perplexity; /* exp(loss) means something: the loss is one of tokens */

@@ -316,6 +316,9 @@ void pock_info_write(pock_json *json, const pock_model *model) {
     pock_json_integer(json, "accumulate", pock_micro_batches(model));
     pock_json_string(json, "last_batch", last_batches[model->last_batch]);
     write_memory(json, model);
+    if (model->generate) {
+        pock_json_integer(json, "context", (uint64_t)model->generate_inputs[1].limit);
+    }
     pock_json_open(json, "inputs", '[');
     for (uint32_t i = 0; i < model->input_count; i++) {
         write_input(json, &model->inputs[i]);

@@ -17,6 +17,9 @@ from tests.compiler.models.test_ten_steps import OPTIMIZERS
 
 pytestmark = needs_compiler
 
+MOST_PROGRAM_BYTES = 1_000_000
+"""Of an executable with all its kernels."""
+
 
 @pytest.mark.parametrize("memory", ["own", "integrated"])
 @pytest.mark.parametrize(
@@ -29,7 +32,10 @@ def test_ten_steps(
 ) -> None:
     planned: list[Planned] = []
     recipe = _recipe(model, update, optimizer)
-    compile(zoo.graph(model), recipe.bound(zoo.graph(model)), here(), 2, inspect=lambda made, _: planned.append(made))
+    artifact = compile(
+        zoo.graph(model), recipe.bound(zoo.graph(model)), here(), 2, inspect=lambda made, _: planned.append(made)
+    )
+    assert len(artifact.read(artifact.manifest.entry_points.executable)) <= MOST_PROGRAM_BYTES
     monkeypatch.setenv("LD_LIBRARY_PATH", str(make_driver(planned[0].programs, tmp_path)))
     monkeypatch.setenv("FAKE", memory)
     found = apart(_compared, model, update, optimizer)

@@ -12,25 +12,6 @@
 /* Kernels are started by functions without a context: the run of this thread has one. */
 static _Thread_local pock_device *running;
 
-static int load_kernels(pock_device *device, pock_error *error) {
-    device->modules = calloc(pock_device_kernel_count + 1, sizeof *device->modules);
-    device->functions = calloc(pock_device_kernel_count + 1, sizeof *device->functions);
-    if (!device->modules || !device->functions) {
-        return pock_fail(error, POCK_MEMORY, "out of memory");
-    }
-    for (uint32_t i = 0; i < pock_device_kernel_count; i++) {
-        const pock_device_kernel *kernel = &pock_device_kernels[i];
-        CUresult result = device->cu.cuModuleLoadData(&device->modules[i], kernel->image);
-        result = result ? result : device->cu.cuModuleGetFunction(&device->functions[i], device->modules[i], kernel->name);
-        if (result) {
-            return pock_fail(error, result == CUDA_ERROR_OUT_OF_MEMORY ? POCK_MEMORY : POCK_FAILED,
-                             "%s does not load the kernel %s: %s", device->name, kernel->name,
-                             pock_gpu_text(device, result));
-        }
-    }
-    return POCK_OK;
-}
-
 int pock_device_open(pock_device **opened, const pock_model *model, char *const space[POCK_SPACES],
                      const size_t bytes[POCK_SPACES], pock_error *error) {
     pock_device *device = *opened = calloc(1, sizeof *device);
@@ -42,7 +23,7 @@ int pock_device_open(pock_device **opened, const pock_model *model, char *const 
     memcpy(device->bytes, bytes, sizeof device->bytes);
     int code = pock_gpu_open(device, error);
     code = code ? code : pock_gpu_take_memory(device, error);
-    return code ? code : load_kernels(device, error);
+    return code ? code : pock_gpu_load_kernels(device, error);
 }
 
 void pock_device_close(pock_device *device) {
@@ -53,11 +34,7 @@ void pock_device_close(pock_device *device) {
                 device->cu.cuGraphExecDestroy(device->replays[i].exec);
             }
         }
-        for (uint32_t i = 0; device->modules && i < pock_device_kernel_count; i++) {
-            if (device->modules[i]) {
-                device->cu.cuModuleUnload(device->modules[i]);
-            }
-        }
+        pock_gpu_unload_kernels(device);
         pock_gpu_give_memory(device);
         if (device->stream) {
             device->cu.cuStreamDestroy(device->stream);

@@ -51,6 +51,10 @@ const char *pock_gpu_text(const pock_device *device, CUresult result);
 void pock_gpu_note(pock_device *device, CUresult result, const char *what);
 int pock_gpu_report(pock_device *device, pock_error *error);
 
+/* Loads the program's kernels; unload also after a failure. */
+int pock_gpu_load_kernels(pock_device *device, pock_error *error);
+void pock_gpu_unload_kernels(pock_device *device);
+
 /* Memory for the blocks. */
 int pock_gpu_take_memory(pock_device *device, pock_error *error);
 void pock_gpu_give_memory(pock_device *device);

@@ -13,9 +13,12 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from pockengine.artifact import Artifact
+from pockengine.codegen.gpu.launches import calls_of, grids_of
 from pockengine.compile import compile
 from pockengine.compile.planned import Planned
+from pockengine.insight import profile, trace_events
 from pockengine.ir import Array
+from pockengine.plan.program import Grid
 from tests.compiler.codegen.cuda.driver import here, make_driver, needs_compiler
 from tests.compiler.codegen.opencl.apart import apart
 from tests.compiler.training.test_runs import EVERYTHING, Program, dataset, tokens
@@ -26,13 +29,24 @@ TRAIN = ("train", "--data", "train.st", "--steps", 6, "--seed", 5, "--eval-data"
 
 
 @pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Program]]:
+def planned() -> list[Planned]:
+    """What the model below is planned to be, once `programs` has it compiled."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def grids(programs: dict[str, Program], planned: list[Planned]) -> dict[str, Grid]:
+    """How each kernel is started, by symbol."""
+    return {symbol: grid for symbol, (grid, _) in grids_of(calls_of(planned[0].programs)).items()}
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory, planned: list[Planned]) -> Iterator[dict[str, Program]]:
     """A model with dropout, accumulation, averages, clipping and a schedule, by both backends, beside its data, where
     there is a driver."""
     folder = tmp_path_factory.mktemp("programs")
     save_file(dataset(19, 1), folder / "train.st")
     save_file(dataset(11, 2), folder / "eval.st")
-    planned: list[Planned] = []
     gpu = compile(tokens(masked=True), EVERYTHING, here(), 1, inspect=lambda made, _: planned.append(made))
     built = {"c": compile(tokens(masked=True), EVERYTHING, threads=1), "cuda": gpu}
     with pytest.MonkeyPatch.context() as patch:
@@ -82,11 +96,20 @@ def test_a_run_resumes_as_if_it_had_not_ended(programs: dict[str, Program]) -> N
     assert (program.folder / "rest.st").read_bytes() == (program.folder / "whole.st").read_bytes()
 
 
-def test_a_profile_has_a_time_for_each_kernel(programs: dict[str, Program]) -> None:
-    program = programs["cuda"]
-    program.run(*TRAIN, "--profile", "--report", "r.json")
-    report = json.loads((program.folder / "r.json").read_text())
-    assert report["kernels"] and all(kernel["ms"] > 0 for kernel in report["kernels"])
+def test_a_profile_has_the_gpus_own_time_of_each_kernel(
+    programs: dict[str, Program], grids: dict[str, Grid], tmp_path: Path
+) -> None:
+    programs["cuda"].artifact.save(tmp_path / "m.pock")
+    found = profile(tmp_path / "m.pock", programs["cuda"].folder / "train.st", steps=3)
+    assert found.kernels and found.peak is None
+    for kernel in found.kernels:
+        assert kernel.ms == pytest.approx(grids[kernel.kernel].blocks / 1024), kernel.kernel
+    events = [event for event in trace_events(found)["traceEvents"] if event["ph"] == "X"]
+    assert [event["dur"] for event in events] == [kernel.ms * 1e3 for kernel in found.kernels]
+
+
+def test_a_profiled_run_computes_the_same(programs: dict[str, Program]) -> None:
+    assert programs["cuda"].run(*TRAIN, "--profile", "--report", "r.json") == programs["cuda"].run(*TRAIN)
 
 
 def test_a_session_gives_and_takes_its_tensors(programs: dict[str, Program], tmp_path: Path) -> None:

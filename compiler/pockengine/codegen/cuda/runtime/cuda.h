@@ -13,6 +13,7 @@ typedef struct CUctx_st *CUcontext;
 typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction;
 typedef struct CUstream_st *CUstream;
+typedef struct CUevent_st *CUevent;
 typedef struct CUgraph_st *CUgraph;
 typedef struct CUgraphExec_st *CUgraphExec;
 
@@ -27,6 +28,7 @@ enum {
 };
 
 #define CU_MEMHOSTREGISTER_DEVICEMAP 2u
+#define CU_EVENT_DEFAULT 0u
 #define CU_STREAM_NON_BLOCKING 1u
 #define CU_STREAM_CAPTURE_MODE_RELAXED 2
 
@@ -58,6 +60,10 @@ enum {
     X(cuStreamCreate, "cuStreamCreate", (CUstream *, unsigned)) \
     X(cuStreamDestroy, "cuStreamDestroy_v2", (CUstream)) \
     X(cuStreamSynchronize, "cuStreamSynchronize", (CUstream)) \
+    X(cuEventCreate, "cuEventCreate", (CUevent *, unsigned)) \
+    X(cuEventDestroy, "cuEventDestroy_v2", (CUevent)) \
+    X(cuEventRecord, "cuEventRecord", (CUevent, CUstream)) \
+    X(cuEventElapsedTime, "cuEventElapsedTime", (float *, CUevent, CUevent)) \
     X(cuStreamBeginCapture, "cuStreamBeginCapture_v2", (CUstream, int)) \
     X(cuStreamEndCapture, "cuStreamEndCapture", (CUstream, CUgraph *)) \
     X(cuGraphInstantiate, "cuGraphInstantiateWithFlags", (CUgraphExec *, CUgraph, uint64_t)) \

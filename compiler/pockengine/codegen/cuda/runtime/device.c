@@ -34,6 +34,7 @@ void pock_device_close(pock_device *device) {
                 device->cu.cuGraphExecDestroy(device->replays[i].exec);
             }
         }
+        pock_gpu_unwatch(device);
         pock_gpu_unload_kernels(device);
         pock_gpu_give_memory(device);
         if (device->stream) {
@@ -61,12 +62,12 @@ int pock_device_begin(pock_device *device, const pock_program *program, int obse
     pock_gpu_note(device, device->cu.cuCtxSetCurrent(device->context), "choosing the GPU");
     pock_gpu_send(device);
     running = device;
-    device->observed = observed;
+    device->observed = observed && pock_gpu_watch(device, program->call_count);
     pock_replay *replay = replay_of(device, program);
-    if (!observed && replay && replay->exec) {
+    if (!device->observed && replay && replay->exec) {
         return 0;
     }
-    device->capturing = !observed && replay && device->failure == CUDA_SUCCESS;
+    device->capturing = !device->observed && replay && device->failure == CUDA_SUCCESS;
     if (device->capturing) {
         pock_gpu_note(device, device->cu.cuStreamBeginCapture(device->stream, CU_STREAM_CAPTURE_MODE_RELAXED),
                       "recording the kernels");
@@ -120,9 +121,8 @@ void pock_launch(uint32_t number, unsigned blocks, unsigned threads, void *const
         parameters[i] = &places[i];
     }
     const char *name = pock_device_kernels[number].name;
+    pock_gpu_mark(device, 0);
     pock_gpu_note(device, device->cu.cuLaunchKernel(device->functions[number], blocks, 1, 1, threads, 1, 1, 0,
                                                     device->stream, parameters, NULL), name);
-    if (device->observed) {
-        pock_gpu_note(device, device->cu.cuStreamSynchronize(device->stream), name);
-    }
+    pock_gpu_mark(device, 1);
 }

@@ -18,6 +18,12 @@ typedef struct {
     CUgraphExec exec;
 } pock_replay;
 
+/* Events of an observed run: before and after each call, of which `called` were made. */
+typedef struct {
+    CUevent *events;
+    uint32_t calls, called;
+} pock_watch;
+
 struct pock_device {
     void *library;
     pock_cuda cu;
@@ -36,6 +42,7 @@ struct pock_device {
     int registered[POCK_SPACES];
     int newer_there, newer_here; /* parameters and state, of GPU and processor */
     pock_replay replays[POCK_MOST_PROGRAMS];
+    pock_watch watch;
     int observed, capturing;
     CUresult failure; /* the first of a run */
     const char *failed;
@@ -54,6 +61,11 @@ int pock_gpu_report(pock_device *device, pock_error *error);
 /* Loads the program's kernels; unload also after a failure. */
 int pock_gpu_load_kernels(pock_device *device, pock_error *error);
 void pock_gpu_unload_kernels(pock_device *device);
+
+/* Times the calls of the next run; whether that is possible. `mark` stands before and after each. */
+int pock_gpu_watch(pock_device *device, uint32_t calls);
+void pock_gpu_mark(pock_device *device, int after);
+void pock_gpu_unwatch(pock_device *device);
 
 /* Memory for the blocks. */
 int pock_gpu_take_memory(pock_device *device, pock_error *error);

@@ -29,6 +29,12 @@ int pock_device_end(pock_device *device, const pock_program *program, pock_error
     return POCK_OK;
 }
 
+double pock_device_call_ms(const pock_device *device, uint32_t call) {
+    (void)device;
+    (void)call;
+    return -1;
+}
+
 int pock_device_fetch(pock_device *device, pock_error *error) {
     (void)device;
     (void)error;

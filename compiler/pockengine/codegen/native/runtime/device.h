@@ -16,9 +16,12 @@ void pock_device_close(pock_device *device);
 
 /* Between these a program runs. Begin takes the inputs, and says whether the program's kernels are to be called: a device
  * that knows them from an earlier run needs no calls. `observed`: each kernel ends before the next begins, so that it can be
- * timed. After end the outputs are in this processor's blocks. */
+ * timed, or the device times it. After end the outputs are in this processor's blocks. */
 int pock_device_begin(pock_device *device, const pock_program *program, int observed);
 int pock_device_end(pock_device *device, const pock_program *program, pock_error *error);
+
+/* Milliseconds that a call took in the last run, which was observed and has ended; negative where the device does not know. */
+double pock_device_call_ms(const pock_device *device, uint32_t call);
 
 /* Brings parameters and state as the programs left them into this processor's blocks; and says that this processor changed
  * those, or constants, which the next program must see. */

@@ -79,6 +79,9 @@ int pock_timed_run(pock_job *job, const pock_program *program, double *ms) {
     int code = pock_machine_run(&job->machine, program, profiled ? pock_measured_observe : NULL, &job->measured,
                                 &job->error);
     *ms = pock_now() - start;
+    if (profiled && !code) {
+        pock_measured_from_device(&job->measured, &job->machine);
+    }
     return code;
 }
 

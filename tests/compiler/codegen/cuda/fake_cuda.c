@@ -1,6 +1,6 @@
 /* A CUDA driver without a GPU: its memory is its own, launches are recorded and replayed as the program says, and kernels are
  * the emulated ones of the same names. What is queued happens as late as it may: when somebody waits for it. FAKE in the
- * environment gives it a trouble. */
+ * environment gives it a trouble; with `eager`, other streams than the first are as early as they may be. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,7 +62,8 @@ static struct CUgraph_st *recording;
 static CUstream captured;
 static double clock_ms; /* a block takes a 1024th of a millisecond, and nothing else takes time */
 static size_t taken;
-static unsigned replays;
+static unsigned replays, overlapped;
+static CUstream first;
 
 static int is(const char *trouble) {
     const char *has = getenv("FAKE");
@@ -70,13 +71,18 @@ static int is(const char *trouble) {
 }
 
 static size_t memory(void) {
-    return is("small") ? 4096 : (size_t)1 << 32;
+    const char *bytes = getenv("FAKE_MEMORY");
+    return is("small") ? 4096 : bytes ? strtoull(bytes, NULL, 10) : (size_t)1 << 32;
+}
+
+static int may_go_on(const work *one) {
+    return !one->waits || one->waits->happened >= one->wanted;
 }
 
 /* Does what is next in a stream; what that waits for is done before. */
 static void step(CUstream stream) {
     work *one = &stream->queue[stream->next];
-    while (one->waits && one->waits->happened < one->wanted) {
+    while (!may_go_on(one)) {
         step(one->waits->stream);
     }
     if (one->bytes) {
@@ -105,6 +111,10 @@ static CUresult put(CUstream stream, work one) {
         abort();
     }
     stream->queue[stream->count++] = one;
+    overlapped += stream != first && first->count && one.bytes;
+    while (is("eager") && stream != first && stream->next < stream->count && may_go_on(&stream->queue[stream->next])) {
+        step(stream);
+    }
     return CUDA_SUCCESS;
 }
 
@@ -161,7 +171,7 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
     const char *path = getenv("FAKE_LOG");
     FILE *log = path ? fopen(path, "w") : NULL;
     if (log) {
-        fprintf(log, "%u %zu\n", replays, taken);
+        fprintf(log, "%u %zu %u\n", replays, taken, overlapped);
         fclose(log);
     }
     return CUDA_SUCCESS;
@@ -206,6 +216,17 @@ CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CU
 CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream) {
     return put(stream, (work){.to = to, .from = (const void *)(uintptr_t)from, .bytes = bytes});
 }
+CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+    return put(stream, (work){.to = (void *)(uintptr_t)to, .from = (const void *)(uintptr_t)from, .bytes = bytes});
+}
+CUresult cuMemHostAlloc(void **at, size_t bytes, unsigned flags) {
+    *at = flags || is("unpinned") ? NULL : aligned_alloc(4096, bytes);
+    return *at ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+CUresult cuMemFreeHost(void *at) {
+    free(at);
+    return CUDA_SUCCESS;
+}
 CUresult cuModuleLoadData(CUmodule *module, const void *image) {
     const unsigned char *bytes = image;
     *module = (CUmodule)(uintptr_t)image;
@@ -244,9 +265,14 @@ CUresult cuLaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z,
 CUresult cuStreamCreate(CUstream *stream, unsigned flags) {
     (void)flags;
     *stream = calloc(1, sizeof **stream);
+    first = first ? first : *stream;
     return *stream ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 CUresult cuStreamDestroy_v2(CUstream stream) {
+    if (stream->count) {
+        abort(); /* what it copies to or from may be gone */
+    }
+    first = first == stream ? NULL : first;
     free(stream);
     return CUDA_SUCCESS;
 }
@@ -258,6 +284,9 @@ CUresult cuStreamSynchronize(CUstream stream) {
         step(stream);
     }
     return is("lost") && replays > 1 ? LOST : CUDA_SUCCESS;
+}
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
+    return flags ? 1 : put(stream, (work){.waits = event, .wanted = event->recorded});
 }
 CUresult cuEventCreate(CUevent *event, unsigned flags) {
     (void)flags;

@@ -25,6 +25,8 @@ from tests.compiler.training.test_runs import EVERYTHING, Program, dataset, toke
 
 pytestmark = needs_compiler
 
+SPACES = ("arena", "param", "state", "const", "input")
+PAGE = 4096
 TRAIN = ("train", "--data", "train.st", "--steps", 6, "--seed", 5, "--eval-data", "eval.st")
 
 
@@ -54,7 +56,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory, planned: list[Planned]) -
         yield {name: Program(artifact, folder) for name, artifact in built.items()}
 
 
-@pytest.mark.parametrize("memory", ["own", "integrated"])
+@pytest.mark.parametrize("memory", ["own", "eager", "integrated", "unpinned"])
 def test_a_run_tells_what_machine_code_tells(
     programs: dict[str, Program], memory: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,11 +80,64 @@ def test_launches_are_replayed_as_one_graph_a_program(
     monkeypatch.setenv("FAKE_LOG", str(tmp_path / "log"))
     program = programs["cuda"]
     program.run(*TRAIN[:7])
-    replays, taken = map(int, (tmp_path / "log").read_text().split())
+    replays, taken, overlapped = map(int, (tmp_path / "log").read_text().split())
     spaces = json.loads(program.call("info").stdout)
-    assert replays == 6 * spaces["accumulate"]
-    planned = sum(spaces[f"{space}_bytes"] for space in ("arena", "param", "state", "const", "input"))
-    assert planned <= taken <= planned + 5 * 4096
+    assert replays == overlapped == 6 * spaces["accumulate"]
+    planned = sum(spaces[f"{space}_bytes"] for space in SPACES) + spaces["input_bytes"]
+    assert planned <= taken <= planned + 6 * PAGE
+
+
+@pytest.mark.parametrize("memory", ["tight", "integrated", "unpinned"])
+def test_without_memory_for_them_inputs_come_in_their_turn(
+    programs: dict[str, Program], memory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = programs["cuda"]
+    spaces = json.loads(program.call("info").stdout)
+    planned = sum(-(-spaces[f"{space}_bytes"] // PAGE) * PAGE for space in SPACES)
+    expected = program.run(*TRAIN)
+    monkeypatch.setenv("FAKE_LOG", str(tmp_path / "log"))
+    monkeypatch.setenv("FAKE", memory)
+    if memory == "tight":
+        monkeypatch.setenv("FAKE_MEMORY", str(planned))
+    assert program.run(*TRAIN) == expected
+    assert (tmp_path / "log").read_text().split()[2] == "0"
+
+
+@pytest.mark.parametrize("copies", ["own", "eager"])
+def test_evaluations_and_an_early_end_between_steps(
+    programs: dict[str, Program], copies: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch that was made ready is another one then."""
+    monkeypatch.setenv("FAKE", copies)
+    often = (*TRAIN[:3], "--epochs", 3, *TRAIN[5:], "--eval-every", 1, "--patience", 2)
+    told = {name: program.run(*often) for name, program in programs.items()}
+    assert [event["event"] for event in told["cuda"]] == [event["event"] for event in told["c"]]
+    for mine, theirs in zip(told["cuda"], told["c"], strict=True):
+        assert _floats(mine) == pytest.approx(_floats(theirs), rel=1e-4)
+    for program in programs.values():
+        assert program.call("predict", "--data", "train.st", "--out", f"{copies}.st").returncode == 0
+        found = load_file(program.folder / f"{copies}.st")
+        kept = program.folder / "expected.st"
+        if program is programs["c"]:
+            save_file(found, kept)
+        for key, array in load_file(kept).items():
+            np.testing.assert_allclose(found[key], array, rtol=1e-3, atol=1e-5)
+
+
+def test_what_is_wrong_with_a_batch_is_said_when_its_turn_comes(
+    programs: dict[str, Program], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad = dataset(19, 1)
+    name = next(name for name, array in bad.items() if array.dtype == np.int64 and array.ndim == 2)
+    bad[name] = bad[name].copy()
+    bad[name][8:] = 1 << 40
+    save_file(bad, programs["cuda"].folder / "bad.st")
+    done = {
+        name: program.call("train", "--data", "bad.st", "--steps", 6, "--no-shuffle")
+        for name, program in programs.items()
+    }
+    assert done["cuda"].returncode == 3 and done["cuda"].stderr == done["c"].stderr
+    assert done["cuda"].stdout.count('"step"') == done["c"].stdout.count('"step"') > 0
 
 
 def test_a_run_resumes_as_if_it_had_not_ended(programs: dict[str, Program]) -> None:

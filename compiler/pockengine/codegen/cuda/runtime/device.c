@@ -29,6 +29,9 @@ int pock_device_open(pock_device **opened, const pock_model *model, char *const 
 void pock_device_close(pock_device *device) {
     if (device && device->context) {
         device->cu.cuCtxSetCurrent(device->context);
+        if (device->inputs.ahead) {
+            pock_device_forget(device); /* a copy of inputs that nobody wants any more */
+        }
         for (int i = 0; i < POCK_MOST_PROGRAMS; i++) {
             if (device->replays[i].exec) {
                 device->cu.cuGraphExecDestroy(device->replays[i].exec);
@@ -89,7 +92,7 @@ static void keep(pock_device *device, pock_replay *replay, const pock_program *p
     device->capturing = 0;
 }
 
-int pock_device_end(pock_device *device, const pock_program *program, pock_error *error) {
+void pock_device_start(pock_device *device, const pock_program *program) {
     pock_replay *replay = replay_of(device, program);
     if (device->capturing) {
         keep(device, replay, program);
@@ -98,8 +101,11 @@ int pock_device_end(pock_device *device, const pock_program *program, pock_error
         pock_gpu_note(device, device->cu.cuGraphLaunch(replay->exec, device->stream), "starting the kernels");
     }
     pock_gpu_receive(device, program);
-    pock_gpu_note(device, device->cu.cuStreamSynchronize(device->stream), "waiting for the kernels");
     running = NULL;
+}
+
+int pock_device_end(pock_device *device, pock_error *error) {
+    pock_gpu_note(device, device->cu.cuStreamSynchronize(device->stream), "waiting for the kernels");
     return pock_gpu_report(device, error);
 }
 

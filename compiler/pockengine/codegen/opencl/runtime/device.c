@@ -250,8 +250,26 @@ int pock_device_begin(pock_device *device, const pock_program *program, int obse
     return 1;
 }
 
-int pock_device_end(pock_device *device, const pock_program *program, pock_error *error) {
+void pock_device_start(pock_device *device, const pock_program *program) {
+    (void)device;
     (void)program;
+}
+
+/* The blocks are the device's while it runs. */
+char *pock_device_turn(pock_device *device) {
+    (void)device;
+    return NULL;
+}
+
+void pock_device_ahead(pock_device *device) {
+    (void)device;
+}
+
+void pock_device_forget(pock_device *device) {
+    (void)device;
+}
+
+int pock_device_end(pock_device *device, pock_error *error) {
     note(device, device->cl.clFinish(device->queue), "waiting for the kernels");
     map(device);
     running = NULL;

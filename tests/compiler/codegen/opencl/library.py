@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -90,7 +91,9 @@ class Device:
 
 
 def check_all(cases: Sequence[Case], folder: Path) -> None:
-    """Compare every case with the interpreter."""
+    """Compare every case with the interpreter, in a process of its own. Compiled programs are not kept: that would take
+    as long as compiling them."""
+    os.environ["POCK_KERNEL_CACHE"] = ""
     device = Device(folder, cases)
     for index in range(len(cases)):
         device.check(index)

@@ -3,7 +3,7 @@
     python -m benchmarks.gpu --out FOLDER [--target h200] [--minutes 25] [--rows NAME ...] [--build]
     python -m benchmarks.gpu --out FOLDER --dry
 
-Needs NVIDIA's driver, torch with CUDA, transformers and this project with its extra `cuda`; no network. First the
+Needs NVIDIA's driver, torch with CUDA, transformers, pytest and this project with its extra `cuda`. First the
 checks: the samples of all operators and ten training steps of several models, as in the tests but for real, and a step
 under NVIDIA's memory checker where that is installed. Then rows: our step and PyTorch's by turns, the best of its
 modes. What no time is left for is left out, and said. `--build` compiles the steps into FOLDER and ends: that takes no
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     course = Course(rows, target, name, time.monotonic() + 60 * options.minutes, options.out, options.dry)
     if options.build:
         for row in rows:
-            print(_built(course, row) if not row.missing else f"{row.name}: {row.missing}", flush=True)
+            print(f"{row.name}: {row.missing or _built(course, row)[0]}", flush=True)
         return 0
     figures: dict[str, Any] = {"target": name, "dry": options.dry, "checks": _checked(course), "rows": {}}
     for row in rows:
@@ -96,7 +96,7 @@ def target_of(listed: str) -> str:
     known = [one.name for one in all() if one.backend == "cuda" and one.name.replace("-", " ") in name.lower()]
     if known or capability.replace(".", "").isdigit():
         return known[0] if known else f"sm_{capability.replace('.', '')}{'a' if capability == '9.0' else ''}"
-    raise SystemExit(f"nvidia-smi lists no GPU but {listed.strip()!r}: say --target, or --dry")
+    raise SystemExit(f"nvidia-smi tells of no GPU ({listed.strip()}): say --target, or --dry")
 
 
 def report(figures: dict[str, Any], rows: Sequence[Row]) -> str:
@@ -216,7 +216,7 @@ def _listed() -> str:
     try:
         return subprocess.run(query, capture_output=True, text=True, check=True).stdout.splitlines()[0]
     except (OSError, subprocess.CalledProcessError, IndexError):
-        return "none"
+        return "nothing"
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ def test_the_target_is_the_gpu_that_is_there(listed: str, target: str) -> None:
 
 def test_without_a_gpu_it_says_what_to_do() -> None:
     with pytest.raises(SystemExit, match="say --target, or --dry"):
-        command.target_of("none")
+        command.target_of("nothing")
 
 
 @pytest.mark.parametrize("status, said", [(0, ""), (86, "an invalid write")])

@@ -22,7 +22,7 @@ PIP := $(BIN)/pip --disable-pip-version-check --quiet
 SAY := @printf '\033[1m==> %s\033[0m\n'
 
 SETUP := .venv/.setup-stamp
-SETUP_INPUTS := requirements/dev.txt requirements/lock.txt $(wildcard */pyproject.toml)
+SETUP_INPUTS := requirements/dev.txt requirements/cuda.txt requirements/lock.txt $(wildcard */pyproject.toml)
 WEB := .cache/web-stamp
 WEB_INPUTS := docker/build-page $(shell find web -type f -not -path '*/node_modules/*' -not -path '*/test-results/*' -not -name schema.ts 2>/dev/null)
 

@@ -1,1 +1,1 @@
-"""What training steps take on a GPU: estimates so far, as none was there to measure on."""
+"""What training steps take on a GPU: estimates, and one command that checks and measures where one is."""

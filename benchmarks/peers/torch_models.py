@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
     DistilBertConfig,
     DistilBertForSequenceClassification,
     LlamaConfig,
@@ -22,6 +24,7 @@ from benchmarks.peers.architectures import MCUNET_BLOCKS, Bottleneck
 from benchmarks.workloads import Family
 
 _OF_TRANSFORMERS: dict[str, tuple[Any, Any]] = {
+    "bert": (BertForSequenceClassification, BertConfig),
     "mobilenetv2": (MobileNetV2ForImageClassification, MobileNetV2Config),
     "resnet50": (ResNetForImageClassification, ResNetConfig),
     "distilbert": (DistilBertForSequenceClassification, DistilBertConfig),

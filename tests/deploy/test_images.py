@@ -15,6 +15,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from pockengine.codegen.cuda import nvrtc
 from tests.deploy.clean_folder import run
 from tests.deploy.dockerfile import ROOT, Stage, command_of, context_files, environment, lineage, read_dockerfile
 
@@ -111,6 +112,16 @@ def test_what_an_image_installs_is_in_the_lock(image: str) -> None:
     needed = closure(wanted)
     assert len(needed) > 2
     assert needed - {canonicalize_name(name) for name in lock} <= ours
+
+
+def test_the_worker_has_nvidias_compiler_where_that_is_wanted() -> None:
+    files = STAGES["worker-files"]
+    assert files.all("ARG")[0] == 'COMPILERS=""'
+    assert [text for text in files.all("RUN") if "docker/install" in text and " ${COMPILERS} " in text]
+    pins = re.findall(r"^([\w-]+)==[\d.]+$", (ROOT / "requirements" / "cuda.txt").read_text(), re.MULTILINE)
+    assert pins == [nvrtc.PACKAGE]
+    assert "requirements/cuda.txt" in context_files()
+    assert (ROOT / "requirements" / "dev.txt").read_text().count("\n-r cuda.txt\n") == 1
 
 
 def closure(wanted: list[str]) -> set[str]:

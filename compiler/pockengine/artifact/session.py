@@ -11,12 +11,13 @@ from types import TracebackType
 import numpy as np
 
 from pockengine.artifact.errors import quantised_sentence
+from pockengine.artifact.foreign import Exporter, host_array
 from pockengine.artifact.manifest import InputInfo, Manifest, PortInfo, TensorInfo
 from pockengine.codegen import backends
 from pockengine.errors import DataError, nearest
 from pockengine.ir import Array, DType
 
-Batch = Mapping[str, Array]
+Batch = Mapping[str, Array | Exporter]
 _GENERATOR = "generator"
 
 
@@ -37,10 +38,12 @@ class Evaluation:
 class Session:
     """A model in memory with its optimizer state. Not for several threads at once; closes as a context manager.
 
-    Batches are {input name: array}. A training step takes exactly the compiled batch, times the recipe's `accumulate`;
-    with `last_batch: partial` it may also be smaller. Predict and evaluate take any number of samples. Integer arrays
-    are converted where nothing is lost; other types must match. `seed` decides what dropout and augmentation
-    draw. Raises DataError."""
+    Batches are {input name: array}, of numpy or of any library that speaks DLPack: what lies in the processor's memory,
+    contiguous and of the input's type, is not copied on its way to the model. Results are numpy arrays, which such
+    libraries take without a copy (`torch.from_dlpack`). A training step takes exactly the compiled batch, times the
+    recipe's `accumulate`; with `last_batch: partial` it may also be smaller. Predict and evaluate take any number of
+    samples. Integer arrays are converted where nothing is lost; other types must match. `seed` decides what dropout and
+    augmentation draw. Raises DataError."""
 
     def __init__(self, manifest: Manifest, unpack: Callable[[], Path], threads: int = 0, seed: int = 0) -> None:
         runner = backends.runner(manifest.backend)
@@ -90,10 +93,16 @@ class Session:
             for port, count in zip(self._manifest.outputs, rows, strict=True)
         }
         for start in range(0, samples, self.batch):
-            pieces = [np.empty(port.shape, _numpy(port.dtype)) for port in self._manifest.outputs]
+            places = [
+                result[start * count : (start + self.batch) * count]
+                for result, count in zip(results.values(), rows, strict=True)
+            ]
+            whole = start + self.batch <= samples
+            pieces = places if whole else [np.empty(port.shape, _numpy(port.dtype)) for port in self._manifest.outputs]
             self._model.predict(piece_at(start), pieces)
-            for result, piece, count in zip(results.values(), pieces, rows, strict=True):
-                result[start * count : (start + self.batch) * count] = piece[: (samples - start) * count]
+            for place, piece in zip(places, pieces, strict=True):
+                if not whole:
+                    place[...] = piece[: len(place)]
         return results
 
     def evaluate(self, batch: Batch) -> Evaluation:
@@ -138,9 +147,10 @@ class Session:
         self._model.get(name, result)
         return result
 
-    def set_tensor(self, name: str, value: Array) -> None:
+    def set_tensor(self, name: str, value: Array | Exporter) -> None:
         """Replaces a parameter or optimizer state; type and shape must match."""
         wanted = self._known(name)
+        value = host_array(name, value)
         if value.dtype != _numpy(wanted.dtype) or value.shape != wanted.shape:
             raise DataError(f"'{name}' is {_describe(wanted)}, not {value.dtype.name}{list(value.shape)}")
         self._model.set(name, np.asarray(value, order="C"))
@@ -223,6 +233,9 @@ class Session:
         pieces = []
         for array, port in zip(arrays, ports, strict=True):
             rows = self.rows(port)
+            if (start + self.batch) * rows <= len(array):
+                pieces.append(array[start * rows : (start + self.batch) * rows])
+                continue
             samples = np.minimum(np.arange(start, start + self.batch), len(array) // rows - 1)
             pieces.append(np.asarray(array[(samples[:, None] * rows + np.arange(rows)).reshape(-1)], order="C"))
         return pieces
@@ -247,7 +260,7 @@ def _mean(values: Array, weights: Array) -> float:
 def _array(batch: Batch, port: InputInfo) -> Array:
     if port.name not in batch:
         raise DataError(f"the batch lacks '{port.name}'{nearest(port.name, batch)}")
-    array = np.asarray(batch[port.name])
+    array = host_array(port.name, batch[port.name])
     if array.ndim != len(port.shape) or array.shape[1:] != port.shape[1:]:
         wanted = "N, " + ", ".join(map(str, port.shape[1:])) if port.shape[1:] else "N"
         raise DataError(f"'{port.name}' has shape {list(array.shape)}, the model needs [{wanted}]")

@@ -7,6 +7,11 @@ from typing import Any
 
 from pockengine.errors import TargetError, nearest
 
+GENERATIONS = (
+    "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_101", "sm_103", "sm_120", "sm_121",
+)  # fmt: skip
+"""Those of NVIDIA's that there are, and kernels are written for (NVRTC 12.9, "Supported compile options")."""
+
 
 @dataclass(frozen=True)
 class Gpu:

@@ -12,7 +12,7 @@ from typing import Any
 
 from pockengine.errors import TargetError, nearest
 from pockengine.targets import machine, processor
-from pockengine.targets.gpu import Gpu, gpu_of
+from pockengine.targets.gpu import GENERATIONS, Gpu, gpu_of
 
 _OPERATING_SYSTEMS = ("linux", "macos")
 COMPUTE = ("f32", "bf16", "f16", "tf32")
@@ -175,6 +175,11 @@ def get(name: str) -> Target:
 def all() -> tuple[Target, ...]:
     """Every target, `host` first, the rest by name."""
     return tuple(_load(name) for name in sorted(_names(), key=lambda name: (name != "host", name)))
+
+
+def generations() -> tuple[Target, ...]:
+    """The least GPU of each generation, by which `get` knows them too."""
+    return tuple(_any_gpu(arch) for arch in GENERATIONS)
 
 
 def parse(text: str, origin: str) -> Target:

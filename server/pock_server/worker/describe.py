@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pockengine
+from pockengine.targets import generations
 
 _SOURCES = ("*.py", "*.toml", "*.c", "*.h")
 
@@ -20,5 +21,5 @@ def compiler_version() -> str:
 
 
 def describe() -> tuple[str, list[dict[str, Any]]]:
-    """The compiler's version, and what it says of each target."""
-    return compiler_version(), [target.to_dict() for target in pockengine.targets()]
+    """The compiler's version, and what it says of each target, generations of GPUs behind the devices."""
+    return compiler_version(), [target.to_dict() for target in (*pockengine.targets(), *generations())]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import lzma
+from collections.abc import Collection, Iterable, Mapping
 
 from ...plan.program import Call
 from ..gpu.launches import starters
 from .architecture import Architecture
+
+_ALIGNMENT = 16
+"""Of images that the driver is given, and of the instructions in them."""
 
 PRELUDE = """\
 typedef signed char int8_t;
@@ -98,13 +102,14 @@ MMA(MMA_TF32, "m16n8k8.row.col.f32.tf32.tf32.f32")
 def launches_c(calls: Collection[Call], images: Mapping[str, bytes], architecture: Architecture, header: str) -> str:
     """The text of kernels.c: each kernel's machine code, and the function of its name that starts it. `images` are by
     the kernels' names, in their order; `header` is the text of launch.h."""
+    packed, places, size = pack(images.values())
     lines = ["/* The kernels' machine code. */", header]
-    for number, image in enumerate(images.values()):
-        lines.append(f"static const unsigned char image_{number}[] __attribute__((aligned(16))) =")
-        lines += [f'    "{_octal(image[at : at + 64])}"' for at in range(0, len(image), 64)]
-        lines.append("    ;")
+    lines.append("const unsigned char pock_device_packed[] =")
+    lines += [f'    "{_octal(packed[at : at + 64])}"' for at in range(0, len(packed), 64)]
+    lines.append("    ;")
+    lines.append(f"const uint32_t pock_device_packed_bytes = {len(packed)}, pock_device_image_bytes = {size};")
     lines.append("const pock_device_kernel pock_device_kernels[] = {")
-    lines += [f'    {{"{symbol}", image_{number}}},' for number, symbol in enumerate(images)] or ["    {0, 0},"]
+    lines += [f'    {{"{symbol}", {place}}},' for symbol, place in zip(images, places, strict=True)] or ["    {0, 0},"]
     lines.append("};")
     lines.append(f"const uint32_t pock_device_kernel_count = {len(images)};")
     major, minor, exact = architecture.major, architecture.minor, int(architecture.exact)
@@ -112,6 +117,21 @@ def launches_c(calls: Collection[Call], images: Mapping[str, bytes], architectur
     lines.append(f"const int pock_capability_exact = {exact};")
     lines += starters(calls)
     return "\n".join(lines) + "\n"
+
+
+def pack(images: Iterable[bytes]) -> tuple[bytes, list[int], int]:
+    """Images one behind the other, packed as one by LZMA as `unpack.c` takes it: kernels have more in common than a
+    kernel has with itself. Where each begins in what is unpacked, and how many bytes that is."""
+    whole, places = bytearray(), []
+    for image in images:
+        places.append(len(whole))
+        whole += image + bytes(-len(image) % _ALIGNMENT)
+    return lzma.compress(bytes(whole), lzma.FORMAT_RAW, filters=[_packing(len(whole))]), places, len(whole)
+
+
+def _packing(size: int) -> Mapping[str, int]:
+    """Machine code has instructions of 16 bytes, so a byte's place among them says most about it."""
+    return {"id": lzma.FILTER_LZMA1, "preset": 9, "dict_size": max(size, 4096), "lc": 0, "lp": 4, "pb": 4}
 
 
 def _octal(piece: bytes) -> str:

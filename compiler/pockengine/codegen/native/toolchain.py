@@ -47,7 +47,7 @@ _TABLES = ("-O1",)
 _LIBRARY_ONLY = ("library.c",)
 _EXECUTABLE_ONLY = (
     "main.c", "job.c", "train.c", "validate.c", "evaluate.c", "bench.c", "generate.c", "options.c", "checkpoint.c",
-    "dataset.c", "order.c", "split.c",
+    "dataset.c", "feed.c", "order.c", "split.c",
 )  # fmt: skip
 _STATIC = {"linux": ("-static",), "macos": ()}
 _LIBRARIES = ("-lpthread", "-lm")

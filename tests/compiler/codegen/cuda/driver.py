@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,7 +11,7 @@ import pytest
 
 from pockengine.codegen.cuda.build import device_runtime
 from pockengine.codegen.gpu.launches import calls_of, grids_of
-from pockengine.plan.program import Program
+from pockengine.plan.program import Call, Program
 from pockengine.targets import Gpu, Target, get
 from tests.compiler.codegen.gpu.emulated import emulated_sources
 from tests.compiler.codegen.harness import compile_sources
@@ -28,7 +28,11 @@ def here() -> Target:
 
 def make_driver(programs: Mapping[str, Program], folder: Path) -> Path:
     """The folder of a `libcuda.so.1` that runs a model's kernels."""
-    calls = calls_of(programs)
+    return driver_of(calls_of(programs), folder)
+
+
+def driver_of(calls: Sequence[Call], folder: Path) -> Path:
+    """The same for the kernels of any calls."""
     grids = grids_of(calls)
     table = ["#include <stddef.h>", "typedef void run(void *const *arg, int task, int tasks);"]
     table += [f"run {symbol};" for symbol in grids]

@@ -1,5 +1,6 @@
 /* A CUDA driver without a GPU: its memory is its own, launches are recorded and replayed as the program says, and kernels are
- * the emulated ones of the same names. FAKE in the environment gives it a trouble. */
+ * the emulated ones of the same names. What is queued happens as late as it may: when somebody waits for it. FAKE in the
+ * environment gives it a trouble; with `eager`, other streams than the first are as early as they may be. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,9 @@
 #define LOST 719
 #define MOST_LAUNCHES 4096
 #define MOST_OPERANDS 64
+#define MOST_QUEUED 65536
+#define IN_CAPTURE 900
+#define NOT_READY 600
 
 typedef struct {
     const char *name;
@@ -31,9 +35,35 @@ struct CUgraph_st {
     launch launches[MOST_LAUNCHES];
 };
 
+/* How often it was recorded, and how often that has happened. */
+struct CUevent_st {
+    CUstream stream;
+    unsigned recorded, happened;
+    double ms;
+};
+
+/* One of: a copy, launches, an event that happens, one that is waited for. */
+typedef struct {
+    void *to;
+    const void *from;
+    size_t bytes;
+    launch *launches;
+    unsigned count;
+    CUevent happens, waits;
+    unsigned wanted; /* how often what is waited for has to have happened */
+} work;
+
+struct CUstream_st {
+    work queue[MOST_QUEUED];
+    unsigned next, count;
+};
+
 static struct CUgraph_st *recording;
+static CUstream captured;
+static double clock_ms; /* a block takes a 1024th of a millisecond, and nothing else takes time */
 static size_t taken;
-static unsigned replays;
+static unsigned replays, overlapped;
+static CUstream first;
 
 static int is(const char *trouble) {
     const char *has = getenv("FAKE");
@@ -41,7 +71,59 @@ static int is(const char *trouble) {
 }
 
 static size_t memory(void) {
-    return is("small") ? 4096 : (size_t)1 << 32;
+    const char *bytes = getenv("FAKE_MEMORY");
+    return is("small") ? 4096 : bytes ? strtoull(bytes, NULL, 10) : (size_t)1 << 32;
+}
+
+static int may_go_on(const work *one) {
+    return !one->waits || one->waits->happened >= one->wanted;
+}
+
+/* Does what is next in a stream; what that waits for is done before. */
+static void step(CUstream stream) {
+    work *one = &stream->queue[stream->next];
+    while (!may_go_on(one)) {
+        step(one->waits->stream);
+    }
+    if (one->bytes) {
+        memcpy(one->to, one->from, one->bytes);
+    }
+    for (unsigned i = 0; i < one->count; i++) {
+        one->launches[i].kernel->run(one->launches[i].arg, 0, 1);
+        clock_ms += one->launches[i].kernel->blocks / 1024.0;
+    }
+    free(one->launches);
+    if (one->happens) {
+        one->happens->happened++;
+        one->happens->ms = clock_ms;
+    }
+    stream->next++;
+    if (stream->next == stream->count) {
+        stream->next = stream->count = 0;
+    }
+}
+
+static CUresult put(CUstream stream, work one) {
+    if (recording && stream == captured) {
+        return IN_CAPTURE;
+    }
+    if (stream->count == MOST_QUEUED) {
+        abort();
+    }
+    stream->queue[stream->count++] = one;
+    overlapped += stream != first && first->count && one.bytes;
+    while (is("eager") && stream != first && stream->next < stream->count && may_go_on(&stream->queue[stream->next])) {
+        step(stream);
+    }
+    return CUDA_SUCCESS;
+}
+
+static launch *copy_of(const launch *launches, unsigned count) {
+    launch *copy = malloc(count * sizeof *copy + 1);
+    if (!copy) {
+        abort();
+    }
+    return memcpy(copy, launches, count * sizeof *copy);
 }
 
 CUresult cuInit(unsigned flags) {
@@ -89,7 +171,7 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
     const char *path = getenv("FAKE_LOG");
     FILE *log = path ? fopen(path, "w") : NULL;
     if (log) {
-        fprintf(log, "%u %zu\n", replays, taken);
+        fprintf(log, "%u %zu %u\n", replays, taken, overlapped);
         fclose(log);
     }
     return CUDA_SUCCESS;
@@ -129,14 +211,21 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *there, void *at, unsigned fla
     return CUDA_SUCCESS;
 }
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream) {
-    (void)stream;
-    memcpy((void *)(uintptr_t)to, from, bytes);
-    return recording ? 900 : CUDA_SUCCESS;
+    return put(stream, (work){.to = (void *)(uintptr_t)to, .from = from, .bytes = bytes});
 }
 CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream) {
-    (void)stream;
-    memcpy(to, (const void *)(uintptr_t)from, bytes);
-    return recording ? 900 : CUDA_SUCCESS;
+    return put(stream, (work){.to = to, .from = (const void *)(uintptr_t)from, .bytes = bytes});
+}
+CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+    return put(stream, (work){.to = (void *)(uintptr_t)to, .from = (const void *)(uintptr_t)from, .bytes = bytes});
+}
+CUresult cuMemHostAlloc(void **at, size_t bytes, unsigned flags) {
+    *at = flags || is("unpinned") ? NULL : aligned_alloc(4096, bytes);
+    return *at ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+CUresult cuMemFreeHost(void *at) {
+    free(at);
+    return CUDA_SUCCESS;
 }
 CUresult cuModuleLoadData(CUmodule *module, const void *image) {
     const unsigned char *bytes = image;
@@ -159,37 +248,68 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
 CUresult cuLaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned ty, unsigned tz,
                         unsigned shared, CUstream stream, void **parameters, void **extra) {
     (void)shared;
-    (void)stream;
     const emulated *kernel = (const emulated *)(const void *)function;
-    launch now = {kernel, {0}};
+    launch made = {kernel, {0}};
     if (x != kernel->blocks || threads != kernel->threads || y * z * ty * tz != 1 || extra) {
         return 1;
     }
     for (unsigned i = 0; i < kernel->operands; i++) {
-        memcpy(&now.arg[i], parameters[i], sizeof(CUdeviceptr));
+        memcpy(&made.arg[i], parameters[i], sizeof(CUdeviceptr));
     }
     if (recording) {
-        recording->launches[recording->count++] = now;
-    } else {
-        kernel->run(now.arg, 0, 1);
+        recording->launches[recording->count++] = made;
+        return CUDA_SUCCESS;
     }
-    return CUDA_SUCCESS;
+    return put(stream, (work){.launches = copy_of(&made, 1), .count = 1});
 }
 CUresult cuStreamCreate(CUstream *stream, unsigned flags) {
     (void)flags;
-    *stream = (CUstream)(uintptr_t)64;
-    return CUDA_SUCCESS;
+    *stream = calloc(1, sizeof **stream);
+    first = first ? first : *stream;
+    return *stream ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 CUresult cuStreamDestroy_v2(CUstream stream) {
-    return stream ? CUDA_SUCCESS : 1;
+    if (stream->count) {
+        abort(); /* what it copies to or from may be gone */
+    }
+    first = first == stream ? NULL : first;
+    free(stream);
+    return CUDA_SUCCESS;
 }
 CUresult cuStreamSynchronize(CUstream stream) {
-    (void)stream;
-    return recording ? 900 : is("lost") && replays > 1 ? LOST : CUDA_SUCCESS;
+    if (recording && stream == captured) {
+        return IN_CAPTURE;
+    }
+    while (stream->next < stream->count) {
+        step(stream);
+    }
+    return is("lost") && replays > 1 ? LOST : CUDA_SUCCESS;
+}
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
+    return flags ? 1 : put(stream, (work){.waits = event, .wanted = event->recorded});
+}
+CUresult cuEventCreate(CUevent *event, unsigned flags) {
+    (void)flags;
+    *event = calloc(1, sizeof **event);
+    return *event ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+CUresult cuEventDestroy_v2(CUevent event) {
+    free(event);
+    return CUDA_SUCCESS;
+}
+CUresult cuEventRecord(CUevent event, CUstream stream) {
+    event->stream = stream;
+    event->recorded++;
+    return put(stream, (work){.happens = event});
+}
+CUresult cuEventElapsedTime(float *ms, CUevent start, CUevent end) {
+    *ms = (float)(end->ms - start->ms);
+    int both = start->happened && end->happened && start->happened == start->recorded && end->happened == end->recorded;
+    return both ? CUDA_SUCCESS : NOT_READY;
 }
 CUresult cuStreamBeginCapture_v2(CUstream stream, int mode) {
-    (void)stream;
     (void)mode;
+    captured = stream;
     recording = calloc(1, sizeof *recording);
     return recording ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -209,13 +329,9 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, uint64_t 
     return copy ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
-    (void)stream;
     const struct CUgraph_st *graph = (const void *)exec;
-    for (unsigned i = 0; i < graph->count; i++) {
-        graph->launches[i].kernel->run(graph->launches[i].arg, 0, 1);
-    }
     replays++;
-    return CUDA_SUCCESS;
+    return put(stream, (work){.launches = copy_of(graph->launches, graph->count), .count = graph->count});
 }
 CUresult cuGraphDestroy(CUgraph graph) {
     free(graph);

@@ -13,7 +13,7 @@ from pockengine.codegen.cuda.build import compiled
 from pockengine.codegen.gpu.launches import grids_of, kernels_of
 from pockengine.errors import TargetError, ToolchainError
 from pockengine.targets import all as all_targets
-from pockengine.targets import get
+from pockengine.targets import generations, get
 from tests.compiler.codegen.cuda.driver import needs_compiler
 from tests.compiler.codegen.harness import sample_case
 
@@ -63,6 +63,18 @@ def test_targets_name_their_generation() -> None:
     alone = {name: architecture_of(get(name)).exact for name in ("sm_86", "sm_87", "h100", "rtx-4090")}
     assert alone == {"sm_86": False, "sm_87": True, "h100": True, "rtx-4090": False}
     assert "capability 9.0" in get("sm_90a").description and "capability 12.0" in get("sm_120").description
+
+
+@needs_compiler
+def test_every_generation_that_is_listed_compiles() -> None:
+    listed = generations()
+    assert {"sm_87", "sm_89", "sm_90a", "sm_120"} <= {target.name for target in listed}
+    for target in listed:
+        assert get(target.name) == target
+        image = compiled(
+            "k_none", "KERNEL void k_none(OPERAND(0)) { *AT(int, 0) = BLOCK; }", architecture_of(target)
+        ).image
+        assert image[:4] == b"\x7fELF", target.name
 
 
 @pytest.mark.parametrize("name", ["sm_75", "sm_7", "raspberry-pi-4", "snapdragon-8-gen-3-gpu"])

@@ -12,10 +12,15 @@ from pockengine.recipe import Recipe
 from tests.compiler.codegen.cuda.driver import here, make_driver, needs_compiler
 from tests.compiler.codegen.opencl.apart import apart
 from tests.compiler.models import zoo
-from tests.compiler.models.agreement import Agreement, compared
+from tests.compiler.models.agreement import Agreement, compared, imported
+from tests.compiler.models.agreement import recipe as family_recipe
 from tests.compiler.models.test_ten_steps import OPTIMIZERS
+from tests.sweeps import some
 
 pytestmark = needs_compiler
+
+MOST_PROGRAM_BYTES = 1_000_000
+"""Of an executable with all its kernels."""
 
 
 @pytest.mark.parametrize("memory", ["own", "integrated"])
@@ -29,12 +34,44 @@ def test_ten_steps(
 ) -> None:
     planned: list[Planned] = []
     recipe = _recipe(model, update, optimizer)
-    compile(zoo.graph(model), recipe.bound(zoo.graph(model)), here(), 2, inspect=lambda made, _: planned.append(made))
+    artifact = compile(
+        zoo.graph(model), recipe.bound(zoo.graph(model)), here(), 2, inspect=lambda made, _: planned.append(made)
+    )
+    assert len(artifact.read(artifact.manifest.entry_points.executable)) <= MOST_PROGRAM_BYTES
     monkeypatch.setenv("LD_LIBRARY_PATH", str(make_driver(planned[0].programs, tmp_path)))
     monkeypatch.setenv("FAKE", memory)
     found = apart(_compared, model, update, optimizer)
     assert found.updated
     assert not found.problems
+
+
+FAMILIES = (
+    ("llama", "lora"), ("vit", "full"), ("resnet", "sparse"), ("convnext", "full"), ("unet_resize", "sparse"),
+    ("ds_cnn", "full"), ("gru", "sparse"),
+)  # fmt: skip
+"""Models at the size in which all of them are tested, and what is trained of each."""
+
+
+@pytest.mark.parametrize("family, kind", some(FAMILIES, 2))
+def test_ten_steps_of_other_models(family: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    planned: list[Planned] = []
+    one = imported(family)
+    compile(
+        one.graph,
+        family_recipe(one.family, kind).bound(one.graph),
+        here(),
+        2,
+        inspect=lambda made, _: planned.append(made),
+    )
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(make_driver(planned[0].programs, tmp_path)))
+    found = apart(_family_compared, family, kind)
+    assert found.updated or kind == "lora"
+    assert not found.problems
+
+
+def _family_compared(family: str, kind: str) -> Agreement:
+    one = imported(family)
+    return compared(one.family, one.graph, family_recipe(one.family, kind), target=here())
 
 
 def _recipe(model: str, update: str, optimizer: str) -> Recipe:

@@ -1,4 +1,6 @@
-/* An OpenCL library whose one device computes nothing and has the trouble that FAKE names. */
+/* An OpenCL library whose one device computes nothing and has the trouble that FAKE names. FAKE_LOG gets a line for each
+ * program that is made: what of. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +12,16 @@ static int is(const char *trouble) {
 }
 
 static void *const thing = (void *)8;
+static const char machine_code[] = "what the driver made";
+
+static void note(const char *made_of) {
+    const char *path = getenv("FAKE_LOG");
+    FILE *log = path ? fopen(path, "a") : NULL;
+    if (log) {
+        fprintf(log, "%s\n", made_of);
+        fclose(log);
+    }
+}
 
 cl_int clGetPlatformIDs(cl_uint most, cl_platform_id *platforms, cl_uint *count) {
     (void)most;
@@ -34,6 +46,10 @@ cl_int clGetDeviceInfo(cl_device_id device, cl_uint what, size_t bytes, void *va
     (void)written;
     if (what == CL_DEVICE_NAME) {
         strncpy(value, "Fake GPU", bytes);
+        return CL_SUCCESS;
+    }
+    if (what == CL_DRIVER_VERSION) {
+        strncpy(value, is("newer") ? "2" : "1", bytes);
         return CL_SUCCESS;
     }
     cl_ulong number = what == CL_DEVICE_MAX_WORK_GROUP_SIZE  ? (is("narrow") ? 64 : 1024)
@@ -69,8 +85,32 @@ cl_program clCreateProgramWithSource(cl_context context, cl_uint count, const ch
     (void)count;
     (void)texts;
     (void)sizes;
+    note("text");
     *code = CL_SUCCESS;
     return thing;
+}
+
+cl_program clCreateProgramWithBinary(cl_context context, cl_uint count, const cl_device_id *devices, const size_t *sizes,
+                                     const unsigned char **binaries, cl_int *status, cl_int *code) {
+    (void)context;
+    (void)count;
+    (void)devices;
+    int right = !is("stale") && *sizes == sizeof machine_code && memcmp(*binaries, machine_code, *sizes) == 0;
+    note(right ? "binary" : "refused");
+    *status = *code = right ? CL_SUCCESS : -42;
+    return right ? thing : NULL;
+}
+
+cl_int clGetProgramInfo(cl_program program, cl_uint what, size_t bytes, void *value, size_t *written) {
+    (void)program;
+    (void)bytes;
+    (void)written;
+    if (what == CL_PROGRAM_BINARY_SIZES) {
+        *(size_t *)value = sizeof machine_code;
+    } else {
+        memcpy(*(unsigned char **)value, machine_code, sizeof machine_code);
+    }
+    return is("secretive") ? -30 : CL_SUCCESS;
 }
 
 cl_int clBuildProgram(cl_program program, cl_uint count, const cl_device_id *devices, const char *options, void *notify,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -18,15 +19,14 @@ from pockengine.codegen.native.toolchain import RUNTIME
 from pockengine.codegen.opencl.backend import OpenCLBackend
 from pockengine.codegen.opencl.build import device_runtime
 from pockengine.codegen.opencl.text import launches_c
-from pockengine.ir import Array, Value
+from pockengine.ir import Array
 from pockengine.plan.program import Lowered
 from pockengine.targets import get
+from tests.compiler.codegen.gpu.placed import GARBAGE, Placed
 from tests.compiler.codegen.harness import Case, compare
 
 SPACES = 5
 ARENA_BYTES = 16 << 20
-ALIGNMENT = 64
-GARBAGE = 0x5A
 
 
 needs_device = pytest.mark.skipif(
@@ -74,37 +74,16 @@ class Device:
             compare(self.cases[index], self._run(index, pair), f"in place {pair}")
 
     def _run(self, index: int, inplace: tuple[int, int] | None) -> list[Array]:
-        case, lowered, arena = self.cases[index], self.lowered[index], self._blocks[0]
-        arena[:] = GARBAGE
-        places: dict[Value, int] = {}
-        end = ALIGNMENT
-        for o, value in enumerate(case.node.outputs):
-            if inplace and inplace[1] == o:
-                continue
-            places[value], end = end, _next(end + value.type.nbytes)
-        for value, array in zip(case.node.inputs, case.inputs, strict=True):
-            raw = np.asarray(array, order="C").reshape(-1).view(np.uint8)
-            places[value] = end
-            arena[end : end + raw.size] = raw
-            end = _next(end + raw.size)
-        if inplace:
-            places[case.node.outputs[inplace[1]]] = places[case.node.inputs[inplace[0]]]
-        before = arena.copy()
-        self._library.pock_device_begin(self._device, 0)
+        lowered, arena = self.lowered[index], self._blocks[0]
+        placed = Placed(self.cases[index], arena, inplace)
+        self._library.pock_device_begin(self._device, None, 0)
         for call in lowered.calls:
-            arguments = [arena.ctypes.data + places[value] for value in call.operands]
+            arguments = [arena.ctypes.data + placed.places[value] for value in call.operands]
             function = getattr(self._library, call.kernel.symbol)
             function((ctypes.c_void_p * len(arguments))(*arguments), 0, 1)
+        self._library.pock_device_start(self._device, None)
         self._checked(self._library.pock_device_end(self._device, self._error))
-        written = np.zeros(arena.size, bool)
-        for value in case.node.outputs:
-            written[places[value] : places[value] + value.type.nbytes] = True
-        assert (arena == before)[~written].all(), f"{case.label}: wrote outside its results"
-        return [self._read(value, places[value]) for value in case.node.outputs]
-
-    def _read(self, value: Value, at: int) -> Array:
-        raw = self._blocks[0][at : at + value.type.nbytes]
-        return raw.view(value.type.dtype.numpy).reshape(value.type.shape).copy()
+        return placed.results()
 
     def _checked(self, code: int) -> None:
         if code:
@@ -112,20 +91,18 @@ class Device:
 
 
 def check_all(cases: Sequence[Case], folder: Path) -> None:
-    """Compare every case with the interpreter."""
+    """Compare every case with the interpreter, in a process of its own. Compiled programs are not kept: that would take
+    as long as compiling them."""
+    os.environ["POCK_KERNEL_CACHE"] = ""
     device = Device(folder, cases)
     for index in range(len(cases)):
         device.check(index)
     device.close()
 
 
-def _next(end: int) -> int:
-    return (end // ALIGNMENT + 2) * ALIGNMENT
-
-
 def _compiled(folder: Path, sources: dict[str, str]) -> Any:
     """A loaded library of the runtime's part for devices, which exports all it has."""
-    for name in ("error.c", "error.h", "pock.h", "device.h", "platform.h"):
+    for name in ("error.c", "error.h", "files.c", "files.h", "pock.h", "device.h", "platform.h"):
         sources[name] = (RUNTIME / name).read_text()
     for name, text in sources.items():
         (folder / name).write_text(text)

@@ -13,6 +13,7 @@ typedef struct CUctx_st *CUcontext;
 typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction;
 typedef struct CUstream_st *CUstream;
+typedef struct CUevent_st *CUevent;
 typedef struct CUgraph_st *CUgraph;
 typedef struct CUgraphExec_st *CUgraphExec;
 
@@ -27,6 +28,8 @@ enum {
 };
 
 #define CU_MEMHOSTREGISTER_DEVICEMAP 2u
+#define CU_EVENT_DEFAULT 0u
+#define CU_EVENT_DISABLE_TIMING 2u
 #define CU_STREAM_NON_BLOCKING 1u
 #define CU_STREAM_CAPTURE_MODE_RELAXED 2
 
@@ -50,6 +53,9 @@ enum {
     X(cuMemHostGetDevicePointer, "cuMemHostGetDevicePointer_v2", (CUdeviceptr *, void *, unsigned)) \
     X(cuMemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2", (CUdeviceptr, const void *, size_t, CUstream)) \
     X(cuMemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2", (void *, CUdeviceptr, size_t, CUstream)) \
+    X(cuMemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2", (CUdeviceptr, CUdeviceptr, size_t, CUstream)) \
+    X(cuMemHostAlloc, "cuMemHostAlloc", (void **, size_t, unsigned)) \
+    X(cuMemFreeHost, "cuMemFreeHost", (void *)) \
     X(cuModuleLoadData, "cuModuleLoadData", (CUmodule *, const void *)) \
     X(cuModuleUnload, "cuModuleUnload", (CUmodule)) \
     X(cuModuleGetFunction, "cuModuleGetFunction", (CUfunction *, CUmodule, const char *)) \
@@ -58,6 +64,11 @@ enum {
     X(cuStreamCreate, "cuStreamCreate", (CUstream *, unsigned)) \
     X(cuStreamDestroy, "cuStreamDestroy_v2", (CUstream)) \
     X(cuStreamSynchronize, "cuStreamSynchronize", (CUstream)) \
+    X(cuStreamWaitEvent, "cuStreamWaitEvent", (CUstream, CUevent, unsigned)) \
+    X(cuEventCreate, "cuEventCreate", (CUevent *, unsigned)) \
+    X(cuEventDestroy, "cuEventDestroy_v2", (CUevent)) \
+    X(cuEventRecord, "cuEventRecord", (CUevent, CUstream)) \
+    X(cuEventElapsedTime, "cuEventElapsedTime", (float *, CUevent, CUevent)) \
     X(cuStreamBeginCapture, "cuStreamBeginCapture_v2", (CUstream, int)) \
     X(cuStreamEndCapture, "cuStreamEndCapture", (CUstream, CUgraph *)) \
     X(cuGraphInstantiate, "cuGraphInstantiateWithFlags", (CUgraphExec *, CUgraph, uint64_t)) \

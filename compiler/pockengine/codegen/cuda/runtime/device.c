@@ -12,25 +12,6 @@
 /* Kernels are started by functions without a context: the run of this thread has one. */
 static _Thread_local pock_device *running;
 
-static int load_kernels(pock_device *device, pock_error *error) {
-    device->modules = calloc(pock_device_kernel_count + 1, sizeof *device->modules);
-    device->functions = calloc(pock_device_kernel_count + 1, sizeof *device->functions);
-    if (!device->modules || !device->functions) {
-        return pock_fail(error, POCK_MEMORY, "out of memory");
-    }
-    for (uint32_t i = 0; i < pock_device_kernel_count; i++) {
-        const pock_device_kernel *kernel = &pock_device_kernels[i];
-        CUresult result = device->cu.cuModuleLoadData(&device->modules[i], kernel->image);
-        result = result ? result : device->cu.cuModuleGetFunction(&device->functions[i], device->modules[i], kernel->name);
-        if (result) {
-            return pock_fail(error, result == CUDA_ERROR_OUT_OF_MEMORY ? POCK_MEMORY : POCK_FAILED,
-                             "%s does not load the kernel %s: %s", device->name, kernel->name,
-                             pock_gpu_text(device, result));
-        }
-    }
-    return POCK_OK;
-}
-
 int pock_device_open(pock_device **opened, const pock_model *model, char *const space[POCK_SPACES],
                      const size_t bytes[POCK_SPACES], pock_error *error) {
     pock_device *device = *opened = calloc(1, sizeof *device);
@@ -42,22 +23,22 @@ int pock_device_open(pock_device **opened, const pock_model *model, char *const 
     memcpy(device->bytes, bytes, sizeof device->bytes);
     int code = pock_gpu_open(device, error);
     code = code ? code : pock_gpu_take_memory(device, error);
-    return code ? code : load_kernels(device, error);
+    return code ? code : pock_gpu_load_kernels(device, error);
 }
 
 void pock_device_close(pock_device *device) {
     if (device && device->context) {
         device->cu.cuCtxSetCurrent(device->context);
+        if (device->inputs.ahead) {
+            pock_device_forget(device); /* a copy of inputs that nobody wants any more */
+        }
         for (int i = 0; i < POCK_MOST_PROGRAMS; i++) {
             if (device->replays[i].exec) {
                 device->cu.cuGraphExecDestroy(device->replays[i].exec);
             }
         }
-        for (uint32_t i = 0; device->modules && i < pock_device_kernel_count; i++) {
-            if (device->modules[i]) {
-                device->cu.cuModuleUnload(device->modules[i]);
-            }
-        }
+        pock_gpu_unwatch(device);
+        pock_gpu_unload_kernels(device);
         pock_gpu_give_memory(device);
         if (device->stream) {
             device->cu.cuStreamDestroy(device->stream);
@@ -84,12 +65,12 @@ int pock_device_begin(pock_device *device, const pock_program *program, int obse
     pock_gpu_note(device, device->cu.cuCtxSetCurrent(device->context), "choosing the GPU");
     pock_gpu_send(device);
     running = device;
-    device->observed = observed;
+    device->observed = observed && pock_gpu_watch(device, program->call_count);
     pock_replay *replay = replay_of(device, program);
-    if (!observed && replay && replay->exec) {
+    if (!device->observed && replay && replay->exec) {
         return 0;
     }
-    device->capturing = !observed && replay && device->failure == CUDA_SUCCESS;
+    device->capturing = !device->observed && replay && device->failure == CUDA_SUCCESS;
     if (device->capturing) {
         pock_gpu_note(device, device->cu.cuStreamBeginCapture(device->stream, CU_STREAM_CAPTURE_MODE_RELAXED),
                       "recording the kernels");
@@ -111,7 +92,7 @@ static void keep(pock_device *device, pock_replay *replay, const pock_program *p
     device->capturing = 0;
 }
 
-int pock_device_end(pock_device *device, const pock_program *program, pock_error *error) {
+void pock_device_start(pock_device *device, const pock_program *program) {
     pock_replay *replay = replay_of(device, program);
     if (device->capturing) {
         keep(device, replay, program);
@@ -120,8 +101,11 @@ int pock_device_end(pock_device *device, const pock_program *program, pock_error
         pock_gpu_note(device, device->cu.cuGraphLaunch(replay->exec, device->stream), "starting the kernels");
     }
     pock_gpu_receive(device, program);
-    pock_gpu_note(device, device->cu.cuStreamSynchronize(device->stream), "waiting for the kernels");
     running = NULL;
+}
+
+int pock_device_end(pock_device *device, pock_error *error) {
+    pock_gpu_note(device, device->cu.cuStreamSynchronize(device->stream), "waiting for the kernels");
     return pock_gpu_report(device, error);
 }
 
@@ -143,9 +127,8 @@ void pock_launch(uint32_t number, unsigned blocks, unsigned threads, void *const
         parameters[i] = &places[i];
     }
     const char *name = pock_device_kernels[number].name;
+    pock_gpu_mark(device, 0);
     pock_gpu_note(device, device->cu.cuLaunchKernel(device->functions[number], blocks, 1, 1, threads, 1, 1, 0,
                                                     device->stream, parameters, NULL), name);
-    if (device->observed) {
-        pock_gpu_note(device, device->cu.cuStreamSynchronize(device->stream), name);
-    }
+    pock_gpu_mark(device, 1);
 }

@@ -18,6 +18,23 @@ typedef struct {
     CUgraphExec exec;
 } pock_replay;
 
+/* Events of an observed run: before and after each call, of which `called` were made. */
+typedef struct {
+    CUevent *events;
+    uint32_t calls, called;
+} pock_watch;
+
+/* Two stages for inputs in pinned memory. While a run reads the inputs of one, the next run's go from the other, by a stream of
+ * their own, to a place on the GPU where they wait. */
+typedef struct {
+    char *stage[2]; /* the second NULL: there is one */
+    int filled;     /* which of them is the input block */
+    int ahead;      /* the next run's inputs wait, or are on their way */
+    CUdeviceptr place;
+    CUstream stream;
+    CUevent copied, taken; /* to the place; from the place */
+} pock_inputs;
+
 struct pock_device {
     void *library;
     pock_cuda cu;
@@ -36,6 +53,8 @@ struct pock_device {
     int registered[POCK_SPACES];
     int newer_there, newer_here; /* parameters and state, of GPU and processor */
     pock_replay replays[POCK_MOST_PROGRAMS];
+    pock_inputs inputs;
+    pock_watch watch;
     int observed, capturing;
     CUresult failure; /* the first of a run */
     const char *failed;
@@ -51,9 +70,25 @@ const char *pock_gpu_text(const pock_device *device, CUresult result);
 void pock_gpu_note(pock_device *device, CUresult result, const char *what);
 int pock_gpu_report(pock_device *device, pock_error *error);
 
+/* Loads the program's kernels; unload also after a failure. */
+int pock_gpu_load_kernels(pock_device *device, pock_error *error);
+void pock_gpu_unload_kernels(pock_device *device);
+
+/* Times the calls of the next run; whether that is possible. `mark` stands before and after each. */
+int pock_gpu_watch(pock_device *device, uint32_t calls);
+void pock_gpu_mark(pock_device *device, int after);
+void pock_gpu_unwatch(pock_device *device);
+
 /* Memory for the blocks. */
 int pock_gpu_take_memory(pock_device *device, pock_error *error);
 void pock_gpu_give_memory(pock_device *device);
+
+/* Makes a second stage, if there is memory for it: the GPU's place is `place`. A failure costs nothing but the stage. */
+void pock_gpu_open_inputs(pock_device *device, CUdeviceptr place);
+void pock_gpu_close_inputs(pock_device *device);
+
+/* Queues the copy of the next run's inputs; whichever way they are there already. */
+void pock_gpu_send_inputs(pock_device *device);
 
 /* Queues copies: blocks that the processor filled, results, and what programs change. Nothing where memory is shared. */
 void pock_gpu_send(pock_device *device);

@@ -5,14 +5,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A kernel's name, and its machine code as the driver loads it. */
+/* A kernel's name, and where in the unpacked images its machine code is, as the driver loads it. */
 typedef struct {
     const char *name;
-    const unsigned char *image;
+    uint32_t image;
 } pock_device_kernel;
 
 extern const pock_device_kernel pock_device_kernels[];
 extern const uint32_t pock_device_kernel_count;
+
+/* The images of all kernels, one behind the other, packed by LZMA (unpack.h); and how many bytes they are then. */
+extern const unsigned char pock_device_packed[];
+extern const uint32_t pock_device_packed_bytes, pock_device_image_bytes;
 
 /* The compute capability that the machine code is for (8, 7); whether it runs on no other. */
 extern const int pock_capability_major, pock_capability_minor, pock_capability_exact;

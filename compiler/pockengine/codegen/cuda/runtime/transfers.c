@@ -25,18 +25,20 @@ static CUresult share(pock_device *device) {
     return result;
 }
 
-static CUresult allocate(pock_device *device) {
-    size_t all = 0;
-    for (int space = 0; space < POCK_SPACES; space++) {
-        all += rounded(device->bytes[space]);
-    }
-    CUresult result = device->cu.cuMemAlloc(&device->memory, all);
+/* One allocation, with a place for inputs that wait where that leaves it possible. */
+static CUresult allocate(pock_device *device, size_t needed, size_t available) {
+    size_t place = rounded(device->bytes[POCK_INPUT]);
+    int waiting = needed + place <= available;
+    CUresult result = device->cu.cuMemAlloc(&device->memory, needed + (waiting ? place : 0));
     CUdeviceptr at = device->memory;
     for (int space = 0; space < POCK_SPACES; space++) {
         device->base[space] = at;
         at += rounded(device->bytes[space]);
     }
-    (void)pin(device, POCK_INPUT); /* copies of inputs are quicker then, and work without */
+    int pinned = pin(device, POCK_INPUT) == CUDA_SUCCESS; /* copies of inputs are quicker then, and work without */
+    if (!result && waiting && pinned) {
+        pock_gpu_open_inputs(device, at);
+    }
     device->newer_here = 1;
     return result;
 }
@@ -52,7 +54,7 @@ int pock_gpu_take_memory(pock_device *device, pock_error *error) {
                                              "compile with a smaller batch or update", device->model->name,
                          (double)needed / 1e6, device->name, (double)available / 1e6, (double)total / 1e6);
     }
-    CUresult result = device->shares ? share(device) : allocate(device);
+    CUresult result = device->shares ? share(device) : allocate(device, needed, available);
     if (result) {
         return pock_fail(error, POCK_MEMORY, "%s does not take the model's %.1f MB: %s", device->name,
                          (double)needed / 1e6, pock_gpu_text(device, result));
@@ -61,6 +63,7 @@ int pock_gpu_take_memory(pock_device *device, pock_error *error) {
 }
 
 void pock_gpu_give_memory(pock_device *device) {
+    pock_gpu_close_inputs(device);
     for (int space = 0; space < POCK_SPACES; space++) {
         if (device->registered[space]) {
             device->cu.cuMemHostUnregister(device->space[space]);
@@ -93,7 +96,7 @@ void pock_gpu_send(pock_device *device) {
     if (device->shares) {
         return;
     }
-    to_gpu(device, POCK_INPUT);
+    pock_gpu_send_inputs(device);
     if (device->newer_here) {
         to_gpu(device, POCK_PARAM);
         to_gpu(device, POCK_STATE);

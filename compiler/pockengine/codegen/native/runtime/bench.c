@@ -10,10 +10,9 @@ static int run_once(pock_job *job, const pock_stream *stream, uint64_t step, dou
     if (model->train) {
         return pock_run_step(job, stream, step, loss, ms);
     }
-    int code = job->options->data ? pock_dataset_fill(&job->dataset, &job->machine, &stream->order,
-                                                      pock_stream_rows(stream, step, 0), &job->error)
-                                  : POCK_OK;
-    return code ? code : pock_timed_run(job, model->predict, ms);
+    pock_batch batch = {&job->dataset, stream->order, pock_stream_rows(stream, step, 0)};
+    int code = job->options->data ? pock_feed(&job->machine, &job->ahead, &batch, &job->error) : POCK_OK;
+    return code ? code : pock_timed_run(job, model->predict, NULL, ms);
 }
 
 static int measure(pock_job *job, const pock_program *program) {

@@ -16,9 +16,20 @@ void pock_device_close(pock_device *device);
 
 /* Between these a program runs. Begin takes the inputs, and says whether the program's kernels are to be called: a device
  * that knows them from an earlier run needs no calls. `observed`: each kernel ends before the next begins, so that it can be
- * timed. After end the outputs are in this processor's blocks. */
+ * timed, or the device times it. After the calls start lets the kernels run; after end the outputs are in this processor's
+ * blocks. */
 int pock_device_begin(pock_device *device, const pock_program *program, int observed);
-int pock_device_end(pock_device *device, const pock_program *program, pock_error *error);
+void pock_device_start(pock_device *device, const pock_program *program);
+int pock_device_end(pock_device *device, pock_error *error);
+
+/* Between start and end: the other of two stages of inputs, which is filled for the next run, or NULL where there is one that
+ * the run may still read. Ahead begins to take what is there; forget lets it be filled again. */
+char *pock_device_turn(pock_device *device);
+void pock_device_ahead(pock_device *device);
+void pock_device_forget(pock_device *device);
+
+/* Milliseconds that a call took in the last run, which was observed and has ended; negative where the device does not know. */
+double pock_device_call_ms(const pock_device *device, uint32_t call);
 
 /* Brings parameters and state as the programs left them into this processor's blocks; and says that this processor changed
  * those, or constants, which the next program must see. */

@@ -10,11 +10,12 @@
  * Batches of the job's own dataset are its measured steps. */
 static int run_batch(pock_job *job, pock_dataset *dataset, const pock_program *program, uint64_t first, uint64_t *rows) {
     double ms = 0;
-    pock_order order = {dataset->samples, 0, 0};
     uint64_t left = dataset->samples - first;
+    pock_batch batch = {dataset, {dataset->samples, 0, 0}, {first, dataset->samples - 1}}, next = batch;
     *rows = left < job->machine.model->batch ? left : job->machine.model->batch;
-    int code = pock_dataset_fill(dataset, &job->machine, &order, (pock_rows){first, dataset->samples - 1}, &job->error);
-    code = code ? code : pock_timed_run(job, program, &ms);
+    next.rows.position += *rows;
+    int code = pock_feed(&job->machine, &job->ahead, &batch, &job->error);
+    code = code ? code : pock_timed_run(job, program, *rows < left ? &next : NULL, &ms);
     if (code) {
         return code;
     }

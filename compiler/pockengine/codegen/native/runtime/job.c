@@ -51,6 +51,12 @@ int pock_emit_saved(pock_job *job, const char *path) {
     return pock_emit(job, &json);
 }
 
+/* A step's micro-batch; behind its last one come those of the next step. */
+static pock_batch batch_of(pock_job *job, const pock_stream *stream, uint64_t step, uint32_t index) {
+    step += index / stream->micro_batches;
+    return (pock_batch){&job->dataset, stream->order, pock_stream_rows(stream, step, index % stream->micro_batches)};
+}
+
 int pock_run_step(pock_job *job, const pock_stream *stream, uint64_t step, double *loss, double *ms) {
     const pock_model *model = job->machine.model;
     double sum = 0;
@@ -58,10 +64,10 @@ int pock_run_step(pock_job *job, const pock_stream *stream, uint64_t step, doubl
     for (uint32_t index = 0; index < stream->micro_batches; index++) {
         const pock_program *program = index + 1 < stream->micro_batches ? model->accumulate : model->train;
         double run_ms = 0;
-        int code = job->options->data ? pock_dataset_fill(&job->dataset, &job->machine, &stream->order,
-                                                          pock_stream_rows(stream, step, index), &job->error)
-                                      : POCK_OK;
-        code = code ? code : pock_timed_run(job, program, &run_ms);
+        const int reads = job->options->data != NULL;
+        pock_batch batch = batch_of(job, stream, step, index), next = batch_of(job, stream, step, index + 1);
+        int code = reads ? pock_feed(&job->machine, &job->ahead, &batch, &job->error) : POCK_OK;
+        code = code ? code : pock_timed_run(job, program, reads ? &next : NULL, &run_ms);
         if (code) {
             return code;
         }
@@ -72,13 +78,20 @@ int pock_run_step(pock_job *job, const pock_stream *stream, uint64_t step, doubl
     return POCK_OK;
 }
 
-int pock_timed_run(pock_job *job, const pock_program *program, double *ms) {
+int pock_timed_run(pock_job *job, const pock_program *program, const pock_batch *next, double *ms) {
     int profiled = job->measured.profiled == program;
     double start = pock_now();
     job->measured.mark = start;
-    int code = pock_machine_run(&job->machine, program, profiled ? pock_measured_observe : NULL, &job->measured,
-                                &job->error);
+    int code = pock_machine_begin(&job->machine, program, profiled ? pock_measured_observe : NULL, &job->measured,
+                                  &job->error);
+    if (!code && next) {
+        pock_feed_ahead(&job->machine, &job->ahead, next);
+    }
+    code = code ? code : pock_machine_end(&job->machine, &job->error);
     *ms = pock_now() - start;
+    if (profiled && !code) {
+        pock_measured_from_device(&job->measured, &job->machine);
+    }
     return code;
 }
 

@@ -2,7 +2,7 @@
 #ifndef POCK_JOB_H
 #define POCK_JOB_H
 
-#include "batch.h"
+#include "feed.h"
 #include "json.h"
 #include "memory.h"
 #include "options.h"
@@ -14,6 +14,7 @@ typedef struct {
     pock_machine machine;
     pock_dataset dataset, eval_data; /* the second: of evaluations during training */
     pock_split split;                /* of the dataset, where a share of it is held out */
+    pock_batch ahead;                /* whose inputs were filled before their turn */
     pock_measured measured;
     pock_error error;
 } pock_job;
@@ -47,8 +48,9 @@ int pock_emit_start(pock_job *job, const pock_program *program, uint64_t steps, 
 /* `{"event": "saved", ...}` */
 int pock_emit_saved(pock_job *job, const char *path);
 
-/* Runs a program once, profiled when the options say so; its milliseconds go to `*ms`. */
-int pock_timed_run(pock_job *job, const pock_program *program, double *ms);
+/* Runs a program once, profiled when the options say so; its milliseconds go to `*ms`. Meanwhile the batch `next` is made
+ * ready, where the device allows it and this is not NULL. */
+int pock_timed_run(pock_job *job, const pock_program *program, const pock_batch *next, double *ms);
 
 /* The first element of a program's f32 output. */
 double pock_scalar(const pock_machine *machine, const pock_program *program, const char *output);

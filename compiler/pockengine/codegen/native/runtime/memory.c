@@ -82,6 +82,7 @@ static int map_spaces(pock_machine *machine, pock_error *error) {
         machine->space[space] = map_block(bytes, &machine->mapped[space]);
         code = machine->space[space] ? POCK_OK : out_of_memory(machine->model, error);
     }
+    machine->own_inputs = machine->space[POCK_INPUT];
     return code;
 }
 
@@ -184,6 +185,7 @@ void pock_machine_close(pock_machine *machine) {
     pock_device_close(machine->device);
     pock_pool_close(machine->pool);
     pock_tables_close(machine);
+    machine->space[POCK_INPUT] = machine->own_inputs;
     for (int space = 0; space < POCK_SPACES; space++) {
         if (machine->space[space]) {
             munmap(machine->space[space], machine->mapped[space]);
@@ -204,14 +206,47 @@ const pock_tensor *pock_machine_averaged(const pock_machine *machine, const pock
 
 int pock_machine_run(pock_machine *machine, const pock_program *program, pock_observer observer, void *context,
                      pock_error *error) {
-    int code = pock_tables_fetch(machine, error);
+    int code = pock_machine_begin(machine, program, observer, context, error);
+    return code ? code : pock_machine_end(machine, error);
+}
+
+int pock_machine_begin(pock_machine *machine, const pock_program *program, pock_observer observer, void *context,
+                       pock_error *error) {
+    int code = machine->ahead ? POCK_OK : pock_tables_fetch(machine, error);
+    machine->ahead = 0;
     if (!code) {
         if (pock_device_begin(machine->device, program, observer != NULL)) {
             pock_run(program, machine->space, machine->pool ? pock_pool_run : NULL, machine->pool, observer, context);
         }
-        code = pock_device_end(machine->device, program, error);
+        pock_device_start(machine->device, program);
     }
     return code;
+}
+
+int pock_machine_end(pock_machine *machine, pock_error *error) {
+    return pock_device_end(machine->device, error);
+}
+
+int pock_machine_turn(pock_machine *machine) {
+    char *inputs = pock_device_turn(machine->device);
+    machine->space[POCK_INPUT] = inputs ? inputs : machine->space[POCK_INPUT];
+    return inputs != NULL;
+}
+
+int pock_machine_ahead(pock_machine *machine, pock_error *error) {
+    int code = pock_tables_fetch(machine, error);
+    if (!code) {
+        pock_device_ahead(machine->device);
+        machine->ahead = 1;
+    }
+    return code;
+}
+
+void pock_machine_forget(pock_machine *machine) {
+    if (machine->ahead) {
+        pock_device_forget(machine->device);
+        machine->ahead = 0;
+    }
 }
 
 int pock_machine_fetch(const pock_machine *machine, pock_error *error) {

@@ -10,11 +10,13 @@
 typedef struct {
     const pock_model *model;
     char *space[POCK_SPACES];
+    char *own_inputs; /* space[POCK_INPUT], unless it is the device's other stage of inputs */
     size_t mapped[POCK_SPACES];
     pock_pool *pool;
     pock_device *device;
     struct pock_table *tables; /* one for each of the tables that stay in the file */
     uint32_t threads;
+    int ahead; /* the inputs of the next run are at the device, or on their way there */
 } pock_machine;
 
 /* Allocates, reads parameters and constants, initialises optimizer state, starts the threads. `threads` 0 means as many as
@@ -36,6 +38,16 @@ int pock_machine_may_replace(const pock_machine *machine, const pock_tensor *ten
 /* Runs a program on the current contents of the input block; fails only where a table's rows cannot be read. */
 int pock_machine_run(pock_machine *machine, const pock_program *program, pock_observer observer, void *context,
                      pock_error *error);
+
+/* The same in two parts: after `begin` has not failed, `end` waits for the results. Between them, `turn` makes the input block
+ * another one, whose contents are the next run's, if it says that there is one; `ahead` says that it is filled, and `forget`
+ * that it will be filled again. */
+int pock_machine_begin(pock_machine *machine, const pock_program *program, pock_observer observer, void *context,
+                       pock_error *error);
+int pock_machine_end(pock_machine *machine, pock_error *error);
+int pock_machine_turn(pock_machine *machine);
+int pock_machine_ahead(pock_machine *machine, pock_error *error);
+void pock_machine_forget(pock_machine *machine);
 
 /* Parameters and state may lie on a device. Whoever reads or changes them fetches them before, and says after a change that
  * there was one. */

@@ -106,6 +106,15 @@ void pock_measured_observe(void *context, uint32_t call) {
     measured->mark = now;
 }
 
+void pock_measured_from_device(pock_measured *measured, const pock_machine *machine) {
+    for (uint32_t call = 0; call < measured->profiled->call_count; call++) {
+        double ms = pock_device_call_ms(machine->device, call);
+        if (ms >= 0) {
+            measured->call_ms[(size_t)call * PROFILED_STEPS + measured->steps % PROFILED_STEPS] = ms;
+        }
+    }
+}
+
 static int ascending(const void *left, const void *right) {
     double a = *(const double *)left;
     double b = *(const double *)right;

@@ -56,6 +56,9 @@ void pock_measured_free(pock_measured *measured);
 /* A pock_observer whose context is the pock_measured: charges the time since `mark` to a call. */
 void pock_measured_observe(void *measured, uint32_t call);
 
+/* Takes the times of all calls of the run that just ended from the device, where it has them. */
+void pock_measured_from_device(pock_measured *measured, const pock_machine *machine);
+
 /* The report's JSON object; sorts a copy of the samples. */
 void pock_report_write(pock_json *json, const char *key, const char *entry, const pock_machine *machine,
                        const pock_measured *measured);

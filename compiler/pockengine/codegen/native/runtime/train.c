@@ -260,8 +260,8 @@ static int estimate_norms(pock_training *training) {
     }
     int code = POCK_OK;
     for (uint64_t done = 0; done < batches && !code; done++) {
-        pock_rows rows = {done * model->batch, UINT64_MAX};
-        code = pock_dataset_fill(&job->dataset, &job->machine, &training->stream.order, rows, &job->error);
+        pock_batch batch = {&job->dataset, training->stream.order, {done * model->batch, UINT64_MAX}};
+        code = pock_feed(&job->machine, &job->ahead, &batch, &job->error);
         code = code ? code : pock_norms_take(&job->machine, done, &job->error);
     }
     job->measured.norm_batches = batches;

@@ -9,20 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "binaries.h"
 #include "launch.h"
-#include "opencl.h"
 
 #define MOST_DEVICES 16
 #define MOST_THREADS 256
 
-#define FIELD(result, name, parameters) result (*name) parameters;
-typedef struct {
-    POCK_OPENCL_FUNCTIONS(FIELD)
-} functions;
-
 struct pock_device {
     void *library;
-    functions cl;
+    pock_opencl cl;
     cl_device_id id;
     char name[128];
     cl_context context;
@@ -108,15 +103,13 @@ static int fits(const pock_device *device, const pock_model *model, pock_error *
     return POCK_OK;
 }
 
-static int compile(pock_device *device, pock_error *error) {
+static int compile(pock_device *device, const char *options, pock_error *error) {
     cl_int code = CL_SUCCESS;
     const char **texts = (const char **)(uintptr_t)pock_kernel_texts;
     device->program = device->cl.clCreateProgramWithSource(device->context, pock_kernel_text_count, texts, NULL, &code);
     if (code != CL_SUCCESS) {
         return pock_fail(error, POCK_FAILED, "%s refuses the kernels (OpenCL error %d)", device->name, (int)code);
     }
-    int exact = (number_of(device, CL_DEVICE_SINGLE_FP_CONFIG) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
-    const char *options = exact ? "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt" : "-cl-std=CL1.2";
     if (device->cl.clBuildProgram(device->program, 1, &device->id, options, NULL, NULL) == CL_SUCCESS) {
         return POCK_OK;
     }
@@ -126,6 +119,23 @@ static int compile(pock_device *device, pock_error *error) {
     first = first ? first : said;
     return pock_fail(error, POCK_FAILED, "%s does not compile the kernels: %.*s", device->name,
                      (int)strcspn(first, "\r\n"), first);
+}
+
+/* From what an earlier start kept, or by the driver's compiler. */
+static int make_program(pock_device *device, pock_error *error) {
+    int exact = (number_of(device, CL_DEVICE_SINGLE_FP_CONFIG) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
+    const char *options = exact ? "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt" : "-cl-std=CL1.2";
+    char path[POCK_MOST_PATH];
+    int kept = pock_binary_path(&device->cl, device->id, options, path);
+    device->program = kept ? pock_binary_load(&device->cl, device->context, device->id, options, path) : NULL;
+    if (device->program) {
+        return POCK_OK;
+    }
+    int code = compile(device, options, error);
+    if (!code && kept) {
+        pock_binary_keep(&device->cl, device->program, path);
+    }
+    return code;
 }
 
 static int start(pock_device *device, pock_error *error) {
@@ -142,7 +152,7 @@ static int start(pock_device *device, pock_error *error) {
         return pock_fail(error, POCK_MEMORY, "%s does not take the model's memory (OpenCL error %d)", device->name,
                          (int)code);
     }
-    int failed = compile(device, error);
+    int failed = make_program(device, error);
     device->kernels = failed ? NULL : calloc(pock_kernel_count + 1, sizeof *device->kernels);
     if (!failed && !device->kernels) {
         failed = pock_fail(error, POCK_MEMORY, "out of memory");
@@ -250,12 +260,37 @@ int pock_device_begin(pock_device *device, const pock_program *program, int obse
     return 1;
 }
 
-int pock_device_end(pock_device *device, const pock_program *program, pock_error *error) {
+void pock_device_start(pock_device *device, const pock_program *program) {
+    (void)device;
     (void)program;
+}
+
+/* The blocks are the device's while it runs. */
+char *pock_device_turn(pock_device *device) {
+    (void)device;
+    return NULL;
+}
+
+void pock_device_ahead(pock_device *device) {
+    (void)device;
+}
+
+void pock_device_forget(pock_device *device) {
+    (void)device;
+}
+
+int pock_device_end(pock_device *device, pock_error *error) {
     note(device, device->cl.clFinish(device->queue), "waiting for the kernels");
     map(device);
     running = NULL;
     return report(device, error);
+}
+
+/* They are waited for one by one, instead. */
+double pock_device_call_ms(const pock_device *device, uint32_t call) {
+    (void)device;
+    (void)call;
+    return -1;
 }
 
 /* Between programs the blocks are mapped: what lies in them is this processor's. */

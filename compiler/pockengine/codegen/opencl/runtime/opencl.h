@@ -28,6 +28,11 @@ enum {
     CL_DEVICE_SINGLE_FP_CONFIG = 0x101B,
     CL_DEVICE_DOUBLE_FP_CONFIG = 0x1032,
     CL_DEVICE_NAME = 0x102B,
+    CL_DEVICE_VENDOR = 0x102C,
+    CL_DRIVER_VERSION = 0x102D,
+    CL_DEVICE_VERSION = 0x102F,
+    CL_PROGRAM_BINARY_SIZES = 0x1165,
+    CL_PROGRAM_BINARIES = 0x1166,
     CL_PROGRAM_BUILD_LOG = 0x1183
 };
 #define CL_DEVICE_TYPE_GPU (UINT64_C(1) << 2)
@@ -49,6 +54,9 @@ enum {
     X(cl_command_queue, clCreateCommandQueue, (cl_context, cl_device_id, cl_ulong, cl_int *)) \
     X(cl_int, clReleaseCommandQueue, (cl_command_queue)) \
     X(cl_program, clCreateProgramWithSource, (cl_context, cl_uint, const char **, const size_t *, cl_int *)) \
+    X(cl_program, clCreateProgramWithBinary, (cl_context, cl_uint, const cl_device_id *, const size_t *, \
+                                              const unsigned char **, cl_int *, cl_int *)) \
+    X(cl_int, clGetProgramInfo, (cl_program, cl_uint, size_t, void *, size_t *)) \
     X(cl_int, clBuildProgram, (cl_program, cl_uint, const cl_device_id *, const char *, void *, void *)) \
     X(cl_int, clGetProgramBuildInfo, (cl_program, cl_device_id, cl_uint, size_t, void *, size_t *)) \
     X(cl_int, clReleaseProgram, (cl_program)) \
@@ -63,5 +71,10 @@ enum {
     X(cl_int, clEnqueueNDRangeKernel, (cl_command_queue, cl_kernel, cl_uint, const size_t *, const size_t *, \
                                        const size_t *, cl_uint, const cl_event *, cl_event *)) \
     X(cl_int, clFinish, (cl_command_queue))
+
+#define POCK_FIELD(result, name, parameters) result (*name) parameters;
+typedef struct {
+    POCK_OPENCL_FUNCTIONS(POCK_FIELD)
+} pock_opencl;
 
 #endif

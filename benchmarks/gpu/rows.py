@@ -1,0 +1,91 @@
+"""What is measured on a GPU, as data: training steps, what each has to reach, and which cannot be made yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from benchmarks.workloads import FULL, Family, Update, images, text, workload_named
+
+BERT = Family(
+    "bert", "BERT-base, 128 tokens", partial(text, length=128, vocabulary=30522, classes=2), {"num_labels": 2},
+    input_name="input_ids",
+)  # fmt: skip
+_BERT_LAST_4: Update = (
+    *(
+        {"params": f"bert.encoder.layer.{layer}.{part}.*"}
+        for layer in (8, 9, 10, 11)
+        for part in ("attention", "intermediate")
+    ),
+    {"params": "bert.pooler.*"},
+    {"params": "classifier.*"},
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One training step.
+
+    ask      our time, divided by the best peer's, that is wanted
+    peers    which peers count; empty: all
+    missing  why there is no such step of ours yet; the other fields then say nothing"""
+
+    name: str
+    title: str
+    ask: str
+    family: Family = BERT
+    batch: int = 1
+    update: Update = FULL
+    peers: tuple[str, ...] = ()
+    missing: str = ""
+
+
+def _step(name: str, scheme: str, ask: float, *peers: str) -> Row:
+    workload = workload_named(name)
+    family, batch = workload.model, workload.batch
+    return Row(name, f"{family.title}, batch {batch}, {scheme}", f"{ask:.2f}", family, batch, workload.update, peers)
+
+
+_BF16 = "weights lie in f32 on GPUs, and a build of 7 B parameters is not proved to fit the device"
+_FP8 = "there are no frozen weights in fp8 or 4 bits on GPUs"
+_GRAPHS = ("reduce-overhead",)
+
+ROWS = (
+    _step("mobilenetv2-b64-full", "full", 0.55),
+    _step("mobilenetv2-b64-last8", "last 8 blocks", 0.50),
+    _step("mobilenetv2-b1-full", "full, against CUDA graphs", 0.60, *_GRAPHS),
+    _step("mobilenetv2-b8-full", "full, against CUDA graphs", 0.60, *_GRAPHS),
+    Row("bert-b32-full", "BERT-base, 32 x 128, full", "0.85", BERT, 32, FULL),
+    Row("bert-b32-last4", "BERT-base, 32 x 128, attention and first FFN of the last 4", "0.80", BERT, 32, _BERT_LAST_4),
+    _step("resnet50-b64-full", "full", 1.0),
+    _step("resnet50-b64-last8", "first 1x1 of the last 8 blocks", 0.80),
+    Row("7b-last5", "7 B, 2 x 2,048, sparse last 5, bf16", "0.92", missing=_BF16),
+    Row("7b-last5-fp8", "7 B, 2 x 2,048, sparse last 5, frozen in fp8", "0.75", missing=_FP8),
+    Row("7b-last5-512", "7 B, 1 x 512, sparse last 5", "0.80", missing=_BF16),
+    Row("7b-bias", "7 B, 2 x 2,048, bias and norm only; LoRA r = 8", "0.95; 0.90", missing=_BF16),
+    Row("7b-full", "7 B, 2 x 2,048, full, 8-bit AdamW", "0.95", missing=_BF16),
+    Row("7b-memory", "memory: 7 B sparse; frozen in int4; full 8-bit", "0.87; 0.55; 0.72", missing=f"{_BF16}; {_FP8}"),
+    Row("products", "products of these models against cuBLASLt", "85 %; 90 %", missing="not measured by this script"),
+    Row("attention", "attention against cuDNN", "60 %; 55 %", missing="not measured by this script"),
+)
+
+_SMALL_BERT: Mapping[str, Any] = {
+    "num_labels": 2, "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32,
+    "vocab_size": 64, "max_position_embeddings": 16,
+}  # fmt: skip
+DRY = (
+    Row(
+        "bert-small", "BERT of one small layer, 2 x 8, full", "0.85",
+        replace(BERT, config=_SMALL_BERT, feed=partial(text, length=8, vocabulary=64, classes=2)), 2, FULL,
+        ("eager",),
+    ),
+    Row(
+        "mcunet-small", "MCUNet, 1 x 32, classifier", "0.60",
+        replace(workload_named("mcunet-b1-full").model, feed=partial(images, side=32, classes=10)), 1,
+        ({"params": "classifier.*"},), ("eager",),
+    ),
+    replace(ROWS[8]),
+)  # fmt: skip
+"""What the dry form runs in their place: its times mean nothing."""

@@ -1,0 +1,86 @@
+/* Inputs of the next run on their way while this one runs. */
+#include "platform.h"
+
+#include "gpu.h"
+
+static const char *const COPYING = "copying to the GPU";
+
+static size_t size(const pock_device *device) {
+    return (size_t)device->model->space_bytes[POCK_INPUT];
+}
+
+void pock_gpu_open_inputs(pock_device *device, CUdeviceptr place) {
+    pock_inputs *inputs = &device->inputs;
+    void *stage = NULL;
+    CUresult result = device->cu.cuMemHostAlloc(&stage, device->bytes[POCK_INPUT], 0);
+    inputs->stage[0] = device->space[POCK_INPUT];
+    inputs->place = place;
+    result = result ? result : device->cu.cuStreamCreate(&inputs->stream, CU_STREAM_NON_BLOCKING);
+    result = result ? result : device->cu.cuEventCreate(&inputs->copied, CU_EVENT_DISABLE_TIMING);
+    result = result ? result : device->cu.cuEventCreate(&inputs->taken, CU_EVENT_DISABLE_TIMING);
+    inputs->stage[1] = stage;
+    if (result) {
+        pock_gpu_close_inputs(device);
+    }
+}
+
+void pock_gpu_close_inputs(pock_device *device) {
+    pock_inputs *inputs = &device->inputs;
+    if (inputs->stage[1]) {
+        device->space[POCK_INPUT] = inputs->stage[0];
+        device->cu.cuMemFreeHost(inputs->stage[1]);
+    }
+    if (inputs->copied) {
+        device->cu.cuEventDestroy(inputs->copied);
+    }
+    if (inputs->taken) {
+        device->cu.cuEventDestroy(inputs->taken);
+    }
+    if (inputs->stream) {
+        device->cu.cuStreamDestroy(inputs->stream);
+    }
+    *inputs = (pock_inputs){0};
+}
+
+void pock_gpu_send_inputs(pock_device *device) {
+    pock_inputs *inputs = &device->inputs;
+    CUdeviceptr to = device->base[POCK_INPUT];
+    if (!size(device)) {
+        return;
+    }
+    if (!inputs->ahead) {
+        pock_gpu_note(device, device->cu.cuMemcpyHtoDAsync(to, device->space[POCK_INPUT], size(device), device->stream),
+                      COPYING);
+        return;
+    }
+    inputs->ahead = 0;
+    pock_gpu_note(device, device->cu.cuStreamWaitEvent(device->stream, inputs->copied, 0), COPYING);
+    pock_gpu_note(device, device->cu.cuMemcpyDtoDAsync(to, inputs->place, size(device), device->stream), COPYING);
+    pock_gpu_note(device, device->cu.cuEventRecord(inputs->taken, device->stream), COPYING);
+}
+
+/* The other stage is free: the run that it was for has ended, and took it before. */
+char *pock_device_turn(pock_device *device) {
+    pock_inputs *inputs = &device->inputs;
+    if (!inputs->stage[1] || !size(device) || device->observed || device->failure) {
+        return NULL;
+    }
+    inputs->filled ^= 1;
+    device->space[POCK_INPUT] = inputs->stage[inputs->filled];
+    return device->space[POCK_INPUT];
+}
+
+void pock_device_ahead(pock_device *device) {
+    pock_inputs *inputs = &device->inputs;
+    pock_gpu_note(device, device->cu.cuStreamWaitEvent(inputs->stream, inputs->taken, 0), COPYING);
+    pock_gpu_note(device, device->cu.cuMemcpyHtoDAsync(inputs->place, device->space[POCK_INPUT], size(device),
+                                                       inputs->stream), COPYING);
+    pock_gpu_note(device, device->cu.cuEventRecord(inputs->copied, inputs->stream), COPYING);
+    inputs->ahead = 1;
+}
+
+void pock_device_forget(pock_device *device) {
+    device->inputs.ahead = 0;
+    pock_gpu_note(device, device->cu.cuCtxSetCurrent(device->context), "choosing the GPU");
+    pock_gpu_note(device, device->cu.cuStreamSynchronize(device->inputs.stream), COPYING);
+}

@@ -1,0 +1,107 @@
+"""Sessions take and give tensors of other libraries, without a copy where they lie in this process's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.utils.dlpack
+
+from pockengine.artifact import Artifact, Session
+from pockengine.codegen.native.library import NativeModel
+from pockengine.errors import DataError
+from pockengine.ir import Array
+from tests.compiler.artifact.toy_artifact import TOY
+
+
+@pytest.fixture
+def session(artifact: Artifact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    monkeypatch.setenv("POCK_CACHE_DIR", str(tmp_path / "cache"))
+    with artifact.load(threads=1) as opened:
+        yield opened
+
+
+class Elsewhere:
+    """A tensor on a GPU, of a library that copies it to the processor when it is asked to."""
+
+    def __init__(self, array: Array, willing: bool = True) -> None:
+        self._array, self._willing = array, willing
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, 0
+
+    def __dlpack__(self, *, dl_device: tuple[int, int] | None = None, **wanted: Any) -> Any:
+        if dl_device != (1, 0) or not self._willing:
+            raise BufferError("it lies on a GPU")
+        return self._array.copy().__dlpack__(**wanted)
+
+
+class Bare:
+    """A tensor in the processor's memory of a library that has nothing but DLPack."""
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._array.__dlpack_device__()
+
+    def __dlpack__(self, **wanted: Any) -> Any:
+        return self._array.__dlpack__(**wanted)
+
+
+def test_every_kind_of_tensor_trains_the_same(session: Session) -> None:
+    data = TOY.dataset(TOY.batch)
+    start = session.state()
+    losses = []
+    kinds: tuple[Callable[[Array], Any], ...] = (np.asarray, torch.from_numpy, Bare, Elsewhere)
+    for kind in kinds:
+        for name, array in start.items():
+            session.set_tensor(name, kind(array))
+        for name, array in session.optimizer_state().items():
+            session.set_tensor(name, np.zeros_like(array))
+        losses.append([session.step({name: kind(array) for name, array in data.items()}) for _ in range(3)])
+    assert losses[0][2] < losses[0][0]
+    assert losses == [losses[0]] * 4
+
+
+@pytest.mark.parametrize("kind", [torch.from_numpy, Bare])
+def test_memory_of_this_process_is_given_to_the_model_itself(
+    session: Session, kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = {name: np.asarray(array, order="C") for name, array in TOY.dataset(2 * TOY.batch).items()}
+    seen: list[int] = []
+    real = NativeModel.predict
+
+    def watched(model: NativeModel, batch: Any, outputs: Any) -> None:
+        seen.extend(array.ctypes.data for array in (*batch, *outputs) if array is not None)
+        real(model, batch, outputs)
+
+    monkeypatch.setattr(NativeModel, "predict", watched)
+    found = session.predict({"input": kind(data["input"])})["logits"]
+    half = data["input"].nbytes // 2
+    given = [data["input"].ctypes.data, found.ctypes.data]
+    assert seen == [*given, given[0] + half, given[1] + found.nbytes // 2]
+
+
+def test_results_are_other_libraries_tensors_without_a_copy(session: Session) -> None:
+    found = session.predict({"input": TOY.dataset(5)["input"]})["logits"]
+    tensor = torch.utils.dlpack.from_dlpack(found)
+    assert tensor.data_ptr() == found.ctypes.data
+    np.testing.assert_array_equal(tensor.numpy(), found)
+
+
+@pytest.mark.parametrize(
+    "tensor, said",
+    [
+        (torch.zeros(TOY.batch, requires_grad=True), "cannot be taken from torch: Can't call numpy"),
+        (torch.zeros(TOY.batch, dtype=torch.bfloat16), "cannot be taken from torch: Got unsupported ScalarType"),
+        (Elsewhere(np.zeros(TOY.batch), willing=False), "it lies on a GPU; copy it to the processor first"),
+    ],
+)
+def test_what_a_library_does_not_give_is_said(session: Session, tensor: Any, said: str) -> None:
+    with pytest.raises(DataError, match=f"'input' .*{said}"):
+        session.step({**TOY.dataset(TOY.batch), "input": tensor})

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
-from pockengine.artifact import Artifact, Tensors, archive
+from pockengine.artifact import Artifact, archive
 from pockengine.artifact.archive import Content, Held
 from pockengine.ir import DType
 from pockengine.targets import get
+from pockengine.tensors import Tensors
 from tests.compiler.artifact import toy_artifact
 
 PIECE = bytes(64 << 20)

@@ -21,7 +21,7 @@ from pockengine.ops import prune
 from pockengine.recipe import Lora, Recipe
 from pockengine.tensors import Deferred, Tensors, stored_tensors
 
-from .archive import Content, Stored
+from .archive import Content, Stored, Summed
 from .errors import quantised_sentence
 from .model_text import MODEL, read_model
 
@@ -84,6 +84,7 @@ def _format(path: Path, format: str | None) -> str:
 
 def _initial(content: Content) -> Lazily:
     """The weights as they were compiled in, from wherever they are."""
+    content = content.content if isinstance(content, Summed) else content
     if isinstance(content, Tensors):
         return content.arrays
     if isinstance(content, Stored):

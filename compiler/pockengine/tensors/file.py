@@ -60,8 +60,8 @@ class Tensors:
     arrays: Mapping[str, Array | Deferred]
     metadata: Mapping[str, str] | None = None
 
-    def chunks(self) -> Iterator[bytes]:
-        """The header, then the contents of each tensor in its order. See archive.Content."""
+    def chunks(self) -> Iterator[bytes | memoryview]:
+        """The header, then the contents of each tensor in its order. A piece holds until the next is asked for."""
         kinds = {name: DType.of(array.dtype) for name, array in self.arrays.items()}
         names = sorted(self.arrays, key=lambda name: (_ORDER.index(kinds[name]), name))
         header: dict[str, object] = {"__metadata__": dict(self.metadata)} if self.metadata else {}
@@ -78,11 +78,11 @@ class Tensors:
             yield from _pieces(self.arrays[name])
 
 
-def _pieces(array: Array | Deferred) -> Iterator[bytes]:
+def _pieces(array: Array | Deferred) -> Iterator[memoryview]:
     """Contents; they are given up before those of the next one are made."""
     flat = np.asarray(array, order="C").reshape(-1).view(np.uint8)
     for start in range(0, flat.size, _CHUNK):
-        yield flat[start : start + _CHUNK].tobytes()
+        yield flat[start : start + _CHUNK].data
     let_go(flat)
 
 

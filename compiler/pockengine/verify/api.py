@@ -29,16 +29,13 @@ def from_torch(
     *,
     functions: Rules | None = None,
     fixed: Collection[str] = (),
-    weights: str | Path | None = None,
     verify: bool = False,
 ) -> Graph:
     """Import a PyTorch module: see `pockengine.frontends.from_torch`, whose arguments these are.
 
     verify  also compare one training step with PyTorch's: everything trained by SGD towards random outputs. It is
             compiled for that, which takes longer than the import. Raises ModelError where it differs"""
-    graph = frontends.from_torch(
-        module, args, kwargs, dims, functions=functions, fixed=fixed, weights=weights, verify=verify
-    )
+    graph = frontends.from_torch(module, args, kwargs, dims, functions=functions, fixed=fixed, verify=verify)
     if verify:
         from .verification import ONE_STEP, of_module, refuse_other_training
 

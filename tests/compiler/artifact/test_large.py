@@ -32,7 +32,7 @@ class Zeros:
         yield from [PIECE] * PIECES
 
 
-def _sparse(path: Path, pieces: Iterator[bytes]) -> None:
+def _sparse(path: Path, pieces: Iterator[bytes | memoryview]) -> None:
     """Write pieces, leaving holes for PIECE."""
     with path.open("wb") as file:
         for piece in pieces:

@@ -54,7 +54,6 @@ def from_torch(
     *,
     functions: Rules | None = None,
     fixed: Collection[str] = (),
-    weights: str | Path | None = None,
     verify: bool = False,
 ) -> Graph:
     """Import a module as its evaluation mode computes it; dropout stays in the graph, for recipes that turn it on.
@@ -65,10 +64,6 @@ def from_torch(
                   expression of the same arguments that has the gradient wanted (its value is not looked at)
     fixed         arguments whose contents, not only whose shapes, are those of the compiled model, as those that count
                   the patches of images (`image_grid_thw`). They are no inputs of the graph
-    weights       what holds the contents of the module's tensors, which may then be on the meta device: a folder of
-                  safetensors files as Hugging Face's libraries save it, its index, or one such file. It is
-                  memory-mapped, and tensors are of the types that it has. Of a module of more than 1 GiB only shapes
-                  are computed, so its Python must not ask for contents
     verify        compare the graph's outputs with the module's whatever the model's size
 
     The graph is evaluated on the example inputs, and refused where its outputs are not the module's: by how much, which
@@ -80,24 +75,60 @@ def from_torch(
     (`logits`) when the module returns a mapping, else `output`. A tensor that `state_dict` holds under several names
     (tied weights) is one parameter under the first of them, as in `named_parameters`. The module is left in the mode
     it was in. Raises ModelError when PyTorch is not installed, cannot export the module or exports another function."""
+    return _from_module(module, _Call(args, kwargs, dims, functions, fixed, verify), None)
+
+
+def from_checkpoint(
+    module: nn.Module,
+    weights: str | Path,
+    args: Any = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    fixed: Collection[str] = (),
+) -> Graph:
+    """Import a module whose tensors lie in safetensors files, as `from_torch` does: the module itself may be on the
+    meta device, and is afterwards what it was. The files are memory-mapped.
+
+    weights  a folder of safetensors files as Hugging Face's libraries save it, its index, or one such file. It has
+             every tensor of the `state_dict` in the module's shape, and tensors are of the types that it has
+
+    A module of more than 1 GiB is not run: only the shapes of what it computes are known, nothing is compared, and its
+    Python must not ask for contents. Raises ModelError as `from_torch` does, and where the files do not fit."""
+    return _from_module(module, _Call(args, kwargs, fixed=fixed), Path(weights))
+
+
+@dataclass(frozen=True)
+class _Call:
+    """What `from_torch` is told beside the module."""
+
+    args: Any
+    kwargs: Mapping[str, Any] | None
+    dims: Mapping[str, int] | None = None
+    functions: Rules | None = None
+    fixed: Collection[str] = ()
+    verify: bool = False
+
+
+def _from_module(module: nn.Module, call: _Call, weights: Path | None) -> Graph:
+    """weights: where the contents of the module's tensors are; None: in the module."""
     try:
         from .capture import CustomFunctions, Decisions
     except ImportError:
         raise ModelError("from_torch needs PyTorch: pip install 'pockengine[torch]'") from None
-    positional = args if isinstance(args, tuple) else (args,)
-    named = dict(kwargs or {})
+    positional = call.args if isinstance(call.args, tuple) else (call.args,)
+    named = dict(call.kwargs or {})
     constants: dict[str, Any] = {}
-    if fixed:
+    if call.fixed:
         named = _by_name(module, positional, named)
-        positional, constants = (), {name: _taken(named, name) for name in fixed}
+        positional, constants = (), {name: _taken(named, name) for name in call.fixed}
     training = module.training
     module.eval()
     try:
         with _contents(module, weights) as contents:
-            asked = _Asked(module, positional, named, constants, contents, verify)
+            asked = _Asked(module, positional, named, constants, contents, call.verify)
             for decisions in (Decisions(wanted=False), Decisions(wanted=True)):
                 try:
-                    return _imported(asked, CustomFunctions(functions or {}), decisions, dims)
+                    return _imported(asked, CustomFunctions(call.functions or {}), decisions, call.dims)
                 except PockError as refusal:
                     if decisions.answers or not _decided_by_data(refusal):
                         raise
@@ -135,12 +166,12 @@ class _Asked:
             return derivatives.run(self.module, args, kwargs)
 
 
-def _contents(module: nn.Module, weights: str | Path | None) -> contextlib.AbstractContextManager[Mapping[str, Array]]:
+def _contents(module: nn.Module, weights: Path | None) -> contextlib.AbstractContextManager[Mapping[str, Array]]:
     """What a checkpoint holds of the module, which has it meanwhile; nothing where the module has it itself."""
     from .weights import placed, refuse_without_contents
 
     if weights is not None:
-        return placed(module, Path(weights))
+        return placed(module, weights)
     refuse_without_contents(module)
     return contextlib.nullcontext({})
 

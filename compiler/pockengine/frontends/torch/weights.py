@@ -57,7 +57,7 @@ def refuse_without_contents(module: nn.Module) -> None:
         if tensor.is_meta:
             raise ModelError(
                 f"'{name}' is on the meta device, without contents: give the folder of safetensors files that holds "
-                "them as 'weights'"
+                "them to from_checkpoint"
             )
 
 

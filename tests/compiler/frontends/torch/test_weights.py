@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +31,7 @@ class Tied(nn.Module):
 
     def _init_weights(self, part: nn.Module) -> None:
         if part is self:
-            part.scale.fill_(2.0)
+            nn.init.constant_(part.get_buffer("scale"), 2.0)
 
     def forward(self, tokens: Tensor) -> Tensor:
         h = self.fc(self.embed(tokens))
@@ -53,7 +54,7 @@ def _empty() -> Tied:
 
 def test_a_module_on_the_meta_device_is_imported_with_its_weights(tmp_path: Path) -> None:
     module, empty = _saved(tmp_path), _empty()
-    graph = pock.from_torch(empty, (TOKENS,), weights=tmp_path)
+    graph = pock.from_checkpoint(empty, tmp_path, (TOKENS,))
     found = evaluate(graph, {"tokens": TOKENS.numpy()})["output"]
     np.testing.assert_allclose(found, module(TOKENS).detach().numpy(), rtol=1e-5, atol=1e-6)
     assert {value.name for value in graph.params} == {name for name, _ in module.named_parameters()}
@@ -63,19 +64,19 @@ def test_a_module_on_the_meta_device_is_imported_with_its_weights(tmp_path: Path
 
 def test_shapes_alone_give_the_same_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _saved(tmp_path)
-    computed = pock.from_torch(_empty(), (TOKENS,), weights=tmp_path)
+    computed = pock.from_checkpoint(_empty(), tmp_path, (TOKENS,))
     monkeypatch.setattr(importer, "_MOST_BYTES", 0)
     monkeypatch.setattr(Tied, "forward", _without_contents(Tied.forward))
-    traced = pock.from_torch(_empty(), (TOKENS,), weights=str(tmp_path))
+    traced = pock.from_checkpoint(_empty(), str(tmp_path), (TOKENS,))
     assert [(node.op, node.attrs) for node in traced.nodes] == [(node.op, node.attrs) for node in computed.nodes]
     assert not traced.data["fc.weight"].flags.writeable
 
 
-def _without_contents(forward):  # type: ignore[no-untyped-def]
+def _without_contents(forward: Callable[[Tied, Tensor], Tensor]) -> Callable[[Tied, Tensor], Tensor]:
     """The forward pass where nothing may be computed."""
 
     def checked(self: Tied, tokens: Tensor) -> Tensor:
-        result: Tensor = forward(self, tokens)
+        result = forward(self, tokens)
         assert type(result) is not Tensor
         return result
 
@@ -87,12 +88,12 @@ def _without_contents(forward):  # type: ignore[no-untyped-def]
 def test_weights_of_16_bits_are_trained_in_f32(dtype: torch.dtype, backend: str, tmp_path: Path) -> None:
     """PyTorch in f32 from the same rounded weights, a step and its update."""
     module = _saved(tmp_path, dtype).float()
-    graph = pock.from_torch(_empty(), (TOKENS,), weights=tmp_path)
+    graph = pock.from_checkpoint(_empty(), tmp_path, (TOKENS,))
     recipe = pock.Recipe("cross_entropy", {"name": "sgd", "lr": 0.5}, update=[{"params": "fc.*"}], batch=1)
     artifact = pock.compile(graph, recipe, threads=1, backend=backend)
     labels = torch.tensor([[3, 1, 0, 15]])
     loss = nn.functional.cross_entropy(module(TOKENS).reshape(4, 16), labels.reshape(4))
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()
     with artifact.load() as session:
         found = session.step({"tokens": TOKENS.numpy(), "labels": labels.numpy()})
         assert found == pytest.approx(loss.item(), rel=1e-5)
@@ -119,14 +120,14 @@ def test_what_does_not_fit_the_module_is_refused(tmp_path: Path) -> None:
     ):
         save_file({name: x for name, x in {**state, **change}.items() if x is not None}, tmp_path / "model.safetensors")
         with pytest.raises(ModelError, match=message):
-            pock.from_torch(_empty(), (TOKENS,), weights=tmp_path)
+            pock.from_checkpoint(_empty(), tmp_path, (TOKENS,))
     save_file({**state, "extra": torch.zeros(1)}, tmp_path / "model.safetensors")
     with pytest.warns(UserWarning, match="1 tensors of .* are not in Tied and left out, such as 'extra'"):
-        pock.from_torch(_empty(), (TOKENS,), weights=tmp_path)
+        pock.from_checkpoint(_empty(), tmp_path, (TOKENS,))
 
 
 def test_a_buffer_that_nobody_computes_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _saved(tmp_path)
     monkeypatch.delattr(Tied, "_init_weights")
     with pytest.raises(ModelError, match="the buffer 'scale' is on the meta device and in no file"):
-        pock.from_torch(_empty(), (TOKENS,), weights=tmp_path)
+        pock.from_checkpoint(_empty(), tmp_path, (TOKENS,))

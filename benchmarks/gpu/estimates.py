@@ -15,12 +15,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.document import mib, table, write_section
+from benchmarks.gpu.roofline import Roofline
 from benchmarks.peers.case import Case
 from benchmarks.peers.prepare import graph_of, recipe_of
-from pockengine.check.speed import clock_of, step_cycles
 from pockengine.codegen import backends
-from pockengine.codegen.gpu.launches import calls_of
-from pockengine.compile import Request, Scope, plan_programs, predicted_peak_bytes
+from pockengine.compile import Request, Scope, plan_programs
 from pockengine.targets import Target, get
 
 ROWS = (
@@ -51,17 +50,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _row(case: Case, target: Target) -> list[str]:
     backend = backends.of(target)
     request = Request(graph_of(case), recipe_of(case), target, backend=backend, scope=Scope.TRAINING)
-    planned = plan_programs(request)
-    calls = calls_of({"train": planned.programs["train"]})
-    seconds = step_cycles(planned) / clock_of(target, backend)
+    found = Roofline.of(plan_programs(request))
     return [
         case.workload.title,
-        str(len(calls)),
-        f"{sum(call.flops for call in calls) / 1e9:.1f}",
-        f"{sum(call.bytes for call in calls) / 1e9:.2f}",
-        f"{1e3 * seconds:.2f}",
-        f"{case.workload.batch / seconds:.0f}",
-        mib(predicted_peak_bytes(planned)),
+        str(found.kernels),
+        f"{found.flops / 1e9:.1f}",
+        f"{found.moved / 1e9:.2f}",
+        f"{1e3 * found.seconds:.2f}",
+        f"{case.workload.batch / found.seconds:.0f}",
+        mib(found.peak),
     ]
 
 

@@ -1,7 +1,7 @@
 """PockEngine: compiles a fine-tuning step ahead of time into a small native program for one device.
 
 import pockengine as pock
-graph    = pock.load("model.onnx")                      # also pock.from_torch, from_jax, from_keras
+graph    = pock.load("model.onnx")                      # also pock.from_torch, from_checkpoint, from_jax, from_keras
 recipe   = pock.Recipe.load("recipe.yaml")
 artifact = pock.compile(graph, recipe, target="host", threads=2)
 artifact.save("model.pock")
@@ -27,8 +27,9 @@ from .verify.api import from_jax, from_keras, from_torch, verify
 
 if TYPE_CHECKING:
     from .artifact import Course, Session, train
+    from .frontends import from_checkpoint
 else:
-    __getattr__ = lazily(__name__, {"artifact": "Course Session train"})
+    __getattr__ = lazily(__name__, {"artifact": "Course Session train", "frontends": "from_checkpoint"})
 
 __all__ = [
     "Artifact",
@@ -38,6 +39,7 @@ __all__ = [
     "Session",
     "Target",
     "compile",
+    "from_checkpoint",
     "from_jax",
     "from_keras",
     "from_torch",

@@ -18,7 +18,6 @@ from pockengine.artifact.errors import (
 )
 from pockengine.artifact.manifest import FORMAT, EntryPoints, InputInfo, Manifest, Member, PortInfo, TensorInfo, parse
 from pockengine.artifact.model_text import model_members
-from pockengine.artifact.tensors import Tensors
 from pockengine.errors import WrongMachineError
 from pockengine.lazy import lazily
 
@@ -57,7 +56,6 @@ __all__ = [
     "PortInfo",
     "Session",
     "TensorInfo",
-    "Tensors",
     "Trained",
     "UnsafePathError",
     "UnsupportedFormatError",

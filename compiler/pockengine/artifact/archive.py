@@ -40,10 +40,14 @@ _DAMAGE = (
 _SAFE = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*")
 
 
+Piece = bytes | memoryview
+"""Some bytes of a member; they may change when the next ones are asked for."""
+
+
 class Content(Protocol):
     """A member's bytes, wherever they are."""
 
-    def chunks(self) -> Iterator[bytes]:
+    def chunks(self) -> Iterator[Piece]:
         """The bytes in pieces, from the beginning, each time it is called."""
 
 
@@ -56,6 +60,19 @@ class Held:
     def chunks(self) -> Iterator[bytes]:
         """See Content."""
         yield self.data
+
+
+@dataclass(frozen=True)
+class Summed:
+    """Contents whose checksum and size are known: a large member is not read once more for them."""
+
+    content: Content
+    crc: int
+    size: int
+
+    def chunks(self) -> Iterator[Piece]:
+        """See Content."""
+        return self.content.chunks()
 
 
 @dataclass(frozen=True)
@@ -96,7 +113,17 @@ def digest(content: Content) -> tuple[str, int]:
     return sha.hexdigest(), size
 
 
-def pack(members: Mapping[str, Content]) -> Iterator[bytes]:
+def summed(content: Content) -> tuple[Summed, str]:
+    """The same contents with what one walk through them tells, and their SHA-256."""
+    sha, crc, size = hashlib.sha256(), 0, 0
+    for piece in content.chunks():
+        sha.update(piece)
+        crc = zlib.crc32(piece, crc)
+        size += len(piece)
+    return Summed(content, crc, size), sha.hexdigest()
+
+
+def pack(members: Mapping[str, Content]) -> Iterator[Piece]:
     """The archive's bytes in pieces, each member's as its content gives them."""
     directory, offset = b"", 0
     for name in sorted(members):
@@ -185,6 +212,8 @@ def check_canonical(path: Path, members: Mapping[str, Content]) -> None:
 
 
 def _checksum(content: Content) -> tuple[int, int]:
+    if isinstance(content, Summed):
+        return content.crc, content.size
     crc, size = 0, 0
     for piece in content.chunks():
         crc = zlib.crc32(piece, crc)

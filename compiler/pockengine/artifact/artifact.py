@@ -52,8 +52,11 @@ class Artifact:
     @staticmethod
     def create(manifest: Manifest, members: Mapping[str, bytes | Content], summary: Json | None = None) -> Artifact:
         """An artifact of these files; their digests go into the manifest."""
-        contents = {name: Held(one) if isinstance(one, bytes) else one for name, one in sorted(members.items())}
-        digests = {name: Member(*archive.digest(content)) for name, content in contents.items()}
+        contents: dict[str, Content] = {}
+        digests = {}
+        for name, one in sorted(members.items()):
+            content, sha = archive.summed(Held(one) if isinstance(one, bytes) else one)
+            contents[name], digests[name] = content, Member(sha, content.size)
         complete = manifest.with_members(digests)
         return Artifact(complete, contents, manifest.summary if summary is None else summary)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from safetensors.numpy import load
@@ -19,11 +19,11 @@ from pockengine.errors import ArtifactError, DataError, PockError, nearest
 from pockengine.ir import Array, DType, Graph
 from pockengine.ops import prune
 from pockengine.recipe import Lora, Recipe
+from pockengine.tensors import Deferred, Tensors, stored_tensors
 
-from .archive import Content, Stored
+from .archive import Content, Stored, Summed
 from .errors import quantised_sentence
 from .model_text import MODEL, read_model
-from .tensors import Deferred, Tensors, stored_tensors
 
 if TYPE_CHECKING:
     from .artifact import Artifact
@@ -51,17 +51,21 @@ def export(
     initial = _initial(artifact.contents["params.safetensors"])
     quantised = [Quantised.of(*item) for item in artifact.manifest.summary.get("quantised", {}).items()]
     tensors = _restored({**initial, **_given(weights, initial, quantised)}, quantised)
-    held = cast(Weights, tensors)  # whatever makes an array of one gets its contents
-    model = read_model(artifact.contents, artifact.read, held)
+    model = read_model(artifact.contents, artifact.read, _held(tensors))
+    tensors = _typed(model, tensors)
     if adapters:
         return [_save(path, _adapters(model, lora, tensors), lora)]
     if merge and lora is not None:
         tensors = _merged(model, lora, tensors)
-        held = cast(Weights, tensors)
     if format == "safetensors":
         return [_save(path, tensors, None if merge else lora)]
     predicted = _predicting(model if merge or lora is None else with_adapters(model, lora), artifact)
-    return graph_to_onnx(predicted.with_(data=held)).save(path)
+    return graph_to_onnx(predicted.with_(data=_held(_typed(predicted, tensors)))).save(path)
+
+
+def _held(tensors: Lazily) -> Weights:
+    """The same for those who make an array of what they take, by which it gets its contents."""
+    return cast(Weights, tensors)
 
 
 def _format(path: Path, format: str | None) -> str:
@@ -80,6 +84,7 @@ def _format(path: Path, format: str | None) -> str:
 
 def _initial(content: Content) -> Lazily:
     """The weights as they were compiled in, from wherever they are."""
+    content = content.content if isinstance(content, Summed) else content
     if isinstance(content, Tensors):
         return content.arrays
     if isinstance(content, Stored):
@@ -124,6 +129,21 @@ def _restored(tensors: Lazily, quantised: Sequence[Quantised]) -> Lazily:
 
     return kept | {
         one.name: Deferred(np.dtype(DType(one.dtype).numpy), one.shape, partial(restored, one)) for one in quantised
+    }
+
+
+def _typed(model: Graph, tensors: Lazily) -> Lazily:
+    """The tensors in the types of the imported model: of 16-bit floats, training keeps some in f32."""
+    wanted = {value.name: np.dtype(value.type.dtype.numpy) for value in model.params}
+
+    def rounded(stored: Array | Deferred, dtype: np.dtype[Any]) -> Array:
+        return np.asarray(stored).astype(dtype)
+
+    return {
+        name: stored
+        if stored.dtype == wanted.get(name, stored.dtype)
+        else Deferred(wanted[name], stored.shape, partial(rounded, stored, wanted[name]))
+        for name, stored in tensors.items()
     }
 
 

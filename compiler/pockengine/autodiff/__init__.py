@@ -11,6 +11,7 @@ from .lora import Adapter, adapters_of, with_adapters
 from .objective import SAMPLE_WEIGHT
 from .quantised import Quantised, with_quantised
 from .step import LOSS, accumulate_graph, train_graph
+from .widened import widened
 
 __all__ = [
     "CORRECT",
@@ -33,6 +34,7 @@ __all__ = [
     "predict_graph",
     "prepare",
     "train_graph",
+    "widened",
     "with_adapters",
     "with_dropout",
     "with_quantised",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..ir import Array, Node
+from ..ir import Array, DType, Node
 from ..plan.lowering import Lowers
 from ..plan.pipeline import Pipeline
 from ..progress import Progress
@@ -25,11 +25,13 @@ class Limits:
 
     formats  the number formats in which contractions may multiply, of `targets.COMPUTE`
     tunes    whether it has choices that can be measured
-    clock    cycles a second of what runs its kernels; None: the processor's"""
+    clock    cycles a second of what runs its kernels; None: the processor's
+    stored   16-bit floats in which it reads frozen parameters; it computes with none"""
 
     formats: tuple[str, ...]
     tunes: bool
     clock: float | None = None
+    stored: tuple[DType, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 
-def write_whole(path: Path, pieces: Iterable[bytes]) -> Path:
+def write_whole(path: Path, pieces: Iterable[bytes | memoryview]) -> Path:
     """Write a file beside its place, then move it there; returns the path. Raises OSError."""
     descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:

@@ -6,7 +6,7 @@ import math
 from importlib import metadata
 from typing import Any
 
-from ..artifact import Artifact, Content, EntryPoints, InputInfo, Manifest, PortInfo, TensorInfo, Tensors, model_members
+from ..artifact import Artifact, Content, EntryPoints, InputInfo, Manifest, PortInfo, TensorInfo, model_members
 from ..codegen.backend import Built
 from ..codegen.common.region import touched
 from ..ir import Node, Value, render
@@ -14,6 +14,7 @@ from ..ops import is_kind
 from ..plan.program import Program, Step
 from ..plan.space import Space
 from ..recipe import ALL, FROZEN, Channels
+from ..tensors import Tensors
 from ..tune import Tuning
 from .build import CONST_NAME, predicted_peak_bytes, space_bytes
 from .inputs import target_kinds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..autodiff import Quantised, with_adapters, with_quantised, without_dropout
+from ..autodiff import Quantised, widened, with_adapters, with_quantised, without_dropout
 from ..ir import Graph
 from ..passes import NOTHING, optimise
 from ..recipe import Recipe, Scheme
@@ -17,8 +17,8 @@ class Resolved:
     """A request whose recipe is applied to its model.
 
     recipe      bound to the model: losses and optimizer have all their fields
-    model       what is trained: the imported model with adapters, its frozen weights quantised
-    unstored    the same before weights were quantised
+    model       what is trained: the imported model with adapters, in f32, its frozen weights quantised
+    unstored    the same before weights were quantised, where all of `everything` is trained
     scheme      what is trained of each parameter
     everything  the same where all is trained that the loss depends on
     quantised   how the quantised weights are stored"""
@@ -47,7 +47,10 @@ def resolve(request: Request) -> Resolved:
     )
     scheme, everything = resolve_scheme(recipe, adapted), resolve_scheme(recipe.with_(update="full"), adapted)
     prepared = ("prepared", adapted, recipe.dropout, request.passes.preparing)
-    model = unstored = request.common(prepared, lambda: _prepared(request, adapted, recipe.dropout))
+    plain = request.common(prepared, lambda: _prepared(request, adapted, recipe.dropout))
+    stored = request.backend.limits(request.target).stored
+    key = ("widened", plain, everything.trained(), stored)
+    unstored, model = request.common(key, lambda: widened(plain, everything, stored)), widened(plain, scheme, stored)
     quantised: tuple[Quantised, ...] = ()
     if recipe.frozen is not None:
         model, quantised = with_quantised(model, recipe.frozen, scheme)

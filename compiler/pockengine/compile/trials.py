@@ -9,8 +9,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from ..artifact import Artifact, Content, EntryPoints, Manifest, Tensors
+from ..artifact import Artifact, Content, EntryPoints, Manifest
 from ..plan.lowering import RUNTIME_BYTES
+from ..tensors import Tensors
 from ..tune import TuningStore, workloads_of
 from ..tune.packing import PackedWorkload, limits_of, packed, unknown
 from .planned import Planned

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .onnx.survey import Survey as Survey
     from .onnx.survey import UnsupportedNode as UnsupportedNode
     from .onnx.survey import survey as survey
+    from .torch.importer import from_checkpoint as from_checkpoint
     from .torch.importer import from_torch as from_torch
 else:
     __getattr__ = lazily(
@@ -21,6 +22,6 @@ else:
             "keras.importer": "from_keras",
             "onnx.importer": "load",
             "onnx.survey": "OperatorUse Survey UnsupportedNode survey",
-            "torch.importer": "from_torch",
+            "torch.importer": "from_checkpoint from_torch",
         },
     )

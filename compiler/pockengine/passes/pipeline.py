@@ -25,6 +25,7 @@ from .record import NOTHING, C, Context, Form, Pass, alone
 from .saving import save_least
 from .simplify import simplify
 from .sparse import push_scale, push_select, scale_gradient_from_weights
+from .stored import widen_where_read
 from .streamed_embeddings import stream_embeddings
 from .verify import verify, verify_forms
 from .winograd_marks import allow_winograd
@@ -147,6 +148,12 @@ _EACH: tuple[Pass[Context], ...] = (
         PRIMITIVES,
     ),
     Pass(
+        "widen_where_read",
+        alone(widen_where_read),
+        "whoever reads a frozen parameter that is stored in 16 bits widens it anew: nothing wide of it is kept",
+        PRIMITIVES,
+    ),
+    Pass(
         "masks_as_bits",
         alone(masks_as_bits),
         "a mask that waits for elementwise nodes of the backward part does so as bits, eight to a byte",
@@ -232,6 +239,7 @@ SHAPING = _listed(
     "factor_gradients",
     "tidy",
     "save_least",
+    "widen_where_read",
     "masks_as_bits",
     "fuse",
     "compute_while_packing",
@@ -248,6 +256,7 @@ SPARING = _listed(
     "tidy",
     "save_least",
     "recompute_elementwise",
+    "widen_where_read",
     "masks_as_bits",
     "fuse",
     "compute_while_packing",

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
-from pockengine.artifact import Artifact, Tensors, archive
+from pockengine.artifact import Artifact, archive
 from pockengine.artifact.archive import Content, Held
 from pockengine.ir import DType
 from pockengine.targets import get
+from pockengine.tensors import Tensors
 from tests.compiler.artifact import toy_artifact
 
 PIECE = bytes(64 << 20)
@@ -31,7 +32,7 @@ class Zeros:
         yield from [PIECE] * PIECES
 
 
-def _sparse(path: Path, pieces: Iterator[bytes]) -> None:
+def _sparse(path: Path, pieces: Iterator[bytes | memoryview]) -> None:
     """Write pieces, leaving holes for PIECE."""
     with path.open("wb") as file:
         for piece in pieces:

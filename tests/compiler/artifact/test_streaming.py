@@ -13,12 +13,12 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import pockengine as pock
-from pockengine.artifact import Artifact, Tensors
-from pockengine.artifact.tensors import stored_tensors
+from pockengine.artifact import Artifact
 from pockengine.codegen.onnx.model import OnnxModel
 from pockengine.errors import DataError
 from pockengine.ir import Array, Builder, DType, Graph, TensorType
 from pockengine.ops import Emitter
+from pockengine.tensors import Tensors, stored_tensors
 
 WIDTH, LAYERS = 2048, 16
 TENSOR_BYTES = 4 * WIDTH**2

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -36,12 +36,14 @@ class Dialect:
     elements  the element types that it computes with
     bitcast   expression of the bits of {0}, of type {source}, as a number of type {to}
     library   the first part of the names of functions that we define: an expression that calls one needs its text
+    widened   types that it only reads -> expression of {0}, the bits of such a number, as an f32
     """
 
     name: str
     elements: Mapping[DType, Element]
     bitcast: str
     library: str
+    widened: Mapping[DType, str] = field(default_factory=dict)
 
     def type(self, dtype: DType) -> str:
         """The type of one element, and of what a pointer to an operand points to."""

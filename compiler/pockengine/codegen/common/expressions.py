@@ -21,9 +21,17 @@ def unsupported_types(values: Iterable[Value], dialect: Dialect) -> str | None:
     return None
 
 
+def only_read(node: Node, dialect: Dialect) -> str | None:
+    """A reason when a node computes with a type that the dialect only reads: casts to others are all it can do."""
+    for value in node.outputs if node.op == "cast" else (*node.inputs, *node.outputs):
+        if value.type.dtype in dialect.widened:
+            return f"the {dialect.name} backend only reads {value.type.dtype.value}, and does not compute with it"
+    return None
+
+
 def unsupported(node: Node, dialect: Dialect) -> str | None:
     """Why an elementwise node has no expression, or None."""
-    reason = unsupported_types((*node.inputs, *node.outputs), dialect)
+    reason = unsupported_types((*node.inputs, *node.outputs), dialect) or only_read(node, dialect)
     dtype = node.inputs[0].type.dtype
     if reason or node.op in ("cast", "clip", "bitcast") or node.op in dialect.elements[dtype].operators:
         return reason
@@ -79,6 +87,8 @@ class Body:
 def _cast(argument: str, source: DType, to: DType, dialect: Dialect) -> str:
     if DType.BIT in (source, to):
         return argument
+    if source in dialect.widened:
+        argument, source = f"({dialect.widened[source].format(argument)})", DType.F32
     if to is DType.BOOL:
         return f"{argument} != 0"
     return argument if source is to else f"({dialect.type(to)}){argument}"

@@ -102,7 +102,7 @@ class _Writer:
 
     def _load(self, value: Value, reduced: bool) -> None:
         name = self.inputs[value]
-        self.code.line(f"const {c_type(value.type.dtype)} x{name[2:]} = {name}[{self._place(value, reduced)}];")
+        self.code.line(f"const {GPU_C.type(value.type.dtype)} x{name[2:]} = {name}[{self._place(value, reduced)}];")
         self.body.names[value] = f"x{name[2:]}"
 
     def _row(self) -> None:

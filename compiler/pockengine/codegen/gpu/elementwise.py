@@ -6,7 +6,6 @@ import math
 
 from ...ir import Node
 from ...plan.program import Lowered
-from ..common.c_dialect import c_type
 from ..common.expressions import Body
 from ..common.indexing import broadcast_strides, collapse, digits, dot
 from ..common.mathlib import functions
@@ -29,7 +28,7 @@ def lower(node: Node) -> Lowered:
             code.line(f"const ptrdiff_t d{axis} = {text};")
         places = [dot([f"d{axis}" for axis in range(len(extents))], own) for own in strides]
         for value, (name, _, _), place in zip(body.graph.inputs, operands, places, strict=False):
-            code.line(f"const {c_type(value.type.dtype)} x{name[2:]} = {name}[{place}];")
+            code.line(f"const {GPU_C.type(value.type.dtype)} x{name[2:]} = {name}[{place}];")
             body.names[value] = f"x{name[2:]}"
         body.compute(code, body.graph.nodes)
         first = len(body.graph.inputs)

@@ -57,7 +57,8 @@ def unsupported(node: Node) -> str | None:
         return f"a kernel has at most {MOST_OPERANDS} operands"
     reason = expressions.unsupported_types(values, GPU_C)
     if reason or node.op in BARE:
-        return reason or _pooled(node)
+        moves = node.op in (*movement.OPS, "gather")
+        return reason or _pooled(node) or (None if moves else expressions.only_read(node, GPU_C))
     if node.body is not None:
         return next((reason for inner in node.body.nodes if (reason := _inside(inner))), None)
     if ops.get(node.op).kind in ("elementwise", "reduction", "contraction"):
@@ -71,7 +72,8 @@ def _pooled(node: Node) -> str | None:
 
 
 def _inside(node: Node) -> str | None:
-    if reason := expressions.unsupported_types((*node.inputs, *node.outputs), GPU_C):
+    values = (*node.inputs, *node.outputs)
+    if reason := expressions.unsupported_types(values, GPU_C) or expressions.only_read(node, GPU_C):
         return reason
     boolean = node.output.type.dtype is DType.BOOL
     if ops.is_kind(node, "contraction"):
@@ -109,7 +111,8 @@ class Lowering:
 
     def limits(self, target: Target) -> Limits:
         """There is nothing to tune."""
-        return Limits(self.formats, tunes=False, clock=(target.gpu or USUAL).clock_mhz * 1e6)
+        clock = (target.gpu or USUAL).clock_mhz * 1e6
+        return Limits(self.formats, tunes=False, clock=clock, stored=tuple(GPU_C.widened))
 
     def unsupported(self, node: Node) -> str | None:
         """Why this node cannot be lowered, or None."""

@@ -59,7 +59,7 @@ class _Writer:
             code.line(f"const ptrdiff_t safe = row < {plan.rows} ? row : {plan.rows - 1};")
             for value, name in self.inputs.items():
                 if value not in plan.full:
-                    code.line(f"const {c_type(value.type.dtype)} {name}_0 = {name}[{self._start(value)}];")
+                    code.line(f"const {GPU_C.type(value.type.dtype)} {name}_0 = {name}[{self._start(value)}];")
                     self.body.names[value] = f"{name}_0"
             for number in range(plan.passes):
                 self._pass(number)
@@ -120,7 +120,7 @@ class _Writer:
         with code.loop("j", "length", "lane", self.lanes):
             for value, name in self.inputs.items():
                 if value in read and value in plan.full:
-                    code.line(f"const {c_type(value.type.dtype)} x{name[2:]} = {name}[{self._element(value)}];")
+                    code.line(f"const {GPU_C.type(value.type.dtype)} x{name[2:]} = {name}[{self._element(value)}];")
                     names[value] = f"x{name[2:]}"
             self.body.compute(code, _computed(self.graph, wanted, plan.full))
             for value, name in self.results:

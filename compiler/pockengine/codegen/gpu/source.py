@@ -20,9 +20,9 @@ from contextlib import contextmanager
 
 from ...ir import Node, TensorType
 from ...plan.program import Call, Grid, Kernel
-from ..common.c_dialect import c_type
 from ..common.lines import Lines
 from ..common.region import bytes_of, flops_of
+from .dialect import GPU_C
 
 SYMBOL = "POCK_KERNEL"
 """Stands for the kernel's name until its source is complete and can be hashed."""
@@ -59,7 +59,7 @@ def kernel_body(code: Code, operands: Operands) -> Iterator[None]:
     parameters = ", ".join(f"OPERAND({i})" for i in range(len(operands)))
     with code.block(f"KERNEL void {SYMBOL}({parameters})"):
         for index, (name, type, written) in enumerate(operands):
-            pointed = f"{'' if written else 'const '}{c_type(type.dtype)}"
+            pointed = f"{'' if written else 'const '}{GPU_C.type(type.dtype)}"
             code.line(f"GLOBAL {pointed} *const {name} = AT(GLOBAL {pointed}, {index}); /* {type} */")
         yield
 

@@ -7,6 +7,7 @@ import inspect
 import re
 import traceback
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,12 +26,15 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
     from torch.onnx import ONNXProgram
 
-    from .capture import CustomFunctions, Decisions, Rules
+    from .capture import CustomFunctions, Decisions, Derivatives, Rules
 
 OPSET = 23
 """The first opset with attention as one operator."""
 
 _LARGE_BYTES = 1 << 16
+
+_MOST_BYTES = 1 << 30
+"""Of the tensors in a checkpoint: more are only mapped, as computing with them would read them all."""
 
 _DATA_DEPENDENT = "data-dependent expression"
 """What a trace says where Python asks for the contents of a tensor."""
@@ -71,53 +75,120 @@ def from_torch(
     (`logits`) when the module returns a mapping, else `output`. A tensor that `state_dict` holds under several names
     (tied weights) is one parameter under the first of them, as in `named_parameters`. The module is left in the mode
     it was in. Raises ModelError when PyTorch is not installed, cannot export the module or exports another function."""
+    return _from_module(module, _Call(args, kwargs, dims, functions, fixed, verify), None)
+
+
+def from_checkpoint(
+    module: nn.Module,
+    weights: str | Path,
+    args: Any = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    fixed: Collection[str] = (),
+) -> Graph:
+    """Import a module whose tensors lie in safetensors files, as `from_torch` does: the module itself may be on the
+    meta device, and is afterwards what it was. The files are memory-mapped.
+
+    weights  a folder of safetensors files as Hugging Face's libraries save it, its index, or one such file. It has
+             every tensor of the `state_dict` in the module's shape, and tensors are of the types that it has
+
+    A module of more than 1 GiB is not run: only the shapes of what it computes are known, nothing is compared, and its
+    Python must not ask for contents. Raises ModelError as `from_torch` does, and where the files do not fit."""
+    return _from_module(module, _Call(args, kwargs, fixed=fixed), Path(weights))
+
+
+@dataclass(frozen=True)
+class _Call:
+    """What `from_torch` is told beside the module."""
+
+    args: Any
+    kwargs: Mapping[str, Any] | None
+    dims: Mapping[str, int] | None = None
+    functions: Rules | None = None
+    fixed: Collection[str] = ()
+    verify: bool = False
+
+
+def _from_module(module: nn.Module, call: _Call, weights: Path | None) -> Graph:
+    """weights: where the contents of the module's tensors are; None: in the module."""
     try:
         from .capture import CustomFunctions, Decisions
     except ImportError:
         raise ModelError("from_torch needs PyTorch: pip install 'pockengine[torch]'") from None
-    positional = args if isinstance(args, tuple) else (args,)
-    named = dict(kwargs or {})
+    positional = call.args if isinstance(call.args, tuple) else (call.args,)
+    named = dict(call.kwargs or {})
     constants: dict[str, Any] = {}
-    if fixed:
+    if call.fixed:
         named = _by_name(module, positional, named)
-        positional, constants = (), {name: _taken(named, name) for name in fixed}
+        positional, constants = (), {name: _taken(named, name) for name in call.fixed}
     training = module.training
     module.eval()
     try:
-        for decisions in (Decisions(wanted=False), Decisions(wanted=True)):
-            try:
-                custom = CustomFunctions(functions or {})
-                return _imported(module, (positional, named, constants), custom, decisions, dims, verify)
-            except PockError as refusal:
-                if decisions.answers or not _decided_by_data(refusal):
-                    raise
-                refused = refusal
-        raise refused
+        with _contents(module, weights) as contents:
+            asked = _Asked(module, positional, named, constants, contents, call.verify)
+            for decisions in (Decisions(wanted=False), Decisions(wanted=True)):
+                try:
+                    return _imported(asked, CustomFunctions(call.functions or {}), decisions, call.dims)
+                except PockError as refusal:
+                    if decisions.answers or not _decided_by_data(refusal):
+                        raise
+                    refused = refusal
+            raise refused
     finally:
         module.train(training)
 
 
-def _imported(
-    module: nn.Module,
-    arguments: tuple[tuple[Any, ...], dict[str, Any], dict[str, Any]],
-    custom: CustomFunctions,
-    decisions: Decisions,
-    dims: Mapping[str, int] | None,
-    verify: bool,
-) -> Graph:
-    """`from_torch` of a module in evaluation mode. arguments: those without names, those with, and those fixed."""
+@dataclass(frozen=True)
+class _Asked:
+    """A module in evaluation mode, its arguments without names, with names, and fixed; what a checkpoint holds of it;
+    whether it is to be compared whatever its size."""
+
+    module: nn.Module
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    constants: dict[str, Any]
+    contents: Mapping[str, Array]
+    verify: bool
+
+    @property
+    def is_run(self) -> bool:
+        """Whether the module is computed, and not only the shapes of what it computes."""
+        return self.verify or sum(array.nbytes for array in self.contents.values()) <= _MOST_BYTES
+
+    def run(self, derivatives: Derivatives) -> Any:
+        """What the module returns."""
+        from .shapes import shapes_alone
+
+        kwargs = {**self.kwargs, **self.constants}
+        if self.is_run:
+            return derivatives.run(self.module, self.args, kwargs)
+        with shapes_alone(self.module, (self.args, kwargs)) as (args, kwargs):
+            return derivatives.run(self.module, args, kwargs)
+
+
+def _contents(module: nn.Module, weights: Path | None) -> contextlib.AbstractContextManager[Mapping[str, Array]]:
+    """What a checkpoint holds of the module, which has it meanwhile; nothing where the module has it itself."""
+    from .weights import placed, refuse_without_contents
+
+    if weights is not None:
+        return placed(module, weights)
+    refuse_without_contents(module)
+    return contextlib.nullcontext({})
+
+
+def _imported(asked: _Asked, custom: CustomFunctions, decisions: Decisions, dims: Mapping[str, int] | None) -> Graph:
     from torch import Tensor
 
     from .agreement import refuse_another_function
     from .capture import Derivatives, Selections, captured, drawing_in_training, warn
     from .capture import named as renamed
 
-    positional, named, constants = arguments
+    module, positional, named, constants = asked.module, asked.args, asked.kwargs, asked.constants
     derivatives, selections = Derivatives(), Selections()
     name = type(module).__name__
     with _explained(f"{name} does not run on the example inputs"):
         with custom.observed(), selections.observed(), decisions.observed():
-            returned = derivatives.run(module, positional, {**named, **constants})
+            returned = asked.run(derivatives)
         outputs = [(name, x.detach() if isinstance(x, Tensor) else x) for name, x in named_tensors(returned)]
     with _explained(f"PyTorch cannot export {name} to ONNX", ", so write that in other functions of PyTorch"), quiet():
         watched = captured(module, custom, selections, decisions, constants)
@@ -125,7 +196,7 @@ def _imported(
             traced = _traced(module, positional, named)
         program = _exported(traced, [name for name, _ in outputs])
     _tell_apart(program.model)
-    weights = _taken_out(program.model)
+    weights = _taken_out(program.model, asked.contents)
     proto = renamed(program.model_proto)
     tied = _tied_names(module)
     _rename(proto.graph, tied)
@@ -133,7 +204,8 @@ def _imported(
     parameters = {name for name, tensor in module.state_dict().items() if tensor.is_floating_point()}
     file = from_proto(proto, {tied.get(name, name): array for name, array in weights.items()})
     graph = import_model(file, type(module).__name__, dims, parameters=parameters)
-    refuse_another_function(graph, module, positional, {**named, **constants}, outputs, verify)
+    if asked.is_run:
+        refuse_another_function(graph, module, positional, {**named, **constants}, outputs, asked.verify)
     warn(decisions.settled)
     used = {value.name for value in graph.params}
     return graph.with_(untrained=_untrained(module, used, tied), draws=drawing_in_training(module))
@@ -237,16 +309,16 @@ def _tell_apart(model: ir.Model) -> None:
                 value.name = f"{value.name}.made"
 
 
-def _taken_out(model: ir.Model) -> dict[str, Array]:
-    """Copies of the large initializers, which the model then only names, as if they were in a file: the protobuf
-    library would copy them twice more, and cannot hold 2 GB."""
+def _taken_out(model: ir.Model, contents: Mapping[str, Array]) -> dict[str, Array]:
+    """The large initializers, copies unless `contents` has them. The model then only names them, as if they were in a
+    file: the protobuf library would copy them twice more, and cannot hold 2 GB."""
     from onnx_ir import ExternalTensor, Shape
 
     arrays: dict[str, Array] = {}
     for name, value in model.graph.initializers.items():
         tensor = value.const_value
         if tensor is not None and tensor.nbytes > _LARGE_BYTES:
-            arrays[name] = np.array(tensor.numpy(), order="C")
+            arrays[name] = contents[name] if name in contents else np.array(tensor.numpy(), order="C")
             shape = Shape(arrays[name].shape)
             value.const_value = ExternalTensor("weights", 0, tensor.nbytes, tensor.dtype, shape=shape, name=name)
     return arrays

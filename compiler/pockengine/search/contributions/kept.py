@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ...artifact import Tensors
-from ...artifact.tensors import stored_tensors
 from ...codegen.files import write_whole
 from ...errors import DataError
 from ...ir import Array
+from ...tensors import Tensors, stored_tensors
 
 _EVERY = 5.0
 """Seconds between two copies of arrays, at least: what a kill loses. A copy is as large as the model."""

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from ...artifact.tensors import stored_tensors
 from ...autodiff.objective import SAMPLE_WEIGHT
 from ...compile import Request
 from ...compile.graphs import build_graphs
@@ -17,6 +16,7 @@ from ...errors import DataError, nearest
 from ...ir import Array, Value
 from ...recipe import batch_of
 from ...targets import Target
+from ...tensors import stored_tensors
 from ..space import Space
 
 Data = Mapping[str, Array]

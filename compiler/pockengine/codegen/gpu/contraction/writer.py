@@ -54,7 +54,7 @@ class Writer:
         self.body.names[self.anchor.output] = total
         for value, (name, _, _) in zip(self.graph.inputs, self.operands, strict=False):
             if value in read:
-                code.line(f"const {c_type(value.type.dtype)} x{name[2:]} = {name}[{self._place(value, b, m, n)}];")
+                code.line(f"const {GPU_C.type(value.type.dtype)} x{name[2:]} = {name}[{self._place(value, b, m, n)}];")
                 self.body.names[value] = f"x{name[2:]}"
         self.body.compute(code, nodes)
         for value, (name, _, _) in zip(results, self.operands[len(self.graph.inputs) :], strict=True):

@@ -1,0 +1,46 @@
+"""16-bit floats as kernels of GPUs read them: every one there is, and nothing but reading."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pockengine.codegen import backends
+from pockengine.ir import Array, DType
+from pockengine.ops import Sample
+from pockengine.targets import get
+from tests.compiler.codegen.gpu.emulated import EmulatedLibrary
+from tests.compiler.codegen.harness import Case, sample_case
+
+NARROW = (DType.BF16, DType.F16)
+
+
+def _every(dtype: DType) -> Array:
+    return np.arange(1 << 16, dtype=np.uint16).view(dtype.numpy)
+
+
+def test_every_number_is_read_exactly(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    made = [sample_case("cast", Sample((f"{dtype.value}[65536]",), {"to": "f32"}), rng) for dtype in NARROW]
+    cases = [Case(case.node, (_every(dtype),), case.label) for case, dtype in zip(made, NARROW, strict=True)]
+    library = EmulatedLibrary(tmp_path, cases, get("host"), 1, ("-O1",), backend="cuda")
+    for index in range(len(cases)):
+        library.check(index, 1)
+
+
+@pytest.mark.parametrize("dtype", NARROW, ids=lambda dtype: dtype.value)
+def test_nothing_is_computed_in_16_bits(dtype: DType) -> None:
+    backend, rng, name = backends.get("cuda"), np.random.default_rng(0), dtype.value
+    pair = (f"{name}[4,4]", f"{name}[4,4]")
+    for op, shapes, attrs in (
+        ("add", pair, {}),
+        ("matmul", pair, {"trans_a": False, "trans_b": False}),
+        ("reduce_sum", pair[:1], {"axes": (1,)}),
+        ("cast", ("f32[4,4]",), {"to": name}),
+    ):
+        node = sample_case(op, Sample(shapes, attrs), rng).node
+        assert f"only reads {name}" in (backend.unsupported(node) or ""), op
+    moved = sample_case("transpose", Sample(pair[:1], {"perm": (1, 0)}), rng).node
+    assert backend.unsupported(moved) is None

@@ -1,0 +1,44 @@
+"""Frozen parameters of 16 bits: widened anew by each reader, so that nothing wide lies between two."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+
+from pockengine.interp import evaluate
+from pockengine.ir import Builder, DType, Graph, TensorType
+from pockengine.ops import Emitter
+from pockengine.passes.stored import widen_where_read
+
+WEIGHT = np.arange(9).reshape(3, 3).astype(ml_dtypes.bfloat16)
+
+
+def _network(dtype: DType) -> Graph:
+    builder = Builder("net")
+    e, x = Emitter(builder), builder.input("x", TensorType(DType.F32, (2, 3)))
+    w = builder.param("w", TensorType(dtype, (3, 3)), WEIGHT.astype(dtype.numpy))
+    wide = e.op("cast", w, to="f32")
+    h = e.op("exp", e.matmul(x, wide))
+    builder.phase = "backward"
+    builder.outputs = {"y": e.op("matmul", h, wide, trans_a=False, trans_b=True)}
+    return builder.finish()
+
+
+def test_each_reader_widens_a_stored_parameter() -> None:
+    before = _network(DType.BF16)
+    after = widen_where_read(before)
+    assert [(node.op, node.phase) for node in after.nodes] == [
+        ("cast", "forward"),
+        ("matmul", "forward"),
+        ("exp", "forward"),
+        ("cast", "backward"),
+        ("matmul", "backward"),
+    ]
+    x = {"x": np.full((2, 3), 0.1, np.float32)}
+    np.testing.assert_array_equal(evaluate(after, x)["y"], evaluate(before, x)["y"])
+    assert len(widen_where_read(after).nodes) == len(after.nodes)
+
+
+def test_what_is_no_16_bit_parameter_is_left_alone() -> None:
+    graph = _network(DType.F64)
+    assert widen_where_read(graph) is graph

@@ -1,0 +1,57 @@
+"""The script that tells what language models take on GPUs, with a small one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.gpu import language_models
+from benchmarks.gpu.llama import MODELS, Shape, graph_of, write_checkpoint
+from pockengine.ir import DType
+from tests.compiler.codegen.cuda.driver import needs_compiler
+
+SMALL = MODELS["small"]
+
+
+def _weights(shape: Shape) -> int:
+    layer = 4 * shape.width**2 + 3 * shape.width * shape.hidden + 2 * shape.width
+    return shape.layers * layer + shape.width + 2 * shape.vocabulary * shape.width
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_checkpoint(tmp_path_factory.mktemp("llama") / "model", SMALL)
+
+
+def test_the_checkpoint_is_the_model_and_takes_no_disk(checkpoint: Path) -> None:
+    graph = graph_of(checkpoint, 1, 32)
+    assert sum(value.type.size for value in graph.params) == _weights(SMALL)
+    assert {value.type.dtype for value in graph.params} == {DType.BF16}
+    files = list(checkpoint.glob("*.safetensors"))
+    assert sum(file.stat().st_size for file in files) > 2 * _weights(SMALL)
+    assert sum(512 * file.stat().st_blocks for file in files) < 2 * _weights(SMALL) / 10
+
+
+def test_the_table_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document = tmp_path / "gpu.md"
+    document.write_text("before\n<!-- begin gpu-language-models -->\n<!-- end gpu-language-models -->\nafter\n")
+    steps = ["sparse-short", "sparse-orin", "norms"]
+    assert language_models.main(["--model", "small", "--step", *steps, "--write", str(document)]) == 0
+    written = document.read_text()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in written.splitlines() if line[:1] == "|"][2:]
+    assert [row[:3] for row in rows] == [
+        ["sparse", "`h200`", "1 x 512"],
+        ["sparse", "`jetson-agx-orin`", "1 x 512"],
+        ["norms alone (there are no biases)", "`h200`", "2 x 2048"],
+    ]
+    (fast, slow) = (float(row[7]) for row in rows[:2])
+    assert fast > slow
+    assert capsys.readouterr().out.strip() in written
+
+
+@needs_compiler
+def test_a_step_is_built_cold(checkpoint: Path) -> None:
+    found = language_models._built(language_models.STEPS["sparse-short"], SMALL, checkpoint)
+    assert found["artifact_bytes"] > 2 * _weights(SMALL) + found["program_bytes"]
+    assert found["processor_seconds"] > 0 and 0 < found["peak_bytes"] < 4 << 30

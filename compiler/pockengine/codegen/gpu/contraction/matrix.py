@@ -17,9 +17,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from ....plan.program import Kernel
+from ....targets import Gpu
 from ...common.index_maps import Access, Axis, Contraction, inside
-from ..source import kernel_body
-from .writer import Writer, guarded
+from ..pace import CACHE_BYTES, LATENCY, WARP, Pace
+from .writer import Writer, guarded, is_run
 
 FORMATS = ("bf16", "f16", "tf32")
 WORDS = 16
@@ -55,10 +56,17 @@ class Shape:
         """Blocks over m x n."""
         return -(-m // self.rows) * -(-n // self.columns)
 
+    def pace(self, compute: str, gpu: Gpu) -> Pace:
+        """Of a block: the slowest of arithmetic, of reading operands, and of reading the tiles in shared memory."""
+        deep, warps = WORDS * _numbers(compute), self.threads // WARP
+        flops = 2 * self.rows * self.columns * deep / (gpu.matrix_flops_per_cycle(compute) / gpu.multiprocessors)
+        read = (self.rows + self.columns) * deep * 4 / CACHE_BYTES
+        shared = warps * WORDS // 8 * (4 * self.m + 2 * self.n)
+        return Pace(deep, max(flops, read, shared), LATENCY, resident=512 // self.threads)
 
-LARGE, SMALL = Shape(2, 4, 4, 4), Shape(2, 2, 2, 4)
-ENOUGH = 64
-"""Blocks with which a GPU is busy: where the large shape makes fewer, the small one has more."""
+
+SHAPES = Shape(2, 2, 2, 4), Shape(4, 1, 2, 4), Shape(1, 4, 2, 4), Shape(2, 4, 4, 4)
+"""64 x 64 results, 128 x 32, 32 x 128, 128 x 128."""
 
 
 def suits(part: Contraction) -> bool:
@@ -72,37 +80,31 @@ def is_of_units(kernel: Kernel) -> bool:
     return "MMA_" in kernel.source
 
 
-def shape_for(m: int, n: int) -> Shape:
-    """The large shape where it makes enough blocks and wastes little."""
-    padded = LARGE.blocks(m, n) * LARGE.rows * LARGE.columns
-    return LARGE if LARGE.blocks(m, n) >= ENOUGH and padded <= 1.25 * m * n else SMALL
-
-
 def tiled(writer: Writer, shape: Shape, compute: str) -> Kernel:
     """Blocks go through the tiles of the result by rows."""
-    code, (_, m, n, k) = writer.code, writer.part.sizes()
+    code, (batch, m, n, _) = writer.code, writer.part.sizes()
     across, down = -(-n // shape.columns), -(-m // shape.rows)
     deep = WORDS * _numbers(compute)
-    with kernel_body(code, writer.operands):
+    with writer.function(batch * across * down):
         code.line(f"SHARED uint32_t left_tile[{shape.rows}][{PITCH}], right_tile[{shape.columns}][{PITCH}];")
-        code.line(f"const ptrdiff_t b = BLOCK / {across * down};")
-        code.line(f"const ptrdiff_t m0 = BLOCK / {across} % {down} * {shape.rows};")
-        code.line(f"const ptrdiff_t n0 = BLOCK % {across} * {shape.columns};")
+        code.line(f"const ptrdiff_t b = block / {across * down};")
+        code.line(f"const ptrdiff_t m0 = block / {across} % {down} * {shape.rows};")
+        code.line(f"const ptrdiff_t n0 = block % {across} * {shape.columns};")
         code.line("const int g = THREAD % 32 / 4, t = THREAD % 4;")
         code.line(f"const int row0 = THREAD / 32 / {shape.across} * {shape.m * 16};")
         code.line(f"const int column0 = THREAD / 32 % {shape.across} * {shape.n * 8};")
         writer.digits("b", writer.part.b)
         code.line(f"uint32_t next_left[{_share(shape.rows, shape)}], next_right[{_share(shape.columns, shape)}];")
         code.line(f"float sums[{shape.m}][{shape.n}][4] = {{{{{{0}}}}}};")
-        with code.loop("k0", k + deep, step=deep):
-            with code.block("if (k0 > 0)"):
+        with code.loop("k0", f"end + {deep}", "first", deep):
+            with code.block("if (k0 > first)"):
                 _keep(writer, "left", shape.rows, shape)
                 _keep(writer, "right", shape.columns, shape)
             code.line("BARRIER;")
-            with code.block(f"if (k0 < {k})"):
+            with code.block("if (k0 < end)"):
                 _fetch(writer, "left", shape, compute)
                 _fetch(writer, "right", shape, compute)
-            with code.block("if (k0 > 0)"):
+            with code.block("if (k0 > first)"):
                 _multiply(writer, shape, compute)
             code.line("BARRIER;")
         _results(writer, shape)
@@ -123,7 +125,7 @@ def _places(writer: Writer, side: str, width: int) -> None:
     """Which row `x` of a tile and which word `kk` of it: neighbours in memory for neighbouring threads."""
     code = writer.code
     access, axis, _, _ = _side(writer, side)
-    if writer.is_run(access, writer.part.k) and not writer.is_run(access, axis):
+    if is_run(access, writer.part.k) and not is_run(access, axis):
         code.line(f"const int kk = e % {WORDS}, x = e / {WORDS};")
     else:
         code.line(f"const int x = e % {width}, kk = e / {width};")
@@ -202,4 +204,4 @@ def _results(writer: Writer, shape: Shape) -> None:
         code.line("const ptrdiff_t m = m0 + row0 + i * 16 + g + s / 2 * 8;")
         code.line("const ptrdiff_t n = n0 + column0 + j * 8 + 2 * t + s % 2;")
         with code.block(f"if (m < {m} && n < {n})"):
-            writer.finish("sums[i][j][s]", "b", "m", "n")
+            writer.give("sums[i][j][s]")

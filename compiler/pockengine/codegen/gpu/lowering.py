@@ -27,7 +27,7 @@ BARE: Mapping[str, Callable[[Node], Lowered]] = {
 }
 """Operators that never stand in a region."""
 
-_LEFT_OUT = ("allow_winograd", "masks_as_bits", "compute_while_packing", "decompress_inside")
+_LEFT_OUT = ("allow_winograd", "masks_as_bits", "compute_while_packing")
 
 
 def _on_gpu(*passes: str) -> tuple[str, ...]:
@@ -39,8 +39,8 @@ GPU = Pipeline(
     shaping=tuple(PASSES[name] for name in _on_gpu(*(one.name for one in _DEFAULT.shaping))),
     sparing=tuple(PASSES[name] for name in _on_gpu(*(one.name for one in _DEFAULT.sparing))),
 )
-"""Regions of at most one contraction, which finds its operands in memory; a mask is a byte an element, which a thread
-can write by itself."""
+"""Regions of at most one contraction, which finds its operands in memory, as numbers or compressed; a mask is a byte an
+element, which a thread can write by itself."""
 
 
 def unsupported(node: Node) -> str | None:
@@ -70,6 +70,8 @@ def _pooled(node: Node) -> str | None:
 def _inside(node: Node) -> str | None:
     if reason := expressions.unsupported_types((*node.inputs, *node.outputs), GPU_C):
         return reason
+    if ops.decompresses(node):
+        return None
     boolean = node.output.type.dtype is DType.BOOL
     if ops.is_kind(node, "contraction"):
         return f"a GPU has no {node.op} of bool" if boolean else None

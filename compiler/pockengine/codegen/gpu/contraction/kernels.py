@@ -19,7 +19,7 @@ from ..pace import LATENCY, Pace, cut, gpu_of
 from ..source import THREADS, blocks_of
 from . import matrix, thin, tiled
 from .sums import sums
-from .writer import Writer
+from .writer import Writer, multiplied
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def lower(node: Node, target: Target) -> Lowered:
         made, nbytes = _calls(node, part, target, min(limit, allowed), math.prod(part.sizes()) / work)
         calls += made
         scratch = max(scratch, nbytes)
-    return Lowered(tuple(calls), scratch, elementwise_pairs(node, anchor.inputs))
+    return Lowered(tuple(calls), scratch, elementwise_pairs(node, multiplied(node)))
 
 
 def _calls(node: Node, part: Contraction, target: Target, limit: int, share: float) -> tuple[list[Call], int]:
@@ -67,7 +67,7 @@ def _calls(node: Node, part: Contraction, target: Target, limit: int, share: flo
     if best.parts == 1:
         return [Call(made, operands, False, grid, flops, nbytes)], 0
     scratch = best.parts * results
-    read = sum(value.type.nbytes for value in anchor.inputs)
+    read = sum(value.type.nbytes for value in multiplied(node))
     last = Grid(blocks_of(batch * m * n), THREADS)
     return [
         Call(made, operands, True, grid, flops, int(read * share) + scratch),

@@ -6,13 +6,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from ....ir import Node, TensorType, Value
+from ....ops import decompresses
 from ....plan.program import Kernel
 from ...common.c_dialect import c_type
 from ...common.expressions import Body
 from ...common.index_maps import Access, Axis, Contraction, element_offset
 from ...common.indexing import broadcast_strides, digits
 from ...common.mathlib import functions
-from ...common.region import body_of, needed
+from ...common.region import anchor_of, body_of, needed
+from ..compressed import SCALE_OF, Compressed
 from ..dialect import GPU_C
 from ..pace import Cut
 from ..source import Code, kernel, kernel_body, operands_of
@@ -56,8 +58,21 @@ class Writer:
 
     def element(self, access: Access) -> str:
         """Expression of an element of an operand, at the digits that are declared."""
-        name = self.operands[self.graph.inputs.index(self.anchor.inputs[access.operand])][0]
-        return f"{name}[{element_offset(access)}]"
+        value = self.anchor.inputs[access.operand]
+        unpacks = self.unpacks(access)
+        if unpacks is None:
+            return f"{self._name(value)}[{element_offset(access)}]"
+        weight = Compressed.of(unpacks)
+        packed, scales = (self._name(one) for one in unpacks.inputs)
+        return weight.element(packed, scales, *_row_and_column(access, weight.columns))
+
+    def unpacks(self, access: Access) -> Node | None:
+        """The node of the region that decompresses an operand, if there is one."""
+        value = self.anchor.inputs[access.operand]
+        return next((node for node in self.graph.nodes if decompresses(node) and value in node.outputs), None)
+
+    def _name(self, value: Value) -> str:
+        return self.operands[self.graph.inputs.index(value)][0]
 
     def give(self, total: str) -> None:
         """What becomes of a sum, or of a part of one, of the element (b, m, n)."""
@@ -100,7 +115,26 @@ class Writer:
         types = ", ".join(str(value.type) for value in self.anchor.inputs)
         title = f"{self.anchor.op}({types}): b, m, n, k = {self.part.sizes()}"
         title += f" in {self.cut.parts} parts" if self.cut.parts > 1 else ""
-        return kernel(f"{stem}_{self.anchor.op}", title, self.code.text(), functions(self.body.needs))
+        unpacks = any(decompresses(node) for node in self.graph.nodes)
+        helpers = [*functions(self.body.needs), *([SCALE_OF] if unpacks else [])]
+        return kernel(f"{stem}_{self.anchor.op}", title, self.code.text(), helpers)
+
+
+def multiplied(node: Node) -> list[Value]:
+    """Those of a contraction region's inputs, as its body names them, of which a product's operands are made."""
+    anchor, graph = anchor_of(node), body_of(node)
+    of_product = {*anchor.inputs, *(value for one in graph.nodes if decompresses(one) for value in one.inputs)}
+    return [value for value in graph.inputs if value in of_product]
+
+
+def _row_and_column(access: Access, columns: int) -> tuple[str, str]:
+    """Expressions of where an element of a weight lies, whose digits go along its rows or from row to row."""
+    assert not access.windows, "a compressed operand is no image"
+    steps = {name: divmod(stride, columns) for name, stride in access.strides.items() if stride}
+    assert all(not row or not column for row, column in steps.values())
+    row, column = ([f"at_{name} * {step[part]}" for name, step in steps.items() if step[part]] for part in (0, 1))
+    first, second = divmod(access.base, columns)
+    return " + ".join([*row, str(first)]), " + ".join([*column, str(second)])
 
 
 def is_run(access: Access, axis: Axis) -> bool:

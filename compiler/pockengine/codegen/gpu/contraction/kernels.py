@@ -17,7 +17,7 @@ from ...common.index_maps import Contraction, contractions_of
 from ...common.region import anchor_of, bytes_of, elementwise_pairs, flops_of
 from ..pace import LATENCY, Pace, cut, gpu_of
 from ..source import THREADS, blocks_of
-from . import matrix, thin, tiled
+from . import matrix, streamed, thin, tiled
 from .sums import sums
 from .writer import Writer, multiplied
 
@@ -56,9 +56,7 @@ def _calls(node: Node, part: Contraction, target: Target, limit: int, share: flo
     anchor, gpu = anchor_of(node), gpu_of(target)
     itemsize, (batch, m, n, k) = anchor.output.type.dtype.numpy.itemsize, part.sizes()
     results = batch * m * n * itemsize
-    ways = [
-        (way, cut(way.blocks, k, way.pace, results, limit, gpu)) for way in _ways(anchor, part, target.compute, gpu)
-    ]
+    ways = [(way, cut(way.blocks, k, way.pace, results, limit, gpu)) for way in _ways(node, part, target.compute, gpu)]
     way, best = min(ways, key=lambda one: one[1].cycles)
     made = way.made(Writer(node, anchor, part, best))
     trips = round(-(-min(k, best.terms) // way.pace.deep) * way.pace.latency / LATENCY)
@@ -76,20 +74,23 @@ def _calls(node: Node, part: Contraction, target: Target, limit: int, share: flo
     ], scratch  # fmt: skip
 
 
-def _ways(anchor: Node, part: Contraction, compute: str, gpu: Gpu) -> Iterator[_Way]:
-    batch, m, n, _ = part.sizes()
+def _ways(node: Node, part: Contraction, compute: str, gpu: Gpu) -> Iterator[_Way]:
+    anchor, (batch, m, n, _) = anchor_of(node), part.sizes()
     if min(m, n) < thin.LEAST:
         for lanes in thin.lanes_of(part):
             blocks = blocks_of(batch * m * n, lanes.results)
             yield _Way(partial(thin.thin, how=lanes), blocks, THREADS, lanes.pace())
         return
     dtype = anchor.output.type.dtype
+    streams = gpu.copies_apart and streamed.suits(node, anchor)
     if compute != "f32" and dtype is DType.F32 and matrix.suits(part):
+        streams = streams and compute == "tf32"
         for shape in matrix.SHAPES:
-            pace = shape.pace(compute, gpu)
-            made = partial(matrix.tiled, shape=shape, compute=compute)
+            pace = shape.pace(compute, gpu, streams)
+            made = partial(matrix.tiled, shape=shape, compute=compute, streams=streams)
             yield _Way(made, batch * shape.blocks(m, n), shape.threads, pace)
         return
     for tile in tiled.TILES:
-        pace = tile.pace(dtype.numpy.itemsize, gpu)
-        yield _Way(partial(tiled.tiled, tile=tile), batch * tile.blocks(m, n), tiled.SIDE * tiled.SIDE, pace)
+        pace = tile.pace(dtype.numpy.itemsize, gpu, streams)
+        made = partial(tiled.tiled, tile=tile, streams=streams)
+        yield _Way(made, batch * tile.blocks(m, n), tiled.SIDE * tiled.SIDE, pace)

@@ -8,6 +8,7 @@ from ....plan.program import Kernel
 from ....targets import Gpu
 from ...common.index_maps import Access, Axis, inside
 from ..pace import CACHE_BYTES, LATENCY, WARP, Pace
+from .streamed import Side, stages_for, steps
 from .writer import Writer, guarded, is_run
 
 SIDE = 16
@@ -35,44 +36,46 @@ class Tile:
         """Tiles over m x n."""
         return -(-m // self.rows) * -(-n // self.columns)
 
-    def pace(self, itemsize: int, gpu: Gpu) -> Pace:
+    @property
+    def stages(self) -> int:
+        """Of tiles of f32 that are copied in the background."""
+        return stages_for((self.rows + self.columns) * DEPTH * 4)
+
+    def pace(self, itemsize: int, gpu: Gpu, streams: bool) -> Pace:
         """Of a block: the slowest of arithmetic, of reading operands, and of reading the tiles in shared memory."""
         flops = 2 * self.rows * self.columns * DEPTH / gpu.f32_per_cycle
         read = (self.rows + self.columns) * DEPTH * itemsize / CACHE_BYTES
         shared = SIDE * SIDE // WARP * DEPTH * (self.m + self.n)
-        return Pace(DEPTH, max(flops, read, shared), LATENCY, resident=2)
+        return Pace(DEPTH, max(flops, read, shared), LATENCY / (self.stages - 1 if streams else 1), resident=2)
 
 
 TILES = (Tile(4, 4), Tile(4, 2), Tile(2, 4), Tile(4, 1), Tile(2, 2), Tile(1, 4), Tile(2, 1), Tile(1, 2), Tile(1, 1))
 """The largest first: they read the least for each product."""
 
 
-def tiled(writer: Writer, tile: Tile) -> Kernel:
-    """Blocks go through the tiles of the result by rows."""
+def tiled(writer: Writer, tile: Tile, streams: bool) -> Kernel:
+    """Blocks go through the tiles of the result by rows. `streams`: operands are copied in the background."""
     code, (batch, m, n, _) = writer.code, writer.part.sizes()
     across, down = -(-n // tile.columns), -(-m // tile.rows)
     with writer.function(batch * across * down):
-        code.line(f"SHARED {writer.type} left_tile[{DEPTH}][{tile.rows}];")
-        code.line(f"SHARED {writer.type} right_tile[{DEPTH}][{tile.columns}];")
+        stages = f"[{tile.stages}]" if streams else ""
+        for side, width in (("left", tile.rows), ("right", tile.columns)):
+            code.line(f"SHARED {writer.type} {side}_tile{stages}[{DEPTH}][{width}] __attribute__((aligned(16)));")
         code.line(f"const ptrdiff_t b = block / {across * down};")
         code.line(f"const ptrdiff_t m0 = block / {across} % {down} * {tile.rows};")
         code.line(f"const ptrdiff_t n0 = block % {across} * {tile.columns};")
         code.line(f"const int tx = THREAD % {SIDE}, ty = THREAD / {SIDE};")
         writer.digits("b", writer.part.b)
         code.line(f"{writer.type} sums[{tile.m}][{tile.n}] = {{{{0}}}};")
-        with code.loop("k0", "end", "first", DEPTH):
-            _load(writer, "left", writer.part.left, writer.part.m, "m", tile.rows, m)
-            _load(writer, "right", writer.part.right, writer.part.n, "n", tile.columns, n)
-            code.line("BARRIER;")
-            with code.block(f"for (int kk = 0; kk < {DEPTH}; ++kk)"):
-                for i in range(tile.m):
-                    code.line(f"const {writer.type} l{i} = left_tile[kk][ty + {i * SIDE}];")
-                for j in range(tile.n):
-                    code.line(f"const {writer.type} r{j} = right_tile[kk][tx + {j * SIDE}];")
-                for i in range(tile.m):
-                    for j in range(tile.n):
-                        code.line(f"sums[{i}][{j}] += l{i} * r{j};")
-            code.line("BARRIER;")
+        if streams:
+            _streamed(writer, tile)
+        else:
+            with code.loop("k0", "end", "first", DEPTH):
+                _load(writer, "left", writer.part.left, writer.part.m, "m", tile.rows, m)
+                _load(writer, "right", writer.part.right, writer.part.n, "n", tile.columns, n)
+                code.line("BARRIER;")
+                _multiply(writer, tile, "")
+                code.line("BARRIER;")
         with (
             code.block(f"for (int i = 0; i < {tile.m}; ++i)"),
             code.block(f"for (int j = 0; j < {tile.n}; ++j)"),
@@ -80,7 +83,30 @@ def tiled(writer: Writer, tile: Tile) -> Kernel:
             code.line(f"const ptrdiff_t m = m0 + ty + i * {SIDE}, n = n0 + tx + j * {SIDE};")
             with code.block(f"if (m < {m} && n < {n})"):
                 writer.give("sums[i][j]")
-    return writer.kernel("product")
+    return writer.kernel("streamed" if streams else "product")
+
+
+def _streamed(writer: Writer, tile: Tile) -> None:
+    left, right = Side("left", tile.rows, DEPTH, False), Side("right", tile.columns, DEPTH, False)
+
+    def load() -> None:
+        for side in (left, right):
+            side.load(writer, SIDE * SIDE)
+
+    steps(writer.code, DEPTH, tile.stages, load, lambda: _multiply(writer, tile, "[stage]"))
+
+
+def _multiply(writer: Writer, tile: Tile, stage: str) -> None:
+    """A tile by a tile."""
+    code = writer.code
+    with code.block(f"for (int kk = 0; kk < {DEPTH}; ++kk)"):
+        for i in range(tile.m):
+            code.line(f"const {writer.type} l{i} = left_tile{stage}[kk][ty + {i * SIDE}];")
+        for j in range(tile.n):
+            code.line(f"const {writer.type} r{j} = right_tile{stage}[kk][tx + {j * SIDE}];")
+        for i in range(tile.m):
+            for j in range(tile.n):
+                code.line(f"sums[{i}][{j}] += l{i} * r{j};")
 
 
 def _load(writer: Writer, side: str, access: Access, axis: Axis, flat: str, width: int, extent: int) -> None:

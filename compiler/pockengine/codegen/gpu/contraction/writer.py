@@ -58,13 +58,16 @@ class Writer:
 
     def element(self, access: Access) -> str:
         """Expression of an element of an operand, at the digits that are declared."""
-        value = self.anchor.inputs[access.operand]
         unpacks = self.unpacks(access)
         if unpacks is None:
-            return f"{self._name(value)}[{element_offset(access)}]"
+            return f"{self.pointer(access)}[{element_offset(access)}]"
         weight = Compressed.of(unpacks)
         packed, scales = (self._name(one) for one in unpacks.inputs)
         return weight.element(packed, scales, *_row_and_column(access, weight.columns))
+
+    def pointer(self, access: Access) -> str:
+        """The name of an operand that lies in memory as numbers."""
+        return self._name(self.anchor.inputs[access.operand])
 
     def unpacks(self, access: Access) -> Node | None:
         """The node of the region that decompresses an operand, if there is one."""

@@ -15,7 +15,8 @@ from ...targets import Target
 from ..backend import Limits
 from ..common import expressions
 from ..common.region import as_region
-from . import attention, columns, elementwise, indexed, movement, pooling, rows, scans, tables
+from . import columns, elementwise, indexed, movement, pooling, rows, scans, tables
+from .attention import kernels as attention
 from .contraction import kernels as contraction
 from .contraction import matrix
 from .dialect import GPU_C
@@ -84,7 +85,7 @@ def _inside(node: Node) -> str | None:
 def lower(node: Node, target: Target) -> Lowered:
     """The kernels of one node."""
     if node.op in attention.OPS:
-        return attention.lower(node)
+        return attention.lower(node, target.compute)
     if node.op in BARE:
         return BARE[node.op](node)
     region = as_region(node)

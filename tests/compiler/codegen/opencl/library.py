@@ -40,7 +40,7 @@ class Failed(Exception):
 
 
 class Device:
-    """The kernels of many cases in one program; all operands lie in the arena, with garbage around them."""
+    """The kernels of many cases in one program; operands and workspace lie in the arena, with garbage around them."""
 
     def __init__(self, folder: Path, cases: Sequence[Case]) -> None:
         backend = OpenCLBackend()
@@ -89,14 +89,17 @@ class Device:
             end = _next(end + raw.size)
         if inplace:
             places[case.node.outputs[inplace[1]]] = places[case.node.inputs[inplace[0]]]
+        scratch, nbytes = end, lowered.workspace_bytes
         before = arena.copy()
         self._library.pock_device_begin(self._device, 0)
         for call in lowered.calls:
             arguments = [arena.ctypes.data + places[value] for value in call.operands]
+            arguments += [arena.ctypes.data + scratch] if call.workspace else []
             function = getattr(self._library, call.kernel.symbol)
             function((ctypes.c_void_p * len(arguments))(*arguments), 0, 1)
         self._checked(self._library.pock_device_end(self._device, self._error))
         written = np.zeros(arena.size, bool)
+        written[scratch : scratch + nbytes] = True
         for value in case.node.outputs:
             written[places[value] : places[value] + value.type.nbytes] = True
         assert (arena == before)[~written].all(), f"{case.label}: wrote outside its results"

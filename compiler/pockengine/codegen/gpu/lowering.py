@@ -95,7 +95,7 @@ def lower(node: Node, target: Target) -> Lowered:
         case RegionKind.ROW:
             return rows.lower(region)
         case RegionKind.COLUMN:
-            return columns.lower(region)
+            return columns.lower(region, target)
         case RegionKind.ELEMENTWISE:
             return elementwise.lower(region)
     raise AssertionError(f"no pass makes a region of kind {region.region_kind} for a GPU")

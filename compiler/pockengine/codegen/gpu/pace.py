@@ -19,6 +19,8 @@ CACHE_BYTES = 64
 """That a multiprocessor gets from the GPU's cache in a cycle."""
 LATENCY = 600
 """Cycles from reading a number in the GPU's memory to having it."""
+AHEAD = 4
+"""Reads of a thread that are on their way together: compilers unroll loops so far."""
 RESIDENT = 2048
 """Threads that a multiprocessor has at a time."""
 WARP = 32

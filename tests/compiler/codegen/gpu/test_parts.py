@@ -14,14 +14,14 @@ from pockengine.codegen.cuda.architecture import parsed
 from pockengine.codegen.cuda.build import compiled
 from pockengine.codegen.gpu.launches import kernels_of
 from pockengine.codegen.gpu.pace import Pace, cut
-from pockengine.ir import Node
-from pockengine.ops import Sample
+from pockengine.ir import Builder, DType, Node, TensorType
+from pockengine.ops import Emitter, Sample
 from pockengine.plan.program import SCRATCH, Grid, Lowered
 from pockengine.targets import Gpu, Target, get
 from tests.compiler.codegen import geometries
 from tests.compiler.codegen.cuda.driver import needs_compiler
 from tests.compiler.codegen.gpu.emulated import EmulatedLibrary
-from tests.compiler.codegen.harness import Case, compare, sample_case
+from tests.compiler.codegen.harness import Case, compare, draw, region_case, sample_case
 from tests.compiler.codegen.test_narrow import matmul, rounded
 
 SMALL = Gpu("sm_87", multiprocessors=16, clock_mhz=10, f32_per_cycle=256, bf16_per_cycle=2048, memory_mb_per_s=2000)
@@ -71,10 +71,34 @@ def test_parts_add_up(compute: str, tmp_path: Path) -> None:
             compare(wanted, library.run(index, 1, pair), f"in place {pair}", 1e-4, 2e-5)
 
 
+def columns(shape: tuple[int, ...], axes: tuple[int, ...]) -> Case:
+    """Two reductions of a product that is itself an output; an epilogue on one of them."""
+    e = Emitter(Builder("body"))
+    x, dy = (e.builder.input(name, TensorType(DType.F32, shape)) for name in ("x", "dy"))
+    product = e.mul(x, dy)
+    total = e.sum(product, axes)
+    offset = e.builder.input("offset", total.type)
+    e.builder.outputs = {"product": product, "mean": e.add(e.mul(total, 0.01), offset), "most": e.max(x, axes)}
+    body, rng = e.builder.finish(), np.random.default_rng(9)
+    return region_case(body, "column", [draw(value.type, rng) for value in body.inputs], f"{shape} {axes}")
+
+
+def test_parts_of_columns_add_up(tmp_path: Path) -> None:
+    summed = sample_case("reduce_sum", Sample(("f32[900,20]",), {"axes": (0,)}), np.random.default_rng(8))
+    chosen = [summed, columns((700, 20), (0,)), columns((2, 9, 150, 5), (0, 2)), columns((3, 400, 7), (1,))]
+    library = EmulatedLibrary(
+        tmp_path, chosen, get("host"), 1, ("-O1",), lambda node, _, threads: lower(node, "f32"), "cuda"
+    )
+    assert all(one.workspace_bytes for one in library.lowered)
+    for index in range(len(chosen)):
+        library.check(index, 1)
+
+
 @needs_compiler
 @pytest.mark.parametrize("compute", ["f32", "bf16"])
 def test_no_register_spills(compute: str) -> None:
-    calls = [call for case in cases() for call in lower(case.node, compute).calls]
+    chosen = [*cases(), columns((700, 20), (0,))]
+    calls = [call for case in chosen for call in lower(case.node, compute).calls]
     for text in kernels_of(calls).values():
         made = compiled("kernel", text, parsed("sm_87"))
         assert (made.spill_bytes, made.shared_bytes <= 48 << 10) == (0, True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ....plan.program import Kernel
 from ...common.index_maps import Access, Axis, Contraction, inside
 from ...common.indexing import digits
-from ..pace import LATENCY, RESIDENT, WARP, Pace
+from ..pace import AHEAD, LATENCY, RESIDENT, WARP, Pace
 from ..source import THREADS
 from .writer import Writer, guarded, is_run
 
@@ -16,8 +16,6 @@ LEAST = 8
 """Rows or columns from which on there are tiles."""
 LONG = 64
 """Terms from which on a sum may be shared."""
-AHEAD = 4
-"""Reads of a thread that are on their way together: compilers unroll loops so far."""
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,10 @@
 
     python -m benchmarks.gpu.estimates [--target h200] [--compute bf16] [--workload NAME ...] [--write DOCUMENT]
 
-Each kernel takes its operations at the highest rate of the units that it uses, or its operands and results at the
-bandwidth of the GPU's memory, whichever is longer, and the time from the end of one kernel to the start of the next. No
-kernel reaches that; how far ours are away is not known, as they were not run on a GPU.
+Each kernel takes its operations at the highest rate of the units that it uses, its operands and results at the
+bandwidth of the GPU's memory, or the waits for memory of its longest chain of steps, whichever is longest, and the time
+from the end of one kernel to the start of the next. The multiprocessor with the most blocks is waited for. No kernel
+reaches that; how far ours are away is not known, as they were not run on a GPU.
 """
 
 from __future__ import annotations

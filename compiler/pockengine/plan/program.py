@@ -43,10 +43,12 @@ class Whole:
 
 @dataclass(frozen=True)
 class Grid:
-    """A launch on a GPU: blocks of threads, each of which shares memory of its own."""
+    """A launch on a GPU: blocks of threads, each of which shares memory of its own. `trips` is how often a thread waits
+    for memory, one time after the other, where that is known."""
 
     blocks: int
     threads: int
+    trips: int = 1
 
 
 Launch = Tasks | Whole | Grid

@@ -50,6 +50,11 @@ class Gpu:
         """Whether it multiplies matrices of bf16, f16 and tf32: GPUs of NVIDIA's from compute capability 8.0 on."""
         return self.arch.startswith("sm_")
 
+    @property
+    def copies_apart(self) -> bool:
+        """Whether a block's shared memory is filled in the background: GPUs of NVIDIA's from the same on."""
+        return self.arch.startswith("sm_")
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
         return asdict(self)

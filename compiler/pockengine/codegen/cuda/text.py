@@ -39,6 +39,16 @@ template <typename To, typename From> __device__ To same_bits(From x)
     return u.to;
 }
 #define SAME_BITS(from, to, x) same_bits<to, from>(x)
+template <int bytes> __device__ void copy(void *to, const void *from, int there)
+{
+    const uint32_t place = (uint32_t)__cvta_generic_to_shared(to);
+    const int real = there ? bytes : 0;
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+                 : : "r"(place), "l"(from), "n"(bytes), "r"(real) : "memory");
+}
+#define COPY(bytes, to, from, there) copy<bytes>(to, from, there)
+#define COPIES_BEGUN asm volatile("cp.async.commit_group;" : : : "memory")
+#define COPIES_WAIT(n) asm volatile("cp.async.wait_group %0;" : : "n"(n) : "memory")
 static __device__ uint32_t PACK_BF16(float a, float b)
 {
     uint32_t word;

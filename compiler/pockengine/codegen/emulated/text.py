@@ -26,6 +26,9 @@ PRELUDE = """\
 #define BARRIER pock_barrier()
 #define SAME_BITS(from, to, x) (((union { from f; to t; }){x}).t)
 #define pow powf
+#define COPY(bytes, to, from, there) pock_copy(bytes, to, from, there)
+#define COPIES_BEGUN pock_copies_begun()
+#define COPIES_WAIT(n) pock_copies_wait(n)
 #define PACK_BF16(a, b) pock_pack_bf16(a, b)
 #define PACK_F16(a, b) pock_pack_f16(a, b)
 #define TF32(a) pock_tf32(a)

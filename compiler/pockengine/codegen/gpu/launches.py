@@ -23,7 +23,7 @@ def grids_of(calls: Iterable[Call]) -> dict[str, tuple[Grid, int]]:
     found = {}
     for call in calls:
         assert isinstance(call.launch, Grid)
-        found[call.kernel.symbol] = (call.launch, len(call.operands))
+        found[call.kernel.symbol] = (call.launch, len(call.operands) + call.workspace)
     return found
 
 

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from ... import ops
 from ...ir import DType, Graph, Node, RegionKind
 from ...passes import PASSES
 from ...plan.lowering import RUNTIME_BYTES
 from ...plan.pipeline import Pipeline
-from ...plan.program import Lowered, Packing
-from ...targets import Gpu, Target
+from ...plan.program import SCRATCH, Lowered, Packing
+from ...targets import Target
 from ..backend import Limits
 from ..common import expressions
 from ..common.region import as_region
-from . import attention, columns, elementwise, indexed, movement, pooling, rows, scans, tables
+from . import columns, elementwise, indexed, movement, pooling, rows, scans, tables
+from .attention import kernels as attention
 from .contraction import kernels as contraction
 from .contraction import matrix
 from .dialect import GPU_C
+from .pace import call_cycles, gpu_of
 from .source import MOST_OPERANDS
 
 BARE: Mapping[str, Callable[[Node], Lowered]] = {
@@ -25,7 +28,7 @@ BARE: Mapping[str, Callable[[Node], Lowered]] = {
 }
 """Operators that never stand in a region."""
 
-_LEFT_OUT = ("allow_winograd", "masks_as_bits", "compute_while_packing", "decompress_inside")
+_LEFT_OUT = ("allow_winograd", "masks_as_bits", "compute_while_packing")
 
 
 def _on_gpu(*passes: str) -> tuple[str, ...]:
@@ -37,13 +40,8 @@ GPU = Pipeline(
     shaping=tuple(PASSES[name] for name in _on_gpu(*(one.name for one in _DEFAULT.shaping))),
     sparing=tuple(PASSES[name] for name in _on_gpu(*(one.name for one in _DEFAULT.sparing))),
 )
-"""Regions of at most one contraction, which finds its operands in memory; a mask is a byte an element, which a thread
-can write by itself."""
-
-USUAL = Gpu("", multiprocessors=4, clock_mhz=1000, f32_per_cycle=128, bf16_per_cycle=128, memory_mb_per_s=32_000)
-"""A small GPU, where a target says nothing of its own."""
-START_SECONDS = 4e-6
-"""From the end of a kernel to the first result of the next."""
+"""Regions of at most one contraction, which finds its operands in memory, as numbers or compressed; a mask is a byte an
+element, which a thread can write by itself."""
 
 
 def unsupported(node: Node) -> str | None:
@@ -75,6 +73,8 @@ def _inside(node: Node) -> str | None:
     values = (*node.inputs, *node.outputs)
     if reason := expressions.unsupported_types(values, GPU_C) or expressions.only_read(node, GPU_C):
         return reason
+    if ops.decompresses(node):
+        return None
     boolean = node.output.type.dtype is DType.BOOL
     if ops.is_kind(node, "contraction"):
         return f"a GPU has no {node.op} of bool" if boolean else None
@@ -84,20 +84,20 @@ def _inside(node: Node) -> str | None:
     return expressions.unsupported(node, GPU_C)
 
 
-def lower(node: Node, compute: str = "f32") -> Lowered:
-    """The kernels of one node; products of f32 are made in the format `compute`."""
+def lower(node: Node, target: Target) -> Lowered:
+    """The kernels of one node."""
     if node.op in attention.OPS:
-        return attention.lower(node)
+        return attention.lower(node, target.compute)
     if node.op in BARE:
         return BARE[node.op](node)
     region = as_region(node)
     match region.region_kind:
         case RegionKind.CONTRACTION:
-            return contraction.lower(region, compute)
+            return contraction.lower(region, target)
         case RegionKind.ROW:
             return rows.lower(region)
         case RegionKind.COLUMN:
-            return columns.lower(region)
+            return columns.lower(region, target)
         case RegionKind.ELEMENTWISE:
             return elementwise.lower(region)
     raise AssertionError(f"no pass makes a region of kind {region.region_kind} for a GPU")
@@ -111,7 +111,7 @@ class Lowering:
 
     def limits(self, target: Target) -> Limits:
         """There is nothing to tune."""
-        clock = (target.gpu or USUAL).clock_mhz * 1e6
+        clock = gpu_of(target).clock_mhz * 1e6
         return Limits(self.formats, tunes=False, clock=clock, stored=tuple(GPU_C.widened))
 
     def unsupported(self, node: Node) -> str | None:
@@ -124,26 +124,29 @@ class Lowering:
 
     def lower(self, node: Node, target: Target, threads: int) -> Lowered:
         """The kernels of one node."""
-        return lower(node, target.compute)
+        return lower(node, target)
 
     def cost(self, lowered: Lowered, target: Target, threads: int) -> float:
-        """A roofline: cycles of the target's GPU."""
-        gpu = target.gpu or USUAL
-        start = START_SECONDS * gpu.clock_mhz * 1e6
-        units = gpu.matrix_flops_per_cycle(target.compute)
-        total = 0.0
-        for call in lowered.calls:
-            rate = units if matrix.is_of_units(call.kernel) else gpu.flops_per_cycle
-            total += start + max(call.flops / rate, call.bytes / gpu.bytes_per_cycle)
-        return total
+        """Cycles of the target's GPU, as `call_cycles` tells them."""
+        gpu = gpu_of(target)
+        return sum(call_cycles(call, matrix.is_of_units(call.kernel), target.compute, gpu) for call in lowered.calls)
 
     def packing(self, node: Node, target: Target, threads: int) -> tuple[int, Packing] | None:
         """There is one lowering."""
         return None
 
     def scratch(self, node: Node, target: Target, threads: int) -> Sequence[tuple[int, float]]:
-        """There is one lowering."""
-        return ()
+        """Sums of products in fewer parts, or whole."""
+        usual = self.lower(node, target, threads)
+        found: list[tuple[int, float]] = []
+        least = usual.workspace_bytes
+        for limit in (least // 2, least // 4, 0):
+            if least > limit and node.body is not None:
+                less = self.lower(replace(node, attrs={**node.attrs, SCRATCH: limit}), target, threads)
+                time = self.cost(less, target, threads) / self.cost(usual, target, threads)
+                found.append((less.workspace_bytes, max(1.0, time)))
+                least = less.workspace_bytes
+        return found
 
     def runtime_bytes(self, model: Graph) -> int:
         """A constant: what a driver takes for itself is not counted."""

@@ -9,27 +9,17 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...ir import Node
-from ...ops.movement import ints
 from ...ops.quantised import DEQUANTIZE
 from ...ops.random import threshold
 from ...ops.resample import matrix
 from ...plan.program import Kernel, Lowered
 from ..common.c_dialect import c_type, literal
 from ..common.draws import PHILOX
+from .compressed import SCALE_OF, Compressed
 from .source import SYMBOL, Code, call_each, kernel, kernel_body, operands_of
 
 OPS = frozenset(("resample", "bernoulli", DEQUANTIZE))
 PER_LINE = 16
-
-
-_SCALE_OF = """
-static inline float scale_of(uint16_t bits)
-{
-    union { uint32_t wide; float scale; } u = {(uint32_t)bits << 16};
-    return u.scale;
-}
-"""
-"""The number that the bits of a bf16 stand for."""
 
 
 def lower(node: Node) -> Lowered:
@@ -52,22 +42,12 @@ def _bernoulli(node: Node) -> Kernel:
 
 def _dequantize(node: Node) -> Kernel:
     """Integers of 4 or 8 bits in blocks, each with a scale (see ops/quantised.py)."""
-    scales, code = node.inputs[1].type, Code()
-    bits, block = int(node.attrs["bits"]), int(node.attrs["block"])
-    columns = math.prod(ints(node.attrs, "shape")) // (scales.size // scales.shape[-1])
-    blocks = -(-columns // block)
+    weight, code = Compressed.of(node), Code()
     with kernel_body(code, operands_of(node)), code.each("i", node.output.type.size):
-        code.line(f"const ptrdiff_t row = i / {columns}, column = i % {columns};")
-        code.line(f"const float scale = scale_of(in1[row * {blocks} + column / {block}]);")
-        if bits == 8:
-            code.line(f"out0[i] = (float)in0[row * {blocks * block} + column] * scale;")
-        else:
-            half = block // 2
-            place = f"row * {blocks * half} + column / {block} * {half} + (column & {half - 1})"
-            code.line(f"const int two = in0[{place}];")
-            code.line(f"out0[i] = (float)(((two >> ((column & {half}) ? 4 : 0)) & 15) - 8) * scale;")
-    title = f"{node.output.type} of {bits} bits in blocks of {block}"
-    return kernel("dequantize", title, code.text(), [_SCALE_OF])
+        number = weight.element("in0", "in1", f"i / {weight.columns}", f"i % {weight.columns}")
+        code.line(f"out0[i] = {number};")
+    title = f"{node.output.type} of {weight.bits} bits in blocks of {weight.block}"
+    return kernel("dequantize", title, code.text(), [SCALE_OF])
 
 
 def _resample(node: Node) -> Kernel:

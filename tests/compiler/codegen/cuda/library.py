@@ -50,9 +50,10 @@ class Gpu:
             compare(self.cases[index], self._run(index, pair), f"in place {pair}", rtol, atol)
 
     def _run(self, index: int, inplace: tuple[int, int] | None) -> list[Array]:
-        placed, size = Placed(self.cases[index], self._block, inplace), ctypes.c_size_t(BYTES)
+        lowered, size = self.lowered[index], ctypes.c_size_t(BYTES)
+        placed = Placed(self.cases[index], self._block, inplace, lowered.workspace_bytes)
         self._call("cuMemcpyHtoDAsync_v2", self._memory, ctypes.c_void_p(self._block.ctypes.data), size, self._stream)
-        for call in self.lowered[index].calls:
+        for call in lowered.calls:
             self._start(call, placed)
         self._call("cuMemcpyDtoHAsync_v2", ctypes.c_void_p(self._block.ctypes.data), self._memory, size, self._stream)
         self._call("cuStreamSynchronize", self._stream)
@@ -60,7 +61,8 @@ class Gpu:
 
     def _start(self, call: Call, placed: Placed) -> None:
         assert isinstance(call.launch, Grid)
-        addresses = [ctypes.c_uint64(self._memory.value + placed.places[value]) for value in call.operands]
+        places = [placed.places[value] for value in call.operands] + [placed.scratch] * call.workspace
+        addresses = [ctypes.c_uint64(self._memory.value + place) for place in places]
         arguments = (ctypes.c_void_p * len(addresses))(*(ctypes.addressof(one) for one in addresses))
         grid = (call.launch.blocks, 1, 1, call.launch.threads, 1, 1, 0)
         self._call("cuLaunchKernel", self._functions[call.kernel.symbol], *grid, self._stream, arguments, None)

@@ -12,11 +12,12 @@ GARBAGE = 0x5A
 
 
 class Placed:
-    """The operands of a case in `block`, u8[bytes], which is filled with garbage before. `inplace` is a pair (input,
-    output) that share their memory; `places` has the first byte of each value."""
+    """The operands of a case in `block`, u8[bytes], which is filled with garbage before, and `workspace` bytes behind
+    them. `inplace` is a pair (input, output) that share their memory; `places` has the first byte of each value,
+    `scratch` that of the workspace."""
 
-    def __init__(self, case: Case, block: Array, inplace: tuple[int, int] | None) -> None:
-        self.case, self.block = case, block
+    def __init__(self, case: Case, block: Array, inplace: tuple[int, int] | None, workspace: int = 0) -> None:
+        self.case, self.block, self._workspace = case, block, workspace
         self.places: dict[Value, int] = {}
         block[:] = GARBAGE
         end = ALIGNMENT
@@ -31,11 +32,13 @@ class Placed:
             end = _next(end + raw.size)
         if inplace:
             self.places[case.node.outputs[inplace[1]]] = self.places[case.node.inputs[inplace[0]]]
+        self.scratch = end
         self._before = block.copy()
 
     def results(self) -> list[Array]:
         """The outputs, once they are computed; all other bytes have to be as they were."""
         written = np.zeros(self.block.size, bool)
+        written[self.scratch : self.scratch + self._workspace] = True
         for value in self.case.node.outputs:
             written[self.places[value] : self.places[value] + value.type.nbytes] = True
         assert (self.block == self._before)[~written].all(), f"{self.case.label}: wrote outside its results"

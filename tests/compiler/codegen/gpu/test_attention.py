@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,13 +11,14 @@ import pytest
 from pockengine.codegen import backends
 from pockengine.codegen.cuda.architecture import parsed
 from pockengine.codegen.cuda.build import compiled
-from pockengine.codegen.gpu import attention
+from pockengine.codegen.gpu.attention import tiles
 from pockengine.codegen.gpu.launches import kernels_of
 from pockengine.ops import Sample
 from pockengine.targets import get
 from tests.compiler.codegen.cuda.driver import needs_compiler
 from tests.compiler.codegen.gpu.emulated import EmulatedLibrary
-from tests.compiler.codegen.harness import Case, sample_case
+from tests.compiler.codegen.gpu.test_matrix import HMMA, opcodes
+from tests.compiler.codegen.harness import Case, compare, sample_case
 from tests.compiler.codegen.test_attention import _backward, _cases
 
 LARGE = (
@@ -46,7 +48,30 @@ def test_kernels_compile_without_spills(arch: str) -> None:
     calls = [call for case in large_cases() for call in lower(case.node, get("h100"), 1).calls]
     for symbol, text in kernels_of(calls).items():
         made = compiled(symbol, text, parsed(arch))
-        assert (made.spill_bytes, made.shared_bytes <= attention.SHARED_BYTES) == (0, True), symbol
+        assert (made.spill_bytes, made.shared_bytes <= tiles.SHARED_BYTES) == (0, True), symbol
+
+
+@pytest.mark.parametrize("compute, near", [("bf16", 2e-2), ("f16", 3e-3), ("tf32", 3e-3)])
+def test_matrix_units_are_near_the_reference(compute: str, near: float, tmp_path: Path) -> None:
+    chosen = [case for case in large_cases() if case.inputs[0].shape[3] % tiles.PIECE == 0]
+    lower, target = backends.get("emulated").lower, replace(get("h100"), compute=compute)
+    library = EmulatedLibrary(
+        tmp_path, chosen, get("host"), 1, ("-O1",), lambda node, _, threads: lower(node, target, threads), "cuda"
+    )
+    assert all("MMA_" in call.kernel.source for one in library.lowered for call in one.calls)
+    for index, case in enumerate(chosen):
+        compare(case, library.run(index, 1), compute, near, near)
+
+
+@needs_compiler
+@pytest.mark.parametrize("arch", ["sm_87", "sm_90a", "sm_120"])
+def test_matrix_instructions_are_there_without_spills(arch: str) -> None:
+    lower, target = backends.get("cuda").lower, replace(get("h100"), compute="bf16")
+    calls = [call for case in large_cases()[:4] for call in lower(case.node, target, 1).calls]
+    for symbol, text in kernels_of(calls).items():
+        made = compiled(symbol, text, parsed(arch))
+        assert (made.spill_bytes, made.shared_bytes <= tiles.UNITS_BYTES) == (0, True), symbol
+        assert HMMA in opcodes(made.image)
 
 
 def test_few_scores_are_not_worth_it_and_wide_heads_do_not_fit() -> None:

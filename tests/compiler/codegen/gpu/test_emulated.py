@@ -24,6 +24,7 @@ from tests.compiler.codegen.harness import compile_sources
 from tests.compiler.models import zoo
 from tests.compiler.models.agreement import compared
 from tests.compiler.models.test_ten_steps import OPTIMIZERS
+from tests.compiler.training import test_state8
 
 REVERSED = """\
 KERNEL void k_test(OPERAND(0), OPERAND(1))
@@ -79,6 +80,22 @@ def test_steps_on_matrix_units_are_near_those_of_f32(compute: str) -> None:
             losses[format] = [session.step(zoo.MODELS["bert"].feeds(step)) for step in range(5)]
     assert losses[compute] != losses["f32"]
     assert losses[compute] == pytest.approx(losses["f32"], rel=1e-2)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
+def test_state_in_8_bits_is_that_of_the_c_backend(optimizer: str) -> None:
+    """A code may be the next one where rounding falls otherwise."""
+    made = [
+        compile(test_state8.network(), test_state8.recipe(test_state8.OPTIMIZERS[optimizer]), threads=1, backend=name)
+        for name in ("c", "emulated")
+    ]
+    (wanted, one), (found, other) = (test_state8.losses(artifact, 4) for artifact in made)
+    assert found == pytest.approx(wanted, rel=1e-5)
+    coded = [name for name, tensor in one.items() if tensor.dtype in (np.int8, np.uint8)]
+    assert coded and made[1].summary["state_bytes"] == made[0].summary["state_bytes"]
+    for name in coded:
+        apart = one[name].astype(np.int32) - other[name]
+        assert np.abs(apart).max() <= 1 and np.mean(apart != 0) < 0.01
 
 
 @pytest.mark.parametrize(

@@ -96,15 +96,15 @@ def test_no_register_spills_and_matrix_instructions_are_there(arch: str, compute
         assert made.spill_bytes == 0
         assert made.registers * call.launch.threads <= 65536  # type: ignore[union-attr]
         assert made.shared_bytes <= 48 << 10
-        assert HMMA in _opcodes(made.image)
+        assert HMMA in opcodes(made.image)
 
 
 HMMA = 0x23C
 """The opcode that disassemblers call HMMA, of capabilities 8.0 to 12.0: the last 12 bits of its 128."""
 
 
-def _opcodes(image: bytes) -> set[int]:
-    """Of all instructions in the sections of code (ELF64)."""
+def opcodes(image: bytes) -> set[int]:
+    """Of all instructions in the sections of code of a kernel (ELF64)."""
     start, size, count = *struct.unpack_from("<Q", image, 40), *struct.unpack_from("<HH", image, 58)
     sections = [struct.unpack_from("<IIQQQQ", image, start + i * size) for i in range(count)]
     code = [(at, length) for _, kind, flags, _, at, length in sections if kind == 1 and flags & 4]

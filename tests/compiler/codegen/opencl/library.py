@@ -40,7 +40,7 @@ class Failed(Exception):
 
 
 class Device:
-    """The kernels of many cases in one program; all operands lie in the arena, with garbage around them."""
+    """The kernels of many cases in one program; operands and workspace lie in the arena, with garbage around them."""
 
     def __init__(self, folder: Path, cases: Sequence[Case]) -> None:
         backend = OpenCLBackend()
@@ -75,10 +75,11 @@ class Device:
 
     def _run(self, index: int, inplace: tuple[int, int] | None) -> list[Array]:
         lowered, arena = self.lowered[index], self._blocks[0]
-        placed = Placed(self.cases[index], arena, inplace)
+        placed = Placed(self.cases[index], arena, inplace, lowered.workspace_bytes)
         self._library.pock_device_begin(self._device, None, 0)
         for call in lowered.calls:
             arguments = [arena.ctypes.data + placed.places[value] for value in call.operands]
+            arguments += [arena.ctypes.data + placed.scratch] if call.workspace else []
             function = getattr(self._library, call.kernel.symbol)
             function((ctypes.c_void_p * len(arguments))(*arguments), 0, 1)
         self._library.pock_device_start(self._device, None)

@@ -22,4 +22,10 @@ uint32_t pock_pack_f16(float low, float high);
 uint32_t pock_tf32(float number);
 void pock_multiply(float *sums, const uint32_t *left, const uint32_t *right, int format);
 
+/* Copies to shared memory in the background. The words are those of codegen/gpu/contraction/streamed.py; a thread that copies
+ * from or to no multiple of `bytes` ends the process. */
+void pock_copy(int bytes, void *to, const void *from, int there);
+void pock_copies_begun(void);
+void pock_copies_wait(int most);
+
 #endif

@@ -1,66 +1,96 @@
 """Kernels of contractions: in tiles, on a GPU's matrix units where a format of theirs is wanted.
 
-Thin results (few rows or columns, as of depthwise convolutions) have a thread for each element instead."""
+Thin results (few rows or columns, as of depthwise convolutions) have a few threads for each element instead. Where a
+product has fewer blocks than a GPU has multiprocessors, others make parts of its sums: see `pace.cut`."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 
 from ....ir import DType, Node
-from ....plan.program import Grid, Kernel, Lowered
-from ...common.index_maps import Contraction, contractions_of, inside
-from ...common.region import anchor_of, elementwise_pairs
-from ..source import THREADS, blocks_of, call, kernel_body
-from . import matrix, tiled
-from .writer import Writer, guarded
+from ....plan.program import SCRATCH, Call, Grid, Kernel, Lowered
+from ....targets import Gpu, Target
+from ...common.index_maps import Contraction, contractions_of
+from ...common.region import anchor_of, bytes_of, elementwise_pairs, flops_of
+from ..pace import LATENCY, Pace, cut, gpu_of
+from ..source import THREADS, blocks_of
+from . import matrix, streamed, thin, tiled
+from .sums import sums
+from .writer import Writer, multiplied
 
-THIN = 8
-"""Rows or columns below which no tile is made."""
+
+@dataclass(frozen=True)
+class _Way:
+    """A template that makes a product, with its blocks, where sums are whole, and threads of one."""
+
+    made: Callable[[Writer], Kernel]
+    blocks: int
+    threads: int
+    pace: Pace
 
 
-def lower(node: Node, compute: str) -> Lowered:
-    """Kernels of a contraction region, whose products of f32 are made in the format `compute`."""
+def lower(node: Node, target: Target) -> Lowered:
+    """Kernels of a contraction region, whose products of f32 are made in the format `target.compute`. Those that are
+    cut take no more memory than the region's operands and results, and no more than its attribute SCRATCH allows."""
     if node.outputs[0].type.size == 0:
         return Lowered(())
-    anchor = anchor_of(node)
+    anchor, limit = anchor_of(node), bytes_of(node)
+    allowed = node.attrs.get(SCRATCH, limit)
+    assert isinstance(allowed, int)
     parts = contractions_of(anchor)
     work = max(1, sum(math.prod(part.sizes()) for part in parts))
-    calls = []
+    calls: list[Call] = []
+    scratch = 0
     for part in parts:
-        made, grid = _made(Writer(node, anchor, part), part, compute)
-        calls.append(call(node, made, grid, math.prod(part.sizes()) / work))
-    return Lowered(tuple(calls), 0, elementwise_pairs(node, anchor.inputs))
+        made, nbytes = _calls(node, part, target, min(limit, allowed), math.prod(part.sizes()) / work)
+        calls += made
+        scratch = max(scratch, nbytes)
+    return Lowered(tuple(calls), scratch, elementwise_pairs(node, multiplied(node)))
 
 
-def _made(writer: Writer, part: Contraction, compute: str) -> tuple[Kernel, Grid]:
-    batch, m, n, _ = part.sizes()
-    if min(m, n) < THIN:
-        return thin(writer), Grid(blocks_of(batch * m * n), THREADS)
-    if compute != "f32" and writer.anchor.output.type.dtype is DType.F32 and matrix.suits(part):
-        shape = matrix.shape_for(m, n)
-        return matrix.tiled(writer, shape, compute), Grid(batch * shape.blocks(m, n), shape.threads)
-    tile = tiled.tile_for(m, n)
-    return tiled.tiled(writer, tile), Grid(batch * tile.blocks(m, n), tiled.SIDE * tiled.SIDE)
+def _calls(node: Node, part: Contraction, target: Target, limit: int, share: float) -> tuple[list[Call], int]:
+    """What computes a part of a node, which is so much of its work, and the scratch memory that it takes."""
+    anchor, gpu = anchor_of(node), gpu_of(target)
+    itemsize, (batch, m, n, k) = anchor.output.type.dtype.numpy.itemsize, part.sizes()
+    results = batch * m * n * itemsize
+    ways = [(way, cut(way.blocks, k, way.pace, results, limit, gpu)) for way in _ways(node, part, target.compute, gpu)]
+    way, best = min(ways, key=lambda one: one[1].cycles)
+    made = way.made(Writer(node, anchor, part, best))
+    trips = round(-(-min(k, best.terms) // way.pace.deep) * way.pace.latency / LATENCY)
+    operands, grid = (*node.inputs, *node.outputs), Grid(way.blocks * best.parts, way.threads, max(1, trips))
+    flops, nbytes = int(flops_of(node) * share), int(bytes_of(node) * share)
+    if best.parts == 1:
+        return [Call(made, operands, False, grid, flops, nbytes)], 0
+    scratch = best.parts * results
+    read = sum(value.type.nbytes for value in multiplied(node))
+    last = Grid(blocks_of(batch * m * n), THREADS)
+    return [
+        Call(made, operands, True, grid, flops, int(read * share) + scratch),
+        Call(sums(Writer(node, anchor, part, best)), operands, True, last, scratch // itemsize,
+             scratch + nbytes - int(read * share)),
+    ], scratch  # fmt: skip
 
 
-def thin(writer: Writer) -> Kernel:
-    """A thread for each element, its neighbours along the shorter axis beside it."""
-    code, (batch, m, n, k) = writer.code, writer.part.sizes()
-    with kernel_body(code, writer.operands), code.each("i", batch * m * n):
-        code.line(f"const ptrdiff_t b = i / {m * n};")
-        if n <= m:
-            code.line(f"const ptrdiff_t m = i % {m * n} / {n}, n = i % {n};")
-        else:
-            code.line(f"const ptrdiff_t m = i % {m}, n = i % {m * n} / {m};")
-        writer.digits("b", writer.part.b)
-        writer.digits("m", writer.part.m)
-        writer.digits("n", writer.part.n)
-        code.line(f"{writer.type} sum = 0;")
-        with code.loop("k", k):
-            writer.digits("k", writer.part.k)
-            conditions = [*inside(writer.part.left), *inside(writer.part.right)]
-            left, right = (writer.element(access) for access in (writer.part.left, writer.part.right))
-            with guarded(code, conditions):
-                code.line(f"sum += {left} * {right};")
-        writer.finish("sum", "b", "m", "n")
-    return writer.kernel("thin")
+def _ways(node: Node, part: Contraction, compute: str, gpu: Gpu) -> Iterator[_Way]:
+    anchor, (batch, m, n, _) = anchor_of(node), part.sizes()
+    if min(m, n) < thin.LEAST:
+        for lanes in thin.lanes_of(part):
+            blocks = blocks_of(batch * m * n, lanes.results)
+            yield _Way(partial(thin.thin, how=lanes), blocks, THREADS, lanes.pace())
+        return
+    dtype = anchor.output.type.dtype
+    streams = gpu.copies_apart and streamed.suits(node, anchor)
+    if compute != "f32" and dtype is DType.F32 and matrix.suits(part):
+        streams = streams and compute == "tf32"
+        for shape in matrix.SHAPES:
+            pace = shape.pace(compute, gpu, streams)
+            made = partial(matrix.tiled, shape=shape, compute=compute, streams=streams)
+            yield _Way(made, batch * shape.blocks(m, n), shape.threads, pace)
+        return
+    for tile in tiled.TILES:
+        pace = tile.pace(dtype.numpy.itemsize, gpu, streams)
+        made = partial(tiled.tiled, tile=tile, streams=streams)
+        yield _Way(made, batch * tile.blocks(m, n), tiled.SIDE * tiled.SIDE, pace)

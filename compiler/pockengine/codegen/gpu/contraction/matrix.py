@@ -3,7 +3,7 @@
 32 threads (a warp) multiply pieces of 16 x 8 results together (`mma.sync`, PTX ISA 8.7, "Matrix fragments for
 mma.m16n8k16" and "mma.m16n8k8"). Operands come from memory as f32 and are rounded on their way to shared memory, where
 a word of 32 bits is two neighbours along k, or one number of tf32; the next words are on their way from memory while a
-tile is multiplied.
+tile is multiplied. For tf32 they can be copied as they are, in the background, and rounded after that (streamed.py).
 These words of GPU-C are only for languages that have such units:
 
     PACK_BF16(a, b)   two f32 as the word of two bf16, `a` in the low half; PACK_F16, and TF32(a), likewise
@@ -13,19 +13,24 @@ These words of GPU-C are only for languages that have such units:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 
 from ....plan.program import Kernel
+from ....targets import Gpu
 from ...common.index_maps import Access, Axis, Contraction, inside
-from ..source import kernel_body
-from .writer import Writer, guarded
+from ..pace import CACHE_BYTES, LATENCY, WARP, Pace
+from .streamed import Side, stages_for, steps
+from .writer import Writer, guarded, is_run
 
 FORMATS = ("bf16", "f16", "tf32")
 WORDS = 16
 """Along k that a tile in shared memory is deep: 32 numbers of 16 bits."""
 PITCH = WORDS + 4
 """Words from one row of a tile to the next: the 32 threads of a warp read from 32 banks."""
+STREAMED_WORDS, STREAMED_PITCH = 8, 12
+"""The same of tiles that are copied in the background, as f32: of those there are several."""
 LEAST = 16
 """Rows, columns and products below which matrix units have little to do."""
 
@@ -55,10 +60,23 @@ class Shape:
         """Blocks over m x n."""
         return -(-m // self.rows) * -(-n // self.columns)
 
+    @property
+    def stages(self) -> int:
+        """Of tiles that are copied in the background."""
+        return stages_for((self.rows + self.columns) * STREAMED_PITCH * 4)
 
-LARGE, SMALL = Shape(2, 4, 4, 4), Shape(2, 2, 2, 4)
-ENOUGH = 64
-"""Blocks with which a GPU is busy: where the large shape makes fewer, the small one has more."""
+    def pace(self, compute: str, gpu: Gpu, streams: bool) -> Pace:
+        """Of a block: the slowest of arithmetic, of reading operands, and of reading the tiles in shared memory."""
+        words, warps = STREAMED_WORDS if streams else WORDS, self.threads // WARP
+        deep = words * _numbers(compute)
+        flops = 2 * self.rows * self.columns * deep / (gpu.matrix_flops_per_cycle(compute) / gpu.multiprocessors)
+        read = (self.rows + self.columns) * deep * 4 / CACHE_BYTES
+        shared = warps * words // 8 * (4 * self.m + 2 * self.n)
+        return Pace(deep, max(flops, read, shared), LATENCY / (self.stages - 1 if streams else 1), 512 // self.threads)
+
+
+SHAPES = Shape(2, 2, 2, 4), Shape(4, 1, 2, 4), Shape(1, 4, 2, 4), Shape(2, 4, 4, 4)
+"""64 x 64 results, 128 x 32, 32 x 128, 128 x 128."""
 
 
 def suits(part: Contraction) -> bool:
@@ -72,41 +90,61 @@ def is_of_units(kernel: Kernel) -> bool:
     return "MMA_" in kernel.source
 
 
-def shape_for(m: int, n: int) -> Shape:
-    """The large shape where it makes enough blocks and wastes little."""
-    padded = LARGE.blocks(m, n) * LARGE.rows * LARGE.columns
-    return LARGE if LARGE.blocks(m, n) >= ENOUGH and padded <= 1.25 * m * n else SMALL
-
-
-def tiled(writer: Writer, shape: Shape, compute: str) -> Kernel:
-    """Blocks go through the tiles of the result by rows."""
-    code, (_, m, n, k) = writer.code, writer.part.sizes()
+def tiled(writer: Writer, shape: Shape, compute: str, streams: bool) -> Kernel:
+    """Blocks go through the tiles of the result by rows. `streams`: operands are copied in the background, as they are,
+    and rounded when they are multiplied."""
+    code, (batch, m, n, _) = writer.code, writer.part.sizes()
     across, down = -(-n // shape.columns), -(-m // shape.rows)
-    deep = WORDS * _numbers(compute)
-    with kernel_body(code, writer.operands):
-        code.line(f"SHARED uint32_t left_tile[{shape.rows}][{PITCH}], right_tile[{shape.columns}][{PITCH}];")
-        code.line(f"const ptrdiff_t b = BLOCK / {across * down};")
-        code.line(f"const ptrdiff_t m0 = BLOCK / {across} % {down} * {shape.rows};")
-        code.line(f"const ptrdiff_t n0 = BLOCK % {across} * {shape.columns};")
+    with writer.function(batch * across * down):
+        for side, width in (("left", shape.rows), ("right", shape.columns)):
+            tile = f"[{shape.stages}][{width}][{STREAMED_PITCH}]" if streams else f"[{width}][{PITCH}]"
+            type = "float" if streams else "uint32_t"
+            code.line(f"SHARED {type} {side}_tile{tile} __attribute__((aligned(16)));")
+        code.line(f"const ptrdiff_t b = block / {across * down};")
+        code.line(f"const ptrdiff_t m0 = block / {across} % {down} * {shape.rows};")
+        code.line(f"const ptrdiff_t n0 = block % {across} * {shape.columns};")
         code.line("const int g = THREAD % 32 / 4, t = THREAD % 4;")
         code.line(f"const int row0 = THREAD / 32 / {shape.across} * {shape.m * 16};")
         code.line(f"const int column0 = THREAD / 32 % {shape.across} * {shape.n * 8};")
         writer.digits("b", writer.part.b)
-        code.line(f"uint32_t next_left[{_share(shape.rows, shape)}], next_right[{_share(shape.columns, shape)}];")
         code.line(f"float sums[{shape.m}][{shape.n}][4] = {{{{{{0}}}}}};")
-        with code.loop("k0", k + deep, step=deep):
-            with code.block("if (k0 > 0)"):
-                _keep(writer, "left", shape.rows, shape)
-                _keep(writer, "right", shape.columns, shape)
-            code.line("BARRIER;")
-            with code.block(f"if (k0 < {k})"):
-                _fetch(writer, "left", shape, compute)
-                _fetch(writer, "right", shape, compute)
-            with code.block("if (k0 > 0)"):
-                _multiply(writer, shape, compute)
-            code.line("BARRIER;")
+        if streams:
+            _streamed(writer, shape, compute)
+        else:
+            _through_registers(writer, shape, compute)
         _results(writer, shape)
-    return writer.kernel(compute)
+    return writer.kernel(f"{compute}_streamed" if streams else compute)
+
+
+def _streamed(writer: Writer, shape: Shape, compute: str) -> None:
+    left = Side("left", shape.rows, STREAMED_WORDS, True)
+    right = Side("right", shape.columns, STREAMED_WORDS, True)
+
+    def load() -> None:
+        for side in (left, right):
+            side.load(writer, shape.threads)
+
+    def multiply() -> None:
+        _multiply(writer, shape, compute, STREAMED_WORDS, lambda side, at: f"TF32({side}_tile[stage]{at})")
+
+    steps(writer.code, STREAMED_WORDS, shape.stages, load, multiply)
+
+
+def _through_registers(writer: Writer, shape: Shape, compute: str) -> None:
+    """While a tile is multiplied, the words of the next are on their way to registers."""
+    code, deep = writer.code, WORDS * _numbers(compute)
+    code.line(f"uint32_t next_left[{_share(shape.rows, shape)}], next_right[{_share(shape.columns, shape)}];")
+    with code.loop("k0", f"end + {deep}", "first", deep):
+        with code.block("if (k0 > first)"):
+            _keep(writer, "left", shape.rows, shape)
+            _keep(writer, "right", shape.columns, shape)
+        code.line("BARRIER;")
+        with code.block("if (k0 < end)"):
+            _fetch(writer, "left", shape, compute)
+            _fetch(writer, "right", shape, compute)
+        with code.block("if (k0 > first)"):
+            _multiply(writer, shape, compute, WORDS, lambda side, at: f"{side}_tile{at}")
+        code.line("BARRIER;")
 
 
 def _numbers(compute: str) -> int:
@@ -123,7 +161,7 @@ def _places(writer: Writer, side: str, width: int) -> None:
     """Which row `x` of a tile and which word `kk` of it: neighbours in memory for neighbouring threads."""
     code = writer.code
     access, axis, _, _ = _side(writer, side)
-    if writer.is_run(access, writer.part.k) and not writer.is_run(access, axis):
+    if is_run(access, writer.part.k) and not is_run(access, axis):
         code.line(f"const int kk = e % {WORDS}, x = e / {WORDS};")
     else:
         code.line(f"const int x = e % {width}, kk = e / {width};")
@@ -170,21 +208,23 @@ def _keep(writer: Writer, side: str, width: int, shape: Shape) -> None:
         code.line(f"{side}_tile[x][kk] = next_{side}[w];")
 
 
-def _multiply(writer: Writer, shape: Shape, compute: str) -> None:
-    """A tile by a tile."""
+def _multiply(writer: Writer, shape: Shape, compute: str, words: int, read: Callable[[str, str], str]) -> None:
+    """A tile by a tile; `read` makes the expression of a word of one."""
     code = writer.code
     code.line("#pragma unroll")
-    with code.block(f"for (int kk = 0; kk < {WORDS}; kk += 8)"):
+    with code.block(f"for (int kk = 0; kk < {words}; kk += 8)"):
         code.line(f"uint32_t l[{shape.m}][4], r[{shape.n}][2];")
         code.line("#pragma unroll")
         with code.block(f"for (int i = 0; i < {shape.m}; ++i)"):
             code.line("const int row = row0 + i * 16 + g;")
-            for number, (rows, words) in enumerate(((0, 0), (8, 0), (0, 4), (8, 4))):
-                code.line(f"l[i][{number}] = left_tile[row + {rows}][kk + t + {words}];")
+            for number, (rows, word) in enumerate(((0, 0), (8, 0), (0, 4), (8, 4))):
+                at = f"[row + {rows}][kk + t + {word}]"
+                code.line(f"l[i][{number}] = {read('left', at)};")
         code.line("#pragma unroll")
         with code.block(f"for (int j = 0; j < {shape.n}; ++j)"):
-            for number, words in enumerate((0, 4)):
-                code.line(f"r[j][{number}] = right_tile[column0 + j * 8 + g][kk + t + {words}];")
+            for number, word in enumerate((0, 4)):
+                at = f"[column0 + j * 8 + g][kk + t + {word}]"
+                code.line(f"r[j][{number}] = {read('right', at)};")
         code.line("#pragma unroll")
         with code.block(f"for (int i = 0; i < {shape.m}; ++i)"):
             code.line("#pragma unroll")
@@ -202,4 +242,4 @@ def _results(writer: Writer, shape: Shape) -> None:
         code.line("const ptrdiff_t m = m0 + row0 + i * 16 + g + s / 2 * 8;")
         code.line("const ptrdiff_t n = n0 + column0 + j * 8 + 2 * t + s % 2;")
         with code.block(f"if (m < {m} && n < {n})"):
-            writer.finish("sums[i][j][s]", "b", "m", "n")
+            writer.give("sums[i][j][s]")

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ....plan.program import Kernel
+from ....targets import Gpu
 from ...common.index_maps import Access, Axis, inside
-from ..source import kernel_body
-from .writer import Writer, guarded
+from ..pace import CACHE_BYTES, LATENCY, WARP, Pace
+from .streamed import Side, stages_for, steps
+from .writer import Writer, guarded, is_run
 
 SIDE = 16
 """A block's threads form a square of this side."""
@@ -34,61 +36,83 @@ class Tile:
         """Tiles over m x n."""
         return -(-m // self.rows) * -(-n // self.columns)
 
-    def padded(self, m: int, n: int) -> int:
-        """Elements that tiles over m x n have."""
-        return self.blocks(m, n) * self.rows * self.columns
+    @property
+    def stages(self) -> int:
+        """Of tiles of f32 that are copied in the background."""
+        return stages_for((self.rows + self.columns) * DEPTH * 4)
+
+    def pace(self, itemsize: int, gpu: Gpu, streams: bool) -> Pace:
+        """Of a block: the slowest of arithmetic, of reading operands, and of reading the tiles in shared memory."""
+        flops = 2 * self.rows * self.columns * DEPTH / gpu.f32_per_cycle
+        read = (self.rows + self.columns) * DEPTH * itemsize / CACHE_BYTES
+        shared = SIDE * SIDE // WARP * DEPTH * (self.m + self.n)
+        return Pace(DEPTH, max(flops, read, shared), LATENCY / (self.stages - 1 if streams else 1), resident=2)
 
 
 TILES = (Tile(4, 4), Tile(4, 2), Tile(2, 4), Tile(4, 1), Tile(2, 2), Tile(1, 4), Tile(2, 1), Tile(1, 2), Tile(1, 1))
 """The largest first: they read the least for each product."""
 
 
-def tile_for(m: int, n: int) -> Tile:
-    """The largest tile that wastes at most a quarter more than the one that wastes least."""
-    least = min(tile.padded(m, n) for tile in TILES)
-    return next(tile for tile in TILES if tile.padded(m, n) <= 1.25 * least)
-
-
-def tiled(writer: Writer, tile: Tile) -> Kernel:
-    """Blocks go through the tiles of the result by rows."""
-    code, (_, m, n, k) = writer.code, writer.part.sizes()
+def tiled(writer: Writer, tile: Tile, streams: bool) -> Kernel:
+    """Blocks go through the tiles of the result by rows. `streams`: operands are copied in the background."""
+    code, (batch, m, n, _) = writer.code, writer.part.sizes()
     across, down = -(-n // tile.columns), -(-m // tile.rows)
-    with kernel_body(code, writer.operands):
-        code.line(f"SHARED {writer.type} left_tile[{DEPTH}][{tile.rows}];")
-        code.line(f"SHARED {writer.type} right_tile[{DEPTH}][{tile.columns}];")
-        code.line(f"const ptrdiff_t b = BLOCK / {across * down};")
-        code.line(f"const ptrdiff_t m0 = BLOCK / {across} % {down} * {tile.rows};")
-        code.line(f"const ptrdiff_t n0 = BLOCK % {across} * {tile.columns};")
+    with writer.function(batch * across * down):
+        stages = f"[{tile.stages}]" if streams else ""
+        for side, width in (("left", tile.rows), ("right", tile.columns)):
+            code.line(f"SHARED {writer.type} {side}_tile{stages}[{DEPTH}][{width}] __attribute__((aligned(16)));")
+        code.line(f"const ptrdiff_t b = block / {across * down};")
+        code.line(f"const ptrdiff_t m0 = block / {across} % {down} * {tile.rows};")
+        code.line(f"const ptrdiff_t n0 = block % {across} * {tile.columns};")
         code.line(f"const int tx = THREAD % {SIDE}, ty = THREAD / {SIDE};")
         writer.digits("b", writer.part.b)
         code.line(f"{writer.type} sums[{tile.m}][{tile.n}] = {{{{0}}}};")
-        with code.loop("k0", k, step=DEPTH):
-            _load(writer, "left", writer.part.left, writer.part.m, "m", tile.rows, m)
-            _load(writer, "right", writer.part.right, writer.part.n, "n", tile.columns, n)
-            code.line("BARRIER;")
-            with code.block(f"for (int kk = 0; kk < {DEPTH}; ++kk)"):
-                for i in range(tile.m):
-                    code.line(f"const {writer.type} l{i} = left_tile[kk][ty + {i * SIDE}];")
-                for j in range(tile.n):
-                    code.line(f"const {writer.type} r{j} = right_tile[kk][tx + {j * SIDE}];")
-                for i in range(tile.m):
-                    for j in range(tile.n):
-                        code.line(f"sums[{i}][{j}] += l{i} * r{j};")
-            code.line("BARRIER;")
+        if streams:
+            _streamed(writer, tile)
+        else:
+            with code.loop("k0", "end", "first", DEPTH):
+                _load(writer, "left", writer.part.left, writer.part.m, "m", tile.rows, m)
+                _load(writer, "right", writer.part.right, writer.part.n, "n", tile.columns, n)
+                code.line("BARRIER;")
+                _multiply(writer, tile, "")
+                code.line("BARRIER;")
         with (
             code.block(f"for (int i = 0; i < {tile.m}; ++i)"),
             code.block(f"for (int j = 0; j < {tile.n}; ++j)"),
         ):
             code.line(f"const ptrdiff_t m = m0 + ty + i * {SIDE}, n = n0 + tx + j * {SIDE};")
             with code.block(f"if (m < {m} && n < {n})"):
-                writer.finish("sums[i][j]", "b", "m", "n")
-    return writer.kernel("product")
+                writer.give("sums[i][j]")
+    return writer.kernel("streamed" if streams else "product")
+
+
+def _streamed(writer: Writer, tile: Tile) -> None:
+    left, right = Side("left", tile.rows, DEPTH, False), Side("right", tile.columns, DEPTH, False)
+
+    def load() -> None:
+        for side in (left, right):
+            side.load(writer, SIDE * SIDE)
+
+    steps(writer.code, DEPTH, tile.stages, load, lambda: _multiply(writer, tile, "[stage]"))
+
+
+def _multiply(writer: Writer, tile: Tile, stage: str) -> None:
+    """A tile by a tile."""
+    code = writer.code
+    with code.block(f"for (int kk = 0; kk < {DEPTH}; ++kk)"):
+        for i in range(tile.m):
+            code.line(f"const {writer.type} l{i} = left_tile{stage}[kk][ty + {i * SIDE}];")
+        for j in range(tile.n):
+            code.line(f"const {writer.type} r{j} = right_tile{stage}[kk][tx + {j * SIDE}];")
+        for i in range(tile.m):
+            for j in range(tile.n):
+                code.line(f"sums[{i}][{j}] += l{i} * r{j};")
 
 
 def _load(writer: Writer, side: str, access: Access, axis: Axis, flat: str, width: int, extent: int) -> None:
     """Every thread brings some elements of a tile; neighbours in memory come to neighbouring threads."""
     code, k = writer.code, writer.part.sizes()[3]
-    along_k = writer.is_run(access, writer.part.k) and not writer.is_run(access, axis)
+    along_k = is_run(access, writer.part.k) and not is_run(access, axis)
     with code.block(f"for (int e = THREAD; e < {DEPTH * width}; e += {SIDE * SIDE})"):
         if along_k:
             code.line(f"const int kk = e % {DEPTH}, x = e / {DEPTH};")

@@ -5,36 +5,51 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from ....ir import Node, Value
+from ....ir import Node, TensorType, Value
+from ....ops import decompresses
 from ....plan.program import Kernel
 from ...common.c_dialect import c_type
 from ...common.expressions import Body
 from ...common.index_maps import Access, Axis, Contraction, element_offset
 from ...common.indexing import broadcast_strides, digits
 from ...common.mathlib import functions
-from ...common.region import body_of, needed
+from ...common.region import anchor_of, body_of, needed
+from ..compressed import SCALE_OF, Compressed
 from ..dialect import GPU_C
-from ..source import Code, kernel, operands_of
+from ..pace import Cut
+from ..source import Code, kernel, kernel_body, operands_of
 
 
 class Writer:
-    """Of one part of a contraction."""
+    """Of one part of a contraction, whose sums may be cut in parts: then results are sums of parts in scratch memory,
+    [parts, b, m, n], which another kernel adds up (sums.py)."""
 
-    def __init__(self, node: Node, anchor: Node, part: Contraction) -> None:
-        self.anchor, self.part, self.graph = anchor, part, body_of(node)
+    def __init__(self, node: Node, anchor: Node, part: Contraction, cut: Cut) -> None:
+        self.anchor, self.part, self.graph, self.cut = anchor, part, body_of(node), cut
         self.type = c_type(anchor.output.type.dtype)
         self.code, self.operands = Code(), operands_of(node)
         self.body = Body(GPU_C, self.graph)
 
-    def is_run(self, access: Access, axis: Axis) -> bool:
-        """Whether neighbours along an axis are neighbours in memory, its last digit's at least."""
-        if not axis:
-            return False
-        name = axis[-1].name
-        steps = access.strides.get(name, 0) + sum(
-            factor * window.stride for window in access.windows for term, factor in window.terms if term == name
-        )
-        return steps == 1
+    @contextmanager
+    def function(self, blocks: int) -> Iterator[None]:
+        """The kernel's function. `block` is which of so many it is, from `first` to `end` are its terms."""
+        code, k, cut = self.code, self.part.sizes()[3], self.cut
+        with kernel_body(code, [*self.operands, *self.scratch()]):
+            if cut.parts == 1:
+                code.line("const int block = BLOCK;")
+                code.line(f"const ptrdiff_t first = 0, end = {k};")
+            else:
+                code.line(f"const int part = BLOCK / {blocks}, block = BLOCK % {blocks};")
+                code.line(f"const ptrdiff_t first = (ptrdiff_t)part * {cut.terms};")
+                code.line(f"const ptrdiff_t end = first + {cut.terms} < {k} ? first + {cut.terms} : {k};")
+            yield
+
+    def scratch(self) -> list[tuple[str, TensorType, bool]]:
+        """The operand beside those of the node, if there is one."""
+        if self.cut.parts == 1:
+            return []
+        shape = (self.cut.parts, *self.part.sizes()[:3])
+        return [("scratch", TensorType(self.anchor.output.type.dtype, shape), True)]
 
     def digits(self, flat: str, axis: Axis) -> None:
         """Declare the digits of a flat index."""
@@ -43,8 +58,32 @@ class Writer:
 
     def element(self, access: Access) -> str:
         """Expression of an element of an operand, at the digits that are declared."""
-        name = self.operands[self.graph.inputs.index(self.anchor.inputs[access.operand])][0]
-        return f"{name}[{element_offset(access)}]"
+        unpacks = self.unpacks(access)
+        if unpacks is None:
+            return f"{self.pointer(access)}[{element_offset(access)}]"
+        weight = Compressed.of(unpacks)
+        packed, scales = (self._name(one) for one in unpacks.inputs)
+        return weight.element(packed, scales, *_row_and_column(access, weight.columns))
+
+    def pointer(self, access: Access) -> str:
+        """The name of an operand that lies in memory as numbers."""
+        return self._name(self.anchor.inputs[access.operand])
+
+    def unpacks(self, access: Access) -> Node | None:
+        """The node of the region that decompresses an operand, if there is one."""
+        value = self.anchor.inputs[access.operand]
+        return next((node for node in self.graph.nodes if decompresses(node) and value in node.outputs), None)
+
+    def _name(self, value: Value) -> str:
+        return self.operands[self.graph.inputs.index(value)][0]
+
+    def give(self, total: str) -> None:
+        """What becomes of a sum, or of a part of one, of the element (b, m, n)."""
+        if self.cut.parts == 1:
+            self.finish(total, "b", "m", "n")
+            return
+        batch, m, n, _ = self.part.sizes()
+        self.code.line(f"scratch[(((ptrdiff_t)part * {batch} + b) * {m} + m) * {n} + n] = {total};")
 
     def finish(self, total: str, b: str, m: str, n: str) -> None:
         """The region's epilogue on one element of the product, and its results."""
@@ -78,7 +117,38 @@ class Writer:
         """The kernel whose text was written."""
         types = ", ".join(str(value.type) for value in self.anchor.inputs)
         title = f"{self.anchor.op}({types}): b, m, n, k = {self.part.sizes()}"
-        return kernel(f"{stem}_{self.anchor.op}", title, self.code.text(), functions(self.body.needs))
+        title += f" in {self.cut.parts} parts" if self.cut.parts > 1 else ""
+        unpacks = any(decompresses(node) for node in self.graph.nodes)
+        helpers = [*functions(self.body.needs), *([SCALE_OF] if unpacks else [])]
+        return kernel(f"{stem}_{self.anchor.op}", title, self.code.text(), helpers)
+
+
+def multiplied(node: Node) -> list[Value]:
+    """Those of a contraction region's inputs, as its body names them, of which a product's operands are made."""
+    anchor, graph = anchor_of(node), body_of(node)
+    of_product = {*anchor.inputs, *(value for one in graph.nodes if decompresses(one) for value in one.inputs)}
+    return [value for value in graph.inputs if value in of_product]
+
+
+def _row_and_column(access: Access, columns: int) -> tuple[str, str]:
+    """Expressions of where an element of a weight lies, whose digits go along its rows or from row to row."""
+    assert not access.windows, "a compressed operand is no image"
+    steps = {name: divmod(stride, columns) for name, stride in access.strides.items() if stride}
+    assert all(not row or not column for row, column in steps.values())
+    row, column = ([f"at_{name} * {step[part]}" for name, step in steps.items() if step[part]] for part in (0, 1))
+    first, second = divmod(access.base, columns)
+    return " + ".join([*row, str(first)]), " + ".join([*column, str(second)])
+
+
+def is_run(access: Access, axis: Axis) -> bool:
+    """Whether neighbours along an axis are neighbours in memory, its last digit's at least."""
+    if not axis:
+        return False
+    name = axis[-1].name
+    steps = access.strides.get(name, 0) + sum(
+        factor * window.stride for window in access.windows for term, factor in window.terms if term == name
+    )
+    return steps == 1
 
 
 @contextmanager

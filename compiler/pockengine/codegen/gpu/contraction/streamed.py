@@ -1,0 +1,116 @@
+"""Tiles of operands that go to shared memory in the background, some steps ahead of the product that reads them.
+
+Only numbers that need no work on their way can: f32 from memory. These words of GPU-C are for languages that have such
+copies, GPUs of NVIDIA's from compute capability 8.0 on (PTX ISA 8.7, "cp.async"):
+
+    COPY(bytes, to, from, there)  begins to copy so many bytes, 4 or 16, to shared memory; zeros where not `there`
+    COPIES_BEGUN                  those that the thread has begun since the last time are a group
+    COPIES_WAIT(n)                until at most n of the thread's groups are on their way
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ....ir import DType, Node
+from ....ops import decompresses
+from ...common.index_maps import Access, Axis, element_offset, inside
+from ...common.region import body_of
+from ..source import Code
+from .writer import Writer, guarded, is_run
+
+MOST_STAGES = 4
+SHARED_BYTES = 48 << 10
+"""Of a block, as every GPU of NVIDIA's gives it without being asked."""
+VECTOR = 4
+"""Numbers of 16 bytes."""
+
+
+def suits(node: Node, anchor: Node) -> bool:
+    """Whether both operands of a region's product are f32 in memory."""
+    whole = not any(decompresses(inner) for inner in body_of(node).nodes)
+    return whole and all(value.type.dtype is DType.F32 for value in anchor.inputs)
+
+
+def stages_for(stage_bytes: int) -> int:
+    """Tiles of both operands that shared memory has room for."""
+    return min(MOST_STAGES, SHARED_BYTES // stage_bytes)
+
+
+def steps(code: Code, deep: int, stages: int, load: Callable[[], None], multiply: Callable[[], None]) -> None:
+    """The loop over the terms from `first` to `end`. `load` begins the copies of the terms from `k0` to the tiles
+    `into`; `multiply` reads the tiles `stage`."""
+    with code.loop("ahead", stages - 1):
+        code.line(f"const ptrdiff_t k0 = first + ahead * {deep};")
+        code.line("const int into = (int)ahead;")
+        with code.block("if (k0 < end)"):
+            load()
+        code.line("COPIES_BEGUN;")
+    code.line("int stage = 0;")
+    with code.loop("step", "end", "first", deep):
+        code.line(f"COPIES_WAIT({stages - 2});")
+        code.line("BARRIER;")
+        code.line(f"const ptrdiff_t k0 = step + {(stages - 1) * deep};")
+        code.line(f"const int into = (stage + {stages - 1}) % {stages};")
+        with code.block("if (k0 < end)"):
+            load()
+        code.line("COPIES_BEGUN;")
+        multiply()
+        code.line(f"stage = (stage + 1) % {stages};")
+
+
+@dataclass(frozen=True)
+class Side:
+    """One operand's tiles, `left_tile` or `right_tile`: `width` rows or columns, from `flat`0 on, of `deep` terms each.
+    `by_k`: neighbours in the tile are so along k."""
+
+    name: str
+    width: int
+    deep: int
+    by_k: bool
+
+    @property
+    def flat(self) -> str:
+        return "m" if self.name == "left" else "n"
+
+    def access(self, writer: Writer) -> tuple[Access, Axis, int]:
+        """How the operand is read, its axis beside k, and the extent of that."""
+        part, (_, m, n, _) = writer.part, writer.part.sizes()
+        return (part.left, part.m, m) if self.name == "left" else (part.right, part.n, n)
+
+    def load(self, writer: Writer, threads: int) -> None:
+        """Begin the copies of a tile, 16 bytes at a time where as many lie side by side here and there."""
+        code, k = writer.code, writer.part.sizes()[3]
+        access, axis, extent = self.access(writer)
+        along_k = is_run(access, writer.part.k) and not is_run(access, axis)
+        each = VECTOR if along_k == self.by_k and _aligned(access, writer.part.k if along_k else axis) else 1
+        count, inner = self.width * self.deep // each, (self.deep if along_k else self.width) // each
+        some = [f"THREAD + w * {threads} < {count}"] if count % threads else []
+        code.line("#pragma unroll")
+        with code.block(f"for (int w = 0; w < {-(-count // threads)}; ++w)"), guarded(code, some):
+            code.line(f"const int e = THREAD + w * {threads};")
+            near, far = ("kk", "x") if along_k else ("x", "kk")
+            code.line(f"const int {near} = e % {inner} * {each}, {far} = e / {inner};")
+            code.line(f"const ptrdiff_t {self.flat} = {self.flat}0 + x, k = k0 + kk;")
+            code.line(f"const float *from = {writer.pointer(access)};")
+            code.line("int there = 0;")
+            with code.block(f"if ({self.flat} < {extent} && k < {k})"):
+                writer.digits(self.flat, axis)
+                writer.digits("k", writer.part.k)
+                with guarded(code, inside(access)):
+                    code.line(f"from += {element_offset(access)};")
+                    code.line("there = 1;")
+            place = "[x][kk]" if self.by_k else "[kk][x]"
+            code.line(f"COPY({4 * each}, &{self.name}_tile[into]{place}, from, there);")
+
+
+def _aligned(access: Access, axis: Axis) -> bool:
+    """Whether each four numbers along an axis lie side by side, at a multiple of 16 bytes."""
+    last = axis[-1]
+    if access.strides.get(last.name) != 1 or last.extent % VECTOR or access.base % VECTOR:
+        return False
+    others = [stride for name, stride in access.strides.items() if name != last.name]
+    others += [window.stride for window in access.windows]
+    alone = all(name != last.name for window in access.windows for name, _ in window.terms)
+    return alone and not any(stride % VECTOR for stride in others)

@@ -1,0 +1,118 @@
+"""How quick a GPU is: what the choice between kernels' shapes and the cost of kernels are made of.
+
+Figures of one multiprocessor that all GPUs have in common are those of NVIDIA's from Ampere to Hopper, as published
+measurements give them; they are for comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...plan.program import Call, Grid
+from ...targets import Gpu, Target
+
+USUAL = Gpu("", multiprocessors=4, clock_mhz=1000, f32_per_cycle=128, bf16_per_cycle=128, memory_mb_per_s=32_000)
+"""A small GPU, where a target says nothing of its own."""
+START_SECONDS = 4e-6
+"""From the end of a kernel to the first result of the next."""
+CACHE_BYTES = 64
+"""That a multiprocessor gets from the GPU's cache in a cycle."""
+LATENCY = 600
+"""Cycles from reading a number in the GPU's memory to having it."""
+AHEAD = 4
+"""Reads of a thread that are on their way together: compilers unroll loops so far."""
+RESIDENT = 2048
+"""Threads that a multiprocessor has at a time."""
+WARP = 32
+"""Threads that go together; a multiprocessor reads so many words of shared memory in a cycle."""
+
+
+def gpu_of(target: Target) -> Gpu:
+    """A target's GPU, or the usual one."""
+    return target.gpu or USUAL
+
+
+def start_cycles(gpu: Gpu) -> float:
+    """What a kernel more takes, however little it does."""
+    return START_SECONDS * gpu.clock_mhz * 1e6
+
+
+def call_cycles(call: Call, matrix_units: bool, compute: str, gpu: Gpu) -> float:
+    """A roofline: arithmetic on the units that it uses, and the memory's bandwidth. The multiprocessor with the most
+    blocks is waited for; so is memory, as often as the threads do."""
+    assert isinstance(call.launch, Grid)
+    rate = gpu.matrix_flops_per_cycle(compute) if matrix_units else gpu.flops_per_cycle
+    most = busiest(call.launch.blocks, gpu)
+    idle = most * gpu.multiprocessors / max(1, call.launch.blocks)
+    cached = gpu.multiprocessors * CACHE_BYTES
+    work = max(call.flops * idle / rate, call.bytes * idle / cached, call.bytes / gpu.bytes_per_cycle)
+    waves = -(-most * call.launch.threads // RESIDENT)
+    return start_cycles(gpu) + max(work, (call.launch.trips - 1) * waves * LATENCY)
+
+
+def busiest(blocks: int, gpu: Gpu) -> int:
+    """Blocks that the multiprocessor with the most of them has."""
+    return -(-blocks // gpu.multiprocessors)
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How a block goes along the sums of a product, one step after the other.
+
+    deep      terms of each sum in a step
+    work      cycles that a step keeps a multiprocessor busy
+    latency   cycles that a step takes at least, while other blocks may work
+    resident  blocks that a multiprocessor has at a time"""
+
+    deep: int
+    work: float
+    latency: float
+    resident: int
+
+    def cycles(self, blocks: int, steps: int, gpu: Gpu) -> float:
+        """Until all blocks have gone so many steps: wave by wave, on the busiest multiprocessor."""
+        waves, rest = divmod(busiest(blocks, gpu), self.resident)
+        wave = max(self.resident * self.work, self.latency)
+        return steps * (waves * wave + (max(rest * self.work, self.latency) if rest else 0.0))
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The sums of a product in `parts`, each of `terms` terms (the last one of what is left), which other blocks make.
+    `cycles` is what all of it takes."""
+
+    parts: int
+    terms: int
+    cycles: float
+
+
+LEAST_STEPS = 4
+"""Of a part: with fewer, a block has hardly begun when it ends."""
+MOST_PARTS = 256
+
+
+def cut(blocks: int, terms: int, pace: Pace, result_bytes: int, limit: int, gpu: Gpu) -> Cut:
+    """The quickest way to cut sums of so many terms, made by so many blocks. Parts of results, which are `result_bytes`
+    each, are written to at most `limit` bytes, and added up by one kernel more."""
+    steps, ways = max(1, -(-terms // pace.deep)), []
+    for parts in _proposals(steps):
+        each = -(-steps // parts)
+        parts = -(-steps // each)
+        if parts > 1 and parts * result_bytes > limit:
+            break
+        cycles = pace.cycles(blocks * parts, each, gpu)
+        if parts > 1:
+            cycles += start_cycles(gpu) + 2 * parts * result_bytes / gpu.bytes_per_cycle
+        ways.append(Cut(parts, each * pace.deep, cycles))
+    return min(ways, key=lambda way: way.cycles)
+
+
+def _proposals(steps: int) -> Iterator[int]:
+    """1, 2, 3, 4, 6, 8, 12, … parts."""
+    yield 1
+    power = 2
+    while power <= min(MOST_PARTS, steps // LEAST_STEPS):
+        yield power
+        if power + power // 2 <= steps // LEAST_STEPS:
+            yield power + power // 2
+        power *= 2

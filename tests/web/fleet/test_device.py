@@ -123,6 +123,13 @@ def test_a_benchmark_is_a_point_of_what_it_measured(visitor: Visitor, data: Data
     history.get_by_text("The same as a table").click()
     points.press("ArrowRight")
     history.get_by_role("link").click()
+    expect(visitor.figure("Step median")).to_have_text(re.compile("8.03\\sms"))
+    expect(visitor.figure("Trust")).to_have_text("stable")
+    repeats = visitor.page.get_by_label("Repeats of the benchmark").get_by_role("row")
+    expect(repeats).to_have_count(8)
+    expect(repeats.nth(7)).to_have_text(re.compile("^78.06\\sms8.06\\sms8.06\\sms40\\s°C → 40\\s°C1,500\\sMHzno$"))
+    expect(visitor.page.get_by_role("main")).not_to_contain_text("first step")
+    visitor.screenshot("run-benchmark")
     visitor.page.locator(".page-head").get_by_role("link", name=data.build["name"]).click()
     visitor.heading("benched")
 

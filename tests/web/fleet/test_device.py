@@ -10,21 +10,8 @@ from tests.web.data import Data, start_run
 from tests.web.device import Device, report
 from tests.web.fleet.test_fleet import looks_right, screens
 from tests.web.service import Service, wait_until
-from tests.web.visitor import Visitor
+from tests.web.visitor import DRAWN, Visitor
 
-DRAWN = """(canvas, series) => {
-    const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-    return series.map((name) => {
-        const probe = document.createElement("canvas").getContext("2d");
-        probe.fillStyle = getComputedStyle(document.documentElement).getPropertyValue(name);
-        probe.fillRect(0, 0, 1, 1);
-        const colour = [...probe.getImageData(0, 0, 1, 1).data].join();
-        let count = 0;
-        for (let at = 0; at < data.length; at += 4) count += data.slice(at, at + 4).join() === colour;
-        return count;
-    });
-}"""
-"""Pixels of a chart in the colour of each series."""
 HOT = {"health": {"temperature_c": 84.2, "throttled": True}, "features": ["repeats", "policies"]}
 
 

@@ -145,5 +145,5 @@ def test_a_live_chart_keeps_what_was_zoomed_and_how_it_is_drawn(visitor: Visitor
     expect(temperature).to_contain_text("9 readings, up to 84 °C. Throttled from step 61.")
     drawn = temperature.locator("canvas")
     expect(drawn).to_be_visible()
-    assert min(drawn.evaluate(DRAWN, ["--series-2", "--bad"])) > 10
+    assert min(drawn.evaluate(DRAWN, ["--series-1", "--bad"])) > 10
     visitor.screenshot("run-throttled")

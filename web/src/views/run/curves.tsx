@@ -96,7 +96,7 @@ function Heat({ run, x, path }: HeatProps) {
   const felt = useMemo(() => feltDuring(run.report?.health), [run]);
   const lines = useMemo(
     () => [
-      { label: "Temperature", values: alongSteps(felt, x, false), color: "series-2", style: "line" as const },
+      { label: "Temperature", values: alongSteps(felt, x, false), color: "series-1", style: "line" as const },
       { label: "Throttled", values: alongSteps(felt, x, true), color: "bad", style: "points" as const },
     ],
     [felt, x],

@@ -12,6 +12,21 @@ FITS_SECONDS = 5
 """A page that has just been opened may be wider for as long: its fonts, styles and charts come one after another."""
 
 
+DRAWN = """(canvas, series) => {
+    const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+    return series.map((name) => {
+        const probe = document.createElement("canvas").getContext("2d");
+        probe.fillStyle = getComputedStyle(document.documentElement).getPropertyValue(name);
+        probe.fillRect(0, 0, 1, 1);
+        const colour = [...probe.getImageData(0, 0, 1, 1).data].join();
+        let count = 0;
+        for (let at = 0; at < data.length; at += 4) count += data.slice(at, at + 4).join() === colour;
+        return count;
+    });
+}"""
+"""Pixels of a chart in the colour of each series."""
+
+
 @dataclass(frozen=True)
 class Visitor:
     """One tab of a fresh browser profile."""

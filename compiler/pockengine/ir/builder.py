@@ -151,16 +151,15 @@ class Builder:
 
     def finish(self) -> Graph:
         """The finished graph, without unused constants."""
-        used = {value for node in self.nodes for value in node.inputs} | {
-            *self.outputs.values(),
-            *self.updates.values(),
-        }
+        consts = self.consts
+        used = {value for node in self.nodes for value in node.inputs if value in consts}
+        used.update(self.outputs.values(), self.updates.values())
         return Graph(
             self.name,
             tuple(self.inputs),
             tuple(self.params),
             dict(self.states),
-            {value: array for value, array in self.consts.items() if value in used},
+            {value: array for value, array in consts.items() if value in used},
             tuple(self.nodes),
             dict(self.outputs),
             dict(self.updates),

@@ -117,10 +117,12 @@ class Graph:
 
     def users(self) -> dict[Value, list[Node]]:
         """Value -> the nodes that read it, in order, each once."""
-        users: dict[Value, list[Node]] = {value: [] for value in self.values()}
+        users: dict[Value, list[Node]] = {value: [] for value in self.sources()}
         for node in self.nodes:
-            for value in dict.fromkeys(node.inputs):
+            for value in node.inputs if len(node.inputs) == 1 else dict.fromkeys(node.inputs):
                 users[value].append(node)
+            for value in node.outputs:
+                users[value] = []
         return users
 
     def param(self, name: str) -> Value:

@@ -40,7 +40,8 @@ class Rewriting:
             if isinstance(old, tuple):
                 self._map(*old)
                 continue
-            node, start = substitute(old, mapping), len(builder.nodes)
+            node = substitute(old, mapping) if mapping else old
+            start = len(builder.nodes)
             builder.phase, builder.origin = node.phase, node.origin
             self._replaced = None
             yield node

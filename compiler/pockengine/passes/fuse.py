@@ -95,6 +95,8 @@ class _Fuser:
         for writer, readers in self.overwritten.items():
             for reader in readers - {writer}:
                 self.writers.setdefault(reader, []).append(writer)
+        self.below = {node: [*self._dependencies(node)] for node in graph.nodes}
+        self.above = {node: [*self._dependents(node)] for node in graph.nodes}
         self.position = {node: index for index, node in enumerate(graph.nodes)}
         self.groups: dict[int, Group] = {}
         self.group_of: dict[Node, Group] = {}
@@ -202,7 +204,7 @@ class _Fuser:
         while pending:
             current = pending.pop()
             for node in current.members:
-                for other in self._dependencies(node):
+                for other in self.below[node]:
                     below = self.group_of[other]
                     if below is on and (directly or current is not group):
                         return True
@@ -224,7 +226,7 @@ class _Fuser:
         pending = [group]
         while pending:
             for node in pending.pop().members:
-                for reader in self._dependents(node):
+                for reader in self.above[node]:
                     above = self.group_of.get(reader)
                     if above is not None and above.reach < reach:
                         above.reach = reach
@@ -258,7 +260,7 @@ class _Fuser:
                     nodes.append(self._node(group))
                     continue
                 stack.append((group, True))
-                below = {self.group_of[other].id for node in group.members for other in self._dependencies(node)}
+                below = {self.group_of[other].id for node in group.members for other in self.below[node]}
                 stack += [(self.groups[id], False) for id in sorted(below - done - {group.id}, reverse=True)]
         return self.graph.with_(nodes=tuple(nodes))
 

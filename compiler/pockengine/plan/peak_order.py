@@ -3,7 +3,8 @@
 Whether some order keeps to a limit is searched depth first, and the limit is bisected. Two rules leave few choices. A
 node after which no more bytes are alive than before runs at once if it fits. So does a run of such nodes, each made
 ready by those before it (Liu, "An application of generalized tree pebbling to sparse matrix factorization", 1987). No
-order that keeps to the limit is lost by either rule.
+order that keeps to the limit is lost by either rule. A limit that cannot be kept takes the longest to give up, so the
+first ones lie close below the peak.
 """
 
 from __future__ import annotations
@@ -61,17 +62,17 @@ def lowest_order(work: Work, waits: Waits) -> Ordered:
     bound = max(forced_bytes(work, waits), default=0)
     search = _Search(work, waits)
     order: tuple[int, ...] = ()
-    low, limit = bound - 1, bound
+    low, step = bound - 1, 1 + peak // WORTH
     while peak - low > 1 + peak // WORTH:
+        limit = max(peak - step, (low + peak) // 2)
         found = search.within(limit)
         if found:
-            order = found
+            order, step = found, 2 * step
             peak = max(live_bytes([work.operations[number] for number in order], work.sizes, work.kept))
         else:
             low = limit
             if search.exhausted:
                 bound = limit + 1
-        limit = (low + peak) // 2
     return Ordered(order, peak, bound)
 
 

@@ -9,7 +9,7 @@ import os
 import threading
 import time
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -22,7 +22,8 @@ from pock_agent.values import JsonObject
 
 @dataclass(frozen=True)
 class HealthSample:
-    """One reading; None where this device has no such sensor. Degrees Celsius, MHz, percent, watts, bytes."""
+    """One reading; None where this device has no such sensor. Degrees Celsius, MHz, percent, watts, bytes; `step` is
+    the last one that a training had made by then, None while none trains."""
 
     seconds: float
     temperature_c: float | None
@@ -33,6 +34,7 @@ class HealthSample:
     free_memory_bytes: int | None
     gpu_load_percent: float | None = None
     power_w: float | None = None
+    step: int | None = None
 
 
 class HealthSource(Protocol):
@@ -153,14 +155,19 @@ class HealthLog:
 
     def __init__(self, reader: HealthSource, interval: float, limit: int) -> None:
         self._reader, self._interval, self._limit = reader, max(interval, reader.pace), limit
+        self._step: int | None = None
         self._samples = [reader.sample()]
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name="health", daemon=True)
         self._thread.start()
 
+    def reached(self, step: int | None) -> None:
+        """From now on samples say that a training made this step; None: that none trains."""
+        self._step = step
+
     def _run(self) -> None:
         while not self._done.wait(self._interval):
-            self._samples.append(self._reader.sample())
+            self._samples.append(replace(self._reader.sample(), step=self._step))
             if len(self._samples) >= self._limit:
                 del self._samples[1::2]  # a long job keeps an even picture at half the rate
                 self._interval *= 2

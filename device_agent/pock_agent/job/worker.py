@@ -239,6 +239,8 @@ class Worker:
     def _phase(self) -> None:
         phase = self._record.state
         entry = entry_of(phase, self._manifest)
+        if self._health is not None:
+            self._health.reached(None)
         if entry is None or self._finished_report(phase) is not None:
             return
         self._control.check_policies()
@@ -249,11 +251,25 @@ class Worker:
             report = self._benchmarked(self._workplace, phase, first)
         else:
             events = PhaseEvents(self._spool, first)
-            report = events.complete(self._once(self._workplace, phase, entry, repeated, events.append))
+            deliver = self._with_steps(events.append) if entry is Entry.TRAIN else events.append
+            report = events.complete(self._once(self._workplace, phase, entry, repeated, deliver))
             if entry is Entry.TRAIN:
                 stability = judge(step_times(report), self._settings.bench_interval)
                 report = {**report, "stability": {**asdict(stability), "tries": 1}}
         write_json(self._directory.job_folder / "reports" / f"{phase.value}.json", thinned(report))
+
+    def _with_steps(self, deliver: Callable[[JsonObject], None]) -> Callable[[JsonObject], None]:
+        """Delivers, and has samples of the health say which step was made."""
+        health = self._health
+        assert health is not None, "it began before the first phase"
+
+        def delivered(event: JsonObject) -> None:
+            step = event.get("step")
+            if event["event"] == "step" and isinstance(step, int):
+                health.reached(step)
+            deliver(event)
+
+        return delivered
 
     def _benchmarked(self, workplace: Workplace, phase: State, first: int) -> JsonObject:
         surroundings = Surroundings(

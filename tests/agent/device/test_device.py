@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from queue import Queue
 
 import pytest
 
 from pock_agent.device.facts import device_facts
-from pock_agent.device.health import HealthLog, HealthReader
+from pock_agent.device.health import HealthLog, HealthReader, HealthSample
 from pock_agent.device.target import detect_target
 
 
@@ -46,6 +47,31 @@ def test_throttling_during_the_job_shows_in_the_report(phone: Path) -> None:
     report = log.stop()
     assert (report["throttled"], report["max_temperature_c"]) == (True, 90.0)
     assert (report["before"]["temperature_c"], report["after"]["temperature_c"]) == (71.25, 90.0)
+
+
+class Counted(HealthReader):
+    """Tells of each reading."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.read: Queue[None] = Queue()
+
+    def sample(self) -> HealthSample:
+        self.read.put(None)
+        return super().sample()
+
+
+def test_samples_say_which_step_was_made(phone: Path) -> None:
+    reader = Counted(phone)
+    log = HealthLog(reader, interval=0.001, limit=1_000_000)
+    for step in (7, 8, None):
+        log.reached(step)
+        for _ in range(reader.read.qsize() + 2):  # one may have been under way
+            reader.read.get(timeout=60)
+    told = [sample["step"] for sample in log.stop()["samples"]]
+    assert (told[0], told[-1]) == (None, None)
+    assert {7, 8} < set(told)
+    assert told.index(7) < told.index(8)
 
 
 @pytest.mark.parametrize(("word", "throttled"), [("0x0", False), ("0x50000", False), ("0x50005", True)])

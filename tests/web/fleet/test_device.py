@@ -10,21 +10,8 @@ from tests.web.data import Data, start_run
 from tests.web.device import Device, report
 from tests.web.fleet.test_fleet import looks_right, screens
 from tests.web.service import Service, wait_until
-from tests.web.visitor import Visitor
+from tests.web.visitor import DRAWN, Visitor
 
-DRAWN = """(canvas, series) => {
-    const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-    return series.map((name) => {
-        const probe = document.createElement("canvas").getContext("2d");
-        probe.fillStyle = getComputedStyle(document.documentElement).getPropertyValue(name);
-        probe.fillRect(0, 0, 1, 1);
-        const colour = [...probe.getImageData(0, 0, 1, 1).data].join();
-        let count = 0;
-        for (let at = 0; at < data.length; at += 4) count += data.slice(at, at + 4).join() === colour;
-        return count;
-    });
-}"""
-"""Pixels of a chart in the colour of each series."""
 HOT = {"health": {"temperature_c": 84.2, "throttled": True}, "features": ["repeats", "policies"]}
 
 
@@ -123,6 +110,13 @@ def test_a_benchmark_is_a_point_of_what_it_measured(visitor: Visitor, data: Data
     history.get_by_text("The same as a table").click()
     points.press("ArrowRight")
     history.get_by_role("link").click()
+    expect(visitor.figure("Step median")).to_have_text(re.compile("8.03\\sms"))
+    expect(visitor.figure("Trust")).to_have_text("stable")
+    repeats = visitor.page.get_by_label("Repeats of the benchmark").get_by_role("row")
+    expect(repeats).to_have_count(8)
+    expect(repeats.nth(7)).to_have_text(re.compile("^78.06\\sms8.06\\sms8.06\\sms40\\s°C → 40\\s°C1,500\\sMHzno$"))
+    expect(visitor.page.get_by_role("main")).not_to_contain_text("first step")
+    visitor.screenshot("run-benchmark")
     visitor.page.locator(".page-head").get_by_role("link", name=data.build["name"]).click()
     visitor.heading("benched")
 

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 from tests.web.data import Data, start_run
 from tests.web.device import Device, evaluation, loss, report, step
 from tests.web.service import Service, wait_until
-from tests.web.visitor import Visitor
+from tests.web.visitor import DRAWN, Visitor
 
 
 def test_build_is_followed_live(visitor: Visitor, data: Data, service: Service, tmp_path: Path) -> None:
@@ -137,6 +137,13 @@ def test_a_live_chart_keeps_what_was_zoomed_and_how_it_is_drawn(visitor: Visitor
     visitor.page.reload()
     expect(section.get_by_label("Logarithmic")).to_be_checked()
     visitor.screenshot("run-log-light")
-    throttled = report(80, 3_700_000, 3_600_000) | {"health": {"throttled": True, "max_temperature_c": 84.0}}
-    device.finish(state="succeeded", report=throttled)
+    felt = [{"step": made, "temperature_c": 44.0 + made / 2, "throttled": made >= 60} for made in range(0, 81, 10)]
+    heat = {"throttled": True, "max_temperature_c": 84.0, "samples": [{"step": None, "temperature_c": 99.0}, *felt]}
+    device.finish(state="succeeded", report=report(80, 3_700_000, 3_600_000) | {"health": heat})
     expect(visitor.page.get_by_text("succeeded, throttled", exact=True)).to_be_visible()
+    temperature = visitor.section("Temperature")
+    expect(temperature).to_contain_text("9 readings, up to 84 °C. Throttled from step 61.")
+    drawn = temperature.locator("canvas")
+    expect(drawn).to_be_visible()
+    assert min(drawn.evaluate(DRAWN, ["--series-1", "--bad"])) > 10
+    visitor.screenshot("run-throttled")

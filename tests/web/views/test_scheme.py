@@ -1,6 +1,7 @@
 """What to train is chosen in the page: the real compiler says what it takes, and the recipe is the same as YAML."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,9 @@ import pytest
 import yaml
 from playwright.sync_api import Browser, Locator, expect
 
-from tests.e2e.small_model import make_files
+from tests.e2e.small_model import BATCH, make_files
 from tests.web.conftest import visiting
-from tests.web.service import Service, running_service
+from tests.web.service import Service, running_service, wait_until
 from tests.web.visitor import Visitor
 
 TARGET = "raspberry-pi-4"
@@ -213,3 +214,29 @@ def test_presets_are_asked_for_ahead(chooser: Visitor, model: dict[str, Any]) ->
     planned(chooser)
     said = [yaml.safe_load(json.loads(one)["recipe"]) for one in asked]
     assert said[-1]["update"] == [{"params": "*"}] and said[-1] in said[:-1], "the service has been asked for it before"
+
+
+def test_what_a_search_found_is_proposed_and_its_contributions_are_heat(
+    chooser: Visitor, compiling: Service, model: dict[str, Any], tmp_path: Path
+) -> None:
+    """By a real search: each layer that it weighed has its part of all that layers bring."""
+    data = compiling.upload(make_files(tmp_path).train.read_bytes())
+    dataset = compiling.post("/datasets", {"name": "digits", "digest": data})["id"]
+    asked = {"model_id": model["id"], "dataset_id": dataset, "target": TARGET, "threads": 1, "lr_steps": 0}
+    recipe = {"loss": "cross_entropy", "optimizer": "sgd", "batch": BATCH}
+    search = compiling.post("/searches", {**asked, "recipe": recipe, "channels": "magnitude", "minutes": 0.2})
+    path = f"/searches/{search['id']}"
+    wait_until(lambda: compiling.get(path)["state"], lambda state: state in ("succeeded", "failed"), seconds=300)
+    assert compiling.get(path)["failure"] is None
+    open_picker(chooser, model)
+    rows = chooser.page.get_by_role("table").filter(has_text="Trained").get_by_role("row")
+    head = rows.filter(has=chooser.page.get_by_label("Trained of head", exact=True))
+    expect(chooser.page.get_by_role("columnheader", name="Brings")).to_be_visible()
+    parts = [re.search(r"([\d.]+)\s%", told) for told in chooser.page.locator("td:has(> .swatch)").all_inner_texts()]
+    assert sum(float(part[1]) for part in parts if part) == pytest.approx(100, abs=1)
+    expect(head.locator(".swatch")).to_have_class(re.compile("heat-[1-4]"))
+    assert not chooser.accessibility_violations()
+    chooser.screenshot("scheme-heat")
+    chooser.page.get_by_label("Or with what a search found").select_option(label="small:v1")
+    planned(chooser)
+    expect(chooser.page.get_by_text("Found by pock search")).to_be_visible()

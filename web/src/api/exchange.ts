@@ -61,11 +61,11 @@ export class Exchange {
     const stop = this.streamsOf(base, tab.session).follow(subject, after, {
       event: (name, data, seq) => tab.send({ kind: "event", n, name, data, seq }),
       connected: (connected) => tab.send({ kind: "connected", n, connected }),
-      refused: ({ title, detail, status, failureCode, retryable, errors, name, message }) =>
+      refused: ({ title, detail, status, failureCode, retryable, errors, retryAfter, name, message }) =>
         tab.send({
           kind: "refused",
           n,
-          problem: { title, detail, status, failureCode, retryable, errors, name, message },
+          problem: { title, detail, status, failureCode, retryable, errors, retryAfter, name, message },
         }),
     });
     tab.follows.set(n, stop);

@@ -16,6 +16,8 @@ export class Problem extends Error {
     readonly failureCode: number | null,
     readonly retryable: boolean,
     readonly errors: readonly FieldError[] = [],
+    /** Seconds after which the service wants to be asked again; null where it does not say. */
+    readonly retryAfter: number | null = null,
   ) {
     super(detail);
   }
@@ -39,7 +41,13 @@ export async function problemOf(response: Response): Promise<Problem> {
     typeof body.failure_code === "number" ? body.failure_code : null,
     body.retryable === true,
     Array.isArray(body.errors) ? (body.errors as FieldError[]) : [],
+    secondsIn(response.headers.get("Retry-After")),
   );
+}
+
+/** Of a header that has a number of seconds; a date, which the service never sends, counts as nothing. */
+function secondsIn(header: string | null): number | null {
+  return header !== null && /^\d{1,9}$/.test(header) ? Number(header) : null;
 }
 
 /** What the service said of one field: "body.on: no device …" or the first of its errors that is about it; null: nothing. */

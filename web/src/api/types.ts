@@ -29,8 +29,10 @@ export type PlanNode = Schemas["NodeOut"];
 export type Port = Schemas["PortOut"];
 export type Program = Schemas["ProgramOut"];
 export type Recipe = Schemas["RecipeOut"];
+export type RecipeBrief = Schemas["RecipeBrief"];
 export type Report = Schemas["ReportOut"];
 export type Run = Schemas["RunOut"];
+export type Search = Schemas["SearchOut"];
 /** One value's place in the arena: bytes `offset … offset + nbytes`, alive from node `first` to node `last` inclusive. */
 export type Slot = Schemas["SlotOut"];
 export type Step = Schemas["StepOut"];

@@ -2,6 +2,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { ask, type Problem } from "../api/client";
+import { patiently } from "../api/patience";
 import type { Estimate } from "../api/types";
 import { asProblem } from "../data";
 
@@ -59,7 +60,8 @@ export function useAhead(modelId: string, recipes: readonly string[], target: st
     const abort = new AbortController();
     const ahead = async () => {
       for (const recipe of JSON.parse(wanted) as string[]) {
-        await ask<Estimate>(`/models/${modelId}/estimate`, { recipe, target }, abort.signal).catch(() => null);
+        const asked = () => ask<Estimate>(`/models/${modelId}/estimate`, { recipe, target }, abort.signal);
+        await patiently(asked, () => undefined, abort.signal).catch(() => null);
         if (abort.signal.aborted) return;
       }
     };

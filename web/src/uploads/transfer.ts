@@ -2,6 +2,7 @@
  * went wrong. Knows neither the page nor `fetch`: what it does to the world is in `World`. */
 
 import { Problem } from "../api/client";
+import { putOff } from "../api/patience";
 
 export interface Started {
   readonly id: string;
@@ -136,7 +137,7 @@ export class Transfer {
           return this.pause("Sign in again, then go on.");
         } else if (passes(error)) {
           this.show({ phase: "lost", why: error.detail, bytesPerSecond: null });
-          await this.world.sleep(pause, signal);
+          await this.world.sleep(Math.max(pause, 1000 * (putOff(error) ?? 0)), signal);
           signal.throwIfAborted();
           pause = Math.min(LONGEST_PAUSE_MS, pause * 2);
         } else {

@@ -1,6 +1,7 @@
 /** What a transfer does to the world: requests to the service, the worker, the browser's memory of unfinished uploads. */
 
 import { Problem, send } from "../api/client";
+import { sleep } from "../api/patience";
 import type { Started, World } from "./transfer";
 import { digestOf, Unreadable } from "./work";
 
@@ -57,13 +58,6 @@ export const world: World = {
       // A browser that keeps nothing sends a file anew after a reload; the upload itself needs no memory.
     }
   },
-  sleep: (milliseconds, signal) =>
-    new Promise((resolve) => {
-      const timer = setTimeout(resolve, milliseconds);
-      signal.addEventListener("abort", () => {
-        clearTimeout(timer);
-        resolve();
-      });
-    }),
+  sleep,
   now: () => performance.now(),
 };

@@ -11,6 +11,8 @@ from .placement import Attempt, Ints, Rectangles, first_fit, skyline
 
 SEARCH_WORK = 40_000
 """Buffers placed by the improving search before it stops: bounds its time whatever the size of the demand."""
+NEAR = 1.001
+"""A plan that ends below this share of the lower bound is good enough: what is left is not worth the search."""
 CLOSE = 1.01
 """Where the search from the best order ends above this share of the lower bound, it starts from the others too."""
 
@@ -51,7 +53,7 @@ def _place(lives: Rectangles, lower_bound: int) -> Attempt:
     for order in _orders(lives):
         for method in (first_fit, skyline):
             attempts.append(method(lives, order, UNLIMITED))
-            if attempts[-1].height == lower_bound:
+            if attempts[-1].height <= NEAR * lower_bound:
                 return attempts[-1]
         starts.append((attempts[-1], order))
     starts.sort(key=lambda start: start[0].height)
@@ -83,7 +85,7 @@ def _improve(lives: Rectangles, best: Attempt, order: Ints, lower_bound: int, tr
             order = _promoted(order, attempt.failed)
             continue
         best = attempt
-        if best.height == lower_bound:
+        if best.height <= NEAR * lower_bound:
             break
     return best
 

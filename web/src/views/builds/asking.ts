@@ -2,6 +2,7 @@
 
 import { signal } from "@preact/signals";
 import { post } from "../../api/client";
+import { patiently } from "../../api/patience";
 import type { Build } from "../../api/types";
 import { asProblem } from "../../data";
 import { me } from "../../session";
@@ -17,7 +18,9 @@ export interface Asking {
   readonly wanted: readonly Missing[];
   readonly outcomes: readonly Outcome[];
   readonly busy: boolean;
-  readonly stopped: boolean;
+  /** Seconds for which the service wants no more; null while it takes them. */
+  readonly waits: number | null;
+  readonly stop: AbortController;
   /** Whose it is: the next person at this browser neither sees it nor goes on with it. */
   readonly session: string | null;
 }
@@ -39,15 +42,26 @@ function change(model: string, changes: Partial<Asking>): void {
 
 /** `onAsked` is called after each build that was asked for. */
 export async function askFor(model: string, wanted: readonly Missing[], onAsked: () => void): Promise<void> {
-  const begun: Asking = { wanted, outcomes: [], busy: true, stopped: false, session: session() };
+  const stop = new AbortController();
+  const begun: Asking = { wanted, outcomes: [], busy: true, waits: null, stop, session: session() };
   askings.value = new Map(askings.peek()).set(model, begun);
   const outcomes: Outcome[] = [];
+  const ask = (one: Missing) => {
+    if (session() !== begun.session) stop.abort();
+    stop.signal.throwIfAborted();
+    return post<Build>("/builds", orderLike(one.like, one.target));
+  };
   for (const one of wanted) {
-    if (askings.peek().get(model)?.stopped || session() !== begun.session) break;
     try {
-      outcomes.push({ of: one, build: await post<Build>("/builds", orderLike(one.like, one.target)) });
+      const build = await patiently(
+        () => ask(one),
+        (waits) => change(model, { waits }),
+        stop.signal,
+      );
+      outcomes.push({ of: one, build });
       onAsked();
     } catch (error) {
+      if (stop.signal.aborted) break;
       outcomes.push({ of: one, refused: asProblem(error).detail });
     }
     change(model, { outcomes: [...outcomes] });
@@ -57,7 +71,7 @@ export async function askFor(model: string, wanted: readonly Missing[], onAsked:
 
 /** Asks for no further ones. */
 export function stopAsking(model: string): void {
-  change(model, { stopped: true });
+  askings.peek().get(model)?.stop.abort();
 }
 
 export function forgetAsking(model: string): void {

@@ -3,6 +3,7 @@
 import { useState } from "preact/hooks";
 import { Progress } from "../../components/badge";
 import { Dialog } from "../../components/dialog";
+import { WaitsNote } from "../../components/waits";
 import { link } from "../../router";
 import { type Asking, askFor, askingOf, askingText, forgetAsking, isDone, stopAsking } from "./asking";
 import type { Missing } from "./rows";
@@ -91,7 +92,7 @@ export function TellingDialog({ model, onClose }: TellingProps) {
 }
 
 function Outcomes({ of: asking }: { readonly of: Asking }) {
-  const { busy, wanted, outcomes } = asking;
+  const { busy, wanted, outcomes, waits } = asking;
   return (
     <>
       {busy && (
@@ -105,6 +106,7 @@ function Outcomes({ of: asking }: { readonly of: Asking }) {
         </>
       )}
       <p role="status">{askingText(asking)}</p>
+      <WaitsNote seconds={waits} />
       <ul class="missing-outcomes">
         {outcomes.map(({ of, build, refused }) => (
           <li key={`${of.scheme} ${of.target}`}>

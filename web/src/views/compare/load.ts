@@ -2,6 +2,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { get, type Problem } from "../../api/client";
+import { patiently } from "../../api/patience";
 import type { Run, Step } from "../../api/types";
 import { asProblem } from "../../data";
 import { useChanges } from "../../hooks";
@@ -34,7 +35,14 @@ function useEach<T>(ids: readonly string[], load: (id: string, signal: AbortSign
     const work = async () => {
       for (let id = waiting.shift(); id !== undefined; id = waiting.shift()) {
         try {
-          found.set(id, await load(id, abort.signal));
+          found.set(
+            id,
+            await patiently(
+              () => load(id, abort.signal),
+              () => undefined,
+              abort.signal,
+            ),
+          );
         } catch (error) {
           if (abort.signal.aborted) return;
           const met = asProblem(error);

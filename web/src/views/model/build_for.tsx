@@ -6,8 +6,10 @@ import type { Build, Estimate, Target } from "../../api/types";
 import { CopyButton } from "../../components/copy";
 import { ProblemBox, Section } from "../../components/page";
 import { curlPost } from "../../commands";
+import { WaitsNote } from "../../components/waits";
 import { asProblem } from "../../data";
 import { Needs } from "../../permission";
+import { usePosts } from "../../posts";
 import { link } from "../../router";
 
 interface BuildForProps {
@@ -19,31 +21,18 @@ interface BuildForProps {
   readonly first: string;
 }
 
-type Outcome = { readonly target: string; readonly build?: Build; readonly error?: unknown };
-
 export function BuildFor({ modelId, text, takes, targets, first }: BuildForProps) {
   const [marked, setMarked] = useState<ReadonlySet<string> | null>(null);
   const [name, setName] = useState("");
-  const [outcomes, setOutcomes] = useState<readonly Outcome[]>([]);
-  const [busy, setBusy] = useState(false);
+  const { outcomes, busy, waits, go } = usePosts<string, Build>();
   const wanted = marked ?? new Set([first]);
   const order = (target: string) => ({ model_id: modelId, recipe: text, target, ...(name ? { name } : {}) });
 
   const submit = async (event: Event) => {
     event.preventDefault();
-    setBusy(true);
-    const found: Outcome[] = [];
-    for (const target of wanted) {
-      try {
-        found.push({ target, build: await post<Build>("/builds", order(target)) });
-      } catch (error) {
-        found.push({ target, error });
-      }
-      setOutcomes([...found]);
-    }
-    setBusy(false);
+    const found = await go(wanted, (target) => post<Build>("/builds", order(target)));
     const [only] = found;
-    if (found.length === 1 && only?.build) location.hash = link.build(only.build.id);
+    if (found.length === 1 && only?.made) location.hash = link.build(only.made.id);
   };
   const toggle = (target: string) => {
     const next = new Set(wanted);
@@ -80,7 +69,8 @@ export function BuildFor({ modelId, text, takes, targets, first }: BuildForProps
           </div>
         </form>
       </Needs>
-      {outcomes.map(({ target, build, error }) =>
+      <WaitsNote seconds={waits} />
+      {outcomes.map(({ of: target, made: build, error }) =>
         build ? (
           <p key={target}>
             {target}: <a href={link.build(build.id)}>{build.name || build.model_name}</a>

@@ -1,11 +1,9 @@
 /** The table of the picker: a row for each layer, marks for several at once, presets, and proposals of searches. */
 
-import { useState } from "preact/hooks";
-import type { Page as ListPage } from "../../api/client";
-import type { Layer, Recipe } from "../../api/types";
+import { useMemo, useState } from "preact/hooks";
+import type { Layer } from "../../api/types";
 import { TableFrame } from "../../components/page";
 import { Path } from "../../components/path";
-import { useResource } from "../../data";
 import * as format from "../../format";
 import { useKept } from "../../router";
 import {
@@ -19,7 +17,9 @@ import {
   withOption,
 } from "../../scheme/scheme";
 import { matches } from "../../scheme/scheme";
+import { broughtBy, type Brought } from "../../scheme/contributions";
 import { ShareBar } from "./layers";
+import { Proposals, useGains } from "./proposals";
 
 interface PicksProps {
   readonly layers: readonly Layer[];
@@ -51,6 +51,8 @@ export function Picks({ layers, rows, scheme, onScheme, onText, modelId }: Picks
     const layer = layers[index];
     return layer && row.parameters.length > 0 && fits(row.name, sought) ? [{ row, layer }] : [];
   });
+  const gains = useGains(modelId);
+  const brought = useMemo(() => broughtBy(rows, gains), [rows, gains]);
   const many = shown.filter(({ row }) => marked.has(row.name)).map(({ row }) => row);
 
   const mark = (at: number, event: MouseEvent) => {
@@ -118,10 +120,17 @@ export function Picks({ layers, rows, scheme, onScheme, onText, modelId }: Picks
               </th>
               <th scope="col">Layer</th>
               <th scope="col">Trained</th>
+              {brought.size > 0 && (
+                <th scope="col" title="As the latest search found it, if contributions add up.">
+                  Brings
+                </th>
+              )}
               <th scope="col" class="number">
                 Parameters
               </th>
-              <th scope="col">Operations</th>
+              <th scope="col" class={brought.size > 0 ? "wide-only" : ""}>
+                Operations
+              </th>
               <th scope="col" class="wide-only">
                 Result
               </th>
@@ -134,6 +143,7 @@ export function Picks({ layers, rows, scheme, onScheme, onText, modelId }: Picks
                 row={row}
                 layer={layer}
                 option={optionOf(row, scheme)}
+                brought={brought.size > 0 ? (brought.get(row.name) ?? null) : undefined}
                 marked={marked.has(row.name)}
                 onMark={(event) => mark(index, event)}
                 onOption={(option) => choose([row], option)}
@@ -153,12 +163,14 @@ interface PickProps {
   readonly row: Row;
   readonly layer: Layer;
   readonly option: Option;
+  /** Null where a search did not weigh it; undefined where there is none. */
+  readonly brought: Brought | null | undefined;
   readonly marked: boolean;
   readonly onMark: (event: MouseEvent) => void;
   readonly onOption: (option: string) => void;
 }
 
-function Pick({ row, layer, option, marked, onMark, onOption }: PickProps) {
+function Pick({ row, layer, option, brought, marked, onMark, onOption }: PickProps) {
   return (
     <tr class={`pick pick-${option.split("-")[0] ?? option}`}>
       <td>
@@ -181,8 +193,9 @@ function Pick({ row, layer, option, marked, onMark, onOption }: PickProps) {
           ))}
         </select>
       </td>
+      {brought !== undefined && <td class="nowrap">{brought && <Heat of={brought} />}</td>}
       <td class="number">{format.count(layer.param_count)}</td>
-      <td>
+      <td class={brought === undefined ? "" : "wide-only"}>
         <ShareBar share={layer.share} text={format.count(layer.flops)} />
       </td>
       <td class="nowrap wide-only">{format.shape(layer.shape)}</td>
@@ -190,29 +203,10 @@ function Pick({ row, layer, option, marked, onMark, onOption }: PickProps) {
   );
 }
 
-/** The recipes that searches found for this model. */
-function Proposals({ modelId, onText }: { readonly modelId: string; readonly onText: (text: string) => void }) {
-  const recipes = useResource<ListPage<Recipe>>(`/recipes?limit=100`);
-  const found = recipes.data?.items.filter((recipe) => recipe.model_id === modelId) ?? [];
-  if (found.length === 0) return null;
+function Heat({ of: { share, shade } }: { readonly of: Brought }) {
   return (
-    <label class="field">
-      <span>Or with what a search found</span>
-      <select
-        value=""
-        onChange={(event) => {
-          const recipe = found.find(({ id }) => id === event.currentTarget.value);
-          if (recipe) onText(recipe.text);
-          event.currentTarget.value = "";
-        }}
-      >
-        <option value="">a found recipe …</option>
-        {found.map((recipe) => (
-          <option key={recipe.id} value={recipe.id}>
-            {recipe.name}:v{recipe.version}
-          </option>
-        ))}
-      </select>
-    </label>
+    <>
+      <span class={`swatch heat-${shade}`} aria-hidden="true" /> {format.percent(share)}
+    </>
   );
 }

@@ -1,4 +1,4 @@
-/** Loss and step time of a run, on axes of one's choice. */
+/** Loss, step time and temperature of a run, on axes of one's choice. */
 
 import { useMemo } from "preact/hooks";
 import type { Run, Step } from "../../api/types";
@@ -8,6 +8,7 @@ import { curl, curlEvents } from "../../commands";
 import * as format from "../../format";
 import { type Bin, histogram, quantile, smoothed, times } from "../../series";
 import { CurveChoices, curveChoices } from "./curve_choices";
+import { alongSteps, feltDuring, throttledFrom } from "./health";
 
 interface CurvesProps {
   readonly run: Run;
@@ -79,7 +80,45 @@ export function Curves({ run, steps, ended, path }: CurvesProps) {
         />
         {clip !== null && <Histogram bins={histogram(measured, BINS, clip)} />}
       </Section>
+      <Heat run={run} x={x} path={path} />
     </>
+  );
+}
+
+interface HeatProps {
+  readonly run: Run;
+  readonly x: readonly number[];
+  readonly path: string;
+}
+
+/** The device's temperature on the axis of the steps, marked where it slowed itself down. */
+function Heat({ run, x, path }: HeatProps) {
+  const felt = useMemo(() => feltDuring(run.report?.health), [run]);
+  const lines = useMemo(
+    () => [
+      { label: "Temperature", values: alongSteps(felt, x, false), color: "series-1", style: "line" as const },
+      { label: "Throttled", values: alongSteps(felt, x, true), color: "bad", style: "points" as const },
+    ],
+    [felt, x],
+  );
+  const known = felt.flatMap(({ celsius }) => celsius ?? []);
+  if (known.length === 0) return null;
+  const from = throttledFrom(felt);
+  const hottest = format.celsius(known.reduce((most, one) => Math.max(most, one)));
+  return (
+    <Section title="Temperature" command={curl(path, ".report.health.samples")}>
+      <Chart
+        description={
+          `${known.length} readings, up to ${hottest}. ` +
+          (from === null ? "It did not throttle." : `Throttled from step ${from}.`)
+        }
+        x={x}
+        xLabel="Step"
+        lines={lines}
+        format={format.celsius}
+        unit=" °C"
+      />
+    </Section>
   );
 }
 

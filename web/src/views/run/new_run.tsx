@@ -7,11 +7,13 @@ import { CopyButton } from "../../components/copy";
 import { Count } from "../../components/fields";
 import { Empty, Loaded, ProblemBox, Section } from "../../components/page";
 import { curlPost } from "../../commands";
+import { WaitsNote } from "../../components/waits";
 import { asProblem, useList, useResource } from "../../data";
 import { fitOf } from "../../fit";
 import * as format from "../../format";
 import { versionText } from "../../names";
 import { Needs } from "../../permission";
+import { usePosts } from "../../posts";
 import { link } from "../../router";
 
 export function NewRun({ build }: { readonly build: Build }) {
@@ -89,13 +91,10 @@ const AT_FIRST: Wishes = {
 
 const reachable = (device: Device) => device.state === "online" || device.state === "busy";
 
-type Outcome = { readonly device: Device; readonly run?: Run; readonly error?: unknown };
-
 function RunForm({ build, devices, more, datasets, artifact }: FormProps) {
   const [wishes, setWishes] = useState(AT_FIRST);
   const [marked, setMarked] = useState<ReadonlySet<string> | null>(null);
-  const [outcomes, setOutcomes] = useState<readonly Outcome[]>([]);
-  const [busy, setBusy] = useState(false);
+  const { outcomes, busy, waits, go } = usePosts<Device, Run>();
   const wish = (change: Partial<Wishes>) => setWishes({ ...wishes, ...change });
   const fits = datasets.map((dataset) => ({ dataset, why: artifact ? fitOf(dataset, artifact.inputs) : null }));
   const train = wishes.train ?? fits.find(({ why }) => why === null)?.dataset.id ?? "";
@@ -105,19 +104,9 @@ function RunForm({ build, devices, more, datasets, artifact }: FormProps) {
 
   const submit = async (event: Event) => {
     event.preventDefault();
-    setBusy(true);
-    const found: Outcome[] = [];
-    for (const device of chosen) {
-      try {
-        found.push({ device, run: await post<Run>("/runs", order(device.id)) });
-      } catch (error) {
-        found.push({ device, error });
-      }
-      setOutcomes([...found]);
-    }
-    setBusy(false);
+    const found = await go(chosen, (device) => post<Run>("/runs", order(device.id)));
     const [only] = found;
-    if (found.length === 1 && only?.run) location.hash = link.run(only.run.id);
+    if (found.length === 1 && only?.made) location.hash = link.run(only.made.id);
   };
 
   return (
@@ -177,7 +166,8 @@ function RunForm({ build, devices, more, datasets, artifact }: FormProps) {
         <CopyButton text={curlPost("/runs", order(chosen[0]?.id ?? "DEVICE_ID"))} of="starting this run" />
       </div>
       {train === "" && <p class="note">No dataset has the inputs that this build needs.</p>}
-      {outcomes.map(({ device, run, error }) =>
+      <WaitsNote seconds={waits} />
+      {outcomes.map(({ of: device, made: run, error }) =>
         run ? (
           <p key={device.id}>
             <a href={link.run(run.id)}>{device.name}</a>: {run.state}

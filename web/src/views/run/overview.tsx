@@ -49,20 +49,27 @@ function resultFigures(run: Run, steps: readonly Step[], path: string): Figure[]
   const p90 = train?.step_ms?.p90 ?? quantile(measured, 0.9);
   const before = run.report?.eval_before;
   const after = run.report?.eval_after;
-  const figures: Figure[] = [
-    {
-      label: "Loss, first → last",
-      value: `${format.loss(steps[0]?.loss)} → ${format.loss(steps.at(-1)?.loss)}`,
-      command: curl(`${path}/steps`, "[.items[0].loss, .items[-1].loss]"),
-    },
-    {
-      label: "Step time, median",
-      value: format.milliseconds(median),
-      hint: train?.step_ms ? stability(train) : ended ? undefined : "so far",
-      command: curl(path, ".report.train.step_ms.median"),
-    },
-    { label: "Step time, p90", value: format.milliseconds(p90), command: curl(path, ".report.train.step_ms.p90") },
-  ];
+  const figures: Figure[] =
+    run.entry === "train"
+      ? [
+          {
+            label: "Loss, first → last",
+            value: `${format.loss(steps[0]?.loss)} → ${format.loss(steps.at(-1)?.loss)}`,
+            command: curl(`${path}/steps`, "[.items[0].loss, .items[-1].loss]"),
+          },
+          {
+            label: "Step time, median",
+            value: format.milliseconds(median),
+            hint: train?.step_ms ? stability(train) : ended ? undefined : "so far",
+            command: curl(path, ".report.train.step_ms.median"),
+          },
+          {
+            label: "Step time, p90",
+            value: format.milliseconds(p90),
+            command: curl(path, ".report.train.step_ms.p90"),
+          },
+        ]
+      : [];
   if (before ?? after)
     figures.unshift({
       label: "Accuracy, before → after",

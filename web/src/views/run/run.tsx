@@ -1,4 +1,5 @@
-/** One run: loss and step time as they come, accuracy before and after, memory against the plan. */
+/** One run: loss and step time as they come, accuracy before and after, memory against the plan; of a benchmark, what
+ *  it measured. */
 
 import { useMemo, useState } from "preact/hooks";
 import { type Run, RUN_ENDED, type Step } from "../../api/types";
@@ -16,6 +17,7 @@ import { Cancel } from "../cancel";
 import { Curves } from "./curves";
 import { Overview } from "./overview";
 import { Kernels } from "./kernels";
+import { Measured } from "./measured";
 import { PartOf } from "./part_of";
 import { PlannedAgainstMeasured } from "../memory";
 import { useStoredSteps } from "./stored_steps";
@@ -44,6 +46,7 @@ export function RunView({ id }: { readonly id: string }) {
   const steps = useMemo(() => mergeSteps(stored.steps, live), [stored.steps, live]);
   const data = run.data;
   const drawn = steps.length > 0 || !ended || stored.complete;
+  const trains = data?.entry === "train";
   return (
     <Page
       title={data ? `${runText(data)} on ${data.device_name}` : "Run"}
@@ -82,8 +85,9 @@ export function RunView({ id }: { readonly id: string }) {
         )}
       </Loaded>
       {stored.problem && <ProblemBox problem={stored.problem} />}
-      {data && !drawn && <Loading what="steps" />}
-      {data && drawn && <Curves run={data} steps={steps} ended={ended} path={path} />}
+      {data?.entry === "bench" && <Measured run={data} ended={ended} />}
+      {data && trains && !drawn && <Loading what="steps" />}
+      {data && drawn && (trains || steps.length > 0) && <Curves run={data} steps={steps} ended={ended} path={path} />}
       {data && drawn && <Afterwards run={data} path={path} />}
     </Page>
   );

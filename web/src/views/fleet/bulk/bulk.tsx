@@ -4,6 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { Progress } from "../../../components/badge";
 import { Dialog } from "../../../components/dialog";
 import { ProblemBox } from "../../../components/page";
+import { WaitsNote } from "../../../components/waits";
 import { asProblem } from "../../../data";
 import { whyNot } from "../../../permission";
 import type { Asked } from "../asked";
@@ -90,6 +91,7 @@ export function BulkDialog({ kind, devices: wanted, close, onDone }: DialogProps
   const [failure, setFailure] = useState<unknown>(null);
   const [course, setCourse] = useState<Course | null>(null);
   const [busy, setBusy] = useState(false);
+  const [waits, setWaits] = useState<number | null>(null);
   const stop = useRef(new AbortController());
   useEffect(() => {
     const { signal } = stop.current;
@@ -111,6 +113,7 @@ export function BulkDialog({ kind, devices: wanted, close, onDone }: DialogProps
         now = outcome.error === null ? { ...now, done: now.done + 1 } : { ...now, failed: [...now.failed, outcome] };
         setCourse(now);
       },
+      setWaits,
     );
     setBusy(false);
     onDone(now);
@@ -125,7 +128,14 @@ export function BulkDialog({ kind, devices: wanted, close, onDone }: DialogProps
       ) : !devices ? (
         <p role="status">Finding the devices: {exact(found)} so far …</p>
       ) : course ? (
-        <Told all={devices.length} course={course} past={past} busy={busy} stop={() => stop.current.abort()} />
+        <Told
+          all={devices.length}
+          course={course}
+          past={past}
+          busy={busy}
+          waits={waits}
+          stop={() => stop.current.abort()}
+        />
       ) : (
         <Form kind={kind} devices={devices} apply={(change) => void apply(change)} close={close} />
       )}
@@ -251,10 +261,11 @@ interface ToldProps {
   readonly course: Course;
   readonly past: string;
   readonly busy: boolean;
+  readonly waits: number | null;
   readonly stop: () => void;
 }
 
-function Told({ all, course: { done, failed }, past, busy, stop }: ToldProps) {
+function Told({ all, course: { done, failed }, past, busy, waits, stop }: ToldProps) {
   const tried = done + failed.length;
   const left = all - tried;
   return (
@@ -265,6 +276,7 @@ function Told({ all, course: { done, failed }, past, busy, stop }: ToldProps) {
           `${exact(done)} ${past}${failed.length > 0 ? `, ${exact(failed.length)} not` : ""}` +
             `${left > 0 ? `, ${exact(left)} left as they were` : ""}.`}
       </p>
+      <WaitsNote seconds={waits} />
       {failed.length > 0 && (
         <ul class="bulk-failed" aria-label="Not changed">
           {failed.map(({ device, error }) => (

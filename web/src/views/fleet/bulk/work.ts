@@ -1,14 +1,13 @@
 /** The same change of many devices, a few at a time. Knows no page. */
 
-import { get, type Page, Problem, send } from "../../../api/client";
+import { get, type Page, send } from "../../../api/client";
+import { patiently, type Waits } from "../../../api/patience";
 import type { Device } from "../../../api/types";
 import { type Asked, filterQuery } from "../asked";
 import type { Chosen } from "../selection";
 
 const AT_ONCE = 4;
 const PAGE = 200;
-/** The service takes so many requests a second of a key: what it puts off is asked again. */
-const PUT_OFF_MS = 1000;
 
 export type Change =
   | { readonly kind: "revoke" }
@@ -43,28 +42,19 @@ export async function applyToEach(
   act: (device: Chosen) => Promise<unknown>,
   signal: AbortSignal,
   done: (outcome: Outcome) => void,
+  waits: Waits,
 ): Promise<void> {
   const left = devices.values();
   const work = async () => {
     for (const device of left) {
       if (signal.aborted) return;
-      done({ device, error: await failureOf(() => act(device), signal) });
+      done({ device, error: await patiently(() => act(device), waits, signal).then(() => null, asIs) });
     }
   };
   await Promise.all(Array.from({ length: AT_ONCE }, work));
 }
 
-async function failureOf(act: () => Promise<unknown>, signal: AbortSignal): Promise<unknown> {
-  for (;;) {
-    try {
-      await act();
-      return null;
-    } catch (error) {
-      if (!(error instanceof Problem) || error.status !== 429 || signal.aborted) return error;
-      await new Promise((resume) => setTimeout(resume, PUT_OFF_MS));
-    }
-  }
-}
+const asIs = (error: unknown) => error;
 
 export function changeOne(change: Change, { id }: Chosen): Promise<unknown> {
   if (change.kind === "revoke") return send(`/devices/${id}`, { method: "DELETE" });

@@ -9,6 +9,7 @@ import { SELDOM_MS, useList } from "../../../data";
 import * as format from "../../../format";
 import { link } from "../../../router";
 import { More } from "../../tables";
+import { intervalText, trustText } from "../../verdicts";
 
 /** What `useList` takes to ask for a device's benchmarks. */
 export function benchmarksOf(deviceId: string): [path: string, everyMs: number, limit: number] {
@@ -79,15 +80,4 @@ function BenchmarkTable({ items }: { readonly items: readonly Benchmark[] }) {
       </table>
     </TableFrame>
   );
-}
-
-function intervalText({ verdict }: Benchmark): string {
-  if (!verdict || verdict.interval_low === null || verdict.interval_high === null) return format.NOTHING;
-  return `${format.milliseconds(verdict.interval_low)} to ${format.milliseconds(verdict.interval_high)}`;
-}
-
-function trustText({ verdict, failure }: Benchmark): string {
-  if (failure) return failure.detail;
-  if (!verdict) return format.NOTHING;
-  return verdict.stable ? "stable" : `not stable: ${verdict.reasons.join(", ").replaceAll("_", " ")}`;
 }

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..artifact.tensors import Tensors
+from ..tensors import Tensors
 from ..codegen.files import write_whole
 from ..errors import DataError
 from ..generation.inputs import IDS, MASK, NUMBERS, POSITIONS

@@ -159,7 +159,7 @@ static int read_token(const generation *run, pock_job *job, int64_t token, uint6
     double ms = 0;
     pock_convert(pock_machine_at(&job->machine, run->token), run->token->dtype, &token, POCK_I64, 1);
     pock_convert(pock_machine_at(&job->machine, run->position), run->position->dtype, &place, POCK_I64, 1);
-    int code = pock_timed_run(job, run->program, &ms);
+    int code = pock_timed_run(job, run->program, NULL, &ms);
     pock_measured_started(&job->measured);
     return code ? code : pock_measured_add(&job->measured, 0, ms, &job->error);
 }

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ..tensors import Tensors
 from ..codegen.files import write_whole
 from ..errors import DataError
 from ..generation.inputs import IDS, MASK, NUMBERS, POSITIONS
 from ..ir import Array
+from ..tensors import Tensors
 from .documents import Documents
 from .layout import Layout
 from .packing import packed, pieces_of

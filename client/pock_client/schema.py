@@ -2182,6 +2182,8 @@ class Run(Struct, frozen=True, kw_only=True):
     build: Version | None = None
     dataset: Version | None = None
     eval_dataset: Version | None = None
+    profile: bool = False
+    """Whether each kernel is timed: `report.train.kernels`."""
     held_out: HeldShare | None = None
     initial_weights_digest: Digest | None = None
     """The weights that it began with, if not its artifact's."""
@@ -2230,6 +2232,8 @@ class RunIn(Struct, frozen=True, kw_only=True):
     """Default: those of the build."""
     seed: int | UnsetType = UNSET
     save_weights: bool | UnsetType = UNSET
+    profile: bool | UnsetType = UNSET
+    """Time each kernel, too; steps take a little longer."""
     held_out: HeldShare | UnsetType | None = UNSET
     weights_form: WeightsForm | UnsetType = UNSET
     weights_of: str | UnsetType | None = UNSET

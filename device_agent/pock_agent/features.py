@@ -13,5 +13,6 @@ FEATURES = (
     "initial-weights",  # `data.weights`: weights to begin with
     "local-data",  # `data.train` and `data.eval` may name data of this device
     "held-out",  # `run.held_out`: a share of the data is evaluated instead of trained on
+    "profile",  # `run.profile`: each kernel is timed
     "policies",  # heartbeats bring signed policies, and tell why the device rests; jobs pause
 )

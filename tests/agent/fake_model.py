@@ -19,7 +19,8 @@ SOURCE = textwrap.dedent("""\
     def say(**event):
         print(json.dumps(event), flush=True)
 
-    program, options = sys.argv[1], dict(zip(sys.argv[2::2], sys.argv[3::2]))
+    program, words = sys.argv[1], [word for word in sys.argv[2:] if word != "--profile"]
+    options = dict(zip(words[::2], words[1::2]))
     data = open(options["--data"], "rb").read()
     header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
     told = json.loads(header["__metadata__"]["told"])
@@ -115,6 +116,8 @@ SOURCE = textwrap.dedent("""\
         found["loaded"] = weights[:1000].hex()
     report = {"entry": program, "steps": len(losses), "loss": losses, "peak_rss_bytes": 12345678, "found": found,
               "cold_start_ms": 5.0, "step_ms": {"median": 1.0, "p10": 1.0, "p90": 1.0, "samples": samples}}
+    if "--profile" in sys.argv:
+        report["kernels"] = [{"name": "conv", "kernel": "k_1", "node": 0, "ms": 0.5, "flops": 9, "bytes": 36}]
     if program == "eval":
         report.update(samples=10, loss=[0.5], accuracy=0.25 if "--load" not in options else 0.75)
         say(event="eval", samples=10, loss=0.5, accuracy=report["accuracy"])

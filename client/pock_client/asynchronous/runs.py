@@ -46,6 +46,8 @@ class RunOptions(TypedDict, total=False):
     seed: int
     save_weights: bool
     """Bring the trained weights back, for `client.runs.weights`."""
+    profile: bool
+    """Time each kernel, too: `report.train.kernels`. Steps take a little longer."""
     weights_form: str
     """As what they come: "delta" (the default; from agents that can, only what changed) or "safetensors", whole."""
     held_out: HeldOutOptions
@@ -117,6 +119,7 @@ class Runs(Followed[Run]):
             threads=options.get("threads") or UNSET,
             seed=options.get("seed") or UNSET,
             save_weights=options.get("save_weights") or UNSET,
+            profile=options.get("profile") or UNSET,
             held_out=HeldShare(**options["held_out"]) if "held_out" in options else UNSET,
             weights_form=WeightsForm(options.get("weights_form") or "delta") if options.get("save_weights") else UNSET,
             weights_of=UNSET if options.get("weights_of") is None else await self._origin(options["weights_of"]),

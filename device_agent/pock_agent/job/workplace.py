@@ -55,7 +55,7 @@ class Workplace:
         if run.threads:
             command += ["--threads", str(run.threads)]
         if entry is not Entry.EVAL:
-            command += ["--steps", str(self.manifest.steps_of_process)]
+            command += ["--steps", str(self.manifest.steps_of_process), *(["--profile"] if run.profile else [])]
         if entry is Entry.TRAIN:
             command += ["--seed", str(run.seed), *self._checkpoint(resume), *_watching(run.held_out)]
             if run.save_weights or self.manifest.eval_data is not None:

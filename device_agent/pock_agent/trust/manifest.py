@@ -68,7 +68,7 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How to run it. With `threads` 0 the executable chooses."""
+    """How to run it. With `threads` 0 the executable chooses; with `profile` it times each kernel."""
 
     entry: Entry
     steps: int
@@ -77,6 +77,7 @@ class RunOptions:
     save_weights: bool
     weights_form: WeightsForm
     held_out: HeldOut | None = None
+    profile: bool = False
 
 
 @dataclass(frozen=True)
@@ -201,7 +202,7 @@ def _data(value: object, path: str) -> Blob | LocalSource:
 
 
 def _run_options(value: object) -> RunOptions:
-    fields = Fields(value, "manifest.run", "entry steps threads seed save_weights", "weights_form held_out")
+    fields = Fields(value, "manifest.run", "entry steps threads seed save_weights", "weights_form held_out profile")
     return RunOptions(
         entry=_entry(fields.typed("entry", str)),
         steps=fields.integer("steps", low=1),
@@ -210,7 +211,14 @@ def _run_options(value: object) -> RunOptions:
         save_weights=fields.typed("save_weights", bool),
         weights_form=fields.optional("weights_form", _weights_form) or WeightsForm.FULL,
         held_out=fields.optional("held_out", _held_out),
+        profile=fields.optional("profile", _flag) or False,
     )
+
+
+def _flag(value: object, path: str) -> bool:
+    if not isinstance(value, bool):
+        raise Malformed(f"{path} is {value!r}; true or false is expected")
+    return value
 
 
 def _held_out(value: object, path: str) -> HeldOut:
@@ -257,6 +265,8 @@ def _check_data(manifest: Manifest) -> None:
     entry = manifest.run.entry
     if manifest.run.held_out is not None and entry is not Entry.TRAIN:
         raise Malformed(f"manifest.run.held_out is given, and the entry is {entry.value}")
+    if manifest.run.profile and entry is Entry.EVAL:
+        raise Malformed("manifest.run.profile is true, and the entry is eval")
     if entry is Entry.TRAIN and manifest.train_data is None:
         raise Malformed("manifest.data.train is null, and the entry is train")
     if entry is Entry.EVAL and manifest.train_data is None and manifest.eval_data is None:

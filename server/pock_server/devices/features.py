@@ -27,6 +27,8 @@ class Feature(StrEnum):
     """A run begins with weights that come with it: `data.weights` in the manifest."""
     HELD_OUT = "held-out"
     """A training evaluates a share of its data instead of training on it: `run.held_out` in the manifest."""
+    PROFILE = "profile"
+    """A training times each kernel: `run.profile` in the manifest."""
 
 
 _ABILITY = {
@@ -35,6 +37,7 @@ _ABILITY = {
     Feature.WEIGHTS_DELTA: "send weights as what changed of them",
     Feature.INITIAL_WEIGHTS: "begin with other weights than its artifact's",
     Feature.HELD_OUT: "hold out a share of its data",
+    Feature.PROFILE: "time each kernel",
     Feature.LOCAL_DATA: "train on data that stays on it",
     Feature.POLICIES: "follow policies",
 }

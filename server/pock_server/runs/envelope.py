@@ -84,6 +84,7 @@ def _payload(work: Work, counter: int, now: datetime, expires_at: datetime) -> d
             "save_weights": run.save_weights,
             **({"weights_form": "delta"} if work.as_delta else {}),
             **({"held_out": run.held_out} if run.held_out else {}),
+            **({"profile": True} if run.profile else {}),
         },
         "limits": {
             "wall_seconds": int(run.deadline_seconds),

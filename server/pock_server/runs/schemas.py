@@ -121,6 +121,7 @@ class RunIn(BaseModel):
     threads: int | None = Field(default=None, ge=1, le=256, description="Default: those of the build.")
     seed: int = Field(default=0, ge=0, le=2**53)
     save_weights: bool = False
+    profile: bool = Field(default=False, description="Time each kernel, too; steps take a little longer.")
     held_out: HeldShare | None = None
     weights_form: WeightsForm = Field(default=WeightsForm.SAFETENSORS, description="Of the weights that are saved.")
     weights_of: str | None = Field(
@@ -140,6 +141,8 @@ class RunIn(BaseModel):
     @model_validator(mode="after")
     def _has_data(self) -> "RunIn":
         check_data(self)
+        if self.profile and self.entry is Entry.EVAL:
+            raise ValueError("profile belongs to a training or a benchmark, and this is eval")
         return self
 
 
@@ -179,6 +182,7 @@ class RunOut(BaseModel):
     threads: int
     seed: int
     save_weights: bool
+    profile: bool = Field(default=False, description="Whether each kernel is timed: `report.train.kernels`.")
     held_out: HeldShare | None = None
     initial_weights_digest: Digest | None = Field(
         default=None, description="The weights that it began with, if not its artifact's."

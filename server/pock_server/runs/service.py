@@ -111,9 +111,12 @@ def _training(order: RunIn, device: DeviceRecord) -> dict[str, Any]:
     """How a new run trains, and what comes back; a 409 `Problem` for what the device's agent does not know."""
     if order.held_out is not None:
         require(device, Feature.HELD_OUT)
+    if order.profile:
+        require(device, Feature.PROFILE)
     return {
         "seed": order.seed,
         "save_weights": order.save_weights,
+        "profile": order.profile,
         "weights_form": order.weights_form,
         "held_out": None if order.held_out is None else order.held_out.model_dump(),
     }
@@ -320,6 +323,7 @@ def _describe(row: RunRecord, position: int | None, origin: Origin, work: Longer
         threads=row.threads,
         seed=row.seed,
         save_weights=row.save_weights,
+        profile=row.profile,
         held_out=None if row.held_out is None else HeldShare(**row.held_out),
         initial_weights_digest=row.initial_weights_digest,
         part_of=row.part_of,

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, Float, ForeignKey, Index, Integer, String
+from sqlalchemy import BigInteger, Boolean, Float, ForeignKey, Index, Integer, String, false
 from sqlalchemy.orm import Mapped, mapped_column
 
 from pock_server.db.base import Base, StatefulRow, page_index
@@ -44,6 +44,7 @@ class RunRecord(StatefulRow):
     seed: Mapped[int] = mapped_column(BigInteger)
     save_weights: Mapped[bool]
     held_out: Mapped[dict[str, Any] | None]
+    profile: Mapped[bool] = mapped_column(Boolean, server_default=false())
     deadline_seconds: Mapped[float] = mapped_column(Float)
     part_of: Mapped[str | None] = mapped_column(String(36))
     priority: Mapped[int] = mapped_column(Integer, server_default="0")

@@ -286,7 +286,7 @@ PATHS = [
         f"{MEMBER}/size",
     ),
     *(f"artifact/{name}" for name in ("digest", "name", "target", "executable", "members")),
-    *(f"run/{name}" for name in ("entry", "steps", "threads", "seed", "save_weights", "held_out")),
+    *(f"run/{name}" for name in ("entry", "steps", "threads", "seed", "save_weights", "held_out", "profile")),
     *(f"run/held_out/{name}" for name in ("share", "seed", "every", "patience")),
     *(f"limits/{name}" for name in ("wall_seconds", "memory_bytes", "required_bytes")),
 ]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -60,6 +63,19 @@ def test_operators_are_grouped_by_phase(
     assert not visitor.is_wider_than_the_screen()
     if screen in ("light", "dark"):
         assert visitor.accessibility_violations(["color-contrast"] if screen == "dark" else None) == []
+
+
+def test_the_trace_has_each_kernel_behind_the_other(visitor: Visitor, profiled: dict[str, Any], tmp_path: Path) -> None:
+    visitor.sign_in()
+    visitor.open(f"/runs/{profiled['id']}", "bench-pi-4")
+    with visitor.page.expect_download() as begun:
+        visitor.section("Time per operator").get_by_role("button", name="Download the trace").click()
+    begun.value.save_as(tmp_path / "trace.json")
+    assert begun.value.suggested_filename == "trace.json"
+    events = [one for one in json.loads((tmp_path / "trace.json").read_text())["traceEvents"] if one["ph"] == "X"]
+    assert [one["name"] for one in events] == [*(node["name"] for node in nodes()), "lost", "far"]
+    assert all(after["ts"] == before["ts"] + before["dur"] for before, after in pairwise(events))
+    assert {"forward", "backward", "update", "unknown"} == {one["cat"] for one in events}
 
 
 def test_a_phase_folds_and_stays_folded(visitor: Visitor, profiled: dict[str, Any]) -> None:

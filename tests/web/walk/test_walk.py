@@ -91,13 +91,15 @@ def build(visitor: Visitor, preset: str, name: str, targets: list[str]) -> list[
 
 
 def start(visitor: Visitor, address: str, name: str) -> str:
-    """A run of a build, as the form proposes it but for steps and evaluation; its address."""
+    """A run of a build, as the form proposes it but for steps, evaluation and a profile; its address."""
     visitor.open(address, name)
     form = visitor.section("Start runs")
     expect(form.get_by_role("button", name="Start run")).to_be_enabled(timeout=LONG_MS)
     form.get_by_label("Training data").select_option(label="digits-train (1,400 samples)")
     form.get_by_label("Evaluation data").select_option(label="digits-held-out (397 samples)")
     form.get_by_label("Steps", exact=True).fill(str(STEPS))
+    form.get_by_text("More", exact=True).click()
+    form.get_by_label("Time each operator").check()
     form.get_by_role("button", name="Start run").click()
     visitor.heading(f"small · {name} · digits-train")
     return str(visitor.page.evaluate("location.hash.slice(1)"))
@@ -108,6 +110,7 @@ def ended(visitor: Visitor, address: str) -> None:
     expect(visitor.page.locator("header .badge, .page-head .badge").filter(has_text="succeeded").first).to_be_visible(
         timeout=LONG_MS
     )
+    expect(visitor.section("Time per operator").locator(".part-sum").first).to_contain_text("forward")
 
 
 def compared(visitor: Visitor, schemes: list[str], devices: set[str]) -> None:

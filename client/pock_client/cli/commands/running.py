@@ -131,6 +131,7 @@ def run(
         str | None,
         typer.Option("--weights-of", metavar="RUN", help="Begin with what this run trained, or a digest's weights."),
     ] = None,
+    kernels: Annotated[bool, typer.Option("--kernels", help="Time each kernel, too; steps take a bit longer.")] = False,
     deadline: Deadline = None,
     retry: Retry = None,
     after: After = None,
@@ -143,6 +144,7 @@ def run(
     """Train on every device that matches, each with the newest build for its target."""
     options = {"entry": "train", "steps": steps, "seed": seed, "threads": threads, "save_weights": save_weights}
     options |= {
+        "profile": kernels,
         "deadline": deadline,
         "eval_dataset": eval_data,
         "held_out": held_out_of(eval_share, eval_every, patience),

@@ -1,6 +1,7 @@
 /** A report that needs neither the service nor a script: one file with tables and drawings, built as a document so that
  * every text is escaped. */
 
+import { saveText } from "../../download";
 import * as format from "../../format";
 import type { Curve } from "./load";
 import { COLUMNS, difference, grid, type Row, scale } from "./rows";
@@ -203,10 +204,5 @@ function losses(maker: Maker, rows: readonly Row[], curves: ReadonlyMap<string, 
 
 /** Saves the report as a file. */
 export function saveReport(reported: Reported): void {
-  const href = URL.createObjectURL(new Blob([reportText(reported)], { type: "text/html" }));
-  const link = document.createElement("a");
-  link.href = href;
-  link.download = "comparison.html";
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(href), 10_000);
+  saveText("comparison.html", "text/html", reportText(reported));
 }

@@ -71,6 +71,7 @@ interface Wishes {
   readonly steps: number;
   readonly seed: number;
   readonly weights: boolean;
+  readonly profile: boolean;
   /** Percent of the training data that is not trained on; 0 for none. */
   readonly heldOut: number;
   readonly patience: number;
@@ -84,6 +85,7 @@ const AT_FIRST: Wishes = {
   steps: 100,
   seed: 0,
   weights: true,
+  profile: false,
   heldOut: 0,
   patience: 0,
   minutes: "",
@@ -149,6 +151,14 @@ function RunForm({ build, devices, more, datasets, artifact }: FormProps) {
               onInput={(event) => wish({ minutes: event.currentTarget.value })}
             />
           </label>
+          <label class="check">
+            <input
+              type="checkbox"
+              checked={wishes.profile}
+              onChange={(event) => wish({ profile: event.currentTarget.checked })}
+            />
+            Time each operator (steps take a little longer)
+          </label>
         </div>
       </details>
       <label class="check">
@@ -191,6 +201,7 @@ function orderOf(build: string, device: string, wishes: Wishes): Record<string, 
     steps: wishes.steps,
     seed: wishes.seed,
     save_weights: wishes.weights,
+    ...(wishes.profile ? { profile: true } : {}),
     ...(wishes.heldOut > 0 ? { held_out: { share: wishes.heldOut / 100, patience: wishes.patience } } : {}),
     ...(minutes > 0 ? { deadline_seconds: Math.round(minutes * 60) } : {}),
   };

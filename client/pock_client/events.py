@@ -36,7 +36,7 @@ class ProgressEvent(Struct, frozen=True, kw_only=True):
 
 
 class LogEvent(Struct, frozen=True, kw_only=True):
-    """Lines of a build's log."""
+    """Lines of a build's log, or of what a device began and saved."""
 
     id: int = 0
     text: str

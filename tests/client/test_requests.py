@@ -292,6 +292,14 @@ def test_the_form_of_weights_is_asked_for_with_them(
     assert json.loads(asked.body).get("weights_form") == form
 
 
+def test_a_profile_is_asked_for(connect: Connect, hostile: Hostile) -> None:
+    hostile.in_turn(problem(409))
+    with pytest.raises(ServiceError):
+        connect(hostile.url).runs.create(build=ID, device=ID, dataset=ID, steps=1, profile=True)
+    (asked,) = hostile.asked
+    assert json.loads(asked.body)["profile"] is True
+
+
 def test_what_is_held_out_is_asked_for(connect: Connect, hostile: Hostile) -> None:
     hostile.in_turn(problem(409))
     with pytest.raises(ServiceError):

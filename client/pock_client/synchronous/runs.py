@@ -152,6 +152,10 @@ class Runs(Followed[Run]):
                 return
             after = items[-1].step
 
+    def log(self, ident: str) -> str:
+        """What happened to the run, a line each: its states and pauses, what its device began, evaluated and saved."""
+        return self._transport.text(Call("GET", f"{self.path}/{part(ident)}/log"))
+
     def wait(self, ident: str, on_event: Callable[[Event], object] | None = None, timeout: float | None = None) -> Run:
         """The run, or its last try, once it succeeded. Raises RunFailed, RunCancelled, or WaitTimeout after `timeout`
         seconds."""

@@ -63,6 +63,22 @@ class Events:
         )
         return list(self.session.scalars(query))
 
+    def count(self, subject_id: str, kind: str) -> int:
+        """How many there are of a kind."""
+        mine = (EventRecord.workspace_id == self.workspace_id, EventRecord.subject_id == subject_id)
+        query = select(func.count()).select_from(EventRecord).where(*mine, EventRecord.kind == kind)
+        return self.session.scalar(query) or 0
+
+    def but(self, subject_id: str, kind: str) -> list[EventRecord]:
+        """All events of other kinds, in order."""
+        query = (
+            select(EventRecord)
+            .where(EventRecord.workspace_id == self.workspace_id)
+            .where(EventRecord.subject_id == subject_id, EventRecord.kind != kind)
+            .order_by(EventRecord.seq)
+        )
+        return list(self.session.scalars(query))
+
     def of_kind(self, subject_id: str, kind: str) -> list[EventRecord]:
         """All events of one kind, in order."""
         query = (

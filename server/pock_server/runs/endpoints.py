@@ -3,9 +3,11 @@
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
+from fastapi.responses import PlainTextResponse
 from sqlalchemy.orm import Session
 
 from pock_server.dependencies import Reader, RunWriter, ServicesDep
+from pock_server.events.repository import Events
 from pock_server.events.stream import add_event_stream
 from pock_server.events.tables import EventRecord
 from pock_server.http.fields import Id
@@ -15,6 +17,7 @@ from pock_server.idempotency.header import Once
 from pock_server.quotas.service import Quota, check
 from pock_server.runs import service
 from pock_server.runs.lifecycle import RUN_LIFECYCLE
+from pock_server.runs.reporting.log import log_text
 from pock_server.runs.repository import Runs
 from pock_server.runs.schemas import MAX_INT, RunIn, RunOut, RunPage, RunState, StepList, StepOut
 from pock_server.runs.tables import RunRecord
@@ -83,6 +86,14 @@ def list_run_steps(
         return StepList(items=[StepOut(step=row.step, loss=row.loss, ms=row.ms) for row in rows])
 
 
+@router.get("/{run_id}/log", response_class=PlainTextResponse)
+def get_run_log(run_id: Id, caller: Reader, services: ServicesDep) -> str:
+    """What happened to the run, a line each: its states and pauses, what its device began, evaluated and saved."""
+    with services.database.read() as session:
+        row = Runs(session, caller.workspace_id).require(run_id)
+        return log_text(Events(session, caller.workspace_id).but(row.id, "steps"))
+
+
 @router.delete("/{run_id}", status_code=204)
 def delete_run(run_id: Id, caller: RunWriter, services: ServicesDep) -> None:
     """Forget a run that is over, with its steps and weights."""
@@ -103,4 +114,4 @@ def _shown(session: Session, row: EventRecord) -> dict[str, Any]:
     return Runs(session, row.workspace_id).streamed(row.subject_id, row.data) if row.kind == "steps" else row.data
 
 
-add_event_stream(router, Runs, RUN_LIFECYCLE, "`state`, `steps` and `eval`", _shown)
+add_event_stream(router, Runs, RUN_LIFECYCLE, "`state`, `steps`, `eval` and `log`", _shown)

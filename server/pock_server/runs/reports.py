@@ -14,6 +14,7 @@ from pock_server.events.repository import Events
 from pock_server.http.problems import Failure, Problem
 from pock_server.runs.leases import clear_device, fail
 from pock_server.runs.lifecycle import HELD, RUN_LIFECYCLE
+from pock_server.runs.reporting.log import LOGGED, MOST_ROWS, told_lines
 from pock_server.runs.reporting.schemas import RunReport
 from pock_server.runs.schemas import EventsIn, ResultIn, RunState
 from pock_server.runs.tables import RunRecord, RunStepRecord
@@ -39,6 +40,8 @@ def take_events(unit: Unit, run: RunRecord, order: EventsIn, now: datetime) -> i
         elif kind == "eval":
             for event in group:
                 _take_evaluation(unit, run, event, now)
+        elif kind in LOGGED:
+            _take_lines(unit, run, list(group), now)
     return run.next_seq
 
 
@@ -96,6 +99,13 @@ def _take_evaluation(unit: Unit, run: RunRecord, event: dict[str, Any], now: dat
     data["phase"] = _phase(event) or "eval"
     Events(unit.session, run.workspace_id).append(run.id, "eval", data, now)
     unit.announce(f"run:{run.id}")
+
+
+def _take_lines(unit: Unit, run: RunRecord, told: Sequence[dict[str, Any]], now: datetime) -> None:
+    events = Events(unit.session, run.workspace_id)
+    if events.count(run.id, "log") < MOST_ROWS:
+        events.append(run.id, "log", {"text": told_lines(told)}, now)
+        unit.announce(f"run:{run.id}")
 
 
 def _number(value: Any) -> float | None:

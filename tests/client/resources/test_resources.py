@@ -235,6 +235,12 @@ def test_weights_come_back_from_the_device(
     assert sent.status_code in (200, 201), sent.text
     assert device.post("result", state="succeeded", report={}, weights_digest=digest).status_code == 200
     assert client.runs.weights(asked.id, tmp_path / "weights").read_bytes() == DATA
+    assert [line.split("Z  ")[1] for line in client.runs.log(asked.id).splitlines()] == [
+        "queued",
+        "leased",
+        "running",
+        "succeeded",
+    ]
 
 
 def test_runs_that_fail_or_are_cancelled_say_so(client: Client, model: Path, data: Path, device: Device) -> None:

@@ -111,6 +111,7 @@ def ended(visitor: Visitor, address: str) -> None:
         timeout=LONG_MS
     )
     expect(visitor.section("Time per operator").locator(".part-sum").first).to_contain_text("forward")
+    expect(visitor.section("Log")).to_contain_text(re.compile(r"train begins: steps \d+.*succeeded", re.DOTALL))
 
 
 def compared(visitor: Visitor, schemes: list[str], devices: set[str]) -> None:

@@ -1,11 +1,12 @@
 /** One build: progress and log as they come, then its summary and the way to its artifact. */
 
-import { useEffect, useRef, useState } from "preact/hooks";
-import { getText, post, type Problem } from "../api/client";
+import { useState } from "preact/hooks";
+import { post, type Problem } from "../api/client";
 import { type Build, BUILD_ENDED, type BuildProgress, type Run } from "../api/types";
 import { LiveBadge, Progress, StateBadge } from "../components/badge";
 import { Figures } from "../components/figures";
 import { Command } from "../components/copy";
+import { LogText, useLog } from "../components/log";
 import { Empty, isSettled, Loaded, Loading, Page, ProblemBox, Section } from "../components/page";
 import { curl, curlBlob, curlEvents } from "../commands";
 import * as format from "../format";
@@ -190,42 +191,5 @@ function BuildRuns({ id }: { readonly id: string }) {
       </Loaded>
       <More more={more} />
     </Section>
-  );
-}
-
-/** The stored log of a build that has ended. */
-function useLog(path: string | null): { text: string | null; problem: Problem | null } {
-  const [log, setLog] = useState<{ text: string | null; problem: Problem | null }>({ text: null, problem: null });
-  useEffect(() => {
-    if (path === null) return;
-    const abort = new AbortController();
-    getText(path, abort.signal).then(
-      (text) => setLog({ text, problem: null }),
-      (error: unknown) => {
-        if (!abort.signal.aborted) setLog({ text: null, problem: asProblem(error) });
-      },
-    );
-    return () => abort.abort();
-  }, [path]);
-  return log;
-}
-
-/** The log; while it grows, the end stays in view unless the person has scrolled up. */
-function LogText({ text, live }: { readonly text: string; readonly live: boolean }) {
-  const box = useRef<HTMLPreElement>(null);
-  const atEnd = useRef(true);
-  useEffect(() => {
-    const element = box.current;
-    if (element && live && atEnd.current) element.scrollTop = element.scrollHeight;
-  }, [text, live]);
-  const follow = () => {
-    const element = box.current;
-    if (element) atEnd.current = element.scrollTop + element.clientHeight >= element.scrollHeight - 8;
-  };
-  if (text === "") return <p class="note">{live ? "Nothing written yet." : "The build wrote no log."}</p>;
-  return (
-    <pre class="block log" ref={box} tabIndex={0} aria-label="Log" onScroll={follow}>
-      {text}
-    </pre>
   );
 }

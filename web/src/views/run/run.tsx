@@ -5,6 +5,7 @@ import { useMemo, useState } from "preact/hooks";
 import { type Run, RUN_ENDED, type Step } from "../../api/types";
 import { LiveBadge, RunState } from "../../components/badge";
 import { Facts } from "../../components/figures";
+import { LogText, useLog } from "../../components/log";
 import { Loaded, Loading, Page, ProblemBox, Section } from "../../components/page";
 import { curl } from "../../commands";
 import { factRows } from "../../facts";
@@ -32,6 +33,7 @@ export function RunView({ id }: { readonly id: string }) {
   const path = `/runs/${id}`;
   const run = useResource<Run>(path);
   const [live, setLive] = useState<readonly Step[]>([]);
+  const [happened, setHappened] = useState(0);
   const gathered = useGathered<Step>((items) => setLive((known) => mergeSteps(known, items)), DRAWN_MS);
   const ended = run.data !== null && RUN_ENDED.includes(run.data.state);
   // While a run goes on, its stream repeats everything from the first step.
@@ -43,8 +45,10 @@ export function RunView({ id }: { readonly id: string }) {
       gathered.drop();
       setLive([]);
     }
+    setHappened((count) => count + 1);
     run.reload();
   });
+  const log = useLog(`${path}/log`, happened);
   const steps = useMemo(() => mergeSteps(stored.steps, live), [stored.steps, live]);
   const data = run.data;
   const drawn = steps.length > 0 || !ended || stored.complete;
@@ -91,6 +95,12 @@ export function RunView({ id }: { readonly id: string }) {
       {data && trains && !drawn && <Loading what="steps" />}
       {data && drawn && (trains || steps.length > 0) && <Curves run={data} steps={steps} ended={ended} path={path} />}
       {data && drawn && <Afterwards run={data} path={path} />}
+      {data && (
+        <Section title="Log" command={curl(`${path}/log`)}>
+          {log.problem && <ProblemBox problem={log.problem} />}
+          {log.text !== null && <LogText text={log.text} live={!ended} />}
+        </Section>
+      )}
     </Page>
   );
 }

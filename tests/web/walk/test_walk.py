@@ -114,6 +114,16 @@ def ended(visitor: Visitor, address: str) -> None:
     expect(visitor.section("Log")).to_contain_text(re.compile(r"train begins: steps \d+.*succeeded", re.DOTALL))
 
 
+def timed(visitor: Visitor, address: str, name: str) -> None:
+    """The page of what a build made has the operators' times, too."""
+    visitor.open(address, name)
+    visitor.page.get_by_role("link", name="Open the artifact").click()
+    operators = visitor.section("Time per operator")
+    expect(operators.locator(".part-sum").first).to_contain_text("forward")
+    visitor.screenshot("walk-artifact-timed")
+    assert visitor.accessibility_violations() == []
+
+
 def compared(visitor: Visitor, schemes: list[str], devices: set[str]) -> None:
     """All runs of the list, marked and put beside each other: a cell and a point for each device and scheme."""
     visitor.open("/runs", "Runs")
@@ -172,6 +182,7 @@ def test_from_an_empty_service_to_weights_in_pytorch(
     for addresses in runs.values():
         for address in addresses:
             ended(visitor, address)
+    timed(visitor, builds["everything"][0], "everything")
     compared(visitor, list(runs), {"desk", "pi"})
     visitor.open(runs["everything"][0], "small")
     weights = download(visitor, tmp_path)

@@ -10,6 +10,7 @@ import { Empty, Loaded, Page, Section, TableFrame } from "../components/page";
 import { curl, curlBlob, quote } from "../commands";
 import * as format from "../format";
 import { useResource } from "../data";
+import { runText } from "../names";
 import { address, link, setQuery } from "../router";
 import { PeakTable } from "../timeline/peak";
 import { planOf } from "../timeline/layout";
@@ -18,6 +19,7 @@ import { MemoryTimeline } from "../timeline/timeline";
 import { cLines, hasLibrary, pythonLines, shellLines } from "../timeline/use";
 import { PlannedAgainstMeasured } from "./memory";
 import { recipeText } from "./recipe";
+import { Kernels } from "./run/kernels";
 import { summaryFigures } from "./summary";
 
 export function ArtifactView({ id: digest }: { readonly id: string }) {
@@ -134,19 +136,42 @@ function Use({ artifact }: { readonly artifact: Artifact }) {
   );
 }
 
-/** Peaks that devices measured with this artifact, next to the plan. */
+/** What devices measured with this artifact: peaks next to the plan, and each kernel's time of the newest run that was
+ * asked for them. */
 function Measured({ artifact }: { readonly artifact: Artifact }) {
   const path = artifact.build_id ? `/runs?build_id=${artifact.build_id}&state=succeeded&limit=50` : null;
   const runs = useResource<ListPage<Run>>(path);
   if (path === null) return null;
+  const timed = runs.data?.items.find((run) => run.profile);
   return (
-    <Section title="Planned against measured" command={curl(path)}>
-      <Loaded of={runs} what="runs">
-        {({ items }) => {
-          const measured = items.filter((run) => run.report?.train?.peak_rss_bytes);
-          if (measured.length === 0) return <Empty title="No device has run this artifact to the end yet." />;
-          return <PlannedAgainstMeasured runs={measured} planned={artifact.summary.predicted_peak_bytes ?? null} />;
-        }}
+    <>
+      <Section title="Planned against measured" command={curl(path)}>
+        <Loaded of={runs} what="runs">
+          {({ items }) => {
+            const measured = items.filter((run) => run.report?.train?.peak_rss_bytes);
+            if (measured.length === 0) return <Empty title="No device has run this artifact to the end yet." />;
+            return <PlannedAgainstMeasured runs={measured} planned={artifact.summary.predicted_peak_bytes ?? null} />;
+          }}
+        </Loaded>
+      </Section>
+      {timed && <Timed path={`/runs/${timed.id}`} />}
+    </>
+  );
+}
+
+function Timed({ path }: { readonly path: string }) {
+  const run = useResource<Run>(path);
+  return (
+    <Section title="Time per operator" command={curl(path, ".report.train.kernels")}>
+      <Loaded of={run} what="the run">
+        {(loaded) => (
+          <>
+            <p class="note">
+              Of <a href={link.run(loaded.id)}>{runText(loaded)}</a>, on {loaded.device_name}.
+            </p>
+            <Kernels kernels={loaded.report?.train?.kernels ?? []} run={runText(loaded)} />
+          </>
+        )}
       </Loaded>
     </Section>
   );

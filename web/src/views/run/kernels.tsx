@@ -3,9 +3,11 @@
 import "../../styles/run.css";
 import type { KernelTime } from "../../api/types";
 import { TableFrame } from "../../components/page";
+import { saveText } from "../../download";
 import * as format from "../../format";
 import { address, setQuery, useKept } from "../../router";
 import { type Order, type Part, partsOf, type Placed, type Roofline, rooflineOf } from "./roofline";
+import { traceOf } from "./trace";
 
 /** Of one phase. */
 const MOST = 12;
@@ -13,7 +15,13 @@ const COLUMNS = 7;
 const WIDTH = 160;
 const A_SECOND = 1000;
 
-export function Kernels({ kernels }: { readonly kernels: readonly KernelTime[] }) {
+interface Props {
+  readonly kernels: readonly KernelTime[];
+  /** What the run is called. */
+  readonly run: string;
+}
+
+export function Kernels({ kernels, run }: Props) {
   const roofline = rooflineOf(kernels);
   const by: Order = address.value?.query.get("kernels") === "lost" ? "lost" : "time";
   const parts = partsOf(roofline, by);
@@ -57,6 +65,16 @@ export function Kernels({ kernels }: { readonly kernels: readonly KernelTime[] }
           ))}
         </table>
       </TableFrame>
+      <p>
+        <button
+          type="button"
+          class="button"
+          onClick={() => saveText("trace.json", "application/json", traceOf(run, kernels))}
+        >
+          Download the trace
+        </button>{" "}
+        <span class="faint">One step, for ui.perfetto.dev or chrome://tracing.</span>
+      </p>
     </>
   );
 }

@@ -11,7 +11,6 @@ import { curl } from "../../commands";
 import { factRows } from "../../facts";
 import { useResource } from "../../data";
 import { useGathered, useStream } from "../../hooks";
-import { saveText } from "../../download";
 import { runText } from "../../names";
 import { link } from "../../router";
 import { mergeSteps } from "../../series";
@@ -23,7 +22,6 @@ import { Measured } from "./measured";
 import { PartOf } from "./part_of";
 import { PlannedAgainstMeasured } from "../memory";
 import { useStoredSteps } from "./stored_steps";
-import { traceOf } from "./trace";
 import { Weights } from "./weights";
 
 /** So often are curves drawn again at most: a device may tell of hundreds of steps a second. */
@@ -117,17 +115,7 @@ function Afterwards({ run, path }: { readonly run: Run; readonly path: string })
       )}
       {train?.kernels && (
         <Section title="Time per operator" command={curl(path, ".report.train.kernels")}>
-          <Kernels kernels={train.kernels} />
-          <p>
-            <button
-              type="button"
-              class="button"
-              onClick={() => saveText("trace.json", "application/json", traceOf(runText(run), train.kernels ?? []))}
-            >
-              Download the trace
-            </button>{" "}
-            <span class="faint">One step, for ui.perfetto.dev or chrome://tracing.</span>
-          </p>
+          <Kernels kernels={train.kernels} run={runText(run)} />
         </Section>
       )}
       {health && Object.keys(health).length > 0 && (

@@ -57,7 +57,8 @@ def test_without_the_compiler_it_says_what_to_install(monkeypatch: pytest.Monkey
 def test_targets_name_their_generation() -> None:
     named = {target.name: architecture_of(target).name for target in all_targets() if target.backend == "cuda"}
     assert named == {
-        "h100": "sm_90a", "h200": "sm_90a", "jetson-agx-orin": "sm_87", "rtx-4090": "sm_89", "rtx-5090": "sm_120",
+        "h100": "sm_90a", "h200": "sm_90a", "jetson-agx-orin": "sm_87", "jetson-orin-nano-gpu": "sm_87",
+        "rtx-4090": "sm_89", "rtx-5090": "sm_120",
     }  # fmt: skip
     assert architecture_of(get("sm_86")).name == "sm_86"
     alone = {name: architecture_of(get(name)).exact for name in ("sm_86", "sm_87", "h100", "rtx-4090")}

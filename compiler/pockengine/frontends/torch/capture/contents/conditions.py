@@ -57,7 +57,7 @@ def warn(places: Collection[Place]) -> None:
         warnings.warn(
             f"the contents of tensors decide in {shown}{more}: always as for the example inputs, and for inputs that "
             "would decide otherwise the outputs are NaN",
-            stacklevel=5,  # where the user calls `pock.from_torch`
+            stacklevel=6,  # where the user calls `pock.from_torch`
         )
 
 

@@ -6,6 +6,7 @@ from enum import StrEnum
 from starlette.requests import HTTPConnection
 
 from pock_server.observing.context import request_id
+from pock_server.printable import printable
 
 _MAX_USER_AGENT = 300
 
@@ -54,13 +55,10 @@ def source_of(connection: HTTPConnection) -> Source:
     """Where the request came from, as far as trusted proxies say; text that no database could store is escaped."""
     return Source(
         address=connection.client.host if connection.client else None,
-        user_agent=_printable(connection.headers.get("User-Agent")),
+        user_agent=_shown(connection.headers.get("User-Agent")),
         request_id=request_id(),
     )
 
 
-def _printable(text: str | None) -> str | None:
-    if text is None:
-        return None
-    shown = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
-    return shown[:_MAX_USER_AGENT]
+def _shown(text: str | None) -> str | None:
+    return None if text is None else printable(text)[:_MAX_USER_AGENT]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import and_, delete, func, or_, select
+from sqlalchemy import ColumnElement, Select, and_, delete, func, or_, select
 from sqlalchemy.orm import Session
 
 from pock_server.events.tables import EventRecord
@@ -36,18 +36,11 @@ class Events:
 
     def forget(self, subject_id: str) -> None:
         """Delete the history of something that is being deleted."""
-        mine = (EventRecord.workspace_id == self.workspace_id, EventRecord.subject_id == subject_id)
-        self.session.execute(delete(EventRecord).where(*mine))
+        self.session.execute(delete(EventRecord).where(*self._mine(subject_id)))
 
     def after(self, subject_id: str, seq: int) -> list[EventRecord]:
         """The next events after `seq`, at most `BATCH`."""
-        query = (
-            select(EventRecord)
-            .where(EventRecord.workspace_id == self.workspace_id)
-            .where(EventRecord.subject_id == subject_id, EventRecord.seq > seq)
-            .order_by(EventRecord.seq)
-            .limit(BATCH)
-        )
+        query = self._history(subject_id).where(EventRecord.seq > seq).limit(BATCH)
         return list(self.session.scalars(query))
 
     def after_each(self, positions: Mapping[str, int]) -> list[EventRecord]:
@@ -63,28 +56,21 @@ class Events:
         )
         return list(self.session.scalars(query))
 
-    def count(self, subject_id: str, kind: str) -> int:
-        """How many there are of a kind."""
-        mine = (EventRecord.workspace_id == self.workspace_id, EventRecord.subject_id == subject_id)
-        query = select(func.count()).select_from(EventRecord).where(*mine, EventRecord.kind == kind)
-        return self.session.scalar(query) or 0
+    def of_kind(self, subject_id: str, kind: str) -> list[EventRecord]:
+        """All events of one kind, in order."""
+        return list(self.session.scalars(self._history(subject_id).where(EventRecord.kind == kind)))
 
     def but(self, subject_id: str, kind: str) -> list[EventRecord]:
         """All events of other kinds, in order."""
-        query = (
-            select(EventRecord)
-            .where(EventRecord.workspace_id == self.workspace_id)
-            .where(EventRecord.subject_id == subject_id, EventRecord.kind != kind)
-            .order_by(EventRecord.seq)
-        )
-        return list(self.session.scalars(query))
+        return list(self.session.scalars(self._history(subject_id).where(EventRecord.kind != kind)))
 
-    def of_kind(self, subject_id: str, kind: str) -> list[EventRecord]:
-        """All events of one kind, in order."""
-        query = (
-            select(EventRecord)
-            .where(EventRecord.workspace_id == self.workspace_id)
-            .where(EventRecord.subject_id == subject_id, EventRecord.kind == kind)
-            .order_by(EventRecord.seq)
-        )
-        return list(self.session.scalars(query))
+    def count(self, subject_id: str, kind: str) -> int:
+        """How many there are of a kind."""
+        query = select(func.count()).select_from(EventRecord).where(*self._mine(subject_id), EventRecord.kind == kind)
+        return self.session.scalar(query) or 0
+
+    def _history(self, subject_id: str) -> Select[EventRecord]:
+        return select(EventRecord).where(*self._mine(subject_id)).order_by(EventRecord.seq)
+
+    def _mine(self, subject_id: str) -> tuple[ColumnElement[bool], ...]:
+        return EventRecord.workspace_id == self.workspace_id, EventRecord.subject_id == subject_id

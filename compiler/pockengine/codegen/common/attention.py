@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 from ...ir import DType, Node, Value
+from ...ops.attention import HEADS
 
 OPS = frozenset(("attention", "attention_backward"))
 LEAST_SCORES = 64 * 64
 """Of a head: fewer are made as a whole (ADR 7)."""
 LEAST = "-3.40282347e+38f"
 """The largest score of a row that sees nothing."""
+
+
+def sizes_of(node: Node) -> tuple[int, int, int, int, int, int, int]:
+    """Batch, heads, heads of keys, queries, keys, elements of a query or key, and of a value."""
+    inside = bool(node.attrs.get("heads_inside"))
+    shapes = (value.type.shape for value in node.inputs[:3])
+    q, k, v = (tuple(shape[axis] for axis in HEADS) if inside else shape for shape in shapes)
+    return q[0], q[1], k[1], q[2], k[2], q[3], v[3]
+
+
+def place_of(head: str, heads: int, rows: int, size: int, row: str, *, inside: bool) -> str:
+    """C expression of where a row of a head begins in a value [batch, heads, rows, size], or with heads inside [batch,
+    rows, heads, size]; `head` counts those of all samples."""
+    if inside:
+        return f"(({head}) / {heads} * {rows} + {row}) * {heads * size} + ({head}) % {heads} * {size}"
+    return f"(({head}) * {rows} + {row}) * {size}"
 
 
 def masks_of(node: Node) -> list[Value]:

@@ -65,7 +65,8 @@ class Objects:
 @dataclass(frozen=True)
 class DeviceRuntime:
     """The runtime's part for kernels that do not run on the processor: `sources` and headers by file name, `device.c`
-    among them. It loads the device's driver when it starts, so programs are linked for the system's own C library."""
+    among them; what has the name of a file of the runtime is linked in its place. It loads the device's driver when it
+    starts, so programs are linked for the system's own C library."""
 
     sources: Mapping[str, str]
 

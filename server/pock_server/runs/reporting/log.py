@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pock_server.events.tables import EventRecord
+from pock_server.printable import printable
 
 LOGGED = frozenset({"start", "saved"})
 """The executable's events (docs/reference/binary.md) that are kept as lines."""
@@ -54,5 +55,4 @@ def _sentence(row: EventRecord) -> str:
 
 def _word(value: Any) -> str:
     """A text of a device in one line, without what no reader should be sent."""
-    text = value[:_MOST_OF_A_WORD] if isinstance(value, str) else ""
-    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
+    return printable(value[:_MOST_OF_A_WORD]) if isinstance(value, str) else ""

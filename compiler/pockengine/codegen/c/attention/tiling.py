@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 
 from ....ir import DType, Node, Value
-from ....ops.attention import HEADS
 from ....targets import Target
+from ...common.attention import place_of, sizes_of
 from ...common.c_dialect import c_type, literal
 from ...common.indexing import broadcast_strides, dot
 from ..contraction import microkernel
@@ -53,17 +53,17 @@ class Tiling:
 
     @classmethod
     def of(cls, node: Node, target: Target) -> Tiling:
-        inside = bool(node.attrs.get("heads_inside"))
-        q, k, v = (_outside(value.type.shape, inside) for value in node.inputs[:3])
+        batch, heads, key_heads, m, n, depth, width = sizes_of(node)
         lanes = target.vector_bytes // 4
-        vectors = min(4 if target.registers >= 32 else 2, -(-q[2] // lanes))
+        vectors = min(4 if target.registers >= 32 else 2, -(-m // lanes))
         columns = vectors * lanes
-        queries = columns * max(1, min(QUERIES // columns, -(-q[2] // columns)))
+        queries = columns * max(1, min(QUERIES // columns, -(-m // columns)))
         rows = (target.registers - 1 - vectors) // vectors
         attrs = node.attrs
         return cls(
-            q[0], q[1], k[1], q[2], k[2], q[3], v[3], queries, min(KEYS, k[2]), rows, vectors, lanes,
-            float(attrs["scale"]), float(attrs.get("softcap", 0.0)), bool(attrs["causal"]), inside, f32(target),
+            batch, heads, key_heads, m, n, depth, width, queries, min(KEYS, n), rows, vectors, lanes,
+            float(attrs["scale"]), float(attrs.get("softcap", 0.0)), bool(attrs["causal"]),
+            bool(attrs.get("heads_inside")), f32(target),
         )  # fmt: skip
 
     @property
@@ -82,9 +82,7 @@ class Tiling:
 
     def place(self, head: str, heads: int, rows: int, size: int, row: str = "0") -> str:
         """C expression of where a row of a head begins; `head` counts those of all samples."""
-        if self.inside:
-            return f"(({head}) / {heads} * {rows} + {row}) * {heads * size} + ({head}) % {heads} * {size}"
-        return f"(({head}) * {rows} + {row}) * {size}"
+        return place_of(head, heads, rows, size, row, inside=self.inside)
 
     @property
     def group(self) -> int:
@@ -99,10 +97,6 @@ class Tiling:
     @property
     def key_counts(self) -> set[int]:
         return {self.keys, self.n % self.keys} - {0}
-
-
-def _outside(shape: tuple[int, ...], inside: bool) -> tuple[int, ...]:
-    return tuple(shape[axis] for axis in HEADS) if inside else shape
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ....ir import Node, TensorType
-from ....ops.attention import HEADS
+from ....ir import Node
+from ...common.attention import place_of, sizes_of
 
 LANES = 8
 """Threads of a row."""
@@ -42,9 +42,8 @@ class Tiles:
     @classmethod
     def of(cls, node: Node, compute: str = "f32") -> Tiles | None:
         """None where not even the smallest tiles fit a block's memory."""
-        inside = bool(node.attrs.get("heads_inside"))
-        q, k, v = (_outside(value.type, inside) for value in node.inputs[:3])
-        depth, width = q[3], v[3]
+        sizes = sizes_of(node)
+        depth, width = sizes[-2:]
         kept = depth + max(depth, width) if node.op == "attention" else 2 * (depth + width)
         ways = [(side, "f32", SHARED_BYTES) for side in SIDES]
         if compute != "f32" and depth % PIECE == width % PIECE == 0:
@@ -52,7 +51,7 @@ class Tiles:
         for side, format, most in ways:
             floats = side * (kept + 4) + 2 * side * (side + 1) + 3 * side
             if 4 * floats <= most:
-                return cls(q[0], q[1], k[1], q[2], k[2], depth, width, inside, side, format)
+                return cls(*sizes, bool(node.attrs.get("heads_inside")), side, format)
         return None
 
     @property
@@ -62,10 +61,4 @@ class Tiles:
 
     def row(self, head: str, heads: int, rows: int, size: int, row: str) -> str:
         """Expression of where a row of a head begins; `head` counts those of all samples."""
-        if self.inside:
-            return f"(({head}) / {heads} * {rows} + {row}) * {heads * size} + ({head}) % {heads} * {size}"
-        return f"(({head}) * {rows} + {row}) * {size}"
-
-
-def _outside(type: TensorType, inside: bool) -> tuple[int, ...]:
-    return tuple(type.shape[axis] for axis in HEADS) if inside else type.shape
+        return place_of(head, heads, rows, size, row, inside=self.inside)

@@ -33,25 +33,6 @@ int pock_device_end(pock_device *device, pock_error *error) {
     return POCK_OK;
 }
 
-char *pock_device_turn(pock_device *device) {
-    (void)device;
-    return NULL;
-}
-
-void pock_device_ahead(pock_device *device) {
-    (void)device;
-}
-
-void pock_device_forget(pock_device *device) {
-    (void)device;
-}
-
-double pock_device_call_ms(const pock_device *device, uint32_t call) {
-    (void)device;
-    (void)call;
-    return -1;
-}
-
 int pock_device_fetch(pock_device *device, pock_error *error) {
     (void)device;
     (void)error;

@@ -1,5 +1,6 @@
 /* The machine on which kernels run. It is this processor, unless a backend links a file of its own in the place of
- * device.c: the table's kernels then only hand work to that machine. */
+ * device.c: the table's kernels then only hand work to that machine. inputs.c (turn, ahead, forget) and events.c (call_ms) may
+ * have others in their place, too. */
 #ifndef POCK_DEVICE_H
 #define POCK_DEVICE_H
 

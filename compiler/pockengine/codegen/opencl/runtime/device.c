@@ -265,32 +265,11 @@ void pock_device_start(pock_device *device, const pock_program *program) {
     (void)program;
 }
 
-/* The blocks are the device's while it runs. */
-char *pock_device_turn(pock_device *device) {
-    (void)device;
-    return NULL;
-}
-
-void pock_device_ahead(pock_device *device) {
-    (void)device;
-}
-
-void pock_device_forget(pock_device *device) {
-    (void)device;
-}
-
 int pock_device_end(pock_device *device, pock_error *error) {
     note(device, device->cl.clFinish(device->queue), "waiting for the kernels");
     map(device);
     running = NULL;
     return report(device, error);
-}
-
-/* They are waited for one by one, instead. */
-double pock_device_call_ms(const pock_device *device, uint32_t call) {
-    (void)device;
-    (void)call;
-    return -1;
 }
 
 /* Between programs the blocks are mapped: what lies in them is this processor's. */

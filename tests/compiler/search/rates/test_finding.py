@@ -142,15 +142,15 @@ def test_where_nothing_is_learned_the_recipes_rates_stay(edge: float, kept: floa
 
 
 @pytest.mark.parametrize(
-    ("one", "count", "kind", "sentence"),
+    ("lr", "count", "kind", "sentence"),
     [
-        (space(), 9, DataError, "9 samples are too few to find learning rates: 2 of them are kept back"),
-        (space(0.0), 64, RecipeError, "the recipe's learning rate is 0"),
+        (1e-4, 9, DataError, "9 samples are too few to find learning rates: 2 of them are kept back"),
+        (0.0, 64, RecipeError, "the recipe's learning rate is 0"),
     ],
 )
-def test_what_cannot_work_is_refused(one: Space, count: int, kind: type[Exception], sentence: str) -> None:
+def test_what_cannot_work_is_refused(lr: float, count: int, kind: type[Exception], sentence: str) -> None:
     with pytest.raises(kind, match=sentence):
-        search(one, data(count))
+        search(space(lr), data(count))
 
 
 def test_a_model_whose_loss_is_not_finite() -> None:

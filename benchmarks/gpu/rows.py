@@ -75,6 +75,9 @@ _SMALL_BERT: Mapping[str, Any] = {
     "num_labels": 2, "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32,
     "vocab_size": 64, "max_position_embeddings": 16,
 }  # fmt: skip
+_SMALL_RESNET: Mapping[str, Any] = {
+    "num_labels": 4, "depths": [1], "hidden_sizes": [16], "embedding_size": 8, "layer_type": "basic",
+}  # fmt: skip
 DRY = (
     Row(
         "bert-small", "BERT of one small layer, 2 x 8, full", "0.85",
@@ -82,8 +85,9 @@ DRY = (
         ("eager",),
     ),
     Row(
-        "mcunet-small", "MCUNet, 1 x 32, classifier", "0.60",
-        replace(workload_named("mcunet-b1-full").model, feed=partial(images, side=32, classes=10)), 1,
+        "resnet-small", "ResNet of one small block, 2 x 16, classifier", "0.80",
+        replace(workload_named("resnet50-b64-full").model, config=_SMALL_RESNET,
+                feed=partial(images, side=16, classes=4)), 2,
         ({"params": "classifier.*"},), ("eager",),
     ),
     replace(ROWS[8]),

@@ -13,7 +13,7 @@ Case = TypeVar("Case")
 ALL = os.environ.get("POCK_ALL") == "1"
 
 
-def some(cases: Iterable[Case], each: int) -> list[Case]:
-    """Every `each`th case, the first among them. Where cases are products, `each` should divide no factor."""
+def some(cases: Iterable[Case], each: int, first: int = 0) -> list[Case]:
+    """Every `each`th case from the `first` on. Where cases are products, `each` should divide no factor."""
     found = list(cases)
-    return found if ALL else found[::each]
+    return found if ALL else found[first::each]

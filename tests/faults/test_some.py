@@ -29,6 +29,6 @@ def test_a_commit_that_nobody_hears_of_is_no_second_outcome(stage: Callable[[Kin
     story.lose_commit(stage(Kind.SERVERS), "order")
 
 
-@pytest.mark.parametrize("kind, name, moment", some(_SOME, 3))
+@pytest.mark.parametrize("kind, name, moment", some(_SOME, 4))
 def test_every_request_has_one_outcome(stage: Callable[[Kind], Stage], kind: Kind, name: str, moment: str) -> None:
     story.suffer(stage(kind), name, moment)

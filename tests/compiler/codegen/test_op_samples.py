@@ -18,6 +18,7 @@ from tests.compiler.codegen.harness import Case, Library, compare, sample_case
 from tests.compiler.codegen.opencl.apart import apart
 from tests.compiler.codegen.opencl.library import check_all, needs_device
 from tests.compiler.codegen.reference.opened import opened
+from tests.sweeps import some
 
 REFUSED = {"reshape": "the planner makes it an alias"}
 Check = Callable[[list[Case], Path], None]
@@ -70,7 +71,7 @@ def _on_a_device(cases: list[Case], folder: Path) -> None:
     apart(check_all, cases, folder)
 
 
-def _as_threads_by_turns(cases: list[Case], folder: Path, backend: str = "emulated") -> None:
+def _as_threads_by_turns(cases: list[Case], folder: Path, backend: str) -> None:
     library = EmulatedLibrary(folder, cases, get("host"), threads=1, extra=("-O1",), backend=backend)
     for index in range(len(library.cases)):
         library.check(index, 1)
@@ -79,7 +80,7 @@ def _as_threads_by_turns(cases: list[Case], folder: Path, backend: str = "emulat
 CHECKS: dict[str, Check] = {
     "c": _as_machine_code,
     "cuda": partial(_as_threads_by_turns, backend="cuda"),
-    "emulated": _as_threads_by_turns,
+    "emulated": lambda cases, folder: _as_threads_by_turns(some(cases, 4), folder, "emulated"),  # kernels as CUDA's
     "opencl": _on_a_device,
     "reference": _as_reference,
 }

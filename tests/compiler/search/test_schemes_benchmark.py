@@ -86,7 +86,7 @@ def test_a_rate_that_is_a_state_trains_as_one_that_is_compiled_in(model: Model) 
 METHODS_TRIED = [*(name for name in METHODS if name not in CRITERIA), "found-earlier", "random-0"]
 
 
-@pytest.mark.parametrize("name", some(METHODS_TRIED, 2))
+@pytest.mark.parametrize("name", some(METHODS_TRIED, 3))
 def test_a_method_keeps_to_the_memory(name: str, setting: Setting) -> None:
     made = method_of(name)(setting)
     if name in AT_PUBLISHED:
@@ -248,7 +248,7 @@ def test_adapters_are_trained_at_lower_rates_by_sgd(setting: Setting) -> None:
     assert rates == [optimizer.lr / 10, optimizer.lr]
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
+@pytest.mark.parametrize("name", some(PUBLISHED, 2))
 def test_a_published_scheme_names_what_the_network_has(name: str) -> None:
     model = next(model for model in MODELS.values() if model.name == name)
     recipe = model.recipe(PUBLISHED[name])

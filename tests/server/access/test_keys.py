@@ -84,6 +84,7 @@ CALLS = [
     ("GET", f"/devices/{UNKNOWN}", Scope.READ),
     ("GET", "/runs", Scope.READ),
     ("GET", f"/runs/{UNKNOWN}", Scope.READ),
+    ("GET", f"/runs/{UNKNOWN}/log", Scope.READ),
     ("GET", f"/runs/{UNKNOWN}/steps", Scope.READ),
     ("GET", f"/runs/{UNKNOWN}/events", Scope.READ),
     ("GET", "/overview", Scope.READ),

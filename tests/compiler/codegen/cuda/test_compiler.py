@@ -16,7 +16,9 @@ from pockengine.targets import all as all_targets
 from pockengine.targets import generations, get
 from tests.compiler.codegen.cuda.driver import needs_compiler
 from tests.compiler.codegen.harness import sample_case
+from tests.sweeps import some
 
+ARCHITECTURES = ("sm_87", "sm_89", "sm_90a", "sm_120")
 LEAST_SHARED_BYTES = 48 << 10
 """That every GPU gives a block without being asked."""
 REGISTERS = 65536
@@ -24,8 +26,9 @@ REGISTERS = 65536
 
 
 @needs_compiler
-@pytest.mark.parametrize("arch, every", [("sm_87", 1), ("sm_89", 5), ("sm_90a", 5), ("sm_120", 5)])
-def test_every_op_sample_compiles_and_does_not_spill(arch: str, every: int) -> None:
+@pytest.mark.parametrize("place, arch", enumerate(ARCHITECTURES))
+def test_every_op_sample_compiles_and_does_not_spill(place: int, arch: str) -> None:
+    """Each for one of them at least."""
     rng, backend = np.random.default_rng(0), backends.get("cuda")
     samples = [
         (op.name, sample) for op in ops.all_ops() if op.kind not in ("composite", "region") for sample in op.samples
@@ -34,7 +37,7 @@ def test_every_op_sample_compiles_and_does_not_spill(arch: str, every: int) -> N
     lowered = [backend.lower(node, get("h100"), 1) for node in nodes if backend.unsupported(node) is None]
     calls = [call for one in lowered for call in one.calls]
     grids = grids_of(calls)
-    for symbol, text in list(kernels_of(calls).items())[::every]:
+    for symbol, text in some(kernels_of(calls).items(), len(ARCHITECTURES), place):
         made = compiled(symbol, text, parsed(arch))
         assert made.image[:4] == b"\x7fELF" and made.image[18] == 190  # EM_CUDA
         assert made.spill_bytes == 0, symbol

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -23,15 +24,12 @@ MOST_PROGRAM_BYTES = 1_000_000
 """Of an executable with all its kernels."""
 
 
-@pytest.mark.parametrize("memory", ["own", "integrated"])
-@pytest.mark.parametrize(
-    "model, update, optimizer",
-    [("mobilenet_v2", "channels", "sgd-momentum"), ("bert", "full", "adamw")],
-    ids=["mobilenet_v2", "bert"],
-)
-def test_ten_steps(
-    model: str, update: str, optimizer: str, memory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+MODELS = {"mobilenet_v2": ("channels", "sgd-momentum"), "bert": ("full", "adamw")}
+
+
+@pytest.mark.parametrize("model, memory", some(product(MODELS, ("own", "integrated")), 3))
+def test_ten_steps(model: str, memory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    update, optimizer = MODELS[model]
     planned: list[Planned] = []
     recipe = _recipe(model, update, optimizer)
     artifact = compile(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import count, islice
+from itertools import count, islice, product
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +25,7 @@ from tests.compiler.codegen.cuda.driver import needs_compiler
 from tests.compiler.codegen.gpu.emulated import EmulatedLibrary
 from tests.compiler.codegen.harness import Case, compare
 from tests.compiler.codegen.test_narrow import ROUND, matmul
+from tests.sweeps import some
 
 
 def to_tf32(array: Array) -> Array:
@@ -83,8 +84,7 @@ def test_products_are_those_of_rounded_operands(compute: str, tmp_path: Path) ->
 
 
 @needs_compiler
-@pytest.mark.parametrize("arch", ["sm_87", "sm_89", "sm_90a", "sm_120"])
-@pytest.mark.parametrize("compute", matrix.FORMATS)
+@pytest.mark.parametrize("arch, compute", some(product(("sm_87", "sm_89", "sm_90a", "sm_120"), matrix.FORMATS), 5))
 def test_no_register_spills_and_matrix_instructions_are_there(arch: str, compute: str) -> None:
     lower = backends.get("cuda").lower
     wanted = [matmul((1024, 1024, 512), False, True), matmul((64, 128, 256), True, False)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from tests.compiler.codegen.gpu.emulated import EmulatedLibrary
 from tests.compiler.codegen.gpu.test_matrix import opcodes
 from tests.compiler.codegen.harness import Case, compare, sample_case
 from tests.compiler.codegen.test_narrow import matmul
+from tests.sweeps import some
 
 LDGSTS = 0xFAE
 """The opcode that disassemblers call so: a copy from memory to shared memory, of capabilities 8.0 to 12.0."""
@@ -71,8 +73,7 @@ def test_a_kernel_that_does_not_wait_is_seen(tmp_path: Path) -> None:
 
 
 @needs_compiler
-@pytest.mark.parametrize("arch", ["sm_87", "sm_90a", "sm_120"])
-@pytest.mark.parametrize("compute", ["f32", "tf32"])
+@pytest.mark.parametrize("arch, compute", some(product(("sm_87", "sm_90a", "sm_120"), ("f32", "tf32")), 5))
 def test_no_register_spills_and_copies_are_there(arch: str, compute: str) -> None:
     lower = backends.get("cuda").lower
     wanted = [matmul((1024, 1024, 512), False, True), matmul((64, 128, 256), True, False)]

@@ -16,8 +16,6 @@ from ..ops import Emitter, is_view, reads_rows
 from ..recipe import Scheme
 from ..tensors import Deferred, let_go
 
-NARROW = (DType.BF16, DType.F16)
-
 
 def widened(model: Graph, scheme: Scheme, stored: Collection[DType]) -> Graph:
     """The model with f32 in the place of every 16-bit float, but for parameters of the types `stored` that stay frozen:
@@ -34,7 +32,7 @@ def widened(model: Graph, scheme: Scheme, stored: Collection[DType]) -> Graph:
 
 
 def _is_narrow(value: Value) -> bool:
-    return value.type.dtype in NARROW
+    return value.type.dtype.is_narrow
 
 
 def _reads_bits(node: Node) -> bool:
@@ -76,7 +74,7 @@ class _Widening:
             return
         elif node.op == "cast":
             to = DType(node.attrs["to"])
-            outputs = (self._emitter.cast(self._wide(inputs[0]), DType.F32 if to in NARROW else to),)
+            outputs = (self._emitter.cast(self._wide(inputs[0]), DType.F32 if to.is_narrow else to),)
         else:
             outputs = self._emitter.multi(node.op, [self._wide(value) for value in inputs], **node.attrs)
         self._new.update(zip(node.outputs, outputs, strict=True))

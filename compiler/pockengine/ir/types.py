@@ -49,6 +49,11 @@ class DType(enum.Enum):
         return self in (DType.F64, DType.F32, DType.F16, DType.BF16)
 
     @property
+    def is_narrow(self) -> bool:
+        """Whether this is a float of 16 bits."""
+        return self in (DType.F16, DType.BF16)
+
+    @property
     def is_unsigned(self) -> bool:
         """Whether this is an integer type without negative numbers."""
         return self in (DType.U8, DType.U16, DType.U32, DType.U64)

@@ -49,6 +49,8 @@ from .registry import (
     record_of,
     register,
     statistics_of,
+    unpacks,
+    widens,
 )
 from .rewrite import Rewriting, composites_of, expand, prune
 
@@ -79,6 +81,8 @@ __all__ = [
     "record_of",
     "register",
     "statistics_of",
+    "unpacks",
+    "widens",
 ]
 
 del (

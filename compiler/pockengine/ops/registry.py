@@ -12,7 +12,7 @@ from enum import Enum, StrEnum
 from typing import TYPE_CHECKING
 
 from ..errors import UnsupportedOperatorError, nearest
-from ..ir import Array, Attr, Attrs, Node, TensorType, Value
+from ..ir import Array, Attr, Attrs, DType, Node, TensorType, Value
 from .axes import AxesRule, SizedRule, Sources, broadcast
 
 if TYPE_CHECKING:
@@ -262,6 +262,16 @@ def combination_of(node: Node) -> Combination | None:
 def decompresses(node: Node) -> bool:
     """Whether the node makes numbers of a compressed tensor."""
     return record_of(node).decompresses
+
+
+def widens(node: Node) -> bool:
+    """Whether the node does nothing but make f32 of 16-bit floats."""
+    return node.op == "cast" and node.inputs[0].type.dtype.is_narrow and node.output.type.dtype is DType.F32
+
+
+def unpacks(node: Node) -> bool:
+    """Whether the node makes numbers of a tensor that is smaller in memory."""
+    return decompresses(node) or widens(node)
 
 
 def statistics_of(node: Node) -> tuple[Value, ...]:

@@ -1,32 +1,50 @@
-"""Frozen weights are decompressed inside the contractions that read them."""
+"""Weights that are smaller in memory than their numbers are unpacked inside the contractions that read them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..ir import Graph, Node, RegionKind, Value
-from ..ops import decompresses, is_kind, prune
+from ..ops import decompresses, is_kind, prune, widens
 
 
 def decompress_inside(graph: Graph) -> Graph:
-    """Move `dequantize_blocks` into every contraction region that reads its result, so that the weight is unpacked
-    block by block and its f32 numbers are in memory for no one.
+    """Move `dequantize_blocks`, and the widening of 16-bit floats, into every contraction region that reads the result,
+    so that the weight is unpacked block by block and its f32 numbers are in memory for no one.
 
     %d = dequantize_blocks(%q, %s); %y = region(%x, %d) {contraction}   ->   %y = region(%x, %q, %s) {contraction}
+    %d = region(%w) {elementwise: cast}; %y = region(%x, %d) {contraction}   ->   %y = region(%x, %w) {contraction}
     """
-    unpacking = {node.output: node for node in graph.nodes if decompresses(node)}
+    unpacking = {node.output: node for node in map(_unpacks, graph.nodes) if node is not None}
     if not unpacking:
         return graph
     return prune(graph.with_(nodes=tuple(_absorbed(node, unpacking) for node in graph.nodes)))
 
 
-def _absorbed(region: Node, unpacking: dict[Value, Node]) -> Node:
+def _unpacks(node: Node) -> Node | None:
+    """What a node of the graph does, if it is nothing but to unpack a tensor."""
+    if decompresses(node):
+        return node
+    if node.region_kind is not RegionKind.ELEMENTWISE or node.body is None or len(node.body.nodes) != 1:
+        return None
+    (inner,) = node.body.nodes
+    return Node(inner.op, node.inputs, node.outputs, inner.attrs) if widens(inner) else None
+
+
+def _absorbed(region: Node, unpacking: Mapping[Value, Node]) -> Node:
     if region.region_kind is not RegionKind.CONTRACTION or region.body is None:
         return region
     body = region.body
     anchor = next(node for node in body.nodes if is_kind(node, "contraction"))
-    weight = next((value for value in anchor.inputs if value in unpacking), None)
-    if weight is None or sum(node.inputs.count(weight) for node in body.nodes) != 1:
+    weights = [
+        value
+        for value in dict.fromkeys(anchor.inputs)
+        if value in unpacking and sum(node.inputs.count(value) for node in body.nodes) == 1
+    ]
+    if not weights:
         return region
-    unpack = unpacking[weight]
-    inputs = tuple(dict.fromkeys((*(value for value in body.inputs if value is not weight), *unpack.inputs)))
-    inner = body.with_(inputs=inputs, nodes=(unpack, *body.nodes))
+    unpacks = [unpacking[value] for value in weights]
+    kept = (value for value in body.inputs if value not in weights)
+    inputs = tuple(dict.fromkeys((*kept, *(value for node in unpacks for value in node.inputs))))
+    inner = body.with_(inputs=inputs, nodes=(*unpacks, *body.nodes))
     return Node("region", inputs, region.outputs, region.attrs, inner, region.phase, region.origin)

@@ -182,7 +182,7 @@ _EACH: tuple[Pass[Context], ...] = (
     Pass(
         "decompress_inside",
         alone(decompress_inside),
-        "a contraction reads a compressed weight itself, block by block",
+        "a contraction reads a weight of 16 bits or fewer itself, block by block",
         (Form.REGIONS,),
     ),
     Pass(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..ir import Graph, Node, Value
-from ..ops import Convolution, Emitter, Rewriting, axes_of, convolution_of, decompresses, is_kind, prune, record_of
+from ..ops import Convolution, Emitter, Rewriting, axes_of, convolution_of, is_kind, prune, record_of, unpacks
 from ..ops.convolution import GEOMETRY_KEYS
 from ..ops.movement import ints
 from .order import hoist
@@ -112,7 +112,7 @@ def push_scale(graph: Graph) -> Graph:
             return None
         unscaled, scale = split
         other = node.inputs[1 if of_image else 0]
-        if of_image and (other.type.nbytes > unscaled.type.nbytes or _compressed(e, other)):
+        if of_image and (other.type.nbytes > unscaled.type.nbytes or _unpacked(e, other)):
             return None
         column = e.reshape(scale, (scale.type.size, 1, 1, 1))
         if of_image:
@@ -125,9 +125,9 @@ def push_scale(graph: Graph) -> Graph:
     return walk.graph()
 
 
-def _compressed(e: Emitter, weights: Value) -> bool:
+def _unpacked(e: Emitter, weights: Value) -> bool:
     made = e.builder.producers.get(weights)
-    return made is not None and decompresses(made)
+    return made is not None and unpacks(made)
 
 
 def _channel_scale(e: Emitter, image: Value) -> tuple[Value, Value] | None:

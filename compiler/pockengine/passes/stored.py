@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from ..ir import Builder, DType, Graph, Node, Value, substitute
+from ..ir import Builder, Graph, Node, Value, substitute
 from ..ops import is_view
-
-_NARROW = (DType.BF16, DType.F16)
 
 
 def widen_where_read(graph: Graph) -> Graph:
@@ -15,7 +13,7 @@ def widen_where_read(graph: Graph) -> Graph:
     %v = cast(%w; to=f32); %y = matmul(%x, %v); …; %d = matmul(%g, %v)
       ->   %v = cast(%w; to=f32); %y = matmul(%x, %v); …; %u = cast(%w; to=f32); %d = matmul(%g, %u)
     """
-    stored = {value for value in graph.params if value.type.dtype in _NARROW}
+    stored = {value for value in graph.params if value.type.dtype.is_narrow}
     casts: dict[Value, Node] = {}
     for node in graph.nodes if stored else ():
         if is_view(node) and node.inputs[0] in stored:

@@ -1,4 +1,4 @@
-"""Frozen parameters of 16 bits: widened anew by each reader, so that nothing wide lies between two."""
+"""Frozen parameters of 16 bits: widened anew by each reader, inside it where it is a product."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import numpy as np
 from pockengine.interp import evaluate
 from pockengine.ir import Builder, DType, Graph, TensorType
 from pockengine.ops import Emitter
+from pockengine.passes.decompress import decompress_inside
+from pockengine.passes.fuse import fuse_apart
 from pockengine.passes.stored import widen_where_read
 
 WEIGHT = np.arange(9).reshape(3, 3).astype(ml_dtypes.bfloat16)
@@ -37,6 +39,25 @@ def test_each_reader_widens_a_stored_parameter() -> None:
     x = {"x": np.full((2, 3), 0.1, np.float32)}
     np.testing.assert_array_equal(evaluate(after, x)["y"], evaluate(before, x)["y"])
     assert len(widen_where_read(after).nodes) == len(after.nodes)
+
+
+def test_products_widen_what_they_read() -> None:
+    before = _network(DType.F16)
+    after = decompress_inside(fuse_apart(widen_where_read(before)))
+    bodies = [[inner.op for inner in node.body.nodes] for node in after.nodes if node.body is not None]
+    assert bodies == [["cast", "matmul", "exp"], ["cast", "matmul"]]
+    assert all("w" in {value.name for value in node.inputs} for node in after.nodes)
+    x = {"x": np.full((2, 3), 0.1, np.float32)}
+    np.testing.assert_array_equal(evaluate(after, x)["y"], evaluate(before, x)["y"])
+
+
+def test_what_is_read_beside_the_product_too_is_widened_before_it() -> None:
+    builder = Builder("net")
+    e, x = Emitter(builder), builder.input("x", TensorType(DType.F32, (3, 3)))
+    wide = e.cast(builder.param("w", TensorType(DType.BF16, (3, 3)), WEIGHT), DType.F32)
+    builder.outputs = {"y": e.add(e.matmul(x, wide), wide)}
+    fused = fuse_apart(builder.finish())
+    assert decompress_inside(fused).nodes == fused.nodes
 
 
 def test_what_is_no_16_bit_parameter_is_left_alone() -> None:

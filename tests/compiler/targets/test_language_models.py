@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from benchmarks.gpu import language_models
 from benchmarks.gpu.llama import MODELS, Shape, graph_of, write_checkpoint
+from pockengine.codegen import backends
+from pockengine.compile import Request, plan_programs
 from pockengine.ir import DType
+from pockengine.ops import widens
+from pockengine.recipe import Recipe
+from pockengine.targets import get
 from tests.compiler.codegen.cuda.driver import needs_compiler
 
 SMALL = MODELS["small"]
@@ -31,6 +37,25 @@ def test_the_checkpoint_is_the_model_and_takes_no_disk(checkpoint: Path) -> None
     files = list(checkpoint.glob("*.safetensors"))
     assert sum(file.stat().st_size for file in files) > 2 * _weights(SMALL)
     assert sum(512 * file.stat().st_blocks for file in files) < 2 * _weights(SMALL) / 10
+
+
+def test_no_frozen_weight_is_in_memory_as_f32(checkpoint: Path) -> None:
+    """Nothing in the arena is as large as a matrix of the model, but for gradients of those that are trained; rows of
+    the embedding are looked up as they are stored."""
+    recipe = Recipe(loss="causal_lm", optimizer=language_models.SGD, update=[{"params": "model.layers.1.self_attn.*"}])
+    target = replace(get("h200"), compute="bf16")
+    request = Request(graph_of(checkpoint, 1, 32), recipe, target, backend=backends.get("cuda"))
+    planned = plan_programs(request)
+    frozen = [value for value in planned.model.params if value.type.dtype is DType.BF16 and value.type.rank == 2]
+    assert len(frozen) == 12
+    for program in planned.programs.values():
+        nodes = [step.node for step in program.steps]
+        made = {value.type for node in nodes for value in node.outputs if value.type.dtype is DType.F32}
+        trained = {value.type for value in program.graph.updates}
+        assert not {value.type.with_dtype(DType.F32) for value in frozen} & (made - trained)
+        bodies = [node.body.nodes for node in nodes if node.body is not None]
+        assert not [body for body in bodies if all(map(widens, body))]
+        assert sum(any(map(widens, body)) for body in bodies) > 10
 
 
 def test_the_table_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,13 +13,13 @@ from functools import partial
 from ....ir import DType, Node
 from ....plan.program import SCRATCH, Call, Grid, Kernel, Lowered
 from ....targets import Gpu, Target
-from ...common.index_maps import Contraction, contractions_of
-from ...common.region import anchor_of, bytes_of, elementwise_pairs, flops_of
+from ...common.index_maps import Access, Contraction, contractions_of
+from ...common.region import anchor_of, body_of, bytes_of, elementwise_pairs, flops_of
 from ..pace import LATENCY, Pace, cut, gpu_of
 from ..source import THREADS, blocks_of
 from . import matrix, streamed, thin, tiled
 from .sums import sums
-from .writer import Writer, multiplied
+from .writer import Writer, multiplied, unpacked
 
 
 @dataclass(frozen=True)
@@ -81,16 +81,25 @@ def _ways(node: Node, part: Contraction, compute: str, gpu: Gpu) -> Iterator[_Wa
             blocks = blocks_of(batch * m * n, lanes.results)
             yield _Way(partial(thin.thin, how=lanes), blocks, THREADS, lanes.pace())
         return
-    dtype = anchor.output.type.dtype
+    dtype, sizes = anchor.output.type.dtype, (_size(node, part.left), _size(node, part.right))
     streams = gpu.copies_apart and streamed.suits(node, anchor)
     if compute != "f32" and dtype is DType.F32 and matrix.suits(part):
         streams = streams and compute == "tf32"
         for shape in matrix.SHAPES:
-            pace = shape.pace(compute, gpu, streams)
-            made = partial(matrix.tiled, shape=shape, compute=compute, streams=streams)
+            pace = shape.pace(compute, gpu, streams, sizes)
+            made = partial(matrix.tiled, shape=shape, compute=compute, streams=streams, copies=gpu.copies_apart)
             yield _Way(made, batch * shape.blocks(m, n), shape.threads, pace)
         return
     for tile in tiled.TILES:
-        pace = tile.pace(dtype.numpy.itemsize, gpu, streams)
+        pace = tile.pace(gpu, streams, sizes)
         made = partial(tiled.tiled, tile=tile, streams=streams)
         yield _Way(made, batch * tile.blocks(m, n), tiled.SIDE * tiled.SIDE, pace)
+
+
+def _size(node: Node, access: Access) -> float:
+    """Bytes in memory of a number of an operand."""
+    anchor = anchor_of(node)
+    operand = anchor.inputs[access.operand]
+    made = unpacked(body_of(node), anchor).get(operand)
+    lies = [operand] if made is None else made.inputs
+    return sum(value.type.nbytes for value in lies) / max(1, operand.type.size)

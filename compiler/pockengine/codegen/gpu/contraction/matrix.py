@@ -3,7 +3,8 @@
 32 threads (a warp) multiply pieces of 16 x 8 results together (`mma.sync`, PTX ISA 8.7, "Matrix fragments for
 mma.m16n8k16" and "mma.m16n8k8"). Operands come from memory as f32 and are rounded on their way to shared memory, where
 a word of 32 bits is two neighbours along k, or one number of tf32; the next words are on their way from memory while a
-tile is multiplied. For tf32 they can be copied as they are, in the background, and rounded after that (streamed.py).
+tile is multiplied. For tf32 they can be copied as they are, in the background, and rounded after that (streamed.py); so
+can what is stored in the format in which it is multiplied (straight.py).
 These words of GPU-C are only for languages that have such units:
 
     PACK_BF16(a, b)   two f32 as the word of two bf16, `a` in the low half; PACK_F16, and TF32(a), likewise
@@ -13,24 +14,26 @@ These words of GPU-C are only for languages that have such units:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 
 from ....plan.program import Kernel
 from ....targets import Gpu
-from ...common.index_maps import Access, Axis, Contraction, inside
+from ...common.index_maps import Contraction, inside
 from ..pace import CACHE_BYTES, LATENCY, WARP, Pace
-from .streamed import Side, stages_for, steps
-from .writer import Writer, guarded, is_run
+from . import straight
+from .streamed import Side, goes_along_k, stages_for, steps
+from .writer import Writer, guarded
 
 FORMATS = ("bf16", "f16", "tf32")
-WORDS = 16
+WORDS = straight.DEPTH // 2
 """Along k that a tile in shared memory is deep: 32 numbers of 16 bits."""
 PITCH = WORDS + 4
 """Words from one row of a tile to the next: the 32 threads of a warp read from 32 banks."""
 STREAMED_WORDS, STREAMED_PITCH = 8, 12
 """The same of tiles that are copied in the background, as f32: of those there are several."""
+SIDES = ("left", "right")
 LEAST = 16
 """Rows, columns and products below which matrix units have little to do."""
 
@@ -52,6 +55,10 @@ class Shape:
     def columns(self) -> int:
         return self.across * self.n * 8
 
+    def width(self, side: str) -> int:
+        """Rows or columns of the tiles of an operand."""
+        return self.rows if side == "left" else self.columns
+
     @property
     def threads(self) -> int:
         return self.down * self.across * 32
@@ -65,12 +72,13 @@ class Shape:
         """Of tiles that are copied in the background."""
         return stages_for((self.rows + self.columns) * STREAMED_PITCH * 4)
 
-    def pace(self, compute: str, gpu: Gpu, streams: bool) -> Pace:
-        """Of a block: the slowest of arithmetic, of reading operands, and of reading the tiles in shared memory."""
+    def pace(self, compute: str, gpu: Gpu, streams: bool, sizes: tuple[float, float]) -> Pace:
+        """Of a block: the slowest of arithmetic, of reading operands, whose numbers have `sizes` in bytes, and of
+        reading the tiles in shared memory."""
         words, warps = STREAMED_WORDS if streams else WORDS, self.threads // WARP
         deep = words * _numbers(compute)
         flops = 2 * self.rows * self.columns * deep / (gpu.matrix_flops_per_cycle(compute) / gpu.multiprocessors)
-        read = (self.rows + self.columns) * deep * 4 / CACHE_BYTES
+        read = (self.rows * sizes[0] + self.columns * sizes[1]) * deep / CACHE_BYTES
         shared = warps * words // 8 * (4 * self.m + 2 * self.n)
         return Pace(deep, max(flops, read, shared), LATENCY / (self.stages - 1 if streams else 1), 512 // self.threads)
 
@@ -90,14 +98,20 @@ def is_of_units(kernel: Kernel) -> bool:
     return "MMA_" in kernel.source
 
 
-def tiled(writer: Writer, shape: Shape, compute: str, streams: bool) -> Kernel:
+def tiled(writer: Writer, shape: Shape, compute: str, streams: bool, copies: bool) -> Kernel:
     """Blocks go through the tiles of the result by rows. `streams`: operands are copied in the background, as they are,
-    and rounded when they are multiplied."""
+    and rounded when they are multiplied. `copies`: those are copied so that are multiplied as they are stored."""
     code, (batch, m, n, _) = writer.code, writer.part.sizes()
     across, down = -(-n // shape.columns), -(-m // shape.rows)
+    found = (straight.copied(writer, side, shape.width(side), compute) for side in SIDES if copies and not streams)
+    copied = {side.name: side for side in found if side is not None}
     with writer.function(batch * across * down):
-        for side, width in (("left", shape.rows), ("right", shape.columns)):
-            tile = f"[{shape.stages}][{width}][{STREAMED_PITCH}]" if streams else f"[{width}][{PITCH}]"
+        for side in SIDES:
+            if side in copied:
+                straight.declare(writer, copied[side])
+                continue
+            tile = f"[{shape.stages}][{shape.width(side)}][{STREAMED_PITCH}]"
+            tile = tile if streams else f"[{shape.width(side)}][{PITCH}]"
             type = "float" if streams else "uint32_t"
             code.line(f"SHARED {type} {side}_tile{tile} __attribute__((aligned(16)));")
         code.line(f"const ptrdiff_t b = block / {across * down};")
@@ -111,39 +125,50 @@ def tiled(writer: Writer, shape: Shape, compute: str, streams: bool) -> Kernel:
         if streams:
             _streamed(writer, shape, compute)
         else:
-            _through_registers(writer, shape, compute)
+            _by_steps(writer, shape, compute, copied)
         _results(writer, shape)
     return writer.kernel(f"{compute}_streamed" if streams else compute)
 
 
 def _streamed(writer: Writer, shape: Shape, compute: str) -> None:
-    left = Side("left", shape.rows, STREAMED_WORDS, True)
-    right = Side("right", shape.columns, STREAMED_WORDS, True)
-
     def load() -> None:
-        for side in (left, right):
-            side.load(writer, shape.threads)
+        for side in SIDES:
+            Side(side, shape.width(side), STREAMED_WORDS, True).load(writer, shape.threads)
 
     def multiply() -> None:
-        _multiply(writer, shape, compute, STREAMED_WORDS, lambda side, at: f"TF32({side}_tile[stage]{at})")
+        _multiply(writer, shape, compute, STREAMED_WORDS, lambda side, x, kk: f"TF32({side}_tile[stage][{x}][{kk}])")
 
     steps(writer.code, STREAMED_WORDS, shape.stages, load, multiply)
 
 
-def _through_registers(writer: Writer, shape: Shape, compute: str) -> None:
-    """While a tile is multiplied, the words of the next are on their way to registers."""
+def _by_steps(writer: Writer, shape: Shape, compute: str, copied: Mapping[str, Side]) -> None:
+    """While a tile is multiplied, the words of the next are on their way to registers, or are `copied`."""
     code, deep = writer.code, WORDS * _numbers(compute)
-    code.line(f"uint32_t next_left[{_share(shape.rows, shape)}], next_right[{_share(shape.columns, shape)}];")
+    fetched = [side for side in SIDES if side not in copied]
+    for side in fetched:
+        code.line(f"uint32_t next_{side}[{_share(side, shape)}];")
+
+    def word(side: str, x: str, kk: str) -> str:
+        return straight.word(copied[side], x, kk) if side in copied else f"{side}_tile[{x}][{kk}]"
+
     with code.loop("k0", f"end + {deep}", "first", deep):
+        if copied:
+            code.line(f"const int into = (int)((k0 - first) / {deep} % {straight.STAGES}), stage = 1 - into;")
         with code.block("if (k0 > first)"):
-            _keep(writer, "left", shape.rows, shape)
-            _keep(writer, "right", shape.columns, shape)
+            for side in fetched:
+                _keep(writer, side, shape)
+        if copied:
+            code.line("COPIES_WAIT(0);")
         code.line("BARRIER;")
         with code.block("if (k0 < end)"):
-            _fetch(writer, "left", shape, compute)
-            _fetch(writer, "right", shape, compute)
+            for one in copied.values():
+                one.load(writer, shape.threads)
+            if copied:
+                code.line("COPIES_BEGUN;")
+            for side in fetched:
+                _fetch(writer, side, shape, compute)
         with code.block("if (k0 > first)"):
-            _multiply(writer, shape, compute, WORDS, lambda side, at: f"{side}_tile{at}")
+            _multiply(writer, shape, compute, WORDS, word)
         code.line("BARRIER;")
 
 
@@ -152,39 +177,32 @@ def _numbers(compute: str) -> int:
     return 1 if compute == "tf32" else 2
 
 
-def _share(width: int, shape: Shape) -> int:
+def _share(side: str, shape: Shape) -> int:
     """Words of a tile that each thread brings."""
-    return width * WORDS // shape.threads
+    return shape.width(side) * WORDS // shape.threads
 
 
 def _places(writer: Writer, side: str, width: int) -> None:
     """Which row `x` of a tile and which word `kk` of it: neighbours in memory for neighbouring threads."""
     code = writer.code
-    access, axis, _, _ = _side(writer, side)
-    if is_run(access, writer.part.k) and not is_run(access, axis):
+    access, axis, _, _ = writer.side(side)
+    if goes_along_k(writer, access, axis):
         code.line(f"const int kk = e % {WORDS}, x = e / {WORDS};")
     else:
         code.line(f"const int x = e % {width}, kk = e / {width};")
 
 
-def _side(writer: Writer, side: str) -> tuple[Access, Axis, str, int]:
-    """An operand, its axis beside k, the name of that axis's index, and its extent."""
-    _, m, n, _ = writer.part.sizes()
-    part = writer.part
-    return (part.left, part.m, "m", m) if side == "left" else (part.right, part.n, "n", n)
-
-
 def _fetch(writer: Writer, side: str, shape: Shape, compute: str) -> None:
-    """From memory to registers, rounded."""
+    """From memory to registers: rounded, or as it is stored."""
     code, k = writer.code, writer.part.sizes()[3]
-    access, axis, flat, extent = _side(writer, side)
-    width, numbers = shape.rows if side == "left" else shape.columns, _numbers(compute)
+    access, axis, flat, extent = writer.side(side)
+    numbers, as_stored = _numbers(compute), straight.is_multiplied_as_stored(writer, side, compute)
     code.line("#pragma unroll")
-    with code.block(f"for (int w = 0; w < {_share(width, shape)}; ++w)"):
+    with code.block(f"for (int w = 0; w < {_share(side, shape)}; ++w)"):
         code.line(f"const int e = THREAD + w * {shape.threads};")
-        _places(writer, side, width)
+        _places(writer, side, shape.width(side))
         code.line(f"const ptrdiff_t {flat} = {flat}0 + x;")
-        code.line(f"float some[{numbers}] = {{0}};")
+        code.line(f"{'uint32_t' if as_stored else 'float'} some[{numbers}] = {{0}};")
         with code.block(f"if ({flat} < {extent})"):
             writer.digits(flat, axis)
             code.line("#pragma unroll")
@@ -193,23 +211,23 @@ def _fetch(writer: Writer, side: str, shape: Shape, compute: str) -> None:
                 with code.block(f"if (k < {k})"):
                     writer.digits("k", writer.part.k)
                     with guarded(code, inside(access)):
-                        code.line(f"some[h] = {writer.element(access)};")
+                        code.line(f"some[h] = {writer.bits(access) if as_stored else writer.element(access)};")
         packed = "TF32(some[0])" if numbers == 1 else f"PACK_{compute.upper()}(some[0], some[1])"
-        code.line(f"next_{side}[w] = {packed};")
+        code.line(f"next_{side}[w] = {'some[0] | some[1] << 16' if as_stored else packed};")
 
 
-def _keep(writer: Writer, side: str, width: int, shape: Shape) -> None:
+def _keep(writer: Writer, side: str, shape: Shape) -> None:
     """From registers to shared memory."""
     code = writer.code
     code.line("#pragma unroll")
-    with code.block(f"for (int w = 0; w < {_share(width, shape)}; ++w)"):
+    with code.block(f"for (int w = 0; w < {_share(side, shape)}; ++w)"):
         code.line(f"const int e = THREAD + w * {shape.threads};")
-        _places(writer, side, width)
+        _places(writer, side, shape.width(side))
         code.line(f"{side}_tile[x][kk] = next_{side}[w];")
 
 
-def _multiply(writer: Writer, shape: Shape, compute: str, words: int, read: Callable[[str, str], str]) -> None:
-    """A tile by a tile; `read` makes the expression of a word of one."""
+def _multiply(writer: Writer, shape: Shape, compute: str, words: int, read: Callable[[str, str, str], str]) -> None:
+    """A tile by a tile; `read` makes the expression of a word of one, of its side, row or column, and place."""
     code = writer.code
     code.line("#pragma unroll")
     with code.block(f"for (int kk = 0; kk < {words}; kk += 8)"):
@@ -218,13 +236,11 @@ def _multiply(writer: Writer, shape: Shape, compute: str, words: int, read: Call
         with code.block(f"for (int i = 0; i < {shape.m}; ++i)"):
             code.line("const int row = row0 + i * 16 + g;")
             for number, (rows, word) in enumerate(((0, 0), (8, 0), (0, 4), (8, 4))):
-                at = f"[row + {rows}][kk + t + {word}]"
-                code.line(f"l[i][{number}] = {read('left', at)};")
+                code.line(f"l[i][{number}] = {read('left', f'row + {rows}', f'kk + t + {word}')};")
         code.line("#pragma unroll")
         with code.block(f"for (int j = 0; j < {shape.n}; ++j)"):
             for number, word in enumerate((0, 4)):
-                at = f"[column0 + j * 8 + g][kk + t + {word}]"
-                code.line(f"r[j][{number}] = {read('right', at)};")
+                code.line(f"r[j][{number}] = {read('right', 'column0 + j * 8 + g', f'kk + t + {word}')};")
         code.line("#pragma unroll")
         with code.block(f"for (int i = 0; i < {shape.m}; ++i)"):
             code.line("#pragma unroll")

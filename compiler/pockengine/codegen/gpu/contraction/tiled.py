@@ -41,10 +41,11 @@ class Tile:
         """Of tiles of f32 that are copied in the background."""
         return stages_for((self.rows + self.columns) * DEPTH * 4)
 
-    def pace(self, itemsize: int, gpu: Gpu, streams: bool) -> Pace:
-        """Of a block: the slowest of arithmetic, of reading operands, and of reading the tiles in shared memory."""
+    def pace(self, gpu: Gpu, streams: bool, sizes: tuple[float, float]) -> Pace:
+        """Of a block: the slowest of arithmetic, of reading operands, whose numbers have `sizes` in bytes, and of
+        reading the tiles in shared memory."""
         flops = 2 * self.rows * self.columns * DEPTH / gpu.f32_per_cycle
-        read = (self.rows + self.columns) * DEPTH * itemsize / CACHE_BYTES
+        read = (self.rows * sizes[0] + self.columns * sizes[1]) * DEPTH / CACHE_BYTES
         shared = SIDE * SIDE // WARP * DEPTH * (self.m + self.n)
         return Pace(DEPTH, max(flops, read, shared), LATENCY / (self.stages - 1 if streams else 1), resident=2)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from ....ir import Node, TensorType, Value
-from ....ops import decompresses
+from ....ir import Graph, Node, TensorType, Value
+from ....ops import decompresses, unpacks
 from ....plan.program import Kernel
 from ...common.c_dialect import c_type
 from ...common.expressions import Body
@@ -58,21 +58,38 @@ class Writer:
 
     def element(self, access: Access) -> str:
         """Expression of an element of an operand, at the digits that are declared."""
-        unpacks = self.unpacks(access)
-        if unpacks is None:
-            return f"{self.pointer(access)}[{element_offset(access)}]"
-        weight = Compressed.of(unpacks)
-        packed, scales = (self._name(one) for one in unpacks.inputs)
-        return weight.element(packed, scales, *_row_and_column(access, weight.columns))
+        made = self._made(access)
+        if made is not None and decompresses(made):
+            weight = Compressed.of(made)
+            packed, scales = (self._name(one) for one in made.inputs)
+            return weight.element(packed, scales, *_row_and_column(access, weight.columns))
+        bits = self.bits(access)
+        return bits if made is None else f"({GPU_C.widened[self.lies(access).dtype].format(bits)})"
+
+    def bits(self, access: Access) -> str:
+        """The same of an operand that lies in memory as numbers, as it lies there."""
+        return f"{self.pointer(access)}[{element_offset(access)}]"
+
+    def side(self, name: str) -> tuple[Access, Axis, str, int]:
+        """The `left` or `right` operand, its axis beside k, the name of that axis's index, and its extent."""
+        _, m, n, _ = self.part.sizes()
+        return (self.part.left, self.part.m, "m", m) if name == "left" else (self.part.right, self.part.n, "n", n)
 
     def pointer(self, access: Access) -> str:
         """The name of an operand that lies in memory as numbers."""
-        return self._name(self.anchor.inputs[access.operand])
+        return self._name(self._source(access))
 
-    def unpacks(self, access: Access) -> Node | None:
-        """The node of the region that decompresses an operand, if there is one."""
-        value = self.anchor.inputs[access.operand]
-        return next((node for node in self.graph.nodes if decompresses(node) and value in node.outputs), None)
+    def lies(self, access: Access) -> TensorType:
+        """As what an operand, or the integers that it is made of, lies in memory."""
+        return self._source(access).type
+
+    def _source(self, access: Access) -> Value:
+        made = self._made(access)
+        return self.anchor.inputs[access.operand] if made is None else made.inputs[0]
+
+    def _made(self, access: Access) -> Node | None:
+        """The node of the region that unpacks an operand, if there is one."""
+        return unpacked(self.graph, self.anchor).get(self.anchor.inputs[access.operand])
 
     def _name(self, value: Value) -> str:
         return self.operands[self.graph.inputs.index(value)][0]
@@ -118,16 +135,21 @@ class Writer:
         types = ", ".join(str(value.type) for value in self.anchor.inputs)
         title = f"{self.anchor.op}({types}): b, m, n, k = {self.part.sizes()}"
         title += f" in {self.cut.parts} parts" if self.cut.parts > 1 else ""
-        unpacks = any(decompresses(node) for node in self.graph.nodes)
-        helpers = [*functions(self.body.needs), *([SCALE_OF] if unpacks else [])]
+        scaled = any(decompresses(node) for node in self.graph.nodes)
+        helpers = [*functions(self.body.needs), *([SCALE_OF] if scaled else [])]
         return kernel(f"{stem}_{self.anchor.op}", title, self.code.text(), helpers)
 
 
 def multiplied(node: Node) -> list[Value]:
     """Those of a contraction region's inputs, as its body names them, of which a product's operands are made."""
     anchor, graph = anchor_of(node), body_of(node)
-    of_product = {*anchor.inputs, *(value for one in graph.nodes if decompresses(one) for value in one.inputs)}
+    of_product = {*anchor.inputs, *(value for one in unpacked(graph, anchor).values() for value in one.inputs)}
     return [value for value in graph.inputs if value in of_product]
+
+
+def unpacked(body: Graph, anchor: Node) -> dict[Value, Node]:
+    """The product's operands that a region makes of what is smaller in memory, and the node that makes each."""
+    return {node.output: node for node in body.nodes if unpacks(node) and node.output in anchor.inputs}
 
 
 def _row_and_column(access: Access, columns: int) -> tuple[str, str]:

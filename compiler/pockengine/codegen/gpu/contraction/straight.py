@@ -1,0 +1,46 @@
+"""Operands that lie in memory in the 16-bit format in which matrix units multiply them: frozen weights.
+
+Their bits go to shared memory as they are, in the background, one step ahead of the product. A tile lies as the operand
+does: words of two neighbours along k, or rows of neighbours along the other axis, of which two numbers make a word when
+they are read. Knows nothing of how the other operand comes."""
+
+from __future__ import annotations
+
+from .streamed import Side, goes_along_k
+from .writer import Writer
+
+DEPTH = 32
+"""Numbers along k of a tile."""
+_APART = 8
+"""Numbers between two rows of a tile, so that the threads of a warp read from 32 banks."""
+STAGES = 2
+
+
+def is_multiplied_as_stored(writer: Writer, name: str, compute: str) -> bool:
+    """Whether the `left` or `right` operand lies in memory in this format."""
+    access, _, _, _ = writer.side(name)
+    return writer.lies(access).dtype.value == compute
+
+
+def copied(writer: Writer, name: str, width: int, compute: str) -> Side | None:
+    """The tiles of an operand whose bits can be copied as they are, at least 4 bytes at once; None for any other."""
+    if not is_multiplied_as_stored(writer, name, compute):
+        return None
+    access, axis, _, _ = writer.side(name)
+    side = Side(name, width, DEPTH, goes_along_k(writer, access, axis), itemsize=2)
+    return side if side.vector(writer) else None
+
+
+def declare(writer: Writer, side: Side) -> None:
+    """Declare the tiles."""
+    by_k, across = ("uint32_t", side.width, (DEPTH + _APART) // 2), ("uint16_t", DEPTH, side.width + _APART)
+    type, rows, pitch = by_k if side.by_k else across
+    writer.code.line(f"SHARED {type} {side.name}_tile[{STAGES}][{rows}][{pitch}] __attribute__((aligned(16)));")
+
+
+def word(side: Side, x: str, kk: str) -> str:
+    """Expression of word `kk` of row or column `x` of the tile `stage`: two numbers along k."""
+    tile = f"{side.name}_tile[stage]"
+    if side.by_k:
+        return f"{tile}[{x}][{kk}]"
+    return f"{tile}[2 * ({kk})][{x}] | (uint32_t){tile}[2 * ({kk}) + 1][{x}] << 16"

@@ -40,7 +40,9 @@ def test_missing_file(tmp_path):
 
 
 def test_folder(tmp_path):
-    assert "is a folder" in message(ModelError, tmp_path)
+    assert "has no config.json: a model is an ONNX file, or a folder with" in message(ModelError, tmp_path)
+    with pytest.raises(ModelError, match="is a folder, not an ONNX file"):
+        survey(tmp_path)
 
 
 def test_empty_file(tmp_path):

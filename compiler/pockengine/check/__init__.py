@@ -127,8 +127,11 @@ def check_file(
     backend: str | None = None,
 ) -> CheckReport:
     """Check an ONNX file, whose external weights may be missing; unsupported operators are part of the report, not an
-    error. Raises ModelError, DynamicShapeError, RecipeError or TargetError."""
+    error. Or check the folder of a language model, as `load` takes it. Raises ModelError, DynamicShapeError,
+    RecipeError or TargetError."""
     wanted = batch if batch is not None else recipe.batch if recipe else None
+    if Path(path).is_dir():
+        return check(load(path, dims, wanted), recipe, target, memory, backend)
     with ThreadPoolExecutor(1) as meanwhile:
         device = meanwhile.submit(_device, target)  # measuring the host waits for another program
         found = survey(path, _trained_patterns(recipe) if recipe else [], dims, batch)

@@ -7,7 +7,14 @@ from typing import Annotated
 
 import typer
 
-Model = Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="An ONNX model, opset 13 or newer.")]
+Model = Annotated[
+    Path,
+    typer.Argument(
+        metavar="MODEL",
+        help="An ONNX model, opset 13 or newer; or a language model's folder (config.json, safetensors), with "
+        "--dim sequence=TOKENS.",
+    ),
+]
 TargetName = Annotated[str, typer.Option("--target", help="A device of `pock targets`.")]
 Dims = Annotated[list[str] | None, typer.Option("--dim", metavar="NAME=VALUE", help="Size of a dynamic dimension.")]
 Batch = Annotated[int | None, typer.Option("--batch", min=1, help="Samples per step; default: the recipe's.")]
@@ -48,7 +55,11 @@ RecipeFile = Annotated[Path, typer.Option("--recipe", metavar="R.yaml", help="Lo
 
 VerifiedModel = Annotated[
     Path | None,
-    typer.Argument(metavar="MODEL.onnx", help="An ONNX model; left out: what the factory makes.", show_default=False),
+    typer.Argument(
+        metavar="MODEL",
+        help="An ONNX model, or a language model's folder; left out: what the factory makes.",
+        show_default=False,
+    ),
 ]
 TorchFactory = Annotated[
     str | None,

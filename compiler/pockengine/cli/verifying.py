@@ -11,7 +11,7 @@ from typing import Any
 from rich.table import Table
 
 from ..errors import ModelError, PockError
-from ..frontends import load
+from ..frontends import load, pretrained
 from ..recipe import Recipe
 from ..recipe.named import import_named
 from ..verify import Options, Report, Verdict, verify, verify_file
@@ -52,7 +52,7 @@ def verify_model(request: VerifyRequest, *, as_json: bool) -> bool:
         report("import", 0, 1)
         if request.model is not None:
             graph = load(request.model, request.dims, batch)
-            made = _module(request.torch) if request.torch else None
+            made = _module(request.torch) if request.torch else _of_folder(request.model, request.dims, batch)
             found = verify_file(request.model, graph, recipe.with_batch(batch), options, made)
         elif request.torch:
             module, args, kwargs = _module(request.torch)
@@ -119,6 +119,16 @@ def _module(name: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     if isinstance(given, Mapping):
         return module, (), dict(given)
     return module, given if isinstance(given, tuple) else (given,), {}
+
+
+def _of_folder(
+    path: Path, dims: Mapping[str, int], batch: int | None
+) -> tuple[Any, tuple[Any, ...], dict[str, Any]] | None:
+    """The module of a language model's folder with its weights, and its example inputs; None of a file."""
+    if not path.is_dir():
+        return None
+    found = pretrained(path, dims, batch)
+    return found.loaded(), (), dict(found.inputs)
 
 
 def _function(name: str) -> tuple[Any, Any, Any]:

@@ -23,7 +23,7 @@ from ..ir import Array, DType
 from .mapped import let_go
 
 _CHUNK = 1 << 20
-_MOST_HEADER, _MOST_AXES = 100_000_000, 32
+_MOST_HEADER, MOST_AXES = 100_000_000, 32
 _NAMES = {
     DType.U64: "U64", DType.I64: "I64", DType.F64: "F64", DType.F32: "F32", DType.U32: "U32", DType.I32: "I32",
     DType.BF16: "BF16", DType.F16: "F16", DType.U16: "U16", DType.I16: "I16", DType.I8: "I8", DType.U8: "U8",
@@ -163,7 +163,7 @@ def _place(name: str, about: Any, begin: int) -> Place:
     """What the header says of a tensor, offsets counted from `begin` on."""
     dtype, shape, (first, behind) = np.dtype(_TYPES[about["dtype"]]), tuple(about["shape"]), about["data_offsets"]
     numbers = (*shape, first, behind)
-    if any(type(number) is not int or number < 0 for number in numbers) or len(shape) > _MOST_AXES:
+    if any(type(number) is not int or number < 0 for number in numbers) or len(shape) > MOST_AXES:
         raise ValueError(f"'{name}' has the shape {str(shape)[:80]} at {str(about['data_offsets'])[:80]}")
     if behind - first != math.prod(shape) * dtype.itemsize:
         raise ValueError(f"'{name}' is not as large as its type and shape say")

@@ -18,7 +18,9 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import helper, numpy_helper
 
 from ...errors import ModelError
-from ...ir import Array, DType
+from ...ir import Array
+from ...tensors import MOST_AXES
+from .external import Beside
 
 # Field numbers of onnx.proto, and the wire types of protobuf.
 _MODEL_GRAPH, _GRAPH_INITIALIZER, _TENSOR_NAME, _TENSOR_RAW_DATA = 7, 5, 8, 9
@@ -81,11 +83,11 @@ def _parse(path: Path, content: memoryview, need_weights: bool, alone: bool = Fa
     for where, tensor in _inner_tensors(proto):
         if _is_elsewhere(tensor):
             raise ModelError(f"a tensor of {where} in '{path}' lies in another file, which only initializers may")
-    tensors, missing = dict[str, Array](), set[str]()
+    tensors, missing, beside = dict[str, Array](), set[str](), Beside(path, need_weights)
     for tensor in proto.graph.initializer:
         if alone and _is_elsewhere(tensor):
             raise ModelError(f"the tensor '{tensor.name}' of '{path}' lies in another file: save it with all its data")
-        array = _tensor(path, content, tensor, raw.get(tensor.name), need_weights)
+        array = _tensor(path, content, tensor, raw.get(tensor.name), beside)
         if array is None:
             missing.add(tensor.name)
             dtype, shape = _layout(path, tensor)
@@ -235,20 +237,23 @@ def _append_message(buffer: bytearray, number: int, message: bytes | bytearray) 
 
 
 def _tensor(
-    path: Path, content: memoryview, tensor: onnx.TensorProto, raw: Span | None, need_weights: bool
+    path: Path, content: memoryview, tensor: onnx.TensorProto, raw: Span | None, beside: Beside
 ) -> Array | None:
-    """The contents of one initializer: a view of the file, of its external file, or (typed fields) a small copy. None
-    where an external file is missing and need not be there."""
+    """The contents of one initializer: a view of the file, of a file beside it, or (typed fields) a small copy. None
+    where a file beside it is missing and need not be there."""
+    dtype, shape = _layout(path, tensor)
     if _is_elsewhere(tensor):
-        return _external(path, tensor, need_weights)
+        return beside.tensor(tensor, dtype, shape)
     if raw is None:
         return _typed(path, tensor)
-    return _view(path, tensor, content[slice(*raw)])
+    data, expected = content[slice(*raw)], math.prod(shape) * dtype.itemsize
+    if len(data) != expected:
+        raise ModelError(f"'{path}' is damaged: the tensor '{tensor.name}' has {len(data)} bytes instead of {expected}")
+    return np.frombuffer(data, dtype).reshape(shape)
 
 
 def _typed(path: Path, tensor: onnx.TensorProto) -> Array:
     """Contents that are not stored as bytes."""
-    _layout(path, tensor)
     try:
         return np.asarray(numpy_helper.to_array(tensor))
     except (TypeError, ValueError):
@@ -257,51 +262,15 @@ def _typed(path: Path, tensor: onnx.TensorProto) -> Array:
         ) from None
 
 
-def _view(path: Path, tensor: onnx.TensorProto, data: memoryview) -> Array:
-    dtype, shape = _layout(path, tensor)
-    expected = math.prod(shape) * dtype.itemsize
-    if len(data) != expected:
-        raise ModelError(f"'{path}' is damaged: the tensor '{tensor.name}' has {len(data)} bytes instead of {expected}")
-    return np.frombuffer(data, dtype).reshape(shape)
-
-
 def _layout(path: Path, tensor: onnx.TensorProto) -> tuple[np.dtype[np.generic], tuple[int, ...]]:
     if tensor.data_type in (onnx.TensorProto.UINT4, onnx.TensorProto.INT4, onnx.TensorProto.STRING):
         name = onnx.TensorProto.DataType.Name(tensor.data_type)
         raise ModelError(f"the tensor '{tensor.name}' in '{path}' has the element type {name}, which is not supported")
-    if any(size < 0 for size in tensor.dims):
-        raise ModelError(f"'{path}' is damaged: the tensor '{tensor.name}' has the shape {list(tensor.dims)}")
     try:
-        return np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type)), tuple(tensor.dims)
+        dtype, shape = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type)), tuple(tensor.dims)
     except (KeyError, ValueError):
         raise ModelError(f"the tensor '{tensor.name}' in '{path}' has no valid element type") from None
-
-
-def _external(path: Path, tensor: onnx.TensorProto, need_weights: bool) -> Array | None:
-    """A weight stored in a file beside the model, memory-mapped. The file must lie in the model's own folder."""
-    entries = {entry.key: entry.value for entry in tensor.external_data}
-    folder = path.resolve().parent
-    location = (folder / entries.get("location", "")).resolve()
-    if not location.is_relative_to(folder) or location == folder:
-        raise ModelError(
-            f"the tensor '{tensor.name}' points outside the model's folder ('{entries.get('location', '')}')"
-        )
-    dtype, shape = _layout(path, tensor)
-    nbytes = math.prod(shape) * dtype.itemsize
-    try:
-        offset, length = int(entries.get("offset", "0")), int(entries.get("length", nbytes))
-    except ValueError:
-        raise ModelError(f"the tensor '{tensor.name}' has an external position that is not a number") from None
-    if length != nbytes or offset < 0:
-        raise ModelError(f"'{path}' is damaged: the tensor '{tensor.name}' has {length} bytes instead of {nbytes}")
-    try:
-        available = location.stat().st_size
-    except OSError:
-        if not need_weights and DType.of(dtype).is_float:
-            return None
-        raise ModelError(f"the weights of '{tensor.name}' are missing: there is no file '{location}'") from None
-    if offset + nbytes > available:
-        raise ModelError(f"'{location}' is truncated: '{tensor.name}' ends at byte {offset + nbytes} of {available}")
-    if nbytes == 0:
-        return np.zeros(shape, dtype)
-    return np.memmap(location, dtype, mode="r", offset=offset, shape=shape)
+    # numpy refuses sizes beyond 63 bits also where one of them is 0.
+    if len(shape) > MOST_AXES or min(shape, default=0) < 0 or math.prod(filter(None, shape)) * dtype.itemsize >= 2**63:
+        raise ModelError(f"'{path}' is damaged: the tensor '{tensor.name}' has the shape {str(list(shape))[:80]}")
+    return dtype, shape

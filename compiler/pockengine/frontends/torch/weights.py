@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import torch
@@ -29,8 +30,8 @@ def placed(module: nn.Module, checkpoint: Path) -> Iterator[Contents]:
     """While the block runs, the tensors of the module's `state_dict` are those of the checkpoint, in its types, and
     buffers that no file holds are there. Afterwards the module is as it was. Raises ModelError where a tensor is
     missing, or is another than the module's."""
-    found = read_checkpoint(checkpoint)
     slots = dict(_slots(module))
+    found = _as_named_here(read_checkpoint(checkpoint), slots, getattr(module, "base_model_prefix", ""))
     before = {name: of[key] for name, (of, key) in slots.items()}
     contents = _contents(before, found, module, checkpoint)
     kept = [(part, dict(part._buffers)) for part in module.modules()]
@@ -71,6 +72,20 @@ def _slots(module: nn.Module) -> Iterator[tuple[str, _Slot]]:
         for key, buffer in part._buffers.items():
             if buffer is not None and key not in part._non_persistent_buffers_set:
                 yield prefix + key, (part._buffers, key)
+
+
+def _as_named_here(found: Mapping[str, Array], names: Collection[str], prefix: str) -> dict[str, Array]:
+    """Names as the module has them. A model of transformers may have been saved without its head, whose prefix its
+    tensors then lack, or with one; the oldest call the numbers of a norm gamma and beta.
+
+    before  {"wte.weight": …, "h.0.ln_1.gamma": …}
+    after   {"transformer.wte.weight": …, "transformer.h.0.ln_1.weight": …}"""
+    renamed: dict[str, Array] = {}
+    for name, array in found.items():
+        plain = re.sub(r"\.gamma$", ".weight", re.sub(r"\.beta$", ".bias", name))
+        forms = (name, f"{prefix}.{name}", name.removeprefix(f"{prefix}."), plain, f"{prefix}.{plain}")
+        renamed.setdefault(next((form for form in forms if form in names and form not in renamed), name), array)
+    return renamed
 
 
 def _contents(

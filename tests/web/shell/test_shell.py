@@ -91,6 +91,15 @@ def test_palette_says_why_a_key_may_not_do_something(visitor: Visitor, service: 
     expect(options(visitor)).to_contain_text("devices:admin")
     visitor.page.keyboard.press("Enter")
     expect(palette(visitor)).to_be_visible()
+    visitor.page.keyboard.press("Control+a")
+    visitor.page.keyboard.type("audit log")
+    expect(options(visitor)).to_have_attribute("aria-disabled", "true")
+    expect(options(visitor)).to_contain_text("audit:read")
+    visitor.page.keyboard.press("Control+a")
+    visitor.page.keyboard.type("admin usage")
+    expect(options(visitor)).to_have_count(1)
+    visitor.page.keyboard.press("Enter")
+    visitor.heading("Usage")
 
 
 def test_commands_are_copied_by_keyboard_and_are_no_tab_stops(visitor: Visitor, data: Data) -> None:

@@ -34,7 +34,13 @@ def test_build_can_be_cancelled(visitor: Visitor, data: Data, service: Service, 
     build = service.request_build(data.model, "unwanted", wait_for=str(tmp_path / "never"))
     visitor.sign_in()
     visitor.open(f"/builds/{build['id']}", "unwanted")
-    visitor.page.get_by_role("button", name="Cancel build").click()
+    button = visitor.page.get_by_role("button", name="Cancel build")
+    button.click()
+    dialog = visitor.page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Leave it").click()
+    assert service.get(f"/builds/{build['id']}")["state"] != "cancelled"
+    button.click()
+    dialog.get_by_role("button", name="Cancel", exact=True).click()
     expect(visitor.page.get_by_text("cancelled", exact=True)).to_be_visible()
     assert service.get(f"/builds/{build['id']}")["state"] == "cancelled"
 

@@ -7,6 +7,7 @@ import * as format from "../format";
 import { type Scope, whyNot } from "../permission";
 import { runText } from "../names";
 import { go, link } from "../router";
+import { PARTS } from "../views/admin/parts";
 import { SECTIONS } from "../views/table_of_views";
 import { letterOf, overlay } from "./overlay";
 
@@ -39,8 +40,19 @@ export function fixedItems(): Item[] {
     const refused = whyNot(scope);
     return { key: text, group: "Do", text, hint: refused ?? "", choose: refused === null ? () => go(href) : null };
   });
+  const parts = PARTS.filter(({ href }) => !SECTIONS.some((one) => one.href === href)).map(({ name, href, scope }) => {
+    const refused = scope === null ? null : whyNot(scope);
+    return {
+      key: href,
+      group: "Go to",
+      text: `Admin: ${name}`,
+      hint: refused ?? "",
+      choose: refused === null ? () => go(href) : null,
+    };
+  });
   return [
     ...views,
+    ...parts,
     ...actions,
     {
       key: "commands",

@@ -1,12 +1,10 @@
-/** The button that cancels a build or a run, with what the server says about it. */
+/** The button that cancels a build or a run, once it has asked. */
 
-import { useState } from "preact/hooks";
-import { post, type Problem } from "../api/client";
+import { post } from "../api/client";
+import { ConfirmButton } from "../components/confirm_button";
 import { CopyButton } from "../components/copy";
-import { ProblemBox } from "../components/page";
 import { curlPost } from "../commands";
-import { asProblem } from "../data";
-import { Needs, type Scope } from "../permission";
+import { type Scope, whyNot } from "../permission";
 
 interface CancelProps {
   readonly path: string;
@@ -14,28 +12,26 @@ interface CancelProps {
   readonly onCancelled: () => void;
 }
 
-const SCOPES: Readonly<Record<CancelProps["what"], Scope>> = { build: "builds:write", run: "runs:write" };
+const TOLD: Readonly<Record<CancelProps["what"], { readonly scope: Scope; readonly warning: string }>> = {
+  build: { scope: "builds:write", warning: "What has been compiled of it so far is lost." },
+  run: { scope: "runs:write", warning: "Its device stops, and keeps no weights of it. The steps that it told stay." },
+};
 
 export function Cancel({ path, what, onCancelled }: CancelProps) {
-  const [problem, setProblem] = useState<Problem | null>(null);
-  const cancel = () => {
-    post<unknown>(`${path}/cancel`, {}).then(
-      () => {
-        setProblem(null);
-        onCancelled();
-      },
-      (error: unknown) => setProblem(asProblem(error)),
-    );
-  };
+  const { scope, warning } = TOLD[what];
   return (
     <>
-      <Needs scope={SCOPES[what]} inline>
-        <button type="button" class="button" onClick={cancel}>
-          Cancel {what}
-        </button>
-      </Needs>
+      <ConfirmButton
+        verb="Cancel"
+        doing="Cancelling"
+        what={what}
+        warning={warning}
+        keep="Leave it"
+        act={() => post<unknown>(`${path}/cancel`, {})}
+        why={whyNot(scope)}
+        onDone={onCancelled}
+      />
       <CopyButton text={curlPost(`${path}/cancel`, {})} of={`cancelling this ${what}`} />
-      {problem && <ProblemBox problem={problem} />}
     </>
   );
 }

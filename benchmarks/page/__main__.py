@@ -15,7 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.document import machine, save_figures, table, write_section
-from benchmarks.page import looks
+from benchmarks.page import looks, picker
 from benchmarks.page.looks import Figure
 from benchmarks.page.stand import browser, built_page, compiling_service, service_with
 
@@ -59,6 +59,7 @@ def measure(dist: Path, devices: int, steps: int) -> list[Figure]:
             take(lambda: looks.fleet_scrolls(running, service, devices))
         with compiling_service(dist) as service:
             take(lambda: looks.graph_zooms(running, service, BLOCKS))
+            take(lambda: picker.estimates(running, service))
     return found
 
 

@@ -3,21 +3,33 @@
 import { InfiniteQueryObserver, QueryClient, QueryObserver } from "@tanstack/query-core";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { get, type Page, Problem } from "./api/client";
+import { tooOften } from "./api/patience";
 import { keep, kept } from "./router";
 
 const KEPT_MS = 10 * 60_000;
 /** How often a list is renewed whose changes are told at once (`useChanges`). */
 export const SELDOM_MS = 30_000;
 
-/** Renews what is shown when the person comes back to the tab; a failed request is tried again by the next renewal. */
+/** Renews what is shown when the person comes back to the tab; a failed request is tried again by the next renewal, and
+ * one that came too often when the service says. */
 export const queries = new QueryClient({
-  defaultOptions: { queries: { retry: false, gcTime: KEPT_MS, staleTime: 1000, networkMode: "always" } },
+  defaultOptions: {
+    queries: {
+      retry: (_count, error) => tooOften(error) !== null,
+      retryDelay: (_count, error) => 1000 * (tooOften(error) ?? 0),
+      gcTime: KEPT_MS,
+      staleTime: 1000,
+      networkMode: "always",
+    },
+  },
 });
 queries.mount();
 
 export interface Resource<T> {
   readonly data: T | null;
   readonly problem: Problem | null;
+  /** Seconds for which the service wants to hear nothing more; null while it answers. */
+  readonly waits: number | null;
   readonly reload: () => void;
 }
 
@@ -43,10 +55,21 @@ export function useResource<T>(path: string | null, everyMs = 0): Resource<T> {
     [path, everyMs],
   );
   const result = useObserved(observer);
+  return toldBy(result, result.data ?? null, () => void observer.refetch());
+}
+
+interface Answered {
+  readonly error: unknown;
+  readonly failureReason: unknown;
+  readonly isFetching: boolean;
+}
+
+function toldBy<T>({ error, failureReason, isFetching }: Answered, data: T | null, reload: () => void): Resource<T> {
   return {
-    data: result.data ?? null,
-    problem: result.error === null ? null : asProblem(result.error),
-    reload: () => void observer.refetch(),
+    data,
+    problem: error === null ? null : asProblem(error),
+    waits: isFetching ? tooOften(failureReason) : null,
+    reload,
   };
 }
 
@@ -89,11 +112,7 @@ export function useList<T>(path: string | null, everyMs: number, page = PAGE): L
     void observer.fetchNextPage();
   };
   return {
-    of: {
-      data: result.data ?? null,
-      problem: result.error === null ? null : asProblem(result.error),
-      reload: () => void observer.refetch(),
-    },
+    of: toldBy(result, result.data ?? null, () => void observer.refetch()),
     more: result.hasNextPage ? more : null,
   };
 }

@@ -6,6 +6,7 @@ import { startKeys } from "./shell/overlay";
 import "uplot/dist/uPlot.min.css";
 import "./styles/base.css";
 import "./styles/parts.css";
+import "./styles/loading.css";
 import "./styles/forms.css";
 import "./styles/shell.css";
 import "./styles/timeline.css";

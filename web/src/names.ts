@@ -12,6 +12,11 @@ export function versionText({ name, version }: Versioned): string {
   return version > 1 ? `${name}:v${version}` : name;
 }
 
+/** A file of this version as a browser saves it: "pets-v3.onnx". */
+export function fileName({ name, version }: Versioned, suffix: string): string {
+  return `${name.replace(/[^\w.-]+/g, "_")}-v${version}.${suffix}`;
+}
+
 /** "mobilenet · last4 · digits": the model, what is trained of it, the data. A build's version says for which target it
  * is rather than what is trained: it is left out. */
 export function runText(run: Run): string {

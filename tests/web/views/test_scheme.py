@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
 import pytest
 import yaml
 from playwright.sync_api import Browser, Locator, expect
@@ -16,6 +18,8 @@ from tests.web.service import Service, running_service, wait_until
 from tests.web.visitor import Visitor
 
 TARGET = "raspberry-pi-4"
+LAYERS = 90
+"""Of a model of which a part is shown at first."""
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +34,23 @@ def model(compiling: Service, tmp_path_factory: pytest.TempPathFactory) -> dict[
     """A small real network."""
     digest = compiling.upload(make_files(tmp_path_factory.mktemp("model")).model.read_bytes())
     row: dict[str, Any] = compiling.post("/models", {"name": "small", "digest": digest})
+    return row
+
+
+@pytest.fixture(scope="module")
+def deep(compiling: Service) -> dict[str, Any]:
+    """A chain of matrices whose sizes grow, with a name for each."""
+    nodes, weights = [], []
+    for number in range(LAYERS):
+        weights.append(onnx.numpy_helper.from_array(np.ones((4, 4), np.float32), f"block.{number}.weight"))
+        values = [f"v{number}", f"block.{number}.weight"]
+        nodes.append(onnx.helper.make_node("MatMul", values, [f"v{number + 1}"], name=f"block.{number}"))
+    ports = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2, 4]) for name in ("v0", f"v{LAYERS}")]
+    graph = onnx.helper.make_graph(nodes, "main", ports[:1], ports[1:], weights)
+    opset = onnx.helper.make_opsetid("", 18)
+    model = onnx.helper.make_model(graph, opset_imports=[opset], ir_version=10)
+    digest = compiling.upload(model.SerializeToString())
+    row: dict[str, Any] = compiling.post("/models", {"name": "deep", "digest": digest})
     return row
 
 
@@ -240,3 +261,28 @@ def test_what_a_search_found_is_proposed_and_its_contributions_are_heat(
     chooser.page.get_by_label("Or with what a search found").select_option(label="small:v1")
     planned(chooser)
     expect(chooser.page.get_by_text("Found by pock search")).to_be_visible()
+
+
+def test_the_address_finds_layers_and_back_restores_the_place(chooser: Visitor, deep: dict[str, Any]) -> None:
+    page = chooser.page
+    chooser.open(f"/models/{deep['id']}", "deep")
+    rows = chooser.section("Layers").locator("tbody tr")
+    expect(rows).to_have_count(60)
+    chooser.section("Layers").get_by_label("Search").fill("block.8")
+    expect(rows).to_have_count(11)
+    chooser.section("Layers").get_by_label("Order by").select_option("operations")
+    assert "layers=block.8" in page.url and "order=operations" in page.url
+    page.reload()
+    expect(rows).to_have_count(11)
+    expect(chooser.section("Layers").get_by_label("Order by")).to_have_value("operations")
+    chooser.section("Layers").get_by_label("Search").fill("")
+    page.get_by_role("button", name=f"Show all {LAYERS}").click()
+    expect(rows).to_have_count(LAYERS)
+    page.mouse.wheel(0, 2500)
+    page.wait_for_function("scrollY > 1500")
+    place = page.evaluate("scrollY")
+    page.get_by_role("link", name="Data", exact=True).evaluate("link => link.click()")
+    chooser.heading("Data")
+    page.go_back()
+    expect(rows).to_have_count(LAYERS)
+    page.wait_for_function("place => Math.abs(scrollY - place) < 2", arg=place)

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { patiently, putOff } from "./patience";
+import { patiently, putOff, tooOften } from "./patience";
 import { Problem, problemOf } from "./problem";
 
 const tooMany = (after: string | null) =>
@@ -54,4 +54,10 @@ test("only what says when is waited for, and never for long", async () => {
   expect(putOff(await of(429, "Fri, 27 Nov 2026 17:00:00 GMT"))).toBe(1);
   expect(putOff(await of(409, "2"))).toBeNull();
   expect(putOff(new Error("no"))).toBeNull();
+});
+
+test("what somebody looks at is asked for again only where it was asked for too often", async () => {
+  expect(tooOften(await tooMany("4"))).toBe(4);
+  expect(tooOften(await problemOf(new Response("{}", { status: 503, headers: { "Retry-After": "2" } })))).toBeNull();
+  expect(tooOften(null)).toBeNull();
 });

@@ -17,6 +17,12 @@ export function putOff(error: unknown): number | null {
   return Math.min(LONGEST_S, Math.max(UNTOLD_S, error.retryAfter ?? UNTOLD_S));
 }
 
+/** Seconds after which what was refused for its rate may be asked for again; null for every other problem, which a person
+ *  who looks at something is told at once. */
+export function tooOften(error: unknown): number | null {
+  return error instanceof Problem && error.status === 429 ? putOff(error) : null;
+}
+
 /** Acts, again and again while the service puts it off. Whoever stops meanwhile gets what the service said last. */
 export async function patiently<T>(act: () => Promise<T>, waits: Waits, signal?: AbortSignal): Promise<T> {
   for (;;) {

@@ -1,4 +1,4 @@
-/** How long ago something was, or how soon it will be; the exact time is in its title, local and in UTC. */
+/** Times: how long ago something was, how soon it will be, or when; each says in its title when that is in UTC. */
 
 import * as format from "../format";
 import { useClock } from "../hooks";
@@ -19,6 +19,21 @@ export function Until({ time }: { readonly time: string }) {
   return (
     <time dateTime={time} title={`${format.timestamp(time)} (${format.utc(time)})`}>
       {text}
+    </time>
+  );
+}
+
+interface AtProps {
+  readonly time: string;
+  /** Without the day, where it is today. */
+  readonly clock?: boolean;
+}
+
+/** When it is for the person who reads it. */
+export function At({ time, clock = false }: AtProps) {
+  return (
+    <time dateTime={time} title={format.utc(time)}>
+      {clock ? format.clock(Date.parse(time)) : format.timestamp(time)}
     </time>
   );
 }

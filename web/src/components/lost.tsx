@@ -1,7 +1,7 @@
 /** Says that the server does not answer, since when, and that what is shown is from then. */
 
 import { lostSince } from "../api/connection";
-import * as format from "../format";
+import { At } from "./ago";
 
 export function LostBanner() {
   const since = lostSince.value;
@@ -9,8 +9,8 @@ export function LostBanner() {
     <div class="lost" role="status">
       {since !== null && (
         <p>
-          <strong>The server does not answer</strong> since {format.clock(since)}. What you see is from then; it is
-          renewed as soon as the server is back.
+          <strong>The server does not answer</strong> since <At time={new Date(since).toISOString()} clock />. What you
+          see is from then; it is renewed as soon as the server is back.
         </p>
       )}
     </div>

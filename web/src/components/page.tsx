@@ -5,6 +5,7 @@ import { useEffect, useRef } from "preact/hooks";
 import type { Problem } from "../api/client";
 import { useTitle } from "../hooks";
 import { restoreScroll } from "../router";
+import { waitsText } from "../api/patience";
 import { CopyButton } from "./copy";
 
 interface PageProps {
@@ -68,11 +69,25 @@ export function Section({ title, note, command, children }: SectionProps) {
   );
 }
 
-export function Loading({ what }: { readonly what: string }) {
+interface LoadingProps {
+  readonly what: string;
+  /** Seconds for which the service wants to hear nothing more. */
+  readonly waits?: number | null;
+}
+
+/** What comes, in words, above the form that most of it has. */
+export function Loading({ what, waits = null }: LoadingProps) {
   return (
-    <p class="loading" role="status">
-      Loading {what} …
-    </p>
+    <div class="loading">
+      <p role="status">
+        Loading {what} … {waits !== null && waitsText(waits)}
+      </p>
+      <div class="skeleton" aria-hidden="true">
+        <span />
+        <span />
+        <span />
+      </div>
+    </div>
   );
 }
 
@@ -106,15 +121,20 @@ export function ProblemBox({ problem, retry }: { readonly problem: Problem; read
 
 /** Data, or why it is not there: loading first, then the problem; a stale value stays under a newer problem. */
 export function Loaded<T>(props: {
-  readonly of: { readonly data: T | null; readonly problem: Problem | null; readonly reload: () => void };
+  readonly of: {
+    readonly data: T | null;
+    readonly problem: Problem | null;
+    readonly waits?: number | null;
+    readonly reload: () => void;
+  };
   readonly what: string;
   readonly children: (data: T) => ComponentChildren;
 }) {
-  const { data, problem, reload } = props.of;
+  const { data, problem, waits = null, reload } = props.of;
   return (
     <>
       {problem && <ProblemBox problem={problem} retry={reload} />}
-      {data !== null ? props.children(data) : !problem && <Loading what={props.what} />}
+      {data !== null ? props.children(data) : !problem && <Loading what={props.what} waits={waits} />}
     </>
   );
 }

@@ -15,19 +15,22 @@ export interface Estimated {
   readonly pending: boolean;
   /** Milliseconds that the last answer took. */
   readonly took: number | null;
+  /** Seconds for which the service wants to hear nothing more; null while it takes questions. */
+  readonly waits: number | null;
 }
 
 const PAUSE_MS = 150;
 const QUIET_MS = 600;
 
 export function useEstimate(modelId: string, recipe: string | null, target: string): Estimated {
-  const [known, setKnown] = useState<Omit<Estimated, "pending"> & { readonly answered: string | null }>({
+  const [known, setKnown] = useState<Omit<Estimated, "pending" | "waits"> & { readonly answered: string | null }>({
     estimate: null,
     of: null,
     problem: null,
     took: null,
     answered: null,
   });
+  const [waits, setWaits] = useState<number | null>(null);
   const question = recipe === null ? null : `${target} ${recipe}`;
   useEffect(() => {
     if (recipe === null) return;
@@ -35,7 +38,8 @@ export function useEstimate(modelId: string, recipe: string | null, target: stri
     const timer = setTimeout(() => {
       const began = performance.now();
       const told = () => ({ answered: question, took: performance.now() - began });
-      ask<Estimate>(`/models/${modelId}/estimate`, { recipe, target }, abort.signal).then(
+      const asked = () => ask<Estimate>(`/models/${modelId}/estimate`, { recipe, target }, abort.signal);
+      patiently(asked, setWaits, abort.signal).then(
         (estimate) => setKnown({ estimate, of: recipe, problem: null, ...told() }),
         (error: unknown) => {
           if (!abort.signal.aborted) setKnown((old) => ({ ...old, problem: asProblem(error), ...told() }));
@@ -48,7 +52,7 @@ export function useEstimate(modelId: string, recipe: string | null, target: stri
     };
   }, [modelId, recipe, target, question]);
   const pending = question !== null && known.answered !== question;
-  return { ...known, problem: pending ? null : known.problem, pending };
+  return { ...known, problem: pending ? null : known.problem, pending, waits: pending ? waits : null };
 }
 
 /** Asks for estimates of recipes that a person may choose next, one after the other, while nobody waits for another: the

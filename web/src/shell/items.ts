@@ -1,7 +1,7 @@
 /** What the palette offers: views, actions, the commands of the view, and what the server finds by name or id. */
 
 import { get, type Page } from "../api/client";
-import type { Build, Dataset, Device, Model, Run } from "../api/types";
+import type { Build, Campaign, Dataset, Device, Model, Run } from "../api/types";
 import { signOut } from "../api/account";
 import * as format from "../format";
 import { type Scope, whyNot } from "../permission";
@@ -50,8 +50,16 @@ export function fixedItems(): Item[] {
       choose: refused === null ? () => go(href) : null,
     };
   });
+  const campaigns = {
+    key: "#/campaigns",
+    group: "Go to",
+    text: "Campaigns",
+    hint: "",
+    choose: () => go("#/campaigns"),
+  };
   return [
     ...views,
+    campaigns,
     ...parts,
     ...actions,
     {
@@ -133,6 +141,14 @@ const KINDS: readonly Kind<unknown>[] = [
     text: ({ name }) => name,
     hint: ({ target, state }) => [target, state].filter(Boolean).join(", "),
     href: link.device,
+  }),
+  kind<Campaign>({
+    group: "Campaigns",
+    path: "/campaigns",
+    query: byName,
+    text: ({ name }) => name,
+    hint: ({ state }) => state,
+    href: link.campaign,
   }),
   kind<Run>({
     group: "Runs",

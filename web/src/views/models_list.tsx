@@ -2,7 +2,6 @@
 
 import type { Model } from "../api/types";
 import { Ago } from "../components/ago";
-import { DeleteButton } from "../components/delete_button";
 import { Empty, Loaded, Page, Section, TableFrame } from "../components/page";
 import { curl } from "../commands";
 import { useList } from "../data";
@@ -10,7 +9,8 @@ import * as format from "../format";
 import { link } from "../router";
 import { ListTools, listPath, Tags } from "./list_tools";
 import { More } from "./tables";
-import { filesText, UploadButton, Uploads, whyNotWrite } from "./uploads/panel";
+import { DeleteModel } from "./model/delete";
+import { filesText, UploadButton, Uploads } from "./uploads/panel";
 
 export function ModelsView() {
   const path = listPath("/models");
@@ -88,14 +88,7 @@ function ModelTable({ models, reload }: { readonly models: readonly Model[]; rea
                 <Ago time={model.created_at} />
               </td>
               <td class="row-action">
-                <DeleteButton
-                  quiet
-                  what={`${model.name}, version ${model.version}`}
-                  warning="Its file is removed from the service, unless something else uses it. The version's number is not given again."
-                  path={`/models/${model.id}`}
-                  why={whyNotWrite() ?? whyNotDeleted(model)}
-                  onDeleted={reload}
-                />
+                <DeleteModel quiet model={model} onDeleted={reload} />
               </td>
             </tr>
           ))}
@@ -103,9 +96,4 @@ function ModelTable({ models, reload }: { readonly models: readonly Model[]; rea
       </table>
     </TableFrame>
   );
-}
-
-function whyNotDeleted({ builds }: Model): string | null {
-  if (builds === 0) return null;
-  return builds === 1 ? "It has a build; delete that first." : `It has ${builds} builds; delete them first.`;
 }

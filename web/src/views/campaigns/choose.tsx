@@ -3,6 +3,7 @@
 import { useState } from "preact/hooks";
 import type { Build, Device, DeviceTotals } from "../../api/types";
 import { FieldError } from "../../components/fields";
+import { Loading } from "../../components/page";
 import { useList, useResource } from "../../data";
 import * as format from "../../format";
 import { useSettled } from "../../hooks";
@@ -83,7 +84,7 @@ export function Builds({ chosen, onChosen, error }: BuildsProps) {
       <legend>Builds ({chosen.length} chosen)</legend>
       <Search label="Search builds" text={text} onText={setText} />
       {of.problem && <FieldError text={of.problem.detail} />}
-      {of.data === null && <p class="loading">Loading builds …</p>}
+      {of.data === null && <Loading what="builds" waits={of.waits} />}
       {of.data !== null && usable.length + chosen.length === 0 && (
         <p class="note">
           {text ? "No build has such a name." : "There is no build that can run. "}

@@ -1,21 +1,22 @@
 /** One dataset: what it holds, its samples, its numbers and labels, and the models that it fits. */
 
-import { BASE } from "../../api/client";
 import type { Dataset, Device } from "../../api/types";
 import { curl, curlBlob, quote } from "../../commands";
-import { Ago } from "../../components/ago";
+import { Ago, At } from "../../components/ago";
 import { Command } from "../../components/copy";
 import { DeleteButton } from "../../components/delete_button";
+import { Download } from "../../components/download";
 import { Figures } from "../../components/figures";
 import { Loaded, Page, Section } from "../../components/page";
 import { useResource } from "../../data";
 import * as format from "../../format";
+import { fileName } from "../../names";
 import { go, link } from "../../router";
 import { Tags } from "../list_tools";
+import { Versions } from "../versions";
 import { whyNotWrite } from "../uploads/panel";
 import { Fits, Labels, Tensors } from "./facts";
 import { Preview } from "./preview";
-import { Versions } from "./versions";
 import "../../styles/uploads.css";
 import "../../styles/data.css";
 
@@ -38,7 +39,7 @@ export function DatasetView({ id }: { readonly id: string }) {
             <Labels dataset={data} />
             <Tensors dataset={data} />
             <Fits dataset={data} />
-            <Versions dataset={data} onChanged={dataset.reload} />
+            <Versions kind="datasets" of={data} onChanged={dataset.reload} />
             <HowTo dataset={data} />
           </>
         )}
@@ -48,13 +49,13 @@ export function DatasetView({ id }: { readonly id: string }) {
 }
 
 function Actions({ dataset }: { readonly dataset: Dataset }) {
-  const file = `${dataset.name.replace(/[^\w.-]+/g, "_")}-v${dataset.version}.safetensors`;
+  const file = fileName(dataset, "safetensors");
   return (
     <>
       {dataset.device_id === null && (
-        <a class="button" href={`${BASE}/blobs/sha256/${dataset.digest}`} download={file}>
+        <Download digest={dataset.digest} file={file}>
           Download
-        </a>
+        </Download>
       )}
       <DeleteButton
         what={`${dataset.name}, version ${dataset.version}`}
@@ -103,7 +104,7 @@ function Summary({ dataset }: { readonly dataset: Dataset }) {
           {
             label: dataset.device_id ? "Told" : "Pushed",
             value: <Ago time={dataset.created_at} />,
-            hint: format.timestamp(dataset.created_at),
+            hint: <At time={dataset.created_at} />,
           },
           {
             label: "Runs",

@@ -2,6 +2,7 @@
 
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { ask, type Problem } from "../../api/client";
+import { patiently } from "../../api/patience";
 import type { GraphPicture, Model } from "../../api/types";
 import { isSettled, Loading, Page, ProblemBox, Section } from "../../components/page";
 import { curlPost } from "../../commands";
@@ -34,7 +35,7 @@ export function GraphView({ id }: { readonly id: string }) {
   const said = query.get("graph");
   const which: Which = recipe === null || !(said === "whole" || said === "pruned") ? "model" : said;
   const text = which === "model" ? null : which === "whole" ? withAllTrained(recipe ?? "") : recipe;
-  const { picture, problem } = usePicture(id, text, target);
+  const { picture, problem, waits } = usePicture(id, text, target);
   const scheme = link.scheme(id, { recipe: query.get("recipe"), target: query.get("target") });
   return (
     <Page
@@ -73,7 +74,7 @@ export function GraphView({ id }: { readonly id: string }) {
             {picture ? (
               <Explorer key={`${which} ${text ?? ""}`} picture={picture} which={which} />
             ) : (
-              !problem && <Loading what="the graph; the first time this takes some seconds" />
+              !problem && <Loading what="the graph; the first time this takes some seconds" waits={waits} />
             )}
           </div>
         </Section>
@@ -110,9 +111,11 @@ function usePicture(id: string, recipe: string | null, target: string) {
     readonly picture: GraphPicture | null;
     readonly problem: Problem | null;
   } | null>(null);
+  const [waits, setWaits] = useState<number | null>(null);
   useEffect(() => {
     const abort = new AbortController();
-    ask<GraphPicture>(`/models/${id}/graph`, { recipe, target }, abort.signal).then(
+    const asked = () => ask<GraphPicture>(`/models/${id}/graph`, { recipe, target }, abort.signal);
+    patiently(asked, setWaits, abort.signal).then(
       (picture) => setTold({ of: question, picture, problem: null }),
       (error: unknown) => {
         if (!abort.signal.aborted) setTold({ of: question, picture: null, problem: asProblem(error) });
@@ -120,7 +123,7 @@ function usePicture(id: string, recipe: string | null, target: string) {
     );
     return () => abort.abort();
   }, [question]);
-  return told?.of === question ? told : { picture: null, problem: null };
+  return told?.of === question ? { ...told, waits: null } : { picture: null, problem: null, waits };
 }
 
 /** As many boxes as are seen at once in the beginning. */

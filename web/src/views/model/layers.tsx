@@ -1,10 +1,11 @@
-/** The layers of a model as a table that can be searched and ordered; long ones show a part until all are asked for. */
+/** The layers of a model as a table that can be searched and ordered, as the address says; long ones show a part until
+ * all are asked for. */
 
 import type { Layer } from "../../api/types";
 import { TableFrame } from "../../components/page";
 import { Path } from "../../components/path";
 import * as format from "../../format";
-import { useKept } from "../../router";
+import { address, setQuery, useKept } from "../../router";
 
 const FEW = 60;
 
@@ -15,9 +16,14 @@ const ORDERS = {
   saved: { text: "saved for backward", of: (layer: Layer) => layer.saved_bytes },
 } as const;
 
+function orderOf(said: string | null | undefined): keyof typeof ORDERS {
+  return said && Object.hasOwn(ORDERS, said) ? (said as keyof typeof ORDERS) : "order";
+}
+
 export function Layers({ layers }: { readonly layers: readonly Layer[] }) {
-  const [sought, setSought] = useKept("layers sought", "");
-  const [order, setOrder] = useKept<keyof typeof ORDERS>("layers order", "order");
+  const query = address.value?.query;
+  const sought = query?.get("layers") ?? "";
+  const order = orderOf(query?.get("order"));
   const [all, setAll] = useKept("layers all", false);
   const found = layers.filter(({ name, operators }) => `${name} ${operators.join(" ")}`.includes(sought.trim()));
   const ordered = order === "order" ? found : [...found].sort((a, b) => ORDERS[order].of(b) - ORDERS[order].of(a));
@@ -31,12 +37,12 @@ export function Layers({ layers }: { readonly layers: readonly Layer[] }) {
             type="search"
             value={sought}
             placeholder="name or operator"
-            onInput={(event) => setSought(event.currentTarget.value)}
+            onInput={(event) => setQuery({ layers: event.currentTarget.value })}
           />
         </label>
         <label class="field">
           <span>Order by</span>
-          <select value={order} onChange={(event) => setOrder(event.currentTarget.value as keyof typeof ORDERS)}>
+          <select value={order} onChange={(event) => setQuery({ order: event.currentTarget.value })}>
             {Object.entries(ORDERS).map(([name, { text }]) => (
               <option key={name} value={name}>
                 {text}

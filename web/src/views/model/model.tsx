@@ -2,15 +2,19 @@
 
 import { useState } from "preact/hooks";
 import type { Build, Check, Model } from "../../api/types";
-import { Ago } from "../../components/ago";
+import { Ago, At } from "../../components/ago";
 import { CopyButton } from "../../components/copy";
+import { Download } from "../../components/download";
 import { Facts, Figures } from "../../components/figures";
 import { Empty, isSettled, Loaded, Page, Section, TableFrame } from "../../components/page";
 import { curl, curlBlob } from "../../commands";
 import { useList, useResource } from "../../data";
 import * as format from "../../format";
-import { link } from "../../router";
+import { fileName } from "../../names";
+import { go, link } from "../../router";
 import { BuildTable, More } from "../tables";
+import { Versions } from "../versions";
+import { DeleteModel } from "./delete";
 import { Layers } from "./layers";
 import "../../styles/scheme.css";
 
@@ -33,6 +37,7 @@ export function ModelView({ id }: { readonly id: string }) {
           <a class="button button-primary" href={link.scheme(id)}>
             Choose what to train
           </a>
+          {model.data && <DeleteModel model={model.data} onDeleted={() => go("#/models")} />}
         </>
       }
     >
@@ -60,7 +65,7 @@ export function ModelView({ id }: { readonly id: string }) {
       </Section>
       {isSettled(model, builds) && (
         <>
-          {" "}
+          {model.data && <Versions kind="models" of={model.data} onChanged={model.reload} />}
           <Section title="Coverage" command={curl(`${path}/check?target=host`, "{supported, operators, unsupported}")}>
             <Loaded of={check} what="what the compiler says of it; the first time it takes some seconds">
               {(data) => <Coverage check={data} />}
@@ -100,7 +105,7 @@ function File({ model, path }: { readonly model: Model; readonly path: string })
             hint: model.tags.length > 0 ? `tags: ${model.tags.join(", ")}` : undefined,
             command: curl(path, ".version"),
           },
-          { label: "Uploaded", value: <Ago time={model.created_at} />, hint: format.timestamp(model.created_at) },
+          { label: "Uploaded", value: <Ago time={model.created_at} />, hint: <At time={model.created_at} /> },
           {
             label: "SHA-256",
             value: <span class="mono">{format.shortDigest(model.digest)}</span>,
@@ -113,7 +118,30 @@ function File({ model, path }: { readonly model: Model; readonly path: string })
           },
         ]}
       />
+      <Files model={model} />
     </Section>
+  );
+}
+
+/** The model as it was uploaded: an ONNX file, and what it names beside itself. */
+function Files({ model }: { readonly model: Model }) {
+  const beside = Object.entries(model.external);
+  return (
+    <>
+      <div class="actions">
+        <Download digest={model.digest} file={fileName(model, "onnx")}>
+          Download
+        </Download>
+        {beside.map(([place, digest]) => (
+          <Download key={place} digest={digest} file={place.split("/").at(-1) ?? place}>
+            {`Download ${place}`}
+          </Download>
+        ))}
+      </div>
+      {beside.length > 0 && (
+        <p class="note">The ONNX file finds its weights under these names, in the folder in which it lies itself.</p>
+      )}
+    </>
   );
 }
 

@@ -5,7 +5,7 @@ import type { Layer } from "../../api/types";
 import { TableFrame } from "../../components/page";
 import { Path } from "../../components/path";
 import * as format from "../../format";
-import { useKept } from "../../router";
+import { address, setQuery } from "../../router";
 import {
   type Option,
   optionOf,
@@ -44,7 +44,7 @@ const EVERY: readonly Option[] = [
 ];
 
 export function Picks({ layers, rows, scheme, onScheme, onText, modelId }: PicksProps) {
-  const [sought, setSought] = useKept("picks sought", "");
+  const sought = address.value?.query.get("layers") ?? "";
   const [marked, setMarked] = useState<ReadonlySet<string>>(new Set());
   const [last, setLast] = useState<number | null>(null);
   const shown = rows.flatMap((row, index) => {
@@ -90,7 +90,7 @@ export function Picks({ layers, rows, scheme, onScheme, onText, modelId }: Picks
         <Proposals modelId={modelId} onText={onText} />
         <label class="field">
           <span>Show layers (a part of the name, or a pattern with *)</span>
-          <input type="search" value={sought} onInput={(event) => setSought(event.currentTarget.value)} />
+          <input type="search" value={sought} onInput={(event) => setQuery({ layers: event.currentTarget.value })} />
         </label>
         <label class="field">
           <span>{many.length > 0 ? `Set the ${many.length} marked` : `Set all ${shown.length} shown`}</span>

@@ -2,6 +2,7 @@
 
 import type { Estimate } from "../../api/types";
 import { ProblemBox, TableFrame } from "../../components/page";
+import { WaitsNote } from "../../components/waits";
 import * as format from "../../format";
 import type { Estimated } from "../../scheme/estimate";
 import { MemoryBar } from "../../scheme/memory_bar";
@@ -26,7 +27,7 @@ interface VerdictProps {
 const SHARE = 3 / 4;
 
 export function Verdict({ estimated, budget, other, onKeep, onTakeOther, onForget, wrong }: VerdictProps) {
-  const { estimate, problem, pending, took } = estimated;
+  const { estimate, problem, pending, took, waits } = estimated;
   const recipeIsWrong = problem?.failureCode === 3003 || wrong !== null;
   return (
     <div class="verdict">
@@ -37,6 +38,7 @@ export function Verdict({ estimated, budget, other, onKeep, onTakeOther, onForge
             ? "Planning …"
             : took !== null && `Planned in ${format.milliseconds(took)}, as pock check does.`}
       </p>
+      <WaitsNote seconds={waits} />
       {problem && !recipeIsWrong && <ProblemBox problem={problem} />}
       {estimate && (
         <div class={pending || recipeIsWrong || problem ? "dimmed" : ""}>

@@ -3,6 +3,7 @@
 import { BASE } from "../../../api/client";
 import type { AuditEntry } from "../../../api/types";
 import { curl } from "../../../commands";
+import { At } from "../../../components/ago";
 import { CopyButton } from "../../../components/copy";
 import { Empty, isSettled, Loaded, Section, TableFrame } from "../../../components/page";
 import { useList } from "../../../data";
@@ -184,9 +185,7 @@ function EntryRow({ entry }: { readonly entry: AuditEntry }) {
   return (
     <tr>
       <td>
-        <time dateTime={at} title={format.utc(at)}>
-          {format.timestamp(at)}
-        </time>
+        <At time={at} />
       </td>
       <td class="audit-who">
         <Only of={`by ${actor.name}`} query={whoQuery(entry)}>

@@ -2,7 +2,7 @@
 
 import type { Benchmark, Device, DevicePolicy, Run } from "../../../api/types";
 import { curl } from "../../../commands";
-import { Ago } from "../../../components/ago";
+import { Ago, At } from "../../../components/ago";
 import { StateBadge } from "../../../components/badge";
 import { Facts, Figures } from "../../../components/figures";
 import { Empty, isSettled, Loaded, Page, Section } from "../../../components/page";
@@ -101,7 +101,13 @@ function Now({ device, path }: { readonly device: Device; readonly path: string 
       {resting && (
         <p class="note device-rests">
           Rests since <Ago time={resting.since} />: {resting.reason}.
-          {resting.until && ` Until ${format.timestamp(resting.until)}.`} What is asked of it waits.
+          {resting.until && (
+            <>
+              {" "}
+              Until <At time={resting.until} />.
+            </>
+          )}{" "}
+          What is asked of it waits.
         </p>
       )}
     </Section>

@@ -4,12 +4,12 @@ import { useState } from "preact/hooks";
 import { type Page, post } from "../../../api/client";
 import type { Device, EnrolmentToken } from "../../../api/types";
 import { curlPost, quote } from "../../../commands";
+import { At } from "../../../components/ago";
 import { Command, CopyButton } from "../../../components/copy";
 import { Dialog } from "../../../components/dialog";
 import { StateBadge } from "../../../components/badge";
 import { ProblemBox } from "../../../components/page";
 import { asProblem, useResource } from "../../../data";
-import * as format from "../../../format";
 import { useChanges, useClock } from "../../../hooks";
 import { Needs, whyNot } from "../../../permission";
 import { address, link, setQuery } from "../../../router";
@@ -210,14 +210,15 @@ function Waiting({ made, again, close }: WaitingProps) {
 /** To the minute until the last one, as it is read aloud whenever it changes. */
 function Remaining({ until }: { readonly until: string }) {
   const ends = Date.parse(until);
+  const left = useClock((now) => {
+    const seconds = (ends - now) / 1000;
+    if (seconds <= 0) return "";
+    return seconds < 90 ? "about a minute" : `${Math.round(seconds / 60)} minutes`;
+  }).value;
+  if (left === "") return <>The token has ended without a device. Make another.</>;
   return (
     <>
-      {useClock((now) => {
-        const seconds = (ends - now) / 1000;
-        if (seconds <= 0) return "The token has ended without a device. Make another.";
-        const left = seconds < 90 ? "about a minute" : `${Math.round(seconds / 60)} minutes`;
-        return `Waiting for the device. The token is good for ${left}, until ${format.clock(ends)}.`;
-      })}
+      Waiting for the device. The token is good for {left}, until <At time={until} clock />.
     </>
   );
 }

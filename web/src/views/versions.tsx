@@ -1,25 +1,31 @@
-/** The versions of a dataset's name, and the tags of the one that is shown. */
+/** The versions of a model's or a dataset's name, and the tags of the one that is shown. */
 
 import { useState } from "preact/hooks";
-import { type Page, send } from "../../api/client";
-import type { Dataset } from "../../api/types";
-import { curl } from "../../commands";
-import { Ago } from "../../components/ago";
-import { Loaded, Section, TableFrame } from "../../components/page";
-import { asProblem, useResource } from "../../data";
-import * as format from "../../format";
-import { link } from "../../router";
-import { Tags } from "../list_tools";
-import { whyNotWrite } from "../uploads/panel";
+import { type Page, send } from "../api/client";
+import type { Dataset, Model } from "../api/types";
+import { curl } from "../commands";
+import { Ago } from "../components/ago";
+import { Loaded, Section, TableFrame } from "../components/page";
+import { asProblem, useResource } from "../data";
+import * as format from "../format";
+import { to } from "../router";
+import { Tags } from "./list_tools";
+import { whyNotWrite } from "./uploads/panel";
 
-/** A glob that means the name itself, where it holds no sign of globs. */
-export function versionsPath({ name }: Dataset): string {
-  return `/datasets?name=${encodeURIComponent(name)}&limit=200`;
+type Versioned = Pick<Model & Dataset, "id" | "name" | "version" | "tags" | "size" | "created_at"> &
+  Partial<Pick<Dataset, "samples" | "device_id">>;
+
+interface VersionsProps {
+  readonly kind: "models" | "datasets";
+  /** The one that is shown. */
+  readonly of: Versioned;
+  readonly onChanged: () => void;
 }
 
-export function Versions({ dataset, onChanged }: { readonly dataset: Dataset; readonly onChanged: () => void }) {
-  const path = versionsPath(dataset);
-  const found = useResource<Page<Dataset>>(path);
+export function Versions({ kind, of, onChanged }: VersionsProps) {
+  // A glob that means the name itself, where it holds no sign of globs.
+  const path = `/${kind}?name=${encodeURIComponent(of.name)}&limit=200`;
+  const found = useResource<Page<Versioned>>(path);
   const changed = () => {
     onChanged();
     found.reload();
@@ -34,9 +40,11 @@ export function Versions({ dataset, onChanged }: { readonly dataset: Dataset; re
                 <tr>
                   <th scope="col">Version</th>
                   <th scope="col">Tags</th>
-                  <th scope="col" class="number">
-                    Samples
-                  </th>
+                  {of.samples !== undefined && (
+                    <th scope="col" class="number">
+                      Samples
+                    </th>
+                  )}
                   <th scope="col" class="number">
                     Size
                   </th>
@@ -45,20 +53,20 @@ export function Versions({ dataset, onChanged }: { readonly dataset: Dataset; re
               </thead>
               <tbody>
                 {items
-                  .filter(({ name, device_id }) => name === dataset.name && device_id === dataset.device_id)
+                  .filter(({ name, device_id }) => name === of.name && device_id === of.device_id)
                   .map((one) => (
-                    <tr key={one.id} aria-current={one.id === dataset.id ? "true" : undefined}>
+                    <tr key={one.id} aria-current={one.id === of.id ? "true" : undefined}>
                       <td>
-                        {one.id === dataset.id ? (
+                        {one.id === of.id ? (
                           <strong>{one.version}</strong>
                         ) : (
-                          <a href={link.dataset(one.id)}>{one.version}</a>
+                          <a href={to([kind, one.id])}>{one.version}</a>
                         )}
                       </td>
                       <td>
                         <Tags tags={one.tags} />
                       </td>
-                      <td class="number">{format.count(one.samples)}</td>
+                      {of.samples !== undefined && <td class="number">{format.count(one.samples)}</td>}
                       <td class="number">{format.bytes(one.size)}</td>
                       <td>
                         <Ago time={one.created_at} />
@@ -70,20 +78,26 @@ export function Versions({ dataset, onChanged }: { readonly dataset: Dataset; re
           </TableFrame>
         )}
       </Loaded>
-      <TagForm dataset={dataset} onChanged={changed} />
+      <TagForm path={`/${kind}/${of.id}`} of={of} onChanged={changed} />
     </Section>
   );
 }
 
 const TAG = "[A-Za-z0-9_][A-Za-z0-9_.\\-]{0,63}";
 
-function TagForm({ dataset, onChanged }: { readonly dataset: Dataset; readonly onChanged: () => void }) {
+interface TagFormProps {
+  readonly path: string;
+  readonly of: Versioned;
+  readonly onChanged: () => void;
+}
+
+function TagForm({ path, of, onChanged }: TagFormProps) {
   const [tag, setTag] = useState("");
   const [failure, setFailure] = useState<string | null>(null);
   const why = whyNotWrite();
   const change = (method: "PUT" | "DELETE", word: string) => {
     setFailure(null);
-    send(`/datasets/${dataset.id}/tags/${encodeURIComponent(word)}`, { method }).then(
+    send(`${path}/tags/${encodeURIComponent(word)}`, { method }).then(
       () => {
         setTag("");
         onChanged();
@@ -100,7 +114,7 @@ function TagForm({ dataset, onChanged }: { readonly dataset: Dataset; readonly o
       }}
     >
       <label class="field">
-        <span>New tag of version {dataset.version}; other versions lose it</span>
+        <span>New tag of version {of.version}; other versions lose it</span>
         <input
           type="text"
           value={tag}
@@ -114,7 +128,7 @@ function TagForm({ dataset, onChanged }: { readonly dataset: Dataset; readonly o
       <button type="submit" class="button" disabled={why !== null || tag === ""} title={why ?? ""}>
         Set the tag
       </button>
-      {dataset.tags.map((word) => (
+      {of.tags.map((word) => (
         <button
           key={word}
           type="button"

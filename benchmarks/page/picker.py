@@ -1,0 +1,92 @@
+"""What a person waits for in the scheme picker: the estimate that belongs to the change of one layer."""
+
+from __future__ import annotations
+
+import logging
+import statistics
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from playwright.sync_api import Browser, Request
+
+from benchmarks.page.looks import Figure
+from benchmarks.page.stand import tab
+from benchmarks.peers.torch_models import settled
+from benchmarks.workloads import FAMILIES, Family
+from tests.web.service import Service
+
+CHANGES = 20
+BATCH = 8
+_MOST_MS = 300
+_PLANNED_MS = 300_000
+"""The first plan of a model takes longer than any after it."""
+
+
+def estimates(running: Browser, service: Service) -> Iterator[Figure]:
+    """Layers from the first to the last, each frozen if it was trained and trained if it was frozen, one after another
+    as soon as the estimate of the change before is there; the service with the real compiler."""
+    family = FAMILIES["mobilenetv2"]
+    model = service.post("/models", {"name": family.name, "digest": service.upload(_onnx_of(family))})
+    with tab(running) as one:
+        one.page.set_default_timeout(_PLANNED_MS)
+        one.sign_in(service)
+        planned: list[str] = []
+        one.page.on("requestfinished", lambda request: planned.append(request.url) if _is_estimate(request) else None)
+        one.open(f"/models/{model['id']}/scheme")
+        one.page.get_by_text("Planned in").wait_for()
+        presets = one.page.get_by_label("Begin with").locator("option").count() - 1
+        while len(planned) < 1 + presets:
+            one.page.wait_for_event("requestfinished", _is_estimate)
+        times = one.page.evaluate(_CHANGE_LAYERS, CHANGES)
+    name = f"estimate after a change, {family.title}"
+    yield Figure(f"{name}: median of {CHANGES}", statistics.median(times), _MOST_MS, "ms")
+    yield Figure(f"{name}: worst of {CHANGES}", max(times), _MOST_MS, "ms")
+
+
+def _is_estimate(request: Request) -> bool:
+    return request.url.endswith("/estimate")
+
+
+def _onnx_of(family: Family) -> bytes:
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    example = torch.from_numpy(family.feed(batch=BATCH)[family.input_name])
+    with tempfile.TemporaryDirectory(prefix="pock-page-") as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        path = Path(folder) / "model.onnx"
+        torch.onnx.export(
+            settled(family), (example,), str(path), dynamo=True, optimize=False, external_data=False, verbose=False
+        )
+        return path.read_bytes()
+
+
+_CHANGE_LAYERS = """async (changes) => {
+  const all = [...document.querySelectorAll("table.picks select")];
+  const layers = all.filter((one) => [...one.options].some(({ value }) => value === "all"));
+  const state = document.querySelector(".verdict-state");
+  const planned = (change) => new Promise((done) => {
+    let asked = false;
+    const observer = new MutationObserver(() => {
+      const text = state.textContent;
+      if (text.startsWith("Planning")) asked = true;
+      if (!asked || !text.startsWith("Planned")) return;
+      observer.disconnect();
+      requestAnimationFrame(() => done(performance.now() - began));
+    });
+    observer.observe(state, { characterData: true, childList: true, subtree: true });
+    const began = performance.now();
+    change();
+  });
+  const times = [];
+  for (let turn = 0; turn < changes; turn++) {
+    const layer = layers[Math.round((turn * (layers.length - 1)) / (changes - 1))];
+    times.push(await planned(() => {
+      layer.value = layer.value === "frozen" ? "all" : "frozen";
+      layer.dispatchEvent(new Event("change", { bubbles: true }));
+    }));
+  }
+  return times;
+}"""
+"""Milliseconds from each change until its figures are drawn: "Planned in" stands there of the present recipe only."""

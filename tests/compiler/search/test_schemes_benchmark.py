@@ -86,7 +86,7 @@ def test_a_rate_that_is_a_state_trains_as_one_that_is_compiled_in(model: Model) 
 METHODS_TRIED = [*(name for name in METHODS if name not in CRITERIA), "found-earlier", "random-0"]
 
 
-@pytest.mark.parametrize("name", some(METHODS_TRIED, 3))
+@pytest.mark.parametrize("name", some(METHODS_TRIED, 5))
 def test_a_method_keeps_to_the_memory(name: str, setting: Setting) -> None:
     made = method_of(name)(setting)
     if name in AT_PUBLISHED:

@@ -96,7 +96,7 @@ def test_a_form_starts_a_run(visitor: Visitor, data: Data, service: Service) -> 
         ticked.first.uncheck()
     form.get_by_label("form-device").check()
     form.get_by_label("form-second").check()
-    form.get_by_label("Steps").fill("7")
+    form.get_by_label("Steps", exact=True).fill("7")
     form.get_by_role("button", name="Start 2 runs").click()
     expect(form.get_by_role("link", name="form-second")).to_be_visible()
     for device in (first, second):

@@ -26,7 +26,7 @@ REGISTERS = 65536
 
 
 @needs_compiler
-@pytest.mark.parametrize("place, arch", enumerate(ARCHITECTURES))
+@pytest.mark.parametrize("place, arch", list(enumerate(ARCHITECTURES)))
 def test_every_op_sample_compiles_and_does_not_spill(place: int, arch: str) -> None:
     """Each for one of them at least."""
     rng, backend = np.random.default_rng(0), backends.get("cuda")

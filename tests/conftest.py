@@ -32,14 +32,13 @@ BEFORE_RELEASES = (
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Where several processes share the tests, modules that wait are spread among those that compute, long ones first:
-    so no core rests while they wait, nor at the end."""
-    if not ALL and len(items) > 1000:
-        left_out = [item for item in items if item.nodeid.startswith(BEFORE_RELEASES)]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.nodeid.startswith(BEFORE_RELEASES)]
+    """Where several processes share the tests, long ones that others cover are left to releases; modules that wait are
+    spread among those that compute, long ones first: so no core rests while they wait, nor at the end."""
     if not hasattr(config, "workerinput"):
         return
+    if not ALL:
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid.startswith(BEFORE_RELEASES)])
+        items[:] = [item for item in items if not item.nodeid.startswith(BEFORE_RELEASES)]
     modules: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         modules[item.nodeid.partition("::")[0]].append(item)

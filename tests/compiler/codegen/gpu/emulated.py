@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pockengine.codegen.emulated.build import emulator
 from pockengine.codegen.emulated.text import units_of
-from pockengine.plan.program import Call
-from tests.compiler.codegen.harness import Library
+from pockengine.ir import Node
+from pockengine.plan.program import Call, Lowered
+from pockengine.targets import Target
+from tests.compiler.codegen.harness import Library, Lower
 
 
 class EmulatedLibrary(Library):
@@ -27,3 +30,16 @@ def emulated_sources(calls: Sequence[Call]) -> dict[str, str]:
         if name.endswith(".c")
     }
     return units_of(calls, header) | parts
+
+
+def rewritten(lower: Lower, words: str, others: str) -> Lower:
+    """Lowers to the same kernel with other words in the place of some that it has."""
+
+    def lowered(node: Node, target: Target, threads: int) -> Lowered:
+        made = lower(node, target, threads)
+        (call,) = made.calls
+        text = call.kernel.source.replace(words, others)
+        assert text != call.kernel.source
+        return replace(made, calls=(replace(call, kernel=replace(call.kernel, source=text)),))
+
+    return lowered

@@ -12,12 +12,11 @@ from pockengine.codegen import backends
 from pockengine.codegen.cuda.architecture import parsed
 from pockengine.codegen.cuda.build import compiled
 from pockengine.codegen.gpu.launches import kernels_of
-from pockengine.ir import Builder, DType, Node, TensorType
+from pockengine.ir import Builder, DType, TensorType
 from pockengine.ops import Emitter, Sample
-from pockengine.plan.program import Lowered
-from pockengine.targets import Target, get
+from pockengine.targets import get
 from tests.compiler.codegen.cuda.driver import needs_compiler
-from tests.compiler.codegen.gpu.emulated import EmulatedLibrary
+from tests.compiler.codegen.gpu.emulated import EmulatedLibrary, rewritten
 from tests.compiler.codegen.gpu.test_matrix import opcodes
 from tests.compiler.codegen.gpu.test_streamed import LDGSTS
 from tests.compiler.codegen.harness import Case, compare, draw, region_case, sample_case
@@ -90,15 +89,12 @@ def test_stored_bits_go_to_shared_memory_as_they_are(beside: str, forward: bool)
 
 
 def test_a_kernel_that_does_not_wait_is_seen(tmp_path: Path) -> None:
-    case, lower = product((20, 40, 200), True, DType.BF16), backends.get("emulated").lower
-
-    def hasty(node: Node, _: Target, threads: int) -> Lowered:
-        lowered = lower(node, replace(H100, compute="bf16"), threads)
-        (call,) = lowered.calls
-        text = call.kernel.source.replace("COPIES_WAIT(0)", "COPIES_WAIT(1)")
-        assert text != call.kernel.source
-        return replace(lowered, calls=(replace(call, kernel=replace(call.kernel, source=text)),))
-
+    case, lower, target = (
+        product((20, 40, 200), True, DType.BF16),
+        backends.get("emulated").lower,
+        replace(H100, compute="bf16"),
+    )
+    hasty = rewritten(lambda node, _, threads: lower(node, target, threads), "COPIES_WAIT(0)", "COPIES_WAIT(1)")
     library = EmulatedLibrary(tmp_path, [case], get("host"), 1, ("-O1",), hasty, "cuda")
     with pytest.raises(AssertionError):
         compare(case, library.run(0, 1))

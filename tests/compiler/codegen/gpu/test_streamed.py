@@ -20,7 +20,7 @@ from pockengine.plan.program import Lowered
 from pockengine.targets import Target, get
 from tests.compiler.codegen import geometries
 from tests.compiler.codegen.cuda.driver import needs_compiler
-from tests.compiler.codegen.gpu.emulated import EmulatedLibrary
+from tests.compiler.codegen.gpu.emulated import EmulatedLibrary, rewritten
 from tests.compiler.codegen.gpu.test_matrix import opcodes
 from tests.compiler.codegen.harness import Case, compare, sample_case
 from tests.compiler.codegen.test_narrow import matmul
@@ -60,13 +60,7 @@ def test_products_of_copied_operands(tmp_path: Path) -> None:
 
 
 def test_a_kernel_that_does_not_wait_is_seen(tmp_path: Path) -> None:
-    def hasty(node: Node, target: Target, threads: int) -> Lowered:
-        lowered = in_steps(node, target, threads)
-        (call,) = lowered.calls
-        text = call.kernel.source.replace(f"COPIES_WAIT({MOST_STAGES - 2})", f"COPIES_WAIT({MOST_STAGES - 1})")
-        assert text != call.kernel.source
-        return replace(lowered, calls=(replace(call, kernel=replace(call.kernel, source=text)),))
-
+    hasty = rewritten(in_steps, f"COPIES_WAIT({MOST_STAGES - 2})", f"COPIES_WAIT({MOST_STAGES - 1})")
     library = EmulatedLibrary(tmp_path, [LONG], get("host"), 1, ("-O1",), hasty, "cuda")
     with pytest.raises(AssertionError):
         compare(LONG, library.run(0, 1))

@@ -2,6 +2,7 @@
 
 import { type ReadonlySignal, signal, useComputed } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
+import { lostSince } from "./api/connection";
 import type { Problem } from "./api/problem";
 import { followSubject } from "./api/streams";
 
@@ -45,6 +46,24 @@ export function useWidth<E extends HTMLElement>(): [{ current: E | null }, numbe
     return () => observer.disconnect();
   }, []);
   return [ref, width];
+}
+
+/** What `load` gives for `key`, once it is there; where the server was away meanwhile, it is fetched when that is back. */
+export function useFetched<T>(key: string, load: (key: string) => Promise<T>): T | null {
+  const [fetched, setFetched] = useState<{ readonly key: string; readonly value: T } | null>(null);
+  const away = lostSince.value !== null;
+  useEffect(() => {
+    if (away || fetched?.key === key) return;
+    let wanted = true;
+    load(key).then(
+      (value) => wanted && setFetched({ key, value }),
+      () => {}, // the banner tells of a server that is away
+    );
+    return () => {
+      wanted = false;
+    };
+  }, [away, key]);
+  return fetched?.key === key ? fetched.value : null;
 }
 
 /** Whether the person's system is dark, following changes: canvas drawings need colours as values. */

@@ -94,30 +94,35 @@ def port() -> int:
 def test_server_that_restarts_loses_no_event_and_doubles_none(
     visitor: Visitor, port: int, web_dist: Path, tmp_path: Path
 ) -> None:
-    """The banner comes and goes; the steps that came while nobody could tell are told afterwards, each once."""
+    """The banner comes and goes; the steps that came while nobody could tell are told afterwards, each once, and the
+    chart whose code did not arrive before is drawn."""
     with running_service(tmp_path, web_dist, port) as service:
         model, data = service.add_model("net"), service.add_dataset("digits", samples=24)
         build = service.wait_for_build(service.request_build(model, "net"), "succeeded")
         device = Device(service, "phoenix")
         run = start_run(service, build, device, data, steps=30)
         page = visitor.page
+        page.route("**/assets/uPlot*", lambda route: route.abort())
         page.goto(f"{service.url}/#key={service.key}&next=/runs/{run['id']}")
         device.take_run()
         device.report(*map(step, range(1, 11)))
         expect(page.get_by_text("step 10 of 30")).to_be_visible()
         (script,) = web_dist.glob("assets/streams.worker*.js")
         page.evaluate(LISTEN, {"script": f"/assets/{script.name}", "subject": f"runs/{run['id']}"})
-        lost = page.get_by_text("The server does not answer")
+        lost = page.get_by_text("The server does not answer", exact=True)
         expect(lost).to_be_hidden()
     expect(lost).to_be_visible()
     expect(page.get_by_text("reconnecting", exact=True)).to_be_visible()
     visitor.screenshot("server-lost")
+    expect(visitor.section("Loss").locator("canvas")).to_have_count(0)
+    page.unroute("**/assets/uPlot*")
     with running_service(tmp_path, web_dist, port):
         device.report(*map(step, range(11, 21)))
         expect(page.get_by_text("step 20 of 30")).to_be_visible()
         expect(lost).to_be_hidden()
         expect(page.get_by_text("live", exact=True)).to_be_visible()
         expect(visitor.section("Loss")).to_contain_text("Loss over 20 steps")
+        expect(visitor.section("Loss").locator("canvas")).to_be_visible()
         last = int(page.evaluate("heard.at(-1)"))
         assert last > 3 and page.evaluate("heard") == list(range(1, last + 1))
     visitor.complaints.clear()

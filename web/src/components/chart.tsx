@@ -1,9 +1,9 @@
 /** One uPlot chart that follows its data, the page's width and the system's colours. */
 
-import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useRef } from "preact/hooks";
 import type uPlot from "uplot";
 import { timestamp } from "../format";
-import { useDark, useWidth } from "../hooks";
+import { useDark, useFetched, useWidth } from "../hooks";
 import { pannable } from "./pan";
 
 export interface Line {
@@ -77,7 +77,7 @@ export function Chart({
 }: ChartProps) {
   const [frame, width] = useWidth<HTMLDivElement>();
   const plot = useRef<uPlot | null>(null);
-  const Plot = usePlotter();
+  const Plot = useFetched("uplot", plotter);
   const dark = useDark();
   const caption = useId();
   const kind = lines.map((line) => `${line.label}:${line.color}:${line.style}`).join("|");
@@ -166,19 +166,7 @@ const unlessMoved: uPlot.Cursor.MouseListenerFactory = (_plot, _target, select) 
   event.shiftKey ? null : select(event);
 
 /** The plotting library; it is half of the page's code and only runs have charts, so it is fetched when one is shown. */
-function usePlotter(): typeof uPlot | null {
-  const [loaded, setLoaded] = useState<{ readonly plot: typeof uPlot } | null>(null);
-  useEffect(() => {
-    let shown = true;
-    void import("uplot").then((module) => {
-      if (shown) setLoaded({ plot: module.default });
-    });
-    return () => {
-      shown = false;
-    };
-  }, []);
-  return loaded?.plot ?? null;
-}
+const plotter = () => import("uplot").then((module) => module.default);
 
 /** An axis number without the zeros that a fixed precision would add: 0.5, not 0.5000. */
 function tick(value: number): string {

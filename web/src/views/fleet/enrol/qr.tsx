@@ -1,6 +1,6 @@
 /** A text as a QR code, drawn as one path. */
 
-import { useEffect, useState } from "preact/hooks";
+import { useFetched } from "../../../hooks";
 
 const QUIET = 4;
 
@@ -29,14 +29,7 @@ export async function codeOf(text: string): Promise<Code> {
 }
 
 export function QrCode({ text, label }: { readonly text: string; readonly label: string }) {
-  const [code, setCode] = useState<Code | null>(null);
-  useEffect(() => {
-    let wanted = true;
-    void codeOf(text).then((made) => wanted && setCode(made));
-    return () => {
-      wanted = false;
-    };
-  }, [text]);
+  const code = useFetched(text, codeOf);
   // Black on white in the dark as well: cameras look for it.
   const side = (code?.size ?? 1) + 2 * QUIET;
   return (

@@ -38,7 +38,7 @@ class Service:
         mine = {
             "POCK_DATA_DIR": str(self.folder),
             "POCK_WORKER_COMMAND": json.dumps([sys.executable, str(FAKE_WORKER)]),
-            "POCK_SWEEP_SECONDS": "0.2",
+            "POCK_SWEEP_SECONDS": "1.0",
             "POCK_SANDBOX": "off",
             "POCK_KEY_RATE": "1e9",
             "POCK_ADDRESS_RATE": "1e9",

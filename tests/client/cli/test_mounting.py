@@ -18,7 +18,8 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture
 def pock(capsys, monkeypatch):
-    """The compiler's command, in this process."""
+    """The compiler's command, in this process, which goes by that name however pytest was started."""
+    monkeypatch.setattr(sys.modules["__main__"], "__package__", None, raising=False)
 
     def run(*words: object) -> Said:
         monkeypatch.setattr(sys, "argv", ["pock", *map(str, words)])

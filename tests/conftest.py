@@ -27,7 +27,6 @@ BEFORE_RELEASES = (
     "tests/compiler/search/test_schemes_short.py",
     "tests/compiler/search/job/test_trying.py",
     "tests/compiler/codegen/test_random_kernels.py",
-    "tests/compiler/codegen/opencl/test_steps.py::test_ten_steps[bert]",
 )
 """Long ones that try again, in large, what others try: with POCK_ALL=1 alone."""
 

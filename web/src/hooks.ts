@@ -55,10 +55,7 @@ export function useFetched<T>(key: string, load: (key: string) => Promise<T>): T
   useEffect(() => {
     if (away || fetched?.key === key) return;
     let wanted = true;
-    load(key).then(
-      (value) => wanted && setFetched({ key, value }),
-      () => {}, // the banner tells of a server that is away
-    );
+    load(key).then((value) => wanted && setFetched({ key, value }), reportError);
     return () => {
       wanted = false;
     };

@@ -107,6 +107,7 @@ def test_server_that_restarts_loses_no_event_and_doubles_none(
         device.take_run()
         device.report(*map(step, range(1, 11)))
         expect(page.get_by_text("step 10 of 30")).to_be_visible()
+        expect(visitor.section("Loss")).to_contain_text("Loss over 10 steps")
         (script,) = web_dist.glob("assets/streams.worker*.js")
         page.evaluate(LISTEN, {"script": f"/assets/{script.name}", "subject": f"runs/{run['id']}"})
         lost = page.get_by_text("The server does not answer", exact=True)

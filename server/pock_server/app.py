@@ -137,7 +137,7 @@ def create_app(settings: Settings, clock: Clock | None = None) -> FastAPI:
     )
     app.router.routes.extend(_routes())  # behind the document's, which the page's `/{path}` would take
     app.state.services = services
-    app.state.desk = Desk(services)
+    app.state.desk, app.state.approximating = Desk(services), Desk(services)
     problems.install(app)
     answers.install(app)
     openapi.install(app)
@@ -194,7 +194,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         runner=services.settings.runner,
     )
     _log.info("the service starts", extra=words)
-    async with Background(services), _open(app.state.desk):
+    async with Background(services), _open(app.state.desk), _open(app.state.approximating):
         yield
         _log.info("the service stops", extra=words)
     await run_in_threadpool(services.traces.close)

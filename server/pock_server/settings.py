@@ -116,7 +116,10 @@ class Settings(BaseSettings):
     parallel_builds: int = Field(default=1, ge=1, description="Builds that run at once in this process.")
     builds_per_workspace: int = Field(default=4, ge=1, description="Builds of one workspace that run at once.")
     check_processes: int = Field(
-        default=2, ge=1, description="Models kept in memory to answer at once what a recipe takes, by each process."
+        default=2,
+        ge=1,
+        description="Models kept in memory to answer at once what a recipe takes, by each process; as many again where "
+        "it is asked for approximations.",
     )
     build_timeout_seconds: float = Field(default=1800, gt=0, description="A build that takes longer fails.")
     search_timeout_seconds: float = Field(

@@ -133,6 +133,14 @@ class Space:
         """The choice nearest above what a scheme trains: its channels are rounded up to a share of the space."""
         return tuple(_nearest(unit, scheme) for unit in self.units)
 
+    def choice_in(self, recipe: Recipe) -> Choice | None:
+        """The choice that trains what a recipe trains; None where the space has none such. Raises RecipeError."""
+        scheme = resolve(recipe.with_(lora=None), self.graph) if recipe.update else Scheme({})
+        adapted = adapters_of(self.graph, recipe.lora) if recipe.lora else ()
+        ranks = {one.weight.name: one.a.shape[0] for one in adapted}
+        found = [_same(unit, scheme, ranks.pop(unit.name, 0)) for unit in self.units]
+        return None if ranks or None in found else tuple(place for place in found if place is not None)
+
     def recipe(self, choice: Sequence[int], importance: Importance = _BY_MAGNITUDE) -> Recipe:
         """The base recipe that trains what was chosen, one rule a parameter; of the weights in `importance` those
         channels that it says are most important, named one by one. Raises RecipeError if that is nothing."""
@@ -185,3 +193,12 @@ def _nearest(unit: Unit, scheme: Scheme) -> int:
     if isinstance(update, Channels):
         return next(i for i in range(1, len(unit.shares)) if unit.channels(i) >= len(update.indices))
     return {ALL: len(unit.shares) - 1, FROZEN: 0}[update]
+
+
+def _same(unit: Unit, scheme: Scheme, rank: int) -> int | None:
+    """The option that trains exactly this of a unit, with an adapter of a rank or (0) without one."""
+    place = _nearest(unit, scheme)
+    if rank:
+        return len(unit.shares) + unit.ranks.index(rank) if place == 0 and rank in unit.ranks else None
+    update = scheme.of(unit.name)
+    return None if isinstance(update, Channels) and len(update.indices) != unit.channels(place) else place

@@ -12,6 +12,8 @@ from pock_server.auth.service import Caller
 from pock_server.checks.clerk import Left, Refusal
 from pock_server.checks.desk import Desk
 from pock_server.checks.schemas import (
+    ApproximationIn,
+    ApproximationOut,
     CheckOut,
     EstimateIn,
     EstimateOut,
@@ -60,6 +62,17 @@ async def estimate_recipe(
     return await _answer(request, caller, services, model_id, question, EstimateOut)
 
 
+@router.post("/{model_id}/approximation", responses={200: {"model": ApproximationOut}})
+async def approximate_recipe(
+    model_id: Id, body: ApproximationIn, request: Request, caller: Reader, services: ServicesDep
+) -> Response:
+    """About what training by a recipe would take, in milliseconds: told by schemes of the model that were planned
+    before. The first questions on a model, a target and an optimizer have it learn, a second at a time."""
+    question = {"ask": "approximate", **body.model_dump()}
+    desk: Desk = request.app.state.approximating
+    return await _answer(request, caller, services, model_id, question, ApproximationOut, desk)
+
+
 @router.post("/{model_id}/graph", responses={200: {"model": GraphOut}})
 async def picture_graph(
     model_id: Id, body: GraphIn, request: Request, caller: Reader, services: ServicesDep
@@ -75,12 +88,13 @@ async def _answer(
     model_id: str,
     question: dict[str, Any],
     kind: type[_Answer],
+    desk: Desk | None = None,
 ) -> Response:
     """Ask, and pass on what is as it should be."""
     await run_in_threadpool(_require, services, caller, model_id, question["target"])
-    desk: Desk = request.app.state.desk
+    asked: Desk = desk or request.app.state.desk
     try:
-        said = await desk.ask(caller.workspace_id, model_id, question, _gone(request))
+        said = await asked.ask(caller.workspace_id, model_id, question, _gone(request))
     except Left:
         return Response(status_code=499)
     except Refusal as refusal:

@@ -27,12 +27,17 @@ class _Told(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
 
-class EstimateIn(BaseModel):
-    """A recipe and a device, of which it is asked what training takes."""
+class ApproximationIn(BaseModel):
+    """A recipe and a device, of which it is asked about what training takes."""
 
     recipe: RecipeText = Field(description="An object, or its text in YAML.")
     target: TargetName = "host"
     threads: Threads = None
+
+
+class EstimateIn(ApproximationIn):
+    """A recipe and a device, of which it is asked what training takes."""
+
     memory_bytes: int | None = Field(
         default=None, ge=1, le=2**50, description="What the process may take: forward nodes run twice where that helps."
     )
@@ -132,6 +137,27 @@ class EstimateOut(TakesOut):
 
     layers: list[LayerOut] = Field(max_length=20_000)
     recipe: dict[str, Any] = Field(description="In its canonical form: defaults filled in.")
+
+
+class AboutOut(_Told):
+    """About what a recipe takes. The parts in bytes sum to `predicted_peak_bytes`."""
+
+    predicted_peak_bytes: _Count
+    step_ms: float
+    runtime_bytes: _Count
+    param_bytes: _Count
+    state_bytes: _Count
+    const_bytes: _Count
+    input_bytes: _Count
+    arena_bytes: _Count
+    trained_parameters: _Count
+
+
+class ApproximationOut(_Told):
+    """About what a recipe takes, once that can be told."""
+
+    learned: float = Field(ge=0, le=1, description="The share of the schemes to learn from that is known.")
+    takes: AboutOut | None = Field(description="None before all is learned, and of recipes that it tells nothing about.")
 
 
 class UsualOut(_Told):

@@ -12,6 +12,7 @@ from typing import Any, TextIO
 
 import yaml
 
+from pock_server.worker.approximate import Approximations
 from pock_server.worker.lines import Lines
 from pockengine.check import CheckReport, check_file, estimate, layers
 from pockengine.check.pictured import picture, training_picture
@@ -61,9 +62,11 @@ class _Desk:
         self._targets: dict[str, Target] = {}
         self._backends: dict[str, Backend] = {}
         self._kept, self._told = Kept(), Kept()
+        self._approximations = Approximations()
         self._kinds: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
             "check": self._check,
             "estimate": self._estimate,
+            "approximate": self._approximate,
             "graph": self._graph,
         }
 
@@ -101,6 +104,12 @@ class _Desk:
             }
 
         return self._told.get(("estimate", graph, recipe.but_for(), target, threads, memory), made)
+
+    def _approximate(self, question: dict[str, Any]) -> dict[str, Any]:
+        recipe = self._recipe(question)
+        graph = self._loaded(recipe.batch)
+        target = self._target(question["target"])
+        return self._approximations.answer(graph, recipe.bound(graph), target, question["threads"])
 
     def _graph(self, question: dict[str, Any]) -> dict[str, Any]:
         target = self._target(question["target"])

@@ -47,3 +47,28 @@ def test_a_recipe_is_planned_once_for_each_target_and_limit(tmp_path: Path, monk
     assert len(planned) == 1 + len(others)
     assert told[: 1 + len(others)] == told[1 + len(others) :]
     assert len({json.dumps(one, sort_keys=True) for one in told}) >= 4
+
+
+def test_an_approximation_is_near_what_is_planned(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    make_files(tmp_path).model.rename(tmp_path / "model" / "model.onnx")
+    about: dict[str, Any] = {"recipe": RECIPE, "target": "raspberry-pi-4", "threads": None, "memory": None}
+    recipes = [
+        {**RECIPE, "update": "full"},
+        {**RECIPE, "update": [{"params": "head.*"}, {"params": "point.weight", "channels": 0.5}]},
+        {**RECIPE, "update": [{"params": "head.bias"}], "lora": {"params": "head.weight", "rank": 2}},
+    ]
+    for recipe in recipes:
+        learning = {"ask": "approximate", **about, "recipe": recipe}
+        *before, told = _answers(tmp_path, [learning] * 60)
+        assert told["learned"] == 1 and told["takes"] is not None
+        assert [one["learned"] for one in before] == sorted(one["learned"] for one in before)
+        (planned,) = _answers(tmp_path, [{**about, "ask": "estimate", "recipe": recipe}])
+        takes = told["takes"]
+        for name in ("predicted_peak_bytes", "arena_bytes", "param_bytes", "step_ms"):
+            assert takes[name] == pytest.approx(planned[name], rel=0.05), name
+        for name in ("state_bytes", "input_bytes", "runtime_bytes", "trained_parameters"):
+            assert takes[name] == pytest.approx(planned[name], abs=64), name
+    third = {**RECIPE, "update": [{"params": "point.weight", "channels": 0.3}]}
+    told = _answers(tmp_path, [{"ask": "approximate", **about, "recipe": third}] * 60)[-1]
+    assert told == {"learned": 1, "takes": None}, "the space has no such share"

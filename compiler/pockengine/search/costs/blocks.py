@@ -19,55 +19,62 @@ from .segments import Floats, Ints
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """Bytes of parameters, optimizer state and inputs.
+    """Bytes of parameters, optimizer state and inputs: KINDS.
 
-    units  [units, options]: what each option takes
-    rest   what no unit decides"""
+    units  [kinds, units, options]: what each option takes
+    rest   [kinds]: what no unit decides"""
 
     units: Floats
-    rest: float
+    rest: Floats
 
     @classmethod
     def learn(cls, space: Space, options: Floats, observed: Sequence[tuple[Choice, Observed]]) -> Blocks:
         """Of what each option has of its own (see `option_bytes`), and of observed schemes: what parameters and inputs
         took while a unit was trained, and while it was frozen."""
-        units = options + _others(space, options.shape[1], observed)
-        rests = [
-            sum(sum(sizes.values()) for sizes in (seen.states, seen.params, seen.inputs)) - _summed(units, choice)
-            for choice, seen in observed
-        ]
-        return cls(units, float(np.median(rests)))
+        seen = [[one.params, one.states, one.inputs] for _, one in observed]
+        choices: Ints = np.array([choice for choice, _ in observed], np.int64)
+        units = options.copy()
+        for kind, name in enumerate(KINDS):
+            if name != "states":
+                units[kind] += _others(space, options.shape[2], choices, [sizes[kind] for sizes in seen])
+        totals = np.array([[sum(one.values()) for one in sizes] for sizes in seen])
+        rests = totals - np.stack([_summed(units, choice) for choice in choices])
+        return cls(units, np.median(rests, axis=0))
 
-    def of(self, choice: Sequence[int]) -> float:
-        """Bytes of parameters, optimizer state and inputs."""
+    def of(self, choice: Sequence[int]) -> Floats:
+        """[kinds]: bytes of parameters, optimizer state and inputs."""
         return self.rest + _summed(self.units, choice)
 
 
-def _summed(units: Floats, choice: Sequence[int]) -> float:
-    return float(units[np.arange(len(choice)), np.asarray(choice, np.int64)].sum())
+KINDS = ("params", "states", "inputs")
+"""The blocks that a choice decides beside the arena, in the order of figures."""
+
+
+def _summed(units: Floats, choice: Sequence[int] | Ints) -> Floats:
+    found: Floats = units[:, np.arange(len(choice)), np.asarray(choice, np.int64)].sum(axis=1)
+    return found
 
 
 def option_bytes(space: Space, request: Callable[[Choice], Request], alignment: int) -> Floats:
-    """[units, options]: aligned bytes of each unit's optimizer state and adapter, from the graphs that train an option
-    of all."""
+    """[kinds, units, options]: aligned bytes of each unit's optimizer state and adapter, from the graphs that train an
+    option of all."""
     width = max(unit.options for unit in space.units)
-    table = np.zeros((len(space.units), width))
+    table = np.zeros((len(KINDS), len(space.units), width))
     for option in range(1, width):
         choice = tuple(min(option, unit.options - 1) for unit in space.units)
         graph = build_graphs(resolve(request(choice))).programs["train"]
-        own = (*graph.states, *(value for value in graph.params if is_adapter(value.name)))
-        sizes = {value.name: aligned(value.type.nbytes, alignment) for value in own}
-        for name, unit in _units_of(space, sizes).items():
-            if choice[unit] == option:
-                table[unit, option] += sizes[name]
+        adapters = [value for value in graph.params if is_adapter(value.name)]
+        for kind, own in (("params", adapters), ("states", graph.states)):
+            sizes = {value.name: aligned(value.type.nbytes, alignment) for value in own}
+            for name, unit in _units_of(space, sizes).items():
+                if choice[unit] == option:
+                    table[KINDS.index(kind), unit, option] += sizes[name]
     return table
 
 
-def _others(space: Space, width: int, observed: Sequence[tuple[Choice, Observed]]) -> Floats:
-    """[units, options]: bytes of each unit itself among parameters and inputs."""
-    choices: Ints = np.array([choice for choice, _ in observed], np.int64)
+def _others(space: Space, width: int, choices: Ints, sizes: Sequence[Sizes]) -> Floats:
+    """[units, options]: bytes of each unit itself in a block of observed schemes."""
     whole = np.array(space.full)
-    sizes: list[Sizes] = [{**seen.params, **seen.inputs} for _, seen in observed]
     table = np.zeros((len(space.units), width))
     for name, unit in _units_of(space, {name: 0 for one in sizes for name in one if not is_adapter(name)}).items():
         taken = np.array([one.get(name, 0) for one in sizes], np.float64)

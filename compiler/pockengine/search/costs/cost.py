@@ -19,6 +19,27 @@ class Cost:
     step_ms: float
 
 
+@dataclass(frozen=True)
+class Parts:
+    """What the most memory of a process consists of, in bytes.
+
+    params, states, consts, inputs  the blocks beside the arena: parameters, optimizer state, constants, inputs
+    arena                           activations and gradients
+    runtime                         the program itself"""
+
+    params: float
+    states: float
+    consts: float
+    inputs: float
+    arena: float
+    runtime: float
+
+    @property
+    def peak(self) -> int:
+        """Their sum."""
+        return round(self.params + self.states + self.consts + self.inputs + self.arena + self.runtime)
+
+
 class CostModel(Protocol):
     """Says what each choice of a space costs on one target."""
 

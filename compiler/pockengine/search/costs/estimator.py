@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from functools import partial
 from itertools import zip_longest
@@ -20,7 +20,7 @@ from ...targets import Target
 from ..sampling import modules_of, random_choice
 from ..space import Choice, Space
 from .blocks import Blocks, option_bytes
-from .cost import Cost
+from .cost import Cost, Parts
 from .exact import request_of
 from .observed import FORWARD, Observed, arena_of, moments_of, observe
 from .regression import Regression, Sample
@@ -28,6 +28,9 @@ from .segments import Bools, Floats, Segments
 
 SCHEMES = 40
 """How many schemes are shaped before anything is told."""
+
+FEW = 3
+"""How many are shaped at a time where others wait."""
 
 SEED = 15
 """Of the schemes that are shaped."""
@@ -72,9 +75,15 @@ class Costs:
 
     def of(self, choice: Choice) -> Cost:
         """See CostModel."""
+        return self.told(choice)[0]
+
+    def told(self, choice: Choice) -> tuple[Cost, Parts]:
+        """The cost, and what its memory consists of."""
         forward, backward, runs = self._figures(choice)
-        peak = self._always(choice, forward) + arena_of(forward, backward, runs, self._end)
-        return Cost(round(peak), self._cycles(forward, backward) / self.clock * 1e3)
+        params, states, inputs = map(float, self._blocks.of(choice))
+        consts, arena = float(forward[:, 3].sum()), arena_of(forward, backward, runs, self._end)
+        parts = Parts(params, states, consts, inputs, arena, self._runtime)
+        return Cost(parts.peak, self._cycles(forward, backward) / self.clock * 1e3), parts
 
     def moments(self, choice: Choice) -> Floats:
         """Bytes of the process in each segment's forward part, then in each one's backward part, then at the end; the
@@ -88,7 +97,7 @@ class Costs:
 
     def beside_arena(self, choice: Choice) -> float:
         """Bytes of parameters, optimizer state and inputs."""
-        return self._blocks.of(choice)
+        return float(self._blocks.of(choice).sum())
 
     def measured(self, steps: Steps) -> Costs:
         """The same with the clock that explains measured steps best. Raises ValueError without one."""
@@ -160,6 +169,17 @@ class Costs:
         gradients = self._segments.gradients(parts)
         backward[~gradients] = 0.0
         return forward, backward, np.column_stack((self._runs_forward, self._runs_backward & gradients))
+
+
+def learned(space: Space, target: Target, threads: int | None = None) -> Iterator[tuple[float, Costs]]:
+    """What `Costs` makes, a little at a time, for who has other things to do between: which share of the schemes was
+    shaped, and the costs that are known from these. Raises as `Costs` does."""
+    costs = Costs(space, target, threads, schemes=1)
+    others = anchors(space, SCHEMES)[1:]
+    for done in range(0, len(others), FEW):
+        yield (1 + done) / SCHEMES, costs
+        costs = costs.refined(others[done : done + FEW])
+    yield 1.0, costs
 
 
 def anchors(space: Space, count: int) -> list[Choice]:

@@ -10,6 +10,20 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 from pock_client.enumeration import OpenEnum
 
 
+class About(Struct, frozen=True, kw_only=True):
+    """About what a recipe takes. The parts in bytes sum to `predicted_peak_bytes`."""
+
+    predicted_peak_bytes: int
+    step_ms: float
+    runtime_bytes: int
+    param_bytes: int
+    state_bytes: int
+    const_bytes: int
+    input_bytes: int
+    arena_bytes: int
+    trained_parameters: int
+
+
 class ActorKind(OpenEnum):
     """How somebody came in."""
 
@@ -26,6 +40,24 @@ class Aggregation(OpenEnum):
     fedavg = "fedavg"
     fedadam = "fedadam"
     median = "median"
+
+
+class Approximation(Struct, frozen=True, kw_only=True):
+    """About what a recipe takes, once that can be told."""
+
+    learned: float
+    """The share of the schemes to learn from that is known."""
+    takes: About | None
+    """None before all is learned, and of recipes that it tells nothing about."""
+
+
+class ApproximationIn(Struct, frozen=True, kw_only=True):
+    """A recipe and a device, of which it is asked about what training takes."""
+
+    recipe: dict[str, Any] | str
+    """An object, or its text in YAML."""
+    target: str | UnsetType = UNSET
+    threads: int | UnsetType | None = UNSET
 
 
 class ArtifactTensor(Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 import yaml
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Browser, Locator, Response, Route, expect
 
 from tests.e2e.small_model import BATCH, make_files
 from tests.web.conftest import visiting
@@ -235,6 +235,33 @@ def test_presets_are_asked_for_ahead(chooser: Visitor, model: dict[str, Any]) ->
     planned(chooser)
     said = [yaml.safe_load(json.loads(one)["recipe"]) for one in asked]
     assert said[-1]["update"] == [{"params": "*"}] and said[-1] in said[:-1], "the service has been asked for it before"
+
+
+def test_about_what_a_change_takes_is_shown_while_it_is_planned(chooser: Visitor, model: dict[str, Any]) -> None:
+    page = chooser.page
+    with page.expect_response(lambda answer: _approximates(answer) and answer.json()["learned"] == 1, timeout=120_000):
+        open_picker(chooser, model)
+    planned(chooser)
+    waiting: list[Route] = []
+    page.route("**/estimate", lambda route: waiting.append(route))
+    trained(chooser, "stem").select_option("all")
+    expect(page.get_by_text("About this; planning")).to_be_visible()
+    about = figure(chooser, "Numbers trained"), figure(chooser, "Optimizer state")
+    near = float(figure(chooser, "Peak memory").split()[0])
+    assert figure(chooser, "Backward nodes") == "…"
+    assert not chooser.accessibility_violations()
+    chooser.screenshot("scheme-about")
+    for one in waiting:
+        one.continue_()
+    page.unroute("**/estimate")
+    planned(chooser)
+    assert (figure(chooser, "Numbers trained"), figure(chooser, "Optimizer state")) == about
+    assert near == pytest.approx(float(figure(chooser, "Peak memory").split()[0]), rel=0.02)
+    assert figure(chooser, "Backward nodes") != "…"
+
+
+def _approximates(answer: Response) -> bool:
+    return answer.url.endswith("/approximation") and answer.ok
 
 
 def test_what_a_search_found_is_proposed_and_its_contributions_are_heat(

@@ -3,6 +3,7 @@
 import type { EditorView } from "@codemirror/view";
 import type { tags as Tags } from "@lezer/highlight";
 import { useEffect, useRef } from "preact/hooks";
+import { useFetched } from "../hooks";
 
 export interface Mark {
   /** From 1. */
@@ -24,21 +25,20 @@ export function YamlEditor({ text, revision, onText, marks, label }: EditorProps
   const editor = useRef<Mounted | null>(null);
   const latest = useRef({ text, onText, marks });
   latest.current = { text, onText, marks };
+  const library = useFetched("editor", fetchLibrary);
 
   useEffect(() => {
-    let shown = true;
-    void mount(frame, label, latest.current.text, (changed) => latest.current.onText(changed)).then((mounted) => {
-      if (!shown || !mounted) return mounted?.view.destroy();
-      editor.current = mounted;
-      mounted.show(latest.current.text);
-      mounted.mark(latest.current.marks);
-    });
+    if (!library || !frame.current) return;
+    const mounted = mount(library, frame.current, label, latest.current.text, (changed) =>
+      latest.current.onText(changed),
+    );
+    mounted.mark(latest.current.marks);
+    editor.current = mounted;
     return () => {
-      shown = false;
-      editor.current?.view.destroy();
+      mounted.view.destroy();
       editor.current = null;
     };
-  }, [label]);
+  }, [library, label]);
 
   useEffect(() => editor.current?.show(latest.current.text), [revision]);
   useEffect(() => editor.current?.mark(marks), [marks]);
@@ -54,6 +54,8 @@ const THEME = {
   "&.cm-focused": { outline: "2px solid var(--accent)" },
   ".cm-tooltip": { backgroundColor: "var(--card)", color: "var(--ink)", border: "1px solid var(--line-strong)" },
 };
+
+type Library = Awaited<ReturnType<typeof fetchLibrary>>;
 
 interface Mounted {
   readonly view: EditorView;
@@ -77,25 +79,28 @@ const colours = (tags: typeof Tags) => [
 ];
 
 /** CodeMirror is large, so it is fetched when the first editor is shown. */
-async function mount(
-  frame: { readonly current: HTMLDivElement | null },
+async function fetchLibrary() {
+  const [view, { EditorState }, yaml, lint, commands, language, { tags }] = await Promise.all([
+    import("@codemirror/view"),
+    import("@codemirror/state"),
+    import("@codemirror/lang-yaml"),
+    import("@codemirror/lint"),
+    import("@codemirror/commands"),
+    import("@codemirror/language"),
+    import("@lezer/highlight"),
+  ]);
+  return { view, EditorState, yaml, lint, commands, language, tags };
+}
+
+function mount(
+  { view: { EditorView: View, keymap, lineNumbers }, EditorState, yaml, lint, commands, language, tags }: Library,
+  frame: HTMLDivElement,
   label: string,
   text: string,
   onText: (text: string) => void,
-): Promise<Mounted | null> {
-  const [{ EditorView: View, keymap, lineNumbers }, { EditorState }, yaml, lint, commands, language, tags] =
-    await Promise.all([
-      import("@codemirror/view"),
-      import("@codemirror/state"),
-      import("@codemirror/lang-yaml"),
-      import("@codemirror/lint"),
-      import("@codemirror/commands"),
-      import("@codemirror/language"),
-      import("@lezer/highlight"),
-    ]);
-  if (!frame.current) return null;
+): Mounted {
   // In a shadow tree CodeMirror adopts its style sheets; in the page it would write inline ones, which the policy forbids.
-  const root = frame.current.shadowRoot ?? frame.current.attachShadow({ mode: "open" });
+  const root = frame.shadowRoot ?? frame.attachShadow({ mode: "open" });
   const view = new View({
     parent: root,
     root,
@@ -107,7 +112,7 @@ async function mount(
         // Tab leaves the editor, as it leaves every other field.
         keymap.of([...commands.defaultKeymap, ...commands.historyKeymap]),
         yaml.yaml(),
-        language.syntaxHighlighting(language.HighlightStyle.define(colours(tags.tags))),
+        language.syntaxHighlighting(language.HighlightStyle.define(colours(tags))),
         lint.lintGutter(),
         View.theme(THEME),
         View.lineWrapping,

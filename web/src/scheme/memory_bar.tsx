@@ -1,13 +1,13 @@
 /** What the predicted peak consists of, as one stacked bar, against what the device may give. */
 
-import type { Takes } from "../api/types";
+import type { About, Takes } from "../api/types";
 import * as format from "../format";
 import { PARTS } from "./estimate";
 
 const WIDTH = 1000;
 const HEIGHT = 44;
 
-export function MemoryBar({ takes, budget }: { readonly takes: Takes; readonly budget: number | null }) {
+export function MemoryBar({ takes, budget }: { readonly takes: Takes | About; readonly budget: number | null }) {
   const peak = takes.predicted_peak_bytes;
   const scale = WIDTH / Math.max(peak * 1.02, budget !== null && budget < 4 * peak ? budget * 1.05 : 0);
   let at = 0;
@@ -46,7 +46,7 @@ export function MemoryBar({ takes, budget }: { readonly takes: Takes; readonly b
   );
 }
 
-function label(takes: Takes, budget: number | null): string {
+function label(takes: Takes | About, budget: number | null): string {
   const parts = PARTS.map(({ key, name }) => `${name} ${format.bytes(takes[key])}`).join(", ");
   const against = budget === null ? "" : `, of ${format.bytes(budget)} that the device may give`;
   return `Predicted peak ${format.bytes(takes.predicted_peak_bytes)}${against}: ${parts}`;

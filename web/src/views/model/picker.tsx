@@ -8,6 +8,7 @@ import { curlPost } from "../../commands";
 import { useList, useResource } from "../../data";
 import { address, link, setQuery } from "../../router";
 import { type Mark, YamlEditor } from "../../scheme/editor";
+import { useApproximation } from "../../scheme/approximation";
 import { useAhead, useEstimate } from "../../scheme/estimate";
 import { PRESETS, type Row, rowOf, rulesOf, type Scheme, schemeOf, trainable } from "../../scheme/scheme";
 import { syntaxError, withTrained } from "../../scheme/text";
@@ -98,6 +99,7 @@ function Picker({ id, check, given }: { readonly id: string; readonly check: Che
 
   const wrong = useMemo(() => syntaxError(state.text), [state.text]);
   const estimated = useEstimate(id, wrong ? null : state.text, target);
+  const about = useApproximation(id, wrong ? null : state.text, target, estimated);
   if (!state.read && estimated.estimate && estimated.of === state.text) {
     const scheme = schemeOf(estimated.estimate.layers);
     setState((now) => (now.text === estimated.of ? { ...now, scheme, read: true } : now));
@@ -181,6 +183,7 @@ function Picker({ id, check, given }: { readonly id: string; readonly check: Che
           <DeviceChoice chosen={chosen} />
           <Verdict
             estimated={estimated}
+            about={about}
             budget={chosen.budget}
             other={other}
             onKeep={current ? () => setOther(current) : null}

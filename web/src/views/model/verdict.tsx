@@ -1,6 +1,6 @@
 /** What the chosen scheme takes, against the device and against another scheme that was kept beside it. */
 
-import type { Estimate } from "../../api/types";
+import type { About, Estimate } from "../../api/types";
 import { ProblemBox, TableFrame } from "../../components/page";
 import { WaitsNote } from "../../components/waits";
 import * as format from "../../format";
@@ -15,6 +15,8 @@ export interface Kept {
 
 interface VerdictProps {
   readonly estimated: Estimated;
+  /** Shown while the estimate is planned. */
+  readonly about: About | null;
   readonly budget: number | null;
   readonly other: Kept | null;
   readonly onKeep: (() => void) | null;
@@ -26,24 +28,28 @@ interface VerdictProps {
 
 const SHARE = 3 / 4;
 
-export function Verdict({ estimated, budget, other, onKeep, onTakeOther, onForget, wrong }: VerdictProps) {
+export function Verdict({ estimated, about, budget, other, onKeep, onTakeOther, onForget, wrong }: VerdictProps) {
   const { estimate, problem, pending, took, waits } = estimated;
   const recipeIsWrong = problem?.failureCode === 3003 || wrong !== null;
+  const soon = pending && wrong === null ? about : null;
+  const takes = soon ?? estimate;
   return (
     <div class="verdict">
       <p class="verdict-state" role="status">
         {wrong !== null || recipeIsWrong
           ? "The recipe is wrong, so what you see is of the one before."
           : pending
-            ? "Planning …"
+            ? soon
+              ? "About this; planning …"
+              : "Planning …"
             : took !== null && `Planned in ${format.milliseconds(took)}, as pock check does.`}
       </p>
       <WaitsNote seconds={waits} />
       {problem && !recipeIsWrong && <ProblemBox problem={problem} />}
-      {estimate && (
-        <div class={pending || recipeIsWrong || problem ? "dimmed" : ""}>
-          <MemoryBar takes={estimate} budget={budget ?? estimate.memory_bytes * SHARE} />
-          <Comparison a={other?.estimate ?? null} b={estimate} />
+      {estimate && takes && (
+        <div class={(pending && !soon) || recipeIsWrong || problem ? "dimmed" : ""}>
+          <MemoryBar takes={takes} budget={budget ?? estimate.memory_bytes * SHARE} />
+          <Comparison a={other?.estimate ?? null} b={takes} />
         </div>
       )}
       <div class="actions">
@@ -68,7 +74,8 @@ export function Verdict({ estimated, budget, other, onKeep, onTakeOther, onForge
 
 interface Figure {
   readonly name: string;
-  readonly of: (estimate: Estimate) => number;
+  /** Null where it is not known yet. */
+  readonly of: (takes: Estimate | About) => number | null;
   readonly text: (value: number) => string;
 }
 
@@ -77,14 +84,14 @@ const FIGURES: readonly Figure[] = [
   { name: "Activations and gradients", of: (e) => e.arena_bytes, text: format.bytes },
   { name: "Optimizer state", of: (e) => e.state_bytes, text: format.bytes },
   { name: "Expected step", of: (e) => e.step_ms, text: format.milliseconds },
-  { name: "Operations a step", of: (e) => sum(e.flops), text: format.count },
+  { name: "Operations a step", of: (e) => ("flops" in e ? sum(e.flops) : null), text: format.count },
   { name: "Numbers trained", of: (e) => e.trained_parameters, text: format.count },
-  { name: "Backward nodes", of: (e) => e.nodes_backward, text: format.count },
+  { name: "Backward nodes", of: (e) => ("nodes_backward" in e ? e.nodes_backward : null), text: format.count },
 ];
 
 const sum = (values: Readonly<Record<string, number>>) => Object.values(values).reduce((all, one) => all + one, 0);
 
-function Comparison({ a, b }: { readonly a: Estimate | null; readonly b: Estimate }) {
+function Comparison({ a, b }: { readonly a: Estimate | null; readonly b: Estimate | About }) {
   return (
     <TableFrame label="Figures of the scheme">
       <table>
@@ -107,16 +114,22 @@ function Comparison({ a, b }: { readonly a: Estimate | null; readonly b: Estimat
           </tr>
         </thead>
         <tbody>
-          {FIGURES.map(({ name, of, text }) => (
-            <tr key={name}>
-              <td>{name}</td>
-              {a && <td class="number">{text(of(a))}</td>}
-              <td class="number">{text(of(b))}</td>
-              {a && <td class="number">{of(a) === of(b) ? "same" : format.deviation(of(b), of(a))}</td>}
-            </tr>
-          ))}
+          {FIGURES.map(({ name, of, text }) => {
+            const was = a && of(a);
+            const is = of(b);
+            return (
+              <tr key={name}>
+                <td>{name}</td>
+                {was !== null && <td class="number">{text(was)}</td>}
+                <td class="number">{is === null ? "…" : text(is)}</td>
+                {was !== null && <td class="number">{is === null ? "…" : deviation(is, was)}</td>}
+              </tr>
+            );
+          })}
         </tbody>
       </table>
     </TableFrame>
   );
 }
+
+const deviation = (is: number, was: number) => (is === was ? "same" : format.deviation(is, was));

@@ -48,7 +48,7 @@ class Approximation(Struct, frozen=True, kw_only=True):
     learned: float
     """The share of the schemes to learn from that is known."""
     takes: About | None
-    """None before all is learned, and of recipes that it tells nothing about."""
+    """None before all is learned, and of recipes it tells nothing about."""
 
 
 class ApproximationIn(Struct, frozen=True, kw_only=True):

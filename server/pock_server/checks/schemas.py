@@ -157,7 +157,7 @@ class ApproximationOut(_Told):
     """About what a recipe takes, once that can be told."""
 
     learned: float = Field(ge=0, le=1, description="The share of the schemes to learn from that is known.")
-    takes: AboutOut | None = Field(description="None before all is learned, and of recipes that it tells nothing about.")
+    takes: AboutOut | None = Field(description="None before all is learned, and of recipes it tells nothing about.")
 
 
 class UsualOut(_Told):

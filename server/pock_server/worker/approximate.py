@@ -35,12 +35,13 @@ class Approximations:
         if not self._gives_way:
             os.nice(10)
             self._gives_way = True
-        ranks = () if recipe.lora is None else (recipe.lora.rank, *(one.rank for one in recipe.lora.ranks))
-        ranks = tuple(sorted(set(ranks)))
-        key = (graph, recipe.but_for("update", "lora"), ranks, target, threads)
+        lora = recipe.lora
+        ranks = tuple(sorted({lora.rank, *(one.rank for one in lora.ranks)})) if lora else ()
+        any_rate = recipe.with_(optimizer=replace(recipe.optimizer, lr=1.0))
+        key = (graph, any_rate.but_for("update", "lora"), ranks, target, threads)
         if key not in self._known:
-            lora = recipe.lora and replace(recipe.lora, params=("*",), ranks=())
-            space = Space.of(graph, recipe.with_(update="full", lora=lora), ranks)
+            base = recipe.with_(update="full", lora=lora and replace(lora, params=("*",), ranks=()))
+            space = Space.of(graph, base, ranks)
             self._known[key] = _Learning(space, learned(space, target, threads))
             if len(self._known) > _MOST:
                 self._known.popitem(last=False)

@@ -81,6 +81,22 @@ def test_answers_are_those_of_pock_check(person: Person, model: str, model_file:
         assert again == body, "the canonical recipe asks for the same"
 
 
+def test_an_approximation_is_told_once_it_is_learned(person: Person, model: str) -> None:
+    body = {"recipe": RECIPE, "target": TARGET}
+    learned = [0.0]
+    while learned[-1] < 1 and len(learned) < 100:
+        told = person.post(f"/models/{model}/approximation", body).json()
+        assert (told["takes"] is None) == (told["learned"] < 1)
+        learned.append(told["learned"])
+    assert learned == sorted(learned) and learned[-1] == 1
+    planned = person.post(f"/models/{model}/estimate", body).json()
+    about = told["takes"]
+    assert about["predicted_peak_bytes"] == pytest.approx(planned["predicted_peak_bytes"], rel=0.03)
+    assert sum(about[part] for part in PARTS) == about["predicted_peak_bytes"]
+    wrong = person.post(f"/models/{model}/approximation", {**body, "recipe": "loss: wrong_entropy\nupdate: full\n"})
+    assert refused(wrong, Failure.BAD_RECIPE)["errors"][0]["line"] == 1
+
+
 def test_a_model_is_described(person: Person, model: str, model_file: Path) -> None:
     told = person.get(f"/models/{model}/check", params={"target": TARGET}).json()
     expected = check_file(model_file, None, TARGET).to_mapping()

@@ -30,6 +30,9 @@ function shifted(told: number, wasTold: number, was: number): number {
   return told + (was - wasTold) * (wasTold > 0 ? Math.min(1, told / wasTold) : 0);
 }
 
+/** Of one recipe: the service learns a second at a time. */
+const MOST_ASKS = 600;
+
 interface Told {
   readonly question: string;
   readonly about: About | null;
@@ -52,7 +55,7 @@ export function useApproximation(
     if (question === null || cannot.current === asked) return;
     const abort = new AbortController();
     const learn = async () => {
-      for (;;) {
+      for (let asks = 0; asks < MOST_ASKS; asks++) {
         const said = await patiently(
           () => ask<Approximation>(`/models/${modelId}/approximation`, { recipe, target }, abort.signal),
           () => undefined,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Dataset } from "./api/types";
-import { fitOf } from "./fit";
+import { fitOf, misfit, portOf } from "./fit";
 
 const dataset: Dataset = {
   id: "1",
@@ -33,5 +33,20 @@ describe("fitOf", () => {
 
   it("knows that data on a device stay there", () => {
     expect(fitOf({ ...dataset, device_id: "7" }, [input])).toBe("stays on a device");
+  });
+});
+
+describe("portOf", () => {
+  it.each([
+    ["f32[2, 3, 4]", { dtype: "f32", shape: [2, 3, 4] }],
+    ["i64[8]", { dtype: "i64", shape: [8] }],
+    ["f32[]", { dtype: "f32", shape: [] }],
+  ])("reads %s", (type, port) => {
+    expect(portOf("input", type)).toEqual({ name: "input", ...port });
+  });
+
+  it("is compared with tensors, wherever they are", () => {
+    expect(misfit(dataset.tensors, [portOf("input", "f32[16, 3, 4]")])).toBeNull();
+    expect(misfit(dataset.tensors, [portOf("input", "f16[16, 3, 4]")])).toBe("input is f32, not f16");
   });
 });

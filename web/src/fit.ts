@@ -4,9 +4,13 @@ import type { Dataset, Port } from "./api/types";
 
 /** Why not, in a few words; null where it fits. */
 export function fitOf(dataset: Dataset, inputs: readonly Port[]): string | null {
-  if (dataset.device_id) return "stays on a device";
+  return dataset.device_id ? "stays on a device" : misfit(dataset.tensors, inputs);
+}
+
+/** What of the inputs is not among the tensors, in a few words; null where all is. */
+export function misfit(tensors: Dataset["tensors"], inputs: readonly Port[]): string | null {
   for (const port of inputs) {
-    const tensor = dataset.tensors.find((one) => one.name === port.name);
+    const tensor = tensors.find((one) => one.name === port.name);
     if (!tensor && port.optional === true) continue;
     if (!tensor) return `has no ${port.name}`;
     const [wanted, found] = [port.shape.slice(1).join("×"), tensor.shape.slice(1).join("×")];
@@ -14,4 +18,10 @@ export function fitOf(dataset: Dataset, inputs: readonly Port[]): string | null 
     if (port.dtype !== tensor.dtype) return `${port.name} is ${tensor.dtype}, not ${port.dtype}`;
   }
   return null;
+}
+
+/** An input of a model by its type, such as `f32[8, 3, 32, 32]`. */
+export function portOf(name: string, type: string): Port {
+  const [dtype = "", dims = ""] = type.split(/[[\]]/);
+  return { name, dtype, shape: dims === "" ? [] : dims.split(",").map(Number) };
 }

@@ -34,6 +34,16 @@ describe("format", () => {
   ])("milliseconds(%s)", (value, text) => expect(plain(format.milliseconds(value))).toBe(text));
 
   it.each([
+    [0.0321, "0.032"],
+    [1, "1"],
+    [3.2e-7, "< 0.0001"],
+  ])("probability(%s)", (value, text) => expect(format.probability(value)).toBe(text));
+
+  it("tells differences of shares in points, and ratios", () => {
+    expect([format.points(0.0123), format.ratio(1.0342)]).toEqual(["1.2", "1.034"]);
+  });
+
+  it.each([
     [2.302585, "2.303"],
     [0.00001234, "1.23e-5"],
     [Number.NaN, "NaN"],

@@ -64,6 +64,21 @@ export function percent(value: number | null | undefined): string {
   return `${(value * 100).toFixed(1)}${GAP}%`;
 }
 
+/** 0.0123 -> "1.2", a difference of shares in points. */
+export function points(value: number): string {
+  return (value * 100).toFixed(1);
+}
+
+/** 1.0342 -> "1.034", how many times one time is another. */
+export function ratio(value: number): string {
+  return value.toFixed(3);
+}
+
+/** 0.0321 -> "0.032", 3.2e-7 -> "< 0.0001". */
+export function probability(value: number): string {
+  return value < 1e-4 ? "< 0.0001" : String(Number(value.toPrecision(2)));
+}
+
 /** How far `measured` is from `planned`: "+3.2 %". */
 export function deviation(measured: number, planned: number): string {
   if (planned === 0) return NOTHING;

@@ -182,7 +182,7 @@ def test_pausing_continuing_and_cancelling(visitor: Visitor, service: Service, t
     visitor.page.get_by_role("button", name="Upload", exact=True).click()
     uploads = visitor.section("Uploads")
     expect(uploads).to_contain_text("It goes on by itself")
-    uploads.get_by_role("button", name="Pause").click()
+    uploads.get_by_role("button", name="Pause", exact=True).click()
     expect(uploads).to_contain_text("Paused; 1.00 MiB of 12.0 MiB")
     assert visitor.accessibility_violations() == []
     visitor.page.unroute("**/v1/uploads/*")
@@ -193,7 +193,10 @@ def test_pausing_continuing_and_cancelling(visitor: Visitor, service: Service, t
     choose(visitor, other)
     visitor.page.get_by_role("button", name="Upload", exact=True).click()
     expect(uploads).to_contain_text("It goes on by itself")
-    uploads.get_by_role("button", name="Cancel").click()
+    uploads.get_by_role("button", name="Cancel the upload of cancelled-net").click()
+    dialog = visitor.page.get_by_role("dialog")
+    expect(dialog).to_contain_text("What has arrived of it (0 B) is thrown away.")
+    dialog.get_by_role("button", name="Cancel", exact=True).click()
     expect(uploads).to_contain_text("Cancelled.")
     assert service.get("/models?name=cancelled-net")["items"] == []
 

@@ -40,7 +40,13 @@ def test_versions_tags_download_and_deletion(
     visitor.page.get_by_role("button", name="Set the tag").click()
     expect(section.get_by_role("row").nth(1)).to_contain_text("golden")
     assert service.get(f"/models/{new['id']}")["tags"] == ["golden"]
-    visitor.page.get_by_role("button", name="Take golden away").click()
+    visitor.page.get_by_role("button", name="Take golden away from version 2").click()
+    dialog = visitor.page.get_by_role("dialog", name="Take golden away from version 2?")
+    expect(dialog).to_contain_text("net:golden")
+    dialog.get_by_role("button", name="Keep it").click()
+    assert service.get(f"/models/{new['id']}")["tags"] == ["golden"]
+    visitor.page.get_by_role("button", name="Take golden away from version 2").click()
+    dialog.get_by_role("button", name="Take golden away").click()
     expect(section.get_by_role("row").nth(1)).not_to_contain_text("golden")
     with visitor.page.expect_download() as download:
         visitor.page.get_by_role("link", name="Download", exact=True).click()

@@ -11,6 +11,7 @@ import onnx
 import pytest
 import yaml
 from playwright.sync_api import Browser, Locator, Response, Route, expect
+from safetensors.numpy import save_file
 
 from tests.e2e.small_model import BATCH, make_files
 from tests.web.conftest import visiting
@@ -288,6 +289,23 @@ def test_what_a_search_found_is_proposed_and_its_contributions_are_heat(
     chooser.page.get_by_label("Or with what a search found").select_option(label="small:v1")
     planned(chooser)
     expect(chooser.page.get_by_text("Found by pock search")).to_be_visible()
+
+
+def test_a_dataset_is_compared_with_a_model_that_was_not_built(
+    chooser: Visitor, compiling: Service, deep: dict[str, Any], tmp_path: Path
+) -> None:
+    save_file({"v0": np.zeros((3, 4), np.float32)}, tmp_path / "fitting.safetensors")
+    save_file({"v0": np.zeros((3, 5), np.float32)}, tmp_path / "wider.safetensors")
+    for name, sign in (("fitting", "its inputs fit"), ("wider", "does not fit")):
+        digest = compiling.upload((tmp_path / f"{name}.safetensors").read_bytes())
+        dataset = compiling.post("/datasets", {"name": name, "digest": digest})
+        chooser.open(f"/datasets/{dataset['id']}", name)
+        fit = chooser.section("Fit with models").get_by_role("listitem").filter(has_text="deep")
+        expect(fit.locator(".badge")).to_have_text("not built")
+        fit.get_by_role("button", name="Compare inputs of deep").click()
+        expect(fit.locator(".badge")).to_have_text(sign)
+    expect(fit).to_contain_text("v0 is 5, not 4")
+    assert not chooser.accessibility_violations()
 
 
 def test_the_address_finds_layers_and_back_restores_the_place(chooser: Visitor, deep: dict[str, Any]) -> None:

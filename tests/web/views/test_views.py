@@ -29,6 +29,23 @@ VIEWS: dict[str, tuple[Callable[[Data], str], str]] = {
     ),
     "missing": (lambda data: "/nowhere", "Nothing here"),
 }
+MOST_SHIFTED = 0.1
+"""Of the score for layout that moves by itself: more is felt (web.dev/articles/cls)."""
+_WATCH_SHIFTS = """
+  let seen = 0;
+  const moves = (entries) => {
+    for (const entry of entries) if (!entry.hadRecentInput) seen += entry.value;
+  };
+  const observer = new PerformanceObserver((list) => moves(list.getEntries()));
+  observer.observe({ type: "layout-shift", buffered: true });
+  window.shifted = () => {
+    moves(observer.takeRecords());
+    const score = seen;
+    seen = 0;
+    return score;
+  };
+"""
+"""`shifted()` is the score since it was asked for last."""
 SCREENS: dict[str, dict[str, Any]] = {
     "light": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light"},
     "dark": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "dark"},
@@ -41,13 +58,16 @@ def test_every_view_is_accessible_and_fits(
     visitor: Visitor, data: Data, context_options: dict[str, Any], request: pytest.FixtureRequest
 ) -> None:
     screen = request.node.callspec.id
+    visitor.page.add_init_script(_WATCH_SHIFTS)
     visitor.sign_in()
     for name, (address, heading) in VIEWS.items():
         visitor.open(address(data), heading)
         expect(visitor.page.locator(".loading")).to_have_count(0)
         expect(visitor.page.locator(".chart-frame:empty")).to_have_count(0)
+        assert visitor.page.evaluate("shifted()") <= MOST_SHIFTED, f"what was read on {name} has moved"
         visitor.screenshot(f"{name}-{screen}")
         assert not visitor.is_wider_than_the_screen(), name
+        visitor.page.evaluate("shifted()")
         # Only colours differ in the dark and only widths on a phone: nothing is checked twice.
         if screen != "phone":
             assert visitor.accessibility_violations(["color-contrast"] if screen == "dark" else None) == [], name

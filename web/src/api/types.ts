@@ -11,6 +11,7 @@ export type BuildProgress = Schemas["ProgressOut"];
 export type Check = Schemas["CheckOut"];
 export type Dataset = Schemas["DatasetOut"];
 export type DatasetFits = Schemas["FitsOut"];
+export type ModelFit = Schemas["ModelFitOut"];
 export type DatasetLabels = Schemas["LabelsOut"];
 export type DatasetPreview = Schemas["PreviewOut"];
 export type DatasetStatistics = Schemas["StatisticsOut"];

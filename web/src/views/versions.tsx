@@ -5,6 +5,7 @@ import { type Page, send } from "../api/client";
 import type { Dataset, Model } from "../api/types";
 import { curl } from "../commands";
 import { Ago } from "../components/ago";
+import { ConfirmButton } from "../components/confirm_button";
 import { Loaded, Section, TableFrame } from "../components/page";
 import { asProblem, useResource } from "../data";
 import * as format from "../format";
@@ -95,9 +96,10 @@ function TagForm({ path, of, onChanged }: TagFormProps) {
   const [tag, setTag] = useState("");
   const [failure, setFailure] = useState<string | null>(null);
   const why = whyNotWrite();
-  const change = (method: "PUT" | "DELETE", word: string) => {
+  const to = (word: string) => `${path}/tags/${encodeURIComponent(word)}`;
+  const set = () => {
     setFailure(null);
-    send(`${path}/tags/${encodeURIComponent(word)}`, { method }).then(
+    send(to(tag), { method: "PUT" }).then(
       () => {
         setTag("");
         onChanged();
@@ -110,7 +112,7 @@ function TagForm({ path, of, onChanged }: TagFormProps) {
       class="tag-form"
       onSubmit={(event) => {
         event.preventDefault();
-        change("PUT", tag);
+        set();
       }}
     >
       <label class="field">
@@ -129,16 +131,18 @@ function TagForm({ path, of, onChanged }: TagFormProps) {
         Set the tag
       </button>
       {of.tags.map((word) => (
-        <button
+        <ConfirmButton
           key={word}
-          type="button"
-          class="button"
-          disabled={why !== null}
-          title={why ?? ""}
-          onClick={() => change("DELETE", word)}
-        >
-          Take {word} away
-        </button>
+          verb={`Take ${word} away`}
+          doing="Taking it away"
+          what={`from version ${of.version}`}
+          warning={`What asks for ${of.name}:${word} then finds nothing, until the tag is set again.`}
+          act={() => send(to(word), { method: "DELETE" })}
+          keep="Keep it"
+          quiet
+          why={why}
+          onDone={onChanged}
+        />
       ))}
       {failure !== null && (
         <p class="problem" role="alert">

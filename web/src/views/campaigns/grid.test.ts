@@ -84,7 +84,7 @@ test("spreads in points, in percent, or none", () => {
   const spread = { n: 3, median: 0.93, low: 0.92, high: 0.96 };
   expect(spreadText("accuracy", spread)).toBe("93.0\u00a0% ±3.0");
   expect(spreadText("accuracy", { ...spread, n: 1 })).toBe("93.0\u00a0%");
-  expect(spreadText("step_ms", { n: 3, median: 10, low: 8, high: 11 })).toBe("10.0\u00a0ms ±20.0 %");
+  expect(spreadText("step_ms", { n: 3, median: 10, low: 8, high: 11 })).toBe("10.0\u00a0ms ±20.0\u00a0%");
   expect(spreadText("loss", { n: 2, median: 0, low: 0, high: 1 })).toBe("0");
   expect(spreadText("loss", null)).toBe("–");
 });

@@ -127,7 +127,7 @@ export function spreadText(name: FigureName, spread: Spread | null | undefined):
   const text = FIGURES[name].text(spread.median);
   if (spread.n < 2) return text;
   const far = Math.max(spread.high - spread.median, spread.median - spread.low);
-  if (name === "accuracy") return `${text} ±${(far * 100).toFixed(1)}`;
+  if (name === "accuracy") return `${text} ±${format.points(far)}`;
   if (spread.median === 0) return text;
-  return `${text} ±${((far / Math.abs(spread.median)) * 100).toFixed(1)} %`;
+  return `${text} ±${format.percent(far / Math.abs(spread.median))}`;
 }

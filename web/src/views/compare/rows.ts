@@ -72,8 +72,7 @@ export function difference(column: Column, row: Row, base: Row | undefined): str
   const [value, other] = [row[column.key], base?.[column.key] ?? null];
   if (value === null || other === null || row.id === base?.id) return "";
   if (!column.points) return other === 0 ? "" : format.deviation(value, other);
-  const points = (value - other) * 100;
-  return `${points < 0 ? "−" : "+"}${Math.abs(points).toFixed(1)}\u00a0points`;
+  return `${value < other ? "−" : "+"}${format.points(Math.abs(value - other))}\u00a0points`;
 }
 
 export interface Point {

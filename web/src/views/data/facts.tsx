@@ -1,11 +1,11 @@
-/** What is known of a dataset beside its samples: tensors with their numbers, labels, and the models that it fits. */
+/** What is known of a dataset beside its samples: tensors with their numbers, and labels. */
 
-import type { Dataset, DatasetFits, DatasetLabels, DatasetStatistics } from "../../api/types";
+import type { Dataset, DatasetLabels, DatasetStatistics } from "../../api/types";
 import { curl } from "../../commands";
-import { Empty, Loaded, ProblemBox, Section, TableFrame } from "../../components/page";
+import { Loaded, ProblemBox, Section, TableFrame } from "../../components/page";
 import { useResource } from "../../data";
 import * as format from "../../format";
-import { link, setQuery } from "../../router";
+import { setQuery } from "../../router";
 import { inputsFirst, numberText } from "./samples";
 
 export function Tensors({ dataset }: { readonly dataset: Dataset }) {
@@ -118,41 +118,5 @@ function LabelBars({ labels }: { readonly labels: DatasetLabels }) {
         ))}
       </ol>
     </>
-  );
-}
-
-export function Fits({ dataset }: { readonly dataset: Dataset }) {
-  const path = `/datasets/${dataset.id}/fits`;
-  const found = useResource<DatasetFits>(path);
-  return (
-    <Section
-      title="Fit with models"
-      command={curl(path)}
-      note="Compared with the inputs of each model's newest build: before a model is built, nobody knows them."
-    >
-      <Loaded of={found} what="models">
-        {({ items }) =>
-          items.length === 0 ? (
-            <Empty title="No model has been built yet." />
-          ) : (
-            <ul class="fits">
-              {items.map((fit) => (
-                <li key={fit.model_id}>
-                  <span class={`badge badge-${fit.fits ? "good" : "quiet"}`}>
-                    <span class="badge-dot" aria-hidden="true" />
-                    {fit.fits ? "fits" : "does not fit"}
-                  </span>
-                  <span>
-                    <a href={link.model(fit.model_id)}>{fit.model_name}</a>{" "}
-                    <span class="faint">version {fit.model_version}</span>
-                    {fit.reason && <span class="fit-reason">{fit.reason}</span>}
-                  </span>
-                </li>
-              ))}
-            </ul>
-          )
-        }
-      </Loaded>
-    </Section>
   );
 }

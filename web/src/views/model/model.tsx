@@ -44,25 +44,27 @@ export function ModelView({ id }: { readonly id: string }) {
       <Loaded of={model} what="the model">
         {(data) => <File model={data} path={path} />}
       </Loaded>
-      <Section title="Builds" command={curl(`/builds?model_id=${id}`)}>
-        <p>
-          <a href={link.matrix(id)}>As schemes by targets</a>
-        </p>
-        <Loaded of={builds} what="builds">
-          {(items) =>
-            items.length === 0 ? (
-              <Empty title="No builds of this model yet.">
-                <p>
-                  <a href={link.scheme(id)}>Choose what to train</a>, and build it from there.
-                </p>
-              </Empty>
-            ) : (
-              <BuildTable builds={items} label="Builds of this model" />
-            )
-          }
-        </Loaded>
-        <More more={more} />
-      </Section>
+      {(model.data || model.problem) && (
+        <Section title="Builds" command={curl(`/builds?model_id=${id}`)}>
+          <p>
+            <a href={link.matrix(id)}>As schemes by targets</a>
+          </p>
+          <Loaded of={builds} what="builds">
+            {(items) =>
+              items.length === 0 ? (
+                <Empty title="No builds of this model yet.">
+                  <p>
+                    <a href={link.scheme(id)}>Choose what to train</a>, and build it from there.
+                  </p>
+                </Empty>
+              ) : (
+                <BuildTable builds={items} label="Builds of this model" />
+              )
+            }
+          </Loaded>
+          <More more={more} />
+        </Section>
+      )}
       {isSettled(model, builds) && (
         <>
           {model.data && <Versions kind="models" of={model.data} onChanged={model.reload} />}

@@ -48,6 +48,11 @@ interface VerdictProps {
   readonly path: string;
 }
 
+function equals(probability: number): string {
+  const text = format.probability(probability);
+  return text.startsWith("<") ? text : `= ${text}`;
+}
+
 function Verdict({ benchmark, path }: VerdictProps) {
   const { verdict, repeats, steps, warmup_steps: warmup, comparison } = benchmark;
   const figures = [
@@ -66,8 +71,8 @@ function Verdict({ benchmark, path }: VerdictProps) {
   ];
   const ratio = comparison && {
     label: "Beside its baseline",
-    value: `${comparison.ratio.toFixed(3)} times as long`,
-    hint: `p = ${comparison.p_value.toPrecision(2)}${comparison.same_machine ? "" : ", on another machine"}`,
+    value: `${format.ratio(comparison.ratio)} times as long`,
+    hint: `p ${equals(comparison.p_value)}${comparison.same_machine ? "" : ", on another machine"}`,
     command: curl(path, ".comparison"),
   };
   return (

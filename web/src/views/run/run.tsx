@@ -93,7 +93,7 @@ export function RunView({ id }: { readonly id: string }) {
       {data && trains && !drawn && <Loading what="steps" />}
       {data && drawn && (trains || steps.length > 0) && <Curves run={data} steps={steps} ended={ended} path={path} />}
       {data && drawn && <Afterwards run={data} path={path} />}
-      {data && (
+      {data && (drawn || stored.problem) && (
         <Section title="Log" command={curl(`${path}/log`)}>
           {log.problem && <ProblemBox problem={log.problem} />}
           {log.text !== null && <LogText text={log.text} live={!ended} />}

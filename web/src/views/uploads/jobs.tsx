@@ -1,6 +1,7 @@
 /** The uploads of this tab with what they do now, and the buttons that pause, continue and cancel them. */
 
 import { Progress } from "../../components/badge";
+import { ConfirmButton } from "../../components/confirm_button";
 import { Section } from "../../components/page";
 import * as format from "../../format";
 import { dismiss, type Job, jobs } from "../../uploads/jobs";
@@ -56,9 +57,17 @@ function JobRow({ job }: { readonly job: Job }) {
           </button>
         )}
         {!job.ended && job.phase !== "registering" && (
-          <button type="button" class="button" onClick={() => job.cancel()}>
-            Cancel
-          </button>
+          <ConfirmButton
+            verb="Cancel"
+            doing="Cancelling"
+            what={`the upload of ${job.name}`}
+            warning={`What has arrived of it (${format.bytes(job.done)}) is thrown away.`}
+            act={async () => job.cancel()}
+            keep="Go on"
+            quiet
+            why={null}
+            onDone={() => undefined}
+          />
         )}
         {job.ended && (
           <button type="button" class="button" onClick={() => dismiss(job)}>

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import http.client
-import logging
 import os
 import re
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,9 +16,9 @@ from pock_agent.connection.transport import raise_for_status
 from pock_agent.disk.blobs import Blob, BlobCache
 from pock_agent.errors import AgentError, FailureCode, JobFailed, ServiceError, Unreachable, is_disk_full
 from pock_agent.job.control import JobControl
-from pock_agent.settings import Settings
+from pock_agent.job.spool import told
+from pock_agent.settings import MIB, Settings
 
-log = logging.getLogger(__name__)
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 
 
@@ -37,8 +37,14 @@ class Downloader:
         found = {blob: path for blob in wanted if (path := self._cache.find(blob)) is not None}
         missing = [blob for blob in wanted if blob not in found]
         self._cache.make_room(sum(blob.size - self._present(blob) for blob in missing), keep=wanted)
+        began = time.monotonic()
         for blob in missing:
             found[blob] = self._fetch(blob)
+        size = sum(blob.size for blob in missing) / MIB
+        told.info(
+            "%d files are here with the right digests: %d fetched, %.1f MiB in %.1f s, the others from before",
+            len(found), len(missing), size, time.monotonic() - began,
+        )  # fmt: skip
         return found
 
     def _present(self, blob: Blob) -> int:
@@ -76,7 +82,7 @@ class Downloader:
             if failures >= self._settings.download_tries:
                 raise JobFailed(FailureCode.SERVICE, f"blob {blob.sha256}: {failures} tries in vain, the last: {error}")
             pause = backoff.delay(self._settings, failures, error)
-            log.info("%s; another try in %.1f s", error, pause)
+            told.warning("%s; another try in %.1f s", error, pause)
             self._control.wait(pause)
 
     def _receive(self, blob: Blob) -> None:

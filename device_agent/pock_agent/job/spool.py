@@ -1,4 +1,5 @@
-"""The child's lines on their way to the service: numbered, kept on disk until the job is over, sent in batches.
+"""The lines of the child, and the agent's own, on their way to the service: numbered, kept on disk until the job is
+over, sent in batches.
 
 A line's sequence number is its position in the file. A phase that is repeated after a restart starts again at the
 number where it first started, so the service sees each line once.
@@ -6,6 +7,7 @@ number where it first started, so the service sees each line once.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import logging
@@ -22,6 +24,12 @@ from pock_agent.settings import Settings
 from pock_agent.values import JsonObject
 
 log = logging.getLogger(__name__)
+told = logging.getLogger(f"{__name__}.told")
+"""What is logged here is in the run's log, too, whatever else is logged."""
+told.setLevel(logging.INFO)
+
+MOST_LINES = 100
+"""Of one start of a job: a service that cannot be reached would fill the disk."""
 
 
 class EventSpool:
@@ -70,6 +78,26 @@ class EventSpool:
     def close(self) -> None:
         """Close the file."""
         os.close(self._descriptor)
+
+
+class AgentLines(logging.Handler):
+    """Takes what the job's thread logs to `told`, while `listening`.
+
+    A phase that is repeated counts its lines from where it began, so nothing else may stand among them: it listens
+    before the first phase and after the last one."""
+
+    def __init__(self, spool: EventSpool) -> None:
+        super().__init__(logging.INFO)
+        self._spool, self._thread, self._lines = spool, threading.get_ident(), 0
+        self.listening = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Put a line into the spool; a full disk loses it."""
+        if not self.listening or record.thread != self._thread or self._lines >= MOST_LINES:
+            return
+        self._lines += 1
+        with contextlib.suppress(OSError):
+            self._spool.append({"event": "agent", "text": record.getMessage()})
 
 
 class _Untaken(Unreachable):

@@ -5,10 +5,14 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from pock_agent.disk.blobs import Blob
-from pock_agent.errors import FailureCode, JobFailed
+from pock_agent.connection import backoff
+from pock_agent.connection.service import Service
+from pock_agent.disk.blobs import Blob, file_digest
+from pock_agent.errors import FailureCode, JobFailed, LeaseLost, ServiceCode, ServiceError, Unreachable
+from pock_agent.job.control import JobControl
+from pock_agent.job.spool import told
 from pock_agent.job.workplace import GIVEN, INITIAL, WEIGHTS, place_file
-from pock_agent.settings import MIB
+from pock_agent.settings import MIB, Settings
 from pock_agent.trust.manifest import Manifest, WeightsForm
 from pock_agent.weights.making import make_delta
 from pock_agent.weights.restoring import is_delta, restore
@@ -58,3 +62,26 @@ def _base(manifest: Manifest) -> Blob:
     if base is None:
         raise JobFailed(FailureCode.BAD_DATA, f"a delta needs {_BASE}, which this artifact does not have")
     return base
+
+
+def send(path: Path, service: Service, control: JobControl, settings: Settings) -> None:
+    """Upload the file of trained weights, however often that takes. Raises JobFailed, LeaseLost, and what `control`
+    raises."""
+    digest = file_digest(path)
+    failures = 0
+    while True:
+        control.check_policies()
+        try:
+            service.upload(digest, path)
+            return told.info("the trained weights are uploaded, %.1f MiB", path.stat().st_size / MIB)
+        except (Unreachable, ServiceError) as error:
+            failures += 1
+            if isinstance(error, ServiceError) and error.takes_the_run:
+                raise LeaseLost(f"the weights are not wanted any more: {error}") from error
+            if isinstance(error, ServiceError) and not error.transient:
+                damaged = error.failure_code == ServiceCode.DIGEST_MISMATCH
+                code = FailureCode.VERIFICATION if damaged else FailureCode.SERVICE
+                raise JobFailed(code, f"the trained weights could not be uploaded: {error}") from error
+            pause = backoff.delay(settings, failures, error)
+            told.warning("%s; another try in %.1f s", error, pause)
+            control.wait(pause)

@@ -29,7 +29,6 @@ from pock_agent.errors import (
     FailureCode,
     JobFailed,
     LeaseLost,
-    ServiceCode,
     ServiceError,
     Unreachable,
     is_disk_full,
@@ -43,10 +42,10 @@ from pock_agent.job.phase_events import PhaseEvents
 from pock_agent.job.phases import PHASES, check_memory, run_phase
 from pock_agent.job.record import JobRecord, remember_last
 from pock_agent.job.report import per_step, step_times, thinned
-from pock_agent.job.spool import EventSender, EventSpool
+from pock_agent.job.spool import AgentLines, EventSender, EventSpool, told
 from pock_agent.job.stability import judge
 from pock_agent.job.states import FINAL, State, Trigger
-from pock_agent.job.weights import pack_trained, packed_weights, unpack_initial
+from pock_agent.job.weights import pack_trained, packed_weights, send, unpack_initial
 from pock_agent.job.workplace import WEIGHTS, Workplace, entry_of, lay_out, needed_blobs
 from pock_agent.place.place import Place, Room
 from pock_agent.policy.keeper import PolicyKeeper
@@ -99,6 +98,7 @@ class Worker:
         self._directory.job_folder.mkdir(exist_ok=True)
         (self._directory.job_folder / "reports").mkdir(exist_ok=True, mode=0o700)
         self._spool = EventSpool(self._directory.job_folder / "events.jsonl")
+        self._lines = AgentLines(self._spool)
         self._sender = EventSender(
             self._spool, self._service, manifest.run_id, manifest.fence, self._control, self._settings
         )
@@ -107,10 +107,12 @@ class Worker:
         """Bring the job to its end; the final record. Interrupted anywhere, the record on disk says where to go on."""
         manifest = self._manifest
         self._resources.heartbeat.occupy(Occupation(manifest.run_id, manifest.fence, self._control.cancel))
+        told.addHandler(self._lines)
         try:
             while self._record.state not in FINAL:
                 self._advance()
         finally:
+            told.removeHandler(self._lines)
             self._lease.stop()
             self._sender.stop()
             if self._health is not None:
@@ -137,6 +139,7 @@ class Worker:
         """Take the step of the present state and move along the table."""
         state, trigger = self._record.state, Trigger.DONE
         log.info("run %s: %s", self._manifest.run_id, state.value)
+        self._lines.listening = state is State.UPLOADING or not self._record.first_events
         try:
             if self._record.starts > self._settings.max_starts and state is State.ACCEPTED:
                 raise JobFailed(FailureCode.CRASHED, f"interrupted {self._record.starts - 1} times; not tried again")
@@ -312,22 +315,7 @@ class Worker:
         if not self._uploads():
             return
         path = pack_trained(self._directory.job_folder, self._manifest)
-        digest = file_digest(path)
-        failures = 0
-        while True:
-            self._control.check_policies()
-            try:
-                self._service.upload(digest, path)
-                return
-            except (Unreachable, ServiceError) as error:
-                failures += 1
-                if isinstance(error, ServiceError) and error.takes_the_run:
-                    raise LeaseLost(f"the weights are not wanted any more: {error}") from error
-                if isinstance(error, ServiceError) and not error.transient:
-                    damaged = error.failure_code == ServiceCode.DIGEST_MISMATCH
-                    code = FailureCode.VERIFICATION if damaged else FailureCode.SERVICE
-                    raise JobFailed(code, f"the trained weights could not be uploaded: {error}") from error
-                self._control.wait(backoff.delay(self._settings, failures, error))
+        send(path, self._service, self._control, self._settings)
 
     def _report(self) -> None:
         self._leave()

@@ -64,6 +64,9 @@ def test_a_cut_download_goes_on_where_it_stopped(device: Device) -> None:
         return answer
 
     assert run_big(device, cut)["state"] == "succeeded"
+    told = [event for events in device.double.events.values() for event in events if "another try" in str(event)]
+    assert len(told) == 2
+    assert all(event["event"] == "agent" and "before the end of blob" in event["text"] for event in told)
     assert starts == [0, 200_000, 400_000]
 
 
@@ -156,7 +159,7 @@ def test_one_byte_flipped_is_refused_and_nothing_runs(device: Device) -> None:
     result = run_big(device, lambda request, answer: Answer(200, bytes(flipped)))
     assert result["failure"]["code"] == 2004
     assert "another digest" in result["failure"]["detail"]
-    assert device.double.events == {}
+    assert {event["event"] for events in device.double.events.values() for event in events} == {"agent"}
 
 
 def test_one_bad_copy_is_followed_by_a_good_one(device: Device) -> None:

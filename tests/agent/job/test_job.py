@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 
 from pock_agent.life import agent
 from tests.agent.conftest import Device
@@ -29,6 +30,18 @@ def test_every_line_of_the_child_reaches_the_service_once_with_its_phase(device:
     assert [event["phase"] for event in events if event["event"] == "start"] == ["eval_before", "train", "eval_after"]
     assert [event["step"] for event in events if event["event"] == "step"] == [1, 2, 3, 4, 5]
     assert {event["phase"] for event in events if event["event"] == "step"} == {"train"}
+
+
+def test_the_agent_says_what_it_fetched_and_uploaded(device: Device) -> None:
+    device.give()
+    device.run()
+    run_id = device.give()
+    device.run()
+    kinds = [event["event"] for event in device.double.events[run_id]]
+    begin, end = (event["text"] for event in device.double.events[run_id] if event["event"] == "agent")
+    assert kinds[0] == kinds[-1] == "agent"
+    assert re.fullmatch(r"(\d+) files are here with the right digests: 0 fetched, 0.0 MiB in 0.0 s, .*", begin)
+    assert end == "the trained weights are uploaded, 0.0 MiB"
 
 
 def test_without_an_evaluation_set_only_training_runs(device: Device) -> None:

@@ -42,7 +42,7 @@ def steps(device: Device, run_id: str) -> list[int]:
 
 
 def arrived_in(device: Device, phase: str, run_id: str) -> Callable[[], bool]:
-    return lambda: any(event["phase"] == phase for event in device.double.events[run_id])
+    return lambda: any(event.get("phase") == phase for event in device.double.events[run_id])
 
 
 @pytest.mark.parametrize("knows", [True, False], ids=["asked for a checkpoint", "ended by the signal"])

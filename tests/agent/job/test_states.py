@@ -38,7 +38,7 @@ def arrival(device: Device, state: State, run_id: str) -> Callable[[], bool]:
     """Whether the job has come to the given state, seen from the service."""
     if state in HELD_ROUTE:
         return device.double.hold(HELD_ROUTE[state]).arrived.is_set
-    return lambda: any(event["phase"] == state.value for event in device.double.events[run_id])
+    return lambda: any(event.get("phase") == state.value for event in device.double.events[run_id])
 
 
 def child_processes(double: ServiceDouble, run_id: str) -> list[int]:

@@ -52,6 +52,8 @@ def test_states_beginnings_evaluations_and_checkpoints_are_in_order(person: Pers
         ({"event": "start", "entry": ["train"], "steps": "20", "threads": -1}, "the executable begins: "),
         ({"event": "start", "entry": "a\nb\x1b[2J", "steps": 2.5}, "a\ufffdb\ufffd[2J begins: "),
         ({"event": "saved", "path": {"deep": []}}, "the executable saved "),
+        ({"event": "agent", "text": "3 files\nare here"}, "agent: 3 files\ufffdare here"),
+        ({"event": "agent", "text": ["x"]}, "agent: "),
         ({"event": "saved", "path": "x" * 10_000}, "the executable saved " + "x" * 200),
     ],
 )

@@ -6,8 +6,8 @@ from typing import Any
 from pock_server.events.tables import EventRecord
 from pock_server.printable import printable
 
-LOGGED = frozenset({"start", "saved"})
-"""The executable's events (docs/reference/binary.md) that are kept as lines."""
+LOGGED = frozenset({"start", "saved", "agent"})
+"""The executable's events (docs/reference/binary.md) that are kept as lines, and what the agent itself says."""
 MOST_ROWS = 500
 """Of lines that devices told, for one run: what comes later is dropped."""
 _MOST_CHARACTERS = 4000
@@ -28,6 +28,8 @@ def log_text(rows: Iterable[EventRecord]) -> str:
 
 
 def _told(event: dict[str, Any]) -> str:
+    if event.get("event") == "agent":
+        return f"agent: {_word(event.get('text'))}"
     phase = _word(event.get("phase") or event.get("entry"))
     if event.get("event") == "saved":
         return f"{phase or 'the executable'} saved {_word(event.get('path'))}"

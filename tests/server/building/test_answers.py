@@ -58,7 +58,8 @@ def test_an_approximation_is_near_what_is_planned(tmp_path: Path) -> None:
         {**RECIPE, "update": [{"params": "head.*"}, {"params": "point.weight", "channels": 0.5}]},
         {**RECIPE, "update": [{"params": "head.bias"}], "lora": {"params": "head.weight", "rank": 2}},
     ]
-    for recipe in recipes:
+    for recipe, target in zip(recipes, ("raspberry-pi-4", "h100", "host"), strict=True):
+        about = {**about, "target": target}
         learning = {"ask": "approximate", **about, "recipe": recipe}
         *before, told = _answers(tmp_path, [learning] * 60)
         assert told["learned"] == 1 and told["takes"] is not None

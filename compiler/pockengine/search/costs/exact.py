@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from ...check.speed import clock_of, step_cycles
+from ...codegen import backends
+from ...codegen.backend import Backend
 from ...compile import Request, Scope, plan_programs, predicted_peak_bytes
 from ...progress import Progress, quiet
 from ...targets import Target
@@ -32,6 +34,7 @@ class ExactCosts:
         self.threads = threads or target.cores
         self.clock = clock or clock_of(target)
         self._progress = progress
+        self._backend = backends.of(target)
         self._known: dict[Choice, Cost] = {}
 
     def of(self, choice: Choice) -> Cost:
@@ -43,13 +46,30 @@ class ExactCosts:
         return self._known[choice]
 
     def _cost(self, choice: Choice) -> Cost:
-        planned = plan_programs(request_of(self.space, choice, self.target, self.threads, self._progress))
+        planned = plan_programs(self._request(choice))
         return Cost(predicted_peak_bytes(planned), step_cycles(planned) / self.clock * 1e3)
+
+    def _request(self, choice: Choice) -> Request:
+        return request_of(self.space, choice, self.target, self.threads, self._progress, self._backend)
 
 
 def request_of(
-    space: Space, choice: Choice, target: Target, threads: int | None, progress: Progress = quiet
+    space: Space,
+    choice: Choice,
+    target: Target,
+    threads: int | None,
+    progress: Progress = quiet,
+    backend: Backend | None = None,
 ) -> Request:
-    """The training step of a choice. Raises RecipeError for one that trains nothing."""
-    recipe = space.recipe(choice)
-    return Request(space.graph, recipe, target, threads, scope=Scope.TRAINING, dense=NOT_COUNTED, progress=progress)
+    """The training step of a choice, made by the target's backend; one that is given again knows the kernels that
+    choices have in common. Raises RecipeError for a choice that trains nothing."""
+    return Request(
+        space.graph,
+        space.recipe(choice),
+        target,
+        threads,
+        backend=backend or backends.of(target),
+        scope=Scope.TRAINING,
+        dense=NOT_COUNTED,
+        progress=progress,
+    )

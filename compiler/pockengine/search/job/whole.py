@@ -7,7 +7,6 @@ from dataclasses import replace
 from ...check.speed import step_cycles
 from ...compile import Scope, plan_programs, predicted_peak_bytes
 from ..costs import Cost, ExactCosts
-from ..costs.exact import request_of
 from ..space import Choice
 
 
@@ -16,6 +15,5 @@ class WholeCosts(ExactCosts):
     normalisation is frozen in one program only, constants of both are in memory."""
 
     def _cost(self, choice: Choice) -> Cost:
-        request = request_of(self.space, choice, self.target, self.threads, self._progress)
-        planned = plan_programs(replace(request, scope=Scope.ALL))
+        planned = plan_programs(replace(self._request(choice), scope=Scope.ALL))
         return Cost(predicted_peak_bytes(planned), step_cycles(planned) / self.clock * 1e3)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from pockengine.check import estimate
 from pockengine.check.speed import CLOCKS, clock_of, fitted_clock
 from pockengine.compile import Request, Scope, plan_programs, predicted_peak_bytes
 from pockengine.errors import RecipeError
-from pockengine.search import ExactCosts
+from pockengine.search import Costs, ExactCosts
 from pockengine.targets import all as all_targets
 from pockengine.targets import get
 from tests.compiler.search.models import perceptron, space_of
@@ -62,3 +63,14 @@ def test_measured_steps_give_the_clock_that_explains_them() -> None:
 def test_steps_that_took_no_time_are_refused(steps: list[tuple[float, float]]) -> None:
     with pytest.raises(ValueError, match="above 0"):
         fitted_clock(steps)
+
+
+@pytest.mark.parametrize("name", ["h100", "mali-g610"])
+def test_a_gpu_is_planned_for_as_it_is_compiled_for(name: str) -> None:
+    space, target = space_of(perceptron()), get(name)
+    planned = estimate(space.graph, space.recipe(space.full), target)
+    exact = ExactCosts(space, target).of(space.full)
+    assert (exact.peak_bytes, exact.step_ms) == (planned.summary["predicted_peak_bytes"], planned.step_ms)
+    about = Costs(space, target, schemes=6).of(space.full)
+    assert about.peak_bytes == pytest.approx(exact.peak_bytes, rel=0.01)
+    assert about.step_ms == pytest.approx(exact.step_ms, rel=0.01)

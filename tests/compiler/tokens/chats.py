@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 CHATML = """\
 {% for m in messages %}
@@ -79,24 +79,28 @@ TALK = [
 
 
 @cache
-def tokenizer() -> Tokenizer:
-    """Bytes merged by what is frequent here, and the special tokens of all templates."""
+def tokenizer(pieces: bool = False) -> Tokenizer:
+    """Bytes merged by what is frequent here, or pieces of words with bytes for the rest, as SentencePiece makes them;
+    and the special tokens of all templates."""
+    more: dict[str, Any] = {"initial_alphabet": pre_tokenizers.ByteLevel.alphabet()}
     made = Tokenizer(models.BPE())
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=400, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
-    )
-    made.train_from_iterator([*FORMS.values(), *(one["content"] for one in TALK)] * 3, trainer)
+    made.pre_tokenizer, made.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    if pieces:
+        made, more = Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>")), {}
+        made.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+        more["special_tokens"] = ["<unk>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    trainer = trainers.BpeTrainer(vocab_size=400, show_progress=False, **more)
+    texts = [one["content"].replace("🌱", "") for one in TALK]
+    made.train_from_iterator([*FORMS.values(), *texts] * 3, trainer)
     made.add_special_tokens([AddedToken(one, special=True, normalized=False) for one in _SPECIAL.split()])
     return made
 
 
-def folder(path: Path, template: Any, **config: Any) -> Path:
+def folder(path: Path, template: Any, *, pieces: bool = False) -> Path:
     """A model's folder; `template` as `tokenizer_config.json` has it, None for none there."""
     path.mkdir(exist_ok=True)
-    tokenizer().save(str(path / "tokenizer.json"))
-    said = {"bos_token": "<s>", "eos_token": {"content": "</s>", "special": True}, "add_bos_token": True, **config}
+    tokenizer(pieces).save(str(path / "tokenizer.json"))
+    said = {"bos_token": "<s>", "eos_token": {"content": "</s>", "special": True}, "add_bos_token": True}
     if template is not None:
         said["chat_template"] = template
     (path / "tokenizer_config.json").write_text(json.dumps(said))

@@ -38,15 +38,15 @@ def _learned(found: Documents) -> list[list[str]]:
     return texts
 
 
+@pytest.mark.parametrize("pieces", [False, True])
 @pytest.mark.parametrize("form", chats.MARKED)
-def test_tokens_and_mask_are_those_of_transformers(form: str, tmp_path: Path) -> None:
+def test_tokens_and_mask_are_those_of_transformers(form: str, pieces: bool, tmp_path: Path) -> None:
     """With generation blocks by the template's own word, and without them by comparing, alike."""
-    theirs = PreTrainedTokenizerFast(
-        tokenizer_object=chats.tokenizer(), bos_token="<s>", eos_token="</s>", chat_template=chats.MARKED[form]
-    )
+    words, marked = chats.tokenizer(pieces), chats.MARKED[form]
+    theirs = PreTrainedTokenizerFast(tokenizer_object=words, bos_token="<s>", eos_token="</s>", chat_template=marked)
     wanted = theirs.apply_chat_template(chats.TALK, return_dict=True, return_assistant_tokens_mask=True)
-    for template in (chats.MARKED[form], chats.FORMS[form]):
-        found = _read(chats.folder(tmp_path, template), chats.TALK)
+    for template in (marked, chats.FORMS[form]):
+        found = _read(chats.folder(tmp_path, template, pieces=pieces), chats.TALK)
         assert found.ids.tolist() == wanted["input_ids"]
         assert found.learned.tolist() == [bool(one) for one in wanted["assistant_masks"]]
     assert 0 < sum(wanted["assistant_masks"]) < len(wanted["input_ids"])

@@ -46,3 +46,12 @@ def test_a_mark_without_an_end_marks_nothing() -> None:
     with Chat(ChatFolder(Path("m"), {"default": template}, {}), load_tokenizer("bytes")) as chat:
         (document,) = chat.documents({"messages": chats.TALK})
     assert [(bytes(ids), learned) for ids, learned in document] == [(b"ab", False), (b"c", True), (b"de", False)]
+
+
+def test_messages_nested_deeper_than_json_is_written_are_refused() -> None:
+    deep: list[object] = []
+    for _ in range(5000):
+        deep = [deep]
+    folder = ChatFolder(Path("m"), {"default": chats.CHATML}, {})
+    with Chat(folder, load_tokenizer("bytes")) as chat, pytest.raises(ValueError, match="nested too deeply"):
+        list(chat.documents({"messages": [{"role": "user", "content": "a", "more": deep}]}))

@@ -99,8 +99,12 @@ class Renderer:
 
     def _asked(self, order: dict[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None and self._process.stdout is not None
+        try:
+            written = json.dumps(order).encode() + b"\n"
+        except RecursionError:
+            raise ValueError("its JSON is nested too deeply") from None
         with suppress(BrokenPipeError):  # it has ended: there is no reply either
-            self._process.stdin.write(json.dumps(order).encode() + b"\n")
+            self._process.stdin.write(written)
             self._process.stdin.flush()
         line = self._process.stdout.readline(_MOST_REPLY)
         if not line.endswith(b"\n"):

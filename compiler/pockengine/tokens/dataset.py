@@ -16,7 +16,7 @@ from ..ir import Array
 from ..tensors import Tensors
 from .documents import Documents
 from .layout import Layout
-from .packing import packed, pieces_of
+from .packing import Long, packed, pieces_of
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ class Statistics:
     documents   those in it
     left_out    documents, or pieces of long ones, of which no token would be learned
     cut         documents longer than a sequence
+    left_off    tokens of those behind the cut that are in no piece (`Long.CUT`)
     tokens      without padding
     padding     share of all positions
     learned     share of the tokens that count in the loss
@@ -37,6 +38,7 @@ class Statistics:
     documents: int
     left_out: int
     cut: int
+    left_off: int
     tokens: int
     padding: float
     learned: float
@@ -65,11 +67,13 @@ class Contents:
 
     seed      of the order of sequences, and of which documents share one
     together  several documents may share a sequence; else each has its own
-    padding   the token id of positions that hold none"""
+    padding   the token id of positions that hold none
+    long      what becomes of documents longer than a sequence"""
 
     seed: int = 0
     together: bool = True
     padding: int = 0
+    long: Long = Long.SPLIT
 
 
 def token_dataset(documents: Documents, layout: Layout, contents: Contents | None = None) -> TokenDataset:
@@ -78,10 +82,11 @@ def token_dataset(documents: Documents, layout: Layout, contents: Contents | Non
     contents = contents or Contents()
     if not 0 <= contents.padding < layout.vocabulary:
         raise DataError(f"the padding {contents.padding} is not in the vocabulary of 0 to {layout.vocabulary - 1}")
-    pieces = pieces_of(documents.starts, layout.length)
+    pieces = pieces_of(documents.starts, layout.length, contents.long)
     kept = pieces[[bool(documents.learned[begin + 1 : end].any()) for begin, end in pieces]]
     if not len(kept):
-        raise DataError("no document has a token to be learned: an answer, or a text of two tokens")
+        within = f" within the {layout.length} tokens of a sequence" if contents.long is Long.CUT else ""
+        raise DataError(f"no document has a token to be learned{within}: an answer, or a text of two tokens")
     lengths = [int(one) for one in kept[:, 1] - kept[:, 0]]
     alone = [[at] for at in np.random.default_rng(contents.seed).permutation(len(kept))]
     sequences = packed(lengths, layout.length, contents.seed) if contents.together else alone
@@ -94,6 +99,7 @@ def token_dataset(documents: Documents, layout: Layout, contents: Contents | Non
         documents=len(np.unique(np.searchsorted(documents.starts, kept[:, 0], side="right"))),
         left_out=len(pieces) - len(kept),
         cut=int((np.diff(documents.starts) > layout.length).sum()),
+        left_off=len(documents.ids) - int((pieces[:, 1] - pieces[:, 0]).sum()),
         tokens=tokens,
         padding=round(1 - tokens / positions, 6),
         learned=round(int(learned.sum()) / tokens, 6),

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import DataError
 from ..ir import Array
+from .conversations import conversation_of
 from .tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from .chat import Chat
 
 MOST_LINE = 16 << 20
 """Bytes of a line."""
 MOST_TOKENS = 1 << 27
 """Of all documents together: what is made of them is in memory at once."""
-_FORMS = '{"text": …}, {"prompt": …, "answer": …}, {"messages": […]} or {"tokens": […]}'
-_ROLES = ("system", "user", "assistant", "tool")
+_FORMS = '{"text": …}, {"prompt": …, "answer": …}, {"messages": […]}, {"conversations": […]} or {"tokens": […]}'
 
 Segment = tuple[Any, bool]
 """Text or token ids, and whether they are to be learned."""
@@ -48,33 +51,51 @@ class Ends:
 
 
 def read_documents(
-    files: Sequence[Path], vocabulary: int, tokenizer: Tokenizer | None = None, ends: Ends | None = None
+    files: Sequence[Path],
+    vocabulary: int,
+    tokenizer: Tokenizer | None = None,
+    ends: Ends | None = None,
+    chat: Chat | None = None,
 ) -> Documents:
     """The documents of files with one JSON object a line; empty lines are left out. Text needs a tokenizer; ids are
-    from 0 to `vocabulary` - 1. Raises DataError naming file and line, OSError."""
-    reader = _Reader(vocabulary, tokenizer, ends or Ends())
+    from 0 to `vocabulary` - 1. With a `chat`, lines are conversations, which it lays out and makes tokens of. Raises
+    DataError naming file and line, or the file whose conversations have no answer; OSError."""
+    reader = _Reader(vocabulary, tokenizer, ends or Ends(), chat)
     for file in files:
+        learned = reader.learned
         for number, line in _lines(file):
             try:
                 reader.take(_object(line))
             except ValueError as error:
                 raise DataError(f"{file}, line {number}: {error}") from None
+        if chat is not None and reader.learned == learned:
+            raise DataError(f"{file}: none of its conversations has an answer by the assistant, so nothing is learned")
     return reader.documents()
 
 
 class _Reader:
-    def __init__(self, vocabulary: int, tokenizer: Tokenizer | None, ends: Ends) -> None:
-        self._vocabulary, self._tokenizer = vocabulary, tokenizer
+    def __init__(self, vocabulary: int, tokenizer: Tokenizer | None, ends: Ends, chat: Chat | None) -> None:
+        self._vocabulary, self._tokenizer, self._chat = vocabulary, tokenizer, chat
         try:
             self._begin, self._end = (self._checked([] if one is None else [one]) for one in (ends.begin, ends.end))
         except ValueError as error:
             raise DataError(f"what begins or ends documents: {error}") from None
+        self.learned = 0
+        """Tokens so far that are to be learned."""
         self._ids, self._learned, self._starts = array("i"), bytearray(), array("q", [0])
 
     def take(self, content: dict[str, Any]) -> None:
-        """Adds a document. Raises ValueError with the end of a sentence."""
-        parts = [(self._begin, False), *((self._encoded(part), learned) for part, learned in _segments(content))]
+        """Adds a line's document, or documents. Raises ValueError with the end of a sentence."""
+        if self._chat is None:
+            self._add(_segments(content))
+        else:
+            for document in self._chat.documents(content):
+                self._add(document)
+
+    def _add(self, segments: Iterable[Segment]) -> None:
+        parts = [(self._begin, False), *((self._encoded(part), learned) for part, learned in segments)]
         for ids, learned in [*parts, (self._end, True)]:
+            self.learned += len(ids) if learned else 0
             self._ids.extend(ids)
             self._learned.extend((b"\1" if learned else b"\0") * len(ids))
         if len(self._ids) > MOST_TOKENS:
@@ -134,21 +155,9 @@ def _segments(content: dict[str, Any]) -> list[Segment]:
     """A document's parts in order."""
     if "prompt" in content and "answer" in content:
         return [(content["prompt"], False), (content["answer"], True)]
-    if "messages" in content:
-        return _messages(content["messages"])
+    if (conversation := conversation_of(content)) is not None:
+        return [(one.get("content"), one["role"] == "assistant") for one in conversation.messages]
     for key in ("text", "tokens"):
         if key in content:
             return [(content[key], True)]
     raise ValueError(f"it has neither form of a document: {_FORMS}")
-
-
-def _messages(messages: Any) -> list[Segment]:
-    if not isinstance(messages, list) or not all(isinstance(one, dict) for one in messages):
-        raise ValueError('"messages" is a list of {"role": …, "content": …}')
-    found = []
-    for one in messages:
-        role = one.get("role")
-        if role not in _ROLES or "content" not in one:
-            raise ValueError(f"a message has a role ({', '.join(_ROLES)}) and a content")
-        found.append((one["content"], role == "assistant"))
-    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from enum import StrEnum
 from itertools import pairwise
 
 import numpy as np
@@ -11,12 +12,22 @@ import numpy as np
 from ..ir import Array
 
 
-def pieces_of(starts: Array, length: int) -> Array:
-    """i64 [pieces, 2]: where each piece begins and ends. A document longer than `length` tokens becomes several."""
+class Long(StrEnum):
+    """What becomes of a document that is longer than a sequence."""
+
+    SPLIT = "split"
+    """Its pieces are documents of their own."""
+    CUT = "cut"
+    """Its beginning stays, the rest is left off: of a conversation, nothing is learned without what led to it."""
+
+
+def pieces_of(starts: Array, length: int, long: Long = Long.SPLIT) -> Array:
+    """i64 [pieces, 2]: where each piece begins and ends. Of a document longer than `length` tokens, `long` decides."""
     found = [
         (begin, min(begin + length, int(end)))
         for start, end in pairwise(starts)
         for begin in range(int(start), int(end), length)
+        if long is Long.SPLIT or begin == start
     ]
     return np.array(found, np.int64).reshape(-1, 2)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,11 +13,22 @@ BYTES = "bytes"
 """The tokenizer that needs no file: token i is the byte i."""
 
 
+@dataclass(frozen=True)
+class Encoded:
+    """Token ids, and of each where what it stands for begins and ends in the text, in characters."""
+
+    ids: list[int]
+    extents: list[tuple[int, int]]
+
+
 class Tokenizer(Protocol):
     """What turns text into token ids."""
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text, without any that mark its beginning or end."""
+
+    def encode_with_extents(self, text: str) -> Encoded:
+        """The same, with what each stands for. A letter of several tokens is the extent of each of them."""
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids; what is no text becomes U+FFFD, ids without a text nothing."""
@@ -29,6 +41,10 @@ class _Bytes:
     def encode(self, text: str) -> list[int]:
         return list(text.encode())
 
+    def encode_with_extents(self, text: str) -> Encoded:
+        extents = [(at, at + 1) for at, letter in enumerate(text) for _ in letter.encode()]
+        return Encoded(self.encode(text), extents)
+
     def decode(self, ids: Sequence[int]) -> str:
         return bytes(one for one in ids if one < 256).decode(errors="replace")
 
@@ -39,9 +55,19 @@ class _Bytes:
 class _FromFile:
     def __init__(self, made: Any) -> None:
         self._made = made
+        made.no_truncation()  # a file may say so, for the use that its model had
+        made.no_padding()
 
     def encode(self, text: str) -> list[int]:
-        return list(self._made.encode(text, add_special_tokens=False).ids)
+        return list(self._encoding(text).ids)
+
+    def encode_with_extents(self, text: str) -> Encoded:
+        made = self._encoding(text)
+        return Encoded(list(made.ids), list(made.offsets))
+
+    def _encoding(self, text: str) -> Any:
+        text.encode()  # half a surrogate pair is a ValueError here, a TypeError in the library
+        return self._made.encode(text, add_special_tokens=False)
 
     def decode(self, ids: Sequence[int]) -> str:
         return str(self._made.decode(list(ids), skip_special_tokens=True))

@@ -56,6 +56,15 @@ def test_a_tokenizer_of_a_file(tmp_path: Path) -> None:
         load_tokenizer(tmp_path / "none.json")
 
 
+def test_what_a_file_says_of_lengths_does_not_cut_texts(tmp_path: Path) -> None:
+    file = _tokenizer_file(tmp_path)
+    cut = {"direction": "Right", "max_length": 2, "strategy": "LongestFirst", "stride": 0}
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"truncation": cut}))
+    words = load_tokenizer(file)
+    assert words.encode("the cat sat") == [2, 3, 4]
+    assert words.encode_with_extents("the cat sat").extents == [(0, 3), (4, 7), (8, 11)]
+
+
 def test_half_a_letter_decodes_to_a_replacement() -> None:
     assert load_tokenizer("bytes").decode([97, 195, 300]) == "a\ufffd"
 

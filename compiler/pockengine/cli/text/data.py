@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,13 +12,30 @@ from ...errors import PockError
 from ..options import Json
 
 if TYPE_CHECKING:
-    from ...tokens import Layout, Statistics
+    from ...tokens import Chat, Layout, Long, Statistics, Tokenizer
 
 data_app = typer.Typer(name="data", help="Make datasets.", no_args_is_help=True, rich_markup_mode=None)
 
 TokenizerName = Annotated[
     str | None,
     typer.Option("--tokenizer", metavar="{bytes|FILE.json}", help="For text: UTF-8 bytes as ids, or a tokenizer.json."),
+]
+ChatFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--chat", metavar="FOLDER", help="A model's folder: its chat template lays out messages, its tokenizer reads."
+    ),
+]
+EachAnswer = Annotated[
+    bool, typer.Option("--each-answer", help="With --chat: each answer is a document, with what comes before it.")
+]
+LongOnes = Annotated[
+    str | None,
+    typer.Option(
+        "--long",
+        metavar="{split|cut}",
+        help="Documents longer than a sequence: all pieces, or the beginning. Default: split; with --chat, cut.",
+    ),
 ]
 
 
@@ -52,21 +70,32 @@ def tokens_command(
     padding: Annotated[int, typer.Option("--padding", min=0, metavar="ID", help="Where there is no token.")] = 0,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the order, and of what shares a sequence.")] = 0,
     unpacked: Annotated[bool, typer.Option("--unpacked", help="One document a sequence.")] = False,
+    chat: ChatFolder = None,
+    each_answer: EachAnswer = False,
+    long: LongOnes = None,
     json: Json = False,
 ) -> None:
     """Pack documents of text or token ids into sequences; only answers are learned.
 
     A line is {"text": …}, {"prompt": …, "answer": …}, {"messages": [{"role": …, "content": …}, …]} or {"tokens": […]}.
     Each text may be a list of token ids instead. Of prompts, and of messages by others than the assistant, nothing is
-    learned: their labels are -100."""
+    learned: their labels are -100. ShareGPT's {"conversations": [{"from": …, "value": …}, …]} is read, too. With
+    --chat, all lines are conversations, and answers are learned with the token that ends their turn."""
     from ...tokens import Contents, Ends, load_tokenizer, read_documents, token_dataset, token_id
 
-    layout = _layout(model, length, vocabulary, (inputs, labels, ahead))
+    layout, kept = _layout(model, length, vocabulary, (inputs, labels, ahead)), _kept(long, chat)
+    if chat is None and each_answer:
+        raise PockError("--each-answer goes with --chat")
+    if chat is not None and (begin is not None or end is not None):
+        raise PockError("with --chat the template begins and ends documents: leave out --begin and --end")
+    if chat is not None and tokenizer is None:
+        tokenizer = str(chat / "tokenizer.json")
     words = load_tokenizer(tokenizer) if tokenizer is not None else None
     marks = ((begin, "--begin"), (end, "--end"))
     ends = Ends(*(None if text is None else token_id(text, words, option) for text, option in marks))
-    documents = read_documents(files, layout.vocabulary, words, ends)
-    dataset = token_dataset(documents, layout, Contents(seed, not unpacked, padding))
+    with _chat(chat, words, apart=each_answer) as laid_out:
+        documents = read_documents(files, layout.vocabulary, words, ends, laid_out)
+    dataset = token_dataset(documents, layout, Contents(seed, not unpacked, padding, kept))
     dataset.save(output)
     _show(dataset.statistics, output, as_json=json)
 
@@ -85,6 +114,24 @@ def _layout(model: Path | None, length: int | None, vocabulary: int | None, said
     return Layout(length, vocabulary, tuple(inputs.split(",")), labels, ahead)
 
 
+def _kept(said: str | None, chat: Path | None) -> Long:
+    from ...tokens import Long
+
+    if said is None:
+        return Long.SPLIT if chat is None else Long.CUT
+    if said not in list(Long):
+        raise PockError(f"--long is {' or '.join(Long)}, not '{said[:40]}'")
+    return Long(said)
+
+
+def _chat(folder: Path | None, words: Tokenizer | None, *, apart: bool) -> AbstractContextManager[Chat | None]:
+    from ...tokens import Chat, read_chat_folder
+
+    if folder is None or words is None:
+        return nullcontext()
+    return Chat(read_chat_folder(folder), words, apart=apart)
+
+
 def _show(statistics: Statistics, output: Path, *, as_json: bool) -> None:
     import json
 
@@ -96,7 +143,8 @@ def _show(statistics: Statistics, output: Path, *, as_json: bool) -> None:
     print(f"{s.sequences} sequences of {s.length} tokens out of {s.documents} documents, {s.padding:.1%} padding")
     print(f"{s.tokens} tokens, of which {s.learned:.1%} are learned")
     if s.cut:
-        print(f"{s.cut} documents are longer than a sequence and were cut")
+        behind = f": the {s.left_off} tokens behind the cut were left off" if s.left_off else ""
+        print(f"{s.cut} documents are longer than a sequence and were cut{behind}")
     if s.left_out:
         print(f"{s.left_out} documents, or pieces of long ones, have nothing to learn and were left out")
     if not s.apart:

@@ -17,7 +17,7 @@ import numpy as np
 from ..errors import RecipeError, nearest
 from ..ir import Array, DType, Graph, Node, TensorType, Value, verify
 from ..ops import Convolution, Emitter, Rewriting, convolution_of, prune, reads_rows
-from ..ops.quantised import DEQUANTIZE, dequantize, quantize, relative_error
+from ..ops.quantised import DEQUANTIZE, BlockFormat, dequantize, quantize, relative_error
 from ..recipe import FROZEN, Frozen, Scheme, is_adapter, matches, module_of
 from ..recipe.resolution.channels import Axes, contracted, multiplies, readers
 
@@ -35,21 +35,22 @@ class Quantised:
     dtype: str
     shape: tuple[int, ...]
     perm: tuple[int, ...]
-    bits: int
+    format: BlockFormat
     block: int
     error: float
 
     @property
     def names(self) -> tuple[str, str]:
         """Of the packed integers and of the scales."""
-        return f"{self.name}.int{self.bits}", self.name + SCALES
+        return f"{self.name}.{self.format}", self.name + SCALES
 
     def to_mapping(self) -> dict[str, Any]:
         return {
             "dtype": self.dtype,
             "shape": list(self.shape),
             "perm": list(self.perm),
-            "bits": self.bits,
+            "format": self.format.value,
+            "bits": self.format.bits,
             "block": self.block,
             "relative_rms_error": self.error,
         }
@@ -58,14 +59,13 @@ class Quantised:
     def of(cls, name: str, mapping: Mapping[str, Any]) -> Quantised:
         """What `to_mapping` made."""
         shape, perm = tuple(mapping["shape"]), tuple(mapping["perm"])
-        return cls(
-            name, mapping["dtype"], shape, perm, mapping["bits"], mapping["block"], mapping["relative_rms_error"]
-        )
+        format, error = BlockFormat.of(mapping), mapping["relative_rms_error"]
+        return cls(name, mapping["dtype"], shape, perm, format, mapping["block"], error)
 
     def restored(self, tensors: Mapping[str, Array]) -> Array:
         """The weight as the user's framework stores it, out of its packed integers and scales."""
         packed, scales = (tensors[name] for name in self.names)
-        stored = dequantize(packed, scales, self.bits, self.block, [self.shape[axis] for axis in self.perm])
+        stored = dequantize(packed, scales, self.format, self.block, [self.shape[axis] for axis in self.perm])
         weight = np.transpose(stored, np.argsort(self.perm))
         return np.asarray(weight, order="C").astype(DType(self.dtype).numpy)
 
@@ -129,7 +129,7 @@ def with_quantised(model: Graph, frozen: Frozen, scheme: Scheme) -> tuple[Graph,
 def _described(value: Value, use: _Read, frozen: Frozen) -> Quantised:
     """How the weight is stored, its error left open."""
     type = value.type
-    return Quantised(value.name, type.dtype.value, type.shape, use.perm, frozen.bits, frozen.block, 0.0)
+    return Quantised(value.name, type.dtype.value, type.shape, use.perm, frozen.format, frozen.block, 0.0)
 
 
 @dataclass(frozen=True)
@@ -148,13 +148,13 @@ _DONE: dict[tuple[Hashable, ...], _Integers] = {}
 
 def _integers_of(weight: Array, stored: Quantised, rows: int) -> _Integers:
     """The weight quantised, once as long as its contents stay the same."""
-    key = (id(weight), stored.perm, stored.bits, stored.block)
+    key = (id(weight), stored.perm, stored.format, stored.block)
     matrix = np.transpose(weight, stored.perm).reshape(rows, -1)
     checksum = zlib.crc32(np.asarray(weight, order="C").view(np.uint8).data)
     known = _DONE.get(key)
     if known is None or known.checksum != checksum:
-        packed, scales = quantize(matrix, stored.bits, stored.block)
-        error = relative_error(matrix, packed, scales, stored.bits, stored.block)
+        packed, scales = quantize(matrix, stored.format, stored.block)
+        error = relative_error(matrix, packed, scales, stored.format, stored.block)
         if known is None:
             weakref.finalize(weight, _DONE.pop, key, None)
         known = _DONE[key] = _Integers(packed, scales, error, checksum)
@@ -163,7 +163,7 @@ def _integers_of(weight: Array, stored: Quantised, rows: int) -> _Integers:
 
 def _read(e: Emitter, node: Node, pair: tuple[Value, Value], use: _Read, frozen: Frozen) -> Value:
     """The node with its operand decompressed."""
-    attrs = {"bits": frozen.bits, "block": frozen.block}
+    attrs = {"format": frozen.format.value, "block": frozen.block}
     if reads_rows(node):
         rows = [e.op("gather", value, node.inputs[1], axis=0) for value in pair]
         return e.op(DEQUANTIZE, *rows, shape=node.output.type.shape, **attrs)

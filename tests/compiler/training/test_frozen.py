@@ -17,19 +17,19 @@ from torch import nn
 from torch.nn import functional
 
 from pockengine.artifact import Artifact
-from pockengine.autodiff import quantised
+from pockengine.autodiff import Quantised, quantised
 from pockengine.check import check
 from pockengine.compile import Request, Scope, compile, plan_programs, summary
-from pockengine.errors import DataError, RecipeError
+from pockengine.errors import DataError, ModelError, RecipeError
 from pockengine.frontends import from_torch
 from pockengine.insight import explain
 from pockengine.ops.quantised import (
     DEQUANTIZE,
+    BlockFormat,
     dequantize,
     quantize,
     relative_error,
     scale_numbers,
-    significant_bits,
 )
 from pockengine.recipe import Recipe, resolve
 from pockengine.targets import get
@@ -70,12 +70,12 @@ def to_bits(number: float, significant: int) -> float:
     return float(np.ldexp(np.floor(np.ldexp(mantissa, significant) + 0.5), exponent - significant))
 
 
-@pytest.mark.parametrize("bits, largest", [(4, 7), (8, 127)])
+@pytest.mark.parametrize("format, largest", [(BlockFormat.INT4, 7), (BlockFormat.INT8, 127)])
 @pytest.mark.parametrize("block", [16, 32])
-def test_the_quantiser_number_by_number(bits: int, largest: int, block: int) -> None:
-    matrix = np.random.default_rng(bits).standard_normal((6, 75)).astype(np.float32)
+def test_the_quantiser_number_by_number(format: BlockFormat, largest: int, block: int) -> None:
+    matrix, bits = np.random.default_rng(largest).standard_normal((6, 75)).astype(np.float32), format.bits
     matrix[2, :block] = 0.0
-    packed, scales = quantize(matrix, bits, block)
+    packed, scales = quantize(matrix, format, block)
     expected = np.zeros_like(matrix)
     for row in range(6):
         for start in range(0, 75, block):
@@ -88,21 +88,21 @@ def test_the_quantiser_number_by_number(bits: int, largest: int, block: int) -> 
                 stored = (int(packed[at]) >> (4 * (i >= block // 2)) & 15) - 8 if bits == 4 else packed[at]
                 assert stored == integer
                 expected[row, start + i] = np.float32(integer) * scale
-    np.testing.assert_array_equal(dequantize(packed, scales, bits, block, matrix.shape), expected)
+    np.testing.assert_array_equal(dequantize(packed, scales, format, block, matrix.shape), expected)
     lost = np.sqrt(np.square(expected - matrix).sum() / np.square(matrix).sum())
-    assert relative_error(matrix, packed, scales, bits, block) == pytest.approx(lost, rel=1e-5)
+    assert relative_error(matrix, packed, scales, format, block) == pytest.approx(lost, rel=1e-5)
 
 
-@pytest.mark.parametrize("bits, significant", [(4, 8), (8, 15)])
+@pytest.mark.parametrize("format, significant", [(BlockFormat.INT4, 8), (BlockFormat.INT8, 15)])
 @pytest.mark.parametrize("factor", [1.0, 1e-3, 1e-30, 1e30])
-def test_numbers_have_as_many_significant_bits_as_is_said(bits: int, significant: int, factor: float) -> None:
+def test_numbers_have_as_many_significant_bits_as_is_said(format: BlockFormat, significant: int, factor: float) -> None:
     matrix = np.random.default_rng(0).standard_normal((9, 64)).astype(np.float32) * np.float32(factor)
-    packed, scales = quantize(matrix, bits, 32)
-    assert significant_bits(bits) == significant
-    numbers = dequantize(packed, scales, bits, 32, matrix.shape).astype(np.float64)
+    packed, scales = quantize(matrix, format, 32)
+    assert format.significant_bits == significant
+    numbers = dequantize(packed, scales, format, 32, matrix.shape).astype(np.float64)
     assert all(to_bits(number, significant) == number for number in numbers.reshape(-1))
     lost = np.linalg.norm(numbers - matrix.astype(np.float64)) / np.linalg.norm(matrix.astype(np.float64))
-    assert lost < (0.11 if bits == 4 else 0.007)
+    assert lost < {BlockFormat.INT4: 0.11, BlockFormat.INT8: 0.007}[format]
 
 
 def test_weights_are_quantised_once_until_they_change(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,6 +239,17 @@ def test_check_reports_bytes_and_errors() -> None:
     for key in ("param_bytes", "arena_bytes", "predicted_peak_bytes", "quantised", "quantised_error_worst"):
         assert report["estimate"][key] == compiled[key]
     assert "quantised" not in report["recipes"]["head"]
+
+
+def test_how_a_weight_is_stored_is_said_by_format_and_bits() -> None:
+    """Artifacts of 0.1 say bits alone."""
+    artifact = built("int4", update=LAST)
+    name, how = next(iter(artifact.manifest.summary["quantised"].items()))
+    assert (how["format"], how["bits"]) == ("int4", 4)
+    older = {key: value for key, value in how.items() if key != "format"}
+    assert Quantised.of(name, older) == Quantised.of(name, how)
+    with pytest.raises(ModelError, match="'int9' is no format of quantised weights: int8, int4"):
+        Quantised.of(name, {**how, "format": "int9"})
 
 
 def test_export_gives_the_weights_in_full(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ...ir import Node
 from ...ops.movement import ints
+from ...ops.quantised import BlockFormat
 
 SCALE_OF = """
 static inline float scale_of(uint16_t bits)
@@ -20,9 +21,9 @@ static inline float scale_of(uint16_t bits)
 
 @dataclass(frozen=True)
 class Compressed:
-    """Numbers of `bits` bits, `columns` in a row, in blocks of `block`."""
+    """Numbers of `format`, `columns` in a row, in blocks of `block`."""
 
-    bits: int
+    format: BlockFormat
     block: int
     columns: int
 
@@ -31,13 +32,14 @@ class Compressed:
         """That of a `dequantize_blocks` node."""
         scales = node.inputs[1].type
         rows = scales.size // scales.shape[-1]
-        return cls(int(node.attrs["bits"]), int(node.attrs["block"]), math.prod(ints(node.attrs, "shape")) // rows)
+        columns = math.prod(ints(node.attrs, "shape")) // rows
+        return cls(BlockFormat.of(node.attrs), int(node.attrs["block"]), columns)
 
     def element(self, packed: str, scales: str, row: str, column: str) -> str:
         """Expression of a number; `packed` and `scales` are pointers, `row` and `column` expressions."""
         blocks, row, column = -(-self.columns // self.block), f"({row})", f"({column})"
         scale = f"scale_of({scales}[{row} * {blocks} + {column} / {self.block}])"
-        if self.bits == 8:
+        if self.format is BlockFormat.INT8:
             return f"(float){packed}[{row} * {blocks * self.block} + {column}] * {scale}"
         half = self.block // 2
         byte = f"{packed}[{row} * {blocks * half} + {column} / {self.block} * {half} + ({column} & {half - 1})]"

@@ -41,12 +41,12 @@ def _bernoulli(node: Node) -> Kernel:
 
 
 def _dequantize(node: Node) -> Kernel:
-    """Integers of 4 or 8 bits in blocks, each with a scale (see ops/quantised.py)."""
+    """Numbers in blocks, each with a scale (see ops/quantised.py)."""
     weight, code = Compressed.of(node), Code()
     with kernel_body(code, operands_of(node)), code.each("i", node.output.type.size):
         number = weight.element("in0", "in1", f"i / {weight.columns}", f"i % {weight.columns}")
         code.line(f"out0[i] = {number};")
-    title = f"{node.output.type} of {weight.bits} bits in blocks of {weight.block}"
+    title = f"{node.output.type} of {weight.format} in blocks of {weight.block}"
     return kernel("dequantize", title, code.text(), [SCALE_OF])
 
 

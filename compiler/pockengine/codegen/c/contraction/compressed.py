@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from ....ir import Node
 from ....ops import decompresses
 from ....ops.movement import ints
-from ....ops.quantised import DEQUANTIZE
+from ....ops.quantised import DEQUANTIZE, BlockFormat
 from ....plan.program import Lowered
+from ...common.c_dialect import c_type
 from ...common.index_maps import Access, Axis
 from ...common.indexing import digits, dot
 from ...common.region import body_of
@@ -36,11 +37,11 @@ scale_of(uint16_t bits)
 
 @dataclass(frozen=True)
 class Compressed:
-    """The layout of a weight (see ops/quantised.py): numbers of `bits` bits, `columns` in a row, in blocks of `block`.
+    """The layout of a weight (see ops/quantised.py): numbers of `format`, `columns` in a row, in blocks of `block`.
     `arguments` are the places of integers and scales among a region's inputs; `operand` is that of the contraction that
     reads it, if one does."""
 
-    bits: int
+    format: BlockFormat
     block: int
     columns: int
     arguments: tuple[int, int]
@@ -52,7 +53,7 @@ class Compressed:
         scales = node.inputs[1].type
         rows = scales.size // scales.shape[-1]
         columns = math.prod(ints(node.attrs, "shape")) // rows
-        return cls(int(node.attrs["bits"]), int(node.attrs["block"]), columns, arguments, operand)
+        return cls(BlockFormat.of(node.attrs), int(node.attrs["block"]), columns, arguments, operand)
 
     @property
     def blocks(self) -> int:
@@ -60,11 +61,11 @@ class Compressed:
 
     @property
     def row_bytes(self) -> int:
-        return self.blocks * self.block * self.bits // 8
+        return self.blocks * self.block * self.format.bits // 8
 
     @property
     def type(self) -> str:
-        return "uint8_t" if self.bits == 4 else "int8_t"
+        return c_type(self.format.dtype)
 
     @property
     def source(self) -> str:
@@ -79,9 +80,9 @@ class Compressed:
         """C function that writes the numbers `c0` .. `c1` of one row."""
         code, half = Code(), self.block // 2
         header = f"static inline void\nunpack_block(const {self.type} *restrict from, float scale, float *restrict to)"
-        count = half if self.bits == 4 else self.block
+        count = half if self.format is BlockFormat.INT4 else self.block
         with code.block(header), code.loop("j", count, vectorize=True):
-            if self.bits == 4:
+            if self.format is BlockFormat.INT4:
                 code.line("to[j] = (float)((from[j] & 15) - 8) * scale;")
                 code.line(f"to[j + {half}] = (float)((from[j] >> 4) - 8) * scale;")
             else:
@@ -90,7 +91,7 @@ class Compressed:
         header = f"static void\nunpack(const {self.type} *row, const uint16_t *scales, float *out, "
         loop = f"for (ptrdiff_t b = c0 / {self.block}; b * {self.block} < c1; ++b)"
         with code.block(f"{header}ptrdiff_t c0, ptrdiff_t c1)"), code.block(loop):
-            code.line(f"const {self.type} *const from = row + b * {self.block * self.bits // 8};")
+            code.line(f"const {self.type} *const from = row + b * {self.block * self.format.bits // 8};")
             code.line(f"const ptrdiff_t start = b * {self.block}, end = start + {self.block};")
             with code.block("if (start >= c0 && end <= c1)"):
                 code.line(f"unpack_block(from, {self.scale('b')}, out + (start - c0));")
@@ -104,7 +105,7 @@ class Compressed:
     def element(self, row: str, column: str) -> str:
         """C expression of one number."""
         scale = self.scale(f"({row}) * {self.blocks} + ({column}) / {self.block}")
-        if self.bits == 8:
+        if self.format is BlockFormat.INT8:
             return f"(float)src[({row}) * {self.row_bytes} + ({column})] * {scale}"
         half = self.block // 2
         byte = f"src[({row}) * {self.row_bytes} + ({column}) / {self.block} * {half} + (({column}) & {half - 1})]"
@@ -129,7 +130,7 @@ def lower(node: Node) -> Lowered:
         with code.loop("row", "last", "first"):
             code.line(f"unpack(src + row * {layout.row_bytes}, scales + row * {layout.blocks},")
             code.line(f"       out + row * {layout.columns}, 0, {layout.columns});")
-    title = f"{node.output.type} of {layout.bits} bits in blocks of {layout.block}"
+    title = f"{node.output.type} of {layout.format} in blocks of {layout.block}"
     return Lowered((call(node, kernel("dequantize", title, code.text(), [SCALE_OF, layout.unpack()])),))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ....ir import Node
-from ....ops.quantised import significant_bits
+from ....ops.quantised import BlockFormat
 from ....plan.program import PACKED
 from ....targets import Target
 from ...common.index_maps import Contraction, contractions_of
@@ -31,7 +31,7 @@ def compressed_operand(node: Node) -> CompressedOperand | None:
     if unpacking is None:
         return None
     index = anchor_of(node).inputs.index(unpacking.output)
-    return CompressedOperand(index, significant_bits(int(unpacking.attrs["bits"])))
+    return CompressedOperand(index, BlockFormat.of(unpacking.attrs).significant_bits)
 
 
 def products_of(node: Node) -> list[Contraction]:

@@ -14,6 +14,7 @@ from ...common.index_maps import Contraction, contractions_of
 from ...common.memo import Memo
 from ...common.region import anchor_of, body_of
 from ...common.scratch import aligned
+from ...common.storage import Blocks
 from ..emit.operands import Operand, computed_operands
 from .compressed import Compressed, dequantization
 from .formats import CompressedOperand, Format, named
@@ -61,7 +62,7 @@ def _oriented(scheduled: Iterable[tuple[Contraction, Schedule]]) -> list[tuple[C
 @dataclass(frozen=True)
 class ContractionPlan:
     """Everything known about one contraction kernel. `contraction` is already oriented as the schedule says.
-    Where the left operand is `compressed`, its argument is that of the integers. `strip` is the part of B at hand."""
+    Where the left operand is `compressed`, its argument is that of the codes. `strip` is the part of B at hand."""
 
     node: Node
     anchor: Node
@@ -93,9 +94,9 @@ class ContractionPlan:
         places = {value: index for index, value in enumerate(body_of(node).inputs)}
         compressed = None
         if unpacking is not None:
-            integers, scales = (places[value] for value in unpacking.inputs)
-            compressed = Compressed.of(unpacking, (integers, scales), compressed_operand(node))
-            places[unpacking.output] = integers
+            codes, scales = (places[value] for value in unpacking.inputs)
+            compressed = Compressed(Blocks.of(unpacking), scales, compressed_operand(node))
+            places[unpacking.output] = codes
         plans = []
         for part, (oriented, schedule) in enumerate(scheduled):
             left, right = (

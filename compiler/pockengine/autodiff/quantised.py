@@ -1,7 +1,7 @@
-"""Frozen weights of a model in block-quantised integers: which can be, the model that reads them, and back.
+"""Frozen weights of a model in block-quantised numbers: which can be, the model that reads them, and back.
 
-A weight becomes two parameters, `NAME.int4` (or `.int8`) and `NAME.scales`, and every product that read it reads
-`dequantize_blocks` of them, stored with the axis that is summed over last. Nothing else of the model changes."""
+A weight becomes two parameters, `NAME.int4` (or `.int8`, `.fp8`) and `NAME.scales`, and every product that read it
+reads `dequantize_blocks` of them, stored with the axis that is summed over last. Nothing else of the model changes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Quantised:
 
     @property
     def names(self) -> tuple[str, str]:
-        """Of the packed integers and of the scales."""
+        """Of the packed codes and of the scales."""
         return f"{self.name}.{self.format}", self.name + SCALES
 
     def to_mapping(self) -> dict[str, Any]:
@@ -63,7 +63,7 @@ class Quantised:
         return cls(name, mapping["dtype"], shape, perm, format, mapping["block"], error)
 
     def restored(self, tensors: Mapping[str, Array]) -> Array:
-        """The weight as the user's framework stores it, out of its packed integers and scales."""
+        """The weight as the user's framework stores it, out of its packed codes and scales."""
         packed, scales = (tensors[name] for name in self.names)
         stored = dequantize(packed, scales, self.format, self.block, [self.shape[axis] for axis in self.perm])
         weight = np.transpose(stored, np.argsort(self.perm))
@@ -96,7 +96,7 @@ def with_quantised(model: Graph, frozen: Frozen, scheme: Scheme) -> tuple[Graph,
         stored = _described(value, uses[0], frozen)
         if taken.intersection(stored.names):
             raise RecipeError(f"the model has a tensor '{stored.names[0]}' already: leave '{value.name}' out of frozen")
-        done = _integers_of(data[value.name], stored, uses[0].shape[0])
+        done = _codes_of(data[value.name], stored, uses[0].shape[0])
         made.append(dataclasses.replace(stored, error=done.error))
         packed, scales = (
             Value(name, TensorType(DType.of(array.dtype), array.shape))
@@ -133,8 +133,8 @@ def _described(value: Value, use: _Read, frozen: Frozen) -> Quantised:
 
 
 @dataclass(frozen=True)
-class _Integers:
-    """A weight's integers, scales and relative error; `checksum` is that of the weight."""
+class _Codes:
+    """A weight's codes, scales and relative error; `checksum` is that of the weight."""
 
     packed: Array
     scales: Array
@@ -142,11 +142,11 @@ class _Integers:
     checksum: int
 
 
-_DONE: dict[tuple[Hashable, ...], _Integers] = {}
+_DONE: dict[tuple[Hashable, ...], _Codes] = {}
 """By the weight's array, as long as that exists, and how it is stored: a model is planned for several recipes."""
 
 
-def _integers_of(weight: Array, stored: Quantised, rows: int) -> _Integers:
+def _codes_of(weight: Array, stored: Quantised, rows: int) -> _Codes:
     """The weight quantised, once as long as its contents stay the same."""
     key = (id(weight), stored.perm, stored.format, stored.block)
     matrix = np.transpose(weight, stored.perm).reshape(rows, -1)
@@ -157,7 +157,7 @@ def _integers_of(weight: Array, stored: Quantised, rows: int) -> _Integers:
         error = relative_error(matrix, packed, scales, stored.format, stored.block)
         if known is None:
             weakref.finalize(weight, _DONE.pop, key, None)
-        known = _DONE[key] = _Integers(packed, scales, error, checksum)
+        known = _DONE[key] = _Codes(packed, scales, error, checksum)
     return known
 
 

@@ -1,10 +1,14 @@
-"""Block-quantised numbers: small integers, and one scale for each block of a row.
+"""Block-quantised numbers: small integers or 8-bit floats, and one scale for each block of a row.
 
-Symmetric and linear: a block's scale is its largest magnitude over the largest integer (7 for 4 bits, 127 for 8), a
-number is its integer times the scale. Scales are bf16 (their bits, as u16), with so few significant bits that a number
-has 8 of them for 4 bits and 15 for 8: one and two bf16 hold it exactly. Rows are padded with zeros to whole blocks. Of
-4-bit integers byte j of a block holds those of j (low half) and of j + block / 2 (high half), each plus 8, so that both
-halves unpack along the vector.
+Symmetric: a block's scale is its largest magnitude over the format's (7, 127 or 448), a number is its code's times the
+scale. Scales are bf16 (their bits, as u16), with so few significant bits that a number has 8 of them in int4 and fp8
+and 15 in int8: one and two bf16 hold it exactly. Rows are padded with zeros to whole blocks. Of 4-bit integers byte j
+of a block holds those of j (low half) and of j + block / 2 (high half), each plus 8, so that both halves unpack along
+the vector.
+
+fp8 is E4M3 of the OCP (8-bit Floating Point Specification, revision 1.0): a sign, 4 bits of exponent with a bias of 7,
+3 bits of mantissa, subnormal numbers down to 2^-9, no infinities. Codes are to the nearest, ties to even. Its scales
+are rounded up, so that no number lies beyond 448: a larger scale costs a float no precision, saturation would.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from ..errors import ModelError
@@ -35,6 +40,8 @@ class BlockFormat(StrEnum):
     """Integers from -127 to 127, a byte each."""
     INT4 = "int4"
     """Integers from -7 to 7, two in a byte."""
+    FP8 = "fp8"
+    """Floats of E4M3 from -448 to 448, a byte each."""
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> BlockFormat:
@@ -47,17 +54,17 @@ class BlockFormat(StrEnum):
 
     @property
     def bits(self) -> int:
-        """Of a stored number."""
+        """Of a code."""
         return _BITS[self]
 
     @property
     def dtype(self) -> DType:
-        """That of the packed numbers."""
-        return DType.U8 if self is BlockFormat.INT4 else DType.I8
+        """That of the packed codes."""
+        return DType.I8 if self is BlockFormat.INT8 else DType.U8
 
     @property
     def largest(self) -> int:
-        """The largest magnitude of a stored number."""
+        """The largest magnitude of a code's number."""
         return _LARGEST[self]
 
     @property
@@ -67,13 +74,26 @@ class BlockFormat(StrEnum):
 
     @property
     def significant_bits(self) -> int:
-        """Of a number: those of its integer without the sign, and those of its scale."""
-        return self.bits - 1 + self.scale_bits
+        """Of a number: those of its code without the sign, and those of its scale."""
+        return _CODE_BITS[self] + self.scale_bits
 
 
-_BITS = {BlockFormat.INT8: 8, BlockFormat.INT4: 4}
-_LARGEST = {BlockFormat.INT8: 127, BlockFormat.INT4: 7}
-_SCALE_BITS = {BlockFormat.INT8: 8, BlockFormat.INT4: 5}
+_BITS = {BlockFormat.INT8: 8, BlockFormat.INT4: 4, BlockFormat.FP8: 8}
+_LARGEST = {BlockFormat.INT8: 127, BlockFormat.INT4: 7, BlockFormat.FP8: 448}
+_CODE_BITS = {BlockFormat.INT8: 7, BlockFormat.INT4: 3, BlockFormat.FP8: 4}
+_SCALE_BITS = {BlockFormat.INT8: 8, BlockFormat.INT4: 5, BlockFormat.FP8: 4}
+
+
+def _e4m3() -> Array:
+    """f32 [256]: the numbers of the codes of fp8. Those of NaN, 0x7F and 0xFF, are never made; here they are what the
+    arithmetic of kernels gives, 480."""
+    codes = np.arange(128)
+    exponents = np.maximum(codes >> 3, 1)
+    numbers = np.ldexp((codes - 8 * (exponents - 1)).astype(np.float32), exponents - 10)
+    return np.concatenate([numbers, -numbers])
+
+
+_E4M3 = _e4m3()
 
 
 def packed_types(rows: int, columns: int, format: BlockFormat, block: int) -> tuple[TensorType, TensorType]:
@@ -83,13 +103,13 @@ def packed_types(rows: int, columns: int, format: BlockFormat, block: int) -> tu
 
 
 def quantize(matrix: Array, format: BlockFormat, block: int) -> tuple[Array, Array]:
-    """The packed integers and scales of a matrix [rows, columns], as `packed_types` says."""
+    """The packed codes and scales of a matrix [rows, columns], as `packed_types` says."""
     rows, columns = matrix.shape
     packed, scales = (np.empty(t.shape, t.dtype.numpy) for t in packed_types(rows, columns, format, block))
     for part in _parts(matrix):
         numbers = _blocks(matrix[part], block)
         scales[part] = _rounded(np.abs(numbers).max(axis=2, initial=0.0) / np.float32(format.largest), format)
-        packed[part] = _integers(numbers, scale_numbers(scales[part]), format)
+        packed[part] = _codes(numbers, scale_numbers(scales[part]), format)
     return packed, scales
 
 
@@ -111,9 +131,11 @@ def _blocks(rows: Array, block: int) -> Array:
 
 
 def _rounded(scales: Array, format: BlockFormat) -> Array:
-    """f32 numbers that are not negative as the bits of bf16 numbers, to the nearest with few significant bits."""
+    """f32 numbers that are not negative as the bits of bf16 numbers with few significant bits: the nearest, or of fp8
+    the next that is not smaller."""
     dropped = 24 - format.scale_bits
-    whole = (scales.view(np.uint32) + np.uint32(1 << (dropped - 1))) >> np.uint32(dropped)
+    added = (1 << dropped) - 1 if format is BlockFormat.FP8 else 1 << (dropped - 1)
+    whole = (scales.view(np.uint32) + np.uint32(added)) >> np.uint32(dropped)
     return (whole << np.uint32(dropped - 16)).astype(np.uint16)
 
 
@@ -122,11 +144,13 @@ def scale_numbers(scales: Array) -> Array:
     return (scales.astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
-def _integers(numbers: Array, scales: Array, format: BlockFormat) -> Array:
-    """The packed integers [rows, bytes] of numbers [rows, blocks, block]."""
+def _codes(numbers: Array, scales: Array, format: BlockFormat) -> Array:
+    """The packed codes [rows, bytes] of numbers [rows, blocks, block]."""
     largest, block = format.largest, numbers.shape[2]
     divisor = np.where(scales > 0, scales, np.float32(1.0))[..., None]
     rounded = numbers / divisor
+    if format is BlockFormat.FP8:  # within 448, since scales are rounded up
+        return rounded.astype(ml_dtypes.float8_e4m3fn).view(np.uint8).reshape(len(numbers), -1)
     np.rint(rounded, out=rounded)
     np.clip(rounded, -largest, largest, out=rounded)
     integers = rounded.astype(np.int8)
@@ -139,11 +163,12 @@ def _integers(numbers: Array, scales: Array, format: BlockFormat) -> Array:
 def dequantize(packed: Array, scales: Array, format: BlockFormat, block: int, shape: Sequence[int]) -> Array:
     """The numbers of a tensor of this shape; its rows are those of `packed`."""
     rows, blocks = scales.size // max(1, scales.shape[-1]), scales.shape[-1]
-    integers, factors = packed.reshape(rows, blocks, -1), scale_numbers(scales)
+    codes, factors = packed.reshape(rows, blocks, -1), scale_numbers(scales)
     if format is BlockFormat.INT4:
-        halves = [integers & 15, integers >> 4]
-        integers = np.concatenate(halves, axis=2).astype(np.int8) - np.int8(_OFFSET)
-    numbers = integers.astype(factors.dtype) * factors.reshape(rows, blocks, 1)
+        halves = [codes & 15, codes >> 4]
+        codes = np.concatenate(halves, axis=2).astype(np.int8) - np.int8(_OFFSET)
+    unscaled = _E4M3[codes] if format is BlockFormat.FP8 else codes.astype(np.float32)
+    numbers = unscaled * factors.reshape(rows, blocks, 1)
     columns = math.prod(shape) // max(1, rows)
     return np.asarray(numbers.reshape(rows, blocks * block)[:, :columns], order="C").reshape(tuple(shape))
 
@@ -202,6 +227,8 @@ register(
                 (("i8[4,96]", "u16[4,3]"), "int8", 32, (4, 70), _sample_scales(12)),
                 (("u8[2,3,32]", "u16[2,3,2]"), "int4", 32, (2, 3, 33), _sample_scales(12)),
                 (("i8[70,64]", "u16[70,1]"), "int8", 64, (70, 64), _sample_scales(70)),
+                (("u8[9,64]", "u16[9,2]"), "fp8", 32, (9, 50), _sample_scales(18)),
+                (("u8[2,3,64]", "u16[2,3,1]"), "fp8", 64, (2, 3, 64), _sample_scales(6)),
             )
         ),
     )

@@ -1,4 +1,4 @@
-"""Frozen weights in fewer bits: which weights, how many bits, and how large the blocks. Knows no model."""
+"""Frozen weights in fewer bits: which weights, in which format, and how large the blocks. Knows no model."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _block(value: object, where: str) -> int:
 @dataclass(frozen=True)
 class Frozen:
     """
-    weights  `int8` or `int4`
+    weights  `int8`, `int4` or `fp8`
     block    numbers that share a scale, along the axis that is summed over
     params   globs over names of weights or of their modules; none: every large weight of a product or convolution"""
 

@@ -36,6 +36,18 @@ static inline float scale_of(uint16_t bits)
 """
 """The number that the bits of a bf16 stand for."""
 
+_E4M3_OF = """\
+static inline float e4m3_of(uint8_t code)
+{
+    const int32_t magnitude = code & 127;
+    union { int32_t bits; float number; } u = {(magnitude << 20) + 0x3C000000};
+    const float number = magnitude < 8 ? (float)magnitude * 0.001953125f : u.number;
+    return code & 128 ? -number : number;
+}
+"""
+"""The number of a code of fp8: below 2^-6 a multiple of 2^-9, above by another bias of the exponent. No f32 on the way
+is subnormal, which many GPUs take for zero."""
+
 
 @dataclass(frozen=True)
 class Blocks:
@@ -74,11 +86,17 @@ class Blocks:
     @property
     def helpers(self) -> tuple[str, ...]:
         """C functions that its expressions call."""
-        return (_SCALE_OF,)
+        return (_SCALE_OF, _E4M3_OF) if self.format is BlockFormat.FP8 else (_SCALE_OF,)
 
     def number(self, code: str) -> str:
         """C expression of the number of a code, without its scale; where two lie in a byte, of its lower half."""
-        return f"(float)(({code} & 15) - 8)" if self.format is BlockFormat.INT4 else f"(float){code}"
+        match self.format:
+            case BlockFormat.INT4:
+                return f"(float)(({code} & 15) - 8)"
+            case BlockFormat.INT8:
+                return f"(float){code}"
+            case BlockFormat.FP8:
+                return f"e4m3_of({code})"
 
     def scale(self, scales: str, at: str) -> str:
         """C expression of one of the scales at a pointer."""

@@ -45,9 +45,9 @@ class DigestMismatchError(ArtifactError):
     """A member's bytes are not those the manifest promises."""
 
 
-def quantised_sentence(name: str, bits: int) -> str:
+def quantised_sentence(name: str, format: str) -> str:
     """What is said of other contents for a weight that is kept quantised."""
     return (
-        f"'{name}' is kept in int{bits} and takes no floating-point weights: "
+        f"'{name}' is kept in {format} and takes no floating-point weights: "
         "compile a model that has them, or without 'frozen'"
     )

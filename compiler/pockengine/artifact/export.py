@@ -111,7 +111,7 @@ def _given(weights: Path | Weights | None, initial: Lazily, quantised: Sequence[
     for name, array in given.items():
         if name not in initial:
             if stored := next((one for one in quantised if one.name == name), None):
-                raise DataError(quantised_sentence(name, stored.bits))
+                raise DataError(quantised_sentence(name, stored.format))
             raise DataError(f"the model has no tensor '{name}'{nearest(name, initial)}")
         if array.dtype != initial[name].dtype or array.shape != initial[name].shape:
             said, wanted = (f"{a.dtype.name}{list(a.shape)}" for a in (array, initial[name]))

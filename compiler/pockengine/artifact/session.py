@@ -16,6 +16,7 @@ from pockengine.artifact.manifest import InputInfo, Manifest, PortInfo, TensorIn
 from pockengine.codegen import backends
 from pockengine.errors import DataError, nearest
 from pockengine.ir import Array, DType
+from pockengine.ops.quantised import BlockFormat
 
 Batch = Mapping[str, Array | Exporter]
 _GENERATOR = "generator"
@@ -186,7 +187,7 @@ class Session:
         known = self._table
         if name not in known:
             if stored := self._manifest.summary.get("quantised", {}).get(name):
-                raise DataError(quantised_sentence(name, stored["bits"]))
+                raise DataError(quantised_sentence(name, BlockFormat.of(stored)))
             raise DataError(f"the model has no tensor '{name}'{nearest(name, known)}")
         return known[name]
 

@@ -1,7 +1,7 @@
-"""Frozen weights of a model in block-quantised integers: which can be, the model that reads them, and back.
+"""Frozen weights of a model in block-quantised numbers: which can be, the model that reads them, and back.
 
-A weight becomes two parameters, `NAME.int4` (or `.int8`) and `NAME.scales`, and every product that read it reads
-`dequantize_blocks` of them, stored with the axis that is summed over last. Nothing else of the model changes."""
+A weight becomes two parameters, `NAME.int4` (or `.int8`, `.fp8`) and `NAME.scales`, and every product that read it
+reads `dequantize_blocks` of them, stored with the axis that is summed over last. Nothing else of the model changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import numpy as np
 from ..errors import RecipeError, nearest
 from ..ir import Array, DType, Graph, Node, TensorType, Value, verify
 from ..ops import Convolution, Emitter, Rewriting, convolution_of, prune, reads_rows
-from ..ops.quantised import DEQUANTIZE, dequantize, quantize, relative_error
+from ..ops.quantised import DEQUANTIZE, BlockFormat, dequantize, quantize, relative_error
 from ..recipe import FROZEN, Frozen, Scheme, is_adapter, matches, module_of
 from ..recipe.resolution.channels import Axes, contracted, multiplies, readers
 
@@ -35,21 +35,22 @@ class Quantised:
     dtype: str
     shape: tuple[int, ...]
     perm: tuple[int, ...]
-    bits: int
+    format: BlockFormat
     block: int
     error: float
 
     @property
     def names(self) -> tuple[str, str]:
-        """Of the packed integers and of the scales."""
-        return f"{self.name}.int{self.bits}", self.name + SCALES
+        """Of the packed codes and of the scales."""
+        return f"{self.name}.{self.format}", self.name + SCALES
 
     def to_mapping(self) -> dict[str, Any]:
         return {
             "dtype": self.dtype,
             "shape": list(self.shape),
             "perm": list(self.perm),
-            "bits": self.bits,
+            "format": self.format.value,
+            "bits": self.format.bits,
             "block": self.block,
             "relative_rms_error": self.error,
         }
@@ -58,14 +59,13 @@ class Quantised:
     def of(cls, name: str, mapping: Mapping[str, Any]) -> Quantised:
         """What `to_mapping` made."""
         shape, perm = tuple(mapping["shape"]), tuple(mapping["perm"])
-        return cls(
-            name, mapping["dtype"], shape, perm, mapping["bits"], mapping["block"], mapping["relative_rms_error"]
-        )
+        format, error = BlockFormat.of(mapping), mapping["relative_rms_error"]
+        return cls(name, mapping["dtype"], shape, perm, format, mapping["block"], error)
 
     def restored(self, tensors: Mapping[str, Array]) -> Array:
-        """The weight as the user's framework stores it, out of its packed integers and scales."""
+        """The weight as the user's framework stores it, out of its packed codes and scales."""
         packed, scales = (tensors[name] for name in self.names)
-        stored = dequantize(packed, scales, self.bits, self.block, [self.shape[axis] for axis in self.perm])
+        stored = dequantize(packed, scales, self.format, self.block, [self.shape[axis] for axis in self.perm])
         weight = np.transpose(stored, np.argsort(self.perm))
         return np.asarray(weight, order="C").astype(DType(self.dtype).numpy)
 
@@ -96,7 +96,7 @@ def with_quantised(model: Graph, frozen: Frozen, scheme: Scheme) -> tuple[Graph,
         stored = _described(value, uses[0], frozen)
         if taken.intersection(stored.names):
             raise RecipeError(f"the model has a tensor '{stored.names[0]}' already: leave '{value.name}' out of frozen")
-        done = _integers_of(data[value.name], stored, uses[0].shape[0])
+        done = _codes_of(data[value.name], stored, uses[0].shape[0])
         made.append(dataclasses.replace(stored, error=done.error))
         packed, scales = (
             Value(name, TensorType(DType.of(array.dtype), array.shape))
@@ -129,12 +129,12 @@ def with_quantised(model: Graph, frozen: Frozen, scheme: Scheme) -> tuple[Graph,
 def _described(value: Value, use: _Read, frozen: Frozen) -> Quantised:
     """How the weight is stored, its error left open."""
     type = value.type
-    return Quantised(value.name, type.dtype.value, type.shape, use.perm, frozen.bits, frozen.block, 0.0)
+    return Quantised(value.name, type.dtype.value, type.shape, use.perm, frozen.format, frozen.block, 0.0)
 
 
 @dataclass(frozen=True)
-class _Integers:
-    """A weight's integers, scales and relative error; `checksum` is that of the weight."""
+class _Codes:
+    """A weight's codes, scales and relative error; `checksum` is that of the weight."""
 
     packed: Array
     scales: Array
@@ -142,28 +142,28 @@ class _Integers:
     checksum: int
 
 
-_DONE: dict[tuple[Hashable, ...], _Integers] = {}
+_DONE: dict[tuple[Hashable, ...], _Codes] = {}
 """By the weight's array, as long as that exists, and how it is stored: a model is planned for several recipes."""
 
 
-def _integers_of(weight: Array, stored: Quantised, rows: int) -> _Integers:
+def _codes_of(weight: Array, stored: Quantised, rows: int) -> _Codes:
     """The weight quantised, once as long as its contents stay the same."""
-    key = (id(weight), stored.perm, stored.bits, stored.block)
+    key = (id(weight), stored.perm, stored.format, stored.block)
     matrix = np.transpose(weight, stored.perm).reshape(rows, -1)
     checksum = zlib.crc32(np.asarray(weight, order="C").view(np.uint8).data)
     known = _DONE.get(key)
     if known is None or known.checksum != checksum:
-        packed, scales = quantize(matrix, stored.bits, stored.block)
-        error = relative_error(matrix, packed, scales, stored.bits, stored.block)
+        packed, scales = quantize(matrix, stored.format, stored.block)
+        error = relative_error(matrix, packed, scales, stored.format, stored.block)
         if known is None:
             weakref.finalize(weight, _DONE.pop, key, None)
-        known = _DONE[key] = _Integers(packed, scales, error, checksum)
+        known = _DONE[key] = _Codes(packed, scales, error, checksum)
     return known
 
 
 def _read(e: Emitter, node: Node, pair: tuple[Value, Value], use: _Read, frozen: Frozen) -> Value:
     """The node with its operand decompressed."""
-    attrs = {"bits": frozen.bits, "block": frozen.block}
+    attrs = {"format": frozen.format.value, "block": frozen.block}
     if reads_rows(node):
         rows = [e.op("gather", value, node.inputs[1], axis=0) for value in pair]
         return e.op(DEQUANTIZE, *rows, shape=node.output.type.shape, **attrs)

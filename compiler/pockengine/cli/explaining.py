@@ -85,9 +85,9 @@ def _in_place(console: Console, rows: list[Explanation]) -> None:
 
 
 def _quantised(rows: list[Explanation]) -> Table:
-    table = _table("Quantised weights", "weight", "bits", "block", "size", "relative RMS error")
+    table = _table("Quantised weights", "weight", "format", "block", "size", "relative RMS error")
     for row in rows:
-        texts = (row["name"], str(row["bits"]), str(row["block"]), size(row["nbytes"]))
+        texts = (row["name"], row["format"], str(row["block"]), size(row["nbytes"]))
         table.add_row(*map(_escaped, texts), f"{row['relative_rms_error']:.2%}")
     return table
 

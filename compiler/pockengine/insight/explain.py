@@ -103,7 +103,8 @@ def _quantised(stored: Quantised, planned: Planned) -> dict[str, Any]:
     """How a frozen weight is stored, its bytes with the scales, and what rounding it lost."""
     return {
         "name": stored.name,
-        "bits": stored.bits,
+        "format": stored.format.value,
+        "bits": stored.format.bits,
         "block": stored.block,
         "nbytes": sum(planned.model.data[name].nbytes for name in stored.names),
         "relative_rms_error": stored.error,

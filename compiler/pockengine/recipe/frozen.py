@@ -1,4 +1,4 @@
-"""Frozen weights in fewer bits: which weights, how many bits, and how large the blocks. Knows no model."""
+"""Frozen weights in fewer bits: which weights, in which format, and how large the blocks. Knows no model."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import RecipeError, nearest
-from ..ops.quantised import BLOCKS
+from ..ops.quantised import BLOCKS, BlockFormat
 from .fields import as_count, as_texts, describe
 from .keys import canonical, key, read_keys
 
-BITS = {"int8": 8, "int4": 4}
+_WEIGHTS = " or ".join([", ".join(list(BlockFormat)[:-1]), list(BlockFormat)[-1]])
 
 
 def _weights(value: object, where: str) -> str:
-    if not isinstance(value, str) or value not in BITS:
-        raise RecipeError(f"{where} must be int8 or int4, not {describe(value)}{nearest(str(value), BITS)}")
+    if not isinstance(value, str) or value not in tuple(BlockFormat):
+        raise RecipeError(f"{where} must be {_WEIGHTS}, not {describe(value)}{nearest(str(value), BlockFormat)}")
     return value
 
 
@@ -30,7 +30,7 @@ def _block(value: object, where: str) -> int:
 @dataclass(frozen=True)
 class Frozen:
     """
-    weights  `int8` or `int4`
+    weights  `int8`, `int4` or `fp8`
     block    numbers that share a scale, along the axis that is summed over
     params   globs over names of weights or of their modules; none: every large weight of a product or convolution"""
 
@@ -39,8 +39,8 @@ class Frozen:
     params: tuple[str, ...] = key(as_texts, (), always=False)
 
     @property
-    def bits(self) -> int:
-        return BITS[self.weights]
+    def format(self) -> BlockFormat:
+        return BlockFormat(self.weights)
 
     def to_mapping(self) -> dict[str, Any]:
         """The canonical form."""
@@ -55,5 +55,5 @@ def frozen_of(value: object) -> Frozen:
         raise RecipeError(f"frozen must be a mapping such as {{weights: int4}}, not {describe(value)}")
     fields = read_keys(Frozen, value, "frozen")
     if "weights" not in fields:
-        raise RecipeError("frozen has no 'weights': say int8 or int4")
+        raise RecipeError(f"frozen has no 'weights': say {_WEIGHTS}")
     return Frozen(**fields)

@@ -100,7 +100,7 @@ class Recipe:
     last_batch  what becomes of samples that do not fill an epoch's last batch: `wrap`, `drop` or `partial`
     dropout     whether training drops what the model says; False computes as evaluation does
     lora        adapters beside frozen weights; with them `update` may be left out
-    frozen      frozen weights in block-quantised integers; None: as the model has them
+    frozen      frozen weights in block-quantised numbers; None: as the model has them
     augment     what training changes about the samples at random, in this order
     generate    whether the artifact also generates tokens, as a causal language model does
     """

@@ -13,8 +13,9 @@ from ..codegen.common.region import anchor_of, body_of
 from ..codegen.common.storage import loaded
 from ..codegen.tunable import Operand, Wanted
 from ..interp import environment, evaluate
-from ..ir import Array, DType, Node
+from ..ir import Array, DType, Node, Value
 from ..ops import decompresses
+from ..ops.quantised import BlockFormat
 from ..passes.winograd_marks import WINOGRAD
 
 RELATIVE, ABSOLUTE = 1e-4, 1e-5
@@ -26,6 +27,8 @@ CHECKED = 32768
 
 _SCALES = np.array([0x3F00, 0x3F80, 0x4000], np.uint16)
 """Of quantised weights: 0.5, 1 and 2 as bf16."""
+_E4M3 = np.array([0xB8, 0x00, 0x38, 0x40], np.uint8)
+"""Of quantised weights in fp8: -1, 0, 1 and 2."""
 _APART = 1 << 27
 """Between the seeds of two operands, so that none repeats another one's numbers."""
 _POSITIONS = 1 << 31
@@ -35,9 +38,11 @@ _POSITIONS = 1 << 31
 def operands(node: Node, seed: int = 0) -> tuple[Operand, ...]:
     """What a region's inputs hold, the same for the same seed."""
     multiplied = set(anchor_of(node).inputs)
-    scales = {inner.inputs[1] for inner in body_of(node).nodes if decompresses(inner)}
+    weights = [inner for inner in body_of(node).nodes if decompresses(inner)]
+    given: dict[Value, Array] = {inner.inputs[1]: _SCALES for inner in weights}
+    given |= {inner.inputs[0]: _E4M3 for inner in weights if BlockFormat.of(inner.attrs) is BlockFormat.FP8}
     return tuple(
-        Operand(_SCALES if value in scales else _values(value.type.dtype, value in multiplied), _seed(seed, index))
+        Operand(given.get(value, _values(value.type.dtype, value in multiplied)), _seed(seed, index))
         for index, value in enumerate(body_of(node).inputs)
     )
 

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from pockengine.codegen.c import CBackend
+from pockengine.codegen.common.region import body_of
 from pockengine.ir import Array, Builder, DType, TensorType
-from pockengine.ops import Emitter, Sample
-from pockengine.ops.quantised import BLOCKS, DEQUANTIZE, quantize
+from pockengine.ops import Emitter, Sample, decompresses
+from pockengine.ops.quantised import BLOCKS, DEQUANTIZE, BlockFormat, quantize
 from pockengine.targets import Target, get
 from tests.compiler.codegen import geometries
 from tests.compiler.codegen.emulated import EMULATOR, run_emulated
@@ -22,20 +23,20 @@ from tests.sweeps import some
 
 def compressed(case: Case, operand: int, rng: np.random.Generator) -> Case:
     """The contraction with one operand quantised by rows, and a bias added."""
-    bits, block = int(rng.choice([4, 8])), int(rng.choice(BLOCKS[:3]))
+    format, block = BlockFormat(rng.choice(list(BlockFormat))), int(rng.choice(BLOCKS[:3]))
     weight = case.inputs[operand]
-    packed = quantize(weight.reshape(weight.shape[0], -1), bits, block)
+    packed = quantize(weight.reshape(weight.shape[0], -1), format, block)
     builder = Builder("body")
     e = Emitter(builder)
     arrays: list[Array] = [case.inputs[1 - operand], *packed]
     other, *pair = (builder.input(f"a{i}", TensorType(DType.of(a.dtype), a.shape)) for i, a in enumerate(arrays))
-    unpacked = e.op(DEQUANTIZE, *pair, bits=bits, block=block, shape=weight.shape)
+    unpacked = e.op(DEQUANTIZE, *pair, format=format.value, block=block, shape=weight.shape)
     inputs = (other, unpacked) if operand else (unpacked, other)
     product = e.op(case.node.op, *inputs, **dict(case.node.attrs))
     bias = builder.input("bias", TensorType(DType.F32, product.type.shape[-1:]))
     builder.outputs = {"y": e.add(product, bias)}
     body = builder.finish()
-    return region_case(body, "contraction", [*arrays, draw(bias.type, rng)], f"{case.label}, int{bits} by {block}")
+    return region_case(body, "contraction", [*arrays, draw(bias.type, rng)], f"{case.label}, {format} by {block}")
 
 
 def product(rng: np.random.Generator, forward: bool) -> Case:
@@ -79,10 +80,14 @@ def test_contractions_of_compressed_weights_on_aarch64(tmp_path: Path) -> None:
 
 
 def exact(case: Case, rng: np.random.Generator) -> Case:
-    """The case with numbers that bf16 holds: powers of two as scales, activations rounded."""
+    """The case with numbers that bf16 holds: activations rounded, and where a number and its scale have more than 8
+    significant bits, powers of two as scales. The bias is small beside the product."""
     other, packed, scales, bias = case.inputs
-    powers = np.asarray(2.0 ** rng.integers(-9, -3, scales.shape), np.float16)
-    return replace(case, inputs=(to_bf16(other), packed, powers.view(np.uint16), bias))
+    (unpacking,) = filter(decompresses, body_of(case.node).nodes)
+    if BlockFormat.of(unpacking.attrs).significant_bits > 8:
+        powers = to_bf16(np.asarray(2.0 ** rng.integers(-9, -3, scales.shape), np.float32))
+        scales = (powers.view(np.uint32) >> 16).astype(np.uint16)
+    return replace(case, inputs=(to_bf16(other), packed, scales, bias / np.float32(64)))
 
 
 def exact_cases(seed: int, count: int) -> list[Case]:

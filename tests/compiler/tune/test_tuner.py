@@ -18,12 +18,21 @@ from pockengine.codegen.common.identity import identity
 from pockengine.codegen.tunable import Choice, RunLimits, Trial
 from pockengine.errors import PockError
 from pockengine.ir import Node
+from pockengine.ops.quantised import BlockFormat, dequantize
 from pockengine.plan.program import Lowered
 from pockengine.targets import Target, get
 from pockengine.tune import LocalStore, Tuning, check_mode, tune
 from pockengine.tune.reference import differs, draw, expected
 from pockengine.tune.workload import Workload, distance, workloads_of
-from tests.compiler.tune.workloads import DEPTHWISE, STRIDED, bare, product, relu_convolution, relu_product
+from tests.compiler.tune.workloads import (
+    DEPTHWISE,
+    STRIDED,
+    bare,
+    product,
+    product_in_blocks,
+    relu_convolution,
+    relu_product,
+)
 
 HOST = get("host")
 THREADS = 2
@@ -160,6 +169,17 @@ def test_minimal_filtering_is_weighed_against_the_definition(pixels, store, cach
         assert filtered == isinstance(choice, WinogradTile)
         packing = CBackend({identity(node): choice}).packing(node, HOST, THREADS)
         assert packing is None or not filtered
+
+
+@pytest.mark.parametrize("format", BlockFormat)
+def test_weights_in_blocks_are_drawn_so_that_sums_are_exact(format, store, cache):
+    node = product_in_blocks(format)
+    _, packed, scales = draw(node)
+    numbers = dequantize(packed, scales, format, 32, (50, 96))
+    assert len(np.unique(numbers)) > 3
+    np.testing.assert_array_equal(numbers * 2, np.rint(numbers * 2))
+    (one,) = tune(workloads_of([node], HOST, THREADS, CBackend()), "fast", store, cache).workloads
+    assert one.source == "measured" and one.tried > 1 and one.rejected == ()
 
 
 def test_rounding_may_turn_a_comparison_but_not_more():

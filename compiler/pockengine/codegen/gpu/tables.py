@@ -15,7 +15,7 @@ from ...ops.resample import matrix
 from ...plan.program import Kernel, Lowered
 from ..common.c_dialect import c_type, literal
 from ..common.draws import PHILOX
-from .compressed import SCALE_OF, Compressed
+from ..common.storage import Blocks
 from .source import SYMBOL, Code, call_each, kernel, kernel_body, operands_of
 
 OPS = frozenset(("resample", "bernoulli", DEQUANTIZE))
@@ -41,13 +41,13 @@ def _bernoulli(node: Node) -> Kernel:
 
 
 def _dequantize(node: Node) -> Kernel:
-    """Integers of 4 or 8 bits in blocks, each with a scale (see ops/quantised.py)."""
-    weight, code = Compressed.of(node), Code()
+    """Numbers in blocks, each with a scale (see ops/quantised.py)."""
+    weight, code = Blocks.of(node), Code()
     with kernel_body(code, operands_of(node)), code.each("i", node.output.type.size):
         number = weight.element("in0", "in1", f"i / {weight.columns}", f"i % {weight.columns}")
         code.line(f"out0[i] = {number};")
-    title = f"{node.output.type} of {weight.bits} bits in blocks of {weight.block}"
-    return kernel("dequantize", title, code.text(), [SCALE_OF])
+    title = f"{node.output.type} of {weight.format} in blocks of {weight.block}"
+    return kernel("dequantize", title, code.text(), weight.helpers)
 
 
 def _resample(node: Node) -> Kernel:

@@ -9,106 +9,57 @@ from dataclasses import dataclass
 
 from ....ir import Node
 from ....ops import decompresses
-from ....ops.movement import ints
-from ....ops.quantised import DEQUANTIZE
+from ....ops.quantised import DEQUANTIZE, BlockFormat
 from ....plan.program import Lowered
 from ...common.index_maps import Access, Axis
 from ...common.indexing import digits, dot
 from ...common.region import body_of
+from ...common.storage import Blocks
 from ..emit.calls import call
 from ..emit.source import SIGNATURE, Code, kernel
 from .formats import CompressedOperand
 
 OPS = frozenset((DEQUANTIZE,))
 
-SCALE_OF = """\
-static inline float
-scale_of(uint16_t bits)
-{
-    const uint32_t wide = (uint32_t)bits << 16;
-    float scale;
-    __builtin_memcpy(&scale, &wide, sizeof scale);
-    return scale;
-}
-"""
-"""The number that the bits of a bf16 stand for."""
-
 
 @dataclass(frozen=True)
 class Compressed:
-    """The layout of a weight (see ops/quantised.py): numbers of `bits` bits, `columns` in a row, in blocks of `block`.
-    `arguments` are the places of integers and scales among a region's inputs; `operand` is that of the contraction that
-    reads it, if one does."""
+    """A weight that a region's contraction reads as `operand`: its layout, and the place of its scales among the
+    region's inputs."""
 
-    bits: int
-    block: int
-    columns: int
-    arguments: tuple[int, int]
-    operand: CompressedOperand | None = None
+    layout: Blocks
+    scales: int
+    operand: CompressedOperand | None
 
-    @classmethod
-    def of(cls, node: Node, arguments: tuple[int, int], operand: CompressedOperand | None = None) -> Compressed:
-        """That of a `dequantize_blocks` node."""
-        scales = node.inputs[1].type
-        rows = scales.size // scales.shape[-1]
-        columns = math.prod(ints(node.attrs, "shape")) // rows
-        return cls(int(node.attrs["bits"]), int(node.attrs["block"]), columns, arguments, operand)
 
-    @property
-    def blocks(self) -> int:
-        return -(-self.columns // self.block)
+def source(layout: Blocks) -> str:
+    """The parameters of a function that unpacks."""
+    return f"const {layout.type} *src, const uint16_t *scales"
 
-    @property
-    def row_bytes(self) -> int:
-        return self.blocks * self.block * self.bits // 8
 
-    @property
-    def type(self) -> str:
-        return "uint8_t" if self.bits == 4 else "int8_t"
-
-    @property
-    def source(self) -> str:
-        """The parameters of a function that unpacks."""
-        return f"const {self.type} *src, const uint16_t *scales"
-
-    def scale(self, at: str) -> str:
-        """C expression of one scale."""
-        return f"scale_of(scales[{at}])"
-
-    def unpack(self) -> str:
-        """C function that writes the numbers `c0` .. `c1` of one row."""
-        code, half = Code(), self.block // 2
-        header = f"static inline void\nunpack_block(const {self.type} *restrict from, float scale, float *restrict to)"
-        count = half if self.bits == 4 else self.block
-        with code.block(header), code.loop("j", count, vectorize=True):
-            if self.bits == 4:
-                code.line("to[j] = (float)((from[j] & 15) - 8) * scale;")
-                code.line(f"to[j + {half}] = (float)((from[j] >> 4) - 8) * scale;")
-            else:
-                code.line("to[j] = (float)from[j] * scale;")
-        code.line()
-        header = f"static void\nunpack(const {self.type} *row, const uint16_t *scales, float *out, "
-        loop = f"for (ptrdiff_t b = c0 / {self.block}; b * {self.block} < c1; ++b)"
-        with code.block(f"{header}ptrdiff_t c0, ptrdiff_t c1)"), code.block(loop):
-            code.line(f"const {self.type} *const from = row + b * {self.block * self.bits // 8};")
-            code.line(f"const ptrdiff_t start = b * {self.block}, end = start + {self.block};")
-            with code.block("if (start >= c0 && end <= c1)"):
-                code.line(f"unpack_block(from, {self.scale('b')}, out + (start - c0));")
-            with code.block("else"):
-                code.line(f"float whole[{self.block}];")
-                code.line(f"unpack_block(from, {self.scale('b')}, whole);")
-                with code.block("for (ptrdiff_t c = start < c0 ? c0 : start; c < end && c < c1; ++c)"):
-                    code.line("out[c - c0] = whole[c - start];")
-        return code.text()
-
-    def element(self, row: str, column: str) -> str:
-        """C expression of one number."""
-        scale = self.scale(f"({row}) * {self.blocks} + ({column}) / {self.block}")
-        if self.bits == 8:
-            return f"(float)src[({row}) * {self.row_bytes} + ({column})] * {scale}"
-        half = self.block // 2
-        byte = f"src[({row}) * {self.row_bytes} + ({column}) / {self.block} * {half} + (({column}) & {half - 1})]"
-        return f"(float)((({byte} >> ((({column}) & {half}) ? 4 : 0)) & 15) - 8) * {scale}"
+def unpack(layout: Blocks) -> str:
+    """C function that writes the numbers `c0` .. `c1` of one row."""
+    code, block, half = Code(), layout.block, layout.block // 2
+    header = f"static inline void\nunpack_block(const {layout.type} *restrict from, float scale, float *restrict to)"
+    with code.block(header), code.loop("j", layout.block_bytes, vectorize=True):
+        code.line(f"to[j] = {layout.number('from[j]')} * scale;")
+        if layout.format is BlockFormat.INT4:
+            code.line(f"to[j + {half}] = {layout.number('(from[j] >> 4)')} * scale;")
+    code.line()
+    header = f"static void\nunpack(const {layout.type} *row, const uint16_t *scales, float *out, "
+    loop = f"for (ptrdiff_t b = c0 / {block}; b * {block} < c1; ++b)"
+    with code.block(f"{header}ptrdiff_t c0, ptrdiff_t c1)"), code.block(loop):
+        code.line(f"const {layout.type} *const from = row + b * {layout.block_bytes};")
+        code.line(f"const ptrdiff_t start = b * {block}, end = start + {block};")
+        code.line(f"const float scale = {layout.scale('scales', 'b')};")
+        with code.block("if (start >= c0 && end <= c1)"):
+            code.line("unpack_block(from, scale, out + (start - c0));")
+        with code.block("else"):
+            code.line(f"float whole[{block}];")
+            code.line("unpack_block(from, scale, whole);")
+            with code.block("for (ptrdiff_t c = start < c0 ? c0 : start; c < end && c < c1; ++c)"):
+                code.line("out[c - c0] = whole[c - start];")
+    return code.text()
 
 
 def dequantization(node: Node) -> Node | None:
@@ -120,7 +71,7 @@ def lower(node: Node) -> Lowered:
     """The kernel of a `dequantize_blocks` that no contraction reads: rows of an embedding table."""
     if node.output.type.size == 0:
         return Lowered(())
-    layout, code = Compressed.of(node, (0, 1)), Code()
+    layout, code = Blocks.of(node), Code()
     with code.block(SIGNATURE):
         code.line(f"const {layout.type} *const src = arg[0];")
         code.line("const uint16_t *const scales = arg[1];")
@@ -129,8 +80,8 @@ def lower(node: Node) -> Lowered:
         with code.loop("row", "last", "first"):
             code.line(f"unpack(src + row * {layout.row_bytes}, scales + row * {layout.blocks},")
             code.line(f"       out + row * {layout.columns}, 0, {layout.columns});")
-    title = f"{node.output.type} of {layout.bits} bits in blocks of {layout.block}"
-    return Lowered((call(node, kernel("dequantize", title, code.text(), [SCALE_OF, layout.unpack()])),))
+    title = f"{node.output.type} of {layout.format} in blocks of {layout.block}"
+    return Lowered((call(node, kernel("dequantize", title, code.text(), [*layout.helpers, unpack(layout)])),))
 
 
 @dataclass(frozen=True)
@@ -140,7 +91,7 @@ class CompressedPacker:
     dst."""
 
     name: str
-    layout: Compressed
+    layout: Blocks
     access: Access
     across: Axis
     k: Axis
@@ -150,12 +101,13 @@ class CompressedPacker:
 
     def emit(self, code: Code) -> None:
         """Define `NAME(src, scales, dst, x0, x1, k0, k1)`."""
-        code.line(SCALE_OF)
+        for helper in self.layout.helpers:
+            code.line(helper)
         rows = self._is_row(self.across) and self._is_run(self.k) and self.k_step == 1
         columns = self._is_row(self.k) and self._is_run(self.across) and self.x_step == 1
         if rows or columns:
-            code.line(self.layout.unpack())
-        header = f"static __attribute__((noinline)) void\n{self.name}({self.layout.source}, {self.type} *dst,\n    "
+            code.line(unpack(self.layout))
+        header = f"static __attribute__((noinline)) void\n{self.name}({source(self.layout)}, {self.type} *dst,\n    "
         with code.block(f"{header}ptrdiff_t x0, ptrdiff_t x1, ptrdiff_t k0, ptrdiff_t k1)"):
             if rows:
                 self._rows(code, "x", self.across, self.x_step, "k")
@@ -213,7 +165,8 @@ class CompressedPacker:
                 with code.loop("i", "count", vectorize=True):
                     rows, columns = self._terms(run, ["(at + i)"] * len(run))
                     code.line(f"const ptrdiff_t row = row_f + {rows}, column = column_f + {columns};")
-                    code.line(f"out[i * {fast_step}] = ({self.type})({self.layout.element('row', 'column')});")
+                    number = self.layout.element("src", "scales", "row", "column")
+                    code.line(f"out[i * {fast_step}] = ({self.type})({number});")
                 code.line(f"{fast} += count;")
 
     def _place(self, code: Code, flat: str, axis: Axis) -> tuple[str, str]:

@@ -239,12 +239,12 @@ def _emit_main(plan: ContractionPlan, code: Code) -> None:
     s, c = plan.schedule, plan.contraction
     batches, m, _, k = plan.sizes
     tiles = -(-m // s.rows)
-    packed = plan.compressed
-    if not packed:
+    weight = plan.compressed
+    if not weight:
         plan.left.declare(code, "left")
     else:
-        code.line(f"const {packed.type} *const left = arg[{plan.left.sources[0].argument}];")
-        code.line(f"const uint16_t *const scales = arg[{packed.arguments[1]}];")
+        code.line(f"const {weight.layout.type} *const left = arg[{plan.left.sources[0].argument}];")
+        code.line(f"const uint16_t *const scales = arg[{weight.scales}];")
     if s.right == Right.PACKED:
         code.line(f"const float *const panels = arg[{plan.right.sources[0].argument}];")
     elif s.right != Right.SHARED:
@@ -274,7 +274,7 @@ def _emit_main(plan: ContractionPlan, code: Code) -> None:
         else:
             code.line(f"const ptrdiff_t {axis}_first = first, {axis}_last = last;")
     with code.loop("batch", "b_last", "b_first"):
-        if not packed:
+        if not weight:
             plan.left.start_batch(code, "a", "left", c.b)
         if s.right not in (Right.SHARED, Right.PACKED):
             plan.right.start_batch(code, "b", "right", c.b)

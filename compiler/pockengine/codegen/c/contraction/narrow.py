@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...common.index_maps import Axis
+from ...common.storage import Blocks
 from ..emit.operands import Operand
 from ..emit.source import Code
-from .compressed import Compressed, CompressedPacker
+from .compressed import CompressedPacker, source
 from .formats import Format, Instruction
 from .packers import Packer, transposition
 
@@ -97,8 +98,8 @@ a sign, leave nothing of 24 bits."""
 @dataclass(frozen=True)
 class NarrowPacker:
     """Packs `across` x `k` of an operand of f32: a block of A with `row_step` elements from row to row, or a panel of B
-    that is `width` columns wide, of which `count` exist. A may be `compressed`. From one part of an element to the
-    next, where the format has several, it is `part` numbers."""
+    that is `width` columns wide, of which `count` exist. A may be compressed, with a `layout`. From one part of an
+    element to the next, where the format has several, it is `part` numbers."""
 
     name: str
     operand: Operand
@@ -109,7 +110,7 @@ class NarrowPacker:
     row_step: int = 0
     width: int = 0
     count: int | None = None
-    compressed: Compressed | None = None
+    layout: Blocks | None = None
 
     @property
     def along_k(self) -> bool:
@@ -118,7 +119,7 @@ class NarrowPacker:
 
     def emit(self, code: Code) -> None:
         """Define `static void NAME(const float *src, half *dst, ptrdiff_t x0, ptrdiff_t x1, ptrdiff_t k0, ptrdiff_t
-        k1)`; of a compressed operand with its integers and scales for `src`."""
+        k1)`; of a compressed operand with its codes and scales for `src`."""
         if self.format.group == 1:
             steps = (self.row_step, 1) if self.row_step else (1, self.width)
             self._gather(self.name, *steps, "half").emit(code)
@@ -133,9 +134,9 @@ class NarrowPacker:
                 self._panel(code)
 
     def _gather(self, name: str, x_step: int, k_step: int, type: str) -> Packer | CompressedPacker:
-        if self.compressed is None:
+        if self.layout is None:
             return self._packer(name, x_step, k_step, type)
-        return CompressedPacker(name, self.compressed, self.operand.access, self.across, self.k, x_step, k_step, type)
+        return CompressedPacker(name, self.layout, self.operand.access, self.across, self.k, x_step, k_step, type)
 
     def _packer(self, name: str, x_step: int, k_step: int, type: str) -> Packer:
         return Packer(
@@ -145,12 +146,12 @@ class NarrowPacker:
     @property
     def _header(self) -> str:
         header = f"static __attribute__((noinline)) void\n{self.name}"
-        source = self.compressed.source if self.compressed else self.operand.parameters
-        return header + f"({source}, half *dst, ptrdiff_t x0, ptrdiff_t x1, ptrdiff_t k0, ptrdiff_t k1)"
+        parameters = source(self.layout) if self.layout else self.operand.parameters
+        return header + f"({parameters}, half *dst, ptrdiff_t x0, ptrdiff_t x1, ptrdiff_t k0, ptrdiff_t k1)"
 
     @property
     def _source(self) -> str:
-        return "src, scales" if self.compressed else self.operand.pointers("src")
+        return "src, scales" if self.layout else self.operand.pointers("src")
 
     def _rows(self, code: Code) -> None:
         """A block of A whose runs lie along k as in memory."""

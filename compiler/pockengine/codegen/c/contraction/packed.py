@@ -120,7 +120,7 @@ class PlainLayout:
         c, lanes = self.of.contraction, self.of.schedule.lanes
         x_step, k_step = (1, self.row_step) if self.rows_inner else (self.row_step, 1)
         if self.of.compressed is not None:
-            CompressedPacker("pack_rows", self.of.compressed, c.left, c.m, c.k, x_step, k_step).emit(code)
+            CompressedPacker("pack_rows", self.of.compressed.layout, c.left, c.m, c.k, x_step, k_step).emit(code)
         elif self.left_turns:
             Packer("pack_rows", self.of.left, c.k, c.m, 1, self.row_step, lanes, False).emit(code)
         else:
@@ -164,9 +164,10 @@ class NarrowLayout:
     def emit_left(self, code: Code) -> None:
         of, c = self.of, self.of.contraction
         format = replace(of.format, parts=of.left_parts)
-        NarrowPacker(
-            "pack_rows", of.left, c.m, c.k, format, of.left_part, row_step=self.row_step, compressed=of.compressed
-        ).emit(code)
+        layout = of.compressed.layout if of.compressed else None
+        NarrowPacker("pack_rows", of.left, c.m, c.k, format, of.left_part, row_step=self.row_step, layout=layout).emit(
+            code
+        )
 
     def emit_right(self, code: Code, widths: Widths, part: Sequence[int]) -> None:
         of, c = self.of, self.of.contraction

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ....ir import Node
-from ....ops.quantised import significant_bits
+from ....ops.quantised import BlockFormat
 from ....plan.program import PACKED
 from ....targets import Target
 from ...common.index_maps import Contraction, contractions_of
 from ...common.memo import Memo
 from ...common.region import anchor_of, body_of
 from ...common.scratch import aligned
+from ...common.storage import Blocks
 from ..emit.operands import Operand, computed_operands
 from .compressed import Compressed, dequantization
 from .formats import CompressedOperand, Format, named
@@ -31,7 +32,7 @@ def compressed_operand(node: Node) -> CompressedOperand | None:
     if unpacking is None:
         return None
     index = anchor_of(node).inputs.index(unpacking.output)
-    return CompressedOperand(index, significant_bits(int(unpacking.attrs["bits"])))
+    return CompressedOperand(index, BlockFormat.of(unpacking.attrs).significant_bits)
 
 
 def products_of(node: Node) -> list[Contraction]:
@@ -61,7 +62,7 @@ def _oriented(scheduled: Iterable[tuple[Contraction, Schedule]]) -> list[tuple[C
 @dataclass(frozen=True)
 class ContractionPlan:
     """Everything known about one contraction kernel. `contraction` is already oriented as the schedule says.
-    Where the left operand is `compressed`, its argument is that of the integers. `strip` is the part of B at hand."""
+    Where the left operand is `compressed`, its argument is that of the codes. `strip` is the part of B at hand."""
 
     node: Node
     anchor: Node
@@ -93,9 +94,9 @@ class ContractionPlan:
         places = {value: index for index, value in enumerate(body_of(node).inputs)}
         compressed = None
         if unpacking is not None:
-            integers, scales = (places[value] for value in unpacking.inputs)
-            compressed = Compressed.of(unpacking, (integers, scales), compressed_operand(node))
-            places[unpacking.output] = integers
+            codes, scales = (places[value] for value in unpacking.inputs)
+            compressed = Compressed(Blocks.of(unpacking), scales, compressed_operand(node))
+            places[unpacking.output] = codes
         plans = []
         for part, (oriented, schedule) in enumerate(scheduled):
             left, right = (

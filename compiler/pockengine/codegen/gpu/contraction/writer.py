@@ -14,7 +14,7 @@ from ...common.index_maps import Access, Axis, Contraction, element_offset
 from ...common.indexing import broadcast_strides, digits
 from ...common.mathlib import functions
 from ...common.region import anchor_of, body_of, needed
-from ..compressed import SCALE_OF, Compressed
+from ...common.storage import Blocks
 from ..dialect import GPU_C
 from ..pace import Cut
 from ..source import Code, kernel, kernel_body, operands_of
@@ -60,7 +60,7 @@ class Writer:
         """Expression of an element of an operand, at the digits that are declared."""
         made = self._made(access)
         if made is not None and decompresses(made):
-            weight = Compressed.of(made)
+            weight = Blocks.of(made)
             packed, scales = (self._name(one) for one in made.inputs)
             return weight.element(packed, scales, *_row_and_column(access, weight.columns))
         bits = self.bits(access)
@@ -135,8 +135,8 @@ class Writer:
         types = ", ".join(str(value.type) for value in self.anchor.inputs)
         title = f"{self.anchor.op}({types}): b, m, n, k = {self.part.sizes()}"
         title += f" in {self.cut.parts} parts" if self.cut.parts > 1 else ""
-        scaled = any(decompresses(node) for node in self.graph.nodes)
-        helpers = [*functions(self.body.needs), *([SCALE_OF] if scaled else [])]
+        weights = [Blocks.of(node) for node in self.graph.nodes if decompresses(node)]
+        helpers = dict.fromkeys([*functions(self.body.needs), *(text for one in weights for text in one.helpers)])
         return kernel(f"{stem}_{self.anchor.op}", title, self.code.text(), helpers)
 
 

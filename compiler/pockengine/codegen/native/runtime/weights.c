@@ -61,7 +61,7 @@ static int may_load(const pock_machine *machine, const pock_tensor *tensor, cons
     return code;
 }
 
-/* Whether the compiler stored a weight of this name as integers and `NAME.scales`. */
+/* Whether the compiler stored a weight of this name as codes and `NAME.scales`. */
 static int is_quantised(const pock_model *model, const char *name) {
     size_t length = strlen(name);
     for (uint32_t i = 0; i < model->param_count; i++) {

@@ -42,8 +42,8 @@ class Downloader:
             found[blob] = self._fetch(blob)
         size = sum(blob.size for blob in missing) / MIB
         told.info(
-            "%d files are here with the right digests: %d fetched, %.1f MiB in %.1f s, the others from before",
-            len(found), len(missing), size, time.monotonic() - began,
+            "fetched %d of %d files, %.1f MiB in %.1f s; all have the right digests",
+            len(missing), len(found), size, time.monotonic() - began,
         )  # fmt: skip
         return found
 

@@ -40,7 +40,7 @@ def test_the_agent_says_what_it_fetched_and_uploaded(device: Device) -> None:
     kinds = [event["event"] for event in device.double.events[run_id]]
     begin, end = (event["text"] for event in device.double.events[run_id] if event["event"] == "agent")
     assert kinds[0] == kinds[-1] == "agent"
-    assert re.fullmatch(r"(\d+) files are here with the right digests: 0 fetched, 0.0 MiB in 0.0 s, .*", begin)
+    assert re.fullmatch(r"fetched 0 of \d+ files, 0.0 MiB in \d.\d s; all have the right digests", begin)
     assert end == "the trained weights are uploaded, 0.0 MiB"
 
 

@@ -44,7 +44,7 @@ export function ModelView({ id }: { readonly id: string }) {
       <Loaded of={model} what="the model">
         {(data) => <File model={data} path={path} />}
       </Loaded>
-      {(model.data || model.problem) && (
+      {isSettled(model) && (
         <Section title="Builds" command={curl(`/builds?model_id=${id}`)}>
           <p>
             <a href={link.matrix(id)}>As schemes by targets</a>

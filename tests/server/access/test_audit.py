@@ -288,7 +288,7 @@ CHANGES: dict[tuple[str, str], tuple[Callable[[Server, Person], Act], str]] = {
 }
 """{people's call that changes something: (what makes one that succeeds, the action in its entry)}."""
 
-QUESTIONS = {("POST", "/models/{model_id}/estimate"), ("POST", "/models/{model_id}/graph")}
+QUESTIONS = {("POST", f"/models/{{model_id}}/{asked}") for asked in ("approximation", "estimate", "graph")}
 """Calls that ask with a body, and change nothing."""
 
 

@@ -68,7 +68,7 @@ CALLS = [
     ("GET", "/models", Scope.READ),
     ("GET", f"/models/{UNKNOWN}", Scope.READ),
     ("GET", f"/models/{UNKNOWN}/check", Scope.READ),
-    *(("POST", f"/models/{UNKNOWN}/{question}", Scope.READ) for question in ("estimate", "graph")),
+    *(("POST", f"/models/{UNKNOWN}/{question}", Scope.READ) for question in ("approximation", "estimate", "graph")),
     ("GET", "/datasets", Scope.READ),
     ("GET", f"/datasets/{UNKNOWN}", Scope.READ),
     *(("GET", f"/datasets/{UNKNOWN}/{part}", Scope.READ) for part in ("preview", "statistics", "labels", "fits")),

@@ -11,6 +11,7 @@ import pytest
 
 from pockengine.codegen.native.toolchain import zig_cache
 from tests.sweeps import ALL
+from tests.turns import give_turn
 
 os.environ.setdefault("POCK_CACHE_DIR", str(Path(__file__).resolve().parents[1] / ".cache" / "tests"))
 os.environ.setdefault("POCK_CACHE_LIMIT", "2GiB")
@@ -47,6 +48,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     waiting = [name for name in ordered if not name.startswith(COMPUTING)]
     places = {name: at / len(names) for names in (computing, waiting) for at, name in enumerate(names)}
     items[:] = [item for name in sorted(ordered, key=places.__getitem__) for item in modules[name]]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Wake the services of the test's folder."""
+    give_turn(item.path)
 
 
 @pytest.fixture(scope="session", autouse=True)

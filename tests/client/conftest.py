@@ -15,6 +15,7 @@ from tests.client.driven import Driven
 from tests.client.hostile import Hostile, hostile_service
 from tests.client.proxy import Proxy
 from tests.client.service import Service
+from tests.turns import by_turns
 
 Connect = Callable[..., Client]
 """Makes a client for an address; it is closed at the end of the test."""
@@ -27,7 +28,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     found = Service(tmp_path_factory.mktemp("service"), POCK_UPLOAD_PART_BYTES=str(1 << 18))
     try:
         found.wait_for_targets()
-        yield found
+        with by_turns(Path(__file__).parent, lambda: [found.process.pid] if found.process else []):
+            yield found
     finally:
         found.kill()
 

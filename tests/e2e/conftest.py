@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from demo import fleet, service
 from pock_client import Client
 from tests.e2e.small_model import RECIPE, Files, make_files
+from tests.turns import by_turns
 
 BUILD_SECONDS = 300.0
 RUN_SECONDS = 300.0
@@ -56,6 +58,8 @@ def scene(files: Files, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sc
             for name, value in TUNING.items():
                 patch.setenv(f"POCK_TUNING_{name}", value)
             address = stack.enter_context(service.serving(home))
+        processes = [child.pid for child in psutil.Process().children() if str(home) in child.cmdline()]
+        stack.enter_context(by_turns(Path(__file__).parent, lambda: processes))
         client = stack.enter_context(Client(address.url, address.key))
         model = client.models.push(files.model)
         builds: dict[str, Any] = {}

@@ -30,6 +30,7 @@ from tests.server.reach import why_in_process
 from tests.server.redis_servers import has_redis
 from tests.server.stores import S3Server, has_swift, running_s3
 from tests.sweeps import ALL
+from tests.turns import by_turns
 
 ServerFactory = Callable[..., Server]
 StoreOptions = Callable[[], dict[str, Any]]
@@ -88,7 +89,10 @@ def deployment(
         pytest.skip("Redis is not installed (Debian: apt-get install redis-server)")
     folder = tmp_path_factory.mktemp("deployment")
     url = PostgresDatabases(postgres_databases.server).make(folder)  # of its own: modules drop those that they made
-    with deployed(folder, {"database_url": url, **s3.options()}) as made:
+    with (
+        deployed(folder, {"database_url": url, **s3.options()}) as made,
+        by_turns(Path(__file__).parent, lambda: made.processes),
+    ):
         yield made
 
 

@@ -98,6 +98,8 @@ class Deployment:
     balancer: Balancer
     ports: list[int]
     """Of the API processes."""
+    processes: list[int]
+    """The API processes and the workers, by their ids."""
 
     def server(self) -> DeployedServer:
         """The service, for one test."""
@@ -145,8 +147,7 @@ def deployed(folder: Path, options: dict[str, Any]) -> Iterator[Deployment]:
             return child
 
         apis = [start(f"api-{number}", "serve", "--port", "0", "--no-migrate", "--json") for number in range(2)]
-        for number in range(2):
-            start(f"worker-{number}", "worker")
+        workers = [start(f"worker-{number}", "worker") for number in range(2)]
         ports = []
         for number, api in enumerate(apis):
             assert api.stdout is not None
@@ -157,7 +158,7 @@ def deployed(folder: Path, options: dict[str, Any]) -> Iterator[Deployment]:
         stack.callback(services.database.engine.dispose)
         balancer = Balancer(ports)
         stack.callback(balancer.close)
-        made = Deployment(services, balancer, ports)
+        made = Deployment(services, balancer, ports, [child.pid for child in (*apis, *workers)])
         _await_compiler(made.server().person(), folder)
         yield made
 

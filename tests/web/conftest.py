@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, expect, sync_playwright
 
+from tests.turns import by_turns
 from tests.web.data import Data, fill
 from tests.web.service import REPOSITORY, Service, running_service, workspace
 from tests.web.visitor import Visitor
@@ -58,7 +59,10 @@ def web_dist(node_modules: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
 @pytest.fixture(scope="session")
 def shared_service(web_dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """One service for all modules."""
-    with running_service(tmp_path_factory.mktemp("service"), web_dist) as running:
+    with (
+        running_service(tmp_path_factory.mktemp("service"), web_dist) as running,
+        by_turns(Path(__file__).parent, lambda: [running.process_id]),
+    ):
         yield running
 
 

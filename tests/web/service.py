@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ class Service:
     key: str
     client: httpx.Client
     data_dir: Path
+    process_id: int
 
     def get(self, path: str) -> Any:
         """The answer to GET /v1`path`."""
@@ -121,7 +122,7 @@ def running_service(
         url = json.loads(line)["url"]
         with _client(url, key) as client:
             wait_until(lambda: client.get("/targets").status_code, lambda status: status == 200)
-            yield Service(url, key, client, data_dir)
+            yield Service(url, key, client, data_dir, process.pid)
     finally:
         process.terminate()
         process.wait(timeout=20)
@@ -132,7 +133,7 @@ def workspace(service: Service, name: str) -> Iterator[Service]:
     """The same service, seen by an administrator of another workspace, which is made if there is none."""
     key = _key(service.data_dir, "--workspace", name)
     with _client(service.url, key) as client:
-        yield Service(service.url, key, client, service.data_dir)
+        yield replace(service, key=key, client=client)
 
 
 def _client(url: str, key: str) -> httpx.Client:

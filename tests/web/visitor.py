@@ -75,8 +75,7 @@ class Visitor:
         self.page.screenshot(path=self.results / f"{name}.png", full_page=True)
 
     def accessibility_violations(self, rules: list[str] | None = None) -> list[str]:
-        """What axe-core finds wrong with the page once its view is there, by all of its rules and the size of targets, or
-        by some."""
+        """What axe-core finds wrong once the view is there, by all of its rules and the size of targets, or by some."""
         self.page.locator("h1").first.wait_for()
         self.page.evaluate(self.axe)
         found = self.page.evaluate(

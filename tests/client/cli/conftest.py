@@ -24,6 +24,7 @@ from pock_server.services import Services, make_services
 from pock_server.settings import Settings
 from tests.server.harness import Device, digest_of, safetensors
 from tests.server.sockets import serving
+from tests.turns import by_turns
 
 _WORKER = (sys.executable, "-m", "tests.client.cli.fake_worker")
 _ALL = tuple(Scope)
@@ -184,7 +185,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     settings |= {"POCK_PARALLEL_BUILDS": "2", "POCK_POLL_SECONDS": "0.1", "PYTHONPATH": os.pathsep.join(sys.path)}
     with serving(folder, {**settings, **rates}) as live:
         services = make_services(Settings(data_dir=folder))
-        yield Service(live.url, services)
+        with by_turns(Path(__file__).parent, lambda: [live.process.pid]):
+            yield Service(live.url, services)
         services.database.engine.dispose()
 
 

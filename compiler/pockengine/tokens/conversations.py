@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,26 +48,37 @@ def conversation_of(content: dict[str, Any]) -> Conversation | None:
     if "messages" in content:
         messages = _objects(content["messages"], '"messages" is a list of {"role": …, "content": …}')
     elif "conversations" in content:
-        messages = _shared(content["conversations"])
+        messages = _shared(content["conversations"], content.get("system"))
     else:
         return None
     for one in messages:
         if one.get("role") not in ROLES or ("content" not in one and not one.get("tool_calls")):
             raise ValueError(f"a message has a role ({', '.join(ROLES)}) and a content")
-    tools = content.get("tools")
-    if tools is not None and not isinstance(tools, list):
-        raise ValueError('"tools" is a list of descriptions of functions')
-    return Conversation(tuple(messages), tools or None)
+    return Conversation(tuple(messages), _tools(content.get("tools")))
 
 
-def _shared(said: Any) -> list[Message]:
-    """ShareGPT's form with our names."""
+def _tools(said: Any) -> list[Any] | None:
+    """A list, or its JSON as a text, as files of ShareGPT's form have it."""
+    found = said
+    if isinstance(said, str) and said.strip():
+        with suppress(RecursionError, ValueError):
+            found = json.loads(said)
+    if found and not isinstance(found, list):
+        raise ValueError('"tools" is a list of descriptions of functions, or such a list as a text of JSON')
+    return found or None
+
+
+def _shared(said: Any, system: Any) -> list[Message]:
+    """ShareGPT's form with our names; `system` stands beside the entries in many files."""
+    if system is not None and not isinstance(system, str):
+        raise ValueError('"system" is a text')
     messages = _objects(said, '"conversations" is a list of {"from": …, "value": …}')
     for one in messages:
         speaker = one.get("from")
         if not isinstance(speaker, str) or speaker not in _SPEAKERS or "value" not in one:
             raise ValueError(f"an entry of \"conversations\" has a 'from' ({', '.join(_SPEAKERS)}) and a 'value'")
-    return [{"role": _SPEAKERS[one["from"]], "content": one["value"]} for one in messages]
+    found = [{"role": _SPEAKERS[one["from"]], "content": one["value"]} for one in messages]
+    return [{"role": "system", "content": system}, *found] if system else found
 
 
 def _objects(said: Any, form: str) -> list[Message]:

@@ -16,6 +16,7 @@ from pockengine.passes import Context, optimise
 from pockengine.recipe import Recipe
 from pockengine.targets import get
 from tests.compiler.models import zoo
+from tests.sweeps import some
 
 TARGETS = ("raspberry-pi-4", "raspberry-pi-5")
 
@@ -34,7 +35,7 @@ def recipes(graph: Graph, seed: int, count: int) -> list[Recipe]:
     return found
 
 
-@pytest.mark.parametrize("name", ["mobilenet_v2", "bert"])
+@pytest.mark.parametrize("name", some(["mobilenet_v2", "bert"], 2))
 def test_an_estimate_is_the_same_whatever_was_estimated_before(name: str) -> None:
     graph, backend, kept = zoo.graph(name), backends.get(), Kept(24)
     for number, recipe in enumerate([*recipes(graph, 7, 4), Recipe(update="bias")]):

@@ -15,6 +15,7 @@ from pockengine.targets import get
 from tests.compiler.codegen import geometries
 from tests.compiler.codegen.harness import TILES, Case, Library, compare
 from tests.compiler.codegen.test_narrow import matmul
+from tests.sweeps import some
 
 TARGETS = {
     "host": get("host"),
@@ -32,7 +33,7 @@ def cases() -> list[Case]:
     return [geometries.with_epilogue(case, rng) if i % 2 else case for i, case in enumerate(found)]
 
 
-@pytest.mark.parametrize("name, threads", [("host", 2), ("tiles", 2), ("f32", 1), ("f32", 3), ("bf16", 2)])
+@pytest.mark.parametrize("name, threads", some([("host", 2), ("tiles", 2), ("f32", 1), ("f32", 3), ("bf16", 2)], 2))
 def test_the_same_bits_in_less_memory(tmp_path: Path, name: str, threads: int) -> None:
     target, backend, usual, less = TARGETS[name], CBackend(), list[Case](), list[Case]()
     for case in cases():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from .gradients import Tally, drawn
 
-GRAPHS = 60
+GRAPHS = 40
 """`python -m tests.compiler.fuzz --gradients 2000` draws thousands."""
 
 

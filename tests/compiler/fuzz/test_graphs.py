@@ -13,7 +13,7 @@ from .graphs import drawn
 from .pipeline import TARGETS, Tally, check_places, check_text, in_machine_code, in_memory, prepare
 from .sketch import Sketch
 
-IN_MEMORY, IN_MACHINE_CODE = 300, 50
+IN_MEMORY, IN_MACHINE_CODE = 150, 40
 """`python -m tests.compiler.fuzz` runs thousands."""
 
 

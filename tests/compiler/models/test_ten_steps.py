@@ -18,7 +18,7 @@ OPTIMIZERS = {
 CASES = [(name, update, how) for name, updates in zoo.UPDATES.items() for update in updates for how in OPTIMIZERS]
 
 
-@pytest.mark.parametrize("name, update, optimizer", some(CASES, 5), ids="-".join)
+@pytest.mark.parametrize("name, update, optimizer", some(CASES, 7), ids="-".join)
 def test_ten_steps(name: str, update: str, optimizer: str) -> None:
     recipe = Recipe(optimizer=OPTIMIZERS[optimizer], update=zoo.UPDATES[name][update], batch=zoo.BATCH)
     found = compared(zoo.MODELS[name], zoo.graph(name), recipe)

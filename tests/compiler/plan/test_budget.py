@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import subprocess
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -48,8 +49,7 @@ def within(graph: Graph, recipe: Recipe, memory: int | None) -> Planned:
     return plan_programs(Request(graph, recipe, get("host"), 2, memory=memory))
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-@pytest.mark.parametrize("batch_norm", ["frozen", "train"])
+@pytest.mark.parametrize("batch_norm, optimizer", some(product(["frozen", "train"], OPTIMIZERS), 4))
 def test_a_cnn_at_the_least_memory_trains_alike(batch_norm: str, optimizer: str) -> None:
     _at_the_least("cnn", Recipe(optimizer=OPTIMIZERS[optimizer], update="full", batch_norm=batch_norm))
 

@@ -74,6 +74,9 @@ def test_sharegpt_is_the_same_conversation(tmp_path: Path) -> None:
     shared = {"conversations": [{"from": names[one["role"]], "value": one["content"]} for one in chats.TALK]}
     ours, theirs = _read(path, chats.TALK), _read(path, shared)
     assert ours.ids.tolist() == theirs.ids.tolist() and ours.learned.tolist() == theirs.learned.tolist()
+    system = _read(path, [{"role": "system", "content": "Be brief."}, *chats.TALK])
+    assert _read(path, shared | {"system": "Be brief."}).ids.tolist() == system.ids.tolist()
+    assert _read(path, shared | {"system": ""}).ids.tolist() == ours.ids.tolist()
 
 
 def test_an_answer_laid_out_otherwise_in_the_middle_is_refused_or_learned_by_itself(tmp_path: Path) -> None:
@@ -101,15 +104,51 @@ def test_calls_of_tools_are_answers_and_tools_choose_the_template(tmp_path: Path
     listed = [{"name": "default", "template": chats.CHATML}, {"name": "tool_use", "template": tools}]
     call = {"role": "assistant", "content": None, "tool_calls": [{"name": "add", "arguments": {"a": 1}}]}
     line = {"messages": [*chats.TALK[:1], call], "tools": [{"name": "add"}]}
-    assert _learned(_read(chats.folder(tmp_path, listed), line)) == [
-        ['<call>[{"name": "add", "arguments": {"a": 1}}]</call><|im_end|>']
-    ]
+    for form in (line["tools"], json.dumps(line["tools"])):
+        assert _learned(_read(chats.folder(tmp_path, listed), line | {"tools": form})) == [
+            ['<call>[{"name": "add", "arguments": {"a": 1}}]</call><|im_end|>']
+        ]
 
 
 def test_a_file_of_its_own_comes_before_the_configuration(tmp_path: Path) -> None:
     path = chats.folder(tmp_path, "{{ raise_exception('not this one') }}")
     (path / "chat_template.jinja").write_text(chats.CHATML)
     assert len(_learned(_read(path, chats.TALK))[0]) == 2
+
+
+def test_an_older_folder_has_its_special_tokens_in_a_file_of_their_own(tmp_path: Path) -> None:
+    path = chats.folder(tmp_path, chats.MISTRAL)
+    (path / "special_tokens_map.json").write_text(json.dumps({"eos_token": {"content": "<|eot_id|>"}}))
+    config = json.loads((path / "tokenizer_config.json").read_text())
+    assert _learned(_read(path, chats.TALK))[0][1] == " e<|eot_id|>"
+    (path / "tokenizer_config.json").write_text(json.dumps(config | {"added_tokens_decoder": {}}))
+    assert _learned(_read(path, chats.TALK))[0][1] == " e</s>"
+
+
+def test_variables_are_the_templates_own(tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    thinks = "{{ ('?' if think else '!') + greeting | default('') }}" + chats.CHATML
+    path, file = chats.folder(tmp_path / "m", thinks), chats.lines(tmp_path / "d.jsonl", chats.TALK)
+    whole = ("data", "tokens", file, "-o", tmp_path / "d", "--length", 200, "--vocabulary", VOCABULARY)
+
+    def said(*more: object) -> tuple[int, str, str]:
+        return pock_command(*whole, *more, capsys=capsys, monkeypatch=monkeypatch)
+
+    texts: list[str] = []
+    for set_to in (["think=true"], ["think=false"], ["think=false", "greeting=hi"]):
+        assert said("--chat", path, *(word for one in set_to for word in ("--chat-variable", one)))[0] == 0
+        texts.append(
+            chats.tokenizer().decode(load_file(tmp_path / "d")["input_ids"][0].tolist(), skip_special_tokens=False)
+        )
+    assert [one.partition("user")[0].strip() for one in texts] == ["?<|im_start|>", "!<|im_start|>", "!hi<|im_start|>"]
+    for given, reason in {
+        "thinks=true": "reads no variable 'thinks'; those that it reads: greeting, think",
+        "messages=[]": "'messages' comes from each conversation and cannot be set",
+        "think": "--chat-variable is NAME=VALUE, such as enable_thinking=false, not 'think'",
+    }.items():
+        code, _, err = said("--chat", path, "--chat-variable", given)
+        assert code == 2 and reason in err
+    code, _, err = said("--tokenizer", "bytes", "--chat-variable", "think=true")
+    assert code == 2 and "--chat-variable goes with --chat" in err
 
 
 FOLDERS = {
@@ -147,6 +186,8 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "token ids": ([{"role": "user", "content": [1]}], "message 1: with --chat its content is a text"),
     "no conversation": ({"text": "a"}, "with --chat a line is a conversation"),
     "tools that are none": ({"messages": chats.TALK, "tools": 3}, '"tools" is a list'),
+    "tools that are no JSON": ({"messages": chats.TALK, "tools": "[{"}, "or such a list as a text of JSON"),
+    "a system that is none": ({"conversations": [], "system": 3}, '"system" is a text'),
     "no character": ([{"role": "user", "content": "\ufdd0"}], "message 1 has a code point of U+FDD0"),
     "half a character": ([{"role": "user", "content": "\ud800"}, chats.TALK[1]], "surrogates not allowed"),
 }

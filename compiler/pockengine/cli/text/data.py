@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,6 +24,14 @@ ChatFolder = Annotated[
     Path | None,
     typer.Option(
         "--chat", metavar="FOLDER", help="A model's folder: its chat template lays out messages, its tokenizer reads."
+    ),
+]
+ChatVariables = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--chat-variable",
+        metavar="NAME=VALUE",
+        help="What the chat template reads beside the messages, such as enable_thinking=false; may be repeated.",
     ),
 ]
 EachAnswer = Annotated[
@@ -71,6 +79,7 @@ def tokens_command(
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the order, and of what shares a sequence.")] = 0,
     unpacked: Annotated[bool, typer.Option("--unpacked", help="One document a sequence.")] = False,
     chat: ChatFolder = None,
+    chat_variable: ChatVariables = None,
     each_answer: EachAnswer = False,
     long: LongOnes = None,
     json: Json = False,
@@ -84,8 +93,8 @@ def tokens_command(
     from ...tokens import Contents, Ends, load_tokenizer, read_documents, token_dataset, token_id
 
     layout, kept = _layout(model, length, vocabulary, (inputs, labels, ahead)), _kept(long, chat)
-    if chat is None and each_answer:
-        raise PockError("--each-answer goes with --chat")
+    if chat is None and (each_answer or chat_variable):
+        raise PockError(f"{'--each-answer' if each_answer else '--chat-variable'} goes with --chat")
     if chat is not None and (begin is not None or end is not None):
         raise PockError("with --chat the template begins and ends documents: leave out --begin and --end")
     if chat is not None and tokenizer is None:
@@ -93,7 +102,7 @@ def tokens_command(
     words = load_tokenizer(tokenizer) if tokenizer is not None else None
     marks = ((begin, "--begin"), (end, "--end"))
     ends = Ends(*(None if text is None else token_id(text, words, option) for text, option in marks))
-    with _chat(chat, words, apart=each_answer) as laid_out:
+    with _chat(chat, words, chat_variable or [], apart=each_answer) as laid_out:
         documents = read_documents(files, layout.vocabulary, words, ends, laid_out)
     dataset = token_dataset(documents, layout, Contents(seed, not unpacked, padding, kept))
     dataset.save(output)
@@ -124,12 +133,27 @@ def _kept(said: str | None, chat: Path | None) -> Long:
     return Long(said)
 
 
-def _chat(folder: Path | None, words: Tokenizer | None, *, apart: bool) -> AbstractContextManager[Chat | None]:
+def _chat(
+    folder: Path | None, words: Tokenizer | None, said: list[str], *, apart: bool
+) -> AbstractContextManager[Chat | None]:
     from ...tokens import Chat, read_chat_folder
 
     if folder is None or words is None:
         return nullcontext()
-    return Chat(read_chat_folder(folder), words, apart=apart)
+    return Chat(read_chat_folder(folder), words, apart=apart, variables=dict(map(_variable, said)))
+
+
+def _variable(said: str) -> tuple[str, Any]:
+    """A name and its value: JSON, else the text as it is."""
+    import json
+
+    name, equals, value = said.partition("=")
+    if not equals or not name.isidentifier():
+        raise PockError(f"--chat-variable is NAME=VALUE, such as enable_thinking=false, not '{said[:60]}'")
+    try:
+        return name, json.loads(value)
+    except (RecursionError, ValueError):
+        return name, value
 
 
 def _show(statistics: Statistics, output: Path, *, as_json: bool) -> None:

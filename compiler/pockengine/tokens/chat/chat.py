@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 from types import TracebackType
 from typing import Any
@@ -19,15 +19,22 @@ _RESERVED = (BEGIN, END, PLACE)
 class Chat:
     """Lays out conversations. `with` ends the process in which templates run.
 
-    apart   each answer becomes a document, with what comes before it; else a conversation does, with all its answers
+    apart       each answer becomes a document, with what comes before it; else a conversation does, with all answers
+    variables   what the template reads beside messages, tools and special tokens, by name, such as `enable_thinking`
 
     Raises DataError where the template is none, PockError where jinja2 is missing."""
 
     def __init__(
-        self, folder: ChatFolder, tokenizer: Tokenizer, *, apart: bool = False, bounds: Bounds | None = None
+        self,
+        folder: ChatFolder,
+        tokenizer: Tokenizer,
+        *,
+        apart: bool = False,
+        variables: Mapping[str, Any] | None = None,
+        bounds: Bounds | None = None,
     ) -> None:
         self._tokenizer, self._apart = tokenizer, apart
-        self._renderer = Renderer(folder, bounds)
+        self._renderer = Renderer(folder, variables, bounds)
 
     def __enter__(self) -> Chat:
         return self

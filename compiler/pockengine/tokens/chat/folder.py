@@ -17,6 +17,7 @@ MOST_CONFIG = 16 << 20
 MOST_TEMPLATE = 256 << 10
 """Characters of a template."""
 _CONFIG, _TEMPLATE, _MORE = "tokenizer_config.json", "chat_template.jinja", f"chat_templates/{WITH_TOOLS}.jinja"
+_OLDER_TOKENS = "special_tokens_map.json"
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,8 @@ class ChatFolder:
 
 def read_chat_folder(folder: Path) -> ChatFolder:
     """Reads `chat_template.jinja`, else the `chat_template` of `tokenizer_config.json`, a text or a list of {name,
-    template}; tokens are texts or have a `content`. Raises DataError where there is no template, or a file is too
-    large or malformed."""
+    template}; tokens are texts or have a `content`. Older folders, without a list of added tokens, have them in
+    `special_tokens_map.json`. Raises DataError where there is no template, or a file is too large or malformed."""
     if not folder.is_dir():
         raise DataError(f"there is no folder '{folder}': --chat takes a model's folder with its chat template")
     config = _config(folder / _CONFIG)
@@ -51,7 +52,8 @@ def read_chat_folder(folder: Path) -> ChatFolder:
         if len(text) > MOST_TEMPLATE:
             raise DataError(f"the chat template '{name[:80]}' of '{folder}' has more than {MOST_TEMPLATE} characters")
     wanted = {name: text for name, text in templates.items() if name in (DEFAULT, WITH_TOOLS)}
-    return ChatFolder(folder, wanted, _tokens(config))
+    older = {} if "added_tokens_decoder" in config else _config(folder / _OLDER_TOKENS)
+    return ChatFolder(folder, wanted, _tokens(config) | _tokens(older))
 
 
 def _files(folder: Path) -> dict[str, str]:

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 import jinja2
 import jinja2.ext
+import jinja2.meta
 import jinja2.nodes
 import jinja2.parser
 import jinja2.runtime
@@ -88,20 +89,23 @@ def _environment() -> jinja2.sandbox.ImmutableSandboxedEnvironment:
 class _Templates:
     def __init__(self, order: dict[str, Any]) -> None:
         self._characters: int = order["characters"]
-        self._tokens: dict[str, str] = order["tokens"]
+        self._given: dict[str, Any] = {**order["tokens"], **order["variables"]}
         environment = _environment()
         self._made = {name: environment.from_string(text) for name, text in order["templates"].items()}
+        trees = {name: environment.parse(text) for name, text in order["templates"].items()}
         self.marks = {
-            name: any(node.identifier.endswith("._Generation") for node in _extended(environment.parse(text)))
-            for name, text in order["templates"].items()
+            name: any(node.identifier.endswith("._Generation") for node in _extended(tree))
+            for name, tree in trees.items()
         }
+        read = set().union(*map(jinja2.meta.find_undeclared_variables, trees.values()))
+        self.reads = sorted(read - environment.globals.keys())
 
     def render(self, asked: dict[str, Any]) -> dict[str, Any]:
         """The text of messages, or the problem: `long` as soon as there are too many characters."""
         said = {"messages": asked["messages"], "tools": asked["tools"], "documents": None}
         pieces, count = [], 0
         made = self._made[asked["template"]]
-        for piece in made.generate(**self._tokens, **said, add_generation_prompt=asked["prompt"]):
+        for piece in made.generate({**self._given, **said, "add_generation_prompt": asked["prompt"]}):
             pieces.append(piece)
             count += len(piece)
             if count > self._characters:
@@ -134,7 +138,7 @@ class _Server:
             order = json.loads(line)
             if self._templates is None:
                 self._templates = _Templates(order)
-                return json.dumps({"marks": self._templates.marks})
+                return json.dumps({"marks": self._templates.marks, "reads": self._templates.reads})
             return json.dumps(self._templates.render(order))
         except Exception as error:  # a template may raise anything
             return json.dumps(_problem(error))

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
@@ -24,6 +25,7 @@ _OLDEST = (3, 1, 6)
 """Before it, jinja2's sandbox has known holes."""
 _MOST_REPLY = 13 << 24
 """Bytes of a line: a character is at most twelve bytes of JSON."""
+_OWN = frozenset({"messages", "tools", "documents", "add_generation_prompt"})
 Extent = tuple[int, int]
 
 
@@ -45,10 +47,15 @@ class Rendered:
 
 
 class Renderer:
-    """Templates ready to render. `with` ends the process. Raises DataError where a template is no Jinja, PockError
-    where the library is missing."""
+    """Templates ready to render. `with` ends the process.
 
-    def __init__(self, folder: ChatFolder, bounds: Bounds | None = None) -> None:
+    variables   what templates read beside messages, tools and special tokens, by name: plain data
+
+    Raises DataError where a template is no Jinja or reads no such variable, PockError where the library is missing."""
+
+    def __init__(
+        self, folder: ChatFolder, variables: Mapping[str, Any] | None = None, bounds: Bounds | None = None
+    ) -> None:
         _check_library()
         self._folder, self._bounds = folder, bounds or Bounds()
         limits = (str(self._bounds.seconds), str(self._bounds.memory))
@@ -58,9 +65,16 @@ class Renderer:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
-        order = {"templates": folder.templates, "tokens": folder.tokens, "characters": self._bounds.characters}
+        order = {
+            "templates": folder.templates,
+            "tokens": folder.tokens,
+            "variables": variables or {},
+            "characters": self._bounds.characters,
+        }
         try:
-            self._marks: dict[str, bool] = self._asked(dict(order))["marks"]
+            said = self._asked(order)
+            _check_read(variables or {}, said["reads"])
+            self._marks: dict[str, bool] = said["marks"]
         except ValueError as error:
             self.close()
             raise DataError(f"the chat template of '{folder.folder}': {error}") from None
@@ -139,6 +153,16 @@ def _check_library() -> None:
         found = "0"
     if tuple(int(part) for part in re.findall(r"\d+", found)[:3]) < _OLDEST:
         raise PockError("chat templates take jinja2 3.1.6 or newer: pip install 'pockengine[text]'")
+
+
+def _check_read(variables: Mapping[str, Any], reads: list[str]) -> None:
+    """ValueError for what conversations say, and for what no template reads: a name that was mistyped."""
+    for name in variables:
+        if name in _OWN:
+            raise ValueError(f"'{name}' comes from each conversation and cannot be set")
+        if name not in reads:
+            known = ", ".join(sorted(set(reads) - _OWN))[:400] or "none"
+            raise ValueError(f"it reads no variable '{name[:80]}'; those that it reads: {known}")
 
 
 def _without_nothing(message: dict[str, Any]) -> dict[str, Any]:

@@ -50,7 +50,7 @@ FAMILIES = (
 """Models at the size in which all of them are tested, and what is trained of each."""
 
 
-@pytest.mark.parametrize("family, kind", some(FAMILIES, 5))
+@pytest.mark.parametrize("family, kind", some(FAMILIES, 7))
 def test_ten_steps_of_other_models(family: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     planned: list[Planned] = []
     one = imported(family)

@@ -67,13 +67,18 @@ def summary(figures: Sequence[Figure]) -> str:
     """A table in Markdown."""
     return table(
         ["what", "measured", "asked for"],
-        [[one.name, f"{one.value:.3g} {one.unit}", f"≤ {one.most:g} {one.unit}"] for one in figures],
+        [[one.name, f"{_number(one.value)} {one.unit}", f"≤ {one.most:g} {one.unit}"] for one in figures],
     )
 
 
 def _line(figure: Figure) -> str:
     mark = " " if figure.good else "!"
-    return f"{mark} {figure.name:<58} {figure.value:8.3g} {figure.unit:<5} at most {figure.most:g}"
+    return f"{mark} {figure.name:<58} {_number(figure.value):>8} {figure.unit:<5} at most {figure.most:g}"
+
+
+def _number(value: float) -> str:
+    """Three digits, and all of those before the point."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def _parser() -> argparse.ArgumentParser:

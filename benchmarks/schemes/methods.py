@@ -13,7 +13,8 @@ import numpy as np
 
 from pockengine import Recipe
 from pockengine.recipe.groups import Group
-from pockengine.search import Space
+from pockengine.search import Choice, Space
+from pockengine.search.job.blocks import first_weights, most_weights
 
 from .published import PUBLISHED
 from .searching import Picked
@@ -63,6 +64,12 @@ def published(setting: Setting) -> Proposal | None:
     """What was published for the architecture, where it fits."""
     rules = PUBLISHED.get(setting.model.name)
     return None if rules is None else setting.most([partial(setting.model.recipe, rules)])
+
+
+def blocks(setting: Setting, growing: Callable[[Space], list[Choice]]) -> Proposal | None:
+    """Weights and biases of as many of the last blocks as fit, in a published form; None where there are no blocks."""
+    choices = growing(setting.space)
+    return setting.most([partial(setting.space.recipe, choice) for choice in choices])
 
 
 def random(setting: Setting, number: int) -> Proposal | None:
@@ -157,6 +164,12 @@ HALF = 0.5
 USUAL: dict[str, Method] = {"head": head, "bias": bias, "last": last, "lora": lora}
 """What a person would write."""
 
+BLOCKS: dict[str, Method] = {
+    "first": partial(blocks, growing=first_weights),
+    "most": partial(blocks, growing=most_weights),
+}
+"""The published forms, as the search compares them on any network."""
+
 FOUND: dict[str, Method] = {
     "found": found,
     "found-quick": partial(found, step_share=HALF),
@@ -174,7 +187,7 @@ CRITERIA: dict[str, Method] = {
 TRIED = "found-tried"
 """What is best of `CANDIDATES` when each is trained without a part of the samples, and judged by it."""
 
-CANDIDATES = ("found", "found-adapters", "found-earlier", *USUAL)
+CANDIDATES = ("found", "found-adapters", "found-earlier", *USUAL, *BLOCKS)
 
 SEARCHED: dict[str, Method] = {
     **FOUND,
@@ -184,7 +197,7 @@ SEARCHED: dict[str, Method] = {
 }
 """What looks at samples of the task, and changes where the search does."""
 
-METHODS: dict[str, Method] = {**USUAL, "published": published, **SEARCHED}
+METHODS: dict[str, Method] = {**USUAL, **BLOCKS, "published": published, **SEARCHED}
 """All but `full` and `random`, with which they are compared, and `TRIED`, which takes one of them."""
 
 AT_PUBLISHED = ("published", "found-as-published")

@@ -9,14 +9,16 @@ from ...recipe import resolve
 from ..choosing import Chooser, Limits
 from ..contributions.trainer import head_start
 from ..space import Choice, Space
+from .blocks import first_weights, most_weights
 
 USUAL = ("full", "head", "bias")
 """Shorthands of recipes."""
 
 
 def schemes_of(space: Space, chooser: Chooser, limits: Limits) -> dict[str, Choice]:
-    """Name -> choice: everything, the head, the biases, as many of the last parameters as fit (`last13`), and the head
-    with adapters of a rank beside as many of the last weights as fit (`lora4`)."""
+    """Name -> choice: everything, the head, the biases, as many of the last parameters as fit (`last13`), the head and
+    biases with the first weight, or all but the last, of as many of the last blocks as fit (`first5`, `most3`), and the
+    head with adapters of a rank beside as many of the last weights as fit (`lora4`)."""
     found: dict[str, Choice] = {}
     for name in USUAL:
         try:
@@ -25,9 +27,14 @@ def schemes_of(space: Space, chooser: Chooser, limits: Limits) -> dict[str, Choi
             continue  # a model without biases
         if any(choice):
             found[name] = choice
-    lasts = [last(space, count) for count in range(1, len(space.units))]
-    if lasts and (count := _most(lasts, chooser, limits)):
-        found[f"last{count}"] = lasts[count - 1]
+    growing = {
+        "last": [last(space, count) for count in range(1, len(space.units))],
+        "first": first_weights(space),
+        "most": most_weights(space),
+    }
+    for name, choices in growing.items():
+        if count := _most(choices, chooser, limits):
+            found[f"{name}{count}"] = choices[count - 1]
     for rank in space.ranks:
         adapted = adapted_last(space, rank)
         if count := _most(adapted, chooser, limits):

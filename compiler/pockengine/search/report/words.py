@@ -9,15 +9,18 @@ from fractions import Fraction
 from ..figures import memory, milliseconds
 from ..job.found import AT_RATES, EARLIER, GAINS, Found, LayerRow, UnitRow
 
-_LAST, _LORA = re.compile(r"last(\d+)"), re.compile(r"lora(\d+)")
+_COUNTED = {
+    "last": "the last {} parameters",
+    "first": "the head, biases and the first weight of the last {} blocks",
+    "most": "the head, biases and all weights but the last of the last {} blocks",
+    "lora": "the head, and adapters of rank {}",
+}
 
 
 def scheme_words(name: str) -> str:
     """What a compared scheme trains."""
-    if match := _LAST.fullmatch(name):
-        return f"the last {match[1]} parameters"
-    if match := _LORA.fullmatch(name):
-        return f"the head, and adapters of rank {match[1]}"
+    if (match := re.fullmatch(r"([a-z]+)(\d+)", name)) and match[1] in _COUNTED:
+        return _COUNTED[match[1]].format(match[2])
     known = {
         "found": "found here",
         AT_RATES: "found here, at its learning rates",

@@ -2,6 +2,9 @@
 
     python -m benchmarks.page.lighthouse [--views run,compare] [--json FILE] [--write docs/dashboard.md]
 
+A phone is a mid-range one whatever the machine: its processor is taken to be as many times slower as Lighthouse's
+calculator says for the machine's index, which the audits as a desktop measure.
+
 Exit status 1 when a score is below what is asked for. Accessibility and best practices are the same each time;
 performance is not, so a view that is below is measured again, and its best counts. npm fetches Lighthouse into its own
 cache on the first use; the dashboard does not depend on it.
@@ -19,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from playwright.sync_api import sync_playwright
@@ -35,19 +39,20 @@ TRIES = 3
 SIGN_IN = "sign-in"
 CATEGORIES = ("performance", "accessibility", "best-practices")
 FORMS = {"desktop": ["--preset=desktop"], "phone": ["--form-factor=mobile"]}
-"""How a browser is taken to be: with Lighthouse's own screen, connection and processor of each."""
+"""How a browser is taken to be: with Lighthouse's own screen and connection of each."""
 _START_SECONDS = 30
 _AUDIT_SECONDS = 180
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Scores of a view from 0 to 100 by category, and what cost points."""
+    """Scores of a view from 0 to 100 by category, what cost points, and the machine's index as it was measured then."""
 
     view: str
     form: str
     scores: dict[str, int]
     faults: list[str]
+    index: float
 
     @property
     def good(self) -> bool:
@@ -63,12 +68,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         furnished_service(built_page(Path(folder))) as furnished,
     ):
         for form in FORMS:
+            times = slowdown(median(one.index for one in verdicts)) if verdicts else 1.0
             with _chromium(Path(folder) / form) as port:
-                for verdict in _audits(furnished, options.views, form, port):
+                for verdict in _audits(furnished, options.views, Browser(form, times, port)):
                     verdicts.append(verdict)
                     print(_line(verdict), flush=True)
+    print(_machine(verdicts))
     if options.json:
-        figures = [{"view": one.view, "form": one.form, **one.scores} for one in verdicts]
+        figures = [{"view": one.view, "form": one.form, "index": one.index, **one.scores} for one in verdicts]
         save_figures(options.json, {"lighthouse": PACKAGE, "machine": machine(1), "figures": figures})
     if options.write:
         write_section(options.write, "lighthouse", summary(verdicts))
@@ -79,26 +86,56 @@ def summary(verdicts: Sequence[Verdict]) -> str:
     """A table in Markdown: a row for each view, its scores in the order of `CATEGORIES` as desktop and as phone."""
     found = {(one.view, one.form): " / ".join(map(str, one.scores.values())) for one in verdicts}
     views = dict.fromkeys(one.view for one in verdicts)
-    return table(["view", *FORMS], [[view, *(found[view, form] for form in FORMS)] for view in views])
+    rows = table(["view", *FORMS], [[view, *(found[view, form] for form in FORMS)] for view in views])
+    return f"{_machine(verdicts)}\n\n{rows}"
 
 
-def _audits(furnished: Furnished, views: Sequence[str], form: str, port: int) -> Iterator[Verdict]:
+def slowdown(index: float) -> float:
+    """How many times slower a mid-range phone is than a machine of this index, by the calculator that Lighthouse refers
+    to (github.com/patrickhulce/lighthouse-cpu-throttling-calculator): 4, Lighthouse's default, at 1533."""
+    for least, times, step in ((1300, 3, 233), (800, 2, 500), (150, 1, 650)):
+        if index >= least:
+            return times + (index - least) / step
+    return 1.0
+
+
+def _machine(verdicts: Sequence[Verdict]) -> str:
+    index = median(one.index for one in verdicts if one.form == next(iter(FORMS)))
+    return f"The machine's index was {index:.0f}; a phone was taken to be {slowdown(index):.1f} times slower."
+
+
+@dataclass(frozen=True)
+class Browser:
+    """One that runs: as what, how many times slower as a phone, and the port of its tools."""
+
+    form: str
+    slowdown: float
+    port: int
+
+    @property
+    def options(self) -> list[str]:
+        """What Lighthouse is told of it."""
+        slower = [f"--throttling.cpuSlowdownMultiplier={self.slowdown:.2f}"] if self.form == "phone" else []
+        return [f"--port={self.port}", *FORMS[self.form], *slower]
+
+
+def _audits(furnished: Furnished, views: Sequence[str], browser: Browser) -> Iterator[Verdict]:
     service = furnished.service
     if SIGN_IN in views:
-        yield _best(SIGN_IN, f"{service.url}/", form, port)
-    _sign_in(service, port)
+        yield _best(SIGN_IN, f"{service.url}/", browser)
+    _sign_in(service, browser.port)
     for view in views:
         if view != SIGN_IN:
-            yield _best(view, f"{service.url}/#{furnished.address(view)}", form, port)
+            yield _best(view, f"{service.url}/#{furnished.address(view)}", browser)
 
 
-def _best(view: str, url: str, form: str, port: int) -> Verdict:
+def _best(view: str, url: str, browser: Browser) -> Verdict:
     """Of as many tries as it takes, but three at most. Raises RuntimeError where Lighthouse failed each time."""
     found: list[Verdict] = []
     problems: list[str] = []
     for _ in range(TRIES):
         try:
-            found.append(_audit(view, url, form, port))
+            found.append(_audit(view, url, browser))
         except (RuntimeError, subprocess.TimeoutExpired) as error:
             problems.append(str(error))
             continue
@@ -109,10 +146,11 @@ def _best(view: str, url: str, form: str, port: int) -> Verdict:
     return max(found, key=lambda one: one.scores["performance"])
 
 
-def _audit(view: str, url: str, form: str, port: int) -> Verdict:
+def _audit(view: str, url: str, browser: Browser) -> Verdict:
     """Raises RuntimeError where Lighthouse could not look at the page."""
-    command = ["npm", "exec", "--yes", f"--package={PACKAGE}", "--", "lighthouse", url, f"--port={port}", "--quiet"]
-    command += ["--no-enable-error-reporting", f"--only-categories={','.join(CATEGORIES)}", *FORMS[form]]
+    form = browser.form
+    command = ["npm", "exec", "--yes", f"--package={PACKAGE}", "--", "lighthouse", url, "--quiet", *browser.options]
+    command += ["--no-enable-error-reporting", f"--only-categories={','.join(CATEGORIES)}"]
     with tempfile.TemporaryDirectory(prefix="pock-page-") as folder:
         # Into a file: what Lighthouse writes to a pipe ends where the pipe is full.
         file = Path(folder) / "report.json"
@@ -146,7 +184,7 @@ def verdict_of(view: str, form: str, told: dict[str, Any]) -> Verdict:
             audit = told["audits"][reference["id"]]
             if reference["weight"] and audit["score"] is not None and audit["score"] < 0.9:
                 faults.append(f"{audit['title']} {audit.get('displayValue', '')}".strip())
-    return Verdict(view, form, scores, faults)
+    return Verdict(view, form, scores, faults, float(told["environment"]["benchmarkIndex"]))
 
 
 def _sign_in(service: Service, port: int) -> None:

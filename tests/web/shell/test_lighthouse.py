@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from benchmarks.page.furnished import VIEWS
-from benchmarks.page.lighthouse import main, summary, verdict_of
+from benchmarks.page.lighthouse import main, slowdown, summary, verdict_of
 from tests.web.conftest import WEB
 
 
@@ -14,6 +14,7 @@ def audited(score: float | None, weight: int) -> dict[str, Any]:
     """A report in which an audit of accessibility has this score and weight."""
     reference = [{"id": "label", "weight": weight}]
     return {
+        "environment": {"benchmarkIndex": 1533},
         "categories": {
             "performance": {"score": 0.99, "auditRefs": []},
             "accessibility": {"score": 0.94, "auditRefs": reference},
@@ -42,9 +43,15 @@ def test_a_verdict_tells_scores_and_what_cost_points(score: float | None, weight
 
 def test_the_table_has_a_row_for_each_view() -> None:
     verdicts = [verdict_of(view, form, audited(1, 1)) for form in ("desktop", "phone") for view in ("runs", "run")]
-    head, _, *rows = summary(verdicts).splitlines()
+    machine, _, head, _, *rows = summary(verdicts).splitlines()
+    assert machine == "The machine's index was 1533; a phone was taken to be 4.0 times slower."
     assert head == "| view | desktop | phone |"
     assert rows == ["| runs | 99 / 94 / 100 | 99 / 94 / 100 |", "| run | 99 / 94 / 100 | 99 / 94 / 100 |"]
+
+
+@pytest.mark.parametrize(("index", "times"), [(2000, 6), (1300, 3), (800, 2), (475, 1.5), (150, 1), (20, 1)])
+def test_a_phone_is_the_same_one_on_every_machine(index: float, times: float) -> None:
+    assert slowdown(index) == pytest.approx(times, abs=0.01)
 
 
 def test_a_view_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -64,9 +64,10 @@ class Visitor:
 
     def copy_command(self, of: str) -> str:
         """Press the copy button of a number or section; what is on the clipboard then."""
+        self.page.evaluate("navigator.clipboard.writeText('')")
         self.page.get_by_role("button", name=f"Copy the command of {of}", exact=True).click()
-        expect(self.page.get_by_text("Copied", exact=True)).to_be_visible()
-        copied: str = self.page.evaluate("navigator.clipboard.readText()")
+        # Not by the note beside the button: it goes away by itself, on a busy machine before it is looked for.
+        copied: str = self.page.wait_for_function("navigator.clipboard.readText()").json_value()
         return copied
 
     def screenshot(self, name: str) -> None:

@@ -1,14 +1,18 @@
 """Services that the tests of a folder share rest while tests elsewhere have their turn: one that nobody asks still
 looks and sweeps, and a run of all tests has a dozen of them."""
 
-import os
 import signal
+import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeAlias
 
-Processes = Callable[[], Iterable[int]]
-"""The processes of a service, by their ids, as they are now."""
+import psutil
+
+Process: TypeAlias = subprocess.Popen[bytes] | subprocess.Popen[str] | psutil.Process
+Processes = Callable[[], Iterable[Process]]
+"""The processes of a service, as they are now. One that has ended gets no signal: its id may be another's."""
 
 _shared: dict[Path, Processes] = {}
 
@@ -29,6 +33,6 @@ def give_turn(test: Path) -> None:
         _send(signal.SIGCONT if test.is_relative_to(folder) else signal.SIGSTOP, processes())
 
 
-def _send(what: signal.Signals, processes: Iterable[int]) -> None:
+def _send(what: signal.Signals, processes: Iterable[Process]) -> None:
     for process in processes:
-        os.kill(process, what)
+        process.send_signal(what)

@@ -38,7 +38,8 @@ LEAST = 95
 TRIES = 3
 SIGN_IN = "sign-in"
 CATEGORIES = ("performance", "accessibility", "best-practices")
-FORMS = {"desktop": ["--preset=desktop"], "phone": ["--form-factor=mobile"]}
+PHONE = "phone"
+FORMS = {"desktop": ["--preset=desktop"], PHONE: ["--form-factor=mobile"]}
 """How a browser is taken to be: with Lighthouse's own screen and connection of each."""
 _START_SECONDS = 30
 _AUDIT_SECONDS = 180
@@ -68,9 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         furnished_service(built_page(Path(folder))) as furnished,
     ):
         for form in FORMS:
-            times = slowdown(median(one.index for one in verdicts)) if verdicts else 1.0
             with _chromium(Path(folder) / form) as port:
-                for verdict in _audits(furnished, options.views, Browser(form, times, port)):
+                for verdict in _audits(furnished, options.views, Browser(form, port, _processor(form, verdicts))):
                     verdicts.append(verdict)
                     print(_line(verdict), flush=True)
     print(_machine(verdicts))
@@ -99,24 +99,33 @@ def slowdown(index: float) -> float:
     return 1.0
 
 
+def _index(verdicts: Sequence[Verdict]) -> float:
+    """The machine's, as it was measured beside audits as a desktop."""
+    return median(one.index for one in verdicts if one.form != PHONE)
+
+
+def _processor(form: str, verdicts: Sequence[Verdict]) -> list[str]:
+    """Options for the processor of a form, once those before it were audited."""
+    return [f"--throttling.cpuSlowdownMultiplier={slowdown(_index(verdicts)):.2f}"] if form == PHONE else []
+
+
 def _machine(verdicts: Sequence[Verdict]) -> str:
-    index = median(one.index for one in verdicts if one.form == next(iter(FORMS)))
+    index = _index(verdicts)
     return f"The machine's index was {index:.0f}; a phone was taken to be {slowdown(index):.1f} times slower."
 
 
 @dataclass(frozen=True)
 class Browser:
-    """One that runs: as what, how many times slower as a phone, and the port of its tools."""
+    """One that runs: as what, the port of its tools, and what Lighthouse is told of its processor."""
 
     form: str
-    slowdown: float
     port: int
+    processor: list[str]
 
     @property
     def options(self) -> list[str]:
-        """What Lighthouse is told of it."""
-        slower = [f"--throttling.cpuSlowdownMultiplier={self.slowdown:.2f}"] if self.form == "phone" else []
-        return [f"--port={self.port}", *FORMS[self.form], *slower]
+        """All that Lighthouse is told of it."""
+        return [f"--port={self.port}", *FORMS[self.form], *self.processor]
 
 
 def _audits(furnished: Furnished, views: Sequence[str], browser: Browser) -> Iterator[Verdict]:

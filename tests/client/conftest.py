@@ -28,7 +28,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     found = Service(tmp_path_factory.mktemp("service"), POCK_UPLOAD_PART_BYTES=str(1 << 18))
     try:
         found.wait_for_targets()
-        with by_turns(Path(__file__).parent, lambda: [found.process.pid] if found.process else []):
+        with by_turns(Path(__file__).parent, lambda: [found.process] if found.process else []):
             yield found
     finally:
         found.kill()

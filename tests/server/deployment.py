@@ -98,8 +98,8 @@ class Deployment:
     balancer: Balancer
     ports: list[int]
     """Of the API processes."""
-    processes: list[int]
-    """The API processes and the workers, by their ids."""
+    processes: "list[subprocess.Popen[str]]"
+    """The API processes and the workers."""
 
     def server(self) -> DeployedServer:
         """The service, for one test."""
@@ -158,7 +158,7 @@ def deployed(folder: Path, options: dict[str, Any]) -> Iterator[Deployment]:
         stack.callback(services.database.engine.dispose)
         balancer = Balancer(ports)
         stack.callback(balancer.close)
-        made = Deployment(services, balancer, ports, [child.pid for child in (*apis, *workers)])
+        made = Deployment(services, balancer, ports, [*apis, *workers])
         _await_compiler(made.server().person(), folder)
         yield made
 

@@ -61,7 +61,7 @@ def shared_service(web_dist: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     """One service for all modules."""
     with (
         running_service(tmp_path_factory.mktemp("service"), web_dist) as running,
-        by_turns(Path(__file__).parent, lambda: [running.process_id]),
+        by_turns(Path(__file__).parent, lambda: [running.process]),
     ):
         yield running
 

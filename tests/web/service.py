@@ -27,7 +27,7 @@ class Service:
     key: str
     client: httpx.Client
     data_dir: Path
-    process_id: int
+    process: subprocess.Popen[bytes]
 
     def get(self, path: str) -> Any:
         """The answer to GET /v1`path`."""
@@ -122,7 +122,7 @@ def running_service(
         url = json.loads(line)["url"]
         with _client(url, key) as client:
             wait_until(lambda: client.get("/targets").status_code, lambda status: status == 200)
-            yield Service(url, key, client, data_dir, process.pid)
+            yield Service(url, key, client, data_dir, process)
     finally:
         process.terminate()
         process.wait(timeout=20)

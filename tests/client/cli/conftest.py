@@ -185,7 +185,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     settings |= {"POCK_PARALLEL_BUILDS": "2", "POCK_POLL_SECONDS": "0.1", "PYTHONPATH": os.pathsep.join(sys.path)}
     with serving(folder, {**settings, **rates}) as live:
         services = make_services(Settings(data_dir=folder))
-        with by_turns(Path(__file__).parent, lambda: [live.process.pid]):
+        with by_turns(Path(__file__).parent, lambda: [live.process]):
             yield Service(live.url, services)
         services.database.engine.dispose()
 

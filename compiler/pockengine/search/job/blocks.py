@@ -15,7 +15,7 @@ Block = tuple[int, ...]
 
 def blocks_of(space: Space) -> list[Block]:
     """The blocks of a network in model order, as the names of its parameters tell them: modules whose names differ in
-    numbers alone, of which most have two weights or more; of several such levels the one with the most blocks. None
+    numbers alone, of which most have two weights or more; of several such levels the one with the most blocks. Empty
     where there are no two."""
     levels: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for place, unit in enumerate(space.units):

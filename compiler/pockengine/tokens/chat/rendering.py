@@ -65,15 +65,16 @@ class Renderer:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
+        given = dict(variables or {})
         order = {
             "templates": folder.templates,
             "tokens": folder.tokens,
-            "variables": variables or {},
+            "variables": given,
             "characters": self._bounds.characters,
         }
         try:
             said = self._asked(order)
-            _check_read(variables or {}, said["reads"])
+            _check_read(given, said["reads"])
             self._marks: dict[str, bool] = said["marks"]
         except ValueError as error:
             self.close()

@@ -57,6 +57,14 @@ class Visitor:
         heading = self.page.get_by_role("heading", level=2, name=title)
         return self.page.locator("section").filter(has=heading)
 
+    def charts(self, place: Locator, count: int = 1) -> Locator:
+        """What is drawn in a section: as somebody comes near."""
+        frames = place.locator(".chart-frame")
+        expect(frames).to_have_count(count)
+        for frame in frames.all():
+            frame.scroll_into_view_if_needed()
+        return place.locator("canvas")
+
     def figure(self, label: str) -> Locator:
         """The value of a key figure."""
         figures = self.page.locator(".figure").filter(has=self.page.locator("dt", has_text=label))
@@ -73,6 +81,8 @@ class Visitor:
     def screenshot(self, name: str) -> None:
         """Save what the whole page looks like under web/test-results."""
         self.results.mkdir(exist_ok=True)
+        # Charts that nobody has come near are drawn for print.
+        self.page.evaluate("dispatchEvent(new Event('beforeprint'))")
         self.page.screenshot(path=self.results / f"{name}.png", full_page=True)
 
     def accessibility_violations(self, rules: list[str] | None = None) -> list[str]:

@@ -48,12 +48,30 @@ export function useWidth<E extends HTMLElement>(): [{ current: E | null }, numbe
   return [ref, width];
 }
 
-/** What `load` gives for `key`, once it is there; where the server was away meanwhile, it is fetched when that is back. */
-export function useFetched<T>(key: string, load: (key: string) => Promise<T>): T | null {
+/** How far from the window, in pixels, a thing is near: what is scrolled to is there by then. */
+const NEAR = 800;
+
+/** Whether the element of `ref` is in the window or near it, or ever was. */
+export function useNear(ref: { readonly current: Element | null }): boolean {
+  const [near, setNear] = useState(false);
+  useEffect(() => {
+    const element = ref.current;
+    if (near || !element) return;
+    const follow = (entries: IntersectionObserverEntry[]) => entries.some((one) => one.isIntersecting) && setNear(true);
+    const observer = new IntersectionObserver(follow, { rootMargin: `${NEAR}px`, scrollMargin: `${NEAR}px` });
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, [near]);
+  return near;
+}
+
+/** What `load` gives for `key`, once it is there; where the server was away meanwhile, it is fetched when that is back.
+ *  Nothing is fetched for null. */
+export function useFetched<T>(key: string | null, load: (key: string) => Promise<T>): T | null {
   const [fetched, setFetched] = useState<{ readonly key: string; readonly value: T } | null>(null);
   const away = lostSince.value !== null;
   useEffect(() => {
-    if (away || fetched?.key === key) return;
+    if (key === null || away || fetched?.key === key) return;
     let wanted = true;
     load(key).then((value) => wanted && setFetched({ key, value }), reportError);
     return () => {

@@ -65,7 +65,7 @@ def test_what_it_measured_and_where_it_throttled(
     visitor.sign_in()
     visitor.open(f"/devices/{device.id}", name)
     history = visitor.section("What it measured")
-    expect(history.locator("canvas")).to_have_count(3)
+    expect(visitor.charts(history, 3)).to_have_count(3)
     expect(history).to_contain_text("It throttled in 1 of them.")
     points = history.get_by_role("slider")
     expect(points).to_have_attribute("aria-valuetext", re.compile("step 11.0\\sms, peak 2.96\\sMiB.*up to 62\\s°C$"))
@@ -101,8 +101,9 @@ def test_a_benchmark_is_a_point_of_what_it_measured(visitor: Visitor, data: Data
     points.press("ArrowLeft")
     expect(points).to_have_attribute("aria-valuetext", re.compile("step 11.0\\sms, peak"))
     times = history.locator(".chart").filter(has_text="Benchmark, median")
-    expect(times.locator("canvas")).to_be_visible()
-    assert min(times.locator("canvas").evaluate(DRAWN, ["--series-1", "--series-2"])) > 10
+    drawn = visitor.charts(times)
+    expect(drawn).to_be_visible()
+    assert min(drawn.evaluate(DRAWN, ["--series-1", "--series-2"])) > 10
     history.get_by_text("The same as a table").click()
     rows = history.get_by_label("What it measured, run by run").get_by_role("row")
     expect(rows.nth(1).or_(rows.nth(2)).filter(has_text=re.compile("8.03\\sms"))).to_have_count(1)

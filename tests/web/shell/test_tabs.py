@@ -123,7 +123,7 @@ def test_server_that_restarts_loses_no_event_and_doubles_none(
         expect(lost).to_be_hidden()
         expect(page.get_by_text("live", exact=True)).to_be_visible()
         expect(visitor.section("Loss")).to_contain_text("Loss over 20 steps")
-        expect(visitor.section("Loss").locator("canvas")).to_be_visible()
+        expect(visitor.charts(visitor.section("Loss"))).to_be_visible()
         last = int(page.evaluate("heard.at(-1)"))
         assert last > 3 and page.evaluate("heard") == list(range(1, last + 1))
     visitor.complaints.clear()

@@ -55,7 +55,7 @@ def test_run_is_followed_live(visitor: Visitor, data: Data, service: Service) ->
     device.report(evaluation("eval_before", 0.25), *map(step, range(1, 11)))
     expect(visitor.page.get_by_text("step 10 of 30")).to_be_visible()
     expect(visitor.figure("Loss, first → last")).to_have_text(f"2.300 → {loss(10):#.4g}")
-    expect(visitor.section("Loss").locator("canvas")).to_be_visible()
+    expect(visitor.charts(visitor.section("Loss"))).to_be_visible()
     visitor.screenshot("run-live-light")
     assert visitor.accessibility_violations() == []
     device.report(*map(step, range(11, 31)))
@@ -122,6 +122,7 @@ def test_a_live_chart_keeps_what_was_zoomed_and_how_it_is_drawn(visitor: Visitor
     section.get_by_label("Logarithmic").check()
     section.get_by_label("Smoothing").select_option("much")
     assert "axis=log" in visitor.page.url and "smoothing=0.98" in visitor.page.url
+    expect(visitor.charts(section)).to_be_visible()
     plot = section.locator(".u-over")
     box = plot.bounding_box()
     assert box is not None
@@ -149,7 +150,7 @@ def test_a_live_chart_keeps_what_was_zoomed_and_how_it_is_drawn(visitor: Visitor
     expect(visitor.page.get_by_text("succeeded, throttled", exact=True)).to_be_visible()
     temperature = visitor.section("Temperature")
     expect(temperature).to_contain_text("9 readings, up to 84 °C. Throttled from step 61.")
-    drawn = temperature.locator("canvas")
+    drawn = visitor.charts(temperature)
     expect(drawn).to_be_visible()
     assert min(drawn.evaluate(DRAWN, ["--series-1", "--bad"])) > 10
     visitor.screenshot("run-throttled")

@@ -137,7 +137,7 @@ def test_run_shows_loss_accuracy_times_and_memory(visitor: Visitor, data: Data) 
     assert "kernels=lost" in visitor.page.url
     expect(visitor.section("Overview")).to_contain_text("stable, interval 3.1 %")
     expect(visitor.section("Health of the device")).to_contain_text("51.5 °C")
-    expect(visitor.section("Loss").locator("canvas")).to_be_visible()
+    expect(visitor.charts(visitor.section("Loss"))).to_be_visible()
     expect(visitor.section("Step time")).to_contain_text("40 samples: median 11.0 ms")
 
 
@@ -145,7 +145,7 @@ def test_charts_are_drawn(visitor: Visitor, data: Data) -> None:
     visitor.sign_in()
     visitor.open(f"/runs/{data.run['id']}", "bench-pi-4")
     for title in ("Loss", "Step time"):
-        canvas = visitor.section(title).locator("canvas")
+        canvas = visitor.charts(visitor.section(title))
         expect(canvas).to_be_visible()
         colours = canvas.evaluate(
             """element => {

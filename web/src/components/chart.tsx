@@ -2,8 +2,9 @@
 
 import { useEffect, useId, useRef } from "preact/hooks";
 import type uPlot from "uplot";
-import { timestamp } from "../format";
-import { useDark, useFetched, useWidth } from "../hooks";
+import { grouped, timestamp } from "../format";
+import { useDark, useFetched, useNear, useWidth } from "../hooks";
+import { inTurn } from "../turns";
 import { pannable } from "./pan";
 
 export interface Line {
@@ -63,20 +64,47 @@ function series(line: Line, color: string, format: (value: number) => string, si
   };
 }
 
-export function Chart({
-  description,
-  x,
-  xLabel,
-  time = false,
-  lines,
-  format,
-  unit = "",
-  fromZero = false,
-  log = false,
-  most = null,
-}: ChartProps) {
+/** What of uPlot is the chart's own, for a frame of this width. `onSelect` is called when a person has zoomed. */
+function optionsOf(props: ChartProps, frame: HTMLElement, width: number, onSelect: () => void): uPlot.Options {
+  const { xLabel, time = false, lines, format, unit = "", fromZero = false, log = false } = props;
+  const theme = getComputedStyle(frame);
+  const color = (name: string) => theme.getPropertyValue(`--${name}`).trim();
+  const axis = { stroke: color("ink-2"), grid: { stroke: color("line"), width: 1 }, ticks: { show: false } };
+  const font = `12px ${theme.fontFamily}`;
+  return {
+    width,
+    height: HEIGHT,
+    scales: {
+      x: { time },
+      y: log ? { distr: 3 } : { range: (_plot, low, high) => yRange(low, high, fromZero) },
+    },
+    cursor: { sync: { key: CURSOR }, bind: { mousedown: unlessMoved } },
+    hooks: { setSelect: [(drawn) => drawn.select.width > 0 && onSelect()] },
+    axes: [
+      time
+        ? { ...axis, font, size: 48, values: CLOCKS }
+        : { ...axis, font, size: 32, incrs: WHOLE_STEPS, values: stepTexts },
+      {
+        ...axis,
+        font,
+        size: 64,
+        values: (_plot, values) => values.map((value: number | null) => (value === null ? "" : tick(value) + unit)),
+      },
+    ],
+    series: [
+      { label: xLabel, value: time ? clockText : stepText },
+      ...lines.map((line) => series(line, color(line.color), format, time ? RARE_POINT : POINT)),
+    ],
+    legend: { markers: { width: 2 } },
+  };
+}
+
+export function Chart(props: ChartProps) {
+  const { description, x, xLabel, time = false, lines, unit = "", fromZero = false, log = false, most = null } = props;
   const [frame, width] = useWidth<HTMLDivElement>();
+  const near = useNear(frame);
   const plot = useRef<uPlot | null>(null);
+  const before = useRef(false);
   const Plot = useFetched("uplot", plotter);
   const dark = useDark();
   const caption = useId();
@@ -92,56 +120,38 @@ export function Chart({
   latest.current = data;
 
   useEffect(() => {
-    if (!frame.current || !Plot || width === 0) return;
-    const theme = getComputedStyle(frame.current);
-    const color = (name: string) => theme.getPropertyValue(`--${name}`).trim();
-    const axis = { stroke: color("ink-2"), grid: { stroke: color("line"), width: 1 }, ticks: { show: false } };
-    const font = `12px ${theme.fontFamily}`;
-    const options: uPlot.Options = {
-      width,
-      height: HEIGHT,
-      scales: {
-        x: { time },
-        y: log ? { distr: 3 } : { range: (_plot, low, high) => yRange(low, high, fromZero) },
-      },
-      cursor: { sync: { key: CURSOR }, bind: { mousedown: unlessMoved } },
-      hooks: {
-        setSelect: [
-          (drawn) => {
-            if (drawn.select.width > 0) zoomed.current = true;
-          },
-        ],
-      },
-      axes: [
-        time ? { ...axis, font, size: 48, values: CLOCKS } : { ...axis, font, size: 32, incrs: WHOLE_STEPS },
-        {
-          ...axis,
-          font,
-          size: 64,
-          values: (_plot, values) => values.map((value: number | null) => (value === null ? "" : tick(value) + unit)),
-        },
-      ],
-      series: [
-        time ? { label: xLabel, value: clockText } : { label: xLabel },
-        ...lines.map((line) => series(line, color(line.color), format, time ? RARE_POINT : POINT)),
-      ],
-      legend: { markers: { width: 2 } },
-    };
-    zoomed.current = false;
-    const drawn = new Plot(options, latest.current as uPlot.AlignedData, frame.current);
-    drawn.over.addEventListener("dblclick", () => {
+    const element = frame.current;
+    if (!element || !Plot || width === 0) return;
+    let release = () => {};
+    const draw = () => {
       zoomed.current = false;
-    });
-    const release = pannable(drawn, frame.current, (all) => {
-      zoomed.current = !all;
-    });
-    plot.current = drawn;
+      const zoomedNow = (some: boolean) => {
+        zoomed.current = some;
+      };
+      const options = optionsOf(props, element, width, () => zoomedNow(true));
+      const drawn = new Plot(options, latest.current as uPlot.AlignedData, element);
+      drawn.over.addEventListener("dblclick", () => zoomedNow(false));
+      release = pannable(drawn, element, (all) => zoomedNow(!all));
+      plot.current = drawn;
+    };
+    // Several charts appear together, each in a task of its own; what is drawn anew, or printed, is there at once.
+    let forget: (() => void) | undefined;
+    if (before.current) draw();
+    else if (near) forget = inTurn(draw);
+    before.current ||= near;
+    const print = () => {
+      forget?.();
+      if (!plot.current) draw();
+    };
+    addEventListener("beforeprint", print);
     return () => {
+      removeEventListener("beforeprint", print);
+      forget?.();
       release();
       plot.current?.destroy();
       plot.current = null;
     };
-  }, [Plot, width, dark, kind, xLabel, time, unit, fromZero, log]);
+  }, [Plot, near, width, dark, kind, xLabel, time, unit, fromZero, log]);
 
   useEffect(() => {
     // Who has zoomed stays there while steps come in; a double click shows everything again.
@@ -160,6 +170,9 @@ export function Chart({
 function clockText(_plot: uPlot, seconds: number | null): string {
   return seconds === null ? "–" : timestamp(new Date(seconds * 1000).toISOString());
 }
+
+const stepText = (_plot: uPlot, step: number | null) => (step === null ? "–" : grouped(step));
+const stepTexts = (_plot: uPlot, steps: readonly number[]) => steps.map(grouped);
 
 /** A drag selects what to zoom to, but for one with Shift, which moves. */
 const unlessMoved: uPlot.Cursor.MouseListenerFactory = (_plot, _target, select) => (event) =>

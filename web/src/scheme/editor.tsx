@@ -2,8 +2,8 @@
 
 import type { EditorView } from "@codemirror/view";
 import type { tags as Tags } from "@lezer/highlight";
-import { useEffect, useRef } from "preact/hooks";
-import { useFetched } from "../hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { useFetched, useNear } from "../hooks";
 
 export interface Mark {
   /** From 1. */
@@ -20,19 +20,47 @@ interface EditorProps {
   readonly label: string;
 }
 
-export function YamlEditor({ text, revision, onText, marks, label }: EditorProps) {
+/** The text alone until somebody comes near and the editor is there, which is the largest part of the page's code. */
+export function YamlEditor(props: EditorProps) {
+  const place = useRef<HTMLPreElement>(null);
+  const near = useNear(place);
+  const [entered, setEntered] = useState(false);
+  const library = useFetched(near || entered ? "editor" : null, fetchLibrary);
+  if (library) return <Editor {...props} library={library} entered={entered} />;
+  return (
+    <pre
+      ref={place}
+      class="yaml-editor yaml-text"
+      role="textbox"
+      aria-readonly
+      aria-label={props.label}
+      tabIndex={0}
+      onFocus={() => setEntered(true)}
+    >
+      {props.text}
+    </pre>
+  );
+}
+
+interface MountedProps extends EditorProps {
+  readonly library: Library;
+  /** Whether the keyboard is in it already. */
+  readonly entered: boolean;
+}
+
+function Editor({ text, revision, onText, marks, label, library, entered }: MountedProps) {
   const frame = useRef<HTMLDivElement>(null);
   const editor = useRef<Mounted | null>(null);
   const latest = useRef({ text, onText, marks });
   latest.current = { text, onText, marks };
-  const library = useFetched("editor", fetchLibrary);
 
   useEffect(() => {
-    if (!library || !frame.current) return;
+    if (!frame.current) return;
     const mounted = mount(library, frame.current, label, latest.current.text, (changed) =>
       latest.current.onText(changed),
     );
     mounted.mark(latest.current.marks);
+    if (entered) mounted.view.focus();
     editor.current = mounted;
     return () => {
       mounted.view.destroy();

@@ -1,6 +1,6 @@
 /** The estimate of a recipe, asked for as it changes: the last answer stays until the next one is there. */
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { ask, type Problem } from "../api/client";
 import { patiently } from "../api/patience";
 import type { Estimate } from "../api/types";
@@ -57,16 +57,21 @@ export function useEstimate(modelId: string, recipe: string | null, target: stri
 
 /** Asks for estimates of recipes that a person may choose next, one after the other, while nobody waits for another: the
  *  service has them at hand then. */
-export function useAhead(modelId: string, recipes: readonly string[], target: string, quiet: boolean): void {
-  const wanted = JSON.stringify(recipes);
+export function useAhead(modelId: string, recipes: () => Iterable<string>, target: string, quiet: boolean): void {
+  const latest = useRef(recipes);
+  latest.current = recipes;
+  const known = useRef(new Set<string>());
   useEffect(() => {
     if (!quiet) return;
     const abort = new AbortController();
     const ahead = async () => {
-      for (const recipe of JSON.parse(wanted) as string[]) {
+      for (const recipe of latest.current()) {
+        const question = `${target} ${recipe}`;
+        if (known.current.has(question)) continue;
         const asked = () => ask<Estimate>(`/models/${modelId}/estimate`, { recipe, target }, abort.signal);
         await patiently(asked, () => undefined, abort.signal).catch(() => null);
         if (abort.signal.aborted) return;
+        known.current.add(question);
       }
     };
     const timer = setTimeout(() => void ahead(), QUIET_MS);
@@ -74,7 +79,7 @@ export function useAhead(modelId: string, recipes: readonly string[], target: st
       clearTimeout(timer);
       abort.abort();
     };
-  }, [modelId, wanted, target, quiet]);
+  }, [modelId, target, quiet]);
 }
 
 /** The parts that sum to the predicted peak, in the order in which they are stacked. */

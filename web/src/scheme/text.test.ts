@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { syntaxError, valueAt, withTrained, withValue } from "./text";
+import { syntaxError, valueAt, withTrained, withValue, written } from "./text";
 
 const TEXT = `# mine
 loss: cross_entropy
@@ -28,6 +28,22 @@ update:
     expect(adapted).toContain("lora:");
     expect(adapted).not.toContain("update");
     expect(withTrained(adapted, { update: [{ params: "*" }] })).not.toContain("lora");
+  });
+
+  it("that are written here are as if they had been read", () => {
+    const settings = { loss: "cross_entropy", optimizer: { name: "adamw", lr: 0.001 }, batch: 8 };
+    const text = written(settings, { update: [{ params: "head.*" }] });
+    expect(text).toBe(`loss: cross_entropy
+optimizer: { name: adamw, lr: 0.001 }
+batch: 8
+update:
+  - { params: head.* }
+`);
+    const changed = withTrained(text, { update: [{ params: "*.bias" }] });
+    expect(valueAt(text, ["optimizer", "lr"])).toBe(0.001);
+    expect(syntaxError(text)).toBeNull();
+    syntaxError("another: text");
+    expect(withTrained(text, { update: [{ params: "*.bias" }] })).toBe(changed);
   });
 
   it("have values that fields show", () => {

@@ -1,6 +1,6 @@
 /** The YAML of a recipe: changed in its parts, so that what else a person wrote there stays, comments too. */
 
-import { type Document, isMap, parseDocument } from "yaml";
+import { Document, isMap, parseDocument } from "yaml";
 import type { Trained } from "./scheme";
 
 /** A text with other rules of what is trained. A text that is no YAML mapping is replaced by the rules alone. */
@@ -12,7 +12,7 @@ export function withTrained(text: string, trained: Trained): string {
     document.set("lora", flow(document, { ...(isMap(before) ? before.toJSON() : {}), ...trained.lora }));
     if (!trained.update) document.delete("update");
   } else document.delete("lora");
-  return document.toString({ lineWidth: 100 });
+  return document.toString(STYLE);
 }
 
 /** A text that trains everything, and else says the same. */
@@ -20,20 +20,33 @@ export function withAllTrained(text: string): string {
   const document = mapping(text);
   document.set("update", "full");
   document.delete("lora");
-  return document.toString({ lineWidth: 100 });
+  return document.toString(STYLE);
 }
 
 /** A text with another value at a path, such as `["optimizer", "lr"]`. */
 export function withValue(text: string, path: readonly string[], value: unknown): string {
   const document = mapping(text);
   document.setIn(path, value);
-  return document.toString({ lineWidth: 100 });
+  return document.toString(STYLE);
 }
 
-let lastRead = { text: "", document: parseDocument("") };
+/** A text of these values in this order; a mapping among them has one line. */
+export function written(values: Readonly<Record<string, unknown>>, trained: Trained): string {
+  const document = new Document();
+  document.contents = document.createNode({}) as typeof document.contents;
+  for (const [name, value] of Object.entries(values)) document.set(name, flow(document, value));
+  document.set("update", flow(document, trained.update ?? []));
+  const text = document.toString(STYLE);
+  lastRead = { text, document };
+  return text;
+}
+
+const STYLE = { lineWidth: 100 };
+
+let lastRead = { text: "", document: new Document() };
 
 /** The text as a document that nobody may change. Several ask about the same text: it is read once. */
-function read(text: string): Document.Parsed {
+function read(text: string): Document {
   if (lastRead.text !== text) lastRead = { text, document: parseDocument(text) };
   return lastRead.document;
 }
@@ -52,8 +65,8 @@ export function syntaxError(text: string): { readonly line: number; readonly mes
 }
 
 function mapping(text: string): Document {
-  const document = parseDocument(text);
-  return document.errors.length > 0 || !isMap(document.contents) ? parseDocument("{}\n") : document;
+  const document = read(text);
+  return document.errors.length > 0 || !isMap(document.contents) ? parseDocument("{}\n") : document.clone();
 }
 
 /** Each rule in a line of its own. */

@@ -1,8 +1,9 @@
 /** The scheme picker: what is trained of each layer, what that takes on a device as one chooses, and the same as YAML. */
 
-import { useMemo, useState } from "preact/hooks";
+import { useMemo, useRef, useState } from "preact/hooks";
 import type { Page as ListPage } from "../../api/client";
 import type { Build, Check, Device, Model, Target } from "../../api/types";
+import { Later } from "../../components/later";
 import { Loaded, Page, ProblemBox, Section } from "../../components/page";
 import { curlPost } from "../../commands";
 import { useList, useResource } from "../../data";
@@ -11,7 +12,7 @@ import { type Mark, YamlEditor } from "../../scheme/editor";
 import { useApproximation } from "../../scheme/approximation";
 import { useAhead, useEstimate } from "../../scheme/estimate";
 import { PRESETS, type Row, rowOf, rulesOf, type Scheme, schemeOf, trainable } from "../../scheme/scheme";
-import { syntaxError, withTrained } from "../../scheme/text";
+import { syntaxError, withTrained, written } from "../../scheme/text";
 import { isTyping } from "../../shell/overlay";
 import { recipeText } from "../recipe";
 import { BuildFor } from "./build_for";
@@ -80,8 +81,13 @@ function beginning(rows: readonly Row[], check: Check): State {
   const scheme: Scheme = new Map(head?.parameters.map(({ name }) => [name, { kind: "all" as const }]) ?? []);
   const type = Object.values(check.inputs)[0] ?? "";
   const batch = Number(/\[(\d+)/.exec(type)?.[1] ?? 8);
-  const text = `loss: cross_entropy\noptimizer: { name: adamw, lr: 0.001 }\nbatch: ${batch}\n`;
-  return { text: withTrained(text, rulesOf(rows, scheme)), scheme, read: true, revision: 0 };
+  const settings = { loss: "cross_entropy", optimizer: { name: "adamw", lr: 0.001 }, batch };
+  return { text: written(settings, rulesOf(rows, scheme)), scheme, read: true, revision: 0 };
+}
+
+/** The text with each preset instead of what it trains. */
+function* presetsOf(text: string, rows: readonly Row[]): Iterable<string> {
+  for (const { choose } of PRESETS) yield withTrained(text, rulesOf(rows, choose(rows)));
 }
 
 function Picker({ id, check, given }: { readonly id: string; readonly check: Check; readonly given: string | null }) {
@@ -106,12 +112,7 @@ function Picker({ id, check, given }: { readonly id: string; readonly check: Che
   }
 
   const told = estimated.of === state.text && !wrong ? estimated.estimate : null;
-  const settings = wrong ? null : withTrained(state.text, { update: [] });
-  const presets = useMemo(
-    () => (settings === null ? [] : PRESETS.map(({ choose }) => withTrained(settings, rulesOf(rows, choose(rows))))),
-    [settings, rows],
-  );
-  useAhead(id, presets, target, told !== null && !estimated.pending);
+  useAhead(id, () => presetsOf(state.text, rows), target, told !== null && !estimated.pending);
 
   const become = (next: State) => {
     setPast([...past.slice(-MOST_UNDONE), state]);
@@ -139,6 +140,22 @@ function Picker({ id, check, given }: { readonly id: string; readonly check: Che
     set[1]([...to, state]);
     show({ ...next, revision });
   };
+  const deeds = useRef({ choose, replace });
+  deeds.current = { choose, replace };
+  // Hundreds of rows, which what it takes does not change.
+  const picks = useMemo(
+    () => (
+      <Picks
+        layers={check.layers}
+        rows={rows}
+        scheme={state.scheme}
+        onScheme={(scheme) => deeds.current.choose(scheme)}
+        modelId={id}
+        onText={(text) => deeds.current.replace(text)}
+      />
+    ),
+    [check, rows, state.scheme, id],
+  );
   const undo = () => step(past, future, [setPast, setFuture]);
   const redo = () => step(future, past, [setFuture, setPast]);
   const keys = (event: KeyboardEvent) => {
@@ -156,56 +173,63 @@ function Picker({ id, check, given }: { readonly id: string; readonly check: Che
   return (
     <div class="picker" onKeyDown={keys}>
       <div class="picker-main">
-        <Section
-          title="Layers"
-          note="Choose what is trained of each layer. Several at once: mark them, then choose above."
-        >
-          <div class="actions">
-            <button type="button" class="button" onClick={undo} disabled={past.length === 0}>
-              Undo
-            </button>
-            <button type="button" class="button" onClick={redo} disabled={future.length === 0}>
-              Redo
-            </button>
-          </div>
-          <Picks
-            layers={check.layers}
-            rows={rows}
-            scheme={state.scheme}
-            onScheme={choose}
-            modelId={id}
-            onText={replace}
-          />
-        </Section>
+        <Later>
+          <Section
+            title="Layers"
+            note="Choose what is trained of each layer. Several at once: mark them, then choose above."
+          >
+            <div class="actions">
+              <button type="button" class="button" onClick={undo} disabled={past.length === 0}>
+                Undo
+              </button>
+              <button type="button" class="button" onClick={redo} disabled={future.length === 0}>
+                Redo
+              </button>
+            </div>
+            {picks}
+          </Section>
+        </Later>
       </div>
       <div class="picker-side">
-        <Section title="What it takes">
-          <DeviceChoice chosen={chosen} />
-          <Verdict
-            estimated={estimated}
-            about={about}
-            budget={chosen.budget}
-            other={other}
-            onKeep={current ? () => setOther(current) : null}
-            onTakeOther={other ? () => replace(other.text) : null}
-            onForget={() => setOther(null)}
-            wrong={wrong?.message ?? null}
-          />
-        </Section>
-        <Section title="Recipe" note="The same as YAML. What you write here changes the table.">
-          <Fields text={state.text} onText={replace} />
-          <YamlEditor text={state.text} revision={state.revision} onText={type} marks={marks} label="Recipe in YAML" />
-          {marks.length > 0 && (
-            <ul class="marks" role="alert">
-              {marks.map(({ line, message }) => (
-                <li key={`${line} ${message}`}>
-                  Line {line}: {message}
-                </li>
-              ))}
-            </ul>
-          )}
-        </Section>
-        <BuildFor modelId={id} text={state.text} takes={told} targets={chosen.targets} first={target} />
+        <Later>
+          <Section title="What it takes">
+            <DeviceChoice chosen={chosen} />
+            <Verdict
+              estimated={estimated}
+              about={about}
+              budget={chosen.budget}
+              other={other}
+              onKeep={current ? () => setOther(current) : null}
+              onTakeOther={other ? () => replace(other.text) : null}
+              onForget={() => setOther(null)}
+              wrong={wrong?.message ?? null}
+            />
+          </Section>
+        </Later>
+        <Later>
+          <Section title="Recipe" note="The same as YAML. What you write here changes the table.">
+            <Fields text={state.text} onText={replace} />
+            <YamlEditor
+              text={state.text}
+              revision={state.revision}
+              onText={type}
+              marks={marks}
+              label="Recipe in YAML"
+            />
+            {marks.length > 0 && (
+              <ul class="marks" role="alert">
+                {marks.map(({ line, message }) => (
+                  <li key={`${line} ${message}`}>
+                    Line {line}: {message}
+                  </li>
+                ))}
+              </ul>
+            )}
+          </Section>
+        </Later>
+        <Later>
+          <BuildFor modelId={id} text={state.text} takes={told} targets={chosen.targets} first={target} />
+        </Later>
       </div>
     </div>
   );

@@ -1,7 +1,8 @@
 /** The table of the picker: a row for each layer, marks for several at once, presets, and proposals of searches. */
 
-import { useMemo, useState } from "preact/hooks";
+import { useMemo, useRef, useState } from "preact/hooks";
 import type { Layer } from "../../api/types";
+import { memo } from "../../components/memo";
 import { TableFrame } from "../../components/page";
 import { Path } from "../../components/path";
 import * as format from "../../format";
@@ -18,6 +19,7 @@ import {
 } from "../../scheme/scheme";
 import { matches } from "../../scheme/scheme";
 import { broughtBy, type Brought } from "../../scheme/contributions";
+import { useGradually } from "../../turns";
 import { ShareBar } from "./layers";
 import { Proposals, useGains } from "./proposals";
 
@@ -67,6 +69,9 @@ export function Picks({ layers, rows, scheme, onScheme, onText, modelId }: Picks
     setLast(at);
   };
   const choose = (chosen: readonly Row[], option: string) => onScheme(withOption(scheme, chosen, option as Option));
+  const deeds = useRef<Deeds>({ mark, choose });
+  deeds.current = { mark, choose };
+  const drawn = useGradually(shown.length);
 
   return (
     <>
@@ -137,7 +142,7 @@ export function Picks({ layers, rows, scheme, onScheme, onText, modelId }: Picks
             </tr>
           </thead>
           <tbody>
-            {shown.map(({ row, layer }, index) => (
+            {shown.slice(0, drawn).map(({ row, layer }, index) => (
               <Pick
                 key={row.name}
                 row={row}
@@ -145,8 +150,8 @@ export function Picks({ layers, rows, scheme, onScheme, onText, modelId }: Picks
                 option={optionOf(row, scheme)}
                 brought={brought.size > 0 ? (brought.get(row.name) ?? null) : undefined}
                 marked={marked.has(row.name)}
-                onMark={(event) => mark(index, event)}
-                onOption={(option) => choose([row], option)}
+                index={index}
+                deeds={deeds}
               />
             ))}
           </tbody>
@@ -159,6 +164,11 @@ export function Picks({ layers, rows, scheme, onScheme, onText, modelId }: Picks
 const fits = (name: string, sought: string) =>
   sought.includes("*") ? matches(sought.trim(), name) : name.includes(sought.trim());
 
+interface Deeds {
+  readonly mark: (at: number, event: MouseEvent) => void;
+  readonly choose: (chosen: readonly Row[], option: string) => void;
+}
+
 interface PickProps {
   readonly row: Row;
   readonly layer: Layer;
@@ -166,42 +176,45 @@ interface PickProps {
   /** Null where a search did not weigh it; undefined where there is none. */
   readonly brought: Brought | null | undefined;
   readonly marked: boolean;
-  readonly onMark: (event: MouseEvent) => void;
-  readonly onOption: (option: string) => void;
+  readonly index: number;
+  readonly deeds: { readonly current: Deeds };
 }
 
-function Pick({ row, layer, option, brought, marked, onMark, onOption }: PickProps) {
-  return (
-    <tr class={`pick pick-${option.split("-")[0] ?? option}`}>
-      <td>
-        <input type="checkbox" checked={marked} onClick={onMark} aria-label={`Mark ${row.name}`} />
-      </td>
-      <td class="mono wrap pick-name" title={layer.operators.join(", ")}>
-        <Path of={row.name} />
-      </td>
-      <td>
-        <select
-          value={option}
-          aria-label={`Trained of ${row.name}`}
-          onChange={(event) => onOption(event.currentTarget.value)}
-        >
-          {option === "mixed" && <option value="mixed">{optionText("mixed")}</option>}
-          {optionsOf(row).map((one) => (
-            <option key={one} value={one}>
-              {optionText(one)}
-            </option>
-          ))}
-        </select>
-      </td>
-      {brought !== undefined && <td class="nowrap">{brought && <Heat of={brought} />}</td>}
-      <td class="number">{format.count(layer.param_count)}</td>
-      <td class={brought === undefined ? "" : "wide-only"}>
-        <ShareBar share={layer.share} text={format.count(layer.flops)} />
-      </td>
-      <td class="nowrap wide-only">{format.shape(layer.shape)}</td>
-    </tr>
-  );
-}
+const Pick = memo(({ row, layer, option, brought, marked, index, deeds }: PickProps) => (
+  <tr class={`pick pick-${option.split("-")[0] ?? option}`}>
+    <td>
+      <input
+        type="checkbox"
+        checked={marked}
+        onClick={(event) => deeds.current.mark(index, event)}
+        aria-label={`Mark ${row.name}`}
+      />
+    </td>
+    <td class="mono wrap pick-name" title={layer.operators.join(", ")}>
+      <Path of={row.name} />
+    </td>
+    <td>
+      <select
+        value={option}
+        aria-label={`Trained of ${row.name}`}
+        onChange={(event) => deeds.current.choose([row], event.currentTarget.value)}
+      >
+        {option === "mixed" && <option value="mixed">{optionText("mixed")}</option>}
+        {optionsOf(row).map((one) => (
+          <option key={one} value={one}>
+            {optionText(one)}
+          </option>
+        ))}
+      </select>
+    </td>
+    {brought !== undefined && <td class="nowrap">{brought && <Heat of={brought} />}</td>}
+    <td class="number">{format.count(layer.param_count)}</td>
+    <td class={brought === undefined ? "" : "wide-only"}>
+      <ShareBar share={layer.share} text={format.count(layer.flops)} />
+    </td>
+    <td class="nowrap wide-only">{format.shape(layer.shape)}</td>
+  </tr>
+));
 
 function Heat({ of: { share, shade } }: { readonly of: Brought }) {
   return (

@@ -3,6 +3,7 @@
 import { useMemo } from "preact/hooks";
 import type { Run, Step } from "../../api/types";
 import { Chart } from "../../components/chart";
+import { Later } from "../../components/later";
 import { Empty, Section } from "../../components/page";
 import { curl, curlEvents } from "../../commands";
 import * as format from "../../format";
@@ -62,25 +63,29 @@ export function Curves({ run, steps, ended, path }: CurvesProps) {
         />
         <Evaluations run={run} />
       </Section>
-      <Section title="Step time" command={command}>
-        <Chart
-          description={
-            `${measured.length} samples: median ${format.milliseconds(quantile(measured, 0.5))}, ` +
-            `10th percentile ${format.milliseconds(quantile(measured, 0.1))}, ` +
-            `90th percentile ${format.milliseconds(quantile(measured, 0.9))}.` +
-            (above > 0 ? ` ${above} above ${format.milliseconds(clip)} are drawn at the edge.` : "")
-          }
-          x={x}
-          xLabel="Step"
-          lines={timeLines}
-          format={format.milliseconds}
-          unit=" ms"
-          fromZero
-          most={clip}
-        />
-        {clip !== null && <Histogram bins={histogram(measured, BINS, clip)} />}
-      </Section>
-      <Heat run={run} x={x} path={path} />
+      <Later>
+        <Section title="Step time" command={command}>
+          <Chart
+            description={
+              `${measured.length} samples: median ${format.milliseconds(quantile(measured, 0.5))}, ` +
+              `10th percentile ${format.milliseconds(quantile(measured, 0.1))}, ` +
+              `90th percentile ${format.milliseconds(quantile(measured, 0.9))}.` +
+              (above > 0 ? ` ${above} above ${format.milliseconds(clip)} are drawn at the edge.` : "")
+            }
+            x={x}
+            xLabel="Step"
+            lines={timeLines}
+            format={format.milliseconds}
+            unit=" ms"
+            fromZero
+            most={clip}
+          />
+          {clip !== null && <Histogram bins={histogram(measured, BINS, clip)} />}
+        </Section>
+      </Later>
+      <Later>
+        <Heat run={run} x={x} path={path} />
+      </Later>
     </>
   );
 }

@@ -5,6 +5,7 @@ import { useMemo, useState } from "preact/hooks";
 import { type Run, RUN_ENDED, type Step } from "../../api/types";
 import { LiveBadge, RunState } from "../../components/badge";
 import { Facts } from "../../components/figures";
+import { Later } from "../../components/later";
 import { LogText, useLog } from "../../components/log";
 import { Loaded, Loading, Page, ProblemBox, Section } from "../../components/page";
 import { curl } from "../../commands";
@@ -94,10 +95,12 @@ export function RunView({ id }: { readonly id: string }) {
       {data && drawn && (trains || steps.length > 0) && <Curves run={data} steps={steps} ended={ended} path={path} />}
       {data && drawn && <Afterwards run={data} path={path} />}
       {data && (drawn || stored.problem) && (
-        <Section title="Log" command={curl(`${path}/log`)}>
-          {log.problem && <ProblemBox problem={log.problem} />}
-          {log.text !== null && <LogText text={log.text} live={!ended} />}
-        </Section>
+        <Later>
+          <Section title="Log" command={curl(`${path}/log`)}>
+            {log.problem && <ProblemBox problem={log.problem} />}
+            {log.text !== null && <LogText text={log.text} live={!ended} />}
+          </Section>
+        </Later>
       )}
     </Page>
   );
@@ -109,21 +112,29 @@ function Afterwards({ run, path }: { readonly run: Run; readonly path: string })
   return (
     <>
       {train?.peak_rss_bytes && (
-        <Section title="Planned against measured memory">
-          <PlannedAgainstMeasured runs={[run]} planned={null} />
-        </Section>
+        <Later>
+          <Section title="Planned against measured memory">
+            <PlannedAgainstMeasured runs={[run]} planned={null} />
+          </Section>
+        </Later>
       )}
       {train?.kernels && (
-        <Section title="Time per operator" command={curl(path, ".report.train.kernels")}>
-          <Kernels kernels={train.kernels} run={runText(run)} />
-        </Section>
+        <Later>
+          <Section title="Time per operator" command={curl(path, ".report.train.kernels")}>
+            <Kernels kernels={train.kernels} run={runText(run)} />
+          </Section>
+        </Later>
       )}
       {health && Object.keys(health).length > 0 && (
-        <Section title="Health of the device" command={curl(path, ".report.health")}>
-          <Facts items={factRows(health)} />
-        </Section>
+        <Later>
+          <Section title="Health of the device" command={curl(path, ".report.health")}>
+            <Facts items={factRows(health)} />
+          </Section>
+        </Later>
       )}
-      <Weights run={run} />
+      <Later>
+        <Weights run={run} />
+      </Later>
     </>
   );
 }

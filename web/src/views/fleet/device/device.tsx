@@ -5,6 +5,7 @@ import { curl } from "../../../commands";
 import { Ago, At } from "../../../components/ago";
 import { StateBadge } from "../../../components/badge";
 import { Facts, Figures } from "../../../components/figures";
+import { Later } from "../../../components/later";
 import { Empty, isSettled, Loaded, Page, Section } from "../../../components/page";
 import { SELDOM_MS, useList, useResource } from "../../../data";
 import { factRows } from "../../../facts";
@@ -49,26 +50,44 @@ export function DeviceView({ id }: { readonly id: string }) {
           </>
         )}
       </Loaded>
-      {device.data && <PolicySection key={id} device={device.data} policy={policy} />}
+      {device.data && (
+        <Later key={id}>
+          <PolicySection device={device.data} policy={policy} />
+        </Later>
+      )}
       {isSettled(device, policy, benchmarks) && (
         <>
-          {runs.data && <History id={id} runs={runs.data} benchmarks={benchmarks.data ?? []} />}
-          <Section title="Runs" command={curl(`/runs?device_id=${id}`)}>
-            <Loaded of={runs} what="runs">
-              {(items) =>
-                items.length === 0 ? (
-                  <Empty title="Nothing has run on this device yet." />
-                ) : (
-                  <RunTable runs={items} label="Runs on this device" />
-                )
-              }
-            </Loaded>
-            <More more={more} />
-          </Section>
+          {runs.data && (
+            <Later>
+              <History id={id} runs={runs.data} benchmarks={benchmarks.data ?? []} />
+            </Later>
+          )}
+          <Later>
+            <Section title="Runs" command={curl(`/runs?device_id=${id}`)}>
+              <Loaded of={runs} what="runs">
+                {(items) =>
+                  items.length === 0 ? (
+                    <Empty title="Nothing has run on this device yet." />
+                  ) : (
+                    <RunTable runs={items} label="Runs on this device" />
+                  )
+                }
+              </Loaded>
+              <More more={more} />
+            </Section>
+          </Later>
         </>
       )}
-      {isSettled(device, policy, runs) && <Benchmarks deviceId={id} />}
-      {device.data && isSettled(policy, runs) && <ReportedFacts device={device.data} path={path} />}
+      {isSettled(device, policy, runs) && (
+        <Later>
+          <Benchmarks deviceId={id} />
+        </Later>
+      )}
+      {device.data && isSettled(policy, runs) && (
+        <Later>
+          <ReportedFacts device={device.data} path={path} />
+        </Later>
+      )}
     </Page>
   );
 }

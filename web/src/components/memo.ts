@@ -1,0 +1,13 @@
+import { Component, type ComponentChild } from "preact";
+
+/** A component that is drawn again only when one of its properties is another: for the rows of long tables. */
+export function memo<P extends object>(view: (props: P) => ComponentChild) {
+  return class Memo extends Component<P> {
+    override shouldComponentUpdate(next: Readonly<P>): boolean {
+      return (Object.keys(next) as (keyof P)[]).some((name) => next[name] !== this.props[name]);
+    }
+    override render(): ComponentChild {
+      return view(this.props);
+    }
+  };
+}

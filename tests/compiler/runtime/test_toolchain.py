@@ -44,6 +44,38 @@ def test_an_object_is_compiled_once(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("work-*"))
 
 
+@pytest.mark.parametrize("name", ["host", "raspberry-pi-4", "apple-m1"])
+def test_kernels_are_compiled_by_clang_as_zig_runs_it(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[list[str]] = []
+    run = toolchain._run
+
+    def watched(command: list[str], folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+        ran.append(command)
+        return run(command, folder, **environment)
+
+    monkeypatch.setattr(toolchain, "_run", watched)
+    toolchain._clang.cache_clear()
+    sources = {"k_one": GOOD, "k_two": GOOD.replace("k_one", "k_two")}
+    toolchain.compile_objects(sources, get(name), tmp_path)
+    asked = [command for command in ran if command[1] == "cc"]
+    told = [command for command in ran if command[1] == "clang"]
+    assert 1 <= len(asked) <= 2 and len(told) == 2  # two threads may ask at once
+    assert all("-Werror" in command and "-MF" not in command for command in told)
+
+
+def test_where_zig_does_not_tell_it_compiles_the_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spaced = tmp_path / "a folder"
+    spaced.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(spaced))
+    toolchain._clang.cache_clear()
+    objects = toolchain.compile_objects(TOY.sources(), get("host"), tmp_path / "another folder")
+    assert toolchain._clang(toolchain._kernel_unit("k", "", get("host")).options) is None
+    toolchain._clang.cache_clear()
+    assert toolchain.link_executable(objects, TOY.model_c(), get("host"), tmp_path)
+
+
 def test_a_damaged_or_colliding_entry_is_made_again(tmp_path: Path) -> None:
     (path,) = toolchain.compile_objects({"k_one": GOOD}, get("host"), tmp_path).paths.values()
     whole = path.read_bytes()

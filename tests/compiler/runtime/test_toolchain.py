@@ -66,14 +66,18 @@ def test_kernels_are_compiled_by_clang_as_zig_runs_it(
 
 
 def test_where_zig_does_not_tell_it_compiles_the_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def program(cache: str) -> bytes:
+        objects = toolchain.compile_objects(TOY.sources(), get("host"), tmp_path / cache)
+        return toolchain.link_executable(objects, TOY.model_c(), get("host"), tmp_path / cache)
+
+    told = program("cache")
     spaced = tmp_path / "a folder"
     spaced.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(spaced))
     toolchain._clang.cache_clear()
-    objects = toolchain.compile_objects(TOY.sources(), get("host"), tmp_path / "another folder")
+    assert program("another folder") == told
     assert toolchain._clang(toolchain._kernel_unit("k", "", get("host")).options) is None
     toolchain._clang.cache_clear()
-    assert toolchain.link_executable(objects, TOY.model_c(), get("host"), tmp_path)
 
 
 def test_a_damaged_or_colliding_entry_is_made_again(tmp_path: Path) -> None:

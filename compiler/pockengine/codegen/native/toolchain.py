@@ -92,7 +92,7 @@ class _Unit:
     cpu: str
     flags: tuple[str, ...]
     one_of_many: bool = False
-    """A kernel: clang is run directly, as `zig cc` runs it."""
+    """A kernel: clang is run directly, as `zig cc` runs it. The programs are the same."""
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -105,7 +105,7 @@ class _Unit:
             "triple": self.triple,
             "cpu": self.cpu,
             "flags": " ".join(self.flags),
-            "zig": f"{zig_version()} clang" if self.one_of_many else zig_version(),
+            "zig": zig_version(),
             **{f"header {name}": text for name, text in self.headers.items()},
         }
 

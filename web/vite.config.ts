@@ -40,12 +40,13 @@ function lazyFormatters(): Plugin {
   return {
     name: "lazy-formatters",
     apply: "build",
-    transform(code, id) {
-      if (!id.endsWith("/uPlot.esm.js")) return null;
-      return Object.entries(WHEN_USED).reduce((whole, [before, after]) => {
-        if (!whole.includes(before)) throw new Error(`uPlot has no "${before}" any more: look at vite.config.ts`);
-        return whole.replace(before, after);
-      }, code);
+    transform: {
+      filter: { id: /\/uPlot\.esm\.js$/ },
+      handler: (code) =>
+        Object.entries(WHEN_USED).reduce((whole, [before, after]) => {
+          if (!whole.includes(before)) throw new Error(`uPlot has no "${before}" any more: look at vite.config.ts`);
+          return whole.replace(before, after);
+        }, code),
     },
   };
 }

@@ -1,6 +1,7 @@
 """What a person does with the page, and what must hold on every page."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,11 +73,16 @@ class Visitor:
 
     def copy_command(self, of: str) -> str:
         """Press the copy button of a number or section; what is on the clipboard then."""
+        button = self.page.get_by_role("button", name=f"Copy the command of {of}", exact=True)
+        return self.copied(button.click)
+
+    def copied(self, copy: Callable[[], object]) -> str:
+        """What is on the clipboard once something was done that copies."""
         self.page.evaluate("navigator.clipboard.writeText('')")
-        self.page.get_by_role("button", name=f"Copy the command of {of}", exact=True).click()
-        # Not by the note beside the button: it goes away by itself, on a busy machine before it is looked for.
-        copied: str = self.page.wait_for_function("navigator.clipboard.readText()").json_value()
-        return copied
+        copy()
+        # Not by the note that is shown: it goes away by itself, on a busy machine before it is looked for.
+        found: str = self.page.wait_for_function("navigator.clipboard.readText()").json_value()
+        return found
 
     def screenshot(self, name: str) -> None:
         """Save what the whole page looks like under web/test-results."""

@@ -63,8 +63,12 @@ class Visitor:
         frames = place.locator(".chart-frame")
         expect(frames).to_have_count(count)
         for frame in frames.all():
-            frame.scroll_into_view_if_needed()
+            self.come_near(frame)
         return place.locator("canvas")
+
+    def come_near(self, place: Locator) -> None:
+        """Scroll there at once: it may be drawn anew meanwhile."""
+        place.evaluate("element => element.scrollIntoView({ block: 'center' })")
 
     def figure(self, label: str) -> Locator:
         """The value of a key figure."""

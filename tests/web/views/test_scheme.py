@@ -87,7 +87,7 @@ def figure(visitor: Visitor, name: str) -> str:
 
 def editor(visitor: Visitor) -> Locator:
     """There once somebody comes near."""
-    visitor.page.locator(".yaml-editor").scroll_into_view_if_needed()
+    visitor.come_near(visitor.page.locator(".yaml-editor"))
     return visitor.page.locator(".cm-content")
 
 

@@ -157,11 +157,16 @@ def _built(step: Step, shape: Shape, checkpoint: Path) -> dict[str, float]:
     return built(checkpoint, (step.batch, step.tokens), step.recipe_for(shape), target)
 
 
-def _cold(name: str, model: str, checkpoint: Path) -> list[str]:
+def _built_alone(name: str, model: str, checkpoint: Path) -> dict[str, float]:
     """One step built in a process of its own, with nothing in its cache."""
     command = ["-m", "benchmarks.gpu.language_models", "--model", model, "--step", name, "--checkpoint", checkpoint]
     done = subprocess.run([sys.executable, *map(str, command)], check=True, stdout=subprocess.PIPE, text=True)
-    found, step = json.loads(done.stdout.splitlines()[-1]), STEPS[name]
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def _cold(name: str, model: str, checkpoint: Path) -> list[str]:
+    found, step = _built_alone(name, model, checkpoint), STEPS[name]
     return [
         step.title,
         f"{step.batch} x {step.tokens}",

@@ -124,6 +124,7 @@ export function Chart(props: ChartProps) {
     if (!element || !Plot || width === 0) return;
     let release = () => {};
     const draw = () => {
+      before.current = true;
       zoomed.current = false;
       const zoomedNow = (some: boolean) => {
         zoomed.current = some;
@@ -138,7 +139,6 @@ export function Chart(props: ChartProps) {
     let forget: (() => void) | undefined;
     if (before.current) draw();
     else if (near) forget = inTurn(draw);
-    before.current ||= near;
     const print = () => {
       forget?.();
       if (!plot.current) draw();

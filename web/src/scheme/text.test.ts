@@ -32,7 +32,7 @@ update:
 
   it("that are written here are as if they had been read", () => {
     const settings = { loss: "cross_entropy", optimizer: { name: "adamw", lr: 0.001 }, batch: 8 };
-    const text = written(settings, { update: [{ params: "head.*" }] });
+    const text = written({ ...settings, update: [{ params: "head.*" }] });
     expect(text).toBe(`loss: cross_entropy
 optimizer: { name: adamw, lr: 0.001 }
 batch: 8

@@ -31,11 +31,9 @@ export function withValue(text: string, path: readonly string[], value: unknown)
 }
 
 /** A text of these values in this order; a mapping among them has one line. */
-export function written(values: Readonly<Record<string, unknown>>, trained: Trained): string {
-  const document = new Document();
-  document.contents = document.createNode({}) as typeof document.contents;
+export function written(values: Readonly<Record<string, unknown>>): string {
+  const document: Document = new Document({});
   for (const [name, value] of Object.entries(values)) document.set(name, flow(document, value));
-  document.set("update", flow(document, trained.update ?? []));
   const text = document.toString(STYLE);
   lastRead = { text, document };
   return text;

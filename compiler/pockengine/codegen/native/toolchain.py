@@ -289,6 +289,8 @@ def _compile_all(units: list[_Unit], cache: ObjectCache, progress: Progress | No
     hits = len(units) - len(missing)
     if progress:
         progress(hits, len(units))
+    for options in {units[index].options for index in missing if units[index].one_of_many}:
+        _clang(options)  # asked once, not by each thread
     with ThreadPoolExecutor(max(2, os.cpu_count() or 1)) as workers:
         jobs = {workers.submit(_compile, units[index], cache): index for index in missing}
         try:

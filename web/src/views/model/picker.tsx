@@ -82,7 +82,7 @@ function beginning(rows: readonly Row[], check: Check): State {
   const type = Object.values(check.inputs)[0] ?? "";
   const batch = Number(/\[(\d+)/.exec(type)?.[1] ?? 8);
   const settings = { loss: "cross_entropy", optimizer: { name: "adamw", lr: 0.001 }, batch };
-  return { text: written(settings, rulesOf(rows, scheme)), scheme, read: true, revision: 0 };
+  return { text: written({ ...settings, ...rulesOf(rows, scheme) }), scheme, read: true, revision: 0 };
 }
 
 /** The text with each preset instead of what it trains. */

@@ -190,7 +190,7 @@ const Pick = memo(({ row, layer, option, brought, marked, index, deeds }: PickPr
         aria-label={`Mark ${row.name}`}
       />
     </td>
-    <td class="mono wrap pick-name" title={layer.operators.join(", ")}>
+    <td class="mono wrap" title={layer.operators.join(", ")}>
       <Path of={row.name} />
     </td>
     <td>

@@ -82,7 +82,7 @@ lint: $(SETUP)
 
 unit: $(SETUP) web
 	$(SAY) "pytest"
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder -p tests.coverage --cover-below $(COVERED) $(PYTEST_ARGS) \
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder -p tests.coverage --cover-below $(COVERED) $(PYTEST_ARGS) \
 	  || { test $$? = 1; printf '\033[1m==> %s\033[0m\n' "pytest: what failed, once more and alone"; \
 	  $(BIN)/python -m pytest --last-failed --last-failed-no-failures none --maxfail 1 $(PYTEST_ARGS); }
 

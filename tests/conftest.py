@@ -1,6 +1,7 @@
 """Settings of the whole test suite: a cache folder of its own, kept from run to run; where everything is required, a
 skipped test is a failed test."""
 
+import gc
 import os
 import signal
 from collections import defaultdict
@@ -24,22 +25,18 @@ COMPUTING = ("tests/compiler/", "tests/structure/")
 """Tests that keep a core busy; the others mostly wait, for processes, browsers, emulators and clocks."""
 LONG = ("tests/compiler/search/", "tests/deploy/", "tests/e2e/", "tests/examples/", "tests/faults/")
 """Tests that take a minute or more each."""
-BEFORE_RELEASES = (
-    "tests/compiler/search/test_schemes_short.py",
-    "tests/compiler/search/job/test_trying.py",
-    "tests/compiler/codegen/test_random_kernels.py",
-)
-"""Long ones that try again, in large, what others try: with POCK_ALL=1 alone."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Where several processes share the tests, long ones that others cover are left to releases; modules that wait are
-    spread among those that compute, long ones first: so no core rests while they wait, nor at the end."""
+    """Where several processes share the tests, large ones are left to releases; modules that wait are spread among
+    those that compute, long ones first: so no core rests while they wait, nor at the end."""
     if not hasattr(config, "workerinput"):
         return
     if not ALL:
-        config.hook.pytest_deselected(items=[item for item in items if item.nodeid.startswith(BEFORE_RELEASES)])
-        items[:] = [item for item in items if not item.nodeid.startswith(BEFORE_RELEASES)]
+        large = [item for item in items if item.get_closest_marker("large")]
+        config.hook.pytest_deselected(items=large)
+        kept = set(items).difference(large)
+        items[:] = [item for item in items if item in kept]
     modules: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         modules[item.nodeid.partition("::")[0]].append(item)
@@ -48,6 +45,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     waiting = [name for name in ordered if not name.startswith(COMPUTING)]
     places = {name: at / len(names) for names in (computing, waiting) for at, name in enumerate(names)}
     items[:] = [item for name in sorted(ordered, key=places.__getitem__) for item in modules[name]]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """What was imported and collected is no garbage: to look through it again takes a fifth of the tests' time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 100)
 
 
 @pytest.hookimpl(tryfirst=True)

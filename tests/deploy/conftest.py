@@ -9,6 +9,7 @@ import pytest
 from tests.deploy.clean_folder import run
 from tests.deploy.containers import read_compose
 from tests.deploy.dockerfile import ROOT, WEB_DIST, context_files
+from tests.once import made_once
 
 
 @pytest.fixture(scope="module")
@@ -21,19 +22,22 @@ def compose() -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def clean(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with an image's context and the dashboard, which `make web` builds with the script of the image."""
-    folder = tmp_path_factory.mktemp("context")
+    """A folder with an image's context, the dashboard, which `make web` builds with the script of the image, and the
+    wheels."""
+    return made_once(tmp_path_factory, "context", _fill)
+
+
+@pytest.fixture(scope="session")
+def wheels(clean: Path) -> Path:
+    """The wheels, as the images' own script builds them."""
+    return clean / "wheels"
+
+
+def _fill(folder: Path) -> None:
     for name in context_files():
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, target)
     assert (ROOT / WEB_DIST / "index.html").is_file(), "the dashboard is not built: run `make web`"
     shutil.copytree(ROOT / WEB_DIST, folder / WEB_DIST)
-    return folder
-
-
-@pytest.fixture(scope="session")
-def wheels(clean: Path) -> Path:
-    """The wheels, as the images' own script builds them."""
-    run(clean, "docker/build-wheels", "wheels")
-    return clean / "wheels"
+    run(folder, "docker/build-wheels", "wheels")

@@ -69,6 +69,7 @@ def test_a_wheel_can_live_beside_others(wheels: Path, package: str) -> None:
             assert kinds == {">=", "<"}, f"{requirement} is no range"
 
 
+@pytest.mark.large
 def test_the_compiler_works_in_a_clean_environment(clean: Path, wheels: Path, tmp_path: Path) -> None:
     run(clean, "docker/install", str(tmp_path / "venv"), str(wheels), "pockengine")
     programs = tmp_path / "venv" / "bin"

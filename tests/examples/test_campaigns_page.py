@@ -3,9 +3,12 @@
 import csv
 from pathlib import Path
 
+import pytest
+
 from tests.examples.sessions import blocks, said_by
 
 
+@pytest.mark.large
 def test_a_campaign_from_nothing_to_its_results(tmp_path: Path) -> None:
     said = said_by("campaigns.md", tmp_path, "sweep.yaml")
     (table,) = blocks("campaigns.md", "text")

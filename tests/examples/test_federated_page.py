@@ -3,11 +3,13 @@
 import re
 from pathlib import Path
 
+import pytest
 from safetensors.numpy import load_file
 
 from tests.examples.sessions import blocks, said_by
 
 
+@pytest.mark.large
 def test_a_federation_from_nothing_to_its_weights(tmp_path: Path) -> None:
     said = said_by("federated.md", tmp_path, "recipe.yaml")
     (table,) = blocks("federated.md", "text")

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, expect, sync_playwright
 
+from tests.once import made_once
 from tests.turns import by_turns
 from tests.web.data import Data, fill
 from tests.web.service import REPOSITORY, Service, running_service, workspace
@@ -17,6 +18,8 @@ from tests.web.visitor import Visitor
 
 WEB = REPOSITORY / "web"
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+BROWSER = shutil.which("chromium-headless-shell") or CHROMIUM
+"""What tests start: the same engine; without windows it works a fifth less."""
 # Generous: it is only ever waited out when a test fails.
 WAIT_MS = 60_000
 FLAGS = [
@@ -50,10 +53,12 @@ def node_modules() -> Path:
 @pytest.fixture(scope="session")
 def web_dist(node_modules: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The dashboard, built from the present sources."""
-    folder = tmp_path_factory.mktemp("web") / "dist"
-    command = ["npx", "vite", "build", "--outDir", str(folder), "--logLevel", "warn"]
-    subprocess.run(command, cwd=WEB, check=True, timeout=120)
-    return folder
+
+    def build(folder: Path) -> None:
+        command = ["npx", "vite", "build", "--outDir", str(folder), "--logLevel", "warn"]
+        subprocess.run(command, cwd=WEB, check=True, timeout=120)
+
+    return made_once(tmp_path_factory, "dashboard", build)
 
 
 @pytest.fixture(scope="session")
@@ -85,10 +90,10 @@ def browser() -> Iterator[Browser]:
 
     Not for the session: Playwright keeps an event loop running meanwhile, and other modules call `asyncio.run`.
     """
-    if CHROMIUM is None:
-        _do_without("Chromium is missing; install it (Debian: apt-get install chromium).")
+    if BROWSER is None:
+        _do_without("Chromium is missing; install it (Debian: apt-get install chromium-headless-shell).")
     with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        running = playwright.chromium.launch(executable_path=BROWSER, args=FLAGS)
         yield running
         running.close()
 

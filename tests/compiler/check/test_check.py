@@ -69,6 +69,7 @@ def test_mobilenet_in_two_seconds(mobilenet, tmp_path):
     assert seconds < 2 * PATIENCE
 
 
+@pytest.mark.large
 def test_seven_billion_parameters_without_their_weights(tmp_path):
     parameters = llama.write(tmp_path / "llama.onnx", 32, 4096, 11008, 32, 32000, 512)
     report, seconds = pock_check(tmp_path / "llama.onnx")

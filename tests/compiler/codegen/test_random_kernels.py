@@ -19,6 +19,8 @@ from tests.compiler.codegen import geometries
 from tests.compiler.codegen.emulated import EMULATOR, run_emulated
 from tests.compiler.codegen.harness import Case, Library, compare, sample_case
 
+pytestmark = pytest.mark.large
+
 SANITIZE = ("-O1", "-fsanitize=undefined", "-fno-sanitize=alignment", "-fsanitize-trap=undefined")
 
 

@@ -255,6 +255,7 @@ def found(tmp_path_factory) -> tuple[SearchRequest, Found]:
     return request, run(request)
 
 
+@pytest.mark.large
 def test_adapters_are_chosen_where_they_bring_most(found: tuple[SearchRequest, Found]) -> None:
     request, result = found
     assert any(unit.rank for unit in result.units)
@@ -267,6 +268,7 @@ def test_adapters_are_chosen_where_they_bring_most(found: tuple[SearchRequest, F
     assert artifact.summary["trained_parameters"] == result.compared[0].numbers
 
 
+@pytest.mark.large
 def test_usual_adapters_are_compared(words: Task, found: tuple[SearchRequest, Found]) -> None:
     result = found[1]
     compared = {one.name: one for one in result.compared}
@@ -275,6 +277,7 @@ def test_usual_adapters_are_compared(words: Task, found: tuple[SearchRequest, Fo
     assert all(result.limits.keeps(one.cost) for one in adapted)
 
 
+@pytest.mark.large
 def test_what_was_found_is_kept_and_shown(found: tuple[SearchRequest, Found]) -> None:
     request, result = found
     assert Found.from_mapping(json.loads(json.dumps(result.to_mapping()))) == result

@@ -1,5 +1,4 @@
-"""The comparison of schemes: learning rates as a state, results that are kept, methods that keep to the memory, and a
-short run of the whole."""
+"""The comparison of schemes: learning rates as a state, results that are kept, methods that keep to the memory."""
 
 from __future__ import annotations
 
@@ -86,7 +85,7 @@ def test_a_rate_that_is_a_state_trains_as_one_that_is_compiled_in(model: Model) 
 METHODS_TRIED = [*(name for name in METHODS if name not in CRITERIA), "found-earlier", "random-0"]
 
 
-@pytest.mark.parametrize("name", some(METHODS_TRIED, 5))
+@pytest.mark.parametrize("name", some(METHODS_TRIED, 11))
 def test_a_method_keeps_to_the_memory(name: str, setting: Setting) -> None:
     made = method_of(name)(setting)
     if name in (*AT_PUBLISHED, *BLOCKS):
@@ -248,7 +247,7 @@ def test_adapters_are_trained_at_lower_rates_by_sgd(setting: Setting) -> None:
     assert rates == [optimizer.lr / 10, optimizer.lr]
 
 
-@pytest.mark.parametrize("name", some(PUBLISHED, 2))
+@pytest.mark.parametrize("name", some(PUBLISHED, 5))
 def test_a_published_scheme_names_what_the_network_has(name: str) -> None:
     model = next(model for model in MODELS.values() if model.name == name)
     recipe = model.recipe(PUBLISHED[name])
@@ -297,6 +296,7 @@ def test_jobs_are_balanced_wherever_they_end() -> None:
     assert [every.count((f"random-{number}", SHARES[0])) for number in range(5)] == [1, 1, 1, 1, 0]
 
 
+@pytest.mark.large
 def test_a_campaign_that_was_ended_goes_on(
     small: Campaign, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -20,6 +20,8 @@ from benchmarks.tasks.models import BATCH, MODELS
 from pockengine.search import Costs as Estimates
 from pockengine.targets import get
 
+pytestmark = pytest.mark.large
+
 NAME, CELL = "motion/streams", ("motion/streams", "new-user")
 
 

@@ -16,6 +16,7 @@ from pock_server.auth.schemas import Scope
 from tests.server.federations.federating import trainable
 from tests.server.harness import Device, Person, Server, digest_of
 from tests.server.updating.agent_files import agent_file, released
+from tests.sweeps import some
 
 DAY = 86_400
 UNKNOWN = "018f0000-0000-7000-8000-000000000000"
@@ -238,7 +239,7 @@ def code_of(answer: Any) -> int | None:
     return int(answer.json()["failure_code"]) if found else None
 
 
-@pytest.mark.parametrize("credential", CREDENTIALS, ids=lambda credential: credential.name)
+@pytest.mark.parametrize("credential", some(CREDENTIALS, 2), ids=lambda credential: credential.name)
 def test_every_call_with_every_credential(world: World, credential: Credential) -> None:
     headers = credential.headers(world)
     for method, template, operation in operations(world.server):
@@ -324,7 +325,7 @@ VARIANTS: dict[str, Callable[[str], str]] = {
 }
 
 
-@pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
+@pytest.mark.parametrize("variant", some(VARIANTS.values(), 2), ids=some(VARIANTS, 2))
 def test_no_other_spelling_of_an_address_gets_around_the_credential(
     world: World, variant: Callable[[str], str]
 ) -> None:

@@ -1,18 +1,16 @@
 """What a workspace may have: each quota refuses with its own code, says limit and use, and holds in a race."""
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tests.server.conftest import ServerFactory
-from tests.server.harness import Device, Person, Server, assert_problem, digest_of, safetensors
+from tests.server.harness import Device, Person, Server, assert_problem, command, digest_of, safetensors
 from tests.server.stores import variables
 
 Add = Callable[[Server, Person, int], Any]
@@ -122,23 +120,15 @@ def test_open_runs(start_server: ServerFactory) -> None:
     assert server.run(person, device, build).status_code == 202
 
 
-def test_a_workspace_has_limits_of_its_own(start_server: ServerFactory) -> None:
+def test_a_workspace_has_limits_of_its_own(start_server: ServerFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     server = start_server(quota_tokens=2)
     person, other = server.person(), server.person(workspace="another")
-    settings = {**os.environ, **variables(server.services.settings), "POCK_QUOTA_TOKENS": "2"}
-
-    def workspaces(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "pock_server.cli", "workspaces", *arguments]
-        return subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            env=settings,
-        )
+    for name, value in {**variables(server.services.settings), "POCK_QUOTA_TOKENS": "2"}.items():
+        monkeypatch.setenv(name, value)
+    workspaces = partial(command, server, "workspaces")
 
     raised = workspaces("set-quota", "default", "tokens=3", "keys=7", "--json")
-    assert raised.returncode == 0, raised.stderr
+    assert raised.exit_code == 0, raised.stderr
     assert json.loads(raised.stdout)["tokens"] == {"used": 0, "limit": 3, "own": True}
     assert [token(server, person, n).status_code for n in range(4)] == [201, 201, 201, 409]
     assert "may have 3" in token(server, person, 4).json()["detail"]
@@ -148,7 +138,7 @@ def test_a_workspace_has_limits_of_its_own(start_server: ServerFactory) -> None:
     assert "tokens         3 of 0\n" in lowered.stdout and "models         0 of 10000  (setting)" in lowered.stdout
     assert "may have 0" in token(server, person, 5).json()["detail"]
 
-    assert workspaces("set-quota", "default", "tokens=default").returncode == 0
+    assert workspaces("set-quota", "default", "tokens=default").exit_code == 0
     assert json.loads(workspaces("show", "default", "--json").stdout)["tokens"] == {"used": 3, "limit": 2, "own": False}
     assert {"name": "default", "quotas": {"keys": 7}}.items() <= json.loads(workspaces("list", "--json").stdout)[
         "items"
@@ -166,4 +156,4 @@ def test_a_workspace_has_limits_of_its_own(start_server: ServerFactory) -> None:
         (("nobody", "tokens=1"), "there is no workspace nobody"),
     ):
         refused = workspaces("set-quota", *wrong)
-        assert refused.returncode == 2 and said in refused.stderr and "Traceback" not in refused.stderr
+        assert refused.exit_code == 2 and said in refused.stderr and "Traceback" not in refused.stderr

@@ -9,8 +9,9 @@ import httpx
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.web.admin.test_members import HOSTILE, SCREENS, add_member, sign_in_with
+from tests.web.admin.test_members import HOSTILE, add_member, sign_in_with
 from tests.web.data import Data
+from tests.web.screens import screens
 from tests.web.service import Service
 from tests.web.visitor import Visitor
 
@@ -34,7 +35,7 @@ def dataset_of(service: Service, member: str, name: str) -> dict[str, Any]:
     return row
 
 
-@pytest.mark.parametrize("context_options", SCREENS.values(), ids=SCREENS.keys())
+@screens
 def test_the_log_is_accessible_and_fits(
     visitor: Visitor, data: Data, context_options: dict[str, Any], request: pytest.FixtureRequest
 ) -> None:

@@ -10,16 +10,11 @@ from playwright.sync_api import Browser, expect
 from pock_server.auth.roles import SCOPES_OF, Role
 from pock_server.auth.schemas import Scope
 from tests.web.data import Data
+from tests.web.screens import screens
 from tests.web.service import Service
 from tests.web.visitor import Visitor
 
 HOSTILE = "<img src=x onerror=alert(1)>"
-SCREENS: dict[str, dict[str, Any]] = {
-    "light": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light"},
-    "dark": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "dark"},
-    "phone": {"viewport": {"width": 360, "height": 780}, "color_scheme": "light", "has_touch": True},
-    "wide": {"viewport": {"width": 1920, "height": 1080}, "color_scheme": "light"},
-}
 PARTS = {"access": "Your access", "members": "Members", "keys": "API keys", "sessions": "Sessions"}
 
 
@@ -54,7 +49,7 @@ def people(service: Service) -> None:
     service.client.patch(f"/members/{left['id']}", json={"disabled": True})
 
 
-@pytest.mark.parametrize("context_options", SCREENS.values(), ids=SCREENS.keys())
+@screens
 def test_the_parts_are_accessible_and_fit(
     visitor: Visitor, data: Data, people: None, context_options: dict[str, Any], request: pytest.FixtureRequest
 ) -> None:

@@ -14,9 +14,10 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from pock_server.signing import read_key
 from tests.server.updating.agent_files import agent_file, document
-from tests.web.admin.test_members import HOSTILE, SCREENS, sign_in_with
+from tests.web.admin.test_members import HOSTILE, sign_in_with
 from tests.web.conftest import visiting
 from tests.web.device import Device
+from tests.web.screens import screens
 from tests.web.service import Service, running_service, wait_until
 from tests.web.visitor import Visitor
 
@@ -86,7 +87,7 @@ def stopped(fleet: Fleet) -> dict[str, Any]:
     return rollout
 
 
-@pytest.mark.parametrize("context_options", SCREENS.values(), ids=SCREENS.keys())
+@screens
 def test_rollouts_are_accessible_fit_and_hold_hostile_texts(
     visitor: Visitor, stopped: dict[str, Any], context_options: dict[str, Any], request: pytest.FixtureRequest
 ) -> None:
@@ -182,7 +183,7 @@ def test_a_key_without_the_scope_sees_and_does_not_change(
     expect(button).to_have_attribute("title", re.compile("it lacks the scope devices:admin"))
 
 
-@pytest.mark.parametrize("context_options", SCREENS.values(), ids=SCREENS.keys())
+@screens
 def test_a_rollout_is_started_from_a_release(
     visitor: Visitor, fleet: Fleet, context_options: dict[str, Any], request: pytest.FixtureRequest
 ) -> None:

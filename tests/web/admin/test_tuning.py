@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Route, expect
 
-from tests.web.admin.test_members import HOSTILE, SCREENS, sign_in_with
+from tests.web.admin.test_members import HOSTILE, sign_in_with
 from tests.web.data import Data
+from tests.web.screens import screens
 from tests.web.service import Service
 from tests.web.visitor import Visitor
 
@@ -68,7 +69,7 @@ def stand_in(visitor: Visitor, data: Data) -> list[str]:
     return asked
 
 
-@pytest.mark.parametrize("context_options", SCREENS.values(), ids=SCREENS.keys())
+@screens
 def test_tuning_is_accessible_fits_and_holds_hostile_texts(
     visitor: Visitor, data: Data, known: None, context_options: dict[str, Any], request: pytest.FixtureRequest
 ) -> None:

@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from tests.web.admin.test_members import HOSTILE, SCREENS, sign_in_with
+from tests.web.admin.test_members import HOSTILE, sign_in_with
 from tests.web.data import Data, start_run
+from tests.web.screens import screens
 from tests.web.service import Service
 from tests.web.visitor import Visitor
 
 
-@pytest.mark.parametrize("context_options", SCREENS.values(), ids=SCREENS.keys())
+@screens
 def test_usage_is_accessible_and_fits(
     visitor: Visitor, data: Data, context_options: dict[str, Any], request: pytest.FixtureRequest
 ) -> None:

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from tests.web.admin.test_members import HOSTILE, SCREENS, sign_in_with
+from tests.web.admin.test_members import HOSTILE, sign_in_with
 from tests.web.data import Data, start_run
+from tests.web.screens import screens
 from tests.web.service import Service, wait_until
 from tests.web.visitor import Visitor
 
@@ -26,7 +27,7 @@ def failing(service: Service, data: Data) -> Iterator[dict[str, Any]]:
     service.client.delete(f"/webhooks/{webhook['id']}")
 
 
-@pytest.mark.parametrize("context_options", SCREENS.values(), ids=SCREENS.keys())
+@screens
 def test_webhooks_are_accessible_fit_and_hold_hostile_texts(
     visitor: Visitor, failing: dict[str, Any], context_options: dict[str, Any], request: pytest.FixtureRequest
 ) -> None:

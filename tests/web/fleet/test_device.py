@@ -8,7 +8,8 @@ from playwright.sync_api import expect
 
 from tests.web.data import Data, start_run
 from tests.web.device import Device, report
-from tests.web.fleet.test_fleet import looks_right, screens
+from tests.web.fleet.test_fleet import looks_right
+from tests.web.screens import screens
 from tests.web.service import Service, wait_until
 from tests.web.visitor import DRAWN, Visitor
 

@@ -17,16 +17,9 @@ from pock_server.settings import Settings
 from tests.web.conftest import visiting
 from tests.web.data import Data
 from tests.web.device import Device
+from tests.web.screens import screens
 from tests.web.service import Service, running_service
 from tests.web.visitor import Visitor
-
-SCREENS: dict[str, dict[str, Any]] = {
-    "light": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light"},
-    "dark": {"viewport": {"width": 1920, "height": 1080}, "color_scheme": "dark"},
-    "phone": {"viewport": {"width": 360, "height": 740}, "color_scheme": "light", "has_touch": True},
-}
-screens = pytest.mark.parametrize("context_options", SCREENS.values(), ids=SCREENS.keys())
-
 
 MANY = 10_000
 

@@ -7,7 +7,8 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.web.data import Data
 from tests.web.device import Device
-from tests.web.fleet.test_fleet import looks_right, screens
+from tests.web.fleet.test_fleet import looks_right
+from tests.web.screens import screens
 from tests.web.service import Service
 from tests.web.visitor import Visitor
 

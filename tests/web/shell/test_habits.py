@@ -8,13 +8,13 @@ import pytest
 from playwright.sync_api import Route, expect
 
 from tests.web.data import Data
-from tests.web.views.test_data import SCREENS
+from tests.web.screens import screens
 from tests.web.visitor import Visitor
 
 ZONE = "Asia/Kolkata"
 
 
-@pytest.mark.parametrize("context_options", SCREENS.values(), ids=SCREENS.keys())
+@screens
 def test_what_comes_has_its_form_before_it_is_there(
     visitor: Visitor, data: Data, context_options: dict[str, Any], request: pytest.FixtureRequest
 ) -> None:

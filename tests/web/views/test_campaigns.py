@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Locator, expect
 
-from tests.web.admin.test_members import HOSTILE, SCREENS, sign_in_with
+from tests.web.admin.test_members import HOSTILE, sign_in_with
 from tests.web.conftest import visiting
 from tests.web.device import Device, report
+from tests.web.screens import screens
 from tests.web.service import Service, running_service, wait_until
 from tests.web.visitor import Visitor
 
@@ -96,7 +97,7 @@ def row_of(visitor: Visitor, device: str) -> Locator:
     return visitor.section("Grid").locator("tbody tr").filter(has=visitor.page.get_by_role("link", name=device))
 
 
-@pytest.mark.parametrize("context_options", SCREENS.values(), ids=SCREENS.keys())
+@screens
 def test_campaigns_are_accessible_fit_and_hold_hostile_texts(
     visitor: Visitor, finished: dict[str, Any], request: pytest.FixtureRequest
 ) -> None:

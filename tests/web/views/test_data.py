@@ -10,16 +10,11 @@ from safetensors.numpy import save
 
 from tests.web.data import Data
 from tests.web.device import Device
+from tests.web.screens import screens
 from tests.web.service import Service
 from tests.web.visitor import Visitor
 
 HOSTILE = "<img src=x onerror=alert(1)>"
-SCREENS: dict[str, dict[str, Any]] = {
-    "light": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light"},
-    "dark": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "dark"},
-    "phone": {"viewport": {"width": 360, "height": 780}, "color_scheme": "light", "has_touch": True},
-    "wide": {"viewport": {"width": 1920, "height": 1080}, "color_scheme": "light"},
-}
 
 
 def push(service: Service, name: str, **tensors: Any) -> dict[str, Any]:
@@ -50,7 +45,7 @@ def curves(service: Service) -> dict[str, Any]:
     return push(service, "accelerometer", input=waves.astype(np.float32), labels=np.arange(20, dtype=np.int64) % 4)
 
 
-@pytest.mark.parametrize("context_options", SCREENS.values(), ids=SCREENS.keys())
+@screens
 def test_the_views_of_data_are_accessible_and_fit(
     visitor: Visitor,
     data: Data,

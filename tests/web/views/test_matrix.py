@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Route, expect
 
-from tests.web.admin.test_members import SCREENS, sign_in_with
+from tests.web.admin.test_members import sign_in_with
 from tests.web.data import Data
+from tests.web.screens import screens
 from tests.web.service import Service
 from tests.web.visitor import Visitor
 
@@ -59,7 +60,7 @@ def test_it_is_reached_from_the_model_and_back_restores_it(visitor: Visitor, mod
     assert "show=" not in visitor.page.url
 
 
-@pytest.mark.parametrize("context_options", SCREENS.values(), ids=SCREENS.keys())
+@screens
 def test_it_is_accessible_and_fits(
     visitor: Visitor, model: dict[str, Any], context_options: dict[str, Any], request: pytest.FixtureRequest
 ) -> None:

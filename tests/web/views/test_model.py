@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
+from tests.web.screens import screens
 from tests.web.service import Service
 from tests.web.shell.test_uploads import onnx_model
-from tests.web.views.test_data import SCREENS
 from tests.web.visitor import Visitor
 
 
@@ -73,7 +73,7 @@ def test_weights_beside_a_model_are_downloaded_too(visitor: Visitor, service: Se
     assert (tmp_path / "file").read_bytes() == (tmp_path / "weights" / "w.data").read_bytes()
 
 
-@pytest.mark.parametrize("context_options", SCREENS.values(), ids=SCREENS.keys())
+@screens
 def test_it_is_accessible_and_fits(
     visitor: Visitor,
     versions: list[dict[str, Any]],

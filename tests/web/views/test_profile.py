@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from tests.web.admin.test_members import SCREENS
 from tests.web.data import Data, start_run
 from tests.web.device import report
 from tests.web.handmade import LAYERS, PREDICTED_PEAK_BYTES, nodes
+from tests.web.screens import screens
 from tests.web.service import Service
 from tests.web.visitor import Visitor
 
@@ -42,7 +42,7 @@ def _kernel(node: dict[str, Any]) -> dict[str, Any]:
     return {"node": node["index"], "ms": ms, **{key: node[key] for key in ("name", "kernel", "flops", "bytes")}}
 
 
-@pytest.mark.parametrize("context_options", SCREENS.values(), ids=SCREENS.keys())
+@screens
 def test_operators_are_grouped_by_phase(
     visitor: Visitor, profiled: dict[str, Any], request: pytest.FixtureRequest
 ) -> None:

@@ -13,6 +13,7 @@ from benchmarks.gpu.rows import DRY, ROWS
 from tests.compiler.codegen.cuda.driver import needs_compiler
 
 
+@pytest.mark.large
 @needs_compiler
 @pytest.mark.timeout(900)
 def test_its_dry_form_does_all_of_it(tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ from pockengine.search.rates import Rates
 from pockengine.search.report import report_page
 from tests.compiler.search.job.test_run import request
 
+pytestmark = pytest.mark.large
+
 
 @pytest.fixture
 def losses(monkeypatch: pytest.MonkeyPatch) -> dict[Choice, float | Exception]:

@@ -1,7 +1,7 @@
 """What schemes of a model take, observed once for all tests: most searches of tests are on one of a few models."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -10,10 +10,12 @@ from pockengine.progress import Progress
 from pockengine.search import Choice, Costs
 from pockengine.search.costs.observed import Observed
 
+_known: dict[tuple[object, ...], Observed] = {}
 
-def observe_once(patch: pytest.MonkeyPatch) -> None:
+
+@pytest.fixture(scope="module", autouse=True)
+def observations() -> Iterator[None]:
     """Keep what any estimate observes of a choice for the next one of the same model, base, target and threads."""
-    known: dict[tuple[object, ...], Observed] = {}
     observe = Costs._observed
 
     def observed(costs: Costs, choices: Sequence[Choice], progress: Progress) -> list[Observed]:
@@ -21,8 +23,10 @@ def observe_once(patch: pytest.MonkeyPatch) -> None:
         about = (render(space.graph), json.dumps(space.base.to_mapping()), space.ranks)
         where = (repr(costs.target), costs.threads)
         keys = [(*about, *where, tuple(choice)) for choice in choices]
-        new = {key: choice for key, choice in zip(keys, choices, strict=True) if key not in known}
-        known.update(zip(new, observe(costs, list(new.values()), progress), strict=True))
-        return [known[key] for key in keys]
+        new = {key: choice for key, choice in zip(keys, choices, strict=True) if key not in _known}
+        _known.update(zip(new, observe(costs, list(new.values()), progress), strict=True))
+        return [_known[key] for key in keys]
 
-    patch.setattr(Costs, "_observed", observed)
+    with pytest.MonkeyPatch.context() as patch:  # for this module: others test what observing is
+        patch.setattr(Costs, "_observed", observed)
+        yield

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, expect
 
+from tests.sweeps import some
 from tests.web.blocks import block_network
 from tests.web.conftest import visiting
 from tests.web.service import Service, running_service
@@ -18,6 +19,7 @@ BLOCKS = 10
 RECIPE = 'loss: cross_entropy\noptimizer: sgd\nupdate:\n- {params: "head.*"}\n- {params: "stages.1.*"}\n'
 TARGET = "raspberry-pi-4"
 WIDE = {"viewport": {"width": 1920, "height": 1200}, "color_scheme": "light"}
+NARROW = {"viewport": {"width": 360, "height": 740}, "color_scheme": "light"}
 
 
 @pytest.fixture(scope="module")
@@ -92,8 +94,8 @@ def pixels(visitor: Visitor) -> str:
 
 @pytest.mark.parametrize(
     "context_options",
-    [WIDE, {"viewport": {"width": 360, "height": 740}, "color_scheme": "dark"}],
-    ids=["light", "phone"],
+    some([WIDE, {**WIDE, "color_scheme": "dark"}, {**NARROW, "color_scheme": "dark"}, NARROW], 2),
+    ids=some(["light", "dark", "phone", "light-phone"], 2),
 )
 @pytest.mark.parametrize("which", ["model", "whole", "pruned"])
 def test_a_graph_can_be_looked_at(

@@ -10,6 +10,7 @@ import { address } from "./router";
 import { me } from "./session";
 import { FindButton, Overlays } from "./shell/shell";
 import { startProblem, tryAgain } from "./start_session";
+import { inTurn } from "./turns";
 import { SignInView } from "./views/sign_in";
 import { SECTIONS, type View, viewOf, type ViewProps } from "./views/table_of_views";
 
@@ -79,10 +80,12 @@ function Shown({ view, id }: { readonly view: View; readonly id: string }) {
   const Known = fetched.get(view);
   useEffect(() => {
     if (Known) return;
-    view.load().then((component) => {
-      fetched.set(view, component);
-      setArrived(true);
-    }, setFailure);
+    return inTurn(() => {
+      view.load().then((component) => {
+        fetched.set(view, component);
+        setArrived(true);
+      }, setFailure);
+    });
   }, [view, Known]);
   if (Known) return <Known id={id} />;
   return (

@@ -1,10 +1,17 @@
 /** What the service says, as hooks: fetched once however many ask, shown at once when a person comes back, renewed. */
 
-import { InfiniteQueryObserver, QueryClient, QueryObserver } from "@tanstack/query-core";
+import {
+  InfiniteQueryObserver,
+  type InfiniteQueryObserverResult,
+  QueryClient,
+  QueryObserver,
+  type QueryObserverResult,
+} from "@tanstack/query-core";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { get, type Page, Problem } from "./api/client";
 import { tooOften } from "./api/patience";
 import { keep, kept } from "./router";
+import { inTurn } from "./turns";
 
 const KEPT_MS = 10 * 60_000;
 /** How often a list is renewed whose changes are told at once (`useChanges`). */
@@ -18,6 +25,8 @@ export const queries = new QueryClient({
       retry: (_count, error) => tooOften(error) !== null,
       retryDelay: (_count, error) => 1000 * (tooOften(error) ?? 0),
       gcTime: KEPT_MS,
+      // All that a `Resource` tells of: when a request begins or ends without news, nothing is drawn again.
+      notifyOnChangeProps: ["data", "error", "failureReason"],
       staleTime: 1000,
       networkMode: "always",
     },
@@ -54,23 +63,7 @@ export function useResource<T>(path: string | null, everyMs = 0): Resource<T> {
       }),
     [path, everyMs],
   );
-  const result = useObserved(observer);
-  return toldBy(result, result.data ?? null, () => void observer.refetch());
-}
-
-interface Answered {
-  readonly error: unknown;
-  readonly failureReason: unknown;
-  readonly isFetching: boolean;
-}
-
-function toldBy<T>({ error, failureReason, isFetching }: Answered, data: T | null, reload: () => void): Resource<T> {
-  return {
-    data,
-    problem: error === null ? null : asProblem(error),
-    waits: isFetching ? tooOften(failureReason) : null,
-    reload,
-  };
+  return useTold<T, QueryObserverResult<T, unknown>>(observer)[0];
 }
 
 export interface List<T> {
@@ -97,37 +90,69 @@ export function useList<T>(path: string | null, everyMs: number, page = PAGE): L
           select: ({ pages }) => pages.flatMap(({ items }) => items),
           enabled: path !== null,
           refetchInterval: everyMs || false,
+          notifyOnChangeProps: ["data", "error", "failureReason", "hasNextPage"],
         },
       ),
     [path, everyMs, page],
   );
-  const result = useObserved(observer);
-  const count = Math.ceil((result.data?.length ?? 0) / page);
+  const [of, { hasNextPage }] = useTold<readonly T[], InfiniteQueryObserverResult<readonly T[], unknown>>(observer);
+  const count = Math.ceil((of.data?.length ?? 0) / page);
   const wanted = kept(name, 1);
   useEffect(() => {
-    if (result.hasNextPage && !result.isFetching && count > 0 && count < wanted) void observer.fetchNextPage();
-  }, [observer, result.hasNextPage, result.isFetching, count, wanted]);
-  const more = () => {
-    keep(name, count + 1);
-    void observer.fetchNextPage();
-  };
-  return {
-    of: toldBy(result, result.data ?? null, () => void observer.refetch()),
-    more: result.hasNextPage ? more : null,
-  };
+    if (hasNextPage && count > 0 && count < wanted) void observer.fetchNextPage();
+  }, [observer, hasNextPage, count, wanted]);
+  const more = useMemo(() => {
+    if (!hasNextPage) return null;
+    return () => {
+      keep(name, count + 1);
+      void observer.fetchNextPage();
+    };
+  }, [observer, name, hasNextPage, count]);
+  return { of, more };
 }
 
 function paged(path: string, limit: number, cursor: string): string {
   return `${path}${path.includes("?") ? "&" : "?"}limit=${limit}${cursor ? `&cursor=${encodeURIComponent(cursor)}` : ""}`;
 }
 
+interface Answered<T> {
+  readonly data: T | undefined;
+  readonly error: unknown;
+  readonly failureReason: unknown;
+  readonly isFetching: boolean;
+}
+
 interface Observed<R> {
   getCurrentResult(): R;
   subscribe(listener: () => void): () => void;
+  refetch(): Promise<unknown>;
 }
 
-function useObserved<R>(observer: Observed<R>): R {
+/** What the observer knows, and its own result; the resource is the same object until it tells of something else. */
+function useTold<T, R extends Answered<T>>(observer: Observed<R>): [Resource<T>, R] {
   const [, turn] = useState(0);
-  useEffect(() => observer.subscribe(() => turn((value) => value + 1)), [observer]);
-  return observer.getCurrentResult();
+  useEffect(() => {
+    let leave = () => {};
+    // The first request goes out then: of several, each has its task.
+    const stop = inTurn(() => {
+      leave = observer.subscribe(() => turn((value) => value + 1));
+    });
+    return () => {
+      stop();
+      leave();
+    };
+  }, [observer]);
+  const result = observer.getCurrentResult();
+  const { data = null, error, failureReason, isFetching } = result;
+  const waits = isFetching ? tooOften(failureReason) : null;
+  const resource = useMemo(
+    () => ({
+      data,
+      problem: error === null ? null : asProblem(error),
+      waits,
+      reload: () => void observer.refetch(),
+    }),
+    [observer, data, error, waits],
+  );
+  return [resource, result];
 }

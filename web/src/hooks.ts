@@ -58,7 +58,9 @@ export function useNear(ref: { readonly current: Element | null }): boolean {
     const element = ref.current;
     if (near || !element) return;
     const follow = (entries: IntersectionObserverEntry[]) => entries.some((one) => one.isIntersecting) && setNear(true);
-    const observer = new IntersectionObserver(follow, { rootMargin: `${NEAR}px`, scrollMargin: `${NEAR}px` });
+    // In the window and in what scrolls within it; browsers that know only the window's margin have that.
+    const margin = "scrollMargin" in IntersectionObserver.prototype ? "scrollMargin" : "rootMargin";
+    const observer = new IntersectionObserver(follow, { [margin]: `${NEAR}px` });
     observer.observe(element);
     return () => observer.disconnect();
   }, [near]);
@@ -171,8 +173,7 @@ export function useChanges(
   topic: Topic | null,
   onChange: (changes: Changes | null) => void,
   everyMs = CHANGED_MS,
-): Stream {
-  const [stream, setStream] = useState<Stream>({ connected: false, problem: null });
+): void {
   const handler = useRef(onChange);
   handler.current = onChange;
   useEffect(() => {
@@ -180,18 +181,14 @@ export function useChanges(
     const gathered = new Gathered((changes) => handler.current(changes), everyMs);
     const stop = followSubject(topic, {
       event: (_, data) => gathered.add(data as Changes),
-      connected: (connected) => {
-        setStream({ connected, problem: null });
-        if (connected) gathered.add(null);
-      },
-      refused: (problem) => setStream({ connected: false, problem }),
+      connected: (connected) => connected && gathered.add(null),
+      refused: () => {},
     });
     return () => {
       stop();
       gathered.end();
     };
   }, [topic, everyMs]);
-  return stream;
 }
 
 /** Changes that are told together, when the last telling is long enough ago. */

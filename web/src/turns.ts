@@ -3,31 +3,56 @@
 import { useEffect, useState } from "preact/hooks";
 
 const waiting: (() => void)[] = [];
-let timer = 0;
+/** Whether a task is due. Tasks begin by messages: timers are slow in tabs that nobody looks at. */
+let due = false;
+const tasks = new MessageChannel();
+tasks.port1.onmessage = next;
+
+function plan(): void {
+  due = waiting.length > 0;
+  if (due) tasks.port2.postMessage(null);
+}
 
 function next(): void {
-  timer = 0;
   const work = waiting.shift();
-  if (waiting.length > 0) timer = setTimeout(next);
+  plan();
   work?.();
 }
 
 /** Does it in a task of its own, after what was asked for before; what it gives takes that back. */
 export function inTurn(work: () => void): () => void {
   waiting.push(work);
-  if (timer === 0) timer = setTimeout(next);
+  if (!due) plan();
   return () => {
     const at = waiting.indexOf(work);
     if (at !== -1) waiting.splice(at, 1);
   };
 }
 
-/** Rows that each task adds. */
-const MORE = 8;
+/** Does a part in each of so many tasks; what it gives does at once what is left, or leaves it. */
+export function inTurns(parts: Iterator<void>): { readonly finish: () => void; readonly stop: () => void } {
+  let stop = () => {};
+  const further = () => {
+    stop = inTurn(() => {
+      if (!parts.next().done) further();
+    });
+  };
+  further();
+  return {
+    finish: () => {
+      stop();
+      while (!parts.next().done);
+    },
+    stop: () => stop(),
+  };
+}
 
-/** How many of so many rows to draw by now: a few at once, and more in each further task. */
+/** Rows that each task adds. */
+const MORE = 3;
+
+/** How many of so many rows to draw by now: more in each task. */
 export function useGradually(count: number): number {
-  const [drawn, setDrawn] = useState(MORE);
+  const [drawn, setDrawn] = useState(0);
   useEffect(() => (drawn < count ? inTurn(() => setDrawn(drawn + MORE)) : undefined), [drawn, count]);
   return Math.min(drawn, count);
 }

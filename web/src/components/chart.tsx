@@ -4,7 +4,7 @@ import { useEffect, useId, useRef } from "preact/hooks";
 import type uPlot from "uplot";
 import { grouped, timestamp } from "../format";
 import { useDark, useFetched, useNear, useWidth } from "../hooks";
-import { inTurn } from "../turns";
+import { inTurns } from "../turns";
 import { pannable } from "./pan";
 
 export interface Line {
@@ -123,32 +123,47 @@ export function Chart(props: ChartProps) {
     const element = frame.current;
     if (!element || !Plot || width === 0) return;
     let release = () => {};
-    const draw = () => {
+    const draw = function* () {
       before.current = true;
       zoomed.current = false;
       const zoomedNow = (some: boolean) => {
         zoomed.current = some;
       };
       const options = optionsOf(props, element, width, () => zoomedNow(true));
-      const drawn = new Plot(options, latest.current as uPlot.AlignedData, element);
+      const given = latest.current;
+      let begin = () => {};
+      const drawn = new Plot(options, given as uPlot.AlignedData, (_plot, init) => {
+        begin = init as () => void;
+      });
+      release = () => drawn.destroy();
+      yield;
+      element.append(drawn.root);
+      begin();
+      if (latest.current !== given) drawn.setData(latest.current as uPlot.AlignedData);
       drawn.over.addEventListener("dblclick", () => zoomedNow(false));
-      release = pannable(drawn, element, (all) => zoomedNow(!all));
+      const stay = pannable(drawn, element, (all) => zoomedNow(!all));
+      release = () => {
+        stay();
+        drawn.destroy();
+      };
       plot.current = drawn;
     };
-    // Several charts appear together, each in a task of its own; what is drawn anew, or printed, is there at once.
-    let forget: (() => void) | undefined;
-    if (before.current) draw();
-    else if (near) forget = inTurn(draw);
+    // Several charts appear together, a part of each in a task; what is drawn anew, or printed, is there at once.
+    let drawing: ReturnType<typeof inTurns> | undefined;
+    const finish = () => {
+      drawing ??= inTurns(draw());
+      drawing.finish();
+    };
+    if (before.current) finish();
+    else if (near) drawing = inTurns(draw());
     const print = () => {
-      forget?.();
-      if (!plot.current) draw();
+      if (!plot.current) finish();
     };
     addEventListener("beforeprint", print);
     return () => {
       removeEventListener("beforeprint", print);
-      forget?.();
+      drawing?.stop();
       release();
-      plot.current?.destroy();
       plot.current = null;
     };
   }, [Plot, near, width, dark, kind, xLabel, time, unit, fromZero, log]);

@@ -4,6 +4,7 @@ import type { EditorView } from "@codemirror/view";
 import type { tags as Tags } from "@lezer/highlight";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { useFetched, useNear } from "../hooks";
+import { inTurns } from "../turns";
 
 export interface Mark {
   /** From 1. */
@@ -55,15 +56,23 @@ function Editor({ text, revision, onText, marks, label, library, entered }: Moun
   latest.current = { text, onText, marks };
 
   useEffect(() => {
-    if (!frame.current) return;
-    const mounted = mount(library, frame.current, label, latest.current.text, (changed) =>
-      latest.current.onText(changed),
+    const place = frame.current;
+    if (!place) return;
+    let mounted: Mounted | null = null;
+    const mounting = inTurns(
+      (function* () {
+        mounted = mount(library, place, label, latest.current.text, (changed) => latest.current.onText(changed));
+        editor.current = mounted;
+        if (entered) mounted.view.focus();
+        yield;
+        mounted.understand();
+        mounted.mark(latest.current.marks);
+      })(),
     );
-    mounted.mark(latest.current.marks);
-    if (entered) mounted.view.focus();
-    editor.current = mounted;
+    if (entered) mounting.finish();
     return () => {
-      mounted.view.destroy();
+      mounting.stop();
+      mounted?.view.destroy();
       editor.current = null;
     };
   }, [library, label]);
@@ -71,7 +80,12 @@ function Editor({ text, revision, onText, marks, label, library, entered }: Moun
   useEffect(() => editor.current?.show(latest.current.text), [revision]);
   useEffect(() => editor.current?.mark(marks), [marks]);
 
-  return <div ref={frame} class="yaml-editor" />;
+  // The text, until the editor's own tree hides it.
+  return (
+    <div ref={frame} class="yaml-editor">
+      <pre class="yaml-text">{text}</pre>
+    </div>
+  );
 }
 
 const THEME = {
@@ -87,6 +101,8 @@ type Library = Awaited<ReturnType<typeof fetchLibrary>>;
 
 interface Mounted {
   readonly view: EditorView;
+  /** Reads the text as YAML from now on. */
+  readonly understand: () => void;
   readonly show: (text: string) => void;
   readonly mark: (marks: readonly Mark[]) => void;
 }
@@ -108,7 +124,7 @@ const colours = (tags: typeof Tags) => [
 
 /** CodeMirror is large, so it is fetched when the first editor is shown. */
 async function fetchLibrary() {
-  const [view, { EditorState }, yaml, lint, commands, language, { tags }] = await Promise.all([
+  const [view, { EditorState, StateEffect }, yaml, lint, commands, language, { tags }] = await Promise.all([
     import("@codemirror/view"),
     import("@codemirror/state"),
     import("@codemirror/lang-yaml"),
@@ -117,11 +133,20 @@ async function fetchLibrary() {
     import("@codemirror/language"),
     import("@lezer/highlight"),
   ]);
-  return { view, EditorState, yaml, lint, commands, language, tags };
+  return { view, EditorState, StateEffect, yaml, lint, commands, language, tags };
 }
 
 function mount(
-  { view: { EditorView: View, keymap, lineNumbers }, EditorState, yaml, lint, commands, language, tags }: Library,
+  {
+    view: { EditorView: View, keymap, lineNumbers },
+    EditorState,
+    StateEffect,
+    yaml,
+    lint,
+    commands,
+    language,
+    tags,
+  }: Library,
   frame: HTMLDivElement,
   label: string,
   text: string,
@@ -139,8 +164,6 @@ function mount(
         commands.history(),
         // Tab leaves the editor, as it leaves every other field.
         keymap.of([...commands.defaultKeymap, ...commands.historyKeymap]),
-        yaml.yaml(),
-        language.syntaxHighlighting(language.HighlightStyle.define(colours(tags))),
         lint.lintGutter(),
         View.theme(THEME),
         View.lineWrapping,
@@ -160,8 +183,10 @@ function mount(
     }),
   });
   let marked = false;
+  const reading = [yaml.yaml(), language.syntaxHighlighting(language.HighlightStyle.define(colours(tags)))];
   return {
     view,
+    understand: () => view.dispatch({ effects: StateEffect.appendConfig.of(reading) }),
     show: (wanted) => {
       const shown = view.state.doc.toString();
       if (shown !== wanted) view.dispatch({ changes: { from: 0, to: shown.length, insert: wanted } });

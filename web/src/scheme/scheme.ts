@@ -130,6 +130,10 @@ const literally = (name: string) => name.replace(/[[*?]/g, "[$&]");
 
 /** Whether `fnmatch` finds a name by a pattern: `*`, `?` and sets in brackets, over dots, too. */
 export function matches(pattern: string, name: string): boolean {
+  return matching(pattern).test(name);
+}
+
+function matching(pattern: string): RegExp {
   let source = "";
   for (let at = 0; at < pattern.length; at += 1) {
     const letter = pattern.charAt(at);
@@ -144,7 +148,7 @@ export function matches(pattern: string, name: string): boolean {
     else if (letter === "?") source += "[\\s\\S]";
     else source += letter.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&");
   }
-  return new RegExp(`^${source}$`).test(name);
+  return new RegExp(`^${source}$`);
 }
 
 /**
@@ -157,7 +161,8 @@ export function rulesOf(rows: readonly Row[], scheme: Scheme): Trained {
   const rules: Rule[] = [];
   const covered = new Set<string>();
   const cover = (pattern: string, choice: Choice): boolean => {
-    const found = all.filter(({ name }) => matches(pattern, name) && !covered.has(name));
+    const fitting = matching(pattern);
+    const found = all.filter(({ name }) => !covered.has(name) && fitting.test(name));
     const fits = found.length > 1 && found.every(({ name }) => same(choiceOf(scheme, name), choice));
     if (fits) {
       rules.push(choice.kind === "channels" ? { params: pattern, channels: choice.share } : { params: pattern });
@@ -169,7 +174,8 @@ export function rulesOf(rows: readonly Row[], scheme: Scheme): Trained {
     (pattern) => literally(pattern) === pattern.replace("*", "[*]"),
   );
   for (const pattern of ["*", ...kinds]) {
-    const first = all.find(({ name }) => matches(pattern, name) && !covered.has(name));
+    const fitting = matching(pattern);
+    const first = all.find(({ name }) => !covered.has(name) && fitting.test(name));
     const choice = first && choiceOf(scheme, first.name);
     if (choice && (choice.kind === "all" || choice.kind === "channels")) cover(pattern, choice);
   }

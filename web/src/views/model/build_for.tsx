@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import { post } from "../../api/client";
 import type { Build, Estimate, Target } from "../../api/types";
 import { CopyButton } from "../../components/copy";
+import { memo } from "../../components/memo";
 import { ProblemBox, Section } from "../../components/page";
 import { curlPost } from "../../commands";
 import { WaitsNote } from "../../components/waits";
@@ -21,7 +22,7 @@ interface BuildForProps {
   readonly first: string;
 }
 
-export function BuildFor({ modelId, text, takes, targets, first }: BuildForProps) {
+export const BuildFor = memo(function BuildFor({ modelId, text, takes, targets, first }: BuildForProps) {
   const [marked, setMarked] = useState<ReadonlySet<string> | null>(null);
   const [name, setName] = useState("");
   const { outcomes, busy, waits, go } = usePosts<string, Build>();
@@ -81,4 +82,4 @@ export function BuildFor({ modelId, text, takes, targets, first }: BuildForProps
       )}
     </Section>
   );
-}
+});

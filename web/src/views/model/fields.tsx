@@ -1,5 +1,6 @@
 /** The parts of a recipe that are chosen most often beside what is trained. */
 
+import { memo } from "../../components/memo";
 import { valueAt, withValue } from "../../scheme/text";
 
 const LOSSES = ["cross_entropy", "mse", "bce_with_logits", "causal_lm"];
@@ -10,7 +11,7 @@ interface FieldsProps {
   readonly onText: (text: string) => void;
 }
 
-export function Fields({ text, onText }: FieldsProps) {
+export const Fields = memo(function Fields({ text, onText }: FieldsProps) {
   const loss = valueAt(text, ["loss"]);
   const optimizer = valueAt(text, ["optimizer", "name"]) ?? valueAt(text, ["optimizer"]);
   const change = (path: readonly string[], value: unknown) => onText(withValue(text, path, value));
@@ -42,7 +43,7 @@ export function Fields({ text, onText }: FieldsProps) {
       />
     </div>
   );
-}
+});
 
 interface ChoiceProps {
   readonly name: string;

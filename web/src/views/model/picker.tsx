@@ -4,6 +4,7 @@ import { useMemo, useRef, useState } from "preact/hooks";
 import type { Page as ListPage } from "../../api/client";
 import type { Build, Check, Device, Model, Target } from "../../api/types";
 import { Later } from "../../components/later";
+import { memo } from "../../components/memo";
 import { Loaded, Page, ProblemBox, Section } from "../../components/page";
 import { curlPost } from "../../commands";
 import { useList, useResource } from "../../data";
@@ -26,6 +27,8 @@ export function PickerView({ id }: { readonly id: string }) {
   const path = `/models/${id}`;
   const model = useResource<Model>(path);
   const check = useResource<Check>(`${path}/check?target=host`);
+  const targets = useResource<ListPage<Target>>("/targets");
+  const { of: devices } = useList<Device>("/devices", 0);
   const origin = address.value?.query.get("build") ?? null;
   const build = useResource<Build>(origin === null ? null : `/builds/${origin}`);
   const ready = check.data !== null && (origin === null || build.data !== null || build.problem !== null);
@@ -49,7 +52,17 @@ export function PickerView({ id }: { readonly id: string }) {
               This model cannot be trained yet. <a href={link.model(id)}>Its page</a> says what is missing.
             </p>
           ) : (
-            ready && <Picker id={id} check={data} given={build.data ? recipeText(build.data.recipe) : null} />
+            ready && (
+              <Later>
+                <Picker
+                  id={id}
+                  check={data}
+                  given={build.data ? recipeText(build.data.recipe) : null}
+                  targets={targets.data?.items ?? NONE}
+                  devices={devices.data ?? NONE}
+                />
+              </Later>
+            )
           )
         }
       </Loaded>
@@ -75,6 +88,8 @@ interface State {
   readonly revision: number;
 }
 
+const NONE: readonly never[] = [];
+
 /** The head, with the loss that suits most models and a rate that is seldom wrong. */
 function beginning(rows: readonly Row[], check: Check): State {
   const head = trainable(rows).at(-1);
@@ -90,7 +105,16 @@ function* presetsOf(text: string, rows: readonly Row[]): Iterable<string> {
   for (const { choose } of PRESETS) yield withTrained(text, rulesOf(rows, choose(rows)));
 }
 
-function Picker({ id, check, given }: { readonly id: string; readonly check: Check; readonly given: string | null }) {
+interface PickerProps {
+  readonly id: string;
+  readonly check: Check;
+  /** The recipe to begin with; null for the head alone. */
+  readonly given: string | null;
+  readonly targets: readonly Target[];
+  readonly devices: readonly Device[];
+}
+
+function Picker({ id, check, given, targets, devices }: PickerProps) {
   const rows = useMemo(() => check.layers.map(rowOf), [check]);
   const query = address.value?.query;
   const target = query?.get("target") ?? "host";
@@ -142,6 +166,7 @@ function Picker({ id, check, given }: { readonly id: string; readonly check: Che
   };
   const deeds = useRef({ choose, replace });
   deeds.current = { choose, replace };
+  const put = useMemo(() => (text: string) => deeds.current.replace(text), []);
   // Hundreds of rows, which what it takes does not change.
   const picks = useMemo(
     () => (
@@ -151,10 +176,10 @@ function Picker({ id, check, given }: { readonly id: string; readonly check: Che
         scheme={state.scheme}
         onScheme={(scheme) => deeds.current.choose(scheme)}
         modelId={id}
-        onText={(text) => deeds.current.replace(text)}
+        onText={put}
       />
     ),
-    [check, rows, state.scheme, id],
+    [check, rows, state.scheme, id, put],
   );
   const undo = () => step(past, future, [setPast, setFuture]);
   const redo = () => step(future, past, [setFuture, setPast]);
@@ -168,7 +193,7 @@ function Picker({ id, check, given }: { readonly id: string; readonly check: Che
   };
 
   const marks: Mark[] = wrong ? [wrong] : marksOf(estimated.problem?.errors ?? [], estimated.problem?.detail ?? null);
-  const chosen = useTargets(target, deviceId);
+  const chosen = useMemo(() => choiceOf(targets, devices, target, deviceId), [targets, devices, target, deviceId]);
   const current: Kept | null = told && { text: state.text, estimate: told };
   return (
     <div class="picker" onKeyDown={keys}>
@@ -208,7 +233,7 @@ function Picker({ id, check, given }: { readonly id: string; readonly check: Che
         </Later>
         <Later>
           <Section title="Recipe" note="The same as YAML. What you write here changes the table.">
-            <Fields text={state.text} onText={replace} />
+            <Fields text={state.text} onText={put} />
             <YamlEditor
               text={state.text}
               revision={state.revision}
@@ -228,7 +253,7 @@ function Picker({ id, check, given }: { readonly id: string; readonly check: Che
           </Section>
         </Later>
         <Later>
-          <BuildFor modelId={id} text={state.text} takes={told} targets={chosen.targets} first={target} />
+          <BuildFor modelId={id} text={state.text} takes={told} targets={targets} first={target} />
         </Later>
       </div>
     </div>
@@ -255,21 +280,23 @@ interface Chosen {
 /** A quarter of a memory is left to the system. */
 const SHARE = 3 / 4;
 
-function useTargets(target: string, deviceId: string | null): Chosen {
-  const targets = useResource<ListPage<Target>>("/targets");
-  const { of: devices } = useList<Device>("/devices", 0);
-  const device = devices.data?.find((one) => one.id === deviceId);
-  const memory = device?.facts.memory_total_bytes;
+function choiceOf(
+  targets: readonly Target[],
+  devices: readonly Device[],
+  target: string,
+  deviceId: string | null,
+): Chosen {
+  const memory = devices.find((one) => one.id === deviceId)?.facts.memory_total_bytes;
   return {
-    targets: targets.data?.items ?? [],
-    devices: devices.data?.filter((one) => one.target !== null && one.state !== "revoked") ?? [],
+    targets,
+    devices: devices.filter((one) => one.target !== null && one.state !== "revoked"),
     target,
     deviceId,
     budget: typeof memory === "number" ? memory * SHARE : null,
   };
 }
 
-function DeviceChoice({ chosen }: { readonly chosen: Chosen }) {
+const DeviceChoice = memo(function DeviceChoice({ chosen }: { readonly chosen: Chosen }) {
   const value = chosen.deviceId === null ? `target ${chosen.target}` : `device ${chosen.deviceId}`;
   const choose = (said: string) => {
     const [kind, name = ""] = said.split(/ (.*)/s);
@@ -300,4 +327,4 @@ function DeviceChoice({ chosen }: { readonly chosen: Chosen }) {
       </select>
     </label>
   );
-}
+});

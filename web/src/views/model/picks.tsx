@@ -71,7 +71,6 @@ export function Picks({ layers, rows, scheme, onScheme, onText, modelId }: Picks
   const choose = (chosen: readonly Row[], option: string) => onScheme(withOption(scheme, chosen, option as Option));
   const deeds = useRef<Deeds>({ mark, choose });
   deeds.current = { mark, choose };
-  const drawn = useGradually(shown.length);
 
   return (
     <>
@@ -142,21 +141,38 @@ export function Picks({ layers, rows, scheme, onScheme, onText, modelId }: Picks
             </tr>
           </thead>
           <tbody>
-            {shown.slice(0, drawn).map(({ row, layer }, index) => (
-              <Pick
-                key={row.name}
-                row={row}
-                layer={layer}
-                option={optionOf(row, scheme)}
-                brought={brought.size > 0 ? (brought.get(row.name) ?? null) : undefined}
-                marked={marked.has(row.name)}
-                index={index}
-                deeds={deeds}
-              />
-            ))}
+            <Rows shown={shown} scheme={scheme} brought={brought} marked={marked} deeds={deeds} />
           </tbody>
         </table>
       </TableFrame>
+    </>
+  );
+}
+
+interface RowsProps {
+  readonly shown: readonly { readonly row: Row; readonly layer: Layer }[];
+  readonly scheme: Scheme;
+  readonly brought: ReadonlyMap<string, Brought>;
+  readonly marked: ReadonlySet<string>;
+  readonly deeds: { readonly current: Deeds };
+}
+
+function Rows({ shown, scheme, brought, marked, deeds }: RowsProps) {
+  const drawn = useGradually(shown.length);
+  return (
+    <>
+      {shown.slice(0, drawn).map(({ row, layer }, index) => (
+        <Pick
+          key={row.name}
+          row={row}
+          layer={layer}
+          option={optionOf(row, scheme)}
+          brought={brought.size > 0 ? (brought.get(row.name) ?? null) : undefined}
+          marked={marked.has(row.name)}
+          index={index}
+          deeds={deeds}
+        />
+      ))}
     </>
   );
 }

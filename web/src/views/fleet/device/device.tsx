@@ -6,8 +6,9 @@ import { Ago, At } from "../../../components/ago";
 import { StateBadge } from "../../../components/badge";
 import { Facts, Figures } from "../../../components/figures";
 import { Later } from "../../../components/later";
+import { memo } from "../../../components/memo";
 import { Empty, isSettled, Loaded, Page, Section } from "../../../components/page";
-import { SELDOM_MS, useList, useResource } from "../../../data";
+import { type Resource, SELDOM_MS, useList, useResource } from "../../../data";
 import { factRows } from "../../../facts";
 import * as format from "../../../format";
 import { useChanges } from "../../../hooks";
@@ -46,35 +47,26 @@ export function DeviceView({ id }: { readonly id: string }) {
         {(data) => (
           <>
             <Now device={data} path={path} />
-            <DeviceChanges key={data.id} device={data} onChanged={device.reload} />
+            <Later key={id}>
+              <Changes device={data} onChanged={device.reload} />
+            </Later>
           </>
         )}
       </Loaded>
       {device.data && (
         <Later key={id}>
-          <PolicySection device={device.data} policy={policy} />
+          <Rules device={device.data} policy={policy} />
         </Later>
       )}
       {isSettled(device, policy, benchmarks) && (
         <>
           {runs.data && (
             <Later>
-              <History id={id} runs={runs.data} benchmarks={benchmarks.data ?? []} />
+              <Measured id={id} runs={runs.data} benchmarks={benchmarks.data} />
             </Later>
           )}
           <Later>
-            <Section title="Runs" command={curl(`/runs?device_id=${id}`)}>
-              <Loaded of={runs} what="runs">
-                {(items) =>
-                  items.length === 0 ? (
-                    <Empty title="Nothing has run on this device yet." />
-                  ) : (
-                    <RunTable runs={items} label="Runs on this device" />
-                  )
-                }
-              </Loaded>
-              <More more={more} />
-            </Section>
+            <Runs id={id} runs={runs} more={more} />
           </Later>
         </>
       )}
@@ -92,7 +84,12 @@ export function DeviceView({ id }: { readonly id: string }) {
   );
 }
 
-function Now({ device, path }: { readonly device: Device; readonly path: string }) {
+interface DeviceProps {
+  readonly device: Device;
+  readonly path: string;
+}
+
+const Now = memo(function Now({ device, path }: DeviceProps) {
   const { current_run_id: run, resting } = device;
   return (
     <Section title="Now">
@@ -131,13 +128,40 @@ function Now({ device, path }: { readonly device: Device; readonly path: string 
       )}
     </Section>
   );
+});
+
+const Changes = memo(DeviceChanges);
+const Rules = memo(PolicySection);
+const Measured = memo(History);
+
+interface RunsProps {
+  readonly id: string;
+  readonly runs: Resource<readonly Run[]>;
+  readonly more: (() => void) | null;
 }
 
-function ReportedFacts({ device, path }: { readonly device: Device; readonly path: string }) {
+const Runs = memo(function Runs({ id, runs, more }: RunsProps) {
+  return (
+    <Section title="Runs" command={curl(`/runs?device_id=${id}`)}>
+      <Loaded of={runs} what="runs">
+        {(items) =>
+          items.length === 0 ? (
+            <Empty title="Nothing has run on this device yet." />
+          ) : (
+            <RunTable runs={items} label="Runs on this device" />
+          )
+        }
+      </Loaded>
+      <More more={more} />
+    </Section>
+  );
+});
+
+const ReportedFacts = memo(function ReportedFacts({ device, path }: DeviceProps) {
   const facts = factRows(device.facts);
   return (
     <Section title="Facts" note="As the device reported them." command={curl(path, ".facts")}>
       {facts.length === 0 ? <Empty title="The device has reported none." /> : <Facts items={facts} />}
     </Section>
   );
-}
+});

@@ -13,11 +13,12 @@ import { type Reading, readings, sentence } from "./history";
 interface HistoryProps {
   readonly id: string;
   readonly runs: readonly Run[];
-  readonly benchmarks: readonly Benchmark[];
+  /** Null where they could not be fetched. */
+  readonly benchmarks: readonly Benchmark[] | null;
 }
 
 export function History({ id, runs, benchmarks }: HistoryProps) {
-  const found = useMemo(() => readings(runs, benchmarks), [runs, benchmarks]);
+  const found = useMemo(() => readings(runs, benchmarks ?? []), [runs, benchmarks]);
   if (found.length === 0) return null;
   return (
     <Section

@@ -9,6 +9,8 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from pockengine.codegen.native.toolchain import zig_cache
 from tests.sweeps import ALL
@@ -23,6 +25,8 @@ REQUIRE_ALL = os.environ.get("POCK_REQUIRE_ALL") == "1"
 
 COMPUTING = ("tests/compiler/", "tests/structure/")
 """Tests that keep a core busy; the others mostly wait, for processes, browsers, emulators and clocks."""
+TOGETHER = "tests/e2e/"
+"""Tests that share a service with builds for three targets: one process has them all."""
 LONG = ("tests/compiler/search/", "tests/deploy/", "tests/e2e/", "tests/examples/", "tests/faults/")
 """Tests that take a minute or more each."""
 
@@ -45,6 +49,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     waiting = [name for name in ordered if not name.startswith(COMPUTING)]
     places = {name: at / len(names) for names in (computing, waiting) for at, name in enumerate(names)}
     items[:] = [item for name in sorted(ordered, key=places.__getitem__) for item in modules[name]]
+
+
+class Rooms(LoadScopeScheduling):
+    """Gives modules to the processes, and what shares a service at once."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return TOGETHER if nodeid.startswith(TOGETHER) else super()._split_scope(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Rooms | None:
+    """Of `--dist loadscope`."""
+    return Rooms(config, log) if config.getvalue("dist") == "loadscope" else None
 
 
 @pytest.hookimpl(trylast=True)

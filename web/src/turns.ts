@@ -1,7 +1,5 @@
 /** Work that need not be done at once: a piece in each task, so that the page draws and answers between them. */
 
-import { useEffect, useState } from "preact/hooks";
-
 const waiting: (() => void)[] = [];
 /** Whether a task is due. Tasks begin by messages: timers are slow in tabs that nobody looks at. */
 let due = false;
@@ -45,14 +43,4 @@ export function inTurns(parts: Iterator<void>): { readonly finish: () => void; r
     },
     stop: () => stop(),
   };
-}
-
-/** Rows that each task adds. */
-const MORE = 3;
-
-/** How many of so many rows to draw by now: more in each task. */
-export function useGradually(count: number): number {
-  const [drawn, setDrawn] = useState(0);
-  useEffect(() => (drawn < count ? inTurn(() => setDrawn(drawn + MORE)) : undefined), [drawn, count]);
-  return Math.min(drawn, count);
 }

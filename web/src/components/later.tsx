@@ -1,4 +1,6 @@
-import type { ComponentChildren } from "preact";
+/** What is drawn a piece in a task, so that the page answers between them. */
+
+import type { ComponentChild, ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { inTurn } from "../turns";
 
@@ -7,4 +9,21 @@ export function Later({ children }: { readonly children: ComponentChildren }) {
   const [due, setDue] = useState(false);
   useEffect(() => inTurn(() => setDue(true)), []);
   return due ? <>{children}</> : null;
+}
+
+/** Items that each task adds. */
+const MORE = 3;
+
+interface ByAndByProps<T> {
+  readonly of: readonly T[];
+  /** Draws one: a component that keeps what it drew, as it is asked again whenever others are added. */
+  readonly children: (item: T, index: number) => ComponentChild;
+}
+
+/** Draws many of a kind, such as the rows of a table, a few in each task. */
+export function ByAndBy<T>({ of, children }: ByAndByProps<T>) {
+  const [drawn, setDrawn] = useState(0);
+  const count = of.length;
+  useEffect(() => (drawn < count ? inTurn(() => setDrawn(drawn + MORE)) : undefined), [drawn, count]);
+  return <>{of.slice(0, drawn).map(children)}</>;
 }

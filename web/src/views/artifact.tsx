@@ -6,6 +6,7 @@ import type { Artifact, Tensor } from "../api/types";
 import type { Run } from "../api/types";
 import { Command, CopyButton } from "../components/copy";
 import { Facts, Figures } from "../components/figures";
+import { Later } from "../components/later";
 import { Empty, Loaded, Page, Section, TableFrame } from "../components/page";
 import { curl, curlBlob, quote } from "../commands";
 import * as format from "../format";
@@ -64,47 +65,63 @@ function Contents({ artifact, path }: { readonly artifact: Artifact; readonly pa
         />
       </Section>
       {typeof artifact.summary.predicted_peak_bytes === "number" && (
-        <Section
-          title="The peak, byte by byte"
-          note="What the process needs at the peak of a training step, as planned. The parts sum to the predicted peak."
-          command={curl(path, ".summary")}
-        >
-          <PeakTable summary={artifact.summary} peak={artifact.summary.predicted_peak_bytes} />
-        </Section>
+        <Later>
+          <Section
+            title="The peak, byte by byte"
+            note="What the process needs at the peak of a training step, as planned. The parts sum to the predicted peak."
+            command={curl(path, ".summary")}
+          >
+            <PeakTable summary={artifact.summary} peak={artifact.summary.predicted_peak_bytes} />
+          </Section>
+        </Later>
       )}
       {programs.length > 1 && (
-        <fieldset class="choice card">
-          <legend>Program</legend>
-          {programs.map((name) => (
-            <label key={name}>
-              <input type="radio" name="program" checked={name === chosen} onChange={() => choose(name)} />
-              {name}
-            </label>
-          ))}
-        </fieldset>
+        <Later>
+          <fieldset class="choice card">
+            <legend>Program</legend>
+            {programs.map((name) => (
+              <label key={name}>
+                <input type="radio" name="program" checked={name === chosen} onChange={() => choose(name)} />
+                {name}
+              </label>
+            ))}
+          </fieldset>
+        </Later>
       )}
       {plan && (
         <>
-          <Section
-            title="Memory timeline"
-            note={
-              `Every value of the ${chosen} program in its place in the arena, over the nodes in the order in which ` +
-              `they run. Arena ${format.bytes(plan.arenaBytes)}, lower bound ` +
-              `${format.bytes(plan.lowerBoundBytes)} (${format.deviation(plan.arenaBytes, plan.lowerBoundBytes)}).`
-            }
-            command={curl(path, `.programs.${chosen} | {arena_bytes, lower_bound_bytes, slots}`)}
-          >
-            <MemoryTimeline key={chosen} program={plan} />
-          </Section>
-          <Section title="Heaviest nodes" command={curl(path, `.programs.${chosen}.nodes | sort_by(-.flops)`)}>
-            <HeaviestNodes nodes={plan.nodes} />
-          </Section>
+          <Later>
+            <Section
+              title="Memory timeline"
+              note={
+                `Every value of the ${chosen} program in its place in the arena, over the nodes in the order in which ` +
+                `they run. Arena ${format.bytes(plan.arenaBytes)}, lower bound ` +
+                `${format.bytes(plan.lowerBoundBytes)} (${format.deviation(plan.arenaBytes, plan.lowerBoundBytes)}).`
+              }
+              command={curl(path, `.programs.${chosen} | {arena_bytes, lower_bound_bytes, slots}`)}
+            >
+              <MemoryTimeline key={chosen} program={plan} />
+            </Section>
+          </Later>
+          <Later>
+            <Section title="Heaviest nodes" command={curl(path, `.programs.${chosen}.nodes | sort_by(-.flops)`)}>
+              <HeaviestNodes nodes={plan.nodes} />
+            </Section>
+          </Later>
         </>
       )}
-      <Use artifact={artifact} />
-      <Measured artifact={artifact} />
-      <Tensors tensors={artifact.tensors} path={path} />
-      <Details artifact={artifact} path={path} />
+      <Later>
+        <Use artifact={artifact} />
+      </Later>
+      <Later>
+        <Measured artifact={artifact} />
+      </Later>
+      <Later>
+        <Tensors tensors={artifact.tensors} path={path} />
+      </Later>
+      <Later>
+        <Details artifact={artifact} path={path} />
+      </Later>
     </>
   );
 }

@@ -6,6 +6,7 @@ import { LiveBadge } from "../../components/badge";
 import { Deeds } from "../../components/deeds";
 import { DeleteButton } from "../../components/delete_button";
 import { type Figure, Facts, Figures } from "../../components/figures";
+import { Later } from "../../components/later";
 import { Loaded, Page, ProblemBox, Section } from "../../components/page";
 import { Took } from "../../components/took";
 import { curl } from "../../commands";
@@ -69,17 +70,23 @@ export function CampaignView({ id }: ViewProps) {
           <>
             <Head of={data} path={path} changed={reload} />
             {cells.problem && <ProblemBox problem={cells.problem} retry={cells.reload} />}
-            <GridSection campaign={data} path={path} cells={cells} results={results.data?.rows ?? []} />
+            <Later>
+              <GridSection campaign={data} path={path} cells={cells} results={results.data?.rows ?? []} />
+            </Later>
             {(cells.cells.length > 0 || cells.complete || cells.problem) && (
               <>
-                <ResultsSection
-                  campaign={data}
-                  path={path}
-                  cells={cells.cells}
-                  by={by}
-                  results={by === "device" ? results : totals}
-                />
-                <Asked of={data} />
+                <Later>
+                  <ResultsSection
+                    campaign={data}
+                    path={path}
+                    cells={cells.cells}
+                    by={by}
+                    results={by === "device" ? results : totals}
+                  />
+                </Later>
+                <Later>
+                  <Asked of={data} />
+                </Later>
               </>
             )}
           </>

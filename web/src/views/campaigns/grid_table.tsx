@@ -2,6 +2,7 @@
 
 import { useMemo, useRef } from "preact/hooks";
 import type { Campaign, CampaignCell, CampaignResult } from "../../api/types";
+import { ByAndBy } from "../../components/later";
 import { Empty, Section, TableFrame } from "../../components/page";
 import { curl } from "../../commands";
 import * as format from "../../format";
@@ -113,9 +114,11 @@ export function GridSection({ campaign, path, cells, results }: GridProps) {
                 </tr>
               </thead>
               <tbody>
-                {drawn.map((row) => (
-                  <DeviceRow key={row.deviceId} row={row} columns={columns} figures={figures} figure={figure} />
-                ))}
+                <ByAndBy of={drawn}>
+                  {(row) => (
+                    <DeviceRow key={row.deviceId} row={row} columns={columns} figures={figures} figure={figure} />
+                  )}
+                </ByAndBy>
               </tbody>
             </table>
           </TableFrame>

@@ -1,6 +1,7 @@
 /** Several runs beside each other: figures, loss curves, accuracy against cost; all of the choice is in the address. */
 
 import "../../styles/compare.css";
+import { Later } from "../../components/later";
 import { Empty, Loading, Page, ProblemBox, Section } from "../../components/page";
 import { curl } from "../../commands";
 import { address, setQuery } from "../../router";
@@ -65,21 +66,27 @@ export function CompareView() {
             <ComparedTable rows={rows} base={base} selected={selected} onSelect={select} onRemove={toggle} />
           </Section>
           {matrix && (
-            <Section title="Devices by schemes" note="Accuracy, measured peak memory and median step time.">
-              <Matrix of={matrix} />
-            </Section>
+            <Later>
+              <Section title="Devices by schemes" note="Accuracy, measured peak memory and median step time.">
+                <Matrix of={matrix} />
+              </Section>
+            </Later>
           )}
-          <Section title="Accuracy against cost">
-            <Scatter rows={rows} selected={selected} onSelect={select} />
-          </Section>
-          <Section title="Loss" command={base && curl(`/runs/${base.id}/steps`)}>
-            {curves.problem && <ProblemBox problem={curves.problem} />}
-            {curves.complete ? (
-              <ComparedCurves rows={rows} curves={curves.found} selected={selected} />
-            ) : (
-              <Loading what="steps" />
-            )}
-          </Section>
+          <Later>
+            <Section title="Accuracy against cost">
+              <Scatter rows={rows} selected={selected} onSelect={select} />
+            </Section>
+          </Later>
+          <Later>
+            <Section title="Loss" command={base && curl(`/runs/${base.id}/steps`)}>
+              {curves.problem && <ProblemBox problem={curves.problem} />}
+              {curves.complete ? (
+                <ComparedCurves rows={rows} curves={curves.found} selected={selected} />
+              ) : (
+                <Loading what="steps" />
+              )}
+            </Section>
+          </Later>
         </>
       )}
       {runs.complete && curves.complete && (

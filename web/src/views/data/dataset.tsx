@@ -7,6 +7,7 @@ import { Command } from "../../components/copy";
 import { DeleteButton } from "../../components/delete_button";
 import { Download } from "../../components/download";
 import { Figures } from "../../components/figures";
+import { Later } from "../../components/later";
 import { Loaded, Page, Section } from "../../components/page";
 import { useResource } from "../../data";
 import * as format from "../../format";
@@ -36,12 +37,22 @@ export function DatasetView({ id }: { readonly id: string }) {
         {(data) => (
           <>
             <Summary dataset={data} />
-            {data.device_id === null ? <Preview dataset={data} /> : <Stays />}
-            <Labels dataset={data} />
-            <Tensors dataset={data} />
-            <Fits dataset={data} />
-            <Versions kind="datasets" of={data} onChanged={dataset.reload} />
-            <HowTo dataset={data} />
+            <Later>{data.device_id === null ? <Preview dataset={data} /> : <Stays />}</Later>
+            <Later>
+              <Labels dataset={data} />
+            </Later>
+            <Later>
+              <Tensors dataset={data} />
+            </Later>
+            <Later>
+              <Fits dataset={data} />
+            </Later>
+            <Later>
+              <Versions kind="datasets" of={data} onChanged={dataset.reload} />
+            </Later>
+            <Later>
+              <HowTo dataset={data} />
+            </Later>
           </>
         )}
       </Loaded>

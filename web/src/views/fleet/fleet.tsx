@@ -4,6 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { DeviceTotals } from "../../api/types";
 import { curl } from "../../commands";
 import { CopyButton } from "../../components/copy";
+import { Later } from "../../components/later";
 import { Empty, Page, Section } from "../../components/page";
 import { SELDOM_MS, useResource } from "../../data";
 import { useChanges } from "../../hooks";
@@ -29,7 +30,13 @@ export function FleetView() {
   return (
     <Page title="Fleet" command={curl("/devices")} aside={<EnrolButton />}>
       <Enrolment />
-      {all.data?.total === 0 ? <NothingYet /> : <Devices all={all.data} recount={all.reload} />}
+      {all.data?.total === 0 ? (
+        <NothingYet />
+      ) : (
+        <Later>
+          <Devices all={all.data} recount={all.reload} />
+        </Later>
+      )}
     </Page>
   );
 }

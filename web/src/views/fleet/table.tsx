@@ -1,8 +1,9 @@
 /** The table of the fleet. Only the rows that are seen are drawn; one tab stop, and the arrows go from row to row. */
 
-import { memo } from "preact/compat";
 import { useState } from "preact/hooks";
 import type { Device } from "../../api/types";
+import { ByAndBy } from "../../components/later";
+import { memo } from "../../components/memo";
 import { ProblemBox } from "../../components/page";
 import { go, link, setQuery } from "../../router";
 import type { Asked, Sort } from "./asked";
@@ -75,22 +76,24 @@ export function FleetTable({ asked, rows, virtual, selection }: TableProps) {
       >
         <Head asked={asked} selection={selection} />
         <div class="fleet-body" role="rowgroup" style={{ height: `${virtual.height}px` }}>
-          {items.map(({ index, start }) => {
-            const device = rows.at(index);
-            return (
-              <Row
-                key={index}
-                index={index}
-                top={start}
-                device={device}
-                active={index === at}
-                chosen={device !== undefined && selection.has(device.id)}
-                fixed={selection.all}
-                onActive={setActive}
-                onToggle={selection.toggle}
-              />
-            );
-          })}
+          <ByAndBy of={items}>
+            {({ index, start }) => {
+              const device = rows.at(index);
+              return (
+                <Row
+                  key={index}
+                  index={index}
+                  top={start}
+                  device={device}
+                  active={index === at}
+                  chosen={device !== undefined && selection.has(device.id)}
+                  fixed={selection.all}
+                  onActive={setActive}
+                  onToggle={selection.toggle}
+                />
+              );
+            }}
+          </ByAndBy>
         </div>
       </div>
     </>

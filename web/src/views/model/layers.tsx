@@ -2,6 +2,8 @@
  * all are asked for. */
 
 import type { Layer } from "../../api/types";
+import { ByAndBy } from "../../components/later";
+import { memo } from "../../components/memo";
 import { TableFrame } from "../../components/page";
 import { Path } from "../../components/path";
 import * as format from "../../format";
@@ -66,24 +68,7 @@ export function Layers({ layers }: { readonly layers: readonly Layer[] }) {
             </tr>
           </thead>
           <tbody>
-            {shown.map((layer) => (
-              <tr key={layer.name}>
-                <td class="mono wrap">
-                  <Path of={layer.name} />
-                </td>
-                <td class="faint">{layer.operators.join(", ")}</td>
-                <td class="nowrap">{format.shape(layer.shape)}</td>
-                <td class="number">{layer.param_count > 0 ? format.count(layer.param_count) : ""}</td>
-                <td>
-                  <ShareBar share={layer.share} text={format.count(layer.flops)} />
-                </td>
-                <td>
-                  {layer.saved_bytes > 0 && (
-                    <ShareBar share={layer.saved_share} text={format.bytes(layer.saved_bytes)} />
-                  )}
-                </td>
-              </tr>
-            ))}
+            <ByAndBy of={shown}>{(layer) => <LayerRow key={layer.name} layer={layer} />}</ByAndBy>
           </tbody>
         </table>
       </TableFrame>
@@ -96,6 +81,21 @@ export function Layers({ layers }: { readonly layers: readonly Layer[] }) {
     </>
   );
 }
+
+const LayerRow = memo(({ layer }: { readonly layer: Layer }) => (
+  <tr>
+    <td class="mono wrap">
+      <Path of={layer.name} />
+    </td>
+    <td class="faint">{layer.operators.join(", ")}</td>
+    <td class="nowrap">{format.shape(layer.shape)}</td>
+    <td class="number">{layer.param_count > 0 ? format.count(layer.param_count) : ""}</td>
+    <td>
+      <ShareBar share={layer.share} text={format.count(layer.flops)} />
+    </td>
+    <td>{layer.saved_bytes > 0 && <ShareBar share={layer.saved_share} text={format.bytes(layer.saved_bytes)} />}</td>
+  </tr>
+));
 
 export function ShareBar({ share, text }: { readonly share: number; readonly text: string }) {
   return (

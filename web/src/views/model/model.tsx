@@ -6,6 +6,8 @@ import { Ago, At } from "../../components/ago";
 import { CopyButton } from "../../components/copy";
 import { Download } from "../../components/download";
 import { Facts, Figures } from "../../components/figures";
+import { Later } from "../../components/later";
+import { memo } from "../../components/memo";
 import { Empty, isSettled, Loaded, Page, Section, TableFrame } from "../../components/page";
 import { curl, curlBlob } from "../../commands";
 import { useList, useResource } from "../../data";
@@ -45,42 +47,57 @@ export function ModelView({ id }: { readonly id: string }) {
         {(data) => <File model={data} path={path} />}
       </Loaded>
       {isSettled(model) && (
-        <Section title="Builds" command={curl(`/builds?model_id=${id}`)}>
-          <p>
-            <a href={link.matrix(id)}>As schemes by targets</a>
-          </p>
-          <Loaded of={builds} what="builds">
-            {(items) =>
-              items.length === 0 ? (
-                <Empty title="No builds of this model yet.">
-                  <p>
-                    <a href={link.scheme(id)}>Choose what to train</a>, and build it from there.
-                  </p>
-                </Empty>
-              ) : (
-                <BuildTable builds={items} label="Builds of this model" />
-              )
-            }
-          </Loaded>
-          <More more={more} />
-        </Section>
+        <Later>
+          <Section title="Builds" command={curl(`/builds?model_id=${id}`)}>
+            <p>
+              <a href={link.matrix(id)}>As schemes by targets</a>
+            </p>
+            <Loaded of={builds} what="builds">
+              {(items) =>
+                items.length === 0 ? (
+                  <Empty title="No builds of this model yet.">
+                    <p>
+                      <a href={link.scheme(id)}>Choose what to train</a>, and build it from there.
+                    </p>
+                  </Empty>
+                ) : (
+                  <BuildTable builds={items} label="Builds of this model" />
+                )
+              }
+            </Loaded>
+            <More more={more} />
+          </Section>
+        </Later>
       )}
       {isSettled(model, builds) && (
         <>
-          {model.data && <Versions kind="models" of={model.data} onChanged={model.reload} />}
-          <Section title="Coverage" command={curl(`${path}/check?target=host`, "{supported, operators, unsupported}")}>
-            <Loaded of={check} what="what the compiler says of it; the first time it takes some seconds">
-              {(data) => <Coverage check={data} />}
-            </Loaded>
-          </Section>
+          {model.data && (
+            <Later>
+              <ItsVersions kind="models" of={model.data} onChanged={model.reload} />
+            </Later>
+          )}
+          <Later>
+            <Section
+              title="Coverage"
+              command={curl(`${path}/check?target=host`, "{supported, operators, unsupported}")}
+            >
+              <Loaded of={check} what="what the compiler says of it; the first time it takes some seconds">
+                {(data) => <Coverage check={data} />}
+              </Loaded>
+            </Section>
+          </Later>
           {check.data?.supported && (
             <>
-              <Section title="What training takes" command={curl(`${path}/check?target=host`, ".recipes")}>
-                <Usual check={check.data} id={id} />
-              </Section>
-              <Section title="Layers" command={curl(`${path}/check?target=host`, ".layers")}>
-                <Layers layers={check.data.layers} />
-              </Section>
+              <Later>
+                <Section title="What training takes" command={curl(`${path}/check?target=host`, ".recipes")}>
+                  <Usual check={check.data} id={id} />
+                </Section>
+              </Later>
+              <Later>
+                <Section title="Layers" command={curl(`${path}/check?target=host`, ".layers")}>
+                  <Layers layers={check.data.layers} />
+                </Section>
+              </Later>
             </>
           )}
         </>
@@ -88,6 +105,8 @@ export function ModelView({ id }: { readonly id: string }) {
     </Page>
   );
 }
+
+const ItsVersions = memo(Versions);
 
 function File({ model, path }: { readonly model: Model; readonly path: string }) {
   const others = Object.keys(model.external).length;

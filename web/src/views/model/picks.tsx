@@ -2,6 +2,7 @@
 
 import { useMemo, useRef, useState } from "preact/hooks";
 import type { Layer } from "../../api/types";
+import { ByAndBy } from "../../components/later";
 import { memo } from "../../components/memo";
 import { TableFrame } from "../../components/page";
 import { Path } from "../../components/path";
@@ -19,7 +20,6 @@ import {
 } from "../../scheme/scheme";
 import { matches } from "../../scheme/scheme";
 import { broughtBy, type Brought } from "../../scheme/contributions";
-import { useGradually } from "../../turns";
 import { ShareBar } from "./layers";
 import { Proposals, useGains } from "./proposals";
 
@@ -141,38 +141,23 @@ export function Picks({ layers, rows, scheme, onScheme, onText, modelId }: Picks
             </tr>
           </thead>
           <tbody>
-            <Rows shown={shown} scheme={scheme} brought={brought} marked={marked} deeds={deeds} />
+            <ByAndBy of={shown}>
+              {({ row, layer }, index) => (
+                <Pick
+                  key={row.name}
+                  row={row}
+                  layer={layer}
+                  option={optionOf(row, scheme)}
+                  brought={brought.size > 0 ? (brought.get(row.name) ?? null) : undefined}
+                  marked={marked.has(row.name)}
+                  index={index}
+                  deeds={deeds}
+                />
+              )}
+            </ByAndBy>
           </tbody>
         </table>
       </TableFrame>
-    </>
-  );
-}
-
-interface RowsProps {
-  readonly shown: readonly { readonly row: Row; readonly layer: Layer }[];
-  readonly scheme: Scheme;
-  readonly brought: ReadonlyMap<string, Brought>;
-  readonly marked: ReadonlySet<string>;
-  readonly deeds: { readonly current: Deeds };
-}
-
-function Rows({ shown, scheme, brought, marked, deeds }: RowsProps) {
-  const drawn = useGradually(shown.length);
-  return (
-    <>
-      {shown.slice(0, drawn).map(({ row, layer }, index) => (
-        <Pick
-          key={row.name}
-          row={row}
-          layer={layer}
-          option={optionOf(row, scheme)}
-          brought={brought.size > 0 ? (brought.get(row.name) ?? null) : undefined}
-          marked={marked.has(row.name)}
-          index={index}
-          deeds={deeds}
-        />
-      ))}
     </>
   );
 }

@@ -5,6 +5,8 @@ import type { AuditEntry } from "../../../api/types";
 import { curl } from "../../../commands";
 import { At } from "../../../components/ago";
 import { CopyButton } from "../../../components/copy";
+import { ByAndBy } from "../../../components/later";
+import { memo } from "../../../components/memo";
 import { Empty, isSettled, Loaded, Section, TableFrame } from "../../../components/page";
 import { useList } from "../../../data";
 import * as format from "../../../format";
@@ -170,16 +172,14 @@ function EntryTable({ entries }: { readonly entries: readonly AuditEntry[] }) {
           </tr>
         </thead>
         <tbody>
-          {entries.map((entry) => (
-            <EntryRow key={entry.id} entry={entry} />
-          ))}
+          <ByAndBy of={entries}>{(entry) => <EntryRow key={entry.id} entry={entry} />}</ByAndBy>
         </tbody>
       </table>
     </TableFrame>
   );
 }
 
-function EntryRow({ entry }: { readonly entry: AuditEntry }) {
+const EntryRow = memo(function EntryRow({ entry }: { readonly entry: AuditEntry }) {
   const { at, actor, action, object } = entry;
   const kind = KINDS[actor.kind];
   return (
@@ -209,7 +209,7 @@ function EntryRow({ entry }: { readonly entry: AuditEntry }) {
       </td>
     </tr>
   );
-}
+});
 
 const KINDS: Readonly<Record<AuditEntry["actor"]["kind"], string>> = {
   session: "",

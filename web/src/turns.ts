@@ -27,6 +27,13 @@ export function inTurn(work: () => void): () => void {
   };
 }
 
+/** What follows goes on in a task of its own. */
+export function ownTask(): Promise<void> {
+  return new Promise((resolve) => {
+    inTurn(resolve);
+  });
+}
+
 /** Does a part in each of so many tasks; what it gives does at once what is left, or leaves it. */
 export function inTurns(parts: Iterator<void>): { readonly finish: () => void; readonly stop: () => void } {
   let stop = () => {};

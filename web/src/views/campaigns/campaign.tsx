@@ -13,6 +13,7 @@ import { curl } from "../../commands";
 import { useResource } from "../../data";
 import * as format from "../../format";
 import { useChanges, useGathered, useStream } from "../../hooks";
+import { inTurn } from "../../turns";
 import { versionText } from "../../names";
 import { whyNot } from "../../permission";
 import { address, go, link } from "../../router";
@@ -20,6 +21,7 @@ import { Badge } from "../../components/tone_badge";
 import type { ViewProps } from "../table_of_views";
 import { CellBar } from "./bar";
 import { useCells } from "./cells";
+import { namesInOrder } from "./grid";
 import { GridSection } from "./grid_table";
 import { seedsText } from "./order";
 import { CAMPAIGN_TONES, DEEDS, ENDED, STATE_HINTS } from "./parts";
@@ -31,6 +33,8 @@ const CHANGED_MS = 2000;
 const EACH_CELL_MS = 2;
 /** In case a change was told to nobody. */
 const SELDOM_MS = 30_000;
+
+inTurn(namesInOrder);
 
 export function CampaignView({ id }: ViewProps) {
   const path = `/campaigns/${encodeURIComponent(id)}`;

@@ -81,7 +81,9 @@ export function CompareView() {
             <Section title="Loss" command={base && curl(`/runs/${base.id}/steps`)}>
               {curves.problem && <ProblemBox problem={curves.problem} />}
               {curves.complete ? (
-                <ComparedCurves rows={rows} curves={curves.found} selected={selected} />
+                <Later>
+                  <ComparedCurves rows={rows} curves={curves.found} selected={selected} />
+                </Later>
               ) : (
                 <Loading what="steps" />
               )}
@@ -90,12 +92,14 @@ export function CompareView() {
         </>
       )}
       {runs.complete && curves.complete && (
-        <div class="on-screen">
-          <Section title="Choose runs" note={`${ids.length} of at most ${MOST_RUNS} are chosen.`}>
-            {ids.length === 0 && <Empty title="No run is chosen yet." />}
-            <Find chosen={ids} onToggle={toggle} />
-          </Section>
-        </div>
+        <Later>
+          <div class="on-screen">
+            <Section title="Choose runs" note={`${ids.length} of at most ${MOST_RUNS} are chosen.`}>
+              {ids.length === 0 && <Empty title="No run is chosen yet." />}
+              <Find chosen={ids} onToggle={toggle} />
+            </Section>
+          </div>
+        </Later>
       )}
     </Page>
   );

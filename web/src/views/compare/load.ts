@@ -7,6 +7,7 @@ import type { Run, Step } from "../../api/types";
 import { asProblem } from "../../data";
 import { useChanges } from "../../hooks";
 import { mergeSteps } from "../../series";
+import { ownTask } from "../../turns";
 
 const AT_ONCE = 4;
 /** So many pages of steps are read of each run; the report says where that is not all. */
@@ -34,6 +35,7 @@ function useEach<T>(ids: readonly string[], load: (id: string, signal: AbortSign
     let problem: Problem | null = null;
     const work = async () => {
       for (let id = waiting.shift(); id !== undefined; id = waiting.shift()) {
+        await ownTask();
         try {
           found.set(
             id,

@@ -198,9 +198,12 @@ SEARCHED: dict[str, Method] = {
 """What looks at samples of the task, and changes where the search does."""
 
 METHODS: dict[str, Method] = {**USUAL, **BLOCKS, "published": published, **SEARCHED}
-"""All but `full` and `random`, with which they are compared, and `TRIED`, which takes one of them."""
+"""All but `full` and `random`, with which they are compared, and what is `TRIED`, which is one of them."""
 
-AT_PUBLISHED = ("published", "found-as-published")
+TRIED_AS_PUBLISHED = "found-tried-as-published"
+"""The same in the memory that the published scheme takes."""
+
+AT_PUBLISHED = ("published", "found-as-published", TRIED_AS_PUBLISHED)
 """Compared with each other at the memory that the published scheme takes, not at a share."""
 
 RANDOM = "random"

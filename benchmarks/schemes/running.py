@@ -22,7 +22,8 @@ from pockengine import Recipe
 from pockengine.search import Space
 
 from .costs import THREADS, Costs
-from .methods import CANDIDATES, SEARCHED, TRIED, method_of, rated_as
+from .methods import CANDIDATES, SEARCHED, TRIED, TRIED_AS_PUBLISHED, method_of, rated_as
+from .published import PUBLISHED
 from .searching import Searching, search_digest
 from .setting import Setting
 from .store import Result, Store, digest_of
@@ -148,7 +149,12 @@ class Bench:
         return None if known["recipe"] is None else Recipe.from_mapping(known["recipe"])
 
     def _chosen(self, scheme: Scheme, task: Task) -> Result:
-        recipe, about = self._tried(scheme, task) if scheme.method == TRIED else self._proposed(scheme, task)
+        if scheme.method == TRIED:
+            recipe, about = self._tried(scheme.share, task)
+        elif scheme.method == TRIED_AS_PUBLISHED:
+            recipe, about = self._tried(self.costs.share(self.model.recipe(PUBLISHED[self.model.name])), task)
+        else:
+            recipe, about = self._proposed(scheme, task)
         return {
             "kind": "scheme",
             "model": self.model.key,
@@ -169,10 +175,10 @@ class Bench:
         proposal = method_of(scheme.method)(setting)
         return (None, {}) if proposal is None else (proposal.recipe, proposal.about)
 
-    def _tried(self, scheme: Scheme, task: Task) -> tuple[Recipe | None, Result]:
-        """Of several methods' schemes the one that is best on parts of the first seed's training samples, each at its
-        best rate; and which it is."""
-        recipes = {name: self.recipe(Scheme(name, scheme.share), task) for name in CANDIDATES}
+    def _tried(self, share: float, task: Task) -> tuple[Recipe | None, Result]:
+        """Of several methods' schemes in this share the one that is best on parts of the first seed's training samples,
+        each at its best rate; and which it is."""
+        recipes = {name: self.recipe(Scheme(name, share), task) for name in CANDIDATES}
         values = {name: self._rated(recipe, task)[0] for name, recipe in recipes.items() if recipe is not None}
         name = max(values, key=lambda name: values[name])
         return recipes[name], {"taken": name}
@@ -278,7 +284,7 @@ class Bench:
 
 def _version(method: str) -> str:
     """Of the search, for methods that search: these look at the task, the others only at the model."""
-    return search_digest() if method in SEARCHED or method == TRIED else ""
+    return search_digest() if method in (*SEARCHED, TRIED, TRIED_AS_PUBLISHED) else ""
 
 
 def _bytes(split: Split) -> bytes:

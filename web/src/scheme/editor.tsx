@@ -52,6 +52,7 @@ interface MountedProps extends EditorProps {
 function Editor({ text, revision, onText, marks, label, library, entered }: MountedProps) {
   const frame = useRef<HTMLDivElement>(null);
   const editor = useRef<Mounted | null>(null);
+  const [shown, setShown] = useState(false);
   const latest = useRef({ text, onText, marks });
   latest.current = { text, onText, marks };
 
@@ -63,6 +64,7 @@ function Editor({ text, revision, onText, marks, label, library, entered }: Moun
       (function* () {
         mounted = mount(library, place, label, latest.current.text, (changed) => latest.current.onText(changed));
         editor.current = mounted;
+        setShown(true);
         if (entered) mounted.view.focus();
         yield;
         mounted.understand();
@@ -80,10 +82,9 @@ function Editor({ text, revision, onText, marks, label, library, entered }: Moun
   useEffect(() => editor.current?.show(latest.current.text), [revision]);
   useEffect(() => editor.current?.mark(marks), [marks]);
 
-  // The text, until the editor's own tree hides it.
   return (
     <div ref={frame} class="yaml-editor">
-      <pre class="yaml-text">{text}</pre>
+      {!shown && <pre class="yaml-text">{text}</pre>}
     </div>
   );
 }

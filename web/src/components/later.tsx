@@ -20,10 +20,14 @@ interface ByAndByProps<T> {
   readonly children: (item: T, index: number) => ComponentChild;
 }
 
-/** Draws many of a kind, such as the rows of a table, a few in each task. */
+/** Draws many of a kind, such as the rows of a table, a few in each task, all before what stands `Later` below. */
 export function ByAndBy<T>({ of, children }: ByAndByProps<T>) {
   const [drawn, setDrawn] = useState(0);
   const count = of.length;
-  useEffect(() => (drawn < count ? inTurn(() => setDrawn(drawn + MORE)) : undefined), [drawn, count]);
+  useEffect(() => {
+    const pieces: (() => void)[] = [];
+    for (let more = drawn + MORE; more < count + MORE; more += MORE) pieces.push(inTurn(() => setDrawn(more)));
+    return () => pieces.forEach((forget) => forget());
+  }, [count]);
   return <>{of.slice(0, drawn).map(children)}</>;
 }

@@ -5,7 +5,7 @@ import type { AuditEntry } from "../../../api/types";
 import { curl } from "../../../commands";
 import { At } from "../../../components/ago";
 import { CopyButton } from "../../../components/copy";
-import { ByAndBy } from "../../../components/later";
+import { ByAndBy, Later } from "../../../components/later";
 import { memo } from "../../../components/memo";
 import { Empty, isSettled, Loaded, Section, TableFrame } from "../../../components/page";
 import { useList } from "../../../data";
@@ -36,14 +36,16 @@ export function AuditView() {
         <More more={more} />
       </Section>
       {isSettled(of) && (
-        <Section title="Keep it elsewhere" note="Everything that the filter finds, one entry a line, oldest first.">
-          <p class="actions">
-            <a class="button" href={`${BASE}/audit/export${asked}`} download="audit.jsonl">
-              Download as JSON lines
-            </a>
-            <CopyButton text={curl(`/audit/export${asked}`)} of="the export" />
-          </p>
-        </Section>
+        <Later>
+          <Section title="Keep it elsewhere" note="Everything that the filter finds, one entry a line, oldest first.">
+            <p class="actions">
+              <a class="button" href={`${BASE}/audit/export${asked}`} download="audit.jsonl">
+                Download as JSON lines
+              </a>
+              <CopyButton text={curl(`/audit/export${asked}`)} of="the export" />
+            </p>
+          </Section>
+        </Later>
       )}
     </AdminPage>
   );

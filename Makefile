@@ -23,15 +23,18 @@ SAY := @printf '\033[1m==> %s\033[0m\n'
 
 SETUP := .venv/.setup-stamp
 SETUP_INPUTS := requirements/dev.txt requirements/cuda.txt requirements/lock.txt $(wildcard */pyproject.toml)
+LIBRARIES := .venv/.libraries-stamp
 WEB := .cache/web-stamp
 WEB_INPUTS := docker/build-page $(shell find web -type f -not -path '*/node_modules/*' -not -path '*/test-results/*' -not -name schema.ts 2>/dev/null)
 
-.PHONY: help setup web demo serve docs agent test lint unit coverage faults web-test bench bench-quick bench-more lock clean
+.PHONY: help setup environment web demo serve docs agent test lint unit coverage faults web-test bench bench-quick bench-more lock clean
 
 help:
 	@sed -n 's/^# //p' Makefile
 
-setup: $(SETUP)
+setup: $(LIBRARIES)
+
+environment: $(SETUP)
 
 $(SETUP): $(SETUP_INPUTS)
 	@test -x $(BIN)/python || { \
@@ -43,6 +46,9 @@ $(SETUP): $(SETUP_INPUTS)
 	@$(PIP) install --no-compile -r requirements/dev.txt -c requirements/lock.txt
 	$(SAY) "installing pockengine, pock-server, pock-agent and pock-client from this checkout"
 	@$(PIP) install --no-build-isolation -c requirements/lock.txt -e compiler -e server -e device_agent -e client
+	@touch $@
+
+$(LIBRARIES): $(SETUP)
 	$(SAY) "building the C libraries of two targets (once, about 2 minutes)"
 	@$(BIN)/python -m pockengine.codegen.prepare host raspberry-pi-4
 	@touch $@
@@ -56,10 +62,10 @@ $(WEB): $(WEB_INPUTS)
 	  docker/build-page && touch $@; \
 	else echo "Node.js 20.19 or newer is not installed: the service runs without its page"; fi
 
-demo: $(SETUP) web
+demo: $(LIBRARIES) web
 	@$(BIN)/python -m demo.run
 
-serve: $(SETUP) web
+serve: $(LIBRARIES) web
 	@$(BIN)/python -m demo.serve
 
 docs: $(SETUP)
@@ -80,16 +86,16 @@ lint: $(SETUP)
 	$(SAY) "import rules"
 	@$(BIN)/lint-imports
 
-unit: $(SETUP) web
+unit: $(LIBRARIES) web
 	$(SAY) "pytest"
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder -p tests.coverage --cover-below $(COVERED) $(PYTEST_ARGS) \
 	  || { test $$? = 1; printf '\033[1m==> %s\033[0m\n' "pytest: what failed, once more and alone"; \
 	  $(BIN)/python -m pytest --last-failed --last-failed-no-failures none --maxfail 1 $(PYTEST_ARGS); }
 
-coverage: $(SETUP) web
+coverage: $(LIBRARIES) web
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder -p tests.coverage --cover-files $(PYTEST_ARGS)
 
-faults: $(SETUP)
+faults: $(LIBRARIES)
 	@$(BIN)/python -m pytest -q tests/faults/test_faults.py $(PYTEST_ARGS)
 
 web-test: web
@@ -97,14 +103,14 @@ web-test: web
 	elif test "$${POCK_REQUIRE_ALL:-0}" = 1; then echo "Node.js 20.19 or newer is required here"; exit 1; \
 	else echo "dashboard unit tests left out: Node.js 20.19 or newer is not installed"; fi
 
-bench: $(SETUP)
+bench: $(LIBRARIES)
 	@$(BIN)/python -m benchmarks.step_time --json benchmarks/step_time.json --write docs/performance.md
 
-bench-quick: $(SETUP)
+bench-quick: $(LIBRARIES)
 	@$(BIN)/python -m benchmarks.step_time --workload mobilenetv2-b1-full mobilenetv2-b1-last8 --rounds 4 \
 	  --peer pytorch torch.compile jax pockengine
 
-bench-more: $(SETUP)
+bench-more: $(LIBRARIES)
 	@$(BIN)/python -m benchmarks.ablation --write docs/performance.md
 	@$(BIN)/python -m benchmarks.scaling --write docs/performance.md
 

@@ -82,6 +82,7 @@ def test_images_have_no_build_tools(image: str) -> None:
     assert taken == {f"{image}-files"}
 
 
+@pytest.mark.large
 def test_the_api_is_installed_as_its_image_does_it(clean: Path, wheels: Path, tmp_path: Path) -> None:
     run(clean, "docker/install", str(tmp_path / "venv"), str(wheels), "pock-server")
     programs = tmp_path / "venv" / "bin"

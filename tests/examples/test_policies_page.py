@@ -2,9 +2,12 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.examples.sessions import blocks, said_by
 
 
+@pytest.mark.large
 def test_a_device_that_rests_and_works_again(tmp_path: Path) -> None:
     lines = said_by("policies.md", tmp_path, "night.toml", "rest.toml").splitlines()
     shown, told = (block.splitlines() for block in blocks("policies.md", "text"))

@@ -247,7 +247,7 @@ def test_adapters_are_trained_at_lower_rates_by_sgd(setting: Setting) -> None:
     assert rates == [optimizer.lr / 10, optimizer.lr]
 
 
-@pytest.mark.parametrize("name", some(PUBLISHED, 5))
+@pytest.mark.parametrize("name", some(PUBLISHED, 10))
 def test_a_published_scheme_names_what_the_network_has(name: str) -> None:
     model = next(model for model in MODELS.values() if model.name == name)
     recipe = model.recipe(PUBLISHED[name])

@@ -258,7 +258,7 @@ def test_pauses_are_bounded(server: Server, person: Person, device: Device, run:
         for _ in range(days * 24):
             renew(device, WHY)
             server.clock.advance(3600)
-            sweep_all(server.services)
+        sweep_all(server.services)
         renew(device)
     assert person.get(path).json()["failure"]["code"] == 10001
 

@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,6 +20,7 @@ from pock_server.db.engine import database_url, make_engine
 from pock_server.migrations.runner import upgrade
 from pock_server.settings import Settings
 from tests.server.databases import PostgresDatabases
+from tests.server.operating.commands import run_command
 from tests.server.redis_servers import running_redis
 from tests.server.stores import S3Server
 
@@ -27,13 +29,29 @@ Serve = Callable[..., subprocess.CompletedProcess[str]]
 _EMPTY = {"POCK_SANDBOX": "off", "POCK_RUNNER": "none"}
 
 
+def settings_alone(tmp_path: Path, settings: dict[str, str]) -> dict[str, str]:
+    """The environment of a command that has these settings and no others."""
+    plain = {name: value for name, value in os.environ.items() if not name.startswith(("POCK_", "AWS_"))}
+    return {**plain, **_EMPTY, "POCK_DATA_DIR": str(tmp_path / "data"), **settings}
+
+
 @pytest.fixture
 def run(tmp_path: Path) -> Serve:
     """Runs a command with these settings alone; it has to end by itself."""
 
     def one(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
-        plain = {name: value for name, value in os.environ.items() if not name.startswith(("POCK_", "AWS_"))}
-        environment = {**plain, **_EMPTY, "POCK_DATA_DIR": str(tmp_path / "data"), **settings}
+        return run_command(arguments, settings_alone(tmp_path, settings), Path(tempfile.mkdtemp(dir=tmp_path)))
+
+    return one
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Serve:
+    """The same in a fresh Python, which imports a `sitecustomize.py` of the test's folder."""
+
+    def one(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+        path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+        environment = settings_alone(tmp_path, {"PYTHONPATH": path, **settings})
         command = [sys.executable, "-m", "pock_server.cli", *arguments]
         return subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
 
@@ -50,7 +68,7 @@ def refused(done: subprocess.CompletedProcess[str], *said: str) -> None:
 
 
 def together(run: Serve, cases: list[Told], command: tuple[str, ...] = ("serve", "--port", "0")) -> None:
-    """Two at a time: most of each is Python's start."""
+    """Two at a time."""
     with ThreadPoolExecutor(2) as pool:
         results = list(pool.map(lambda case: run(*command, **case[0]), cases))
     for (settings, said), done in zip(cases, results, strict=True):
@@ -167,10 +185,9 @@ def test_ports_in_use_are_refused(run: Serve) -> None:
     refused(run("serve", "--port", "0", "--host", "ü" * 300), "this is no name of a host", "--host")
 
 
-def test_without_an_extra_the_sentence_says_what_to_install(run: Serve, tmp_path: Path) -> None:
+def test_without_an_extra_the_sentence_says_what_to_install(start: Serve, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['opentelemetry.sdk'] = None\n")
-    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
-    done = run("serve", "--port", "0", PYTHONPATH=path, POCK_OTLP_ENDPOINT="http://127.0.0.1:4318")
+    done = start("serve", "--port", "0", POCK_OTLP_ENDPOINT="http://127.0.0.1:4318")
     refused(done, "POCK_OTLP_ENDPOINT needs OpenTelemetry: pip install 'pock-server[otel]'")
 
 
@@ -245,11 +262,10 @@ def test_a_broker_that_refuses_is_refused(run: Serve, postgres_databases: Postgr
             refused(run(*command, **settings, POCK_BROKER_URL=wrong), "the broker refuses", "POCK_BROKER_URL")
 
 
-def test_a_fault_of_ours_keeps_its_trace(run: Serve, tmp_path: Path) -> None:
+def test_a_fault_of_ours_keeps_its_trace(start: Serve, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(
         "import pock_server.settings as s\ns.Settings.effective_root_key_file=1\n"
     )
-    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
-    done = run("serve", "--port", "0", PYTHONPATH=path, POCK_LOG_FORMAT="json")
+    done = start("serve", "--port", "0", POCK_LOG_FORMAT="json")
     assert done.returncode == 1
     assert "Traceback" in json.loads(done.stderr.splitlines()[-1])["trace"]

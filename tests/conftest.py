@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Generator
 from pathlib import Path
 
+import hypothesis
 import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
@@ -21,6 +22,8 @@ os.environ.setdefault("POCK_CACHE_LIMIT", "2GiB")
 os.environ.setdefault("ZIG_GLOBAL_CACHE_DIR", str(zig_cache()))  # C libraries; the rest goes with the run
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # by a shell's `&`: what we start would inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
+hypothesis.settings.register_profile("loaded", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("loaded")  # a machine with other work is no fault of a test
 REQUIRE_ALL = os.environ.get("POCK_REQUIRE_ALL") == "1"
 
 COMPUTING = ("tests/compiler/", "tests/structure/")

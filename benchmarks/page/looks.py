@@ -18,6 +18,7 @@ from tests.web.service import Service
 STEPS_A_SECOND = 10
 _A_WHILE = 10.0
 _AT_ONCE = 10_000
+_FIRST_ROW = """() => document.querySelector(".fleet-body")?.textContent.includes("device-") && performance.now()"""
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,8 @@ def first_view(running: Browser, service: Service, devices: int) -> Iterator[Fig
         for _ in range(3):
             one.page.goto("about:blank")
             one.page.goto(f"{service.url}/#/fleet", wait_until="commit")
-            one.page.get_by_text("device-", exact=False).first.wait_for()
-            times.append(one.page.evaluate("performance.now()") / 1000)
+            drawn = one.page.wait_for_function(_FIRST_ROW)  # looks at each frame
+            times.append(drawn.json_value() / 1000)
         yield Figure(f"first view of the fleet, {devices:,} devices", sorted(times)[1], 1, "s")
 
 

@@ -34,7 +34,7 @@ def test_the_interval_of_the_median_covers_it_as_often_as_it_says() -> None:
     assert covered >= 0.93 * 400
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.floats(0.1, 1e6), min_size=2, max_size=60))
 def test_step_times_are_summed_up_as_numpy_does(samples: list[float]) -> None:
     found = summary(samples)

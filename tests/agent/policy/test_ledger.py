@@ -38,7 +38,7 @@ def test_a_clock_set_back_and_forth_gives_nothing_twice(tmp_path: Path) -> None:
     assert ledger.today(0.0).seconds == 60
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.integers(-30, 30), st.floats(0, 1e6), st.none() | st.floats(0, 1e6)), max_size=40))
 def test_the_present_day_has_all_that_was_worked_on_it(
     tmp_path: Path, work: list[tuple[int, float, float | None]]

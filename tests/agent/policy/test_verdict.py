@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pock_agent.policy.rules import DAY_MINUTES, BadPolicy, Span, parse
@@ -121,7 +121,6 @@ SPANS = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(SPANS, st.integers(0, 4_000_000_000), st.sampled_from(ZONES))
 def test_closed_until_the_next_opening(spans: list[Span], now: int, place: str) -> None:
     """Hours are those of the clock on the wall; where that is not changed in between, nothing opens earlier."""
@@ -136,7 +135,6 @@ def test_closed_until_the_next_opening(spans: list[Span], now: int, place: str) 
             assert not in_hours(spans, opening - 1)
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.sampled_from(["00:00-06:30", "05:00-07:00", "22:00-01:00", "23:59-00:00", "12:00-24:00"]),

@@ -292,7 +292,7 @@ PATHS = [
 ]
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(path=st.sampled_from(PATHS), value=JSON)
 def test_any_value_anywhere_is_read_or_refused_and_nothing_else(path: str, value: Any, fuzz_payload: Any) -> None:
     changed = copy.deepcopy(fuzz_payload)
@@ -313,14 +313,14 @@ def fuzz_payload(device: Device) -> dict[str, Any]:
     return payload
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(value=JSON)
 def test_any_signed_json_is_refused_and_nothing_else(value: Any, device: Device) -> None:
     with pytest.raises(Refused):
         open_envelope(device.double.seal(value), device.identity, device.keys)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(envelope=st.dictionaries(st.sampled_from(["payload", "key_id", "signature", "x"]), JSON))
 def test_any_envelope_is_refused_and_nothing_else(envelope: dict[str, Any], device: Device) -> None:
     with pytest.raises(Refused):

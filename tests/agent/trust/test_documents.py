@@ -164,7 +164,7 @@ PLACES = ["type", "format", "version", "issued_at", "expires_at", "root", "signi
 KEY = Key.generate()
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(place=st.sampled_from(PLACES), value=JSON)
 def test_any_value_anywhere_is_read_or_refused_and_nothing_else(place: str, value: Any) -> None:
     text = copy.deepcopy(trust_text(1, [KEY], [KEY]))
@@ -179,7 +179,7 @@ def test_any_value_anywhere_is_read_or_refused_and_nothing_else(place: str, valu
         logging.debug("%s", error)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(document=JSON | st.dictionaries(st.sampled_from(["payload", "signatures"]), JSON))
 def test_any_document_is_refused_and_nothing_else(document: Any) -> None:
     with pytest.raises(Untrusted):

@@ -24,6 +24,7 @@ from tests.compiler.codegen import geometries
 from tests.compiler.codegen.emulated import EMULATOR, run_emulated
 from tests.compiler.codegen.harness import TILES, Case, Library, compare, sample_case
 from tests.compiler.codegen.test_random_kernels import SANITIZE
+from tests.sweeps import some
 
 
 def to_bf16(array: Array) -> Array:
@@ -85,7 +86,7 @@ BF16 = {"tiles": TILES.computing("bf16"), "vectors": TILES.without_tiles().compu
 """Processors of x86-64 that multiply bf16 numbers."""
 
 
-@pytest.mark.parametrize("target", BF16.values(), ids=BF16)
+@pytest.mark.parametrize("target", some(BF16.values(), 2), ids=some(BF16, 2))
 def test_on_x86_64(tmp_path: Path, target: Target) -> None:
     drawn = cases(target, images=2)
     library = Library(tmp_path, drawn, target, threads=3, extra=SANITIZE)
@@ -149,10 +150,10 @@ def test_the_compiler_takes_them_for_their_processor(tmp_path: Path, target: Tar
 
 
 @pytest.mark.skipif(EMULATOR is None, reason="needs qemu-user-static")
-@pytest.mark.parametrize("format", ["bf16", "f16"])
+@pytest.mark.parametrize("format", some(["bf16", "f16"], 2))
 def test_aarch64(tmp_path: Path, format: str) -> None:
     target = get("snapdragon-8-gen-3").computing(format)
-    drawn = cases(target, images=1)
+    drawn = some(cases(target, images=1), 2)
     for case, outputs in zip(drawn, run_emulated(tmp_path, drawn, target, tasks=2), strict=True):
         compare(rounded(case, target), outputs)
 

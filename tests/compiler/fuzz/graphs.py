@@ -13,7 +13,7 @@ def drawn(count: int, number: int) -> list[Case]:
 
     @seed(number)
     @settings(
-        max_examples=count, database=None, phases=[Phase.generate], deadline=None,
+        max_examples=count, database=None, phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(cases())

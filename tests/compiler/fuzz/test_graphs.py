@@ -18,7 +18,7 @@ IN_MEMORY, IN_MACHINE_CODE = 150, 40
 
 
 @settings(
-    max_examples=IN_MEMORY, derandomize=True, database=None, deadline=None, phases=[Phase.generate, Phase.shrink],
+    max_examples=IN_MEMORY, derandomize=True, database=None, phases=[Phase.generate, Phase.shrink],
     suppress_health_check=list(HealthCheck),
 )  # fmt: skip
 @given(cases())

@@ -22,7 +22,7 @@ INTERPRETED = (
 """Of the brief families, one for each thing that the others have not; the benchmark trains all of them."""
 
 
-@pytest.mark.parametrize("name, kind", CASES, ids="-".join)
+@pytest.mark.parametrize("name, kind", CASES)
 def test_ten_steps_agree_with_pytorch(name: str, kind: str) -> None:
     found = agreement(name, kind)
     assert found.updated

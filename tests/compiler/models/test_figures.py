@@ -60,7 +60,7 @@ def dataset(name: str) -> dict[str, np.ndarray]:
     return {key: np.concatenate([batch[key] for batch in batches]) for key in batches[0]}
 
 
-@pytest.mark.parametrize("name", zoo.MODELS)
+@pytest.mark.parametrize("name", some(zoo.MODELS, 2))
 def test_sparse_recipes_shrink_graph_and_arena(name: str) -> None:
     full = figures(name, "full")
     assert full["nodes_backward"] == full["nodes_backward_dense"]
@@ -102,7 +102,7 @@ def test_same_inputs_give_the_same_bytes(tmp_path: Path) -> None:
     assert (tmp_path / "a.pock").read_bytes() == (tmp_path / "b.pock").read_bytes()
 
 
-@pytest.mark.parametrize("name", some(zoo.MODELS, 3))
+@pytest.mark.parametrize("name", some(zoo.MODELS, 3, 2))
 def test_aarch64_gives_the_hosts_losses(name: str, tmp_path: Path) -> None:
     emulator = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
     if emulator is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from pockengine.passes.gradients import Gradients
 from pockengine.plan.pipeline import PIPELINE
 from pockengine.recipe import ALL, FROZEN, Channels, Recipe, Scheme
 from tests.compiler.passes.networks import Net, batch, cnn, decoder, optimised, transformer
+from tests.sweeps import some
 
 NETWORKS = {"cnn": cnn, "decoder": decoder, "transformer": transformer}
 SCHEMES: dict[str, Callable[[Graph], Scheme]] = {
@@ -65,9 +67,7 @@ def assert_same_step(before: Graph, after: Graph, arrays: dict[str, np.ndarray])
         np.testing.assert_allclose(second[name], array, rtol=2e-3, atol=near, err_msg=name)
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("network, scheme, optimizer", some(product(NETWORKS, SCHEMES, OPTIMIZERS), 3))
 def test_each_pass_keeps_the_step(network: str, scheme: str, optimizer: str) -> None:
     model, graph, _ = training(network, scheme, optimizer)
     frozen, arrays = frozen_of(model, graph), batch(model)

@@ -20,7 +20,7 @@ def demands(draw: st.DrawFn) -> Demand:
     return Demand(steps, tuple(buffers))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(demands())
 def test_any_demand_gets_a_valid_plan(demand: Demand) -> None:
     result = plan(demand)
@@ -28,13 +28,13 @@ def test_any_demand_gets_a_valid_plan(demand: Demand) -> None:
     assert [slot.value for slot in result.slots] == [buffer.name for buffer in demand.buffers if buffer.nbytes]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(demands())
 def test_planning_is_deterministic(demand: Demand) -> None:
     assert plan(demand) == plan(demand)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(demands(), st.randoms(use_true_random=False))
 def test_the_lower_bound_does_not_depend_on_the_order_of_the_buffers(demand: Demand, chance) -> None:
     shuffled = list(demand.buffers)

@@ -16,6 +16,7 @@ from pockengine.errors import RecipeError
 from pockengine.recipe import Recipe
 from pockengine.targets import get
 from pockengine.verify.sides.torch_optimizers import Lamb, Lion
+from tests.sweeps import some
 
 from .networks import CNN, MLP, TIED, Network, Torch, assert_same_training
 
@@ -59,7 +60,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("network, update, name", CASES, ids=[f"{net.name}-{name}" for net, _, name in CASES])
+@pytest.mark.parametrize(
+    "network, update, name", some(CASES, 2), ids=[f"{net.name}-{name}" for net, _, name in some(CASES, 2)]
+)
 def test_optimizer_follows_pytorch(network: Network, update: object, name: str) -> None:
     settings, make = OPTIMIZERS[name]
     recipe = Recipe(optimizer=settings, update=update)

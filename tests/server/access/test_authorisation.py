@@ -239,7 +239,7 @@ def code_of(answer: Any) -> int | None:
     return int(answer.json()["failure_code"]) if found else None
 
 
-@pytest.mark.parametrize("credential", some(CREDENTIALS, 2), ids=lambda credential: credential.name)
+@pytest.mark.parametrize("credential", some(CREDENTIALS, 3), ids=lambda credential: credential.name)
 def test_every_call_with_every_credential(world: World, credential: Credential) -> None:
     headers = credential.headers(world)
     for method, template, operation in operations(world.server):

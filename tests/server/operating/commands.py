@@ -1,4 +1,4 @@
-"""Commands of the service in processes of their own, whose modules were imported once: that takes most of their time."""
+"""Commands of the service in processes of their own, whose modules are imported once: else that is most of it."""
 
 from __future__ import annotations
 

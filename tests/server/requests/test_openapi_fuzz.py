@@ -60,7 +60,6 @@ def try_out(operation: schemathesis.APIOperation, credential: str) -> None:
 
     @settings(
         max_examples=EXAMPLES,
-        deadline=None,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
         derandomize=True,

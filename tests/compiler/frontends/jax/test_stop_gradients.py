@@ -24,7 +24,7 @@ def by_name(tree):
     return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
 
 
-@pytest.mark.parametrize("form", some(FORMS, 3), ids=lambda form: form.name)
+@pytest.mark.parametrize("form", some(FORMS, 6), ids=lambda form: form.name)
 def test_gradients_are_jaxs_or_the_function_is_refused(form: Form) -> None:
     function, params = form.build()
     if form.refused:

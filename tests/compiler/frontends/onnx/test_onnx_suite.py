@@ -23,7 +23,7 @@ def test_eligible_cases_on_the_interpreter() -> None:
 
 
 def test_eligible_cases_as_machine_code() -> None:
-    _check(run_machine_code(some(eligible_cases(), 4)))
+    _check(run_machine_code(some(eligible_cases(), 8)))
 
 
 def _check(verdicts: Mapping[str, Verdict]) -> None:

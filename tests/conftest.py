@@ -17,6 +17,8 @@ from pockengine.codegen.native.toolchain import zig_cache
 from tests.sweeps import ALL
 from tests.turns import give_turn
 
+if "PYTEST_XDIST_WORKER" in os.environ:
+    gc.disable()  # until all tests are collected
 os.environ.setdefault("POCK_CACHE_DIR", str(Path(__file__).resolve().parents[1] / ".cache" / "tests"))
 os.environ.setdefault("POCK_CACHE_LIMIT", "2GiB")
 os.environ.setdefault("ZIG_GLOBAL_CACHE_DIR", str(zig_cache()))  # C libraries; the rest goes with the run
@@ -72,6 +74,7 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 100)
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -58,8 +58,8 @@ def scene(files: Files, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sc
             for name, value in TUNING.items():
                 patch.setenv(f"POCK_TUNING_{name}", value)
             address = stack.enter_context(service.serving(home))
-        processes = [child for child in psutil.Process().children() if str(home) in child.cmdline()]
-        stack.enter_context(by_turns(Path(__file__).parent, lambda: processes))
+        (process,) = (child for child in psutil.Process().children() if str(home / "data") in child.cmdline())
+        stack.enter_context(by_turns(Path(__file__).parent, lambda: (process,)))
         client = stack.enter_context(Client(address.url, address.key))
         model = client.models.push(files.model)
         builds: dict[str, Any] = {}

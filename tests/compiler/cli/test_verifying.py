@@ -136,6 +136,7 @@ def test_a_file_alone(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "not the slopes of the loss, by finite differences: 'first.weight', 'first.bias'" in out
 
 
+@pytest.mark.large
 def test_a_function_of_jax_and_a_model_of_keras(run: Run) -> None:
     code, out, _ = run("--jax", "factories:jax")
     assert (code, "trains as JAX does: 2 steps, 1 tensors" in out, "loss by JAX" in out) == (0, True, True)

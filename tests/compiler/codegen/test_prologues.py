@@ -74,7 +74,7 @@ def check_all(library: Library, rtol: float = 2e-5) -> None:
             library.check(index, tasks, rtol, rtol)
 
 
-@pytest.mark.parametrize("name, threads", some([("host", 4), ("host", 1), ("x86-64-v3", 3)], 2))
+@pytest.mark.parametrize("name, threads", some([("host", 4), ("host", 1), ("x86-64-v3", 3)], 3))
 def test_operands_made_while_packed(tmp_path: Path, name: str, threads: int) -> None:
     check_all(Library(tmp_path, cases(threads, 2), get(name), threads, SANITIZE))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 import torch
@@ -13,6 +15,7 @@ from pockengine.errors import RecipeError, UnsupportedOperatorError
 from pockengine.generation import POSITION, TOKEN, Decoder, decoder_of
 from pockengine.ir import Array, Graph
 from tests.compiler.tokens import llama
+from tests.sweeps import some
 
 from . import models
 
@@ -34,7 +37,7 @@ def _check(decoder: Decoder, model: nn.Module, time: int) -> None:
             np.testing.assert_allclose(found[0, 0], wanted[at], rtol=1e-4, atol=1e-5 * np.abs(wanted).max())
 
 
-@pytest.mark.parametrize("family", models.CAUSAL)
+@pytest.mark.parametrize("family", some(models.CAUSAL, 2))
 def test_each_position_is_the_whole_models(family: str) -> None:
     name, sizes, cache = models.CAUSAL[family]
     model = models.made(family, name, sizes)
@@ -51,8 +54,7 @@ INPUTS = {
 }
 
 
-@pytest.mark.parametrize("batch", [1, 3])
-@pytest.mark.parametrize("inputs", INPUTS)
+@pytest.mark.parametrize("inputs, batch", some(product(INPUTS, (1, 3)), 2, 1))
 def test_inputs_and_samples_of_llama(inputs: str, batch: int) -> None:
     """Positions count from 0, nothing is masked, and of a batch one sample is left."""
     decoder = decoder_of(llama.graph_of(llama.module(), INPUTS[inputs], batch))

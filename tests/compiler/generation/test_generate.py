@@ -95,7 +95,9 @@ def test_after_training(name: str, tmp_path: Path) -> None:
     assert learned != _generated(file)
 
 
-@pytest.mark.parametrize("backend", ["reference", "emulated", pytest.param("opencl", marks=needs_device)])
+@pytest.mark.parametrize(
+    "backend", ["reference", "emulated", pytest.param("opencl", marks=[needs_device, pytest.mark.large])]
+)
 def test_other_backends(backend: str, tmp_path: Path) -> None:
     file = tmp_path / "m.pock"
     pock.compile(llama.graph(), llama.recipe("head", generate=True), threads=1, backend=backend).save(file)

@@ -30,6 +30,7 @@ from pockengine.tune import Tuning
 from tests.compiler.training import lora_models
 from tests.compiler.training.frozen_models import CLASSES, batch, graph, replace, restored, transformer
 from tests.compiler.training.test_lora import graph as mixed_graph
+from tests.sweeps import some
 
 SGD = {"name": "sgd", "lr": 0.05, "momentum": 0.9}
 BATCHES = [batch(seed) for seed in range(10)]
@@ -245,7 +246,7 @@ def test_floating_point_weights_are_refused(tmp_path: Path) -> None:
     assert done.returncode and "keeps quantised" in done.stderr + done.stdout
 
 
-@pytest.mark.parametrize("format", ["int4", "fp8"])
+@pytest.mark.parametrize("format", some(["int4", "fp8"], 2))
 def test_aarch64_gives_the_hosts_losses(format: str, tmp_path: Path) -> None:
     emulator = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
     if emulator is None:

@@ -2,7 +2,7 @@
 
 import json
 import threading
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 from uuid import UUID
 
@@ -16,6 +16,7 @@ from pock_server.cli import app as command_line
 from pock_server.migrations.runner import downgrade, upgrade
 from tests.server.access.test_keys import ANYONE, CALLS, UNKNOWN
 from tests.server.harness import Browser, Person, Server, assert_problem
+from tests.sweeps import some
 
 PEOPLE = [(method, path, frozenset({scope})) for method, path, scope in CALLS]
 PEOPLE += [(method, path.replace("{}", UNKNOWN), frozenset(Scope)) for method, path in ANYONE if path != "/session"]
@@ -34,8 +35,7 @@ def credentials(shared: Server) -> dict[tuple[Role, str], Person | Browser]:
     return found
 
 
-@pytest.mark.parametrize("kind", ["key", "cookie"])
-@pytest.mark.parametrize("role", Role)
+@pytest.mark.parametrize("role, kind", some(product(Role, ("key", "cookie")), 3))
 def test_each_role_may_do_what_its_scopes_say(
     credentials: dict[tuple[Role, str], Person | Browser], role: Role, kind: str
 ) -> None:

@@ -24,6 +24,7 @@ from tests.compiler.codegen.gpu.emulated import EmulatedLibrary
 from tests.compiler.codegen.harness import Case, Library, compare
 from tests.compiler.codegen.test_compressed import cases, exact_cases
 from tests.compiler.training.frozen_models import batch, graph
+from tests.sweeps import some
 
 H100 = get("h100")
 
@@ -76,7 +77,7 @@ def test_no_register_spills(compute: str) -> None:
         assert compiled("kernel", text, parsed("sm_87")).spill_bytes == 0
 
 
-@pytest.mark.parametrize("weights", [one.value for one in BlockFormat])
+@pytest.mark.parametrize("weights", some([one.value for one in BlockFormat], 2))
 def test_steps_are_those_of_the_c_backend(weights: str) -> None:
     recipe = Recipe(
         optimizer={"name": "sgd", "lr": 0.05, "momentum": 0.9},

@@ -255,10 +255,11 @@ def test_pauses_are_bounded(server: Server, person: Person, device: Device, run:
     """Two pauses of four days: beyond seven in all, time passes."""
     path = f"/runs/{run['id']}"
     for days in (4, 4):
-        for _ in range(days * 24):
+        for hour in range(days * 24):
             renew(device, WHY)
             server.clock.advance(3600)
-        sweep_all(server.services)
+            if hour % 6 == 5:  # to sweep takes long
+                sweep_all(server.services)
         renew(device)
     assert person.get(path).json()["failure"]["code"] == 10001
 

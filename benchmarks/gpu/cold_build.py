@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pockengine as pock
 from benchmarks.gpu.llama import graph_of
+from benchmarks.resident import status_bytes
 from pockengine import Recipe, Target
 
 
@@ -25,13 +26,7 @@ def built(checkpoint: Path, size: tuple[int, int], recipe: Recipe, target: Targe
     return {
         "seconds": time.monotonic() - began,
         "processor_seconds": sum(one.ru_utime + one.ru_stime for one in used),
-        "peak_bytes": max(_own_peak_bytes(), 1024 * used[-1].ru_maxrss),
+        "peak_bytes": max(status_bytes("VmHWM"), 1024 * used[-1].ru_maxrss),
         "artifact_bytes": nbytes,
         "program_bytes": artifact.manifest.members[artifact.manifest.entry_points.executable].size,
     }
-
-
-def _own_peak_bytes() -> int:
-    """Of this process alone: what `getrusage` says begins with the peak of the one that started it."""
-    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM:"))
-    return 1024 * int(line.split()[1])

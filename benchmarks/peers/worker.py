@@ -20,12 +20,12 @@ from typing import Any, TextIO
 from benchmarks.peers.case import Case
 from benchmarks.peers.catalogue import OURS, PEERS
 from benchmarks.peers.training import Training
+from benchmarks.resident import status_bytes
 
 WARM_STEPS = 4
 MEMORY_STEPS = 3
 LARGE_STEPS = 2
 """Of a workload whose steps take many seconds: warm-up steps, and those of a look at the memory."""
-_KIB = 1024
 
 
 def main() -> None:
@@ -34,7 +34,7 @@ def main() -> None:
     name, workload, threads = sys.argv[1], sys.argv[2], int(sys.argv[3])
     peer, case = PEERS[name], Case.named(workload)
     module = importlib.import_module(f"benchmarks.peers.{peer.module}")
-    idle = _memory("VmHWM")
+    idle = status_bytes("VmHWM")
     start = time.perf_counter()
     training: Training = module.build(case, peer.variant, threads)
     losses = [training.step() for _ in range(LARGE_STEPS if case.workload.alone else WARM_STEPS)]
@@ -76,16 +76,11 @@ def _peak(name: str, training: Training, steps: int) -> dict[str, Any]:
     if name == OURS:
         peak = training.facts["memory"]()
         return {"peak_bytes": peak, "lifetime_peak_bytes": peak}
-    lifetime = _memory("VmHWM")
+    lifetime = status_bytes("VmHWM")
     Path("/proc/self/clear_refs").write_text("5")  # VmHWM starts again from what is resident now
     for _ in range(steps):
         training.step()
-    return {"peak_bytes": _memory("VmHWM"), "lifetime_peak_bytes": lifetime}
-
-
-def _memory(field: str) -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) * _KIB for line in lines if line.startswith(field + ":"))
+    return {"peak_bytes": status_bytes("VmHWM"), "lifetime_peak_bytes": lifetime}
 
 
 if __name__ == "__main__":

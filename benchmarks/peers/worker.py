@@ -19,8 +19,8 @@ from typing import Any, TextIO
 
 from benchmarks.peers.case import Case
 from benchmarks.peers.catalogue import OURS, PEERS
+from benchmarks.peers.resident import status_bytes
 from benchmarks.peers.training import Training
-from benchmarks.resident import status_bytes
 
 WARM_STEPS = 4
 MEMORY_STEPS = 3

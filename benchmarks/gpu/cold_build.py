@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pockengine as pock
 from benchmarks.gpu.llama import graph_of
-from benchmarks.peers.resident import status_bytes
+from benchmarks.peers.worker import status_bytes
 from pockengine import Recipe, Target
 
 

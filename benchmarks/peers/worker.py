@@ -19,7 +19,6 @@ from typing import Any, TextIO
 
 from benchmarks.peers.case import Case
 from benchmarks.peers.catalogue import OURS, PEERS
-from benchmarks.peers.resident import status_bytes
 from benchmarks.peers.training import Training
 
 WARM_STEPS = 4
@@ -81,6 +80,13 @@ def _peak(name: str, training: Training, steps: int) -> dict[str, Any]:
     for _ in range(steps):
         training.step()
     return {"peak_bytes": status_bytes("VmHWM"), "lifetime_peak_bytes": lifetime}
+
+
+def status_bytes(field: str) -> int:
+    """A field of /proc/self/status, such as `VmHWM`, the peak of what was resident. `getrusage` says none of one's own:
+    its peak begins with that of the process that started this one."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:"))
 
 
 if __name__ == "__main__":

@@ -170,7 +170,7 @@ def test_more_than_two_gigabytes_import_without_being_read(tmp_path):
     path.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)]).SerializeToString())
     program = (
         "import pockengine as pock\n"
-        "from benchmarks.peers.resident import status_bytes\n"
+        "from benchmarks.peers.worker import status_bytes\n"
         "before = status_bytes('VmHWM')\n"
         f"graph = pock.load({str(path)!r})\n"
         "assert graph.data['table.weight'].nbytes > 2**31\n"
